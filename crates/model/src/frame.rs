@@ -1,0 +1,235 @@
+//! Page frames: what every kernel reads, whether the rows are in a segment or in a tail run.
+//!
+//! - F1. Every column has exactly `rows` values, and `rows` is at most `limits::FRAME_ROWS`.
+//! - F2. Rows are in timestamp order.
+//! - F3. Where a column has a validity bitmap, the code under a null is 0 and never counts.
+//!
+//! Values stay encoded; codes are little-endian byte arrays, so that a slice of a mapped file is
+//! one. Not here: decoding (`storage::decode`) and filtering (`filter`).
+
+use crate::ids::SymbolId;
+use crate::limits;
+use crate::types::ColumnType;
+
+/// Some columns of at most `limits::FRAME_ROWS` rows.
+#[derive(Debug, Clone)]
+pub struct PageFrame<'a> {
+    rows: usize,
+    columns: Vec<ColumnSlice<'a>>,
+}
+
+/// The values of one column in one page frame.
+#[derive(Debug, Clone)]
+pub struct ColumnSlice<'a> {
+    /// The type of the values.
+    pub ty: ColumnType,
+    /// How many.
+    pub rows: usize,
+    /// A bit a row, least first, set where there is a value; absent where all rows have one.
+    pub validity: Option<&'a [u8]>,
+    /// The values.
+    pub encoded: Encoded<'a>,
+    /// Zone bounds, one entry per `limits::ZONE_ROWS` rows; empty for tail runs.
+    pub zones: &'a [[u8; crate::layout::ZONE_BYTES]],
+}
+
+/// Values as they are stored: docs/format.md, Encodings.
+#[derive(Debug, Clone)]
+pub enum Encoded<'a> {
+    /// Every row is NULL.
+    Null,
+    /// Every row has this value: an integer, the bits of a float, a boolean, sixteen bytes.
+    Constant(i128),
+    /// `base + step * code`, wrapping in the width of the type.
+    Narrow {
+        /// The value of code 0.
+        base: i128,
+        /// What one code step is worth.
+        step: u64,
+        /// One a row.
+        codes: Codes<'a>,
+    },
+    /// Floats that are `(base + code) / 10^scale`, but for the exceptions.
+    Decimal {
+        /// The scaled value of code 0.
+        base: i64,
+        /// The power of ten.
+        scale: u8,
+        /// One a row.
+        codes: Codes<'a>,
+        /// Rows that are no such decimal, ascending.
+        exception_rows: &'a [[u8; 4]],
+        /// Their values, as bits of a DOUBLE.
+        exception_values: &'a [[u8; 8]],
+    },
+    /// Codes into the segment's list of values, which is sorted.
+    Dictionary {
+        /// One a row.
+        codes: Codes<'a>,
+        /// What they stand for.
+        dictionary: Dictionary<'a>,
+    },
+    /// A bit a row, least first.
+    Bits(&'a [u8]),
+    /// Values of a fixed width, one after the other.
+    Fixed {
+        /// 1, 2, 4, 8 or 16 bytes a value.
+        width: usize,
+        /// `rows * width` bytes.
+        bytes: &'a [u8],
+    },
+    /// Strings one after the other.
+    Strings(Strings<'a>),
+}
+
+/// Strings one after the other: value `i` is `bytes[offsets[i]..offsets[i + 1]]`.
+#[derive(Debug, Clone, Copy)]
+pub struct Strings<'a> {
+    /// One more than there are strings.
+    pub offsets: &'a [[u8; 4]],
+    /// The strings, each compressed alone if there is a table.
+    pub bytes: &'a [u8],
+    /// The FSST symbol table: docs/format.md, Strings.
+    pub table: Option<&'a [u8]>,
+}
+
+/// What codes stand for.
+#[derive(Debug, Clone, Copy)]
+pub enum Dictionary<'a> {
+    /// Strings, sorted by bytes.
+    Strings(Strings<'a>),
+    /// Ids of the table's symbol dictionary, sorted by their text.
+    Symbols(&'a [[u8; 4]]),
+}
+
+/// Codes of one width.
+#[derive(Debug, Clone, Copy)]
+pub enum Codes<'a> {
+    /// Every row has this code; no byte is stored.
+    Same(u32),
+    /// Every row's code is its number in the page frame; no byte is stored.
+    Sequence,
+    /// A byte a row.
+    U8(&'a [u8]),
+    /// Two bytes a row.
+    U16(&'a [[u8; 2]]),
+    /// Four bytes a row.
+    U32(&'a [[u8; 4]]),
+    /// Eight bytes a row.
+    U64(&'a [[u8; 8]]),
+}
+
+impl<'a> PageFrame<'a> {
+    /// A page frame of these columns.
+    ///
+    /// # Panics
+    /// If F1 does not hold.
+    #[must_use]
+    pub fn new(rows: usize, columns: Vec<ColumnSlice<'a>>) -> PageFrame<'a> {
+        assert!(rows as u64 <= limits::FRAME_ROWS.0, "F1");
+        for column in &columns {
+            assert_eq!(column.rows, rows, "F1");
+        }
+        PageFrame { rows, columns }
+    }
+
+    /// How many rows every column has.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The columns, as they were asked for.
+    #[must_use]
+    pub fn columns(&self) -> &[ColumnSlice<'a>] {
+        &self.columns
+    }
+}
+
+impl<'a> ColumnSlice<'a> {
+    /// A column that a segment does not have: all NULL.
+    #[must_use]
+    pub fn null(ty: ColumnType, rows: usize) -> ColumnSlice<'a> {
+        ColumnSlice { ty, rows, validity: None, encoded: Encoded::Null, zones: &[] }
+    }
+
+    /// Whether the row has a value.
+    #[must_use]
+    pub fn is_valid(&self, row: usize) -> bool {
+        match (&self.encoded, self.validity) {
+            (Encoded::Null, _) => false,
+            (_, Some(bits)) => bits[row / 8] >> (row % 8) & 1 == 1,
+            (_, None) => true,
+        }
+    }
+}
+
+impl<'a> Codes<'a> {
+    /// Codes of `width` bytes in `bytes`; `None` if the width is not one, or bytes are left over.
+    #[must_use]
+    pub fn new(width: u8, bytes: &'a [u8]) -> Option<Codes<'a>> {
+        fn whole<const N: usize>(bytes: &[u8]) -> Option<&[[u8; N]]> {
+            let (codes, rest) = bytes.as_chunks::<N>();
+            rest.is_empty().then_some(codes)
+        }
+        match width {
+            1 => Some(Codes::U8(bytes)),
+            2 => whole(bytes).map(Codes::U16),
+            4 => whole(bytes).map(Codes::U32),
+            8 => whole(bytes).map(Codes::U64),
+            _ => None,
+        }
+    }
+
+    /// The code of a row. For single rows; kernels match once and loop over the slice.
+    #[must_use]
+    pub fn at(&self, row: usize) -> u64 {
+        match self {
+            Codes::Same(code) => u64::from(*code),
+            Codes::Sequence => row as u64,
+            Codes::U8(codes) => u64::from(codes[row]),
+            Codes::U16(codes) => u64::from(u16::from_le_bytes(codes[row])),
+            Codes::U32(codes) => u64::from(u32::from_le_bytes(codes[row])),
+            Codes::U64(codes) => u64::from_le_bytes(codes[row]),
+        }
+    }
+}
+
+impl<'a> Strings<'a> {
+    /// How many strings.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// The stored bytes of a string, compressed if there is a table; empty where the offsets are
+    /// not those of `bytes`, which only a damaged file can have.
+    #[must_use]
+    pub fn stored(&self, index: usize) -> &'a [u8] {
+        let at = |i: usize| u32::from_le_bytes(self.offsets[i]) as usize;
+        self.bytes.get(at(index)..at(index + 1)).unwrap_or_default()
+    }
+}
+
+impl Dictionary<'_> {
+    /// How many values.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        match self {
+            Dictionary::Strings(strings) => strings.count(),
+            Dictionary::Symbols(ids) => ids.len(),
+        }
+    }
+
+    /// The symbol of a code.
+    ///
+    /// # Panics
+    /// If it is not a dictionary of symbols, or the code is not in it.
+    #[must_use]
+    pub fn symbol(&self, code: usize) -> SymbolId {
+        match self {
+            Dictionary::Symbols(ids) => SymbolId(u32::from_le_bytes(ids[code])),
+            Dictionary::Strings(_) => panic!("a symbol column's dictionary holds symbols"),
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! A table's columns and how it is ordered and partitioned.
+//!
+//! - S1. Two columns may not differ only in case.
+//! - S2. The designated timestamp is a TIMESTAMP or TIMESTAMP_NS column and never NULL.
+//! - S3. A table is partitioned only by its designated timestamp.
+
+use thiserror::Error;
+
+use crate::ids::{ColumnId, SchemaVersion};
+use crate::limits;
+use crate::partition::PartitionUnit;
+use crate::time::TimeUnit;
+use crate::types::ColumnType;
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// What segments call it.
+    pub id: ColumnId,
+    /// What users call it, in the case it was created with.
+    pub name: String,
+    /// Its type.
+    pub ty: ColumnType,
+}
+
+/// The columns of a table in their order, its designated timestamp and partitioning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    version: SchemaVersion,
+    columns: Vec<Column>,
+    designated: Option<ColumnId>,
+    partition_by: PartitionUnit,
+    next_column: ColumnId,
+}
+
+/// Why a schema cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "a message is the doc of its error")]
+#[non_exhaustive]
+pub enum SchemaError {
+    #[error("a table needs at least one column")]
+    NoColumns,
+    #[error("{count} columns are more than the {} a table may have", limits::TABLE_COLUMNS)]
+    TooManyColumns { count: usize },
+    #[error("column `{name}` is there twice (names are compared without case)")]
+    DuplicateColumn { name: String },
+    #[error("column `{name}` does not exist")]
+    NoSuchColumn { name: String },
+    #[error("a name must have 1 to {} bytes, `{name}` has {}", limits::NAME_BYTES, .name.len())]
+    BadName { name: String },
+    #[error("column `{name}` is {}, but a designated timestamp is TIMESTAMP or TIMESTAMP_NS", .ty.sql())]
+    NotATimestamp { name: String, ty: ColumnType },
+    #[error("PARTITION BY {} needs a designated timestamp", .unit.sql())]
+    PartitionWithoutTimestamp { unit: PartitionUnit },
+    #[error("column `{name}` is the designated timestamp and cannot be dropped")]
+    DesignatedDropped { name: String },
+}
+
+impl Schema {
+    /// A schema of new columns, numbered in order. `designated` is a column's name.
+    ///
+    /// # Errors
+    /// If S1, S2 or S3 do not hold, or a limit is passed.
+    pub fn new(
+        columns: &[(String, ColumnType)],
+        designated: Option<&str>,
+        partition_by: PartitionUnit,
+    ) -> Result<Schema, SchemaError> {
+        if columns.is_empty() {
+            return Err(SchemaError::NoColumns);
+        }
+        let mut schema = Schema {
+            version: SchemaVersion(0),
+            columns: Vec::new(),
+            designated: None,
+            partition_by,
+            next_column: ColumnId(0),
+        };
+        for (name, ty) in columns {
+            schema.push(name, *ty)?;
+        }
+        schema.version = SchemaVersion(1);
+        if let Some(name) = designated {
+            schema.designated = Some(schema.timestamp_column(name)?);
+        }
+        schema.checked()
+    }
+
+    /// A schema as it was stored.
+    ///
+    /// # Errors
+    /// If the parts do not make a schema: S1, S2, S3, ids below `next_column`.
+    pub fn from_parts(parts: SchemaParts) -> Result<Schema, SchemaError> {
+        let SchemaParts { version, columns, designated, partition_by, next_column } = parts;
+        if columns.is_empty() {
+            return Err(SchemaError::NoColumns);
+        }
+        let mut schema =
+            Schema { version, columns: Vec::new(), designated, partition_by, next_column };
+        for column in columns {
+            schema.check_new(&column.name)?;
+            let id_is_new = schema.columns.iter().all(|other| other.id != column.id);
+            if column.id >= next_column || !id_is_new {
+                return Err(SchemaError::DuplicateColumn { name: column.name });
+            }
+            schema.columns.push(column);
+        }
+        schema.checked()
+    }
+
+    fn checked(self) -> Result<Schema, SchemaError> {
+        if let Some(id) = self.designated {
+            let column = self.column(id).ok_or_else(|| no_such(&format!("#{id}")))?;
+            if column.ty.time_unit().is_none() {
+                return Err(SchemaError::NotATimestamp {
+                    name: column.name.clone(),
+                    ty: column.ty,
+                });
+            }
+        } else if self.partition_by != PartitionUnit::None {
+            return Err(SchemaError::PartitionWithoutTimestamp { unit: self.partition_by });
+        }
+        Ok(self)
+    }
+
+    fn timestamp_column(&self, name: &str) -> Result<ColumnId, SchemaError> {
+        let column = self.find(name).ok_or_else(|| no_such(name))?;
+        match column.ty.time_unit() {
+            Some(_) => Ok(column.id),
+            None => Err(SchemaError::NotATimestamp { name: column.name.clone(), ty: column.ty }),
+        }
+    }
+
+    fn check_new(&self, name: &str) -> Result<(), SchemaError> {
+        if name.is_empty() || name.len() > limits::NAME_BYTES || name.contains('\0') {
+            return Err(SchemaError::BadName { name: name.to_owned() });
+        }
+        if self.find(name).is_some() {
+            return Err(SchemaError::DuplicateColumn { name: name.to_owned() });
+        }
+        if self.columns.len() == limits::TABLE_COLUMNS {
+            return Err(SchemaError::TooManyColumns { count: self.columns.len() + 1 });
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, name: &str, ty: ColumnType) -> Result<(), SchemaError> {
+        self.check_new(name)?;
+        let id = self.next_column;
+        self.columns.push(Column { id, name: name.to_owned(), ty });
+        self.next_column = ColumnId(id.0 + 1);
+        Ok(())
+    }
+
+    fn changed(mut self) -> Schema {
+        self.version = SchemaVersion(self.version.0 + 1);
+        self
+    }
+
+    /// This schema with one more column at its end.
+    ///
+    /// # Errors
+    /// If the name is taken or bad, or the table is full.
+    pub fn with_column(mut self, name: &str, ty: ColumnType) -> Result<Schema, SchemaError> {
+        self.push(name, ty)?;
+        Ok(self.changed())
+    }
+
+    /// This schema without a column. Its id is not used again (I1).
+    ///
+    /// # Errors
+    /// If there is no such column, it is the designated timestamp, or the last one.
+    pub fn without_column(mut self, name: &str) -> Result<Schema, SchemaError> {
+        let column = self.find(name).ok_or_else(|| no_such(name))?;
+        let id = column.id;
+        if self.designated == Some(id) {
+            return Err(SchemaError::DesignatedDropped { name: column.name.clone() });
+        }
+        self.columns.retain(|column| column.id != id);
+        if self.columns.is_empty() {
+            return Err(SchemaError::NoColumns);
+        }
+        Ok(self.changed())
+    }
+
+    /// This schema with a column under another name.
+    ///
+    /// # Errors
+    /// If there is no such column, or the new name is taken by another one.
+    pub fn with_renamed_column(mut self, name: &str, to: &str) -> Result<Schema, SchemaError> {
+        let id = self.find(name).ok_or_else(|| no_such(name))?.id;
+        let position = self.columns.iter().position(|column| column.id == id).expect("found above");
+        let mut column = self.columns.remove(position);
+        self.check_new(to)?;
+        to.clone_into(&mut column.name);
+        self.columns.insert(position, column);
+        Ok(self.changed())
+    }
+
+    /// Counts the changes of this schema, from 1.
+    #[must_use]
+    pub fn version(&self) -> SchemaVersion {
+        self.version
+    }
+
+    /// The columns in the order users see.
+    #[must_use]
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The designated timestamp's id.
+    #[must_use]
+    pub fn designated(&self) -> Option<ColumnId> {
+        self.designated
+    }
+
+    /// The designated timestamp and its unit.
+    #[must_use]
+    pub fn designated_column(&self) -> Option<(&Column, TimeUnit)> {
+        let column = self.column(self.designated?).expect("S2");
+        Some((column, column.ty.time_unit().expect("S2")))
+    }
+
+    /// The unit of the designated timestamp; microseconds for a table that has none.
+    #[must_use]
+    pub fn time_unit(&self) -> TimeUnit {
+        self.designated_column().map_or(TimeUnit::Micros, |(_, unit)| unit)
+    }
+
+    /// How wide partitions are.
+    #[must_use]
+    pub fn partition_by(&self) -> PartitionUnit {
+        self.partition_by
+    }
+
+    /// The id that the next new column gets.
+    #[must_use]
+    pub fn next_column(&self) -> ColumnId {
+        self.next_column
+    }
+
+    /// The column with this name, in any case.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| same_name(&column.name, name))
+    }
+
+    /// The column with this id.
+    #[must_use]
+    pub fn column(&self, id: ColumnId) -> Option<&Column> {
+        self.columns.iter().find(|column| column.id == id)
+    }
+}
+
+/// What a schema is made of, as it is stored.
+#[derive(Debug, Clone)]
+pub struct SchemaParts {
+    /// How often it was changed.
+    pub version: SchemaVersion,
+    /// In the order users see.
+    pub columns: Vec<Column>,
+    /// The designated timestamp.
+    pub designated: Option<ColumnId>,
+    /// How wide partitions are.
+    pub partition_by: PartitionUnit,
+    /// The id that the next new column gets.
+    pub next_column: ColumnId,
+}
+
+/// Whether two names are the same to the catalog: without regard to case.
+#[must_use]
+pub fn same_name(a: &str, b: &str) -> bool {
+    a.len() == b.len() && a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
+}
+
+fn no_such(name: &str) -> SchemaError {
+    SchemaError::NoSuchColumn { name: name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Schema {
+        let columns = [("Ts", ColumnType::ALL[12]), ("a", ColumnType::Int32)];
+        let columns = columns.map(|(name, ty)| (name.to_owned(), ty));
+        Schema::new(&columns, Some("ts"), PartitionUnit::Day).expect("a valid schema")
+    }
+
+    #[test]
+    fn a_dropped_name_comes_back_under_a_new_id() {
+        let schema = sample();
+        let old = schema.find("A").expect("a").id;
+        let schema = schema.without_column("A").expect("dropped");
+        let schema = schema.with_column("a", ColumnType::Varchar).expect("added again");
+        assert_ne!(schema.find("a").expect("a").id, old, "I1");
+        assert_eq!(schema.version(), SchemaVersion(3));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_reason() {
+        let schema = sample();
+        let text = |result: Result<Schema, SchemaError>| result.expect_err("refused").to_string();
+        assert_eq!(
+            text(schema.clone().with_column("TS", ColumnType::Date)),
+            "column `TS` is there twice (names are compared without case)"
+        );
+        assert_eq!(
+            text(schema.clone().without_column("ts")),
+            "column `Ts` is the designated timestamp and cannot be dropped"
+        );
+        assert_eq!(text(schema.clone().with_renamed_column("x", "y")), "column `x` does not exist");
+        let columns = [("a".to_owned(), ColumnType::Int32)];
+        assert_eq!(
+            text(Schema::new(&columns, None, PartitionUnit::Day)),
+            "PARTITION BY DAY needs a designated timestamp"
+        );
+        assert_eq!(
+            text(Schema::new(&columns, Some("a"), PartitionUnit::None)),
+            "column `a` is INT, but a designated timestamp is TIMESTAMP or TIMESTAMP_NS"
+        );
+    }
+
+    #[test]
+    fn a_column_may_change_the_case_of_its_own_name() {
+        let schema = sample().with_renamed_column("a", "A").expect("renamed");
+        assert_eq!(schema.find("a").expect("still found").name, "A");
+    }
+}
