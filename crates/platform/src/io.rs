@@ -1,0 +1,57 @@
+//! How reads and writes reach the kernel: what the user asked for, and what this machine has.
+
+use std::fmt;
+
+use crate::Result;
+#[cfg(not(target_os = "linux"))]
+use crate::{Error, NoUringReason};
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IoMode {
+    /// The best that this machine has.
+    Auto,
+    /// io_uring, or an error.
+    Uring,
+    /// One blocking call after the other.
+    Sync,
+}
+
+/// What is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IoChoice {
+    /// Several operations in flight, in one ring for each thread.
+    Uring,
+    /// One blocking call after the other.
+    Sync,
+}
+
+impl fmt::Display for IoChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            IoChoice::Uring => "io_uring",
+            IoChoice::Sync => "pread/pwrite",
+        })
+    }
+}
+
+/// Finds out whether the kernel has io_uring and lets us use it, by using it.
+///
+/// Fails with [`Error::NoUring`](crate::Error::NoUring) if it was asked for and is not there.
+pub fn detect_io(mode: IoMode) -> Result<IoChoice> {
+    match mode {
+        IoMode::Sync => Ok(IoChoice::Sync),
+        IoMode::Uring => probe().map(|()| IoChoice::Uring),
+        IoMode::Auto => Ok(probe().map_or(IoChoice::Sync, |()| IoChoice::Uring)),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn probe() -> Result<()> {
+    crate::uring::probe()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn probe() -> Result<()> {
+    Err(Error::NoUring { reason: NoUringReason::OperatingSystem })
+}

@@ -1,0 +1,52 @@
+//! The operating system as the rest of Tidegate sees it: disk, io_uring, clock, memory, signals.
+//!
+//! - P1. No other crate of the workspace calls the operating system, so that whatever is written
+//!   over [`Disk`], [`Clock`] and [`MemoryBudget`] can be tested on [`SimDisk`] and [`SimClock`].
+//! - P2. A buffer that the kernel may still write to or read from is owned by the queue that
+//!   submitted it; nobody else can reach it until the operation has completed.
+//! - P3. Every error names the call and the path.
+//!
+//! Not here: anything of a database. This crate speaks bytes and plain integers.
+
+#![warn(missing_docs)]
+
+#[cfg(not(unix))]
+compile_error!("tidegate runs on Unix only");
+// Offsets in files become positions in memory all over this crate.
+const _: () = assert!(usize::BITS == 64, "tidegate needs 64-bit addresses");
+
+mod error;
+mod disk;
+mod real;
+mod mapping;
+mod sim;
+mod clock;
+mod memory;
+mod machine;
+mod buffer;
+mod io;
+mod read_ahead;
+mod write_queue;
+#[cfg(target_os = "linux")]
+mod uring;
+mod interrupt;
+mod sys;
+
+pub use buffer::{AlignedBuffer, BufferPool, BufferPoolOptions};
+pub use clock::{Clock, SimClock, SystemClock};
+pub use disk::{DirEntry, DirLock, Disk, DiskFile, OpenMode};
+pub use error::{Class, Error, NoUringReason, Result};
+pub use interrupt::install_interrupt_handler;
+pub use io::{IoChoice, IoMode, detect_io};
+pub use machine::{available_memory_bytes, cores, machine_memory_bytes, rss_anon_bytes};
+pub use mapping::{Mapping, install_sigbus_handler};
+pub use memory::{MemoryBudget, Reservation};
+pub use read_ahead::{Piece, ReadAhead};
+pub use real::{RealDisk, drop_caches, free_disk_bytes};
+pub use sim::SimDisk;
+pub use write_queue::WriteQueue;
+
+/// A count of bytes that came as `u64`, as a size in memory.
+fn usize_of(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("usize has 64 bits")
+}

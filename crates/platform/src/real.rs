@@ -1,0 +1,281 @@
+//! The disk of the machine, through `std::fs` and the calls that it lacks.
+//!
+//! - D1, D2, D3 hold as far as the file system keeps them; ext4, xfs and btrfs do.
+//!
+//! Not here: what a disk promises, which is in `disk`, and several operations in flight.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::{
+    AlignedBuffer, DirEntry, DirLock, Disk, DiskFile, Error, Mapping, OpenMode, Result, sys,
+};
+
+/// Only the user that runs the database may read it.
+const FILE_MODE: u32 = 0o600;
+const DIR_MODE: u32 = 0o700;
+
+/// Enough for every disk in use: sectors have 512 or 4,096 bytes.
+const DIRECT_ALIGNMENT: usize = 4096;
+/// How much an unaligned read around the page cache fetches at once.
+const BOUNCE_BYTES_MAX: usize = 1 << 20;
+
+/// The machine's disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl RealDisk {
+    /// Opens a file for reading around the page cache (`O_DIRECT`); `None` where the file system
+    /// cannot do that.
+    pub fn open_direct(path: &Path) -> Result<Option<Arc<dyn DiskFile>>> {
+        let Some(file) = open_around_cache(path).map_err(Error::io("open", path))? else {
+            return Ok(None);
+        };
+        let file = RealFile { path: path.to_path_buf(), file, alignment: DIRECT_ALIGNMENT };
+        // Some file systems refuse at the first read, or want more alignment than ours.
+        let mut trial = AlignedBuffer::new(DIRECT_ALIGNMENT);
+        match file.read_at(&mut trial, 0) {
+            Ok(_) => Ok(Some(Arc::new(file))),
+            Err(Error::Io { source, .. }) if is_unsupported(&source) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How many bytes an ordinary user may still write to the file system that holds `path`.
+pub fn free_disk_bytes(path: &Path) -> Result<u64> {
+    sys::free_bytes(path).map_err(Error::io("statvfs", path))
+}
+
+/// Drops the pages of a file that are clean from the page cache, so that a benchmark can read it
+/// from the disk; nothing on a simulated disk.
+pub fn drop_caches(file: &dyn DiskFile) -> Result<()> {
+    match file.raw_fd() {
+        Some(fd) => sys::drop_cache(fd).map_err(Error::io("fadvise", file.path())),
+        None => Ok(()),
+    }
+}
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).mode(FILE_MODE);
+        match mode {
+            OpenMode::Read => &mut options,
+            OpenMode::ReadWrite => options.write(true),
+            OpenMode::CreateNew => options.write(true).create_new(true),
+            OpenMode::CreateOrTruncate => options.write(true).create(true).truncate(true),
+        };
+        let file = options.open(path).map_err(Error::io("open", path))?;
+        Ok(Arc::new(RealFile { path: path.to_path_buf(), file, alignment: 1 }))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        path.try_exists().map_err(Error::io("stat", path))
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(dir).map_err(Error::io("list", dir))? {
+            let path = entry.map_err(Error::io("list", dir))?.path();
+            let metadata = match fs::metadata(&path).or_else(|_| fs::symlink_metadata(&path)) {
+                Ok(metadata) => metadata,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(Error::io("stat", &path)(error)),
+            };
+            let name = path.file_name().expect("an entry of a folder has a name");
+            entries.push(DirEntry {
+                name: name.to_string_lossy().into_owned(),
+                is_dir: metadata.is_dir(),
+                bytes: metadata.len(),
+            });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(DIR_MODE).create(dir).map_err(Error::io("mkdir", dir))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::rename(from, to).map_err(Error::io("rename", from))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        gone_is_fine(fs::remove_file(path)).map_err(Error::io("remove", path))
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> Result<()> {
+        gone_is_fine(fs::remove_dir_all(dir)).map_err(Error::io("remove", dir))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let folder = File::open(dir).map_err(Error::io("open", dir))?;
+        folder.sync_all().map_err(Error::io("fsync", dir))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+        let file = options.open(path).map_err(Error::io("open", path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(RealLock { path: path.to_path_buf(), _file: file })),
+            Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_path_buf() }),
+            Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
+        }
+    }
+}
+
+/// A file of the machine.
+#[derive(Debug)]
+struct RealFile {
+    path: PathBuf,
+    file: File,
+    /// More than 1 if the file was opened around the page cache.
+    alignment: usize,
+}
+
+impl RealFile {
+    fn is_aligned(&self, buf: &[u8], offset: u64) -> bool {
+        buf.as_ptr().addr().is_multiple_of(self.alignment)
+            && buf.len().is_multiple_of(self.alignment)
+            && offset.is_multiple_of(self.alignment as u64)
+    }
+
+    /// Reads what the kernel takes as it is.
+    fn read_aligned(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.read_at(&mut buf[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io("read", &self.path)(error)),
+            }
+            if !done.is_multiple_of(self.alignment) {
+                break; // Around the page cache, only the end of the file stops there.
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads around the page cache what is not aligned, through a buffer that is.
+    fn read_unaligned(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let span = (buf.len() + 2 * self.alignment).next_multiple_of(self.alignment);
+        let mut bounce = AlignedBuffer::new(span.min(BOUNCE_BYTES_MAX));
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset + done as u64;
+            let skip = crate::usize_of(at % self.alignment as u64);
+            let got = self.read_aligned(&mut bounce, at - skip as u64)?;
+            let count = got.saturating_sub(skip).min(buf.len() - done);
+            buf[done..done + count].copy_from_slice(&bounce[skip..skip + count]);
+            done += count;
+            if got < bounce.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl DiskFile for RealFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(Error::io("stat", &self.path))?.len())
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        if self.is_aligned(buf, offset) {
+            self.read_aligned(buf, offset)
+        } else {
+            self.read_unaligned(buf, offset)
+        }
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.file.write_all_at(bytes, offset).map_err(Error::io("write", &self.path))
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<()> {
+        self.file.set_len(bytes).map_err(Error::io("truncate", &self.path))
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<()> {
+        let reserved = sys::allocate(self.file.as_raw_fd(), bytes);
+        if !reserved.map_err(Error::io("fallocate", &self.path))? && self.len()? < bytes {
+            self.set_len(bytes)?;
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        self.file.sync_data().map_err(Error::io("fdatasync", &self.path))
+    }
+
+    fn start_writeback(&self, offset: u64, bytes: u64) -> Result<()> {
+        sys::start_writeback(self.file.as_raw_fd(), offset, bytes)
+            .map_err(Error::io("sync_file_range", &self.path))
+    }
+
+    fn map(&self) -> Result<Mapping> {
+        Mapping::of_file(&self.file, &self.path).map_err(Error::io("mmap", &self.path))
+    }
+
+    fn raw_fd(&self) -> Option<RawFd> {
+        Some(self.file.as_raw_fd())
+    }
+
+    fn alignment(&self) -> usize {
+        self.alignment
+    }
+}
+
+/// An `flock`, which ends with the open file.
+#[derive(Debug)]
+struct RealLock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl DirLock for RealLock {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn gone_is_fine(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open_around_cache(path: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    match options.read(true).custom_flags(libc::O_DIRECT).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if is_unsupported(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_around_cache(_path: &Path) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+/// How a file system says that it cannot read around the page cache.
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+}

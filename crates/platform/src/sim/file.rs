@@ -1,0 +1,219 @@
+//! The bytes of a simulated file as programs see them, and as the disk has them.
+//!
+//! - S1. `durable` has everything that was synced.
+//! - S2. After a loss of power a file is `durable` with some of `pending` on it:
+//!   - a write survives whole, not at all, or in some of its sectors;
+//!   - a sector survives with all that it held when the surviving write was made, since it is
+//!     written in one piece;
+//!   - the length is that after some pending change, whichever bytes survive; bytes that did not
+//!     are zero where the file was not as long before;
+//!   - what follows a cut survives only with the cut.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::content::Content;
+use super::random::Random;
+use crate::usize_of;
+
+/// What a disk writes in one piece.
+type Sector = [u8; 512];
+const SECTOR_BYTES: u64 = size_of::<Sector>() as u64;
+
+#[derive(Debug, Default)]
+pub(super) struct SimBytes {
+    current: Content,
+    durable: Content,
+    /// What was done since the last sync, in order.
+    pending: Vec<Change>,
+}
+
+#[derive(Debug)]
+enum Change {
+    Write { offset: u64, bytes: Vec<u8> },
+    SetLen { from: u64, to: u64 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Kept,
+    Lost,
+    /// Each sector by itself.
+    Torn,
+}
+
+impl SimBytes {
+    /// A file that was always so.
+    fn durable(content: Content) -> SimBytes {
+        SimBytes { current: content.clone(), durable: content, pending: Vec::new() }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.current.len()
+    }
+
+    pub(super) fn read(&self, buf: &mut [u8], offset: u64) -> usize {
+        self.current.read(buf, offset)
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.current.write(bytes, offset);
+        self.pending.push(Change::Write { offset, bytes: bytes.to_vec() });
+    }
+
+    pub(super) fn set_len(&mut self, to: u64) {
+        let from = self.current.len();
+        if from == to {
+            return;
+        }
+        self.current.set_len(to);
+        self.pending.push(Change::SetLen { from, to });
+    }
+
+    /// Makes everything durable (S1).
+    pub(super) fn sync(&mut self) {
+        for change in self.pending.drain(..) {
+            match change {
+                Change::Write { offset, bytes } => self.durable.write(&bytes, offset),
+                Change::SetLen { to, .. } => self.durable.set_len(to),
+            }
+        }
+    }
+
+    /// A sync that failed: what was pending is decided now, and nobody tries again.
+    pub(super) fn settle(&mut self, random: &mut Random) {
+        self.durable = self.survivor(random);
+        self.pending.clear();
+    }
+
+    pub(super) fn after_power_loss(&self, random: &mut Random) -> SimBytes {
+        SimBytes::durable(self.survivor(random))
+    }
+
+    pub(super) fn corrupt(&mut self, offset: u64, xor: u8) {
+        assert!(offset < self.len(), "the byte to corrupt exists");
+        for content in [&mut self.current, &mut self.durable] {
+            let mut byte = [0];
+            if content.read(&mut byte, offset) == 1 {
+                content.write(&[byte[0] ^ xor], offset);
+            }
+        }
+        for change in &mut self.pending {
+            if let Change::Write { offset: start, bytes } = change
+                && let Some(idx) = offset.checked_sub(*start)
+                && let Some(byte) = bytes.get_mut(usize_of(idx))
+            {
+                *byte ^= xor;
+            }
+        }
+    }
+
+    pub(super) fn truncate(&mut self, len: u64) {
+        assert!(len <= self.len(), "the file to truncate is that long");
+        for content in [&mut self.current, &mut self.durable] {
+            content.set_len(len.min(content.len()));
+        }
+        for change in &mut self.pending {
+            match change {
+                Change::Write { offset, bytes } => {
+                    bytes.truncate(usize_of(len.saturating_sub(*offset)));
+                }
+                Change::SetLen { from, to } => (*from, *to) = (len.min(*from), len.min(*to)),
+            }
+        }
+    }
+
+    /// What is left without power (S2).
+    fn survivor(&self, random: &mut Random) -> Content {
+        let (changes, len) = self.surviving_length(random);
+        let last_kept = last_kept(&self.pending[..changes], random);
+        let mut content = self.durable.clone();
+        for (idx, change) in self.pending[..changes].iter().enumerate() {
+            let touched = change.touched();
+            for sector in sectors(&touched) {
+                if last_kept.get(&sector).is_some_and(|&last| idx <= last) {
+                    let start = touched.start.max(sector * SECTOR_BYTES);
+                    let end = touched.end.min((sector + 1) * SECTOR_BYTES);
+                    change.apply(&mut content, start..end);
+                }
+            }
+        }
+        content.set_len(len);
+        content
+    }
+
+    /// How many of the pending changes may survive, and the length that does.
+    fn surviving_length(&self, random: &mut Random) -> (usize, u64) {
+        let count = self.pending.len();
+        let durable_lens = match random.below(3) {
+            0 => 0,
+            1 => count,
+            _ => usize_of(random.below(count as u64 + 1)),
+        };
+        let len = self.pending[..durable_lens].iter().fold(self.durable.len(), Change::len_after);
+        // The first cut that did not survive takes all that follows with it.
+        let lost_cut = self.pending[durable_lens..].iter().position(Change::is_cut);
+        (lost_cut.map_or(count, |idx| durable_lens + idx), len)
+    }
+}
+
+/// For each sector that any change survives in, the last of them.
+fn last_kept(changes: &[Change], random: &mut Random) -> BTreeMap<u64, usize> {
+    let mut last_kept = BTreeMap::new();
+    for (idx, change) in changes.iter().enumerate() {
+        let fate = match random.below(10) {
+            _ if change.is_cut() => Fate::Kept,
+            0..4 => Fate::Kept,
+            4..7 => Fate::Lost,
+            _ => Fate::Torn,
+        };
+        for sector in sectors(&change.touched()).filter(|_| fate != Fate::Lost) {
+            if fate == Fate::Kept || random.coin() {
+                last_kept.insert(sector, idx);
+            }
+        }
+    }
+    last_kept
+}
+
+impl Change {
+    /// The bytes that are not what they were: of a cut, those that are gone.
+    fn touched(&self) -> Range<u64> {
+        match self {
+            Change::Write { offset, bytes } => *offset..offset + bytes.len() as u64,
+            Change::SetLen { from, to } => *to..(*from).max(*to),
+        }
+    }
+
+    /// Does a part of what `touched` says; lengths are somebody else's.
+    fn apply(&self, content: &mut Content, part: Range<u64>) {
+        match self {
+            Change::Write { offset, bytes } => {
+                let range = usize_of(part.start - offset)..usize_of(part.end - offset);
+                content.write(&bytes[range], part.start);
+            }
+            Change::SetLen { .. } => {
+                let zeros: Sector = [0; _];
+                content.write(&zeros[..usize_of(part.end - part.start)], part.start);
+            }
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        matches!(self, Change::SetLen { from, to } if to < from)
+    }
+
+    fn len_after(len: u64, change: &Change) -> u64 {
+        match change {
+            Change::Write { .. } => len.max(change.touched().end),
+            Change::SetLen { to, .. } => *to,
+        }
+    }
+}
+
+fn sectors(bytes: &Range<u64>) -> Range<u64> {
+    bytes.start / SECTOR_BYTES..bytes.end.div_ceil(SECTOR_BYTES)
+}

@@ -1,0 +1,125 @@
+//! The calls of the C library that `std` does not wrap, each as a safe function.
+
+#![expect(unsafe_code, reason = "the C library is called here")]
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Reserves space for `0..bytes` and makes the file at least that long; `false` if the file
+/// system cannot.
+#[cfg(target_os = "linux")]
+pub(crate) fn allocate(fd: RawFd, bytes: u64) -> io::Result<bool> {
+    if bytes == 0 {
+        return Ok(true);
+    }
+    let length = offset_of(bytes)?;
+    loop {
+        // SAFETY: no memory is handed over; a bad descriptor is an error.
+        if unsafe { libc::fallocate(fd, 0, 0, length) } == 0 {
+            return Ok(true);
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(false),
+            _ => return Err(error),
+        }
+    }
+}
+
+/// See the Linux version; here no file system can.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn allocate(_fd: RawFd, _bytes: u64) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Begins writing a range of the page cache out.
+#[cfg(target_os = "linux")]
+pub(crate) fn start_writeback(fd: RawFd, offset: u64, bytes: u64) -> io::Result<()> {
+    if bytes == 0 {
+        return Ok(()); // The call would take it for "to the end".
+    }
+    let (offset, length) = (offset_of(offset)?, offset_of(bytes)?);
+    // SAFETY: no memory is handed over; a bad descriptor is an error.
+    let status = unsafe { libc::sync_file_range(fd, offset, length, libc::SYNC_FILE_RANGE_WRITE) };
+    if status == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        // A hint that cannot be given is not an error.
+        Some(libc::EINTR | libc::ESPIPE | libc::EOPNOTSUPP | libc::ENOSYS) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// See the Linux version; here there is no such hint.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn start_writeback(_fd: RawFd, _offset: u64, _bytes: u64) -> io::Result<()> {
+    Ok(())
+}
+
+/// Drops the clean pages of a file from the page cache.
+#[cfg(target_os = "linux")]
+pub(crate) fn drop_cache(fd: RawFd) -> io::Result<()> {
+    // SAFETY: no memory is handed over; a bad descriptor is an error.
+    match unsafe { libc::posix_fadvise(fd, 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)), // It does not set `errno`.
+    }
+}
+
+/// See the Linux version; here there is no such hint.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn drop_cache(_fd: RawFd) -> io::Result<()> {
+    Ok(())
+}
+
+/// What an ordinary user may still write to the file system that holds `path`.
+pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: `statvfs` is plain integers, for which zeros are a value.
+    let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `path` ends with a NUL, and `answer` is ours to write.
+    if unsafe { libc::statvfs(path.as_ptr(), &raw mut answer) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    #[cfg_attr(
+        target_os = "linux",
+        expect(clippy::useless_conversion, reason = "narrower on other systems")
+    )]
+    let (available, unit) = (u64::from(answer.f_bavail), u64::from(answer.f_frsize));
+    Ok(available.saturating_mul(unit))
+}
+
+/// The memory of the machine, whoever uses it; 0 if the system does not say.
+pub(crate) fn physical_memory_bytes() -> u64 {
+    // SAFETY: `sysconf` takes a number and returns one.
+    let (pages, page_bytes) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let positive = |answer| u64::try_from(answer).unwrap_or(0);
+    positive(pages).saturating_mul(positive(page_bytes))
+}
+
+/// The most memory this process ever had resident.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn rss_max_bytes() -> u64 {
+    // SAFETY: `rusage` is plain integers, for which zeros are a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is ours to write.
+    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
+        return 0;
+    }
+    let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
+    u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(unit)
+}
+
+/// A file offset as the kernel takes it.
+#[cfg(target_os = "linux")]
+fn offset_of(bytes: u64) -> io::Result<libc::off_t> {
+    libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))
+}
