@@ -1,0 +1,155 @@
+//! Buckets: slices of time that rows are distributed to, so that each can be sorted in cache.
+//!
+//! - U1. Every timestamp belongs to exactly one bucket; buckets ascend in time.
+//! - U2. A full slab belongs to its bucket; a slab that is being filled belongs to its worker.
+//! - U3. What is in memory is counted against the budget; past it the largest buckets are spilled,
+//!   whole slabs at a time, front to back, and they come back the same way.
+//!
+//! Not here: how rows get into slabs (`distribute`), what becomes of buckets (`seal`).
+
+mod plan;
+mod spill;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_platform::{AlignedBuffer, BufferPool, BufferPoolOptions, MemoryBudget, Reservation};
+
+use crate::error::Result;
+use crate::layout::{RowLayout, Slab};
+
+pub(crate) use plan::{BucketPlan, PlanOptions};
+pub(crate) use spill::{SpillFile, SpilledSlab};
+
+/// All buckets of an import, shared by its workers.
+#[derive(Debug)]
+pub(crate) struct Buckets {
+    pub(crate) plan: BucketPlan,
+    pub(crate) layout: RowLayout,
+    slots: Vec<Mutex<Bucket>>,
+    /// Bytes in memory of each bucket, to find the largest without its lock.
+    sizes: Vec<AtomicU64>,
+    pool: BufferPool,
+    pub(crate) budget: Arc<MemoryBudget>,
+}
+
+/// The full slabs of a bucket.
+#[derive(Debug, Default)]
+pub(crate) struct Bucket {
+    pub(crate) slabs: Vec<StoredSlab>,
+    pub(crate) rows: u64,
+}
+
+/// A slab in memory or in the spill file.
+#[derive(Debug)]
+pub(crate) enum StoredSlab {
+    Here(HeldSlab),
+    Spilled(SpilledSlab),
+}
+
+/// A slab and its part of the budget.
+#[derive(Debug)]
+pub(crate) struct HeldSlab {
+    pub(crate) slab: Slab,
+    pub(crate) held: Reservation,
+}
+
+impl Buckets {
+    pub(crate) fn new(
+        plan: BucketPlan,
+        layout: RowLayout,
+        slab_rows: usize,
+        budget: Arc<MemoryBudget>,
+    ) -> Buckets {
+        let count = plan.count();
+        let piece_bytes = (slab_rows * layout.row_bytes).next_multiple_of(4_096);
+        // Slabs are given back one segment at a time while others are taken from the system.
+        let vacant_max = 64;
+        let options = BufferPoolOptions { headroom: 0, piece_bytes, tailroom: 0, vacant_max };
+        Buckets {
+            plan,
+            layout,
+            slots: (0..count).map(|_| Mutex::default()).collect(),
+            sizes: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            pool: BufferPool::new(options),
+            budget,
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// An empty slab for `worker`.
+    pub(crate) fn new_slab(&self, worker: u32) -> HeldSlab {
+        let held = self.budget.reserve_unchecked(self.pool.buffer_bytes() as u64);
+        HeldSlab { slab: Slab::new(self.pool.take(), &self.layout, worker), held }
+    }
+
+    /// Takes a slab back whose rows are not needed any more.
+    pub(crate) fn recycle(&self, fixed: AlignedBuffer) {
+        if fixed.len() == self.pool.buffer_bytes() {
+            self.pool.give(fixed);
+        }
+    }
+
+    /// Adds a slab to its bucket (U2).
+    pub(crate) fn add(&self, bucket: usize, held: HeldSlab) {
+        let bytes = held.held.bytes();
+        let mut slot = self.lock(bucket);
+        slot.rows += held.slab.rows as u64;
+        slot.slabs.push(StoredSlab::Here(held));
+        drop(slot);
+        self.sizes[bucket].fetch_add(bytes, Relaxed);
+    }
+
+    /// Spills the largest bucket. Says whether there was anything to spill.
+    ///
+    /// # Errors
+    /// If the spill file cannot be written.
+    pub(crate) fn spill_largest(&self, spill: &SpillFile) -> Result<bool> {
+        let sizes = self.sizes.iter().map(|size| size.load(Relaxed));
+        let Some((bucket, size)) = sizes.enumerate().max_by_key(|&(_, size)| size) else {
+            return Ok(false);
+        };
+        if size == 0 {
+            return Ok(false);
+        }
+        self.sizes[bucket].store(0, Relaxed);
+        let mut slot = self.lock(bucket);
+        let slabs = std::mem::take(&mut slot.slabs);
+        drop(slot);
+        // The slabs stay readable in `rest` until they are written: an error loses the import, not
+        // rows that anybody counts on.
+        let (here, mut rest): (Vec<_>, Vec<_>) =
+            slabs.into_iter().partition(|slab| matches!(slab, StoredSlab::Here(_)));
+        let mut held = Vec::with_capacity(here.len());
+        for slab in here {
+            if let StoredSlab::Here(slab) = slab {
+                held.push(slab);
+            }
+        }
+        let written = spill.write(&held, &self.layout)?;
+        for slab in held {
+            self.recycle(slab.slab.fixed);
+        }
+        rest.extend(written.into_iter().map(StoredSlab::Spilled));
+        self.lock(bucket).slabs.append(&mut rest);
+        Ok(true)
+    }
+
+    /// Takes a bucket out, to be sealed.
+    pub(crate) fn take(&self, bucket: usize) -> Bucket {
+        self.sizes[bucket].store(0, Relaxed);
+        std::mem::take(&mut *self.lock(bucket))
+    }
+
+    /// How many rows a bucket has.
+    pub(crate) fn rows(&self, bucket: usize) -> u64 {
+        self.lock(bucket).rows
+    }
+
+    fn lock(&self, bucket: usize) -> std::sync::MutexGuard<'_, Bucket> {
+        self.slots[bucket].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,134 @@
+//! Where buckets begin: from a sample of timestamps, before the first row is distributed.
+//!
+//! Partitions that hold enough rows are cut into buckets of their own, small neighbours share one.
+//! A sample is only a sample: a bucket may turn out larger, and is then sorted all the same, only
+//! with less of it in cache.
+
+use tidegate_model::{PartitionUnit, TimeUnit, Timestamp};
+
+/// At most so many buckets: each worker fills a slab of each at the same time.
+pub(crate) const BUCKETS_MAX: usize = 1_024;
+/// What a bucket should hold: small enough that a column of it stays in L2 while it is gathered.
+const BUCKET_ROWS: u64 = 128 << 10;
+/// Smaller partitions share a bucket with their neighbours.
+const SHARED_ROWS: u64 = 24 << 10;
+
+/// The first timestamp of every bucket but the first.
+#[derive(Debug, Clone)]
+pub(crate) struct BucketPlan {
+    bounds: Vec<i64>,
+}
+
+/// What a plan is made from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlanOptions {
+    pub(crate) partition_by: PartitionUnit,
+    pub(crate) unit: TimeUnit,
+    /// How many rows there will be, about.
+    pub(crate) rows: u64,
+}
+
+impl BucketPlan {
+    /// One bucket for everything.
+    pub(crate) fn single() -> BucketPlan {
+        BucketPlan { bounds: Vec::new() }
+    }
+
+    /// `sample` is any timestamps of the input, in any order.
+    pub(crate) fn from_sample(mut sample: Vec<i64>, options: PlanOptions) -> BucketPlan {
+        if sample.is_empty() {
+            return BucketPlan::single();
+        }
+        sample.sort_unstable();
+        let rows_per_sample = (options.rows as f64 / sample.len() as f64).max(1.0);
+        // With more rows than `BUCKETS_MAX` buckets should hold, buckets grow.
+        let bucket_rows = BUCKET_ROWS.max(options.rows.div_ceil(BUCKETS_MAX as u64 * 3 / 4));
+        let samples = |rows: u64| ((rows as f64 / rows_per_sample).ceil()).max(1.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1")]
+        let (per_bucket, shared) =
+            (samples(bucket_rows) as usize, samples(SHARED_ROWS.min(bucket_rows)) as usize);
+        let mut bounds = Vec::new();
+        let mut open = 0; // samples since the last bound
+        for partition in sample.chunk_by(|&a, &b| {
+            let floor = |ts| options.partition_by.floor(Timestamp(ts), options.unit);
+            floor(a) == floor(b)
+        }) {
+            let start = options.partition_by.floor(Timestamp(partition[0]), options.unit).0;
+            if open + partition.len() > shared && open > 0 {
+                bounds.push(start);
+                open = 0;
+            }
+            let parts = partition.len().div_ceil(per_bucket);
+            for part in 1..parts {
+                bounds.push(partition[partition.len() * part / parts]);
+                open = 0;
+            }
+            open += partition.len() / parts;
+        }
+        bounds.dedup();
+        bounds.retain(|&bound| bound > sample[0]);
+        bounds.truncate(BUCKETS_MAX - 1);
+        BucketPlan { bounds }
+    }
+
+    /// How many buckets.
+    pub(crate) fn count(&self) -> usize {
+        self.bounds.len() + 1
+    }
+
+    /// The bucket of a timestamp (U1).
+    #[inline]
+    pub(crate) fn bucket(&self, ts: i64) -> usize {
+        self.bounds.partition_point(|&bound| bound <= ts)
+    }
+
+    /// Timestamps `range.0 <= ts < range.1` are in the bucket; the ends are open.
+    pub(crate) fn range(&self, bucket: usize) -> (i64, i64) {
+        let start = if bucket == 0 { i64::MIN } else { self.bounds[bucket - 1] };
+        (start, self.bounds.get(bucket).copied().unwrap_or(i64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 86_400_000_000;
+
+    fn plan(days: i64, per_day: i64, rows: u64) -> BucketPlan {
+        let sample = (0..days * per_day).map(|i| i * DAY / per_day).collect();
+        let options =
+            PlanOptions { partition_by: PartitionUnit::Day, unit: TimeUnit::Micros, rows };
+        BucketPlan::from_sample(sample, options)
+    }
+
+    #[test]
+    fn a_day_of_a_usual_size_is_a_bucket() {
+        let plan = plan(31, 100, 31 * 65_000);
+        assert_eq!(plan.count(), 31);
+        assert_eq!(plan.bucket(-1), 0);
+        assert_eq!(plan.bucket(5 * DAY - 1), 4);
+        assert_eq!(plan.bucket(5 * DAY), 5);
+        assert_eq!(plan.bucket(i64::MAX), 30);
+    }
+
+    #[test]
+    fn small_partitions_share_and_large_ones_are_cut() {
+        assert!(plan(1_000, 10, 10_000).count() <= 2);
+        let cut = plan(2, 1_000, 2_000_000);
+        assert!((16..=20).contains(&cut.count()), "{}", cut.count());
+        assert!(plan(50, 1_000, 4_000_000_000).count() <= BUCKETS_MAX);
+        assert_eq!(plan(0, 0, 5).count(), 1);
+    }
+
+    #[test]
+    fn ranges_meet_and_agree_with_bucket() {
+        let plan = plan(9, 1_000, 3_000_000);
+        for bucket in 0..plan.count() {
+            let (start, end) = plan.range(bucket);
+            assert!(start < end);
+            assert_eq!(plan.bucket(start), bucket);
+            assert_eq!(plan.bucket(end - 1), bucket);
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! Fields of text become values, a column of a strip at a time, with a parser picked once a column.
+//!
+//! - V1. An unquoted empty field is NULL, and so is the given NULL text; `""` is empty text, and
+//!   NULL in a column that is not text.
+//! - V2. A field that does not parse is a fault: its place holds 0 (or NULL text) until the caller
+//!   has decided what a fault does.
+//! - V3. Text is UTF-8 without NUL; pieces that were checked whole need no check a cell.
+//!
+//! Not here: where fields begin and end (`index`, `rows`), what happens to faults (`faults`).
+
+use tidegate_model::{ColumnType, limits};
+use tidegate_storage::segment::intern::Interner;
+
+use crate::layout::{ColumnLayout, RowLayout};
+use crate::parse::{self, CellError};
+use crate::reject::Reason;
+use crate::strip::{Cell, Place, Strip, StripColumn, Values};
+use crate::timestamp::{DateParser, TimestampFormat, TimestampParser};
+
+/// A row of indexed text: where it begins and which field end is its first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowPlace {
+    pub(crate) start: u32,
+    pub(crate) first: u32,
+}
+
+/// Indexed text with the rows that are to be converted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowsOfText<'a> {
+    pub(crate) text: &'a [u8],
+    pub(crate) field_ends: &'a [u32],
+    pub(crate) rows: &'a [RowPlace],
+    pub(crate) quote: Option<u8>,
+    pub(crate) null_text: Option<&'a [u8]>,
+    /// V3.
+    pub(crate) is_checked: bool,
+}
+
+/// A field that did not parse.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fault {
+    pub(crate) row: u32,
+    pub(crate) column: u32,
+    pub(crate) reason: Reason,
+    /// The field as it stands in the text.
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+/// A worker's parsers.
+#[derive(Debug)]
+pub(crate) struct Converter {
+    columns: Vec<ColumnParser>,
+    pub(crate) faults: Vec<Fault>,
+}
+
+#[derive(Debug)]
+struct ColumnParser {
+    layout: ColumnLayout,
+    /// Which field of a record; `None`: the file does not have the column.
+    source: Option<usize>,
+    kind: Parser,
+}
+
+#[derive(Debug)]
+enum Parser {
+    Value,
+    Timestamp(TimestampParser),
+    Date(DateParser),
+    Text(Box<TextColumn>),
+}
+
+/// A text column's distinct values as one worker has met them.
+#[derive(Debug)]
+pub(crate) struct TextColumn {
+    pub(crate) interner: Interner,
+    policy: Interning,
+    bytes_max: usize,
+    is_binary: bool,
+}
+
+/// Whether a column's texts are worth a number each.
+#[derive(Debug, Clone, Copy)]
+enum Interning {
+    /// Symbols: always.
+    Always,
+    /// While enough texts repeat. Counts texts and hits since the last decision.
+    Trying { texts: u32, hits: u32 },
+    /// Too few repeat: so many texts are not even looked up.
+    Paused { left: u32 },
+}
+
+/// A decision is made after so many texts.
+const TRIAL_TEXTS: u32 = 2_048;
+/// Texts that pass by before interning is tried again.
+const PAUSE_TEXTS: u32 = 200_000;
+/// An interner of a column that is no symbol stays within a core's L2.
+const INTERNED_MAX: usize = 32_768;
+const INTERNED_TEXT_MAX: usize = 1 << 20;
+/// Longer texts repeat rarely and are dear to hash.
+const INTERNED_LENGTH_MAX: usize = 256;
+
+impl Converter {
+    /// `sources[i]` is the field of column `i`; `formats[i]` how its timestamps are written.
+    pub(crate) fn new(
+        layout: &RowLayout,
+        sources: &[Option<usize>],
+        formats: &[Option<TimestampFormat>],
+    ) -> Converter {
+        let columns = layout
+            .columns
+            .iter()
+            .zip(sources.iter().zip(formats))
+            .map(|(column, (&source, format))| {
+                let format = format.as_ref().unwrap_or(&TimestampFormat::Detect);
+                ColumnParser { layout: column.clone(), source, kind: Parser::new(column, format) }
+            })
+            .collect();
+        Converter { columns, faults: Vec::new() }
+    }
+
+    /// Reads other fields from here on: those of another file.
+    pub(crate) fn set_sources(&mut self, sources: &[Option<usize>]) {
+        for (column, &source) in self.columns.iter_mut().zip(sources) {
+            column.source = source;
+        }
+    }
+
+    /// Appends the rows to an empty strip. Faults are left in `faults`, column by column.
+    pub(crate) fn convert(&mut self, rows: &RowsOfText<'_>, strip: &mut Strip) {
+        assert!(strip.rows == 0, "Z1");
+        self.faults.clear();
+        strip.rows = rows.rows.len();
+        let Strip { columns, unescaped, .. } = strip;
+        for (index, (parser, into)) in self.columns.iter_mut().zip(columns).enumerate() {
+            let Some(source) = parser.source else {
+                into.push_nulls(rows.rows.len());
+                continue;
+            };
+            let column = u32::try_from(index).expect("limits::TABLE_COLUMNS");
+            let mut cells = Cells { rows, source, column, faults: &mut self.faults, unescaped };
+            parser.convert(&mut cells, into);
+        }
+    }
+
+    /// The interners of the text columns, in the order of the columns, when all rows are parsed.
+    pub(crate) fn into_interners(self) -> Vec<Interner> {
+        self.columns
+            .into_iter()
+            .filter_map(|column| match column.kind {
+                Parser::Text(text) => Some(text.interner),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The text column at this place in the layout: for rows that come from elsewhere than text.
+    pub(crate) fn text_column(&mut self, column: usize) -> Option<&mut TextColumn> {
+        match &mut self.columns[column].kind {
+            Parser::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The memory that interners hold.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let of = |column: &ColumnParser| match &column.kind {
+            Parser::Text(text) => text.interner.memory_bytes(),
+            _ => 0,
+        };
+        self.columns.iter().map(of).sum()
+    }
+}
+
+impl Parser {
+    fn new(column: &ColumnLayout, format: &TimestampFormat) -> Parser {
+        match column.column.ty {
+            ColumnType::Timestamp(unit) => Parser::Timestamp(TimestampParser::new(format, unit)),
+            ColumnType::Date => Parser::Date(DateParser::new(format)),
+            ColumnType::Symbol => Parser::text(Interning::Always, limits::SYMBOL_BYTES, false),
+            ColumnType::Varchar => Parser::text(Interning::TRYING, limits::VALUE_BYTES, false),
+            ColumnType::Binary => Parser::text(Interning::TRYING, limits::VALUE_BYTES, true),
+            _ => Parser::Value,
+        }
+    }
+
+    fn text(policy: Interning, bytes_max: usize, is_binary: bool) -> Parser {
+        let interner = Interner::default();
+        Parser::Text(Box::new(TextColumn { interner, policy, bytes_max, is_binary }))
+    }
+}
+
+impl Interning {
+    const TRYING: Interning = Interning::Trying { texts: 0, hits: 0 };
+}
+
+impl TextColumn {
+    /// The number of a text, if it has one or is worth one.
+    #[inline]
+    pub(crate) fn number(&mut self, text: &[u8]) -> Option<u32> {
+        match &mut self.policy {
+            Interning::Always => self.interner.intern(text),
+            Interning::Trying { texts, hits } => {
+                if text.len() > INTERNED_LENGTH_MAX {
+                    return None;
+                }
+                *texts += 1;
+                let found = self.interner.find(text);
+                if found.is_some() {
+                    *hits += 1;
+                }
+                if *texts == TRIAL_TEXTS {
+                    self.policy = if *hits < TRIAL_TEXTS / 2 {
+                        Interning::Paused { left: PAUSE_TEXTS }
+                    } else {
+                        Interning::TRYING
+                    };
+                }
+                let has_room = self.interner.len() < INTERNED_MAX
+                    && self.interner.text_bytes() < INTERNED_TEXT_MAX;
+                if found.is_none() && has_room { self.interner.intern(text) } else { found }
+            }
+            Interning::Paused { left } => {
+                *left -= 1;
+                if *left == 0 {
+                    self.policy = Interning::TRYING;
+                }
+                // The empty text is the most common one wherever there is any.
+                if text.is_empty() { self.interner.intern(text) } else { None }
+            }
+        }
+    }
+
+    /// Whether every text must have a number.
+    pub(crate) fn is_symbol(&self) -> bool {
+        matches!(self.policy, Interning::Always)
+    }
+}
+
+/// The cells of one column.
+struct Cells<'a> {
+    rows: &'a RowsOfText<'a>,
+    source: usize,
+    column: u32,
+    faults: &'a mut Vec<Fault>,
+    unescaped: &'a mut Vec<u8>,
+}
+
+/// What stands in a field.
+enum Field<'a> {
+    Null,
+    /// Unquoted, or quoted without a doubled quote: where it is in the text.
+    Plain(&'a [u8], usize),
+    /// Quoted with doubled quotes between these bounds.
+    Doubled(&'a [u8]),
+    Bad,
+}
+
+impl<'a> Cells<'a> {
+    #[inline]
+    fn bounds(&self, row: RowPlace) -> (usize, usize) {
+        let end = row.first as usize + self.source;
+        let start = match self.source {
+            0 => row.start as usize,
+            _ => self.rows.field_ends[end - 1] as usize + 1,
+        };
+        (start, self.rows.field_ends[end] as usize)
+    }
+
+    #[inline]
+    fn field(&self, start: usize, end: usize) -> Field<'a> {
+        let raw = &self.rows.text[start..end];
+        let Some(&first) = raw.first() else { return Field::Null };
+        if Some(first) == self.rows.quote {
+            return quoted(raw, first, start);
+        }
+        if self.rows.null_text.is_some_and(|null| raw == null) {
+            return Field::Null;
+        }
+        Field::Plain(raw, start)
+    }
+
+    #[cold]
+    fn fault(&mut self, row: usize, reason: Reason) {
+        let place = self.rows.rows[row];
+        let (start, end) = self.bounds(place);
+        let narrow = |position: usize| u32::try_from(position).expect("positions have four bytes");
+        self.faults.push(Fault {
+            row: narrow(row),
+            column: self.column,
+            reason,
+            start: narrow(start),
+            end: narrow(end),
+        });
+    }
+
+    /// Parses every cell of a column that is not text.
+    #[inline]
+    fn each<T: Default>(
+        &mut self,
+        values: &mut Vec<T>,
+        nulls: &mut Vec<u32>,
+        mut parse: impl FnMut(&[u8]) -> Result<T, CellError>,
+    ) {
+        values.reserve(self.rows.rows.len());
+        for (row, &place) in self.rows.rows.iter().enumerate() {
+            let (start, end) = self.bounds(place);
+            let value = match self.field(start, end) {
+                Field::Plain(text, _) if !text.is_empty() => match parse(text) {
+                    Ok(value) => value,
+                    Err(error) => {
+                        self.fault(row, Reason::Cell(error));
+                        T::default()
+                    }
+                },
+                Field::Null | Field::Plain(..) => {
+                    nulls.push(u32::try_from(row).expect("STRIP_ROWS"));
+                    T::default()
+                }
+                Field::Doubled(_) => {
+                    self.fault(row, Reason::Cell(CellError::NotANumber));
+                    T::default()
+                }
+                Field::Bad => {
+                    self.fault(row, Reason::TextAfterQuote);
+                    T::default()
+                }
+            };
+            values.push(value);
+        }
+    }
+}
+
+/// What stands between quotes; `raw` begins with one.
+#[inline]
+fn quoted(raw: &[u8], quote: u8, start: usize) -> Field<'_> {
+    if raw.len() < 2 || raw[raw.len() - 1] != quote {
+        return Field::Bad;
+    }
+    let inner = &raw[1..raw.len() - 1];
+    if !has_byte(inner, quote) {
+        return Field::Plain(inner, start + 1);
+    }
+    // Every quote inside must have a neighbour: else text follows a closing quote.
+    let mut rest = inner;
+    while let Some(at) = memchr::memchr(quote, rest) {
+        if rest.get(at + 1) != Some(&quote) {
+            return Field::Bad;
+        }
+        rest = &rest[at + 2..];
+    }
+    Field::Doubled(inner)
+}
+
+/// As `memchr`, without its call for the short fields that most are.
+#[inline]
+fn has_byte(text: &[u8], wanted: u8) -> bool {
+    if text.len() > 64 {
+        return memchr::memchr(wanted, text).is_some();
+    }
+    let (eights, rest) = text.as_chunks::<8>();
+    let pattern = u64::from_ne_bytes([wanted; 8]);
+    let mut found = 0;
+    for eight in eights {
+        let difference = u64::from_ne_bytes(*eight) ^ pattern;
+        found |=
+            difference.wrapping_sub(0x0101_0101_0101_0101) & !difference & 0x8080_8080_8080_8080;
+    }
+    found != 0 || rest.iter().any(|&byte| byte == wanted)
+}
+
+impl ColumnParser {
+    fn convert(&mut self, cells: &mut Cells<'_>, into: &mut StripColumn) {
+        let StripColumn { values, nulls } = into;
+        match (&mut self.kind, values) {
+            (Parser::Text(column), Values::Text(texts)) => column.convert(cells, texts),
+            (Parser::Timestamp(parser), Values::W8(values)) => {
+                cells.each(values, nulls, |text| parser.parse(text).map(i64::cast_unsigned));
+            }
+            (Parser::Date(parser), Values::W4(values)) => {
+                cells.each(values, nulls, |text| parser.parse(text).map(i32::cast_unsigned));
+            }
+            (Parser::Value, values) => convert_values(self.layout.column.ty, cells, values, nulls),
+            _ => unreachable!("a strip has the layout of its parsers"),
+        }
+    }
+}
+
+fn convert_values(
+    ty: ColumnType,
+    cells: &mut Cells<'_>,
+    values: &mut Values,
+    nulls: &mut Vec<u32>,
+) {
+    match (ty, values) {
+        (ColumnType::Boolean, Values::W1(v)) => {
+            cells.each(v, nulls, |text| parse::parse_bool(text).map(u8::from));
+        }
+        (ColumnType::Int8, Values::W1(v)) => {
+            cells.each(v, nulls, |text| parse::parse_i8(text).map(i8::cast_unsigned));
+        }
+        (ColumnType::Int16, Values::W2(v)) => {
+            cells.each(v, nulls, |text| parse::parse_i16(text).map(i16::cast_unsigned));
+        }
+        (ColumnType::Int32, Values::W4(v)) => {
+            cells.each(v, nulls, |text| parse::parse_i32(text).map(i32::cast_unsigned));
+        }
+        (ColumnType::Int64, Values::W8(v)) => {
+            cells.each(v, nulls, |text| parse::parse_i64(text).map(i64::cast_unsigned));
+        }
+        (ColumnType::UInt8, Values::W1(v)) => cells.each(v, nulls, parse::parse_u8),
+        (ColumnType::UInt16, Values::W2(v)) => cells.each(v, nulls, parse::parse_u16),
+        (ColumnType::UInt32, Values::W4(v)) => cells.each(v, nulls, parse::parse_u32),
+        (ColumnType::UInt64, Values::W8(v)) => cells.each(v, nulls, parse::parse_u64),
+        (ColumnType::Float32, Values::W4(v)) => {
+            cells.each(v, nulls, |text| parse::parse_f32(text).map(f32::to_bits));
+        }
+        (ColumnType::Float64, Values::W8(v)) => {
+            cells.each(v, nulls, |text| parse::parse_f64(text).map(f64::to_bits));
+        }
+        (ColumnType::Decimal { precision, scale }, Values::W16(v)) => {
+            cells.each(v, nulls, |text| {
+                parse::parse_decimal(text, precision, scale).map(i128::cast_unsigned)
+            });
+        }
+        (ColumnType::Uuid, Values::W16(v)) => {
+            cells.each(v, nulls, |text| parse::parse_uuid(text).map(u128::from_le_bytes));
+        }
+        (ColumnType::Ipv4, Values::W4(v)) => cells.each(v, nulls, parse::parse_ipv4),
+        _ => unreachable!("a strip has the layout of its parsers"),
+    }
+}
+
+impl TextColumn {
+    fn convert(&mut self, cells: &mut Cells<'_>, texts: &mut Vec<Cell>) {
+        // The text before, and its cell: neighbours are often equal.
+        let mut previous: (&[u8], Cell) = (&[], Cell::NULL);
+        for (row, &place) in cells.rows.rows.iter().enumerate() {
+            let (start, end) = cells.bounds(place);
+            let field = cells.field(start, end);
+            let cell = match field {
+                Field::Null => Cell::NULL,
+                Field::Plain(text, _) if text == previous.0 && previous.1 != Cell::NULL => {
+                    previous.1
+                }
+                Field::Plain(text, start) if !self.is_binary => {
+                    let cell = self.cell(cells, row, text, Place::Piece(start, text.len()));
+                    previous = (text, cell);
+                    cell
+                }
+                Field::Plain(text, _) => self.binary(cells, row, text),
+                Field::Doubled(inner) => self.doubled(cells, row, inner),
+                Field::Bad => {
+                    cells.fault(row, Reason::TextAfterQuote);
+                    Cell::NULL
+                }
+            };
+            texts.push(cell);
+        }
+    }
+
+    /// The cell of a text that stands at `place`.
+    #[inline]
+    fn cell(&mut self, cells: &mut Cells<'_>, row: usize, text: &[u8], place: Place) -> Cell {
+        if !cells.rows.is_checked || text.len() > self.bytes_max {
+            if let Err(error) = parse::check_text(text, self.bytes_max) {
+                cells.fault(row, Reason::Cell(error));
+                return Cell::NULL;
+            }
+        }
+        self.number(text).map_or_else(|| Cell::at(place), Cell::interned)
+    }
+
+    #[cold]
+    fn doubled(&mut self, cells: &mut Cells<'_>, row: usize, inner: &[u8]) -> Cell {
+        let quote = cells.rows.quote.expect("the field was quoted");
+        let start = cells.unescaped.len();
+        let mut rest = inner;
+        while let Some(at) = memchr::memchr(quote, rest) {
+            cells.unescaped.extend_from_slice(&rest[..=at]);
+            rest = &rest[at + 2..];
+        }
+        cells.unescaped.extend_from_slice(rest);
+        let text = cells.unescaped[start..].to_vec();
+        if self.is_binary {
+            cells.unescaped.truncate(start);
+            return self.binary(cells, row, &text);
+        }
+        let place = Place::Unescaped(start, text.len());
+        let cell = self.cell(cells, row, &text, place);
+        if cell != Cell::at(place) {
+            cells.unescaped.truncate(start);
+        }
+        cell
+    }
+
+    fn binary(&mut self, cells: &mut Cells<'_>, row: usize, text: &[u8]) -> Cell {
+        let start = cells.unescaped.len();
+        if let Err(error) = parse::parse_binary(text, cells.unescaped) {
+            cells.unescaped.truncate(start);
+            cells.fault(row, Reason::Cell(error));
+            return Cell::NULL;
+        }
+        Cell::at(Place::Unescaped(start, cells.unescaped.len() - start))
+    }
+}

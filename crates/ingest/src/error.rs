@@ -1,0 +1,136 @@
+//! Why an import did not happen. Whatever it is, the table is as it was.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+use tidegate_model::{ColumnType, PartitionUnit, SchemaError, limits};
+use tidegate_platform::Class;
+
+use crate::reject::{Reason, RejectError};
+use crate::sniff::SniffError;
+use crate::source::SourceError;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an import did not happen.
+#[derive(Debug, Error)]
+#[expect(missing_docs, reason = "a message is the doc of its error")]
+#[non_exhaustive]
+pub enum Error {
+    #[error("{purpose}")]
+    Disk { purpose: &'static str, source: tidegate_platform::Error },
+    #[error(transparent)]
+    Storage(#[from] tidegate_storage::Error),
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    #[error(transparent)]
+    Reject(#[from] RejectError),
+    #[error("{}", .path.display())]
+    Sniff { path: PathBuf, source: SniffError },
+    #[error("{}: no records", .path.display())]
+    NoRecords { path: PathBuf },
+    #[error("{}: it looks binary (byte {offset} is zero), not like delimited text", .path.display())]
+    Binary { path: PathBuf, offset: u64 },
+    #[error(
+        "{}: line {line}: the quote that opens at byte {offset} is never closed", .path.display()
+    )]
+    UnclosedQuote { path: PathBuf, line: u64, offset: u64 },
+    #[error(
+        "{}: line {line}: a record of more than {} MiB begins at byte {offset}",
+        .path.display(), limits::CSV_ROW_BYTES >> 20
+    )]
+    RecordTooLong { path: PathBuf, line: u64, offset: u64 },
+    #[error(
+        "bad value [file={}, line={line}, offset={offset}, column={column}, value='{text}']: {reason}",
+        .path.display()
+    )]
+    BadValue { path: PathBuf, line: u64, offset: u64, column: String, text: String, reason: Reason },
+    #[error("{}: line {line}: {reason}", .path.display())]
+    BadRecord { path: PathBuf, line: u64, reason: Reason },
+    #[error("all {count} records were rejected; most often: {}", reason.as_ref().map_or_else(String::new, ToString::to_string))]
+    AllRejected { count: u64, reason: Option<Reason> },
+    #[error("{}: damaged {kind} stream after {offset} bytes", .path.display())]
+    Compression { path: PathBuf, kind: &'static str, offset: u64, source: std::io::Error },
+    #[error("{}: it changed while it was read", .path.display())]
+    Changed { path: PathBuf },
+    #[error("{} has other columns than {}: {}", .path.display(), .first.display(), .names.join(", "))]
+    OtherColumns { path: PathBuf, first: PathBuf, names: Vec<String> },
+    #[error("read standard input")]
+    Stdin { source: std::io::Error },
+    #[error("there is no column `{name}` in {place}")]
+    NoSuchColumn { name: String, place: String },
+    #[error("table `{table}` has designated timestamp {}, not `{given}`", .own.as_deref().unwrap_or("none"))]
+    OtherTimestamp { table: String, own: Option<String>, given: String },
+    #[error("table `{table}` is partitioned by {}, not by {}", .own.sql(), .given.sql())]
+    OtherPartitioning { table: String, own: PartitionUnit, given: PartitionUnit },
+    #[error("table `{table}` exists with other columns: see `{column}`")]
+    OtherSchema { table: String, column: String },
+    #[error("column `{name}` is {}, which cannot be a SYMBOL", .ty.sql())]
+    NotASymbol { name: String, ty: ColumnType },
+    #[error("{}: {source}", .path.display())]
+    Parquet { path: PathBuf, source: parquet::errors::ParquetError },
+    #[error("{}: column `{column}` has type {ty}, which is not supported yet", .path.display())]
+    ParquetType { path: PathBuf, column: String, ty: String },
+    #[error("{}: column `{column}` cannot become {}", .path.display(), .ty.sql())]
+    ParquetTarget { path: PathBuf, column: String, ty: ColumnType },
+    #[error("Parquet files and text files cannot be imported together: {}", .path.display())]
+    MixedFormats { path: PathBuf },
+    #[error("Parquet cannot be read from standard input")]
+    ParquetFromPipe,
+    #[error("--memory {bytes} is less than the {min} that {workers} workers need")]
+    MemoryTooSmall { bytes: u64, min: u64, workers: usize },
+    #[error("column `{column}` has more distinct symbols than fit in memory")]
+    TooManySymbols { column: String },
+    #[error("cancelled")]
+    Cancelled,
+    #[error("a worker has panicked")]
+    WorkerPanicked,
+}
+
+impl Error {
+    /// Whose fault it is.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Error::Disk { source, .. } => source.class(),
+            Error::Storage(source) => source.class(),
+            Error::Reject(RejectError::Disk(source)) => source.class(),
+            Error::Stdin { .. } | Error::WorkerPanicked => Class::Environment,
+            Error::Reject(_)
+            | Error::Source(_)
+            | Error::Schema(_)
+            | Error::Sniff { .. }
+            | Error::NoRecords { .. }
+            | Error::Binary { .. }
+            | Error::UnclosedQuote { .. }
+            | Error::RecordTooLong { .. }
+            | Error::BadValue { .. }
+            | Error::BadRecord { .. }
+            | Error::AllRejected { .. }
+            | Error::Compression { .. }
+            | Error::Changed { .. }
+            | Error::OtherColumns { .. }
+            | Error::NoSuchColumn { .. }
+            | Error::OtherTimestamp { .. }
+            | Error::OtherPartitioning { .. }
+            | Error::OtherSchema { .. }
+            | Error::NotASymbol { .. }
+            | Error::Parquet { .. }
+            | Error::ParquetType { .. }
+            | Error::ParquetTarget { .. }
+            | Error::MixedFormats { .. }
+            | Error::ParquetFromPipe
+            | Error::MemoryTooSmall { .. }
+            | Error::TooManySymbols { .. }
+            | Error::Cancelled => Class::Caller,
+        }
+    }
+
+    /// For `map_err`: adds what the call was for.
+    pub(crate) fn disk(purpose: &'static str) -> impl Fn(tidegate_platform::Error) -> Error {
+        move |source| Error::Disk { purpose, source }
+    }
+}

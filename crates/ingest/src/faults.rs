@@ -1,0 +1,258 @@
+//! What becomes of bad fields and records.
+//!
+//! - L1. A bad record is rejected once, for its first bad field; a bad field that becomes NULL is
+//!   listed by itself.
+//! - L2. A row whose designated timestamp is bad or NULL is always rejected.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
+
+use crate::convert::{Fault, RowsOfText};
+use crate::error::{Error, Result};
+use crate::index::Structure;
+use crate::layout::RowLayout;
+use crate::options::OnError;
+use crate::progress::Progress;
+use crate::reject::{Reason, Reject, RejectLog};
+use crate::strip::{Strip, Values};
+
+/// What faults are judged by.
+#[derive(Debug)]
+pub(crate) struct FaultContext<'a> {
+    pub(crate) on_error: OnError,
+    pub(crate) layout: &'a RowLayout,
+    pub(crate) paths: &'a [PathBuf],
+    pub(crate) rejects: &'a RejectLog,
+    pub(crate) progress: &'a Progress,
+    pub(crate) cells_nulled: AtomicU64,
+}
+
+/// Where a stretch of text or a record begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TextPlace {
+    pub(crate) file: usize,
+    pub(crate) line: u64,
+    pub(crate) offset: u64,
+}
+
+/// The lines of a stretch of text, counted as far as somebody has asked: positions that are asked
+/// for mostly ascend.
+#[derive(Debug)]
+pub(crate) struct Lines<'a> {
+    text: &'a [u8],
+    line_end: u8,
+    start: TextPlace,
+    /// A position, and how many lines end before it.
+    counted: Cell<(usize, u64)>,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn new(text: &'a [u8], line_end: u8, start: TextPlace) -> Lines<'a> {
+        Lines { text, line_end, start, counted: Cell::new((0, 0)) }
+    }
+
+    /// The place of a byte of the stretch.
+    pub(crate) fn at(&self, position: usize) -> TextPlace {
+        let (from, before) = match self.counted.get() {
+            (from, before) if from <= position => (from, before),
+            _ => (0, 0),
+        };
+        let between = memchr::memchr_iter(self.line_end, &self.text[from..position]).count();
+        let lines = before + between as u64;
+        self.counted.set((position, lines));
+        let TextPlace { file, line, offset } = self.start;
+        TextPlace { file, line: line + lines, offset: offset + position as u64 }
+    }
+}
+
+impl FaultContext<'_> {
+    /// Judges the faults of a strip: rows die, fields become NULL, or the import fails.
+    pub(crate) fn resolve(
+        &self,
+        faults: &mut Vec<Fault>,
+        rows: &RowsOfText<'_>,
+        lines: &Lines<'_>,
+        strip: &mut Strip,
+    ) -> Result<()> {
+        self.check_timestamps(faults, rows, strip);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        faults.sort_by_key(|fault| (fault.row, fault.column));
+        for row_faults in faults.chunk_by(|a, b| a.row == b.row) {
+            self.resolve_row(row_faults, rows, lines, strip)?;
+        }
+        Ok(())
+    }
+
+    fn resolve_row(
+        &self,
+        faults: &[Fault],
+        rows: &RowsOfText<'_>,
+        lines: &Lines<'_>,
+        strip: &mut Strip,
+    ) -> Result<()> {
+        let timestamp = self.layout.timestamp;
+        let of_timestamp = |fault: &&Fault| Some(fault.column as usize) == timestamp;
+        let start = rows.rows[faults[0].row as usize].start as usize;
+        let place = lines.at(start);
+        let is_dead = match self.on_error {
+            OnError::Abort => return self.abort(&faults[0], rows, &place),
+            OnError::SkipRow => true,
+            OnError::Null => faults.iter().any(|fault| of_timestamp(&fault)),
+        };
+        if is_dead {
+            let first = match self.on_error {
+                OnError::Null => faults.iter().find(of_timestamp).expect("just seen"),
+                _ => &faults[0],
+            };
+            self.record(first, rows, &place)?;
+            strip.dead.push(first.row);
+            self.progress.add_rows_rejected(1);
+            return Ok(());
+        }
+        for fault in faults {
+            self.record(fault, rows, &place)?;
+            strip.columns[fault.column as usize].nullify(fault.row);
+            self.cells_nulled.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+
+    fn record(&self, fault: &Fault, rows: &RowsOfText<'_>, place: &TextPlace) -> Result<()> {
+        let column = &self.layout.columns[fault.column as usize].column;
+        self.rejects.record(&Reject {
+            file: &self.paths[place.file].to_string_lossy(),
+            line: place.line,
+            byte: place.offset,
+            column: Some(&column.name),
+            text: &rows.text[fault.start as usize..fault.end as usize],
+            reason: fault.reason,
+        })?;
+        Ok(())
+    }
+
+    fn abort(&self, fault: &Fault, rows: &RowsOfText<'_>, place: &TextPlace) -> Result<()> {
+        self.record(fault, rows, place)?;
+        let text = &rows.text[fault.start as usize..fault.end as usize];
+        Err(Error::BadValue {
+            path: self.paths[place.file].clone(),
+            line: place.line,
+            offset: place.offset,
+            column: self.layout.columns[fault.column as usize].column.name.clone(),
+            text: String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES)]).into_owned(),
+            reason: fault.reason,
+        })
+    }
+
+    /// A record that has no fields to speak of.
+    pub(crate) fn reject_record(
+        &self,
+        place: &TextPlace,
+        text: &[u8],
+        reason: Reason,
+    ) -> Result<()> {
+        let path = &self.paths[place.file];
+        self.rejects.record(&Reject {
+            file: &path.to_string_lossy(),
+            line: place.line,
+            byte: place.offset,
+            column: None,
+            text,
+            reason,
+        })?;
+        if self.on_error == OnError::Abort {
+            return Err(Error::BadRecord { path: path.clone(), line: place.line, reason });
+        }
+        self.progress.add_rows_rejected(1);
+        Ok(())
+    }
+
+    /// L2.
+    fn check_timestamps(&self, faults: &mut Vec<Fault>, rows: &RowsOfText<'_>, strip: &Strip) {
+        let Some(index) = self.layout.timestamp else { return };
+        let column = &strip.columns[index];
+        let Values::W8(values) = &column.values else { return };
+        let is_outside = |&value: &u64| {
+            let value = value.cast_signed();
+            !(TIMESTAMP_MIN..=TIMESTAMP_MAX).contains(&value)
+        };
+        if column.nulls.is_empty() && !values.iter().any(|value| is_outside(value)) {
+            return;
+        }
+        let mut fault = |row: u32, reason| {
+            // The field's bytes are not known here: the record's first byte stands for them.
+            let start = rows.rows[row as usize].start;
+            let column = u32::try_from(index).expect("limits::TABLE_COLUMNS");
+            faults.push(Fault { row, column, reason, start, end: start });
+        };
+        for &row in &column.nulls {
+            fault(row, Reason::NullTimestamp);
+        }
+        for (row, value) in values.iter().enumerate() {
+            if is_outside(value) {
+                let row = u32::try_from(row).expect("STRIP_ROWS");
+                fault(row, Reason::TimestampOutOfRange);
+            }
+        }
+    }
+
+    /// The error of a record whose quote is open at its end.
+    pub(crate) fn unclosed_quote(
+        &self,
+        place: &TextPlace,
+        text: &[u8],
+        structure: &Structure,
+    ) -> Error {
+        let opened = opening_quote(text, structure);
+        let place = Lines::new(text, structure.line_end, *place).at(opened);
+        let path = self.paths[place.file].clone();
+        Error::UnclosedQuote { path, line: place.line, offset: place.offset }
+    }
+}
+
+/// How much of a value an error message shows.
+const SHOWN_BYTES: usize = 200;
+
+/// Where the quote opens that is open at the end of the text.
+fn opening_quote(text: &[u8], structure: &Structure) -> usize {
+    let (mut opened, mut is_inside, mut at_start) = (0, false, true);
+    for (position, &byte) in text.iter().enumerate() {
+        let is_quote = Some(byte) == structure.quote;
+        if is_inside {
+            is_inside = !is_quote;
+            // Another quote right behind it opens again, as the same field.
+            at_start = is_quote;
+        } else if is_quote && at_start {
+            is_inside = true;
+            if position == 0 || Some(text[position - 1]) != structure.quote {
+                opened = position;
+            }
+        } else {
+            at_start = byte == structure.delimiter || byte == structure.line_end;
+        }
+    }
+    opened
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quote_that_is_never_closed_is_found() {
+        let csv = Structure { delimiter: b',', quote: Some(b'"'), line_end: b'\n' };
+        for (text, expected) in [
+            ("\"abc", 0),
+            ("a,\"b\",\"c", 6),
+            ("a,\"b\"\"c", 2),
+            ("a,\"b\"\"", 2),
+            ("6\" pipe,\"x,\n", 8),
+        ] {
+            assert_eq!(opening_quote(text.as_bytes(), &csv), expected, "{text}");
+        }
+    }
+}

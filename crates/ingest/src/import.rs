@@ -1,0 +1,312 @@
+//! An import from beginning to end: look at the input, read it once, seal, commit.
+//!
+//! - I1. All rows become visible in one commit, or none do: whatever fails before it leaves the
+//!   table as it was, and the transaction takes its files with it.
+//! - I2. Rows are the same whatever the number of workers, the memory, the kind of I/O: the order of
+//!   equal timestamps is that of files and of records in them.
+//!
+//! Not here: parsing (`read`, `convert`), buckets, sealing.
+
+mod setup;
+mod text;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use tidegate_model::{PartitionUnit, RowCount, Schema, limits};
+use tidegate_platform::{Clock, Disk, IoChoice, MemoryBudget, SystemClock, detect_io};
+use tidegate_storage::segment::intern::Interner;
+use tidegate_storage::segment::strings::StringCompressor;
+use tidegate_storage::{Database, ImportTarget, ImportTxn, WrittenSegment};
+
+use crate::bucket::{BucketPlan, Buckets, SpillFile};
+use crate::error::{Error, Result};
+use crate::layout::RowLayout;
+use crate::options::{FileFormat, ImportOptions, Source};
+use crate::progress::{Phase, Progress};
+use crate::reject::{Reason, RejectLog};
+use crate::seal::{self, SealJob};
+
+/// What an import has done.
+#[derive(Debug, Clone)]
+pub struct ImportSummary {
+    /// Records met.
+    pub rows_read: u64,
+    /// Rows committed.
+    pub rows_imported: u64,
+    /// Records left out.
+    pub rows_rejected: u64,
+    /// Bad cells that became NULL.
+    pub cells_nulled: u64,
+    /// Bytes of the input, as it is stored.
+    pub bytes_read: u64,
+    /// Segments written.
+    pub segments: u64,
+    /// Partitions they belong to.
+    pub partitions: u64,
+    /// Bytes of those segments.
+    pub bytes_written: u64,
+    /// Bytes that went through scratch files, once out and once in.
+    pub spilled_bytes: u64,
+    /// How files were read and written.
+    pub io: IoChoice,
+    /// The list of rejects, if there are any.
+    pub rejects: Option<PathBuf>,
+    /// Why, most frequent first: column, reason, how often.
+    pub reject_reasons: Vec<(Option<String>, Reason, u64)>,
+    /// Whether the table was created by this import.
+    pub created_table: bool,
+    /// The table's schema.
+    pub schema: Arc<Schema>,
+    /// What a user may want to know about choices that were made.
+    pub notes: Vec<String>,
+    /// Nanoseconds of each phase.
+    pub phases: Vec<(Phase, u64)>,
+}
+
+/// Imports files into a table; creates it if it does not exist. A set `cancel` ends the import
+/// before its commit, which leaves the table as it was.
+///
+/// # Errors
+/// Whatever it is, the table is as it was.
+pub fn import(
+    database: &Arc<Database>,
+    options: &ImportOptions,
+    progress: &Arc<Progress>,
+    cancel: &AtomicBool,
+) -> Result<ImportSummary> {
+    progress.enter(Phase::Setup);
+    let clock = SystemClock::default();
+    let mut phases =
+        PhaseClock { clock: &clock, last: clock.monotonic_nanos(), phases: Vec::new() };
+    let io = detect_io(options.io).map_err(Error::disk("set up I/O"))?;
+    let inputs = setup::open_inputs(&**database.disk(), options)?;
+    let disk = Arc::clone(database.disk());
+    let rejects = RejectLog::new(disk, &options.rejects, options.errors_max);
+    let context = ImportContext { database, options, progress, cancel, io, rejects: &rejects };
+    let parsed = match inputs {
+        setup::Inputs::Text(inputs) => text::read(&context, inputs, &mut phases)?,
+        setup::Inputs::Parquet(_) => unreachable!(),
+    };
+    context.finish(parsed, phases)
+}
+
+/// What all steps of an import need.
+pub(crate) struct ImportContext<'a> {
+    pub(crate) database: &'a Arc<Database>,
+    pub(crate) options: &'a ImportOptions,
+    pub(crate) progress: &'a Arc<Progress>,
+    pub(crate) cancel: &'a AtomicBool,
+    pub(crate) io: IoChoice,
+    pub(crate) rejects: &'a RejectLog,
+}
+
+/// All rows of an import, parsed and in buckets.
+pub(crate) struct Parsed {
+    pub(crate) txn: ImportTxn,
+    pub(crate) buckets: Arc<Buckets>,
+    pub(crate) spill: SpillFile,
+    pub(crate) interners: Vec<Vec<Interner>>,
+    pub(crate) cells_nulled: u64,
+    pub(crate) created_table: bool,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Times phases.
+pub(crate) struct PhaseClock<'a> {
+    clock: &'a dyn Clock,
+    last: u64,
+    phases: Vec<(Phase, u64)>,
+}
+
+impl PhaseClock<'_> {
+    /// The phase that has just ended.
+    pub(crate) fn end(&mut self, phase: Phase) {
+        let now = self.clock.monotonic_nanos();
+        self.phases.push((phase, now - self.last));
+        self.last = now;
+    }
+}
+
+/// What a table's rows are distributed by.
+pub(crate) struct BucketSetup {
+    pub(crate) plan: BucketPlan,
+    pub(crate) layout: RowLayout,
+}
+
+impl ImportContext<'_> {
+    /// Begins the transaction: on the existing table, or one of this schema.
+    pub(crate) fn begin(&self, existing: bool, schema: &Schema) -> Result<ImportTxn> {
+        let name = &self.options.table;
+        let target = if existing {
+            ImportTarget::Existing(name)
+        } else {
+            ImportTarget::New { name, schema: schema.clone() }
+        };
+        Ok(self.database.begin_import(target)?)
+    }
+
+    /// Buckets, their budget and their spill file.
+    pub(crate) fn buckets(
+        &self,
+        txn: &ImportTxn,
+        setup: BucketSetup,
+    ) -> Result<(Arc<Buckets>, SpillFile)> {
+        let BucketSetup { plan, layout } = setup;
+        let workers = self.options.workers.get();
+        let memory = self.options.memory_max.0;
+        let min = MEMORY_MIN_PER_WORKER * workers as u64;
+        if memory < min {
+            return Err(Error::MemoryTooSmall { bytes: memory, min, workers });
+        }
+        // All slabs that are being filled take at most a quarter of the budget.
+        let slabs = (workers * plan.count()) as u64;
+        let slab_bytes = memory / 4 / slabs;
+        let rows = slab_bytes / (layout.row_bytes as u64 + TEXT_GUESS_BYTES);
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX).clamp(64, SLAB_ROWS_MAX);
+        let slab_rows = 1 << rows.ilog2();
+        let budget = Arc::new(MemoryBudget::new(memory));
+        let disk: &dyn Disk = &**self.database.disk();
+        let spill = SpillFile::create(disk, txn.scratch_dir(), self.io)?;
+        Ok((Arc::new(Buckets::new(plan, layout, slab_rows, budget)), spill))
+    }
+
+    /// Memory from which on buckets are spilled: what is left is for pieces, sealing and the slack
+    /// of allocators.
+    pub(crate) fn spill_from(&self) -> u64 {
+        self.options.memory_max.0 / 4 * 3
+    }
+
+    fn check_cancelled(&self) -> Result<()> {
+        if self.cancel.load(Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
+    /// Seals and commits.
+    fn finish(&self, parsed: Parsed, mut phases: PhaseClock<'_>) -> Result<ImportSummary> {
+        let Parsed { txn, buckets, spill, interners, cells_nulled, created_table, notes } = parsed;
+        let sample = self.progress.sample();
+        let (rows_read, rows_rejected) = (sample.rows_read, sample.rows_rejected);
+        let rejected = self.rejects.finish()?;
+        if rows_read > 0 && rows_rejected == rows_read {
+            let reason = rejected.reasons.first().map(|&(_, reason, _)| reason);
+            return Err(Error::AllRejected { count: rows_rejected, reason });
+        }
+        self.progress.enter(Phase::Seal);
+        spill.flush()?;
+        let schema = Arc::clone(txn.schema());
+        let written = self.seal(&txn, &buckets, &spill, &interners)?;
+        phases.end(Phase::Seal);
+        self.check_cancelled()?;
+        self.progress.enter(Phase::Commit);
+        let mut partitions: Vec<_> = written.iter().map(|w| w.meta.partition).collect();
+        partitions.sort_unstable();
+        partitions.dedup();
+        let segments = written.len() as u64;
+        let bytes_written = written.iter().map(|w| w.meta.bytes.0).sum();
+        let sealed = written.iter().map(|w| w.meta.rows.0).sum::<u64>();
+        assert_eq!(
+            sealed,
+            rows_read - rows_rejected,
+            "I1: every row that was read and not rejected"
+        );
+        txn.commit(written)?;
+        phases.end(Phase::Commit);
+        self.progress.enter(Phase::Done);
+        Ok(ImportSummary {
+            rows_read,
+            rows_imported: rows_read - rows_rejected,
+            rows_rejected,
+            cells_nulled,
+            bytes_read: sample.bytes_read,
+            segments,
+            partitions: partitions.len() as u64,
+            bytes_written,
+            spilled_bytes: self.progress.sample().spilled_bytes,
+            io: self.io,
+            rejects: rejected.path,
+            reject_reasons: rejected.reasons,
+            created_table,
+            schema,
+            notes,
+            phases: phases.phases,
+        })
+    }
+
+    fn seal(
+        &self,
+        txn: &ImportTxn,
+        buckets: &Buckets,
+        spill: &SpillFile,
+        interners: &[Vec<Interner>],
+    ) -> Result<Vec<WrittenSegment>> {
+        let columns = buckets.layout.columns.len();
+        let compressors: Vec<_> = (0..columns).map(|_| StringCompressor::default()).collect();
+        let rows = (0..buckets.count()).map(|bucket| buckets.rows(bucket)).sum::<u64>().max(1);
+        // What a row takes in memory, by what all rows take in memory and in the spill file.
+        let bytes = buckets.budget.used_bytes() + self.progress.sample().spilled_bytes;
+        let row_bytes = (bytes / rows).max(buckets.layout.row_bytes as u64).max(1);
+        let open_rows = self.options.memory_max.0 / 2 / row_bytes;
+        let open_rows_max = usize::try_from(open_rows).unwrap_or(usize::MAX).max(65_536);
+        let segment_rows_max = RowCount(open_rows_max as u64 / 2).min(limits::SEGMENT_ROWS);
+        let job = SealJob {
+            txn,
+            buckets,
+            spill,
+            interners,
+            compressors: &compressors,
+            partition_by: self.partition_by(txn),
+            unit: txn.schema().time_unit(),
+            segment_rows_max: whole_frames(segment_rows_max),
+            open_rows_max,
+            io: self.io,
+            progress: self.progress,
+            cancel: self.cancel,
+        };
+        seal::seal(&job, self.options.workers.get())
+    }
+
+    fn partition_by(&self, txn: &ImportTxn) -> PartitionUnit {
+        txn.schema().partition_by()
+    }
+
+    /// The kind of file that was asked for.
+    pub(crate) fn format(&self) -> FileFormat {
+        self.options.format
+    }
+
+    /// What messages call the input.
+    pub(crate) fn source_name(&self) -> PathBuf {
+        match &self.options.source {
+            Source::Files(paths) => paths.first().cloned().unwrap_or_default(),
+            Source::Stdin => PathBuf::from("standard input"),
+        }
+    }
+}
+
+/// Pieces in flight, strips, and slabs of at least 64 rows.
+const MEMORY_MIN_PER_WORKER: u64 = 32 << 20;
+/// What a row's text may take beside its fixed bytes, for the size of slabs only.
+const TEXT_GUESS_BYTES: u64 = 128;
+const SLAB_ROWS_MAX: usize = 8_192;
+
+/// Segments end with a whole page frame, unless their partition does before.
+fn whole_frames(rows: RowCount) -> usize {
+    let frame = limits::FRAME_ROWS.0;
+    RowCount((rows.0 / frame).max(1) * frame).as_len()
+}
+
+/// The outcome of several workers: the first error that is not only "somebody else has failed".
+pub(crate) fn first_error<T>(outcomes: Vec<std::thread::Result<Result<T>>>) -> Result<Vec<T>> {
+    let mut results = Vec::with_capacity(outcomes.len());
+    let mut failed = None;
+    for outcome in outcomes {
+        match outcome.unwrap_or(Err(Error::WorkerPanicked)) {
+            Ok(result) => results.push(result),
+            Err(Error::Cancelled) if failed.is_some() => {}
+            Err(error) if matches!(failed, None | Some(Error::Cancelled)) => failed = Some(error),
+            Err(_) => {}
+        }
+    }
+    failed.map_or(Ok(results), Err)
+}

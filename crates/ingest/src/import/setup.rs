@@ -1,0 +1,195 @@
+//! What the input is, and which table it goes to.
+
+use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use tidegate_model::schema::same_name;
+use tidegate_model::{Column, ColumnType, PartitionUnit, Schema, TimeUnit};
+use tidegate_platform::Disk;
+use tidegate_storage::Database;
+
+use crate::error::{Error, Result};
+use crate::input::{InputBytes, InputFile, head_of, open_input, open_stdin};
+use crate::options::{ColumnSource, FileFormat, ImportOptions, Source};
+use crate::sample::Sample;
+use crate::source::Magic;
+
+/// The inputs of an import.
+pub(super) enum Inputs {
+    Text(Vec<SampledFile>),
+    Parquet(Vec<PathBuf>),
+}
+
+/// A text input and a look at it.
+pub(super) struct SampledFile {
+    pub(super) input: InputFile,
+    pub(super) sample: Sample,
+}
+
+/// Opens all inputs. The first one is sampled all over, the others at their beginning.
+pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<Inputs> {
+    let Source::Files(paths) = &options.source else {
+        return Ok(Inputs::Text(vec![stdin(options)?]));
+    };
+    let (mut text, mut parquet) = (Vec::new(), Vec::new());
+    for path in paths {
+        let input = open_input(disk, path)?;
+        let is_parquet = match (options.format, &input.bytes) {
+            (FileFormat::Parquet, _) => true,
+            (FileFormat::Auto, InputBytes::File { magic, .. }) => *magic == Magic::Parquet,
+            _ => false,
+        };
+        if is_parquet {
+            parquet.push(path.clone());
+        } else {
+            let sample = sample_of(&input, text.is_empty())?;
+            text.push(skipped(SampledFile { input, sample }, options)?);
+        }
+    }
+    match (text.is_empty(), parquet.is_empty()) {
+        (_, true) => Ok(Inputs::Text(text)),
+        (true, false) => Ok(Inputs::Parquet(parquet)),
+        (false, false) => Err(Error::MixedFormats { path: parquet.swap_remove(0) }),
+    }
+}
+
+fn sample_of(input: &InputFile, is_first: bool) -> Result<Sample> {
+    let InputBytes::File { file, bytes, magic } = &input.bytes else {
+        unreachable!("a path is a file")
+    };
+    match magic {
+        Magic::Plain | Magic::Parquet if is_first => Sample::of_file(&**file, *bytes),
+        magic => {
+            let magic = if *magic == Magic::Parquet { Magic::Plain } else { *magic };
+            head_of(file, *bytes, magic, Sample::head_bytes()).map(Sample::of_head)
+        }
+    }
+}
+
+fn stdin(options: &ImportOptions) -> Result<SampledFile> {
+    if options.format == FileFormat::Parquet {
+        return Err(Error::ParquetFromPipe);
+    }
+    let (magic, mut stream) = open_stdin()?;
+    if magic == Magic::Parquet && options.format == FileFormat::Auto {
+        return Err(Error::ParquetFromPipe);
+    }
+    let mut head = Vec::new();
+    (&mut stream)
+        .take(Sample::head_bytes())
+        .read_to_end(&mut head)
+        .map_err(|source| Error::Stdin { source })?;
+    let rest = Cursor::new(head.clone()).chain(stream);
+    let bytes = InputBytes::Stream(Mutex::new(Box::new(rest)));
+    let input = InputFile { path: PathBuf::from("standard input"), bytes, skip_bytes: 0 };
+    skipped(SampledFile { input, sample: Sample::of_head(head) }, options)
+}
+
+/// Steps over a byte order mark and the lines that are to be skipped.
+fn skipped(mut file: SampledFile, options: &ImportOptions) -> Result<SampledFile> {
+    let head = &mut file.sample.head;
+    let mut skip = if head.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    for _ in 0..options.dialect.skip_lines {
+        skip += memchr::memchr(b'\n', &head[skip..]).map_or(head.len() - skip, |at| at + 1);
+    }
+    file.input.skip_bytes = skip as u64;
+    head.drain(..skip);
+    if let Some(at) = memchr::memchr(0, head) {
+        let path = file.input.path.clone();
+        return Err(Error::Binary { path, offset: (skip + at) as u64 });
+    }
+    Ok(file)
+}
+
+/// The schema that the rows get: that of the table if it exists, else a new one.
+pub(crate) struct TargetSchema {
+    pub(crate) schema: Schema,
+    pub(crate) exists: bool,
+}
+
+/// The table's schema, if it exists; what the caller says of it must agree.
+pub(crate) fn existing_schema(
+    database: &Database,
+    options: &ImportOptions,
+) -> Result<Option<Schema>> {
+    let snapshot = match database.snapshot(&options.table) {
+        Ok(snapshot) => snapshot,
+        Err(tidegate_storage::Error::NoSuchTable { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let schema = &snapshot.schema;
+    if let Some(given) = &options.timestamp {
+        let own = schema.designated_column().map(|(column, _)| column.name.clone());
+        if !own.as_ref().is_some_and(|own| same_name(own, given)) {
+            let (table, given) = (snapshot.name.clone(), given.clone());
+            return Err(Error::OtherTimestamp { table, own, given });
+        }
+    }
+    let own = schema.partition_by();
+    if let Some(given) = options.partition_by.filter(|&given| given != own) {
+        return Err(Error::OtherPartitioning { table: snapshot.name.clone(), own, given });
+    }
+    if let ColumnSource::Given(columns) = &options.columns {
+        check_same_columns(schema.columns(), columns, &snapshot.name)?;
+    }
+    for name in &options.symbols {
+        let column = schema.find(name).ok_or_else(|| Error::NoSuchColumn {
+            name: name.clone(),
+            place: format!("table `{}`", snapshot.name),
+        })?;
+        if column.ty != ColumnType::Symbol {
+            return Err(Error::NotASymbol { name: column.name.clone(), ty: column.ty });
+        }
+    }
+    Ok(Some(Schema::clone(schema)))
+}
+
+fn check_same_columns(own: &[Column], given: &[(String, ColumnType)], table: &str) -> Result<()> {
+    let differing = own
+        .iter()
+        .map(Some)
+        .chain(std::iter::repeat(None))
+        .zip(given)
+        .find(|(own, (name, ty))| {
+            own.is_none_or(|own| !same_name(&own.name, name) || own.ty != *ty)
+        })
+        .map(|(_, (name, _))| name.clone())
+        .or_else(|| own.get(given.len()).map(|column| column.name.clone()));
+    match differing {
+        None => Ok(()),
+        Some(column) => Err(Error::OtherSchema { table: table.to_owned(), column }),
+    }
+}
+
+/// The schema of a table to be made from inferred or given columns.
+pub(crate) fn new_schema(
+    mut columns: Vec<(String, ColumnType)>,
+    options: &ImportOptions,
+    path: &Path,
+) -> Result<Schema> {
+    let is_given = matches!(options.columns, ColumnSource::Given(_));
+    let find = |columns: &[(String, ColumnType)], name: &str| {
+        columns.iter().position(|(own, _)| same_name(own, name)).ok_or_else(|| {
+            Error::NoSuchColumn { name: name.to_owned(), place: path.display().to_string() }
+        })
+    };
+    for name in &options.symbols {
+        let at = find(&columns, name)?;
+        // What was inferred is a guess that the user knows better.
+        if is_given && !matches!(columns[at].1, ColumnType::Varchar | ColumnType::Symbol) {
+            return Err(Error::NotASymbol { name: name.clone(), ty: columns[at].1 });
+        }
+        columns[at].1 = ColumnType::Symbol;
+    }
+    if let Some(name) = &options.timestamp {
+        let at = find(&columns, name)?;
+        let is_guess = !is_given && columns[at].1.time_unit().is_none();
+        let has_format = options.timestamp_format.is_some();
+        if is_guess && (columns[at].1 == ColumnType::Date || has_format) {
+            columns[at].1 = ColumnType::Timestamp(TimeUnit::Micros);
+        }
+    }
+    let partition_by = options.partition_by.unwrap_or(PartitionUnit::None);
+    Ok(Schema::new(&columns, options.timestamp.as_deref(), partition_by)?)
+}

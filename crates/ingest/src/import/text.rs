@@ -1,0 +1,287 @@
+//! The reading half of a text import: sniff, plan buckets, run the workers.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use tidegate_model::Schema;
+
+use super::setup::{self, SampledFile, TargetSchema};
+use super::{BucketSetup, ImportContext, Parsed, PhaseClock, first_error};
+use crate::bucket::{BucketPlan, PlanOptions};
+use crate::error::{Error, Result};
+use crate::faults::FaultContext;
+use crate::index::Structure;
+use crate::input::{InputBytes, InputFile, piece_queue};
+use crate::layout::RowLayout;
+use crate::options::ColumnSource;
+use crate::progress::Phase;
+use crate::read::{self, ReadJob, TextFile};
+use crate::sniff::{LineEnd, SniffOptions, Sniffed, map_columns, sniff};
+use crate::split::{Joints, SplitChain};
+use crate::timestamp::{TimestampFormat, TimestampParser};
+
+/// How all files are to be read.
+struct Reading {
+    structure: Structure,
+    target: TargetSchema,
+    files: Vec<TextFile>,
+    /// For each column of the table.
+    formats: Vec<Option<TimestampFormat>>,
+    null_text: Option<Vec<u8>>,
+    notes: Vec<String>,
+}
+
+pub(super) fn read(
+    context: &ImportContext<'_>,
+    inputs: Vec<SampledFile>,
+    phases: &mut PhaseClock<'_>,
+) -> Result<Parsed> {
+    let Reading { structure, target, files, formats, null_text, notes } =
+        prepare(context, &inputs)?;
+    let layout = RowLayout::new(&target.schema);
+    let plan = plan(&inputs, &structure, &files[0], &layout, &formats, &target.schema);
+    let txn = context.begin(target.exists, &target.schema)?;
+    let (buckets, spill) = context.buckets(&txn, BucketSetup { plan, layout: layout.clone() })?;
+    context.progress.set_bytes_total(total_bytes(&inputs));
+    phases.end(Phase::Setup);
+    context.progress.enter(Phase::Read);
+    let workers = context.options.workers.get();
+    let (reader, queue) = piece_queue(workers);
+    let queue = Arc::new(queue);
+    let paths: Vec<PathBuf> = inputs.iter().map(|file| file.input.path.clone()).collect();
+    let inputs: Vec<InputFile> = inputs.into_iter().map(|file| file.input).collect();
+    let job = ReadJob {
+        files: &files,
+        layout: &layout,
+        formats: &formats,
+        structure,
+        null_text: null_text.as_deref(),
+        missing_fields: context.options.dialect.missing_fields,
+        queue: &queue,
+        chain: SplitChain::new(1 + context.options.dialect.skip_lines),
+        joints: Joints::default(),
+        buckets: &buckets,
+        spill: &spill,
+        spill_from: context.spill_from(),
+        faults: FaultContext {
+            on_error: context.options.on_error,
+            layout: &layout,
+            paths: &paths,
+            rejects: context.rejects,
+            progress: context.progress,
+            cells_nulled: AtomicU64::new(0),
+        },
+        progress: context.progress,
+        cancel: context.cancel,
+        stop: AtomicBool::new(false),
+    };
+    // A pipe may be silent for ever, so nobody waits for the thread that reads it.
+    let (reading_queue, progress, io) =
+        (Arc::clone(&queue), Arc::clone(context.progress), context.io);
+    let reader = std::thread::spawn(move || reader.run(&inputs, &reading_queue, io, &progress));
+    let outcomes = std::thread::scope(|scope| {
+        let job = &job;
+        let threads: Vec<_> = (0..workers)
+            .map(|number| {
+                let number = u32::try_from(number).expect("few workers");
+                scope.spawn(move || read::run(job, number))
+            })
+            .collect();
+        threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+    });
+    let interners = first_error(outcomes)?;
+    reader.join().map_err(|_| Error::WorkerPanicked)?;
+    let cells_nulled = job.faults.cells_nulled.load(Relaxed);
+    phases.end(Phase::Read);
+    if context.progress.sample().rows_read == 0 {
+        return Err(Error::NoRecords { path: context.source_name() });
+    }
+    let created_table = !target.exists;
+    Ok(Parsed { txn, buckets, spill, interners, cells_nulled, created_table, notes })
+}
+
+fn total_bytes(inputs: &[SampledFile]) -> u64 {
+    let bytes = inputs.iter().map(|file| match &file.input.bytes {
+        InputBytes::File { bytes, .. } => Some(*bytes),
+        InputBytes::Stream(_) => None,
+    });
+    bytes.sum::<Option<u64>>().unwrap_or(0)
+}
+
+/// Sniffs the first file for the table, and the others for their order of columns.
+fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Reading> {
+    let options = context.options;
+    let existing = setup::existing_schema(context.database, options)?;
+    let first = &inputs[0];
+    let path = &first.input.path;
+    let given = match (&existing, &options.columns) {
+        (None, ColumnSource::Given(columns)) => {
+            Some(setup::new_schema(columns.clone(), options, path)?)
+        }
+        _ => None,
+    };
+    let sniffed = sniff_file(context, first, existing.as_ref().or(given.as_ref()), None)?;
+    if sniffed.names.is_empty() {
+        return Err(Error::NoRecords { path: path.clone() });
+    }
+    let exists = existing.is_some();
+    let schema = match existing.or(given) {
+        Some(schema) => schema,
+        None => {
+            let columns = sniffed.names.iter().cloned().zip(sniffed.types.iter().copied());
+            setup::new_schema(columns.collect(), options, path)?
+        }
+    };
+    let mut notes = sniffed.notes.clone();
+    let first_file = text_file(context, first, &sniffed, &schema, &mut notes)?;
+    let formats = formats(context, &schema, &first_file, &sniffed);
+    let mut files = vec![first_file];
+    for other in &inputs[1..] {
+        let own = sniff_file(context, other, Some(&schema), Some(&sniffed))?;
+        if own.names.is_empty() {
+            // An empty file among others has no records and does no harm.
+            files.push(files[0].clone());
+            continue;
+        }
+        let file = text_file(context, other, &own, &schema, &mut Vec::new())?;
+        same_columns(&file, &files[0], other, first, &schema)?;
+        files.push(file);
+    }
+    let structure = Structure {
+        delimiter: sniffed.dialect.delimiter,
+        quote: sniffed.dialect.quote,
+        line_end: if sniffed.dialect.line_end == LineEnd::Cr { b'\r' } else { b'\n' },
+    };
+    let null_text = sniffed.dialect.null_text;
+    let target = TargetSchema { schema, exists };
+    Ok(Reading { structure, target, files, formats, null_text, notes })
+}
+
+/// How the timestamps of each column of the table are written.
+fn formats(
+    context: &ImportContext<'_>,
+    schema: &Schema,
+    file: &TextFile,
+    sniffed: &Sniffed,
+) -> Vec<Option<TimestampFormat>> {
+    let columns = schema.columns().iter().zip(&file.sources);
+    columns
+        .map(|(column, source)| {
+            let is_designated = Some(column.id) == schema.designated();
+            let given = context.options.timestamp_format.clone().filter(|_| is_designated);
+            given.or_else(|| source.and_then(|field| sniffed.formats[field].clone()))
+        })
+        .collect()
+}
+
+fn sniff_options<'a>(
+    context: &'a ImportContext<'_>,
+    file: &SampledFile,
+    expected: Option<&'a Schema>,
+    first: Option<&Sniffed>,
+) -> SniffOptions<'a> {
+    let options = context.options;
+    let dialect = &options.dialect;
+    SniffOptions {
+        // All files of an import are written alike.
+        delimiter: first.map(|first| first.dialect.delimiter).or(dialect.delimiter),
+        quote: dialect.quote,
+        header: dialect.header,
+        timestamp_format: options.timestamp_format.as_ref(),
+        null_text: dialect.null_text.as_deref(),
+        expected,
+        columns: None,
+        designated: options.timestamp.as_deref(),
+        head_is_whole: file.sample.is_whole,
+    }
+}
+
+fn sniff_file(
+    context: &ImportContext<'_>,
+    file: &SampledFile,
+    expected: Option<&Schema>,
+    first: Option<&Sniffed>,
+) -> Result<Sniffed> {
+    let options = sniff_options(context, file, expected, first);
+    sniff(&file.sample.head, &file.sample.window_slices(), &options)
+        .map_err(|source| Error::Sniff { path: file.input.path.clone(), source })
+}
+
+/// Which field of a record each column of the table is.
+fn text_file(
+    context: &ImportContext<'_>,
+    file: &SampledFile,
+    sniffed: &Sniffed,
+    schema: &Schema,
+    notes: &mut Vec<String>,
+) -> Result<TextFile> {
+    let options = sniff_options(context, file, Some(schema), None);
+    let map = map_columns(sniffed, schema, &options)
+        .map_err(|source| Error::Sniff { path: file.input.path.clone(), source })?;
+    notes.extend(map.notes);
+    let mut sources = vec![None; schema.columns().len()];
+    for (field, target) in map.targets.iter().enumerate() {
+        if let Some(column) = *target {
+            sources[column] = Some(field);
+        }
+    }
+    Ok(TextFile { sources, fields: map.targets.len(), has_header: sniffed.dialect.has_header })
+}
+
+/// All files must have the same columns of the table, in whatever order.
+fn same_columns(
+    file: &TextFile,
+    first: &TextFile,
+    sampled: &SampledFile,
+    first_sampled: &SampledFile,
+    schema: &Schema,
+) -> Result<()> {
+    let differing: Vec<String> = schema
+        .columns()
+        .iter()
+        .zip(file.sources.iter().zip(&first.sources))
+        .filter(|(_, (own, first))| own.is_some() != first.is_some())
+        .map(|(column, _)| column.name.clone())
+        .collect();
+    if differing.is_empty() {
+        return Ok(());
+    }
+    let (path, first) = (sampled.input.path.clone(), first_sampled.input.path.clone());
+    Err(Error::OtherColumns { path, first, names: differing })
+}
+
+/// Where buckets begin, from the timestamps of all samples.
+#[expect(clippy::too_many_arguments, reason = "all differ in type")]
+fn plan(
+    inputs: &[SampledFile],
+    structure: &Structure,
+    file: &TextFile,
+    layout: &RowLayout,
+    formats: &[Option<TimestampFormat>],
+    schema: &Schema,
+) -> BucketPlan {
+    let unit = schema.time_unit();
+    let designated = layout.timestamp.and_then(|column| {
+        let format = formats[column].as_ref().unwrap_or(&TimestampFormat::Detect);
+        Some((file.sources[column]?, TimestampParser::new(format, unit)))
+    });
+    if designated.is_none() {
+        return BucketPlan::single();
+    }
+    let (mut timestamps, mut rows) = (Vec::new(), 0);
+    for input in inputs {
+        let found = input.sample.records(structure, file.fields, designated.clone());
+        let record_bytes = (found.bytes as f64 / found.records.max(1) as f64).max(1.0);
+        let bytes = match &input.input.bytes {
+            InputBytes::File { bytes, .. } => *bytes as f64,
+            InputBytes::Stream(_) => found.bytes as f64,
+        };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a guess")]
+        let guess = (bytes / record_bytes) as u64;
+        rows += guess;
+        timestamps.extend(found.timestamps);
+    }
+    let partition_by = schema.partition_by();
+    BucketPlan::from_sample(timestamps, PlanOptions { partition_by, unit, rows })
+}

@@ -1,0 +1,156 @@
+//! The structural index with AVX2: comparisons 32 bytes at a time, positions one by one.
+
+#![expect(unsafe_code, reason = "vector instructions that the caller has detected")]
+
+use std::arch::x86_64::{
+    __m256i, _mm_clmulepi64_si128, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_set1_epi8,
+    _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi8,
+};
+
+use super::{
+    Carry, FieldIndex, IndexOutcome, MarkCounts, Masks, SLACK, Start, Structure, push_row_ends,
+};
+
+pub(super) fn count(text: &[u8], structure: &Structure) -> MarkCounts {
+    // SAFETY: `Kernel::Avx2` is only given out where these instructions were detected.
+    unsafe { count_detected(text, structure) }
+}
+
+pub(super) fn index(
+    text: &[u8],
+    start: Start,
+    structure: &Structure,
+    index: &mut FieldIndex,
+) -> IndexOutcome {
+    // SAFETY: `Kernel::Avx2` is only given out where these instructions were detected.
+    unsafe { index_detected(text, start, structure, index) }
+}
+
+#[target_feature(enable = "avx2,popcnt")]
+fn count_detected(text: &[u8], structure: &Structure) -> MarkCounts {
+    let finder = Finder::new(structure);
+    let mut counts = MarkCounts::default();
+    for_each_64(text, |bytes, mask| {
+        let masks = finder.masks(bytes);
+        counts.quotes += u64::from((masks.quotes & mask).count_ones());
+        counts.line_ends += u64::from((masks.line_ends & mask).count_ones());
+    });
+    counts
+}
+
+#[target_feature(enable = "avx2,pclmulqdq,popcnt,bmi1,bmi2")]
+fn index_detected(
+    text: &[u8],
+    start: Start,
+    structure: &Structure,
+    index: &mut FieldIndex,
+) -> IndexOutcome {
+    let finder = Finder::new(structure);
+    let mut carry = Carry::new(start);
+    let mut position = 0_u32;
+    let FieldIndex { field_ends, row_ends } = index;
+    field_ends.reserve(text.len() + SLACK); // K4
+    for_each_64(text, |bytes, mask| {
+        let found = finder.masks(bytes);
+        let masks = Masks {
+            delimiters: found.delimiters & mask,
+            line_ends: found.line_ends & mask,
+            quotes: found.quotes & mask,
+        };
+        let (ends, line_ends) = carry.step(masks, prefix_parity(masks.quotes));
+        push_row_ends(field_ends.len(), ends, line_ends, row_ends);
+        push_positions(position, ends, field_ends);
+        position += 64;
+    });
+    carry.outcome(text, start, structure)
+}
+
+/// Calls `step` for every 64 bytes; the mask has a bit for each byte that is text, since the last
+/// ones are padded with zeros.
+#[inline]
+fn for_each_64(text: &[u8], mut step: impl FnMut(&[u8; 64], u64)) {
+    let (whole, rest) = text.as_chunks::<64>();
+    for bytes in whole {
+        step(bytes, u64::MAX);
+    }
+    if !rest.is_empty() {
+        let mut bytes = [0_u8; 64];
+        bytes[..rest.len()].copy_from_slice(rest);
+        step(&bytes, (1 << rest.len()) - 1);
+    }
+}
+
+/// The bytes looked for, in every lane.
+struct Finder {
+    delimiter: __m256i,
+    line_end: __m256i,
+    quote: __m256i,
+    /// All ones if something quotes.
+    quotes: u64,
+}
+
+impl Finder {
+    #[target_feature(enable = "avx2")]
+    fn new(structure: &Structure) -> Finder {
+        Finder {
+            delimiter: _mm256_set1_epi8(structure.delimiter.cast_signed()),
+            line_end: _mm256_set1_epi8(structure.line_end.cast_signed()),
+            quote: _mm256_set1_epi8(structure.quote.unwrap_or(0).cast_signed()),
+            quotes: if structure.quote.is_some() { u64::MAX } else { 0 },
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn masks(&self, bytes: &[u8; 64]) -> Masks {
+        // SAFETY: 32 bytes are readable at the start and in the middle of 64.
+        let (low, high) = unsafe {
+            (
+                _mm256_loadu_si256(bytes.as_ptr().cast()),
+                _mm256_loadu_si256(bytes.as_ptr().add(32).cast()),
+            )
+        };
+        let equal = |wanted: __m256i| {
+            let low = _mm256_movemask_epi8(_mm256_cmpeq_epi8(low, wanted)).cast_unsigned();
+            let high = _mm256_movemask_epi8(_mm256_cmpeq_epi8(high, wanted)).cast_unsigned();
+            u64::from(low) | u64::from(high) << 32
+        };
+        Masks {
+            delimiters: equal(self.delimiter),
+            line_ends: equal(self.line_end),
+            quotes: equal(self.quote) & self.quotes,
+        }
+    }
+}
+
+/// Bit i is the parity of the bits up to and including i.
+#[inline]
+#[target_feature(enable = "pclmulqdq")]
+pub(super) fn prefix_parity(bits: u64) -> u64 {
+    let bits = _mm_set_epi64x(0, bits.cast_signed());
+    let product = _mm_clmulepi64_si128::<0>(bits, _mm_set1_epi8(-1));
+    _mm_cvtsi128_si64(product).cast_unsigned()
+}
+
+/// Appends `base` plus the number of every set bit.
+#[inline]
+#[target_feature(enable = "popcnt,bmi1,bmi2")]
+fn push_positions(base: u32, mut bits: u64, positions: &mut Vec<u32>) {
+    let count = bits.count_ones() as usize;
+    let start = positions.len();
+    debug_assert!(positions.capacity() - start >= SLACK, "K4");
+    // SAFETY: `SLACK` positions are reserved (K4), at most 64 are written, eight at a time and in all
+    // cases up to the next multiple of eight; `count` of them are set bits.
+    unsafe {
+        let slots = positions.as_mut_ptr().add(start);
+        let mut written = 0;
+        while written < count {
+            for slot in written..written + 8 {
+                slots.add(slot).write(base + bits.trailing_zeros());
+                bits &= bits.wrapping_sub(1);
+            }
+            written += 8;
+        }
+        positions.set_len(start + count);
+    }
+}

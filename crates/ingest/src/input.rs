@@ -1,0 +1,422 @@
+//! The bytes of all inputs as numbered pieces, in order, from one thread that reads ahead.
+//!
+//! - H1. Pieces are numbered from 0 through all files; the last one of each file says so.
+//! - H2. A file's size is fixed when it is opened: what is appended later is not read, and a file
+//!   that shrinks is an error.
+//! - H3. At most `PIECES_AHEAD` pieces wait for a worker.
+//!
+//! Not here: what is in the bytes.
+
+use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate_platform::{
+    BufferPool, BufferPoolOptions, Disk, DiskFile, IoChoice, OpenMode, Piece, ReadAhead,
+};
+
+use crate::error::{Error, Result};
+use crate::progress::Progress;
+use crate::source::Magic;
+
+/// Bytes of a piece: a worker's share of text, index and strip fits its L2.
+pub(crate) const PIECE_BYTES: usize = 1 << 20;
+/// Pieces that may wait for a worker.
+const PIECES_AHEAD: usize = 8;
+/// How often somebody who waits looks whether the import was cancelled.
+const CANCEL_INTERVAL: Duration = Duration::from_millis(20);
+/// Reads in flight.
+const READ_DEPTH: usize = 4;
+
+/// One input.
+#[derive(Debug)]
+pub(crate) struct InputFile {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: InputBytes,
+    /// Decompressed bytes before the first record: a byte order mark, skipped lines.
+    pub(crate) skip_bytes: u64,
+}
+
+/// Where the bytes of an input are.
+pub(crate) enum InputBytes {
+    File {
+        file: Arc<dyn DiskFile>,
+        bytes: u64,
+        magic: Magic,
+    },
+    /// Decompressed already; can be read once.
+    Stream(Mutex<Box<dyn Read + Send>>),
+}
+
+impl std::fmt::Debug for InputBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            InputBytes::File { file, bytes, magic } => {
+                write!(f, "File({file:?}, {bytes}, {magic:?})")
+            }
+            InputBytes::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+/// A piece and where it is.
+#[derive(Debug)]
+pub(crate) struct InputPiece {
+    pub(crate) number: u64,
+    /// Which of the inputs.
+    pub(crate) file: usize,
+    /// Of its first byte in the decompressed input.
+    pub(crate) offset: u64,
+    pub(crate) is_first: bool,
+    pub(crate) is_last: bool,
+    bytes: PieceBytes,
+}
+
+#[derive(Debug)]
+enum PieceBytes {
+    Aligned(Piece),
+    Owned(Vec<u8>),
+}
+
+impl InputPiece {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.bytes {
+            PieceBytes::Aligned(piece) => piece.bytes(),
+            PieceBytes::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// The workers' end: pieces in order.
+#[derive(Debug)]
+pub(crate) struct PieceQueue {
+    receiver: Mutex<Receiver<Result<InputPiece>>>,
+    pool: Arc<BufferPool>,
+    spare: Mutex<Vec<Vec<u8>>>,
+}
+
+/// The reader's end.
+#[derive(Debug)]
+pub(crate) struct PieceReader {
+    sender: SyncSender<Result<InputPiece>>,
+    pool: Arc<BufferPool>,
+    next: u64,
+}
+
+/// Both ends of the queue.
+pub(crate) fn piece_queue(workers: usize) -> (PieceReader, PieceQueue) {
+    let options = BufferPoolOptions {
+        headroom: 0,
+        piece_bytes: PIECE_BYTES,
+        tailroom: 0,
+        vacant_max: PIECES_AHEAD + READ_DEPTH + workers,
+    };
+    let pool = Arc::new(BufferPool::new(options));
+    let (sender, receiver) = sync_channel(PIECES_AHEAD);
+    let reader = PieceReader { sender, pool: Arc::clone(&pool), next: 0 };
+    let spare = Mutex::new(Vec::new());
+    (reader, PieceQueue { receiver: Mutex::new(receiver), pool, spare })
+}
+
+impl PieceQueue {
+    /// The next piece, `None` behind the last one. A pipe may be silent for long, so waiting ends
+    /// when `is_cancelled` says so.
+    pub(crate) fn next(&self, is_cancelled: impl Fn() -> bool) -> Result<Option<InputPiece>> {
+        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match receiver.recv_timeout(CANCEL_INTERVAL) {
+                Ok(piece) => return piece.map(Some),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) if is_cancelled() => return Err(Error::Cancelled),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Takes back the memory of a piece.
+    pub(crate) fn recycle(&self, piece: InputPiece) {
+        match piece.bytes {
+            PieceBytes::Aligned(piece) => self.pool.give(piece.buffer),
+            PieceBytes::Owned(bytes) => {
+                let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+                if spare.len() < PIECES_AHEAD {
+                    spare.push(bytes);
+                }
+            }
+        }
+    }
+}
+
+impl PieceReader {
+    /// Sends the pieces of all files; ends early when nobody takes them any more. Errors are sent
+    /// as well.
+    pub(crate) fn run(
+        mut self,
+        files: &[InputFile],
+        queue: &PieceQueue,
+        io: IoChoice,
+        progress: &Arc<Progress>,
+    ) {
+        for (index, file) in files.iter().enumerate() {
+            if let Err(error) = self.send_file(index, file, queue, io, progress) {
+                // The workers may be gone already, for a reason of their own.
+                let _ = self.sender.send(Err(error));
+                return;
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the thread's whole world")]
+    fn send_file(
+        &mut self,
+        index: usize,
+        input: &InputFile,
+        queue: &PieceQueue,
+        io: IoChoice,
+        progress: &Arc<Progress>,
+    ) -> Result<()> {
+        let place = FilePlace { index, path: &input.path, skip: input.skip_bytes };
+        match &input.bytes {
+            InputBytes::File { file, bytes, magic: Magic::Plain | Magic::Parquet } => {
+                self.send_plain(file, *bytes, &place, io, progress)
+            }
+            InputBytes::File { file, bytes, magic } => {
+                let source = SizedFile {
+                    file: Arc::clone(file),
+                    offset: 0,
+                    bytes: *bytes,
+                    progress: Some(Arc::clone(progress)),
+                };
+                let kind = kind_of(*magic);
+                let stream = decompressor(source, *magic)
+                    .map_err(|source| place.damaged(kind, 0, source))?;
+                let fail = |offset, error| place.damaged(kind, offset, error);
+                self.send_stream(stream, &place, queue, fail)
+            }
+            InputBytes::Stream(stream) => {
+                let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+                let counted = Counted { stream: &mut **stream, progress };
+                let fail = |_, source| Error::Stdin { source };
+                self.send_stream(counted, &place, queue, fail)
+            }
+        }
+    }
+
+    fn send_plain(
+        &mut self,
+        file: &Arc<dyn DiskFile>,
+        bytes: u64,
+        place: &FilePlace<'_>,
+        io: IoChoice,
+        progress: &Progress,
+    ) -> Result<()> {
+        let read = Error::disk("read input");
+        progress.add_bytes_read(place.skip.min(bytes));
+        if place.skip >= bytes {
+            return Ok(());
+        }
+        let mut ahead = ReadAhead::new(
+            io,
+            Arc::clone(file),
+            place.skip..bytes,
+            PIECE_BYTES,
+            READ_DEPTH,
+            Arc::clone(&self.pool),
+        )
+        .map_err(&read)?;
+        let mut is_first = true;
+        while let Some(piece) = ahead.next().map_err(&read)? {
+            progress.add_bytes_read(piece.len as u64);
+            let (offset, is_last) = (piece.offset, piece.offset + piece.len as u64 == bytes);
+            let number = self.number();
+            let bytes = PieceBytes::Aligned(piece);
+            let file = place.index;
+            let piece = InputPiece { number, file, offset, is_first, is_last, bytes };
+            if self.sender.send(Ok(piece)).is_err() {
+                return Ok(());
+            }
+            is_first = false;
+        }
+        Ok(())
+    }
+
+    /// One piece is held back, so that the last one is known as such.
+    fn send_stream(
+        &mut self,
+        mut stream: impl Read,
+        place: &FilePlace<'_>,
+        queue: &PieceQueue,
+        fail: impl Fn(u64, std::io::Error) -> Error,
+    ) -> Result<()> {
+        let mut to_skip = place.skip;
+        let (mut offset, mut is_first) = (0, true);
+        let mut held: Option<InputPiece> = None;
+        loop {
+            let mut bytes = queue
+                .spare
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop()
+                .unwrap_or_default();
+            bytes.clear();
+            let limit = PIECE_BYTES as u64 + to_skip.min(PIECE_BYTES as u64);
+            (&mut stream)
+                .take(limit)
+                .read_to_end(&mut bytes)
+                .map_err(|error| fail(offset + bytes.len() as u64, error))?;
+            let is_end = bytes.is_empty();
+            let start = offset;
+            offset += bytes.len() as u64;
+            let skipped = usize::try_from(to_skip).unwrap_or(usize::MAX).min(bytes.len());
+            to_skip -= skipped as u64;
+            bytes.drain(..skipped);
+            if bytes.is_empty() && !is_end {
+                continue;
+            }
+            if let Some(mut piece) = held.take() {
+                piece.is_last = is_end;
+                if self.sender.send(Ok(piece)).is_err() {
+                    return Ok(());
+                }
+            }
+            if is_end {
+                return Ok(());
+            }
+            held = Some(InputPiece {
+                number: self.number(),
+                file: place.index,
+                offset: start + skipped as u64,
+                is_first,
+                is_last: false,
+                bytes: PieceBytes::Owned(bytes),
+            });
+            is_first = false;
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+}
+
+/// Which input is being read.
+struct FilePlace<'a> {
+    index: usize,
+    path: &'a Path,
+    skip: u64,
+}
+
+impl FilePlace<'_> {
+    fn damaged(&self, kind: &'static str, offset: u64, source: std::io::Error) -> Error {
+        // A reader of a file wraps what `platform` says, which names the file and the call.
+        if source.get_ref().is_some_and(|inner| inner.is::<tidegate_platform::Error>()) {
+            let inner = source.into_inner().expect("just seen");
+            let inner = inner.downcast::<tidegate_platform::Error>().expect("just seen");
+            return Error::Disk { purpose: "read input", source: *inner };
+        }
+        Error::Compression { path: self.path.to_owned(), kind, offset, source }
+    }
+}
+
+/// A file up to the size it had when it was opened (H2).
+#[derive(Debug)]
+pub(crate) struct SizedFile {
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) progress: Option<Arc<Progress>>,
+}
+
+impl Read for SizedFile {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let left = usize::try_from(self.bytes - self.offset).unwrap_or(usize::MAX);
+        let wanted = into.len().min(left);
+        let read = self.file.read_at(&mut into[..wanted], self.offset);
+        let read = read.map_err(std::io::Error::other)?;
+        if read == 0 && wanted > 0 {
+            return Err(std::io::Error::other(tidegate_platform::Error::Shrank {
+                path: self.file.path().to_owned(),
+                expected: self.bytes,
+                actual: self.offset,
+            }));
+        }
+        self.offset += read as u64;
+        if let Some(progress) = &self.progress {
+            progress.add_bytes_read(read as u64);
+        }
+        Ok(read)
+    }
+}
+
+/// A stream whose bytes are counted.
+struct Counted<'a> {
+    stream: &'a mut (dyn Read + Send),
+    progress: &'a Progress,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.stream.read(into)?;
+        self.progress.add_bytes_read(read as u64);
+        Ok(read)
+    }
+}
+
+/// Opens standard input, decompressed if it begins as a compressed stream does.
+pub(crate) fn open_stdin() -> Result<(Magic, Box<dyn Read + Send>)> {
+    let fail = |source| Error::Stdin { source };
+    let mut head = Vec::new();
+    let mut stdin = std::io::stdin();
+    (&mut stdin).take(Magic::BYTES as u64).read_to_end(&mut head).map_err(fail)?;
+    let magic = Magic::of(&head);
+    let stream = decompressor(Cursor::new(head).chain(stdin), magic).map_err(fail)?;
+    Ok((magic, stream))
+}
+
+/// The decompressed bytes of a stream, all its members or frames.
+pub(crate) fn decompressor(
+    stream: impl Read + Send + 'static,
+    magic: Magic,
+) -> std::io::Result<Box<dyn Read + Send>> {
+    Ok(match magic {
+        Magic::Gzip => Box::new(flate2::read::MultiGzDecoder::new(stream)),
+        Magic::Zstd => Box::new(zstd::stream::read::Decoder::new(stream)?),
+        Magic::Plain | Magic::Parquet => Box::new(stream),
+    })
+}
+
+fn kind_of(magic: Magic) -> &'static str {
+    if magic == Magic::Gzip { "gzip" } else { "zstd" }
+}
+
+/// Opens a file for import, its size fixed now.
+pub(crate) fn open_input(disk: &dyn Disk, path: &Path) -> Result<InputFile> {
+    let open = Error::disk("open input");
+    let file = disk.open(path, OpenMode::Read).map_err(&open)?;
+    let bytes = file.len().map_err(&open)?;
+    let mut head = [0; Magic::BYTES];
+    let read = file.read_at(&mut head, 0).map_err(Error::disk("read input"))?;
+    let magic = Magic::of(&head[..read]);
+    let bytes = InputBytes::File { file, bytes, magic };
+    Ok(InputFile { path: path.to_owned(), bytes, skip_bytes: 0 })
+}
+
+/// The first decompressed bytes of a file, at most `bytes_max`.
+pub(crate) fn head_of(
+    file: &Arc<dyn DiskFile>,
+    bytes: u64,
+    magic: Magic,
+    bytes_max: u64,
+) -> Result<Vec<u8>> {
+    let path = file.path().to_owned();
+    let place = FilePlace { index: 0, path: &path, skip: 0 };
+    let damaged = |source| place.damaged(kind_of(magic), 0, source);
+    let source = SizedFile { file: Arc::clone(file), offset: 0, bytes, progress: None };
+    let mut head = Vec::new();
+    let stream = decompressor(source, magic).map_err(damaged)?;
+    stream.take(bytes_max).read_to_end(&mut head).map_err(damaged)?;
+    Ok(head)
+}

@@ -1,0 +1,39 @@
+//! From files to segments: parsers of text and Parquet, and the parallel import.
+//!
+//! A file flows one way: `input` (bytes, read ahead) - `split` and `index` (records and fields) -
+//! `convert` (values, a strip at a time) - `distribute` (slabs of buckets of time) - `seal` (sorted,
+//! encoded segments) - commit. Every byte is parsed once, in whatever order rows stand.
+//!
+//! Not here: what a segment looks like and what a commit is (`storage`). Threads and bounded
+//! channels, no `async`.
+
+pub mod timestamp;
+pub mod parse;
+pub mod sniff;
+pub mod reject;
+pub mod source;
+pub mod options;
+pub mod progress;
+pub mod index;
+mod split;
+mod input;
+mod sample;
+mod layout;
+mod strip;
+mod convert;
+mod faults;
+mod distribute;
+mod bucket;
+mod read;
+mod seal;
+mod import;
+mod error;
+
+pub use error::{Error, Result};
+pub use import::{ImportSummary, import};
+pub use options::{
+    ColumnSource, DialectOptions, FileFormat, ImportOptions, MissingFields, OnError, Quote, Source,
+};
+pub use progress::{Phase, Progress, ProgressSample};
+pub use sniff::Header;
+pub use source::expand_paths;

@@ -1,0 +1,371 @@
+//! What a worker does with pieces of text: index, cut into records, convert, distribute.
+//!
+//! - T1. Every record is converted exactly once: by the worker of the piece it lies in, or, if it
+//!   lies in several, by the one that has its last missing part.
+//! - T2. Rows of a piece are marked `2 * piece`, a record that begins in it and ends later
+//!   `2 * piece + 1`: marks order rows as they stand in the input.
+//!
+//! Not here: where pieces come from (`input`), what becomes of bad records (`faults`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use tidegate_platform::Reservation;
+use tidegate_storage::segment::intern::Interner;
+
+use crate::bucket::{Buckets, SpillFile};
+use crate::convert::{Converter, RowPlace, RowsOfText};
+use crate::distribute::Distributor;
+use crate::error::{Error, Result};
+use crate::faults::{FaultContext, Lines, TextPlace};
+use crate::index::{Before, FieldIndex, IndexOutcome, Kernel, QuoteState, Start, Structure};
+use crate::input::{InputPiece, PieceQueue};
+use crate::layout::RowLayout;
+use crate::options::MissingFields;
+use crate::progress::Progress;
+use crate::reject::Reason;
+use crate::split::{Fragment, Joints, Origin, PieceCounts, PieceStart, SplitChain};
+use crate::strip::{STRIP_ROWS, Strip};
+use crate::timestamp::TimestampFormat;
+
+/// What all workers of a text import share.
+#[derive(Debug)]
+pub(crate) struct ReadJob<'a> {
+    pub(crate) files: &'a [TextFile],
+    pub(crate) layout: &'a RowLayout,
+    pub(crate) formats: &'a [Option<TimestampFormat>],
+    pub(crate) structure: Structure,
+    pub(crate) null_text: Option<&'a [u8]>,
+    pub(crate) missing_fields: MissingFields,
+    pub(crate) queue: &'a PieceQueue,
+    pub(crate) chain: SplitChain,
+    pub(crate) joints: Joints,
+    pub(crate) buckets: &'a Arc<Buckets>,
+    pub(crate) spill: &'a SpillFile,
+    /// Anonymous memory from which on buckets are spilled.
+    pub(crate) spill_from: u64,
+    pub(crate) faults: FaultContext<'a>,
+    pub(crate) progress: &'a Progress,
+    pub(crate) cancel: &'a AtomicBool,
+    /// Set when a worker has failed.
+    pub(crate) stop: AtomicBool,
+}
+
+/// How the records of one input map to the table.
+#[derive(Debug, Clone)]
+pub(crate) struct TextFile {
+    /// For each column of the table, the field of a record.
+    pub(crate) sources: Vec<Option<usize>>,
+    /// How many fields a record has.
+    pub(crate) fields: usize,
+    pub(crate) has_header: bool,
+}
+
+/// One worker.
+struct Worker<'a> {
+    job: &'a ReadJob<'a>,
+    kernel: Kernel,
+    converter: Converter,
+    distributor: Distributor,
+    strip: Strip,
+    index: FieldIndex,
+    rows: Vec<RowPlace>,
+    /// The input that `converter` is set up for.
+    file: usize,
+    /// Line ends of the piece, wherever they stand.
+    line_ends: u64,
+    interners: Reservation,
+}
+
+/// Runs one worker until there are no more pieces; gives back its interners.
+pub(crate) fn run(job: &ReadJob<'_>, number: u32) -> Result<Vec<Interner>> {
+    let outcome = Worker::new(job, number).run();
+    if outcome.is_err() {
+        job.stop.store(true, Relaxed);
+        job.chain.cancel();
+    }
+    outcome
+}
+
+/// The records of a stretch of text that was indexed.
+struct Stretch<'a> {
+    text: &'a [u8],
+    lines: Lines<'a>,
+    order: u64,
+    /// The first of `FieldIndex::row_ends` that is converted.
+    first_row: usize,
+    is_checked: bool,
+}
+
+impl<'a> Worker<'a> {
+    fn new(job: &'a ReadJob<'a>, number: u32) -> Worker<'a> {
+        Worker {
+            job,
+            kernel: Kernel::detect(),
+            converter: Converter::new(job.layout, &job.files[0].sources, job.formats),
+            distributor: Distributor::new(Arc::clone(job.buckets), number),
+            strip: Strip::new(job.layout),
+            index: FieldIndex::default(),
+            rows: Vec::with_capacity(STRIP_ROWS),
+            file: 0,
+            line_ends: 0,
+            interners: job.buckets.budget.reserve_unchecked(0),
+        }
+    }
+
+    fn run(mut self) -> Result<Vec<Interner>> {
+        let job = self.job;
+        let is_cancelled = || job.cancel.load(Relaxed) || job.stop.load(Relaxed);
+        while let Some(piece) = job.queue.next(is_cancelled)? {
+            if is_cancelled() {
+                return Err(Error::Cancelled);
+            }
+            self.piece(&piece)?;
+            job.queue.recycle(piece);
+            self.settle()?;
+        }
+        self.distributor.finish();
+        Ok(self.converter.into_interners())
+    }
+
+    /// Counts what memory has grown by, and spills what is too much.
+    fn settle(&mut self) -> Result<()> {
+        self.distributor.settle();
+        let held = self.converter.memory_bytes() as u64;
+        self.interners.grow(held.saturating_sub(self.interners.bytes()));
+        let budget = &self.job.buckets.budget;
+        while budget.used_bytes() > self.job.spill_from {
+            if !self.job.buckets.spill_largest(self.job.spill)? {
+                break;
+            }
+        }
+        self.job.progress.set_memory(budget.used_bytes());
+        Ok(())
+    }
+
+    fn piece(&mut self, piece: &InputPiece) -> Result<()> {
+        if self.file != piece.file {
+            self.file = piece.file;
+            self.converter.set_sources(&self.job.files[piece.file].sources);
+        }
+        let (start, outcome) = self.index_piece(piece)?;
+        let text = piece.bytes();
+        let Some(&first) = self.index.row_ends.first() else {
+            return self.fragment(piece, start, 0..text.len(), outcome).map(drop);
+        };
+        let last = *self.index.row_ends.last().expect("there is a first");
+        let first_end = self.index.field_ends[first as usize] as usize + 1;
+        let last_end = self.index.field_ends[last as usize] as usize + 1;
+        let has_header = self.job.files[piece.file].has_header;
+        let first_row = if piece.is_first { usize::from(has_header) } else { 1 };
+        if !piece.is_first {
+            // Before the rows of this piece, whose marks are higher (T2).
+            let outside = IndexOutcome { end: OUTSIDE, ..outcome };
+            if self.fragment(piece, start, 0..first_end, outside)? {
+                // The record that was put together has used the index.
+                self.kernel_index(text, start.start, outcome);
+            }
+        }
+        let place = TextPlace { file: piece.file, line: start.line, offset: piece.offset };
+        let is_checked = is_clean_text(&text[if piece.is_first { 0 } else { first_end }..last_end]);
+        let order = piece.number * 2;
+        let lines = Lines::new(text, self.job.structure.line_end, place);
+        self.stretch(&Stretch { text, lines, order, first_row, is_checked })?;
+        if last_end < text.len() || !piece.is_last {
+            self.fragment(piece, start, last_end..text.len(), outcome)?;
+        }
+        Ok(())
+    }
+
+    /// Indexes a piece from its true start (Q2).
+    fn index_piece(&mut self, piece: &InputPiece) -> Result<(PieceStart, IndexOutcome)> {
+        let (job, text) = (self.job, piece.bytes());
+        let last = text.last().map_or(Before::FieldStart, |&byte| Before::of(byte, &job.structure));
+        let marks = self.kernel.count(text, &job.structure);
+        self.line_ends = marks.line_ends;
+        let counts = PieceCounts { marks, last, is_last: piece.is_last };
+        let mut start = job.chain.count(piece.number, counts)?;
+        let mut outcome = self.kernel.index(text, start.start, &job.structure, &mut self.index);
+        let truth = job.chain.true_start(piece.number)?;
+        if truth != start.start {
+            start.start = truth;
+            outcome = self.kernel.index(text, truth, &job.structure, &mut self.index);
+        }
+        if !outcome.is_regular {
+            outcome = Kernel::Scalar.index(text, truth, &job.structure, &mut self.index);
+        }
+        job.chain.resolve(piece.number, outcome.end, piece.is_last);
+        Ok((start, outcome))
+    }
+
+    fn kernel_index(&mut self, text: &[u8], start: Start, outcome: IndexOutcome) {
+        let kernel = if outcome.is_regular { self.kernel } else { Kernel::Scalar };
+        kernel.index(text, start, &self.job.structure, &mut self.index);
+    }
+
+    /// Hands a part of a record to the joints, and converts the record if it is whole now: says
+    /// whether it was.
+    fn fragment(
+        &mut self,
+        piece: &InputPiece,
+        start: PieceStart,
+        range: std::ops::Range<usize>,
+        outcome: IndexOutcome,
+    ) -> Result<bool> {
+        let text = piece.bytes();
+        let is_head = range.start == 0;
+        let ends_record = !self.index.row_ends.is_empty() && is_head;
+        let lines = match is_head {
+            true => 0,
+            // Lines that end behind the range's start are few: count those.
+            false => {
+                let behind = memchr::memchr_iter(self.job.structure.line_end, &text[range.start..]);
+                self.line_ends - behind.count() as u64
+            }
+        };
+        let origin = Origin {
+            piece: piece.number,
+            line: start.line + lines,
+            offset: piece.offset + range.start as u64,
+            is_first: piece.is_first && is_head,
+        };
+        let whole = self.job.joints.add(Fragment {
+            from: (is_head && !piece.is_first).then(|| piece.number - 1),
+            to: (!ends_record && !piece.is_last).then_some(piece.number),
+            bytes: text[range].to_vec(),
+            origin,
+            is_open: !ends_record && outcome.end.state == QuoteState::Inside,
+            is_cut: false,
+        });
+        match whole {
+            Some(record) => self.record(record, piece.file).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Converts a record that lay in several pieces, or had no line end at the end of its file.
+    fn record(&mut self, record: Fragment, file: usize) -> Result<()> {
+        let Fragment { mut bytes, origin, is_open, is_cut, .. } = record;
+        let job = self.job;
+        let place = TextPlace { file, line: origin.line, offset: origin.offset };
+        if is_open {
+            return Err(job.faults.unclosed_quote(&place, &bytes, &job.structure));
+        }
+        if is_cut {
+            job.progress.add_rows_read(1);
+            return job.faults.reject_record(&place, &bytes, Reason::RecordTooLong);
+        }
+        if bytes.last() != Some(&job.structure.line_end) {
+            bytes.push(job.structure.line_end);
+        }
+        if origin.is_first && job.files[file].has_header {
+            return Ok(());
+        }
+        let outcome = Kernel::Scalar.index(&bytes, OUTSIDE, &job.structure, &mut self.index);
+        assert!(outcome.end.state == QuoteState::Outside, "T1: a record is whole");
+        let is_checked = is_clean_text(&bytes);
+        let (text, order) = (bytes.as_slice(), origin.piece * 2 + 1);
+        let lines = Lines::new(text, job.structure.line_end, place);
+        self.stretch(&Stretch { text, lines, order, first_row: 0, is_checked })
+    }
+
+    /// Converts the records of a stretch that is indexed, a strip at a time.
+    fn stretch(&mut self, stretch: &Stretch<'_>) -> Result<()> {
+        let job = self.job;
+        let fields = job.files[self.file].fields;
+        let mut first = match stretch.first_row {
+            0 => 0,
+            row => self.index.row_ends[row - 1] + 1,
+        };
+        let mut start = match first {
+            0 => 0,
+            first => self.index.field_ends[first as usize - 1] + 1,
+        };
+        let mut records = 0;
+        for row in stretch.first_row..self.index.row_ends.len() {
+            let last = self.index.row_ends[row];
+            let end = self.index.field_ends[last as usize];
+            let mut record_end = end as usize;
+            if record_end > start as usize && stretch.text[record_end - 1] == b'\r' {
+                record_end -= 1;
+                self.index.field_ends[last as usize] = end - 1;
+            }
+            let found = (last - first) as usize + 1;
+            let record = start as usize..record_end;
+            let is_blank = found == 1 && record.is_empty();
+            if !is_blank {
+                records += 1;
+                match self.row_place(found, fields, RowPlace { start, first }) {
+                    Ok(place) => self.rows.push(place),
+                    Err(reason) => {
+                        let place = stretch.lines.at(record.start);
+                        job.faults.reject_record(&place, &stretch.text[record], reason)?;
+                    }
+                }
+            }
+            (start, first) = (end + 1, last + 1);
+            if self.rows.len() == STRIP_ROWS {
+                self.strip(stretch)?;
+            }
+        }
+        job.progress.add_rows_read(records);
+        self.strip(stretch)
+    }
+
+    /// The place of a record with `found` fields; one with too few gets empty ones, if it may.
+    fn row_place(
+        &mut self,
+        found: usize,
+        fields: usize,
+        place: RowPlace,
+    ) -> std::result::Result<RowPlace, Reason> {
+        if found == fields {
+            return Ok(place);
+        }
+        if found > fields {
+            return Err(Reason::TooManyFields);
+        }
+        if self.job.missing_fields == MissingFields::Reject {
+            return Err(Reason::TooFewFields);
+        }
+        let ends = &mut self.index.field_ends;
+        let first = u32::try_from(ends.len()).expect("fewer fields than bytes");
+        ends.extend_from_within(place.first as usize..place.first as usize + found);
+        // A field from `end + 1` to `end + 1` is empty, so it is NULL.
+        let mut end = *ends.last().expect("a record has a field");
+        for _ in found..fields {
+            end += 1;
+            ends.push(end);
+        }
+        Ok(RowPlace { first, ..place })
+    }
+
+    fn strip(&mut self, stretch: &Stretch<'_>) -> Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let job = self.job;
+        self.strip.clear();
+        self.strip.order = stretch.order;
+        let rows = RowsOfText {
+            text: stretch.text,
+            field_ends: &self.index.field_ends,
+            rows: &self.rows,
+            quote: job.structure.quote,
+            null_text: job.null_text,
+            is_checked: stretch.is_checked,
+        };
+        self.converter.convert(&rows, &mut self.strip);
+        job.faults.resolve(&mut self.converter.faults, &rows, &stretch.lines, &mut self.strip)?;
+        self.distributor.distribute(&self.strip, stretch.text);
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+const OUTSIDE: Start = Start { state: QuoteState::Outside, after: Before::FieldStart };
+
+/// Whether all of it is UTF-8 without NUL: then no field of it needs a check.
+fn is_clean_text(text: &[u8]) -> bool {
+    simdutf8::basic::from_utf8(text).is_ok() && memchr::memchr(0, text).is_none()
+}

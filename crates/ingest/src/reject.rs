@@ -1,0 +1,386 @@
+//! What was not imported, and why: a file with one line of JSON for each rejected record and each
+//! cell that became NULL.
+//!
+//! - J1. The file exists only if something was rejected; one that was there before is replaced.
+//! - J2. Lines are whole and valid UTF-8, whatever bytes the input has.
+//! - J3. Every reject is counted before `record` returns; `finish` writes those that are not yet
+//!   in the file, and so does dropping the log, as far as it can.
+//!
+//! ```text
+//! {"file":"a.csv","line":7,"byte":512,"column":"price","text":"x1","reason":"not a number"}
+//! ```
+//!
+//! `line` counts physical lines from 1, `byte` is where the record begins in the decompressed
+//! file, `column` is null where no single cell is at fault; `text` is the cell then, else the
+//! record, up to `TEXT_BYTES`. The order of lines is that in which workers found them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thiserror::Error;
+use tidegate_platform::{Class, Disk, DiskFile, OpenMode};
+
+use crate::parse::CellError;
+
+/// How much of a rejected text is kept: enough to recognise it (COPY's `reject_raw_bytes`).
+pub const TEXT_BYTES: usize = 4 << 10;
+
+/// How much is collected before it is written: a write for each reject would be most of the time
+/// of an import that rejects much.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Why a record or a cell was not imported.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Error)]
+#[non_exhaustive]
+pub enum Reason {
+    #[error(transparent)]
+    Cell(#[from] CellError),
+    #[error("too many fields")]
+    TooManyFields,
+    #[error("too few fields")]
+    TooFewFields,
+    #[error("text between a closing quote and the delimiter")]
+    TextAfterQuote,
+    #[error("record too long")]
+    RecordTooLong,
+    #[error("the designated timestamp is NULL")]
+    NullTimestamp,
+    #[error("the designated timestamp is out of range")]
+    TimestampOutOfRange,
+}
+
+impl Reason {
+    /// The SQLSTATE of a statement that stops here.
+    #[must_use]
+    pub fn sqlstate(self) -> &'static str {
+        match self {
+            Reason::Cell(error) => error.sqlstate(),
+            Reason::TooManyFields
+            | Reason::TooFewFields
+            | Reason::TextAfterQuote
+            | Reason::RecordTooLong => "22P04",
+            Reason::NullTimestamp => "22004",
+            Reason::TimestampOutOfRange => "22008",
+        }
+    }
+}
+
+/// One reject.
+#[derive(Clone, Copy, Debug)]
+pub struct Reject<'a> {
+    /// The file's path, or what stands for it.
+    pub file: &'a str,
+    /// Where the record begins: physical lines, from 1.
+    pub line: u64,
+    /// Where the record begins: bytes from the start of the decompressed file.
+    pub byte: u64,
+    /// The column at fault; `None` if it is the record as a whole.
+    pub column: Option<&'a str>,
+    /// The cell, or the record.
+    pub text: &'a [u8],
+    /// What is wrong with it.
+    pub reason: Reason,
+}
+
+/// What stops a job that rejects.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RejectError {
+    #[error("write rejects")]
+    Disk(#[from] tidegate_platform::Error),
+    #[error("more than {max} rejects")]
+    TooMany { max: u64 },
+}
+
+impl RejectError {
+    /// Whose fault it is.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            RejectError::Disk(source) => source.class(),
+            RejectError::TooMany { .. } => Class::Caller,
+        }
+    }
+}
+
+/// Collects the rejects of a job; shared by its workers.
+#[derive(Debug)]
+pub struct RejectLog {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    errors_max: Option<u64>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    count: u64,
+    /// At most one for each column and reason.
+    reasons: BTreeMap<(Option<String>, Reason), u64>,
+    /// Whole lines that are not in the file yet.
+    buffer: Vec<u8>,
+    file: Option<Arc<dyn DiskFile>>,
+    file_bytes: u64,
+}
+
+/// What was rejected in all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RejectSummary {
+    /// Records and cells together.
+    pub count: u64,
+    /// The file; `None` if nothing was rejected.
+    pub path: Option<PathBuf>,
+    /// Column, reason and how often, the most frequent first.
+    pub reasons: Vec<(Option<String>, Reason, u64)>,
+}
+
+impl RejectLog {
+    /// A log that writes to `path` once there is something to write, and lets a job stop after
+    /// more than `errors_max` rejects.
+    #[must_use]
+    pub fn new(disk: Arc<dyn Disk>, path: &Path, errors_max: Option<u64>) -> RejectLog {
+        RejectLog { disk, path: path.to_path_buf(), errors_max, state: Mutex::default() }
+    }
+
+    /// Counts and keeps a reject.
+    ///
+    /// # Errors
+    /// `TooMany` for each reject beyond `errors_max`, which is kept all the same; `Disk`.
+    pub fn record(&self, reject: &Reject<'_>) -> Result<(), RejectError> {
+        let mut state = self.lock();
+        state.count += 1;
+        let key = (reject.column.map(str::to_owned), reject.reason);
+        *state.reasons.entry(key).or_insert(0) += 1;
+        push_line(&mut state.buffer, reject);
+        if BUFFER_BYTES <= state.buffer.len() {
+            self.flush(&mut state)?;
+        }
+        match self.errors_max {
+            Some(max) if max < state.count => Err(RejectError::TooMany { max }),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many were recorded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.lock().count
+    }
+
+    /// Writes what is left to write, and sums up.
+    ///
+    /// # Errors
+    /// `Disk`.
+    pub fn finish(&self) -> Result<RejectSummary, RejectError> {
+        let mut state = self.lock();
+        self.flush(&mut state)?;
+        let mut reasons: Vec<(Option<String>, Reason, u64)> = (state.reasons.iter())
+            .map(|((column, reason), count)| (column.clone(), *reason, *count))
+            .collect();
+        reasons.sort_by_key(|(_, _, count)| std::cmp::Reverse(*count));
+        let path = (0 < state.count).then(|| self.path.clone());
+        Ok(RejectSummary { count: state.count, path, reasons })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A worker that panicked here leaves counts that are right and a buffer of whole lines.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn flush(&self, state: &mut State) -> Result<(), RejectError> {
+        if state.buffer.is_empty() {
+            return Ok(());
+        }
+        let file = match &state.file {
+            Some(file) => Arc::clone(file),
+            None => self.disk.open(&self.path, OpenMode::CreateOrTruncate)?, // J1
+        };
+        state.file = Some(Arc::clone(&file));
+        file.write_all_at(&state.buffer, state.file_bytes)?;
+        state.file_bytes += state.buffer.len() as u64;
+        state.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Drop for RejectLog {
+    fn drop(&mut self) {
+        let mut state = std::mem::take(&mut *self.lock());
+        // Whoever wants to know whether it worked calls `finish` (J3).
+        let _ = self.flush(&mut state);
+    }
+}
+
+fn push_line(out: &mut Vec<u8>, reject: &Reject<'_>) {
+    let start = out.len();
+    out.extend_from_slice(b"{\"file\":");
+    push_string(out, reject.file);
+    out.extend_from_slice(format!(",\"line\":{},\"byte\":{}", reject.line, reject.byte).as_bytes());
+    out.extend_from_slice(b",\"column\":");
+    match reject.column {
+        Some(column) => push_string(out, column),
+        None => out.extend_from_slice(b"null"),
+    }
+    out.extend_from_slice(b",\"text\":");
+    push_string(out, &String::from_utf8_lossy(beginning(reject.text)));
+    out.extend_from_slice(b",\"reason\":");
+    push_string(out, &reject.reason.to_string());
+    out.extend_from_slice(b"}\n");
+    debug_assert!(std::str::from_utf8(&out[start..]).is_ok(), "J2");
+}
+
+/// Up to `TEXT_BYTES`, without half of a character at the end.
+fn beginning(text: &[u8]) -> &[u8] {
+    if text.len() <= TEXT_BYTES {
+        return text;
+    }
+    let is_inside = |at: usize| text[at] & 0xC0 == 0x80;
+    // A character has at most three bytes after its first.
+    let end = (TEXT_BYTES - 3..=TEXT_BYTES).rev().find(|&at| !is_inside(at));
+    &text[..end.unwrap_or(TEXT_BYTES)]
+}
+
+fn push_string(out: &mut Vec<u8>, text: &str) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.push(b'"');
+    for &byte in text.as_bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0..0x20 => {
+                let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+                out.extend_from_slice(b"\\u00");
+                out.extend_from_slice(&digits);
+            }
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_platform::SimDisk;
+
+    use super::*;
+
+    const REJECT: Reject<'_> = Reject {
+        file: "a.csv",
+        line: 7,
+        byte: 512,
+        column: Some("price"),
+        text: b"x1",
+        reason: Reason::Cell(CellError::NotANumber),
+    };
+
+    fn log(disk: &Arc<SimDisk>, errors_max: Option<u64>) -> RejectLog {
+        let disk = Arc::clone(disk);
+        RejectLog::new(disk, Path::new("/rejects.ndjson"), errors_max)
+    }
+
+    fn disk() -> Arc<SimDisk> {
+        Arc::new(SimDisk::new(7))
+    }
+
+    fn written(disk: &SimDisk) -> String {
+        let bytes = disk.read(Path::new("/rejects.ndjson")).expect("the file");
+        String::from_utf8(bytes).expect("J2")
+    }
+
+    #[test]
+    fn a_reject_is_a_line_of_json() {
+        let disk = disk();
+        let log = log(&disk, None);
+        log.record(&REJECT).expect("recorded");
+        let record = Reject { column: None, reason: Reason::TooManyFields, ..REJECT };
+        log.record(&Reject { text: b"\"\\\n\r\t\x01\xC3(\0", ..record }).expect("recorded");
+        let summary = log.finish().expect("written");
+        let expected = concat!(
+            r#"{"file":"a.csv","line":7,"byte":512,"column":"price","text":"x1","#,
+            r#""reason":"not a number"}"#,
+            "\n",
+            r#"{"file":"a.csv","line":7,"byte":512,"column":null,"#,
+            r#""text":"\"\\\n\r\t\u0001"#,
+            "\u{FFFD}",
+            r#"(\u0000","reason":"too many fields"}"#,
+            "\n",
+        );
+        assert_eq!(written(&disk), expected);
+        assert_eq!((summary.count, summary.path), (2, Some("/rejects.ndjson".into())));
+    }
+
+    #[test]
+    fn without_rejects_there_is_no_file() {
+        let disk = disk();
+        let summary = log(&disk, Some(0)).finish().expect("nothing to write");
+        assert_eq!(summary, RejectSummary { count: 0, path: None, reasons: vec![] });
+        assert!(!disk.exists(Path::new("/rejects.ndjson")).expect("asked"), "J1");
+    }
+
+    #[test]
+    fn the_reject_after_the_last_allowed_one_is_an_error() {
+        let log = log(&disk(), Some(2));
+        for _ in 0..2 {
+            log.record(&REJECT).expect("allowed");
+        }
+        let error = log.record(&REJECT).expect_err("one too many");
+        assert_eq!(error.to_string(), "more than 2 rejects");
+        assert_eq!(log.count(), 3);
+    }
+
+    #[test]
+    fn reasons_come_most_frequent_first() {
+        let log = log(&disk(), None);
+        for _ in 0..2 {
+            log.record(&Reject { column: None, reason: Reason::TextAfterQuote, ..REJECT })
+                .expect("recorded");
+        }
+        for _ in 0..3 {
+            log.record(&REJECT).expect("recorded");
+        }
+        let reasons = log.finish().expect("written").reasons;
+        let number = Reason::Cell(CellError::NotANumber);
+        assert_eq!(
+            reasons,
+            [(Some("price".to_owned()), number, 3), (None, Reason::TextAfterQuote, 2)]
+        );
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let disk = disk();
+        let log = log(&disk, None);
+        for len in [TEXT_BYTES - 1, TEXT_BYTES, TEXT_BYTES + 1] {
+            let text = format!("{}\u{20AC}{}", "x".repeat(len - 2), "y".repeat(10));
+            log.record(&Reject { text: text.as_bytes(), ..REJECT }).expect("recorded");
+            log.record(&Reject { text: &vec![0x80; len], ..REJECT }).expect("recorded");
+        }
+        drop(log); // J3
+        let lines = written(&disk);
+        assert_eq!(lines.lines().count(), 6);
+        let euros = lines.lines().filter(|line| line.contains('\u{20AC}')).count();
+        assert_eq!(euros, 1, "only the first one ends within the limit");
+    }
+
+    #[test]
+    fn many_rejects_of_many_threads_are_all_there() {
+        let disk = disk();
+        let log = log(&disk, None);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for line in 0..1_000 {
+                        log.record(&Reject { line, ..REJECT }).expect("recorded");
+                    }
+                });
+            }
+        });
+        assert_eq!(log.finish().expect("written").count, 4_000);
+        let lines = written(&disk);
+        assert_eq!(lines.lines().count(), 4_000);
+        assert!(lines.lines().all(|line| line.starts_with('{') && line.ends_with('}')));
+    }
+}

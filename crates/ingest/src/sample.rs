@@ -1,0 +1,178 @@
+//! A look at the input before it is read: windows spread over it, the timestamps in them, and how
+//! long records are.
+//!
+//! A sample decides only how fast an import is (where buckets begin) and what a new table looks
+//! like; never which rows it has.
+
+use tidegate_platform::DiskFile;
+
+use crate::error::{Error, Result};
+use crate::index::{Before, FieldIndex, Kernel, QuoteState, Start, Structure};
+use crate::timestamp::TimestampParser;
+
+/// The first window: it also has the header.
+const HEAD_BYTES: u64 = 2 << 20;
+/// Windows behind it, and their size.
+const WINDOWS: u64 = 96;
+const WINDOW_BYTES: u64 = 64 << 10;
+
+/// Bytes of the input.
+#[derive(Debug, Default)]
+pub(crate) struct Sample {
+    /// From the first byte on.
+    pub(crate) head: Vec<u8>,
+    pub(crate) windows: Vec<Vec<u8>>,
+    /// Whether `head` is all of it.
+    pub(crate) is_whole: bool,
+}
+
+/// What a sample says of the records.
+#[derive(Debug, Default)]
+pub(crate) struct RecordSample {
+    pub(crate) timestamps: Vec<i64>,
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Sample {
+    /// Reads windows of an uncompressed file.
+    pub(crate) fn of_file(file: &dyn DiskFile, bytes: u64) -> Result<Sample> {
+        let read = |offset: u64, wanted: u64| {
+            let wanted = wanted.min(bytes.saturating_sub(offset));
+            let mut window = vec![0; usize::try_from(wanted).expect("a window is small")];
+            file.read_exact_at(&mut window, offset).map_err(Error::disk("read input"))?;
+            Ok(window)
+        };
+        let head = read(0, HEAD_BYTES)?;
+        let rest = bytes - head.len() as u64;
+        let windows = if rest <= WINDOWS * WINDOW_BYTES {
+            if rest > 0 { vec![read(HEAD_BYTES, rest)?] } else { Vec::new() }
+        } else {
+            let step = rest / WINDOWS;
+            let windows = (0..WINDOWS).map(|i| read(HEAD_BYTES + i * step, WINDOW_BYTES));
+            windows.collect::<Result<_>>()?
+        };
+        Ok(Sample { is_whole: rest == 0, head, windows })
+    }
+
+    /// The beginning of a stream; `is_whole` says that there is no more.
+    pub(crate) fn of_head(head: Vec<u8>) -> Sample {
+        let is_whole = (head.len() as u64) < HEAD_BYTES;
+        Sample { head, windows: Vec::new(), is_whole }
+    }
+
+    /// How much of a stream `of_head` wants.
+    pub(crate) fn head_bytes() -> u64 {
+        HEAD_BYTES
+    }
+
+    /// The windows as slices.
+    pub(crate) fn window_slices(&self) -> Vec<&[u8]> {
+        self.windows.iter().map(Vec::as_slice).collect()
+    }
+
+    /// Cuts the windows into records of `fields` fields and reads the timestamp of each.
+    pub(crate) fn records(
+        &self,
+        structure: &Structure,
+        fields: usize,
+        timestamp: Option<(usize, TimestampParser)>,
+    ) -> RecordSample {
+        let mut found = RecordSample::default();
+        let mut timestamp = timestamp;
+        let kernel = Kernel::detect();
+        let at_start = (self.head.as_slice(), true);
+        for (window, is_head) in
+            std::iter::once(at_start).chain(self.windows.iter().map(|w| (w.as_slice(), false)))
+        {
+            let states: &[QuoteState] = if is_head {
+                &[QuoteState::Outside]
+            } else {
+                &[QuoteState::Outside, QuoteState::Inside]
+            };
+            let best = states
+                .iter()
+                .map(|&state| {
+                    let mut index = FieldIndex::default();
+                    let after = if is_head { Before::FieldStart } else { Before::Text };
+                    kernel.index(window, Start { state, after }, structure, &mut index);
+                    let rows = fitting_rows(&index, fields, is_head);
+                    (rows, index)
+                })
+                .max_by_key(|(rows, _)| rows.len());
+            if let Some((rows, index)) = best {
+                for row in rows {
+                    found.add(window, &index, row, structure, timestamp.as_mut());
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Records with the right number of fields: their first and last field ends.
+fn fitting_rows(index: &FieldIndex, fields: usize, is_head: bool) -> Vec<(usize, usize)> {
+    let mut rows = Vec::new();
+    let mut first = 0;
+    for (row, &last) in index.row_ends.iter().enumerate() {
+        let last = last as usize;
+        // A window's first record is a part of one.
+        if last + 1 - first == fields && (is_head || row > 0) {
+            rows.push((first, last));
+        }
+        first = last + 1;
+    }
+    rows
+}
+
+impl RecordSample {
+    fn add(
+        &mut self,
+        window: &[u8],
+        index: &FieldIndex,
+        (first, last): (usize, usize),
+        structure: &Structure,
+        timestamp: Option<&mut (usize, TimestampParser)>,
+    ) {
+        let start_of = |field: usize| match field {
+            0 => 0,
+            field => index.field_ends[field - 1] as usize + 1,
+        };
+        let (start, end) = (start_of(first), index.field_ends[last] as usize);
+        self.records += 1;
+        self.bytes += (end - start + 1) as u64;
+        let Some((field, parser)) = timestamp else { return };
+        let at = first + *field;
+        let mut cell = &window[start_of(at)..index.field_ends[at] as usize];
+        cell = cell.strip_suffix(b"\r").unwrap_or(cell);
+        if let Some(quote) = structure.quote
+            && let [first, inner @ .., last] = cell
+            && *first == quote
+            && *last == quote
+        {
+            cell = inner;
+        }
+        if let Ok(instant) = parser.parse(cell) {
+            self.timestamps.push(instant);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timestamp::TimestampFormat;
+    use tidegate_model::TimeUnit;
+
+    #[test]
+    fn timestamps_come_from_records_that_fit() {
+        let csv = Structure { delimiter: b',', quote: Some(b'"'), line_end: b'\n' };
+        let head = b"1,\"2020-01-01 00:00:00\"\n2,nonsense\n3,1970-01-01T00:00:01\r\n4\n".to_vec();
+        let sample = Sample::of_head(head);
+        assert!(sample.is_whole);
+        let parser = TimestampParser::new(&TimestampFormat::Iso, TimeUnit::Micros);
+        let found = sample.records(&csv, 2, Some((1, parser)));
+        assert_eq!(found.timestamps, [1_577_836_800_000_000, 1_000_000]);
+        assert_eq!(found.records, 3);
+    }
+}

@@ -1,0 +1,331 @@
+//! Buckets become segments: sorted in cache, gathered column by column, encoded, written.
+//!
+//! - A1. Rows of a segment ascend by timestamp; equal ones stand as in the input (Y3, T2).
+//! - A2. Segments are cut where a partition ends, and before they outgrow memory.
+//! - A3. Buckets are sorted in the order of time and wait until all before them are cut; columns of
+//!   a segment are encoded in any order, by all workers at once.
+//!
+//! Not here: fsync and commit (`import`).
+
+mod sort;
+mod gather;
+mod text;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use tidegate_model::{PartitionKey, PartitionUnit, RowCount, TimeUnit, Timestamp};
+use tidegate_platform::{IoChoice, WriteQueue};
+use tidegate_storage::segment::intern::Interner;
+use tidegate_storage::segment::strings::StringCompressor;
+use tidegate_storage::segment::{RegionSink, Writer, WriterSpec};
+use tidegate_storage::{ImportTxn, WrittenSegment};
+
+use crate::bucket::{Buckets, SpillFile, StoredSlab};
+use crate::error::{Error, Result};
+use crate::progress::Progress;
+
+pub(crate) use sort::SortedBucket;
+
+/// What all workers share while they seal.
+pub(crate) struct SealJob<'a> {
+    pub(crate) txn: &'a ImportTxn,
+    pub(crate) buckets: &'a Buckets,
+    pub(crate) spill: &'a SpillFile,
+    /// For each worker that parsed, its interners in the order of the text columns.
+    pub(crate) interners: &'a [Vec<Interner>],
+    /// One a column.
+    pub(crate) compressors: &'a [StringCompressor],
+    pub(crate) partition_by: PartitionUnit,
+    pub(crate) unit: TimeUnit,
+    pub(crate) segment_rows_max: usize,
+    /// Rows of open segments and sorted buckets, from which on no bucket is opened.
+    pub(crate) open_rows_max: usize,
+    pub(crate) io: IoChoice,
+    pub(crate) progress: &'a Progress,
+    pub(crate) cancel: &'a AtomicBool,
+}
+
+/// Rows of a sorted bucket that go to one segment.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) bucket: Arc<SortedBucket>,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// A segment that is being encoded.
+struct SegmentJob {
+    writer: Mutex<Option<Writer>>,
+    parts: Vec<Part>,
+    rows: usize,
+    next_column: AtomicUsize,
+    columns_left: AtomicUsize,
+}
+
+/// The state of sealing.
+struct Schedule {
+    next_sort: usize,
+    /// Sorted buckets whose predecessors are not all cut.
+    sorted: VecDeque<Option<SortedBucket>>,
+    /// The bucket that is cut next.
+    next_cut: usize,
+    /// Parts of the segment that is being put together, all of one partition.
+    pending: Vec<Part>,
+    pending_rows: usize,
+    open: VecDeque<Arc<SegmentJob>>,
+    /// Rows of buckets that were opened and are not encoded.
+    open_rows: usize,
+    unfinished: usize,
+    written: Vec<WrittenSegment>,
+    failed: bool,
+}
+
+struct Sealer<'a, 'b> {
+    job: &'a SealJob<'b>,
+    schedule: Mutex<Schedule>,
+    changed: Condvar,
+}
+
+/// What a worker does next.
+enum Task {
+    Sort(usize),
+    Encode(Arc<SegmentJob>, usize),
+    Done,
+}
+
+/// Seals all buckets with `workers` threads.
+pub(crate) fn seal(job: &SealJob<'_>, workers: usize) -> Result<Vec<WrittenSegment>> {
+    let sealer = Sealer {
+        job,
+        schedule: Mutex::new(Schedule {
+            next_sort: 0,
+            sorted: VecDeque::new(),
+            next_cut: 0,
+            pending: Vec::new(),
+            pending_rows: 0,
+            open: VecDeque::new(),
+            open_rows: 0,
+            unfinished: 0,
+            written: Vec::new(),
+            failed: false,
+        }),
+        changed: Condvar::new(),
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(|| sealer.work())).collect();
+        let outcomes: Vec<_> =
+            threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        crate::import::first_error(outcomes)
+    })?;
+    let schedule = sealer.schedule.into_inner().unwrap_or_else(PoisonError::into_inner);
+    assert!(schedule.unfinished == 0 && schedule.pending.is_empty(), "A3: every row is sealed");
+    Ok(schedule.written)
+}
+
+impl Sealer<'_, '_> {
+    fn work(&self) -> Result<()> {
+        let outcome = self.run();
+        if outcome.is_err() {
+            self.lock().failed = true;
+            self.changed.notify_all();
+        }
+        outcome
+    }
+
+    fn run(&self) -> Result<()> {
+        let depth = 4;
+        let mut queue =
+            WriteQueue::new(self.job.io, depth).map_err(Error::disk("write segments"))?;
+        let mut encoder = gather::Encoder::new(self.job);
+        loop {
+            match self.next_task()? {
+                Task::Sort(bucket) => {
+                    let sorted = self.open_bucket(bucket)?;
+                    self.add_sorted(bucket, sorted)?;
+                }
+                Task::Encode(segment, column) => {
+                    self.encode(&segment, column, &mut encoder, &mut queue)?;
+                }
+                Task::Done => break,
+            }
+        }
+        queue.flush().map_err(Error::disk("write segments"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for something to do: a column of an open segment first, a bucket if there is none.
+    fn next_task(&self) -> Result<Task> {
+        let mut schedule = self.lock();
+        loop {
+            if schedule.failed || self.job.cancel.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
+            if let Some(task) = schedule.encode_task(self.job.buckets.layout.columns.len()) {
+                return Ok(task);
+            }
+            let count = self.job.buckets.count();
+            if schedule.next_sort < count {
+                let bucket = schedule.next_sort;
+                let rows = usize::try_from(self.job.buckets.rows(bucket)).expect("in memory soon");
+                // When nothing else goes on, a bucket must be opened, however large.
+                let is_idle = schedule.unfinished == 0 && schedule.next_cut == bucket;
+                if is_idle || schedule.open_rows + rows <= self.job.open_rows_max {
+                    schedule.next_sort += 1;
+                    schedule.open_rows += rows;
+                    schedule.sorted.push_back(None);
+                    return Ok(Task::Sort(bucket));
+                }
+            } else if schedule.next_cut == count && schedule.unfinished == 0 {
+                return Ok(Task::Done);
+            }
+            schedule = self.changed.wait(schedule).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes a bucket's slabs, from memory or the spill file, and sorts its rows.
+    fn open_bucket(&self, bucket: usize) -> Result<SortedBucket> {
+        let SealJob { buckets, spill, progress, .. } = self.job;
+        let mut slabs = Vec::new();
+        for stored in buckets.take(bucket).slabs {
+            slabs.push(match stored {
+                StoredSlab::Here(held) => (held.slab, Some(held.held)),
+                StoredSlab::Spilled(spilled) => {
+                    let held = buckets.budget.reserve_unchecked(spilled.bytes);
+                    (spill.read(spilled, &buckets.layout, progress)?, Some(held))
+                }
+            });
+        }
+        progress.set_memory(buckets.budget.used_bytes());
+        Ok(SortedBucket::new(slabs, &buckets.layout))
+    }
+
+    /// Cuts every sorted bucket whose predecessors are cut (A3).
+    fn add_sorted(&self, bucket: usize, sorted: SortedBucket) -> Result<()> {
+        let mut schedule = self.lock();
+        let place = bucket - schedule.next_cut;
+        schedule.sorted[place] = Some(sorted);
+        while let Some(Some(sorted)) = schedule.sorted.front_mut().map(Option::take) {
+            schedule.sorted.pop_front();
+            schedule.next_cut += 1;
+            self.cut(&mut schedule, sorted)?;
+            if schedule.next_cut == self.job.buckets.count() {
+                self.open_segment(&mut schedule)?;
+            }
+        }
+        drop(schedule);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Appends a bucket's rows to the pending segment, which ends where its partition does.
+    fn cut(&self, schedule: &mut Schedule, sorted: SortedBucket) -> Result<()> {
+        let (rows, bucket) = (sorted.rows(), Arc::new(sorted));
+        let mut start = 0;
+        while start < rows {
+            let partition = self.partition_of(&bucket, start);
+            if schedule
+                .pending_partition(|part| self.partition_of(&part.bucket, part.start))
+                .is_some_and(|pending| pending != partition)
+            {
+                self.open_segment(schedule)?;
+            }
+            let next = self.job.partition_by.next(partition, self.job.unit).0;
+            let end_of_partition = bucket.first_at(start, next);
+            let room = self.job.segment_rows_max - schedule.pending_rows;
+            let end = end_of_partition.min(start + room);
+            schedule.pending.push(Part { bucket: Arc::clone(&bucket), start, end });
+            schedule.pending_rows += end - start;
+            if schedule.pending_rows == self.job.segment_rows_max {
+                self.open_segment(schedule)?;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    fn partition_of(&self, bucket: &SortedBucket, row: usize) -> PartitionKey {
+        self.job.partition_by.floor(Timestamp(bucket.timestamp(row)), self.job.unit)
+    }
+
+    /// Makes the pending parts a segment that workers can encode.
+    fn open_segment(&self, schedule: &mut Schedule) -> Result<()> {
+        let parts = std::mem::take(&mut schedule.pending);
+        let rows = std::mem::take(&mut schedule.pending_rows);
+        let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
+        let partition = self.partition_of(&first.bucket, first.start);
+        let (min_ts, max_ts) =
+            (first.bucket.timestamp(first.start), last.bucket.timestamp(last.end - 1));
+        let (segment, file) = self.job.txn.new_segment(partition)?;
+        let spec = WriterSpec {
+            table: self.job.txn.table(),
+            segment,
+            partition,
+            rows: RowCount(rows as u64),
+            min_ts,
+            max_ts,
+        };
+        let columns = self.job.buckets.layout.columns.len();
+        schedule.unfinished += 1;
+        schedule.open.push_back(Arc::new(SegmentJob {
+            writer: Mutex::new(Some(Writer::new(spec, file))),
+            parts,
+            rows,
+            next_column: AtomicUsize::new(0),
+            columns_left: AtomicUsize::new(columns),
+        }));
+        Ok(())
+    }
+
+    fn encode(
+        &self,
+        segment: &SegmentJob,
+        column: usize,
+        encoder: &mut gather::Encoder<'_>,
+        sink: &mut dyn RegionSink,
+    ) -> Result<()> {
+        let encoded = encoder.column(&segment.parts, segment.rows, column)?;
+        {
+            let writer = segment.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let writer = writer.as_ref().expect("a column is left");
+            encoder.recycle(writer.add(encoded, sink)?);
+        }
+        if segment.columns_left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return Ok(());
+        }
+        let writer = segment.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let written = writer.expect("only the last column's worker takes it").finish(sink)?;
+        let bytes = written.meta.bytes.0;
+        // Only a hint that the disk may begin; the commit waits for it.
+        let _ = written.file.start_writeback(0, bytes);
+        self.job.progress.add_rows_sealed(segment.rows as u64);
+        let mut schedule = self.lock();
+        schedule.written.push(written);
+        schedule.unfinished -= 1;
+        schedule.open_rows -= segment.rows;
+        drop(schedule);
+        self.changed.notify_all();
+        Ok(())
+    }
+}
+
+impl Schedule {
+    fn encode_task(&mut self, columns: usize) -> Option<Task> {
+        while let Some(segment) = self.open.front() {
+            let column = segment.next_column.fetch_add(1, Ordering::AcqRel);
+            if column < columns {
+                return Some(Task::Encode(Arc::clone(segment), column));
+            }
+            self.open.pop_front();
+        }
+        None
+    }
+
+    fn pending_partition(&self, of: impl Fn(&Part) -> PartitionKey) -> Option<PartitionKey> {
+        self.pending.first().map(of)
+    }
+}

@@ -1,0 +1,211 @@
+//! Columns of a segment: their values are collected in order, a page frame at a time, and encoded
+//! while they are in cache.
+
+use tidegate_model::types::Physical;
+use tidegate_model::{ColumnType, limits};
+use tidegate_storage::segment::encode::{ColumnEncoder, EncodedColumn, FrameValues};
+
+use super::{Part, SealJob};
+use crate::error::Result;
+use crate::layout::{ColumnLayout, Slab};
+
+/// A worker's memory for encoding.
+pub(super) struct Encoder<'a> {
+    pub(super) job: &'a SealJob<'a>,
+    scratch: Scratch,
+    spare: Vec<Vec<u8>>,
+    validity: Vec<u64>,
+}
+
+/// A page frame of values of each width.
+#[derive(Default)]
+struct Scratch {
+    i8: Vec<i8>,
+    i16: Vec<i16>,
+    i32: Vec<i32>,
+    i64: Vec<i64>,
+    u8: Vec<u8>,
+    u16: Vec<u16>,
+    u32: Vec<u32>,
+    u64: Vec<u64>,
+    i128: Vec<i128>,
+    f32: Vec<f32>,
+    f64: Vec<f64>,
+    fixed16: Vec<[u8; 16]>,
+}
+
+const FRAME_ROWS: usize = 65_536;
+const _: () = assert!(FRAME_ROWS as u64 == limits::FRAME_ROWS.0);
+
+impl<'a> Encoder<'a> {
+    pub(super) fn new(job: &'a SealJob<'a>) -> Encoder<'a> {
+        Encoder { job, scratch: Scratch::default(), spare: Vec::new(), validity: Vec::new() }
+    }
+
+    /// Encodes one column of a segment that consists of `parts`.
+    pub(super) fn column(
+        &mut self,
+        parts: &[Part],
+        rows: usize,
+        column: usize,
+    ) -> Result<EncodedColumn> {
+        let layout = &self.job.buckets.layout.columns[column];
+        let (id, ty) = (layout.column.id, layout.column.ty);
+        let mut encoder = ColumnEncoder::new(id, ty, self.spare.pop().unwrap_or_default());
+        if layout.text.is_some() {
+            self.text_column(parts, rows, column, &mut encoder)?;
+            return Ok(encoder.finish());
+        }
+        let has_nulls = parts
+            .iter()
+            .flat_map(|part| part.bucket.slabs())
+            .any(|slab| slab.nulls[column].is_some());
+        let mut frame = Vec::new();
+        for start in (0..rows).step_by(FRAME_ROWS) {
+            frame_parts(parts, start, (start + FRAME_ROWS).min(rows), &mut frame);
+            self.validity.clear();
+            if has_nulls {
+                gather_validity(&frame, column, &mut self.validity);
+            }
+            let validity = has_nulls.then_some(self.validity.as_slice());
+            self.scratch.push_frame(&frame, layout, &mut encoder, validity);
+        }
+        Ok(encoder.finish())
+    }
+
+    /// Memory for another column.
+    pub(super) fn recycle(&mut self, bytes: Vec<u8>) {
+        // A column of unusual size should not be kept for ever.
+        if bytes.capacity() <= 64 << 20 {
+            self.spare.push(bytes);
+        }
+    }
+}
+
+/// The parts of rows `start..end` of a segment.
+pub(super) fn frame_parts(parts: &[Part], start: usize, end: usize, into: &mut Vec<Part>) {
+    into.clear();
+    let mut before = 0;
+    for part in parts {
+        let rows = part.end - part.start;
+        let (first, last) = (start.max(before), end.min(before + rows));
+        if first < last {
+            into.push(Part {
+                bucket: std::sync::Arc::clone(&part.bucket),
+                start: part.start + first - before,
+                end: part.start + last - before,
+            });
+        }
+        before += rows;
+    }
+}
+
+/// A bit for every row that has a value.
+pub(super) fn gather_validity(parts: &[Part], column: usize, words: &mut Vec<u64>) {
+    let mut row = 0;
+    for part in parts {
+        let bits = part.bucket.row_bits();
+        let mask = (1_u32 << bits) - 1;
+        let slabs: Vec<&Slab> = part.bucket.slabs().collect();
+        for &place in part.bucket.order(part.start, part.end) {
+            let (slab, at) = (slabs[(place >> bits) as usize], (place & mask) as usize);
+            let is_null =
+                slab.nulls[column].as_ref().is_some_and(|n| n[at / 64] >> (at % 64) & 1 == 1);
+            if row % 64 == 0 {
+                words.push(0);
+            }
+            words[row / 64] |= u64::from(!is_null) << (row % 64);
+            row += 1;
+        }
+    }
+}
+
+/// Collects the values of some rows, in order.
+fn gather<T, const N: usize>(
+    parts: &[Part],
+    layout: &ColumnLayout,
+    into: &mut Vec<T>,
+    value: impl Fn([u8; N]) -> T,
+) {
+    assert_eq!(layout.width, N, "Y1");
+    into.clear();
+    for part in parts {
+        let columns: Vec<&[[u8; N]]> =
+            part.bucket.slabs().map(|slab| slab.column(layout).as_chunks::<N>().0).collect();
+        let bits = part.bucket.row_bits();
+        let mask = (1_u32 << bits) - 1;
+        into.extend(
+            part.bucket
+                .order(part.start, part.end)
+                .iter()
+                .map(|&place| value(columns[(place >> bits) as usize][(place & mask) as usize])),
+        );
+    }
+}
+
+impl Scratch {
+    fn push_frame(
+        &mut self,
+        parts: &[Part],
+        layout: &ColumnLayout,
+        encoder: &mut ColumnEncoder,
+        validity: Option<&[u64]>,
+    ) {
+        let mut values = match (layout.column.ty, layout.column.ty.physical()) {
+            (_, Physical::Bit) => {
+                gather(parts, layout, &mut self.u8, |[byte]| byte);
+                FrameValues::Bits(&mut self.u8)
+            }
+            (_, Physical::Signed(1)) => {
+                gather(parts, layout, &mut self.i8, i8::from_le_bytes);
+                FrameValues::I8(&mut self.i8)
+            }
+            (_, Physical::Signed(2)) => {
+                gather(parts, layout, &mut self.i16, i16::from_le_bytes);
+                FrameValues::I16(&mut self.i16)
+            }
+            (_, Physical::Signed(4)) => {
+                gather(parts, layout, &mut self.i32, i32::from_le_bytes);
+                FrameValues::I32(&mut self.i32)
+            }
+            (_, Physical::Signed(_)) => {
+                gather(parts, layout, &mut self.i64, i64::from_le_bytes);
+                FrameValues::I64(&mut self.i64)
+            }
+            (_, Physical::Unsigned(1)) => {
+                gather(parts, layout, &mut self.u8, |[byte]| byte);
+                FrameValues::U8(&mut self.u8)
+            }
+            (_, Physical::Unsigned(2)) => {
+                gather(parts, layout, &mut self.u16, u16::from_le_bytes);
+                FrameValues::U16(&mut self.u16)
+            }
+            (_, Physical::Unsigned(4)) => {
+                gather(parts, layout, &mut self.u32, u32::from_le_bytes);
+                FrameValues::U32(&mut self.u32)
+            }
+            (_, Physical::Unsigned(_)) => {
+                gather(parts, layout, &mut self.u64, u64::from_le_bytes);
+                FrameValues::U64(&mut self.u64)
+            }
+            (_, Physical::Wide) => {
+                gather(parts, layout, &mut self.i128, i128::from_le_bytes);
+                FrameValues::I128(&mut self.i128)
+            }
+            (_, Physical::Float32) => {
+                gather(parts, layout, &mut self.f32, f32::from_le_bytes);
+                FrameValues::F32(&mut self.f32)
+            }
+            (_, Physical::Float64) => {
+                gather(parts, layout, &mut self.f64, f64::from_le_bytes);
+                FrameValues::F64(&mut self.f64)
+            }
+            (ColumnType::Uuid, _) => {
+                gather(parts, layout, &mut self.fixed16, |bytes| bytes);
+                FrameValues::Fixed16(&mut self.fixed16)
+            }
+            (ty, _) => unreachable!("{} is text", ty.sql()),
+        };
+        encoder.push(&mut values, validity);
+    }
+}

@@ -1,0 +1,342 @@
+//! What a text file is: its dialect, header, names and types, found from samples (COPY C-26 to
+//! C-32, C-38).
+//!
+//! - N1. Samples are hints: any bytes are fine, and a record that does not fit is left out.
+//! - N2. What the user or the table says is never overruled.
+//!
+//! The samples are the head of the file and windows anywhere behind it, so that a column that is
+//! empty for its first million rows gets its type from later ones. Not here: reading the samples,
+//! and skipping a byte-order mark or lines before the header, which the pipeline does.
+
+use thiserror::Error;
+use tidegate_model::{ColumnType, Schema};
+use tidegate_platform::Class;
+
+use crate::options::Quote;
+use crate::timestamp::TimestampFormat;
+
+mod dialect;
+mod records;
+mod window;
+mod evidence;
+mod columns;
+
+use evidence::{Evidence, Inferred};
+use records::{Record, Records, Shape};
+
+/// What ends a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LineEnd {
+    /// LF, or CR and LF: each record may have its own.
+    LfOrCrlf,
+    /// CR alone.
+    Cr,
+}
+
+/// Whether the first record has names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Header {
+    /// Found out (C-31).
+    Auto,
+    /// It has.
+    Present,
+    /// It is a row.
+    Absent,
+    /// It has, and they must be the table's in the table's order.
+    Match,
+}
+
+/// How a file is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dialect {
+    /// Between cells.
+    pub delimiter: u8,
+    /// Around a cell, doubled inside; `None` if nothing quotes.
+    pub quote: Option<u8>,
+    /// Whether the first record has names.
+    pub has_header: bool,
+    /// The unquoted text that is NULL, beside the empty one, which always is.
+    pub null_text: Option<Vec<u8>>,
+    /// Between records.
+    pub line_end: LineEnd,
+}
+
+/// What is known without looking at the file.
+#[derive(Clone, Copy, Debug)]
+pub struct SniffOptions<'a> {
+    /// `None`: one of comma, semicolon, tab, bar, colon.
+    pub delimiter: Option<u8>,
+    /// Which byte quotes.
+    pub quote: Quote,
+    /// Whether the first record has names.
+    pub header: Header,
+    /// How the designated timestamp is written, and any other column that it fits. `None` and
+    /// `Detect`: found out.
+    pub timestamp_format: Option<&'a TimestampFormat>,
+    /// The unquoted text that is NULL.
+    pub null_text: Option<&'a str>,
+    /// The table, if it exists or its columns are given.
+    pub expected: Option<&'a Schema>,
+    /// The columns of the table that the file has, in order, if the statement lists them.
+    pub columns: Option<&'a [String]>,
+    /// The designated timestamp of a table that is to be made.
+    pub designated: Option<&'a str>,
+    /// The head is all of the file: its last record counts even without a line end.
+    pub head_is_whole: bool,
+}
+
+/// What a file is. The three lists have an entry for each column of the file, none if it has no
+/// record at all.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sniffed {
+    /// How it is written.
+    pub dialect: Dialect,
+    /// From the header, else `f0`, `f1` and so on.
+    pub names: Vec<String>,
+    /// The table's, where there is one; else inferred.
+    pub types: Vec<ColumnType>,
+    /// How the cells of a TIMESTAMP, TIMESTAMP_NS or DATE column are written: never `Detect`.
+    pub formats: Vec<Option<TimestampFormat>>,
+    /// What a user may want to know about the choices made.
+    pub notes: Vec<String>,
+}
+
+/// Where the columns of a file go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ColumnMap {
+    /// For each column of the file, its position in the schema; `None` if it goes nowhere.
+    pub targets: Vec<Option<usize>>,
+    /// What a user may want to know about the choices made.
+    pub notes: Vec<String>,
+}
+
+/// Why a file cannot be read as it is asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum SniffError {
+    #[error("column `{name}` is there twice (names are compared without case)")]
+    DuplicateName { name: String },
+    #[error("the name of column {position} in the header is not UTF-8")]
+    NameNotUtf8 { position: usize },
+    #[error("the file has {file} columns and the table {table}")]
+    TooManyColumns { file: usize, table: usize },
+    #[error("the table has no column `{}`", .names.join("`, `"))]
+    UnknownColumns { names: Vec<String> },
+    #[error("column {position} is `{found}` in the header and `{expected}` in the table")]
+    HeaderDiffers { position: usize, found: String, expected: String },
+    #[error("delimiter and quote must be two ASCII characters, and no line ends")]
+    BadDialect { delimiter: Option<char>, quote: Option<char> },
+    #[error("no column is called `{name}`, which is to be the designated timestamp")]
+    NoDesignated { name: String },
+}
+
+impl SniffError {
+    /// Whose fault it is.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            SniffError::DuplicateName { .. }
+            | SniffError::NameNotUtf8 { .. }
+            | SniffError::TooManyColumns { .. }
+            | SniffError::UnknownColumns { .. }
+            | SniffError::HeaderDiffers { .. }
+            | SniffError::BadDialect { .. }
+            | SniffError::NoDesignated { .. } => Class::Caller,
+        }
+    }
+
+    /// The SQLSTATE of the statement that fails.
+    #[must_use]
+    pub fn sqlstate(&self) -> &'static str {
+        match self {
+            SniffError::DuplicateName { .. } => "42701",
+            SniffError::NameNotUtf8 { .. } => "22021",
+            SniffError::TooManyColumns { .. } => "22P04",
+            SniffError::UnknownColumns { .. }
+            | SniffError::HeaderDiffers { .. }
+            | SniffError::NoDesignated { .. } => "42703",
+            SniffError::BadDialect { .. } => "22023",
+        }
+    }
+}
+
+/// Finds out what a file is. `head` starts at its first byte, behind a byte-order mark and skipped
+/// lines; `windows` may start and end anywhere behind it.
+///
+/// # Errors
+/// If header, table and options do not go together.
+pub fn sniff(
+    head: &[u8],
+    windows: &[&[u8]],
+    options: &SniffOptions<'_>,
+) -> Result<Sniffed, SniffError> {
+    let quote = match options.quote {
+        Quote::Standard => Some(b'"'),
+        Quote::Byte(byte) => Some(byte),
+        Quote::None => None,
+    };
+    let line_end = dialect::line_end(head, windows);
+    check_dialect(options.delimiter, quote)?;
+    let (shape, columns) = dialect::shape(head, line_end, quote, options);
+    let sample = Sample { head, windows, shape, columns };
+    let (first, mut evidence) = sample.read(options);
+    let has_header = match &first {
+        Some(first) => columns::is_header(first, &evidence, options),
+        None => options.header != Header::Auto && options.header != Header::Absent,
+    };
+    let names = match &first {
+        Some(first) if has_header => columns::header_names(first)?,
+        first => {
+            if let Some(first) = first {
+                add(&mut evidence, first, options);
+            }
+            let count = if columns == 0 { evidence.len() } else { columns };
+            (0..count).map(columns::default_name).collect()
+        }
+    };
+    evidence.resize_with(names.len(), || Evidence::new(options.timestamp_format));
+    let dialect = Dialect {
+        delimiter: shape.delimiter.expect("the shape that was chosen has one"),
+        quote,
+        has_header,
+        null_text: options.null_text.map(|text| text.as_bytes().to_vec()),
+        line_end,
+    };
+    let sniffed = Sniffed { dialect, names, types: vec![], formats: vec![], notes: vec![] };
+    with_types(sniffed, &evidence, options)
+}
+
+/// Which columns of `schema` the columns of the file are (C-29, C-30).
+///
+/// # Errors
+/// Some names of the header are the table's and others not; a name is there twice; the file has
+/// more columns than the table; the header differs where it must `Match`.
+pub fn map_columns(
+    sniffed: &Sniffed,
+    schema: &Schema,
+    options: &SniffOptions<'_>,
+) -> Result<ColumnMap, SniffError> {
+    columns::map(&sniffed.names, sniffed.dialect.has_header, schema, options)
+}
+
+fn check_dialect(delimiter: Option<u8>, quote: Option<u8>) -> Result<(), SniffError> {
+    let is_fine = |byte: u8| byte.is_ascii() && !matches!(byte, b'\r' | b'\n' | 0);
+    let are_different = delimiter.is_none() || delimiter != quote;
+    if delimiter.is_none_or(is_fine) && quote.is_none_or(is_fine) && are_different {
+        return Ok(());
+    }
+    let [delimiter, quote] = [delimiter, quote].map(|byte| byte.map(char::from));
+    Err(SniffError::BadDialect { delimiter, quote })
+}
+
+/// The samples, and how they are to be read.
+struct Sample<'a> {
+    head: &'a [u8],
+    windows: &'a [&'a [u8]],
+    shape: Shape,
+    /// How many cells most records of the head have.
+    columns: usize,
+}
+
+impl<'a> Sample<'a> {
+    /// The first record, and what all the others say about each column.
+    fn read(&self, options: &SniffOptions<'_>) -> (Option<Record<'a>>, Vec<Evidence>) {
+        let mut records = Records::new(self.head, self.shape)
+            .filter(|record| dialect::is_usable(record, options));
+        let first = records.next();
+        let columns = first.as_ref().map_or(0, |first| first.cells.len()).max(self.columns);
+        let mut evidence = vec![Evidence::new(options.timestamp_format); columns];
+        for record in records.filter(|record| record.is_sound) {
+            add(&mut evidence, &record, options);
+        }
+        for window in self.windows {
+            for record in window::fitting(window, self.shape, self.columns) {
+                add(&mut evidence, &record, options);
+            }
+        }
+        (first, evidence)
+    }
+}
+
+fn add(evidence: &mut [Evidence], record: &Record<'_>, options: &SniffOptions<'_>) {
+    for (column, cell) in evidence.iter_mut().zip(&record.cells) {
+        let null_text = options.null_text.map(str::as_bytes);
+        let is_null = !cell.is_quoted && null_text == Some(&*cell.text);
+        if !is_null && !cell.text.is_empty() {
+            column.add(&cell.text);
+        }
+    }
+}
+
+/// Types and formats: the table's where there is one, else inferred (N2).
+fn with_types(
+    mut sniffed: Sniffed,
+    evidence: &[Evidence],
+    options: &SniffOptions<'_>,
+) -> Result<Sniffed, SniffError> {
+    let columns = match options.expected {
+        Some(schema) => expected_columns(&mut sniffed, evidence, schema, options)?,
+        None => inferred_columns(&sniffed, evidence, options)?,
+    };
+    for ((name, column), evidence) in sniffed.names.iter().zip(&columns).zip(evidence) {
+        if column.format == Some(TimestampFormat::DayFirst) && evidence.is_ambiguous() {
+            sniffed.notes.push(format!("column `{name}` could be month first; read as day first"));
+        }
+    }
+    (sniffed.types, sniffed.formats) =
+        columns.into_iter().map(|column| (column.ty, column.format)).unzip();
+    Ok(sniffed)
+}
+
+fn expected_columns(
+    sniffed: &mut Sniffed,
+    evidence: &[Evidence],
+    schema: &Schema,
+    options: &SniffOptions<'_>,
+) -> Result<Vec<Inferred>, SniffError> {
+    let map = map_columns(sniffed, schema, options)?;
+    sniffed.notes.extend(map.notes);
+    let given = options.timestamp_format.filter(|format| **format != TimestampFormat::Detect);
+    let column = |(target, evidence): (&Option<usize>, &Evidence)| {
+        let Some(column) = target.map(|target| &schema.columns()[target]) else {
+            return Inferred { ty: ColumnType::Varchar, format: None };
+        };
+        let format = match (column.ty, given) {
+            (ColumnType::Timestamp(_), Some(given)) if schema.designated() == Some(column.id) => {
+                Some(given)
+            }
+            (ColumnType::Timestamp(_) | ColumnType::Date, _) => Some(evidence.best_format()),
+            _ => None,
+        };
+        Inferred { ty: column.ty, format: format.cloned() }
+    };
+    Ok(map.targets.iter().zip(evidence).map(column).collect())
+}
+
+fn inferred_columns(
+    sniffed: &Sniffed,
+    evidence: &[Evidence],
+    options: &SniffOptions<'_>,
+) -> Result<Vec<Inferred>, SniffError> {
+    columns::check_distinct(&sniffed.names)?;
+    let is_designated = |name: &str| {
+        options
+            .designated
+            .is_some_and(|designated| tidegate_model::schema::same_name(name, designated))
+    };
+    if let Some(name) = options.designated
+        && !sniffed.names.is_empty()
+        && !sniffed.names.iter().any(|name| is_designated(name))
+    {
+        return Err(SniffError::NoDesignated { name: name.to_owned() });
+    }
+    let columns = sniffed
+        .names
+        .iter()
+        .zip(evidence)
+        .map(|(name, evidence)| evidence.infer(options.timestamp_format, is_designated(name)));
+    Ok(columns.collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! Records of a sample, cell by cell: RFC 4180 with the rules of COPY C-26 and C-27.
+//!
+//! A plain state machine: it sees a sample, and the dialects it is asked to try are mostly wrong
+//! ones. Not here: the reading of a whole file (`index`).
+
+use std::borrow::Cow;
+
+use tidegate_model::limits;
+
+use super::LineEnd;
+
+/// What separates cells and records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shape {
+    /// `None`: a record is one cell.
+    pub(super) delimiter: Option<u8>,
+    /// `None`: nothing quotes.
+    pub(super) quote: Option<u8>,
+    pub(super) line_end: LineEnd,
+}
+
+/// A cell without its quotes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Cell<'a> {
+    pub(super) text: Cow<'a, [u8]>,
+    pub(super) is_quoted: bool,
+}
+
+/// A record: every line that is not blank begins one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Record<'a> {
+    /// The first of its cells, one more than a table can have.
+    pub(super) cells: Vec<Cell<'a>>,
+    /// How many there are.
+    pub(super) count: usize,
+    /// It ends with a line end rather than with the sample.
+    pub(super) is_whole: bool,
+    /// Every quote that opens is closed, right before a delimiter or the end.
+    pub(super) is_sound: bool,
+    /// A cell that is not quoted has a quote in it.
+    pub(super) has_stray_quote: bool,
+}
+
+/// Reads records from the start of a sample.
+#[derive(Clone, Debug)]
+pub(super) struct Records<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    shape: Shape,
+}
+
+impl<'a> Records<'a> {
+    pub(super) fn new(bytes: &'a [u8], shape: Shape) -> Records<'a> {
+        Records { bytes, at: 0, shape }
+    }
+
+    /// Skips what is left of a record in whose midst the sample begins, outside of quotes.
+    pub(super) fn skip_rest_of_record(&mut self) {
+        loop {
+            self.skip_to_end_of_cell();
+            let line_end_len = self.line_end_len();
+            if line_end_len != 0 || self.at == self.bytes.len() {
+                self.at += line_end_len;
+                return;
+            }
+            self.at += 1; // the delimiter
+            self.cell();
+        }
+    }
+
+    /// How many bytes the line end takes that is next; 0 if there is none.
+    fn line_end_len(&self) -> usize {
+        match (self.shape.line_end, &self.bytes[self.at..]) {
+            (LineEnd::LfOrCrlf, [b'\r', b'\n', ..]) => 2,
+            (LineEnd::LfOrCrlf, [b'\n', ..]) | (LineEnd::Cr, [b'\r', ..]) => 1,
+            // The end of the input is a line end.
+            (LineEnd::LfOrCrlf, [b'\r']) => 1,
+            _ => 0,
+        }
+    }
+
+    fn is_at_end_of_cell(&self) -> bool {
+        let next = self.bytes.get(self.at);
+        next.is_none_or(|byte| Some(*byte) == self.shape.delimiter) || self.line_end_len() != 0
+    }
+
+    fn skip_to_end_of_cell(&mut self) {
+        while !self.is_at_end_of_cell() {
+            self.at += 1;
+        }
+    }
+
+    /// A cell, and whether it is sound.
+    fn cell(&mut self) -> (Cell<'a>, bool) {
+        let start = self.at;
+        let first = self.bytes.get(start).copied();
+        let Some(quote) = first.filter(|_| first == self.shape.quote) else {
+            self.skip_to_end_of_cell();
+            let text = Cow::Borrowed(&self.bytes[start..self.at]);
+            return (Cell { text, is_quoted: false }, true);
+        };
+        self.at += 1;
+        let (text, is_closed) = self.quoted_text(quote);
+        let is_sound = is_closed && self.is_at_end_of_cell();
+        self.skip_to_end_of_cell();
+        (Cell { text, is_quoted: true }, is_sound)
+    }
+
+    /// From behind the opening quote to behind the closing one, if there is one.
+    fn quoted_text(&mut self, quote: u8) -> (Cow<'a, [u8]>, bool) {
+        let mut text = Cow::Borrowed(&[][..]);
+        loop {
+            let rest = &self.bytes[self.at..];
+            let len = memchr::memchr(quote, rest);
+            let (part, is_closed) = (&rest[..len.unwrap_or(rest.len())], len.is_some());
+            self.at += part.len() + usize::from(is_closed);
+            if text.is_empty() {
+                text = Cow::Borrowed(part);
+            } else {
+                text.to_mut().extend_from_slice(part);
+            }
+            if !is_closed || self.bytes.get(self.at) != Some(&quote) {
+                return (text, is_closed);
+            }
+            text.to_mut().push(quote);
+            self.at += 1;
+        }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Record<'a>;
+
+    fn next(&mut self) -> Option<Record<'a>> {
+        while self.line_end_len() != 0 {
+            self.at += self.line_end_len();
+        }
+        if self.at == self.bytes.len() {
+            return None;
+        }
+        let mut record = Record {
+            cells: Vec::new(),
+            count: 0,
+            is_whole: false,
+            is_sound: true,
+            has_stray_quote: false,
+        };
+        loop {
+            let (cell, is_sound) = self.cell();
+            record.count += 1;
+            record.is_sound &= is_sound;
+            let has_quote = self.shape.quote.is_some_and(|quote| cell.text.contains(&quote));
+            record.has_stray_quote |= !cell.is_quoted && has_quote;
+            if record.count <= limits::TABLE_COLUMNS + 1 {
+                record.cells.push(cell);
+            }
+            let line_end_len = self.line_end_len();
+            if line_end_len != 0 || self.at == self.bytes.len() {
+                record.is_whole = line_end_len != 0;
+                self.at += line_end_len;
+                return Some(record);
+            }
+            self.at += 1; // the delimiter
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &str, line_end: LineEnd, expected: &[&str]) {
+        let shape = Shape { delimiter: Some(b','), quote: Some(b'"'), line_end };
+        let shown = |record: Record<'_>| {
+            let cells = record.cells.iter().map(|cell| {
+                let text = String::from_utf8_lossy(&cell.text).replace('\n', r"\n");
+                if cell.is_quoted { format!("<{text}>") } else { text }
+            });
+            let cells = cells.collect::<Vec<_>>().join("|");
+            let unsound = if record.is_sound { "" } else { " unsound" };
+            let cut = if record.is_whole { "" } else { " cut" };
+            format!("{cells}{unsound}{cut}")
+        };
+        let actual: Vec<String> = Records::new(bytes.as_bytes(), shape).map(shown).collect();
+        assert_eq!(actual, expected, "{bytes:?}");
+    }
+
+    #[test]
+    fn cells_are_bare_or_quoted() {
+        check("a,b\n", LineEnd::LfOrCrlf, &["a|b"]);
+        check("a,b", LineEnd::LfOrCrlf, &["a|b cut"]);
+        check("\"a,\"\"\n\"\"\",\"\",\r\nc\r\n", LineEnd::LfOrCrlf, &[r#"<a,"\n">|<>|"#, "c"]);
+        check("a\"b\",c\"\n", LineEnd::LfOrCrlf, &[r#"a"b"|c""#]);
+        check("\"\"\"\"\n", LineEnd::LfOrCrlf, &[r#"<">"#]);
+    }
+
+    #[test]
+    fn blank_lines_are_no_records() {
+        check("\n\r\na\n\n\nb\n", LineEnd::LfOrCrlf, &["a", "b"]);
+        check("\ra\r\rb\r", LineEnd::Cr, &["a", "b"]);
+        check("\r\n\r\n", LineEnd::LfOrCrlf, &[]);
+        check("", LineEnd::LfOrCrlf, &[]);
+    }
+
+    #[test]
+    fn text_after_a_closing_quote_is_unsound_and_opens_nothing() {
+        check("\"a\"b,c\nd\n", LineEnd::LfOrCrlf, &["<a>|c unsound", "d"]);
+        check("\"a\"b\"c,\nd\n", LineEnd::LfOrCrlf, &["<a>| unsound", "d"]);
+        check("\"a\" ,c\n", LineEnd::LfOrCrlf, &["<a>|c unsound"]);
+        check("a,\"b\nc", LineEnd::LfOrCrlf, &[r"a|<b\nc> unsound cut"]);
+        check("\"a\"\rb\n", LineEnd::LfOrCrlf, &["<a> unsound"]);
+    }
+}

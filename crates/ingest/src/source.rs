@@ -1,0 +1,119 @@
+//! Which files are meant, and what kind they are.
+//!
+//! Not here: reading them, which is the pipeline's, and the confinement of paths that come from a
+//! statement, which is the server's.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use tidegate_platform::Class;
+
+/// Why a path or a pattern names no files.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    #[error("no file matches `{pattern}`")]
+    NoMatch { pattern: String },
+    #[error("{} is a directory: name its files, as in `{}`", .path.display(), .path.join("*").display())]
+    Directory { path: PathBuf },
+    #[error("`{pattern}` is not a pattern")]
+    BadPattern { pattern: String, source: glob::PatternError },
+    #[error("look for `{pattern}`")]
+    Unreadable { pattern: String, source: glob::GlobError },
+}
+
+impl SourceError {
+    /// Whose fault it is.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            SourceError::NoMatch { .. }
+            | SourceError::Directory { .. }
+            | SourceError::BadPattern { .. } => Class::Caller,
+            SourceError::Unreadable { .. } => Class::Environment,
+        }
+    }
+}
+
+/// The files that paths and patterns (`*`, `?`, `[..]`, `**`) name: in the order of the patterns,
+/// the matches of one in byte order, each file once. A path that exists is no pattern, whatever
+/// characters it has; folders that a pattern matches are passed over.
+///
+/// # Errors
+/// A pattern without a match, a path that is a directory, a folder that cannot be read.
+pub fn expand_paths(patterns: &[String]) -> Result<Vec<PathBuf>, SourceError> {
+    let mut seen = HashSet::new();
+    let mut paths = Vec::new();
+    for pattern in patterns {
+        paths.extend(expand(pattern)?.into_iter().filter(|path| seen.insert(path.clone())));
+    }
+    Ok(paths)
+}
+
+fn expand(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
+    let path = Path::new(pattern);
+    if path.is_dir() {
+        return Err(SourceError::Directory { path: path.to_path_buf() });
+    }
+    if path.exists() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let matches = glob::glob(pattern)
+        .map_err(|source| SourceError::BadPattern { pattern: pattern.to_owned(), source })?;
+    let mut paths = matches
+        .collect::<Result<Vec<PathBuf>, glob::GlobError>>()
+        .map_err(|source| SourceError::Unreadable { pattern: pattern.to_owned(), source })?;
+    paths.retain(|path| !path.is_dir());
+    if paths.is_empty() {
+        return Err(SourceError::NoMatch { pattern: pattern.to_owned() });
+    }
+    // Paths themselves are ordered by component, where `a/b` comes before `a-b`.
+    paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+    Ok(paths)
+}
+
+/// What a file is by its first bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Magic {
+    /// RFC 1952.
+    Gzip,
+    /// RFC 8878, or one of its skippable frames.
+    Zstd,
+    /// Apache Parquet.
+    Parquet,
+    /// Nothing of the above: text.
+    Plain,
+}
+
+impl Magic {
+    /// How many bytes `of` wants.
+    pub const BYTES: usize = 4;
+
+    /// Takes the first `BYTES` bytes of a file, or all of a shorter one.
+    #[must_use]
+    pub fn of(head: &[u8]) -> Magic {
+        match head {
+            [0x1F, 0x8B, ..] => Magic::Gzip,
+            [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => Magic::Zstd,
+            [b'P', b'A', b'R', b'1', ..] => Magic::Parquet,
+            _ => Magic::Plain,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn magic_bytes() {
+        assert_eq!(Magic::of(b"\x1F\x8B\x08\x00"), Magic::Gzip);
+        assert_eq!(Magic::of(b"\x28\xB5\x2F\xFD"), Magic::Zstd);
+        assert_eq!(Magic::of(b"\x50\x2A\x4D\x18"), Magic::Zstd);
+        assert_eq!(Magic::of(b"PAR1"), Magic::Parquet);
+        for head in [&b""[..], b"\x1F", b"PAR", b"a,b\n"] {
+            assert_eq!(Magic::of(head), Magic::Plain);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Which quote state a piece of a file begins in, known to several workers at once.
+//!
+//! - Q1. Pieces are numbered without gaps. A piece's assumed start is the parity of all quotes
+//!   before it in its file: exact as long as quotes are regular, and known as soon as all earlier
+//!   pieces have been counted, which takes microseconds.
+//! - Q2. A piece's true start is known when its predecessor is indexed; where a quote opened in the
+//!   middle of a field (K3) it may differ from the assumed one, and then the piece is indexed again.
+//! - Q3. Lines are counted from 1 in each file, wherever line ends stand.
+//!
+//! No guessing: the rows are those of one thread that reads front to back.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use tidegate_model::limits;
+
+use crate::error::{Error, Result};
+use crate::index::{Before, MarkCounts, QuoteState, Start};
+
+/// The start of a file.
+const FILE_START: Start = Start { state: QuoteState::Outside, after: Before::FieldStart };
+
+/// The chain of pieces.
+#[derive(Debug)]
+pub(crate) struct SplitChain {
+    state: Mutex<ChainState>,
+    changed: Condvar,
+}
+
+/// What a piece says of itself before it is indexed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PieceCounts {
+    pub(crate) marks: MarkCounts,
+    /// The kind of its last byte.
+    pub(crate) last: Before,
+    /// Whether the file ends with it.
+    pub(crate) is_last: bool,
+}
+
+/// Where a piece begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PieceStart {
+    pub(crate) start: Start,
+    /// The number of the line that its first byte is in.
+    pub(crate) line: u64,
+}
+
+#[derive(Debug)]
+struct ChainState {
+    /// The start that follows from all pieces below `counted`.
+    assumed: PieceStart,
+    counted: u64,
+    /// Assumed starts that nobody has asked for yet.
+    starts: BTreeMap<u64, PieceStart>,
+    /// Counts of pieces whose predecessors are not all counted.
+    waiting: BTreeMap<u64, PieceCounts>,
+    /// The true start of piece `resolved`.
+    truth: Start,
+    resolved: u64,
+    is_cancelled: bool,
+}
+
+impl SplitChain {
+    pub(crate) fn new(first_line: u64) -> SplitChain {
+        let assumed = PieceStart { start: FILE_START, line: first_line };
+        let state = ChainState {
+            assumed,
+            counted: 0,
+            starts: BTreeMap::from([(0, assumed)]),
+            waiting: BTreeMap::new(),
+            truth: FILE_START,
+            resolved: 0,
+            is_cancelled: false,
+        };
+        SplitChain { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Publishes a piece's counts and waits until its assumed start is known (Q1).
+    pub(crate) fn count(&self, piece: u64, counts: PieceCounts) -> Result<PieceStart> {
+        let mut state = self.lock();
+        state.waiting.insert(piece, counts);
+        while let Some(counts) = {
+            let next = state.counted;
+            state.waiting.remove(&next)
+        } {
+            state.advance(counts);
+        }
+        self.changed.notify_all();
+        let mut state = self.wait(state, |state| state.starts.contains_key(&piece))?;
+        Ok(state.starts.remove(&piece).expect("waited for"))
+    }
+
+    /// Waits until the true start of a piece is known (Q2).
+    pub(crate) fn true_start(&self, piece: u64) -> Result<Start> {
+        let state = self.wait(self.lock(), |state| state.resolved == piece)?;
+        Ok(state.truth)
+    }
+
+    /// Publishes what stands behind a piece, whose true start was known.
+    pub(crate) fn resolve(&self, piece: u64, end: Start, is_last: bool) {
+        let mut state = self.lock();
+        assert_eq!(state.resolved, piece, "Q2");
+        state.resolved += 1;
+        state.truth = if is_last { FILE_START } else { end };
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Ends all waiting: somebody has failed.
+    pub(crate) fn cancel(&self) {
+        self.lock().is_cancelled = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ChainState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, ChainState>,
+        is_ready: impl Fn(&ChainState) -> bool,
+    ) -> Result<MutexGuard<'a, ChainState>> {
+        let wanted = |state: &mut ChainState| !state.is_cancelled && !is_ready(state);
+        let state = self.changed.wait_while(state, wanted).unwrap_or_else(PoisonError::into_inner);
+        if state.is_cancelled { Err(Error::Cancelled) } else { Ok(state) }
+    }
+}
+
+impl ChainState {
+    fn advance(&mut self, counts: PieceCounts) {
+        self.counted += 1;
+        self.assumed = if counts.is_last {
+            PieceStart { start: FILE_START, line: 1 }
+        } else {
+            let flips = counts.marks.quotes % 2 == 1;
+            let state = match (self.assumed.start.state, flips) {
+                (QuoteState::Outside, false) | (QuoteState::Inside, true) => QuoteState::Outside,
+                (QuoteState::Inside, false) | (QuoteState::Outside, true) => QuoteState::Inside,
+            };
+            let line = self.assumed.line + counts.marks.line_ends;
+            PieceStart { start: Start { state, after: counts.last }, line }
+        };
+        self.starts.insert(self.counted, self.assumed);
+    }
+}
+
+/// A record that lies in several pieces, put together by whoever has its last missing part.
+///
+/// - W1. Joint `i` lies between pieces `i` and `i + 1`. A fragment reaches from one joint to
+///   another, or begins or ends a record.
+#[derive(Debug, Default)]
+pub(crate) struct Joints {
+    state: Mutex<JointState>,
+}
+
+#[derive(Debug, Default)]
+struct JointState {
+    /// Fragments that begin a record and end at the joint.
+    open_right: BTreeMap<u64, Fragment>,
+    /// Fragments that begin at the joint.
+    open_left: BTreeMap<u64, Fragment>,
+}
+
+/// A part of a record.
+#[derive(Debug)]
+pub(crate) struct Fragment {
+    /// The joint it begins at; `None`: it begins its record.
+    pub(crate) from: Option<u64>,
+    /// The joint it ends at; `None`: it ends its record.
+    pub(crate) to: Option<u64>,
+    pub(crate) bytes: Vec<u8>,
+    /// Where its first byte is.
+    pub(crate) origin: Origin,
+    /// Whether it ends inside of quotes.
+    pub(crate) is_open: bool,
+    /// Whether bytes of it were dropped, because the record is too long anyhow.
+    pub(crate) is_cut: bool,
+}
+
+/// Where a record begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) piece: u64,
+    pub(crate) line: u64,
+    pub(crate) offset: u64,
+    /// Whether it is the first record of its file.
+    pub(crate) is_first: bool,
+}
+
+impl Joints {
+    /// Adds a fragment; gives the whole record if it was the last part missing, or what there is
+    /// of it if a quote was open when it grew too long.
+    pub(crate) fn add(&self, fragment: Fragment) -> Option<Fragment> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut whole = fragment;
+        if let Some(mut left) = whole.from.and_then(|joint| state.open_right.remove(&joint)) {
+            left.append(whole);
+            whole = left;
+        }
+        if let Some(right) = whole.to.and_then(|joint| state.open_left.remove(&joint)) {
+            whole.append(right);
+        }
+        if whole.from.is_none() && whole.is_cut && whole.is_open {
+            return Some(whole);
+        }
+        match (whole.from, whole.to) {
+            (None, None) => return Some(whole),
+            // A middle part is entered on both sides' behalf under its left joint; whoever comes
+            // from the right finds it there once the left part has arrived.
+            (Some(joint), _) => state.open_left.insert(joint, whole),
+            (None, Some(joint)) => state.open_right.insert(joint, whole),
+        };
+        None
+    }
+}
+
+impl Fragment {
+    fn append(&mut self, mut right: Fragment) {
+        if self.bytes.len() + right.bytes.len() > limits::CSV_ROW_BYTES + 2 {
+            self.is_cut = true;
+        }
+        if !self.is_cut {
+            self.bytes.append(&mut right.bytes);
+        }
+        self.to = right.to;
+        self.is_open = right.is_open;
+        self.is_cut |= right.is_cut;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_follow_from_parity_whatever_the_order_of_arrival() {
+        let chain = SplitChain::new(1);
+        let counts = |quotes, line_ends, is_last| PieceCounts {
+            marks: MarkCounts { quotes, line_ends },
+            last: Before::Text,
+            is_last,
+        };
+        std::thread::scope(|scope| {
+            let third = scope.spawn(|| chain.count(2, counts(0, 1, true)).expect("not cancelled"));
+            let second =
+                scope.spawn(|| chain.count(1, counts(2, 4, false)).expect("not cancelled"));
+            let first = chain.count(0, counts(3, 5, false)).expect("not cancelled");
+            assert_eq!(first.start, FILE_START);
+            let inside = Start { state: QuoteState::Inside, after: Before::Text };
+            let second = second.join().expect("no panic");
+            assert_eq!(second, PieceStart { start: inside, line: 6 });
+            let third = third.join().expect("no panic");
+            assert_eq!(third, PieceStart { start: inside, line: 10 });
+        });
+        let next_file = chain.count(3, counts(0, 0, true)).expect("not cancelled");
+        assert_eq!(next_file, PieceStart { start: FILE_START, line: 1 }, "Q3");
+    }
+
+    #[test]
+    fn a_record_of_many_pieces_is_joined_in_any_order_of_arrival() {
+        let parts = [(None, Some(4)), (Some(4), Some(5)), (Some(5), Some(6)), (Some(6), None)];
+        let mut orders = vec![];
+        for a in 0..4 {
+            for b in 0..4 {
+                for c in 0..4 {
+                    let d = 6_usize.wrapping_sub(a + b + c);
+                    let order = [a, b, c, d];
+                    if (0..4).all(|part| order.contains(&part)) {
+                        orders.push(order);
+                    }
+                }
+            }
+        }
+        assert_eq!(orders.len(), 24);
+        for order in orders {
+            let joints = Joints::default();
+            let mut whole = None;
+            for part in order {
+                let (from, to) = parts[part];
+                let origin = Origin { piece: part as u64, line: 1, offset: 0, is_first: false };
+                let bytes = vec![b'0' + part as u8];
+                let (is_open, is_cut) = (false, false);
+                let part = Fragment { from, to, bytes, origin, is_open, is_cut };
+                let joined = joints.add(part);
+                assert!(whole.is_none());
+                whole = joined;
+            }
+            let whole = whole.expect("all parts are there");
+            assert_eq!(
+                (whole.bytes.as_slice(), whole.origin.piece),
+                (&b"0123"[..], 0),
+                "{order:?}"
+            );
+        }
+    }
+}

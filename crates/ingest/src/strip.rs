@@ -1,0 +1,187 @@
+//! A strip: a few hundred converted rows, column by column, on their way to the slabs of their
+//! buckets. Small enough that a strip, its text and its index stay in a core's L2.
+//!
+//! - Z1. Every column has `rows` values. What stands under a NULL is 0.
+//! - Z2. `nulls` and `dead` ascend.
+
+use crate::layout::RowLayout;
+
+/// The most rows of a strip.
+pub(crate) const STRIP_ROWS: usize = 512;
+
+/// Converted rows.
+#[derive(Debug)]
+pub(crate) struct Strip {
+    pub(crate) rows: usize,
+    pub(crate) columns: Vec<StripColumn>,
+    /// Rows that were rejected.
+    pub(crate) dead: Vec<u32>,
+    /// Text that is not as it stands in the piece: without doubled quotes.
+    pub(crate) unescaped: Vec<u8>,
+    /// The piece the rows come from.
+    pub(crate) order: u64,
+}
+
+/// The values of a column.
+#[derive(Debug)]
+pub(crate) struct StripColumn {
+    pub(crate) values: Values,
+    /// Rows without a value; text has `Cell::NULL` instead.
+    pub(crate) nulls: Vec<u32>,
+}
+
+/// Values by their width; signed ones and floats as their bits.
+#[derive(Debug)]
+pub(crate) enum Values {
+    W1(Vec<u8>),
+    W2(Vec<u16>),
+    W4(Vec<u32>),
+    W8(Vec<u64>),
+    W16(Vec<u128>),
+    Text(Vec<Cell>),
+}
+
+/// A text: NULL, a number of the worker's interner, or a place in the piece or in `unescaped`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cell(u64);
+
+/// Where a text is that is not interned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Piece(usize, usize),
+    Unescaped(usize, usize),
+}
+
+/// What a cell says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CellKind {
+    Null,
+    Interned(u32),
+    At(Place),
+}
+
+impl Cell {
+    pub(crate) const NULL: Cell = Cell(u64::MAX);
+    const INTERNED_TAG: u64 = 0xFFFF_FFFE;
+    const UNESCAPED_BIT: u64 = 1 << 31;
+
+    pub(crate) fn interned(number: u32) -> Cell {
+        Cell(Cell::INTERNED_TAG << 32 | u64::from(number))
+    }
+
+    /// Texts are at most `limits::VALUE_BYTES` long, so lengths never look like the tags.
+    pub(crate) fn at(place: Place) -> Cell {
+        let (start, length, bit) = match place {
+            Place::Piece(start, length) => (start, length, 0),
+            Place::Unescaped(start, length) => (start, length, Cell::UNESCAPED_BIT),
+        };
+        assert!(start < 1 << 31 && length < 1 << 31, "a piece is small");
+        Cell((length as u64) << 32 | start as u64 | bit)
+    }
+
+    #[inline]
+    pub(crate) fn kind(self) -> CellKind {
+        let (high, low) = (self.0 >> 32, self.0 & 0xFFFF_FFFF);
+        if self == Cell::NULL {
+            return CellKind::Null;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "32 bits")]
+        if high == Cell::INTERNED_TAG {
+            return CellKind::Interned(low as u32);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "31 bits")]
+        let (start, length) = ((low & !Cell::UNESCAPED_BIT) as usize, high as usize);
+        CellKind::At(if low & Cell::UNESCAPED_BIT == 0 {
+            Place::Piece(start, length)
+        } else {
+            Place::Unescaped(start, length)
+        })
+    }
+}
+
+impl Strip {
+    pub(crate) fn new(layout: &RowLayout) -> Strip {
+        let columns = layout
+            .columns
+            .iter()
+            .map(|column| {
+                let values = match (column.text, column.width) {
+                    (Some(_), _) => Values::Text(Vec::new()),
+                    (None, 1) => Values::W1(Vec::new()),
+                    (None, 2) => Values::W2(Vec::new()),
+                    (None, 4) => Values::W4(Vec::new()),
+                    (None, 8) => Values::W8(Vec::new()),
+                    (None, _) => Values::W16(Vec::new()),
+                };
+                StripColumn { values, nulls: Vec::new() }
+            })
+            .collect();
+        Strip { rows: 0, columns, dead: Vec::new(), unescaped: Vec::new(), order: 0 }
+    }
+
+    /// Forgets all rows, keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.rows = 0;
+        self.dead.clear();
+        self.unescaped.clear();
+        for column in &mut self.columns {
+            column.nulls.clear();
+            match &mut column.values {
+                Values::W1(values) => values.clear(),
+                Values::W2(values) => values.clear(),
+                Values::W4(values) => values.clear(),
+                Values::W8(values) => values.clear(),
+                Values::W16(values) => values.clear(),
+                Values::Text(values) => values.clear(),
+            }
+        }
+    }
+}
+
+impl StripColumn {
+    /// Fills the column with NULLs.
+    pub(crate) fn push_nulls(&mut self, rows: usize) {
+        match &mut self.values {
+            Values::W1(values) => values.resize(rows, 0),
+            Values::W2(values) => values.resize(rows, 0),
+            Values::W4(values) => values.resize(rows, 0),
+            Values::W8(values) => values.resize(rows, 0),
+            Values::W16(values) => values.resize(rows, 0),
+            Values::Text(values) => return values.resize(rows, Cell::NULL),
+        }
+        self.nulls.extend(0..u32::try_from(rows).expect("STRIP_ROWS"));
+    }
+
+    /// Makes a row NULL whose value was bad.
+    pub(crate) fn nullify(&mut self, row: u32) {
+        if let Values::Text(cells) = &mut self.values {
+            cells[row as usize] = Cell::NULL;
+        } else if let Err(at) = self.nulls.binary_search(&row) {
+            self.nulls.insert(at, row); // Z2
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_keep_their_kinds_apart() {
+        for kind in [
+            CellKind::Null,
+            CellKind::Interned(0),
+            CellKind::Interned(u32::MAX),
+            CellKind::At(Place::Piece(0, 0)),
+            CellKind::At(Place::Piece((1 << 31) - 1, 64 << 20)),
+            CellKind::At(Place::Unescaped(7, 9)),
+        ] {
+            let cell = match kind {
+                CellKind::Null => Cell::NULL,
+                CellKind::Interned(number) => Cell::interned(number),
+                CellKind::At(place) => Cell::at(place),
+            };
+            assert_eq!(cell.kind(), kind);
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Text becomes an instant in a `TimeUnit`, or a day.
+//!
+//! - M1. Nothing rolls over: a day, month or time that the calendar does not have is an error.
+//! - M2. Digits beyond the unit are cut off, toward the past.
+//! - M3. Text without an offset is UTC.
+//! - M4. The quick path and the obvious one agree on every text: the quick one knows a part of the
+//!   forms, and leaves every doubt to the other.
+//!
+//! These functions run once a cell. Here are the formats and the parsers that workers hold; the
+//! forms themselves are in `prefix` (quick), `forms` (ISO and slashes) and `pattern`. Not here: the
+//! choice of a format for a column (`sniff`), and the range of a designated timestamp (model, T1),
+//! which whoever writes one checks.
+
+use std::fmt;
+
+use thiserror::Error;
+use tidegate_model::TimeUnit;
+
+mod moment;
+mod cursor;
+mod forms;
+mod prefix;
+mod pattern;
+
+use crate::parse::{CellError, parse_i64, without_margin};
+use moment::Moment;
+pub use pattern::Pattern;
+use prefix::{DateOrder, Prefix};
+
+/// What an integer counts since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EpochUnit {
+    /// `epoch_s`
+    Seconds,
+    /// `epoch_ms`
+    Millis,
+    /// `epoch_us`
+    Micros,
+    /// `epoch_ns`
+    Nanos,
+}
+
+impl EpochUnit {
+    /// How many make a second.
+    fn per_second(self) -> i64 {
+        match self {
+            EpochUnit::Seconds => 1,
+            EpochUnit::Millis => 1_000,
+            EpochUnit::Micros => 1_000_000,
+            EpochUnit::Nanos => 1_000_000_000,
+        }
+    }
+}
+
+/// How the timestamps of a column are written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TimestampFormat {
+    /// Found cell by cell: day first where the third byte or the second is a slash, else ISO.
+    Detect,
+    /// `yyyy-MM-dd`, alone or followed by `T` or a space, a time with 0 to 9 fraction digits, and
+    /// an offset.
+    Iso,
+    /// An integer.
+    Epoch(EpochUnit),
+    /// `dd/MM/yyyy`, followed by the same as in ISO; days and months may have one digit.
+    DayFirst,
+    /// `MM/dd/yyyy`, likewise.
+    MonthFirst,
+    /// What the user wrote.
+    Pattern(Pattern),
+}
+
+/// Why a timestamp format cannot be. Positions are bytes from the start of the format.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum FormatError {
+    #[error("the timestamp format is empty")]
+    Empty,
+    #[error("the timestamp format has {bytes} bytes, {max} are the most")]
+    TooLong { bytes: usize, max: usize },
+    #[error("`{run}` at byte {at} of the timestamp format means nothing")]
+    UnknownField { run: String, at: usize },
+    #[error("the quote at byte {at} of the timestamp format is never closed")]
+    OpenQuote { at: usize },
+    #[error("`{run}` at byte {at} of the timestamp format gives its field a second time")]
+    FieldTwice { run: String, at: usize },
+    #[error("the timestamp format has no field")]
+    NoField,
+    #[error("the timestamp format has hours 1 to 12, but no am or pm")]
+    NoHalfOfDay,
+}
+
+impl TimestampFormat {
+    /// Reads a format: `iso`, `auto`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`, a pattern of
+    /// strftime if it has a `%`, else a pattern of letters such as `yyyy-MM-dd HH:mm:ss.SSS`.
+    ///
+    /// # Errors
+    /// `FormatError`.
+    pub fn parse(text: &str) -> Result<TimestampFormat, FormatError> {
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "auto" => TimestampFormat::Detect,
+            "iso" => TimestampFormat::Iso,
+            "epoch_s" => TimestampFormat::Epoch(EpochUnit::Seconds),
+            "epoch_ms" => TimestampFormat::Epoch(EpochUnit::Millis),
+            "epoch_us" => TimestampFormat::Epoch(EpochUnit::Micros),
+            "epoch_ns" => TimestampFormat::Epoch(EpochUnit::Nanos),
+            _ => TimestampFormat::Pattern(Pattern::parse(text)?),
+        })
+    }
+
+    /// Whether its text can have more fraction digits than TIMESTAMP keeps.
+    #[must_use]
+    pub fn has_nanos(&self) -> bool {
+        match self {
+            TimestampFormat::Epoch(unit) => *unit == EpochUnit::Nanos,
+            TimestampFormat::Pattern(pattern) => pattern.has_nanos(),
+            TimestampFormat::Detect
+            | TimestampFormat::Iso
+            | TimestampFormat::DayFirst
+            | TimestampFormat::MonthFirst => false,
+        }
+    }
+
+    /// Whether its text always has a time of day.
+    #[must_use]
+    pub fn has_time(&self) -> bool {
+        match self {
+            TimestampFormat::Epoch(_) => true,
+            TimestampFormat::Pattern(pattern) => pattern.has_time(),
+            TimestampFormat::Detect
+            | TimestampFormat::Iso
+            | TimestampFormat::DayFirst
+            | TimestampFormat::MonthFirst => false,
+        }
+    }
+}
+
+impl fmt::Display for TimestampFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TimestampFormat::Detect => f.write_str("auto"),
+            TimestampFormat::Iso => f.write_str("iso"),
+            TimestampFormat::Epoch(EpochUnit::Seconds) => f.write_str("epoch_s"),
+            TimestampFormat::Epoch(EpochUnit::Millis) => f.write_str("epoch_ms"),
+            TimestampFormat::Epoch(EpochUnit::Micros) => f.write_str("epoch_us"),
+            TimestampFormat::Epoch(EpochUnit::Nanos) => f.write_str("epoch_ns"),
+            TimestampFormat::DayFirst => f.write_str("dd/MM/yyyy"),
+            TimestampFormat::MonthFirst => f.write_str("MM/dd/yyyy"),
+            TimestampFormat::Pattern(pattern) => pattern.fmt(f),
+        }
+    }
+}
+
+/// Parses the timestamps of one column: one for each worker, since it remembers the last date.
+#[derive(Debug, Clone)]
+pub struct TimestampParser {
+    format: TimestampFormat,
+    unit: TimeUnit,
+    quick: Quick,
+    prefix: Prefix,
+}
+
+/// Whether texts of a format can begin with a date and a time of 19 bytes, which are read quickly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quick {
+    Always,
+    /// If the pattern is content with the separator and the fraction.
+    IfAllowed,
+    Never,
+}
+
+impl TimestampParser {
+    /// A parser that has seen no cell yet.
+    #[must_use]
+    pub fn new(format: &TimestampFormat, unit: TimeUnit) -> TimestampParser {
+        let quick = match format {
+            TimestampFormat::Pattern(pattern) if pattern.is_like_iso() => Quick::IfAllowed,
+            TimestampFormat::Pattern(_) | TimestampFormat::Epoch(_) => Quick::Never,
+            _ => Quick::Always,
+        };
+        let prefix = Prefix::new(date_order(format), unit.per_day());
+        TimestampParser { format: format.clone(), unit, quick, prefix }
+    }
+
+    /// The instant, which may be any `i64`.
+    ///
+    /// # Errors
+    /// `NotATimestamp`, `TimeOutOfRange`.
+    #[inline]
+    pub fn parse(&mut self, text: &[u8]) -> Result<i64, CellError> {
+        if self.quick == Quick::Always
+            && let Some(instant) = self.prefix.instant_of_same_day(text, self.unit)
+        {
+            return Ok(instant);
+        }
+        self.parse_other(text)
+    }
+
+    #[inline(never)]
+    fn parse_other(&mut self, text: &[u8]) -> Result<i64, CellError> {
+        if self.quick != Quick::Never
+            && let Some(instant) = self.prefix.instant(text, self.unit)
+            && (self.quick == Quick::Always || self.pattern_allows(text))
+        {
+            return Ok(instant);
+        }
+        self.parse_slowly(text)
+    }
+
+    fn pattern_allows(&self, text: &[u8]) -> bool {
+        matches!(&self.format, TimestampFormat::Pattern(pattern) if pattern.allows_iso(text))
+    }
+
+    fn parse_slowly(&self, text: &[u8]) -> Result<i64, CellError> {
+        if let TimestampFormat::Epoch(epoch) = self.format {
+            return parse_epoch(text, epoch, self.unit);
+        }
+        parse_moment(text, &self.format)?.instant(self.unit)
+    }
+}
+
+/// In which order the quick path reads a date.
+fn date_order(format: &TimestampFormat) -> DateOrder {
+    match format {
+        TimestampFormat::DayFirst => DateOrder::DayMonthYear,
+        TimestampFormat::MonthFirst => DateOrder::MonthDayYear,
+        TimestampFormat::Detect
+        | TimestampFormat::Iso
+        | TimestampFormat::Epoch(_)
+        | TimestampFormat::Pattern(_) => DateOrder::YearMonthDay,
+    }
+}
+
+/// Parses the days of one column: one for each worker, since it remembers the last date.
+#[derive(Debug, Clone)]
+pub struct DateParser {
+    format: TimestampFormat,
+    is_quick: bool,
+    prefix: Prefix,
+}
+
+impl DateParser {
+    /// A parser that has seen no cell yet.
+    #[must_use]
+    pub fn new(format: &TimestampFormat) -> DateParser {
+        let is_quick = !matches!(format, TimestampFormat::Pattern(_) | TimestampFormat::Epoch(_));
+        let prefix = Prefix::new(date_order(format), 1);
+        DateParser { format: format.clone(), is_quick, prefix }
+    }
+
+    /// Days since 1970-01-01. A time may follow if it is zero; an offset does not move the day.
+    ///
+    /// # Errors
+    /// `NotADate`, `TimeOutOfRange`, `TimeOfDayInDate`.
+    #[inline]
+    pub fn parse(&mut self, text: &[u8]) -> Result<i32, CellError> {
+        if let Ok(date) = <&[u8; 10]>::try_from(text)
+            && self.is_quick
+            && let Some(days) = self.prefix.date(date)
+        {
+            return i32::try_from(days).map_err(|_| CellError::TimeOutOfRange);
+        }
+        self.parse_slowly(text)
+    }
+
+    fn parse_slowly(&self, text: &[u8]) -> Result<i32, CellError> {
+        let (days, has_time) = match self.format {
+            TimestampFormat::Epoch(epoch) => {
+                let count = parse_count(text).map_err(not_a_date)?;
+                let per_day = epoch.per_second() * 86_400;
+                (count.div_euclid(per_day), count.rem_euclid(per_day) != 0)
+            }
+            _ => parse_moment(text, &self.format)
+                .map(|moment| (moment.days, moment.nanos_of_day != 0))
+                .map_err(not_a_date)?,
+        };
+        if has_time {
+            return Err(CellError::TimeOfDayInDate);
+        }
+        i32::try_from(days).map_err(|_| CellError::TimeOutOfRange)
+    }
+}
+
+fn not_a_date(error: CellError) -> CellError {
+    match error {
+        CellError::NotATimestamp => CellError::NotADate,
+        other => other,
+    }
+}
+
+/// DATE: a `DateParser` for one cell.
+///
+/// # Errors
+/// As `DateParser::parse`.
+pub fn parse_date(text: &[u8], format: &TimestampFormat) -> Result<i32, CellError> {
+    DateParser::new(format).parse(text)
+}
+
+/// The obvious way, for every format but `Epoch`.
+fn parse_moment(text: &[u8], format: &TimestampFormat) -> Result<Moment, CellError> {
+    let parse = |text: &[u8]| match format {
+        TimestampFormat::Iso => forms::parse_iso(text),
+        TimestampFormat::DayFirst => forms::parse_slashes(text, DateOrder::DayMonthYear),
+        TimestampFormat::MonthFirst => forms::parse_slashes(text, DateOrder::MonthDayYear),
+        TimestampFormat::Detect => match text {
+            [_, b'/', ..] | [_, _, b'/', ..] => forms::parse_slashes(text, DateOrder::DayMonthYear),
+            _ => forms::parse_iso(text),
+        },
+        TimestampFormat::Pattern(pattern) => pattern.matches(text),
+        TimestampFormat::Epoch(_) => Err(CellError::NotATimestamp),
+    };
+    // X2, but a pattern may have spaces of its own.
+    match (parse(text), without_margin(text)) {
+        (Err(_), Some(inner)) => parse(inner),
+        (result, _) => result,
+    }
+}
+
+fn parse_epoch(text: &[u8], epoch: EpochUnit, unit: TimeUnit) -> Result<i64, CellError> {
+    let count = parse_count(text)?;
+    let (from, to) = (epoch.per_second(), unit.per_second());
+    if to < from {
+        return Ok(count.div_euclid(from / to)); // M2
+    }
+    count.checked_mul(to / from).ok_or(CellError::TimeOutOfRange)
+}
+
+fn parse_count(text: &[u8]) -> Result<i64, CellError> {
+    parse_i64(text).map_err(|error| match error {
+        CellError::OutOfRange => CellError::TimeOutOfRange,
+        _ => CellError::NotATimestamp,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! The catalog: names to table ids, and how far the checkpoints cover the log.
+//!
+//! - C1. Two tables may not differ only in case.
+//! - C2. Table ids are below `next_table`, and are never used again.
+//! - C3. The manifests on disk hold everything before `lsn`: replay begins there, and log files
+//!   that end before it can go.
+//!
+//! Bytes: docs/format.md, Catalog. Not here: what a table is (`manifest`).
+
+use std::collections::BTreeSet;
+
+use tidegate_model::bytes::ByteWriter;
+use tidegate_model::{Lsn, SchemaError, SeqTxn, TableId, limits};
+
+use crate::envelope::{self, Kind};
+use crate::error::{Corruption, DecodeError};
+use crate::manifest::parts;
+
+const KIND: Kind = Kind { magic: *b"TIDECAT\0", version: 1, name: "catalog" };
+/// Bytes of a table without its name.
+const TABLE_BYTES_MIN: usize = 8 + 8 + 4;
+
+/// Names to table ids as of a position in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Catalog {
+    /// Which log it belongs to.
+    pub log: u64,
+    /// Where replay begins (C3).
+    pub lsn: Lsn,
+    /// The least id that no table ever had.
+    pub next_table: TableId,
+    /// Ascending by id.
+    pub tables: Vec<CatalogTable>,
+}
+
+/// A table of the catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogTable {
+    /// Its folder.
+    pub id: TableId,
+    /// Its last commit before the catalog's `lsn`. A manifest that knows more may not be on disk
+    /// for good, because its folder was not synced.
+    pub seq_txn: SeqTxn,
+    /// What users call it, in the case it was created with.
+    pub name: String,
+}
+
+impl Catalog {
+    /// The bytes of its file.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = ByteWriter::default();
+        w.u64(self.log).u64(self.lsn.0).u64(self.next_table.0).u64(self.tables.len() as u64);
+        for table in &self.tables {
+            w.u64(table.id.0).u64(table.seq_txn.0);
+            parts::encode_text(&mut w, &table.name);
+        }
+        envelope::encode(&KIND, &w.0)
+    }
+}
+
+/// The catalog in these bytes.
+///
+/// # Errors
+/// If they are damaged, of a newer version, or C1 or C2 do not hold.
+pub fn decode(bytes: &[u8]) -> Result<Catalog, DecodeError> {
+    let mut r = envelope::decode(&KIND, bytes)?;
+    let (log, lsn, next_table) = (r.u64()?, Lsn(r.u64()?), TableId(r.u64()?));
+    let count = parts::decode_count(&mut r, TABLE_BYTES_MIN)?;
+    let mut tables: Vec<CatalogTable> = Vec::with_capacity(count);
+    let mut names = BTreeSet::new();
+    for _ in 0..count {
+        let at = r.offset();
+        let (id, seq_txn) = (TableId(r.u64()?), SeqTxn(r.u64()?));
+        let name = parts::decode_text(&mut r, "a table's name")?;
+        let ascends = tables.last().is_none_or(|last| last.id < id);
+        if !ascends || id >= next_table {
+            let what = Corruption::Impossible { what: "a table id", value: id.0 };
+            return Err(DecodeError::at(at, what));
+        }
+        check_name(&name).map_err(|error| DecodeError::at(at, error))?;
+        if !names.insert(fold_name(&name)) {
+            let what = Corruption::Impossible { what: "a table with a name taken", value: id.0 };
+            return Err(DecodeError::at(at, what));
+        }
+        tables.push(CatalogTable { id, seq_txn, name });
+    }
+    envelope::finish(&r)?;
+    Ok(Catalog { log, lsn, next_table, tables })
+}
+
+/// Whether a table can be called so.
+pub(crate) fn check_name(name: &str) -> Result<(), SchemaError> {
+    if name.is_empty() || name.len() > limits::NAME_BYTES || name.contains('\0') {
+        return Err(SchemaError::BadName { name: name.to_owned() });
+    }
+    Ok(())
+}
+
+/// What names are compared by (C1).
+pub(crate) fn fold_name(name: &str) -> String {
+    name.to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::*;
+
+    fn sample() -> Catalog {
+        let table = |id, name: &str| CatalogTable {
+            id: TableId(id),
+            seq_txn: SeqTxn(id * 10),
+            name: name.to_owned(),
+        };
+        Catalog {
+            log: 77,
+            lsn: Lsn(8_192),
+            next_table: TableId(9),
+            tables: vec![table(1, "cpu"), table(7, "Hits \u{e4}")],
+        }
+    }
+
+    #[test]
+    fn a_catalog_survives_the_round_trip() {
+        assert_eq!(decode(&sample().encode()), Ok(sample()));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let refused = |change: fn(&mut Catalog)| {
+            let mut catalog = sample();
+            change(&mut catalog);
+            assert!(decode(&catalog.encode()).is_err(), "{catalog:?}");
+        };
+        refused(|catalog| catalog.tables[0].name = "hits \u{c4}".to_owned());
+        refused(|catalog| catalog.tables[0].name = String::new());
+        refused(|catalog| catalog.tables[0].id = TableId(7));
+        refused(|catalog| catalog.next_table = TableId(7));
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_bytes_are_an_error(at: usize, xor in 1_u8..) {
+            let mut bytes = sample().encode();
+            let at = at % bytes.len();
+            bytes[at] ^= xor;
+            assert!(decode(&bytes).is_err());
+        }
+
+        #[test]
+        fn foreign_bytes_are_no_panic(body in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = decode(&envelope::encode(&KIND, &body));
+        }
+
+        #[test]
+        fn a_changed_body_is_no_panic(at: usize, xor in 1_u8..) {
+            let bytes = sample().encode();
+            let mut body = bytes[20..bytes.len() - 4].to_vec();
+            let at = at % body.len();
+            body[at] ^= xor;
+            let _ = decode(&envelope::encode(&KIND, &body));
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! A database: a directory that one process has open, its tables, and who may change them.
+//!
+//! - B1. One process has a directory open at a time.
+//! - B2. A commit is visible when it is durable and not before; what was acknowledged is visible to
+//!   every snapshot that is taken afterwards.
+//! - B3. Before the first commit after an open, everything that the log was replayed for is in
+//!   checkpoints, and files that nobody names are gone.
+//!
+//! Commits are planned in `plan` and made durable in `commit`; `recovery` opens, `checkpoint` keeps
+//! the log short, `sweep` removes what nobody names. Not here: the rows (`segment`).
+
+mod folder;
+mod table;
+mod plan;
+mod commit;
+mod ddl;
+mod import;
+mod masks;
+mod recovery;
+mod sweep;
+mod checkpoint;
+mod verify;
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tidegate_model::{Lsn, SeqTxn, TableId};
+use tidegate_platform::{Clock, DirLock, Disk};
+
+use crate::error::{Error, Result};
+use crate::snapshot::Snapshot;
+use crate::wal::{Fate, Log};
+
+pub use import::{ImportTarget, ImportTxn};
+pub use masks::MaskedRows;
+pub use verify::{VerifyReport, VerifyStep};
+
+pub(crate) use folder::TableFile;
+
+use checkpoint::Checkpoints;
+use commit::{Committer, Refusal};
+use folder::Paths;
+use plan::{Tables, Wish};
+use recovery::Tidying;
+use table::TableState;
+
+/// How a database is opened.
+#[derive(Clone)]
+pub struct OpenOptions {
+    /// Tells new logs apart.
+    pub clock: Arc<dyn Clock>,
+    /// The bounds of the log.
+    pub log: LogOptions,
+    /// How many files a commit syncs at a time; these threads only wait for the disk.
+    pub sync_threads: NonZeroUsize,
+}
+
+/// The bounds of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Bytes filled with zeros ahead of use, at a time.
+    pub step_bytes: u64,
+    /// Bytes after which another file is begun.
+    pub file_bytes: u64,
+    /// Bytes after which a commit makes a checkpoint.
+    pub checkpoint_bytes: u64,
+    /// Bytes after which commits fail if there cannot be a checkpoint.
+    pub bytes_max: u64,
+}
+
+/// A table of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableEntry {
+    /// Its folder.
+    pub id: TableId,
+    /// Its name, in the case it was created with.
+    pub name: String,
+}
+
+/// A database that this process has open. Threads share it.
+pub struct Database {
+    disk: Arc<dyn Disk>,
+    paths: Paths,
+    options: OpenOptions,
+    log_id: u64,
+    tables: RwLock<Published>,
+    next_table: AtomicU64,
+    next_import: AtomicU64,
+    committer: Committer,
+    /// Locked by who leads a commit; after `checkpoints` by whoever needs both.
+    log: Mutex<Log>,
+    checkpoints: Mutex<Checkpoints>,
+    checkpoint_lsn: AtomicU64,
+    /// What B3 still wants to be done.
+    tidying: Mutex<Option<Tidying>>,
+    is_tidy: AtomicBool,
+    /// Released last.
+    _lock: Box<dyn DirLock>,
+}
+
+/// What everybody sees (B2).
+#[derive(Debug)]
+struct Published {
+    /// The position behind the last commit.
+    lsn: Lsn,
+    tables: Tables,
+    schema_epoch: u64,
+}
+
+impl OpenOptions {
+    /// The options of the product.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> OpenOptions {
+        // Eight flushes at a time keep a disk busy.
+        let sync_threads = NonZeroUsize::new(8).expect("8 is not 0");
+        OpenOptions { clock, log: LogOptions::STANDARD, sync_threads }
+    }
+}
+
+impl fmt::Debug for OpenOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut output = f.debug_struct("OpenOptions");
+        output.field("log", &self.log).field("sync_threads", &self.sync_threads);
+        output.finish_non_exhaustive()
+    }
+}
+
+impl LogOptions {
+    /// Room for some thousand commits at a step, and a replay of less than a second.
+    pub const STANDARD: LogOptions = LogOptions {
+        step_bytes: 4 << 20,
+        file_bytes: 64 << 20,
+        checkpoint_bytes: 64 << 20,
+        bytes_max: 8 << 30,
+    };
+}
+
+impl Database {
+    /// Opens the database in a directory, or makes one where there is none.
+    ///
+    /// If the disk cannot be written to, for example because it is full, an existing database can
+    /// be read all the same; commits fail until it can.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if another process has it open, [`Error::NewerFormat`] if a newer program
+    /// has written to it (then nothing was changed), [`Error::NotADatabase`] if there are other
+    /// files, [`Error::Corrupt`] with the place if something that was durable is damaged.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: &OpenOptions) -> Result<Arc<Database>> {
+        let paths = Paths::new(dir);
+        let lock = recovery::lock(disk.as_ref(), &paths)?;
+        let recovered = recovery::recover(&disk, &paths, options)?;
+        let log =
+            Log::resume(&disk, &paths.log(), recovered.catalog.log, options.log, recovered.log_end);
+        let checkpoints = Checkpoints::of(&recovered.catalog);
+        let database = Database {
+            disk,
+            paths,
+            options: options.clone(),
+            log_id: recovered.catalog.log,
+            next_table: AtomicU64::new(recovered.next_table.0),
+            next_import: AtomicU64::new(0),
+            committer: Committer::default(),
+            checkpoint_lsn: AtomicU64::new(recovered.catalog.lsn.0),
+            tables: RwLock::new(Published {
+                lsn: log.end(),
+                tables: recovered.tables,
+                schema_epoch: 0,
+            }),
+            log: Mutex::new(log),
+            checkpoints: Mutex::new(checkpoints),
+            tidying: Mutex::new(Some(recovered.tidying)),
+            is_tidy: AtomicBool::new(false),
+            _lock: lock,
+        };
+        // If that fails the next commit tries again, and says why it cannot.
+        let _ = database.tidy();
+        Ok(Arc::new(database))
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.paths.root()
+    }
+
+    /// Its tables, sorted by name.
+    #[must_use]
+    pub fn tables(&self) -> Vec<TableEntry> {
+        let published = self.published();
+        let tables = published.tables.by_name.values().map(|id| &published.tables.by_id[id]);
+        tables.map(|table| TableEntry { id: table.id(), name: table.name.clone() }).collect()
+    }
+
+    /// What a query reads of a table, whose name is compared without regard to case.
+    ///
+    /// # Errors
+    /// If there is no such table, or its symbols or row masks cannot be read.
+    pub fn snapshot(&self, table: &str) -> Result<Arc<Snapshot>> {
+        self.table(table)?.snapshot()
+    }
+
+    /// What a query reads of several tables, all as of one moment.
+    ///
+    /// # Errors
+    /// As `snapshot`.
+    pub fn snapshots(&self, tables: &[&str]) -> Result<Vec<Arc<Snapshot>>> {
+        let published = self.published();
+        let found = tables.iter().map(|&name| find(&published.tables, name));
+        let found: Vec<Arc<TableState>> = found.collect::<Result<_>>()?;
+        drop(published);
+        found.iter().map(|table| table.snapshot()).collect()
+    }
+
+    /// Rises with every change of names and columns.
+    #[must_use]
+    pub fn schema_epoch(&self) -> u64 {
+        self.published().schema_epoch
+    }
+
+    fn published(&self) -> std::sync::RwLockReadGuard<'_, Published> {
+        // It is changed by one thread, in a function that does not panic half way.
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn table(&self, name: &str) -> Result<Arc<TableState>> {
+        find(&self.published().tables, name)
+    }
+
+    /// Commits a wish; returns its number in the table it is about.
+    fn commit(&self, wish: Wish) -> Result<SeqTxn, Refusal> {
+        let lost = |error| Refusal { error, fate: Fate::Lost };
+        self.tidy().map_err(lost)?;
+        if self.log_bytes() > self.options.log.bytes_max {
+            self.checkpoint().map_err(lost)?;
+        }
+        let seq_txn = self.committer.commit(self, wish)?;
+        if self.log_bytes() > self.options.log.checkpoint_bytes {
+            // It is committed. If there cannot be a checkpoint now, the next commit tries again,
+            // and fails with its error when the log has reached its bound.
+            let _ = self.checkpoint();
+        }
+        Ok(seq_txn)
+    }
+
+    /// How much log a replay would read.
+    fn log_bytes(&self) -> u64 {
+        self.published().lsn.0.saturating_sub(self.checkpoint_lsn.load(Ordering::Acquire))
+    }
+
+    fn new_table_id(&self) -> TableId {
+        TableId(self.next_table.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // Best effort: what is not in a checkpoint is in the log.
+        if self.is_tidy.load(Ordering::Acquire) {
+            let _ = self.checkpoint();
+        }
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("dir", &self.dir()).finish_non_exhaustive()
+    }
+}
+
+fn find(tables: &Tables, name: &str) -> Result<Arc<TableState>> {
+    let table = tables.find(name).map(Arc::clone);
+    table.ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
+}

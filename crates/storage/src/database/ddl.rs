@@ -1,0 +1,93 @@
+//! Statements that change tables rather than rows: each is one commit.
+
+use std::sync::Arc;
+
+use tidegate_model::{ColumnType, Schema, SegmentId, TableId};
+
+use super::Database;
+use super::folder::TableFolder;
+use super::plan::{NewTable, SchemaEdit, Wish};
+use crate::error::Result;
+
+impl Database {
+    /// Makes a table.
+    ///
+    /// # Errors
+    /// If there is one of this name, or the name is not one.
+    pub fn create_table(&self, name: &str, schema: Schema) -> Result<TableId> {
+        let new = self.new_table(name, schema);
+        let table = new.folder.table();
+        self.change(Wish::CreateTable(new))?;
+        Ok(table)
+    }
+
+    /// Drops tables, all or none. Their files go when the last snapshot of them ends.
+    ///
+    /// # Errors
+    /// If one of them does not exist.
+    pub fn drop_tables(&self, names: &[&str]) -> Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        self.change(Wish::DropTables { names: owned(names) })
+    }
+
+    /// Gives a table another name; no file moves.
+    ///
+    /// # Errors
+    /// If there is no such table, or the other name is taken.
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
+        self.change(Wish::RenameTable { from: from.to_owned(), to: to.to_owned() })
+    }
+
+    /// Removes all rows of a table. Files go when the last snapshot of them ends.
+    ///
+    /// # Errors
+    /// If there is no such table.
+    pub fn truncate_table(&self, name: &str) -> Result<()> {
+        self.change(Wish::Truncate { table: name.to_owned() })
+    }
+
+    /// Adds columns at the end, all or none. They are NULL in rows that are there already.
+    ///
+    /// # Errors
+    /// If there is no such table, or a name is taken.
+    pub fn add_columns(&self, table: &str, columns: &[(String, ColumnType)]) -> Result<()> {
+        self.alter(table, SchemaEdit::Add(columns.to_vec()))
+    }
+
+    /// Drops columns, all or none.
+    ///
+    /// # Errors
+    /// If there is no such table or column, or it is the designated timestamp.
+    pub fn drop_columns(&self, table: &str, names: &[&str]) -> Result<()> {
+        self.alter(table, SchemaEdit::Drop(owned(names)))
+    }
+
+    /// Gives a column another name.
+    ///
+    /// # Errors
+    /// If there is no such table or column, or the other name is taken.
+    pub fn rename_column(&self, table: &str, from: &str, to: &str) -> Result<()> {
+        self.alter(table, SchemaEdit::Rename { from: from.to_owned(), to: to.to_owned() })
+    }
+
+    fn alter(&self, table: &str, edit: SchemaEdit) -> Result<()> {
+        self.change(Wish::Alter { table: table.to_owned(), edit })
+    }
+
+    fn change(&self, wish: Wish) -> Result<()> {
+        self.commit(wish).map(drop).map_err(|refusal| refusal.error)
+    }
+
+    /// A table that does not exist before its commit; its folder is made when it gets a file.
+    pub(super) fn new_table(&self, name: &str, schema: Schema) -> NewTable {
+        let table = self.new_table_id();
+        let folder = TableFolder::new(&self.disk, &self.paths, table, SegmentId(0));
+        NewTable { folder: Arc::new(folder), name: name.to_owned(), schema: Arc::new(schema) }
+    }
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}

@@ -1,0 +1,290 @@
+//! The folder of a table: where its files are, the numbers of new ones, its growing dictionaries.
+//!
+//! - D1. Numbers of segments and masks are given once, also to imports that fail.
+//! - D2. The folder of a dropped table is removed when the last snapshot or import ends that uses
+//!   it.
+//! - D3. A file that no manifest names any more is removed when the last snapshot ends that has it.
+//!
+//! Not here: which files are the table's (`manifest`).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_model::{ColumnId, ColumnType, PartitionKey, Schema, SegmentId, TableId};
+use tidegate_platform::Disk;
+
+use crate::error::Result;
+use crate::manifest::{MaskMark, Obsolete};
+use crate::segment::SegmentMeta;
+use crate::symbols::{self, Dictionary, SymbolMark, SymbolTables};
+
+const SEGMENT_SUFFIX: &str = ".seg";
+const MASK_SUFFIX: &str = ".mask";
+
+/// Where the files of a database are.
+#[derive(Debug, Clone)]
+pub(crate) struct Paths {
+    root: PathBuf,
+}
+
+/// The names of the files of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TablePaths {
+    root: PathBuf,
+}
+
+/// The folder of a table.
+#[derive(Debug)]
+pub(crate) struct TableFolder {
+    disk: Arc<dyn Disk>,
+    table: TableId,
+    paths: TablePaths,
+    next_segment: AtomicU64,
+    dictionaries: Mutex<BTreeMap<ColumnId, Arc<Dictionary>>>,
+    is_dropped: AtomicBool,
+}
+
+/// A file of a table that is immutable and shared by snapshots.
+#[derive(Debug)]
+pub(crate) struct TableFile {
+    folder: Arc<TableFolder>,
+    path: PathBuf,
+    is_dropped: AtomicBool,
+}
+
+impl Paths {
+    pub(crate) fn new(root: &Path) -> Paths {
+        Paths { root: root.to_path_buf() }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.root.join("wal")
+    }
+
+    pub(crate) fn tables(&self) -> PathBuf {
+        self.root.join("data")
+    }
+
+    pub(crate) fn scratch(&self) -> PathBuf {
+        self.root.join("scratch")
+    }
+
+    pub(crate) fn catalog(&self) -> PathBuf {
+        self.tables().join("catalog")
+    }
+
+    pub(crate) fn table(&self, table: TableId) -> TablePaths {
+        TablePaths { root: self.tables().join(table.to_string()) }
+    }
+}
+
+impl TablePaths {
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn manifest(&self) -> PathBuf {
+        self.root.join("manifest")
+    }
+
+    pub(crate) fn symbols(&self) -> PathBuf {
+        self.root.join("symbols")
+    }
+
+    pub(crate) fn symbol_file(&self, column: ColumnId) -> PathBuf {
+        self.symbols().join(symbols::file_name(column))
+    }
+
+    pub(crate) fn partition(&self, schema: &Schema, partition: PartitionKey) -> PathBuf {
+        self.root.join(schema.partition_by().name(partition, schema.time_unit()))
+    }
+
+    pub(crate) fn segment(&self, schema: &Schema, meta: &SegmentMeta) -> PathBuf {
+        self.partition(schema, meta.partition).join(segment_name(meta.id))
+    }
+
+    /// Masks lie beside their segments.
+    pub(crate) fn mask(&self, schema: &Schema, meta: &SegmentMeta, mark: &MaskMark) -> PathBuf {
+        self.partition(schema, meta.partition).join(mask_name(meta.id, mark.id))
+    }
+
+    pub(crate) fn obsolete(&self, schema: &Schema, obsolete: &Obsolete) -> PathBuf {
+        match obsolete {
+            Obsolete::Segment(meta) => self.segment(schema, meta),
+            Obsolete::Mask(meta, mark) => self.mask(schema, meta, mark),
+            Obsolete::Symbols(column) => self.symbol_file(*column),
+        }
+    }
+}
+
+impl TableFolder {
+    /// The folder of a table whose next segment is to have this number; it need not exist yet.
+    pub(crate) fn new(
+        disk: &Arc<dyn Disk>,
+        paths: &Paths,
+        table: TableId,
+        next_segment: SegmentId,
+    ) -> TableFolder {
+        TableFolder {
+            disk: Arc::clone(disk),
+            table,
+            paths: paths.table(table),
+            next_segment: AtomicU64::new(next_segment.0),
+            dictionaries: Mutex::new(BTreeMap::new()),
+            is_dropped: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    pub(crate) fn table(&self) -> TableId {
+        self.table
+    }
+
+    pub(crate) fn paths(&self) -> &TablePaths {
+        &self.paths
+    }
+
+    /// A number that no segment and no mask of the table has (D1).
+    pub(crate) fn new_segment_id(&self) -> SegmentId {
+        SegmentId(self.next_segment.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The growing dictionary of a column; read from disk up to `mark` when it is first used.
+    fn dictionary(&self, column: ColumnId, mark: SymbolMark) -> Result<Arc<Dictionary>> {
+        let mut open = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dictionary) = open.get(&column) {
+            return Ok(Arc::clone(dictionary));
+        }
+        let ids = (self.table, column);
+        let dictionary = Dictionary::open(&self.disk, &self.paths.symbols(), ids, mark)?;
+        let dictionary = Arc::new(dictionary);
+        open.insert(column, Arc::clone(&dictionary));
+        Ok(dictionary)
+    }
+
+    /// The growing dictionaries of all symbol columns.
+    pub(crate) fn open_dictionaries(
+        &self,
+        schema: &Schema,
+        marks: &BTreeMap<ColumnId, SymbolMark>,
+    ) -> Result<BTreeMap<ColumnId, Arc<Dictionary>>> {
+        let columns = schema.columns().iter();
+        let columns = columns.filter(|column| column.ty == ColumnType::Symbol);
+        let opened = columns.map(|column| {
+            let mark = marks.get(&column.id).copied().unwrap_or_default();
+            Ok((column.id, self.dictionary(column.id, mark)?))
+        });
+        opened.collect()
+    }
+
+    /// The dictionaries of all symbol columns, with all values that anyone interned so far.
+    pub(crate) fn symbols(
+        &self,
+        schema: &Schema,
+        marks: &BTreeMap<ColumnId, SymbolMark>,
+    ) -> Result<SymbolTables> {
+        let opened = self.open_dictionaries(schema, marks)?.into_iter();
+        Ok(opened.map(|(column, dictionary)| (column, dictionary.table())).collect())
+    }
+
+    /// A column was dropped: its symbols are needed no more. Where old snapshots may still want to
+    /// read them, that is left to the next open.
+    pub(crate) fn discard_symbols(&self, column: ColumnId) {
+        let open = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dictionary) = open.get(&column) {
+            dictionary.drop_file();
+        }
+    }
+
+    /// The table was dropped (D2).
+    pub(crate) fn drop_folder(&self) {
+        self.is_dropped.store(true, Ordering::Release);
+    }
+}
+
+impl TableFile {
+    pub(crate) fn new(folder: &Arc<TableFolder>, path: PathBuf) -> TableFile {
+        TableFile { folder: Arc::clone(folder), path, is_dropped: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn folder(&self) -> &TableFolder {
+        &self.folder
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// No manifest names it any more (D3).
+    pub(crate) fn discard(&self) {
+        self.is_dropped.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        if self.is_dropped.load(Ordering::Acquire) {
+            // If that fails, the next open removes it.
+            let _ = self.folder.disk.remove(&self.path);
+        }
+    }
+}
+
+impl Drop for TableFolder {
+    fn drop(&mut self) {
+        if self.is_dropped.load(Ordering::Acquire) {
+            // If that fails, the next open removes it.
+            let _ = self.disk.remove_dir_all(&self.paths.root);
+        }
+    }
+}
+
+pub(crate) fn segment_name(id: SegmentId) -> String {
+    format!("{id}{SEGMENT_SUFFIX}")
+}
+
+pub(crate) fn mask_name(segment: SegmentId, mask: SegmentId) -> String {
+    format!("{segment}-{mask}{MASK_SUFFIX}")
+}
+
+/// Whether a file of a partition's folder is one that we may have made.
+pub(crate) fn is_ours(name: &str) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok().map(SegmentId);
+    if let Some(id) = name.strip_suffix(SEGMENT_SUFFIX).and_then(number) {
+        return segment_name(id) == name;
+    }
+    let mask = name.strip_suffix(MASK_SUFFIX).and_then(|stem| stem.split_once('-'));
+    match mask.map(|(segment, mask)| (number(segment), number(mask))) {
+        Some((Some(segment), Some(mask))) => mask_name(segment, mask) == name,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_names_are_ours() {
+        for name in ["0.seg", "17.seg", "17-3.mask"] {
+            assert!(is_ours(name), "{name}");
+        }
+        for name in ["", ".seg", "07.seg", "+7.seg", "7.seg.bak", "x.mask", "1-.mask", "notes.txt"]
+        {
+            assert!(!is_ours(name), "{name}");
+        }
+    }
+}

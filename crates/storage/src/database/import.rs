@@ -1,0 +1,315 @@
+//! An import: segments and symbols are written beside the table, and become part of it with one
+//! record.
+//!
+//! - T1. Nobody sees rows of an import before its commit, and everybody afterwards.
+//! - T2. An import that does not commit leaves no file, unless its record is in doubt: then the
+//!   next open decides.
+//! - T3. Before the record is written, everything it names is on disk: segments, symbols, and the
+//!   names of files and folders.
+//!
+//! Two imports into one table may run at a time; their order is that of their commits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_model::{ColumnId, PartitionKey, Schema, SegmentId, SeqTxn, SymbolId, TableId};
+use tidegate_platform::{DiskFile, OpenMode};
+
+use super::Database;
+use super::commit::Refusal;
+use super::folder::{TableFolder, segment_name};
+use super::plan::{self, NewTable, SnapshotId, Wish};
+use super::table::TableState;
+use crate::catalog::check_name;
+use crate::error::{Error, Result};
+use crate::manifest::check_segment;
+use crate::segment::{SegmentMeta, WrittenSegment};
+use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
+use crate::wal::Fate;
+
+/// Where rows are to go.
+#[derive(Debug)]
+pub enum ImportTarget<'a> {
+    /// A table, by its name in any case.
+    Existing(&'a str),
+    /// A table that the commit makes.
+    New {
+        /// Its name.
+        name: &'a str,
+        /// Its columns.
+        schema: Schema,
+    },
+}
+
+/// An import under way. Threads share it.
+#[derive(Debug)]
+pub struct ImportTxn {
+    database: Arc<Database>,
+    folder: Arc<TableFolder>,
+    schema: Arc<Schema>,
+    source: Source,
+    /// Of all symbol columns.
+    dictionaries: BTreeMap<ColumnId, Arc<Dictionary>>,
+    scratch: PathBuf,
+    made: Mutex<Made>,
+}
+
+/// What the import is about.
+#[derive(Debug)]
+enum Source {
+    New(NewTable),
+    Existing(Arc<TableState>),
+}
+
+/// What it has made so far.
+#[derive(Debug, Default)]
+struct Made {
+    /// Not yet part of a table.
+    files: BTreeMap<SegmentId, PathBuf>,
+    interned: BTreeSet<ColumnId>,
+    /// It was committed, or that is in doubt.
+    is_kept: bool,
+}
+
+impl Database {
+    /// Begins an import.
+    ///
+    /// # Errors
+    /// If the table does not exist, or the new one does, or symbols cannot be read, or the
+    /// database is read-only.
+    pub fn begin_import(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ImportTxn> {
+        self.tidy()?;
+        let (folder, schema, source) = match target {
+            ImportTarget::Existing(name) => {
+                let table = self.table(name)?;
+                let schema = Arc::clone(&table.manifest.schema);
+                (Arc::clone(&table.folder), schema, Source::Existing(table))
+            }
+            ImportTarget::New { name, schema } => {
+                check_name(name)?;
+                if self.table(name).is_ok() {
+                    return Err(Error::TableExists { table: name.to_owned() });
+                }
+                let new = self.new_table(name, schema);
+                (Arc::clone(&new.folder), Arc::clone(&new.schema), Source::New(new))
+            }
+        };
+        let no_marks = BTreeMap::new();
+        let marks = match &source {
+            Source::New(_) => &no_marks,
+            Source::Existing(table) => &table.manifest.symbols,
+        };
+        let dictionaries = folder.open_dictionaries(&schema, marks)?;
+        let number = self.next_import.fetch_add(1, Ordering::Relaxed);
+        let scratch = self.paths.scratch().join(format!("import-{number}"));
+        self.disk.create_dir_all(&scratch).map_err(Error::disk("make scratch folder"))?;
+        let (database, made) = (Arc::clone(self), Mutex::new(Made::default()));
+        Ok(ImportTxn { database, folder, schema, source, dictionaries, scratch, made })
+    }
+}
+
+impl ImportTxn {
+    /// The table, also if the commit is to make it.
+    #[must_use]
+    pub fn table(&self) -> TableId {
+        self.folder.table()
+    }
+
+    /// The columns as they were when the import began.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// A folder for spill, which is removed when the import ends.
+    #[must_use]
+    pub fn scratch_dir(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// A new empty file for a segment. Segments of one partition are to be asked for in the order
+    /// of their rows: that is how equal timestamps are ordered.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn new_segment(&self, partition: PartitionKey) -> Result<(SegmentId, Arc<dyn DiskFile>)> {
+        let failed = Error::disk("make segment");
+        let id = self.folder.new_segment_id();
+        let dir = self.folder.paths().partition(&self.schema, partition);
+        let path = dir.join(segment_name(id));
+        self.made().files.insert(id, path.clone());
+        self.database.disk.create_dir_all(&dir).map_err(&failed)?;
+        let file = self.database.disk.open(&path, OpenMode::CreateNew).map_err(&failed)?;
+        Ok((id, file))
+    }
+
+    /// The ids of texts in the dictionary of a symbol column, new ones where they are new.
+    ///
+    /// # Errors
+    /// If a text is too long or not UTF-8, or the dictionary is full.
+    ///
+    /// # Panics
+    /// If it is no symbol column of `schema`.
+    pub fn intern(&self, column: ColumnId, values: &[&[u8]]) -> Result<Vec<SymbolId>> {
+        let ids = self.dictionaries[&column].intern(values)?;
+        self.made().interned.insert(column);
+        Ok(ids)
+    }
+
+    /// The dictionaries of all symbol columns with all values interned so far.
+    #[must_use]
+    pub fn symbols(&self) -> SymbolTables {
+        let tables = self.dictionaries.iter();
+        tables.map(|(&column, dictionary)| (column, dictionary.table())).collect()
+    }
+
+    /// Makes the segments part of the table, all of them or none, and returns the number of the
+    /// commit. Files that were made and are not among them are removed.
+    ///
+    /// # Errors
+    /// If something cannot be made durable, or the table was dropped or truncated or lost a column
+    /// meanwhile, or one of its name was made: then nothing has changed. With
+    /// [`Error::InDoubt`], the next open decides.
+    ///
+    /// # Panics
+    /// If a segment is not one that `new_segment` made, or cannot be one of the table.
+    pub fn commit(self, segments: Vec<WrittenSegment>) -> Result<SeqTxn> {
+        let metas = self.check(&segments);
+        let mut symbols = Vec::new();
+        if !segments.is_empty() {
+            self.sync_files(&segments)?;
+            symbols = self.save_symbols()?;
+            self.sync_folders(&metas)?;
+        } else if let Source::Existing(table) = &self.source {
+            return Ok(table.manifest.seq_txn);
+        }
+        let target = match &self.source {
+            Source::New(new) => plan::Target::New(new.clone()),
+            Source::Existing(table) => {
+                let (name, seq_txn) = (table.name.clone(), table.manifest.seq_txn);
+                let id = SnapshotId { table: table.id(), name, seq_txn };
+                plan::Target::Existing { id, schema: Arc::clone(&self.schema) }
+            }
+        };
+        let committed: BTreeSet<SegmentId> = metas.iter().map(|meta| meta.id).collect();
+        let wish = Wish::Import(plan::Import { target, segments: metas, symbols });
+        match self.database.commit(wish) {
+            Ok(seq_txn) => {
+                self.keep_files(&committed);
+                Ok(seq_txn)
+            }
+            Err(Refusal { error, fate }) => {
+                if fate == Fate::InDoubt {
+                    self.keep_files(&committed);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn made(&self) -> MutexGuard<'_, Made> {
+        // Every change of it is one insertion.
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever wrote the segments keeps the promises of the manifest.
+    fn check(&self, segments: &[WrittenSegment]) -> Vec<SegmentMeta> {
+        let made = self.made();
+        let mut ids = BTreeSet::new();
+        for WrittenSegment { meta, .. } in segments {
+            assert!(made.files.contains_key(&meta.id), "segment {} is of this import", meta.id);
+            assert!(ids.insert(meta.id), "segment {} is there once", meta.id);
+            assert_eq!(check_segment(&self.schema, meta), Ok(()), "M2");
+        }
+        segments.iter().map(|segment| segment.meta).collect()
+    }
+
+    /// Syncs all segments, several at a time.
+    fn sync_files(&self, segments: &[WrittenSegment]) -> Result<()> {
+        self.several_at_a_time(segments.len(), &|at| {
+            let WrittenSegment { meta, file } = &segments[at];
+            let length = file.len()?;
+            assert_eq!(length, meta.bytes.0, "the length of segment {}", meta.id);
+            file.sync_data()
+        })
+        .map_err(Error::disk("sync segment"))
+    }
+
+    fn save_symbols(&self) -> Result<Vec<(ColumnId, SymbolMark)>> {
+        let interned: Vec<ColumnId> = self.made().interned.iter().copied().collect();
+        let mut saved = Vec::new();
+        for column in interned {
+            let mark = self.dictionaries[&column].save()?;
+            // Nothing to find in a file: it was interned without a text.
+            if mark.count > 0 {
+                saved.push((column, mark));
+            }
+        }
+        Ok(saved)
+    }
+
+    /// Syncs the names of everything that was made: segments, partitions, symbols, the table.
+    fn sync_folders(&self, metas: &[SegmentMeta]) -> Result<()> {
+        let disk = &self.database.disk;
+        let partitions: BTreeSet<PartitionKey> = metas.iter().map(|meta| meta.partition).collect();
+        let partitions: Vec<PartitionKey> = partitions.into_iter().collect();
+        let failed = Error::disk("sync folder");
+        self.several_at_a_time(partitions.len(), &|at| {
+            disk.sync_dir(&self.folder.paths().partition(&self.schema, partitions[at]))
+        })
+        .map_err(&failed)?;
+        disk.sync_dir(self.folder.paths().root()).map_err(&failed)?;
+        disk.sync_dir(&self.database.paths.tables()).map_err(&failed)
+    }
+
+    fn several_at_a_time(
+        &self,
+        count: usize,
+        sync: &(dyn Fn(usize) -> tidegate_platform::Result<()> + Sync),
+    ) -> tidegate_platform::Result<()> {
+        let threads = self.database.options.sync_threads.get().min(count);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at >= count {
+                    return Ok(());
+                }
+                sync(at)?;
+            }
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+            let mine = work();
+            let outcomes = others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            // All threads end before an error is returned.
+            outcomes.collect::<Vec<_>>().into_iter().fold(mine, Result::and)
+        })
+    }
+
+    /// The files of these segments are not the import's to remove any more.
+    fn keep_files(&self, committed: &BTreeSet<SegmentId>) {
+        let mut made = self.made();
+        made.files.retain(|id, _| !committed.contains(id));
+        made.is_kept = true;
+    }
+}
+
+impl Drop for ImportTxn {
+    fn drop(&mut self) {
+        // Best effort: what cannot be removed now, the next open removes.
+        let disk = &self.database.disk;
+        let made = self.made.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for path in made.files.values() {
+            let _ = disk.remove(path);
+        }
+        if let (Source::New(new), false) = (&self.source, made.is_kept) {
+            new.folder.drop_folder();
+        }
+        let _ = disk.remove_dir_all(&self.scratch);
+    }
+}

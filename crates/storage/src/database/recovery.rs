@@ -1,0 +1,370 @@
+//! Opening: lock, checkpoints, replay, and what must be done before the first commit.
+//!
+//! - B1, B3 as in `database`.
+//! - O1. Nothing is written before all checkpoints and log files were read, so that a newer or
+//!   damaged database stays as it is.
+//! - O2. A record is applied to the catalog if it is behind the catalog's position, and to a
+//!   table's manifest if it is behind the manifest's commit: each may be newer than the other.
+//! - O3. Files that a replayed record made obsolete are removed only when that record is in
+//!   checkpoints: until then it may be that no power failure has tested it yet.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use tidegate_model::{Lsn, Schema, SeqTxn, TableId, limits};
+use tidegate_platform::{DirLock, Disk, OpenMode};
+
+use super::folder::{Paths, TableFolder};
+use super::plan::Tables;
+use super::sweep::{Leftovers, sweep};
+use super::table::TableState;
+use super::{Database, OpenOptions};
+use crate::catalog::{self, Catalog, fold_name};
+use crate::envelope;
+use crate::error::{Corruption, Error, Result};
+use crate::manifest::{self, Manifest};
+use crate::wal::{
+    self, Log, LogEnd, LogSpan, ReplayedRecord, TableChange, TableOp, is_unused, list_files,
+};
+
+/// A database as it was left.
+#[derive(Debug)]
+pub(super) struct Recovered {
+    pub(super) catalog: Catalog,
+    pub(super) tables: Tables,
+    pub(super) next_table: TableId,
+    pub(super) log_end: LogEnd,
+    pub(super) tidying: Tidying,
+}
+
+/// What is left to be done before the first commit (B3).
+#[derive(Debug)]
+pub(super) struct Tidying {
+    /// Log files that records were replayed from.
+    replayed: Vec<PathBuf>,
+    /// Whether the last log file can be written on.
+    is_clean: bool,
+    /// What replayed records made obsolete (O3).
+    obsolete: Leftovers,
+}
+
+/// Tables while the log is replayed.
+struct Recovery<'a> {
+    disk: &'a dyn Disk,
+    paths: &'a Paths,
+    tables: BTreeMap<TableId, RecoveredTable>,
+    by_name: BTreeMap<String, TableId>,
+    next_table: TableId,
+    obsolete: Leftovers,
+}
+
+struct RecoveredTable {
+    name: String,
+    /// `None` if there is no file, which is fine for a table that is dropped in the end.
+    manifest: Option<Manifest>,
+}
+
+/// Takes the directory for this process (B1), making it if need be.
+pub(super) fn lock(disk: &dyn Disk, paths: &Paths) -> Result<Box<dyn DirLock>> {
+    disk.create_dir_all(paths.root()).map_err(Error::disk("make database"))?;
+    disk.lock(&paths.lock()).map_err(|error| {
+        if error.would_lock() {
+            return Error::InUse { path: paths.root().to_path_buf() };
+        }
+        Error::disk("lock database")(error)
+    })
+}
+
+/// Reads the database, or makes an empty one where there is none.
+pub(super) fn recover(
+    disk: &Arc<dyn Disk>,
+    paths: &Paths,
+    options: &OpenOptions,
+) -> Result<Recovered> {
+    let catalog = match read_catalog(disk.as_ref(), paths)? {
+        Some(catalog) => catalog,
+        None => create(disk, paths, options)?,
+    };
+    let mut recovery = Recovery::new(disk.as_ref(), paths, &catalog)?;
+    let span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
+    let log_end =
+        wal::replay(disk.as_ref(), &paths.log(), span, &mut |record| recovery.apply(&record))?;
+    let tidying = Tidying {
+        replayed: log_end.replayed.clone(),
+        is_clean: log_end.is_clean,
+        obsolete: std::mem::take(&mut recovery.obsolete),
+    };
+    let next_table = recovery.next_table;
+    let tables = recovery.finish(disk)?;
+    Ok(Recovered { catalog, tables, next_table, log_end, tidying })
+}
+
+pub(super) fn read_catalog(disk: &dyn Disk, paths: &Paths) -> Result<Option<Catalog>> {
+    let path = paths.catalog();
+    let Some(bytes) = envelope::read(disk, &path, "read catalog")? else { return Ok(None) };
+    let catalog = catalog::decode(&bytes).map_err(Error::decode(&path))?;
+    if !catalog.lsn.0.is_multiple_of(limits::PAGE_BYTES) {
+        let what = Corruption::Impossible { what: "the position in the log", value: catalog.lsn.0 };
+        return Err(Error::Corrupt { path, offset: 0, what });
+    }
+    Ok(Some(catalog))
+}
+
+pub(super) fn read_manifest(
+    disk: &dyn Disk,
+    paths: &Paths,
+    table: TableId,
+) -> Result<Option<Manifest>> {
+    let path = paths.table(table).manifest();
+    let Some(bytes) = envelope::read(disk, &path, "read manifest")? else { return Ok(None) };
+    manifest::decode(&bytes, table).map(Some).map_err(Error::decode(&path))
+}
+
+/// Makes an empty database. It exists once its catalog does.
+fn create(disk: &Arc<dyn Disk>, paths: &Paths, options: &OpenOptions) -> Result<Catalog> {
+    refuse_foreign_files(disk.as_ref(), paths)?;
+    let make = Error::disk("make database");
+    for dir in [paths.tables(), paths.log(), paths.scratch()] {
+        disk.create_dir_all(&dir).map_err(&make)?;
+    }
+    let id = options.clock.now_micros().cast_unsigned();
+    Log::new(disk, &paths.log(), id, options.log).start_file()?;
+    // The names of all folders up to the root: it is not known which of them are new.
+    for dir in paths.root().ancestors() {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        if let Err(error) = disk.sync_dir(dir)
+            && dir == paths.root()
+        {
+            return Err(make(error));
+        }
+    }
+    let catalog = Catalog { log: id, lsn: Lsn(0), next_table: TableId(1), tables: Vec::new() };
+    envelope::replace(disk.as_ref(), &paths.catalog(), &catalog.encode()).map_err(make)?;
+    Ok(catalog)
+}
+
+/// Without a catalog there must be nothing that one could have named, and nothing that we would
+/// overwrite or remove.
+fn refuse_foreign_files(disk: &dyn Disk, paths: &Paths) -> Result<()> {
+    let list = |dir: &Path| match disk.list(dir) {
+        Ok(entries) => Ok(entries),
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        Err(error) => Err(Error::disk("make database")(error)),
+    };
+    let is_temporary = |name: &str| name.ends_with(envelope::TEMPORARY);
+    if let Some(entry) = list(&paths.tables())?.iter().find(|entry| !is_temporary(&entry.name)) {
+        let is_table = entry.is_dir && entry.name.bytes().all(|byte| byte.is_ascii_digit());
+        return Err(if is_table { Error::missing(&paths.catalog()) } else { foreign(paths) });
+    }
+    let log_entries = list(&paths.log())?;
+    let log_files =
+        if log_entries.is_empty() { Vec::new() } else { list_files(disk, &paths.log())? };
+    for file in &log_files {
+        if !is_unused(disk, &file.path)? {
+            return Err(Error::missing(&paths.catalog()));
+        }
+    }
+    let temporary = log_entries.iter().filter(|entry| is_temporary(&entry.name)).count();
+    if log_entries.len() != log_files.len() + temporary || !list(&paths.scratch())?.is_empty() {
+        return Err(foreign(paths));
+    }
+    Ok(())
+}
+
+fn foreign(paths: &Paths) -> Error {
+    Error::NotADatabase { path: paths.root().to_path_buf() }
+}
+
+impl<'a> Recovery<'a> {
+    fn new(disk: &'a dyn Disk, paths: &'a Paths, catalog: &Catalog) -> Result<Recovery<'a>> {
+        let mut recovery = Recovery {
+            disk,
+            paths,
+            tables: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            next_table: catalog.next_table,
+            obsolete: Leftovers::default(),
+        };
+        for table in &catalog.tables {
+            let manifest = read_manifest(disk, paths, table.id)?;
+            recovery.by_name.insert(fold_name(&table.name), table.id);
+            let table_now = RecoveredTable { name: table.name.clone(), manifest };
+            recovery.tables.insert(table.id, table_now);
+        }
+        Ok(recovery)
+    }
+
+    fn apply(&mut self, replayed: &ReplayedRecord<'_>) -> Result<()> {
+        let misfit = |what| {
+            let path = replayed.path.to_path_buf();
+            Error::Corrupt { path, offset: replayed.offset, what }
+        };
+        // All changes of a table in one record are applied, or none (W1).
+        let mut applies: BTreeMap<TableId, bool> = BTreeMap::new();
+        for op in &replayed.record.ops {
+            if let TableChange::Create { name, schema } = &op.change {
+                let is_new = self.create(op, name, schema, &misfit)?;
+                applies.insert(op.table, is_new);
+                continue;
+            }
+            let applies = match applies.get(&op.table) {
+                Some(&applies) => applies,
+                None => {
+                    let decided = self.is_behind(op).map_err(misfit)?;
+                    applies.insert(op.table, decided);
+                    decided
+                }
+            };
+            if applies {
+                self.apply_to_manifest(op).map_err(misfit)?;
+            }
+            self.apply_to_catalog(op).map_err(misfit)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a table's manifest is older than a change (O2).
+    fn is_behind(&self, op: &TableOp) -> Result<bool, Corruption> {
+        let unknown = Corruption::Impossible { what: "the table of a change", value: op.table.0 };
+        let table = self.tables.get(&op.table).ok_or(unknown)?;
+        let Some(manifest) = &table.manifest else { return Ok(false) };
+        let expected = manifest.seq_txn.next();
+        if op.seq_txn > expected {
+            let (expected, actual) = (expected.0, op.seq_txn.0);
+            return Err(Corruption::Differs {
+                what: "the number of a commit (W1)",
+                expected,
+                actual,
+            });
+        }
+        Ok(op.seq_txn == expected)
+    }
+
+    /// A table begins; `true` if it has no manifest that knows more.
+    fn create(
+        &mut self,
+        op: &TableOp,
+        name: &str,
+        schema: &Arc<Schema>,
+        misfit: &dyn Fn(Corruption) -> Error,
+    ) -> Result<bool> {
+        let taken =
+            self.tables.contains_key(&op.table) || self.by_name.contains_key(&fold_name(name));
+        if taken || op.seq_txn != SeqTxn(1) || op.table.0 == u64::MAX {
+            let what = "a new table with a name or number taken";
+            return Err(misfit(Corruption::Impossible { what, value: op.table.0 }));
+        }
+        catalog::check_name(name).map_err(|error| misfit(error.into()))?;
+        let known = read_manifest(self.disk, self.paths, op.table)?;
+        let is_new = known.is_none();
+        let manifest =
+            known.unwrap_or_else(|| Manifest::new(op.table, op.seq_txn, Arc::clone(schema)));
+        self.by_name.insert(fold_name(name), op.table);
+        let table = RecoveredTable { name: name.to_owned(), manifest: Some(manifest) };
+        self.tables.insert(op.table, table);
+        self.next_table = self.next_table.max(TableId(op.table.0 + 1));
+        Ok(is_new)
+    }
+
+    fn apply_to_manifest(&mut self, op: &TableOp) -> Result<(), Corruption> {
+        let paths = self.paths.table(op.table);
+        let table = self.tables.get_mut(&op.table);
+        let manifest = table.and_then(|table| table.manifest.as_mut()).expect("it is behind");
+        for obsolete in manifest.obsoleted_by(&op.change) {
+            self.obsolete.files.insert(paths.obsolete(&manifest.schema, &obsolete));
+        }
+        manifest.apply(op.seq_txn, &op.change)
+    }
+
+    fn apply_to_catalog(&mut self, op: &TableOp) -> Result<(), Corruption> {
+        let table = self.tables.get_mut(&op.table);
+        let Some(table) = table else {
+            let what = "a change of a dropped table";
+            return Err(Corruption::Impossible { what, value: op.table.0 });
+        };
+        match &op.change {
+            TableChange::Drop => {
+                self.by_name.remove(&fold_name(&table.name));
+                self.tables.remove(&op.table);
+                self.obsolete.folders.insert(self.paths.table(op.table).root().to_path_buf());
+            }
+            TableChange::Rename { name } => {
+                catalog::check_name(name)?;
+                self.by_name.remove(&fold_name(&table.name));
+                if self.by_name.insert(fold_name(name), op.table).is_some() {
+                    let what = "a table renamed to a name taken";
+                    return Err(Corruption::Impossible { what, value: op.table.0 });
+                }
+                table.name.clone_from(name);
+            }
+            TableChange::Create { .. }
+            | TableChange::Truncate
+            | TableChange::Alter { .. }
+            | TableChange::AddSegments { .. }
+            | TableChange::Mask { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn finish(self, disk: &Arc<dyn Disk>) -> Result<Tables> {
+        let mut by_id = BTreeMap::new();
+        for (id, RecoveredTable { name, manifest }) in self.tables {
+            let path = self.paths.table(id).manifest();
+            let manifest = manifest.ok_or_else(|| Error::missing(&path))?;
+            let folder = TableFolder::new(disk, self.paths, id, manifest.next_segment);
+            by_id.insert(id, Arc::new(TableState::new(Arc::new(folder), name, manifest)));
+        }
+        Ok(Tables { by_id, by_name: self.by_name })
+    }
+}
+
+impl Database {
+    /// Does what is left to be done before the first commit (B3).
+    pub(super) fn tidy(&self) -> Result<()> {
+        if self.is_tidy.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut left = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tidying) = &*left {
+            let read_only = |error| Error::ReadOnly { source: Arc::new(error) };
+            self.do_tidying(tidying).map_err(read_only)?;
+            *left = None;
+            self.is_tidy.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn do_tidying(&self, tidying: &Tidying) -> Result<()> {
+        let disk = self.disk.as_ref();
+        // Another process may have been killed between a rename and the sync after it, or between
+        // a write to the log and its sync: what was read may be in the kernel's memory only.
+        let sync = Error::disk("sync what was read");
+        for dir in [self.paths.root().to_path_buf(), self.paths.log(), self.paths.tables()] {
+            disk.sync_dir(&dir).map_err(&sync)?;
+        }
+        for path in &tidying.replayed {
+            match disk.open(path, OpenMode::ReadWrite) {
+                Ok(file) => file.sync_data().map_err(&sync)?,
+                // Purged by an attempt that failed later.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(sync(error)),
+            }
+        }
+        sweep(disk, &self.paths, &self.published().tables, &tidying.obsolete)?;
+        self.write_checkpoints()?;
+        let mut log = self.log.lock().map_err(|_| Error::CommitterPanicked)?;
+        // A file that was replayed is not written on: a sync of it may have failed, which shows
+        // only when power fails.
+        if tidying.is_clean && tidying.replayed.is_empty() {
+            log.continue_file()?;
+        } else {
+            log.start_file()?;
+        }
+        log.purge(Lsn(self.checkpoint_lsn.load(Ordering::Acquire)))?;
+        drop(log);
+        tidying.obsolete.remove(disk)
+    }
+}

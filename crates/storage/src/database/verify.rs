@@ -1,0 +1,149 @@
+//! Reads everything that is on disk, and says what is damaged.
+//!
+//! - V1. Damage is reported and never ends the work: what else there is, is read too.
+//! - V2. Nothing is written.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use tidegate_model::{ByteCount, Lsn, RowCount};
+
+use super::Database;
+use super::recovery::{read_catalog, read_manifest};
+use super::table::TableState;
+use crate::error::{Corruption, Error, Result};
+use crate::snapshot::{ScanGroup, SegmentRun, Snapshot};
+use crate::wal::{self, LogSpan};
+
+/// A segment that is going to be read.
+#[derive(Debug, Clone, Copy)]
+pub struct VerifyStep<'a> {
+    /// The table's name.
+    pub table: &'a str,
+    /// The file.
+    pub path: &'a Path,
+    /// Its size.
+    pub bytes: ByteCount,
+    /// How many segments were read before it.
+    pub done: u64,
+    /// How many segments there are.
+    pub total: u64,
+}
+
+/// What was read, and what is wrong with it.
+#[derive(Debug, Default)]
+pub struct VerifyReport {
+    /// How many tables there are.
+    pub tables: u64,
+    /// How many segments were read.
+    pub segments: u64,
+    /// How many rows are in them, less those that are masked.
+    pub rows: RowCount,
+    /// How many bytes of segments were read.
+    pub bytes: ByteCount,
+    /// What is damaged; empty if all is well.
+    pub problems: Vec<Error>,
+}
+
+impl Database {
+    /// Reads every byte: log, catalog, manifests, symbols, masks, segments. `on_segment` is called
+    /// before each segment. Statements may go on meanwhile; what they commit is not read.
+    pub fn verify(&self, on_segment: &dyn Fn(&VerifyStep<'_>)) -> Result<VerifyReport> {
+        let mut report = VerifyReport::default();
+        self.verify_checkpoints(&mut report);
+        let tables: Vec<Arc<TableState>> =
+            self.published().tables.by_id.values().map(Arc::clone).collect();
+        let segments = tables.iter().map(|table| table.manifest.segments.len() as u64);
+        let total = segments.sum();
+        for table in &tables {
+            report.tables += 1;
+            report.problems.extend(table.check_files());
+            match table.snapshot() {
+                Ok(snapshot) => verify_table(&snapshot, total, on_segment, &mut report),
+                Err(error) => report.problems.push(error),
+            }
+        }
+        Ok(report)
+    }
+
+    /// The files that were read when the database was opened, and are read again now.
+    fn verify_checkpoints(&self, report: &mut VerifyReport) {
+        // Nothing is purged or replaced meanwhile.
+        let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let disk = self.disk.as_ref();
+        match read_catalog(disk, &self.paths) {
+            Ok(Some(_)) => {}
+            Ok(None) => report.problems.push(Error::missing(&self.paths.catalog())),
+            Err(error) => report.problems.push(error),
+        }
+        for &table in checkpoints.manifests.keys() {
+            match read_manifest(disk, &self.paths, table) {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    report.problems.push(Error::missing(&self.paths.table(table).manifest()));
+                }
+                Err(error) => report.problems.push(error),
+            }
+        }
+        let until = Some(self.published().lsn);
+        let from = Lsn(self.checkpoint_lsn.load(Ordering::Acquire));
+        let span = LogSpan { log: self.log_id, from, until };
+        let read = wal::replay(disk, &self.paths.log(), span, &mut |_| Ok(()));
+        report.problems.extend(read.err());
+    }
+}
+
+fn verify_table(
+    snapshot: &Snapshot,
+    total: u64,
+    on_segment: &dyn Fn(&VerifyStep<'_>),
+    report: &mut VerifyReport,
+) {
+    for group in &snapshot.groups {
+        report.problems.extend(interleaved(group));
+    }
+    for run in snapshot.segments() {
+        on_segment(&VerifyStep {
+            table: &snapshot.name,
+            path: run.path(),
+            bytes: run.meta.bytes,
+            done: report.segments,
+            total,
+        });
+        report.segments += 1;
+        report.rows = RowCount(report.rows.0 + run.rows().0);
+        report.bytes = ByteCount(report.bytes.0 + run.meta.bytes.0);
+        if let Err(error) = verify_segment(snapshot, run) {
+            report.problems.push(error);
+        }
+    }
+}
+
+fn verify_segment(snapshot: &Snapshot, run: &SegmentRun) -> Result<()> {
+    if let Some(mask) = &run.mask
+        && mask.rows() != run.meta.rows
+    {
+        let (expected, actual) = (run.meta.rows.0, mask.rows().0);
+        let what = Corruption::Differs { what: "the row count of its mask", expected, actual };
+        return Err(Error::Corrupt { path: run.path().to_path_buf(), offset: 0, what });
+    }
+    run.reader()?.verify(&snapshot.schema, &snapshot.symbols)
+}
+
+/// Segments that overlap in time have commits that do not interleave.
+fn interleaved(group: &ScanGroup) -> Vec<Error> {
+    let runs: Vec<&Arc<SegmentRun>> =
+        group.runs.iter().map(|crate::Run::Segment(run)| run).collect();
+    let wrong = runs.windows(2).filter(|pair| {
+        let (a, b) = (&pair[0].meta, &pair[1].meta);
+        (a.seq_first, a.seq_last) != (b.seq_first, b.seq_last) && a.seq_last >= b.seq_first
+    });
+    let error = |pair: &[&Arc<SegmentRun>]| {
+        let what = "the first commit of an overlapping segment";
+        let value = pair[1].meta.seq_first.0;
+        let what = Corruption::Impossible { what, value };
+        Error::Corrupt { path: pair[1].path().to_path_buf(), offset: 0, what }
+    };
+    wrong.map(error).collect()
+}

@@ -1,0 +1,148 @@
+//! A file that holds one value: catalog, manifest, row mask. Bytes: docs/format.md, Envelope.
+//!
+//! - K1. Who reads a checkpoint finds the old value or the new one, whole, whenever power fails.
+//! - K2. Length and checksum stand where they stand in every version, so that damage is told from
+//!   a newer format.
+
+use std::path::{Path, PathBuf};
+
+use tidegate_model::bytes::{ByteReader, ByteWriter};
+use tidegate_platform::{Disk, OpenMode};
+
+use crate::error::{Corruption, DecodeError, Error, Result};
+
+/// What kind of value a file holds.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) magic: [u8; 8],
+    pub(crate) version: u32,
+    pub(crate) name: &'static str,
+}
+
+/// Magic, version, length of the body.
+const HEADER_BYTES: usize = 8 + 4 + 8;
+const CRC_BYTES: usize = 4;
+
+/// The bytes of a file around `body`.
+pub(crate) fn encode(kind: &Kind, body: &[u8]) -> Vec<u8> {
+    let mut w = ByteWriter(Vec::with_capacity(HEADER_BYTES + body.len() + CRC_BYTES));
+    w.raw(&kind.magic).u32(kind.version).u64(body.len() as u64).raw(body);
+    let crc = crc32c::crc32c(&w.0);
+    w.u32(crc);
+    w.0
+}
+
+/// The body of a file; offsets of the reader are those of the file.
+pub(crate) fn decode<'a>(kind: &Kind, bytes: &'a [u8]) -> Result<ByteReader<'a>, DecodeError> {
+    let mut r = ByteReader::new(bytes);
+    if r.array::<8>()? != kind.magic {
+        return Err(DecodeError::at(0, Corruption::Magic { expected: kind.name }));
+    }
+    let version = r.u32()?;
+    let length = r.u64()?;
+    let actual = bytes.len() as u64;
+    if length.checked_add((HEADER_BYTES + CRC_BYTES) as u64) != Some(actual) {
+        let expected = length.saturating_add((HEADER_BYTES + CRC_BYTES) as u64);
+        return Err(DecodeError::at(12, Corruption::Length { expected, actual }));
+    }
+    let (covered, crc) = bytes.split_at(bytes.len() - CRC_BYTES);
+    let expected = u32::from_le_bytes(crc.try_into().expect("four bytes were split off"));
+    let actual = crc32c::crc32c(covered);
+    if actual != expected {
+        return Err(DecodeError::at(covered.len(), Corruption::Checksum { expected, actual }));
+    }
+    check_version(version, kind.version, 8)?;
+    let mut body = ByteReader::new(covered);
+    body.raw(HEADER_BYTES)?;
+    Ok(body)
+}
+
+/// Only one version was ever written.
+pub(crate) fn check_version(version: u32, known: u32, offset: usize) -> Result<(), DecodeError> {
+    if version > known {
+        return Err(DecodeError::NewerFormat { version, known });
+    }
+    if version < known {
+        let what = Corruption::Impossible { what: "the format version", value: version.into() };
+        return Err(DecodeError::at(offset, what));
+    }
+    Ok(())
+}
+
+/// What is left after the value.
+pub(crate) fn finish(r: &ByteReader<'_>) -> Result<(), DecodeError> {
+    match r.left() as u64 {
+        0 => Ok(()),
+        left => Err(DecodeError::at(r.offset(), Corruption::LeftOver { left })),
+    }
+}
+
+/// Writes a checkpoint: new, synced, renamed, folder synced (K1).
+///
+/// After an error the old value or the new one is there.
+pub(crate) fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> tidegate_platform::Result<()> {
+    let written = temporary(path);
+    let outcome = write(disk, &written, bytes).and_then(|()| disk.rename(&written, path));
+    if outcome.is_err() {
+        // If that fails too, the next open removes it.
+        let _ = disk.remove(&written);
+        return outcome;
+    }
+    disk.sync_dir(path.parent().expect("a checkpoint lies in a folder"))
+}
+
+/// Reads a file of which `None` means that it does not exist.
+pub(crate) fn read(disk: &dyn Disk, path: &Path, purpose: &'static str) -> Result<Option<Vec<u8>>> {
+    match disk.read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(Error::disk(purpose)(error)),
+    }
+}
+
+/// What a file is called while it is being written.
+pub(crate) fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(TEMPORARY);
+    PathBuf::from(name)
+}
+
+/// The end of the name of a file that is not finished.
+pub(crate) const TEMPORARY: &str = ".tmp";
+
+fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> tidegate_platform::Result<()> {
+    let file = disk.open(path, OpenMode::CreateOrTruncate)?;
+    file.write_all_at(bytes, 0)?;
+    file.sync_data()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: Kind = Kind { magic: *b"TIDETEST", version: 3, name: "test" };
+
+    #[test]
+    fn every_damaged_bit_is_noticed() {
+        let bytes = encode(&KIND, b"some value");
+        assert_eq!(decode(&KIND, &bytes).unwrap().raw(10), Ok(&b"some value"[..]));
+        for at in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[at / 8] ^= 1 << (at % 8);
+            assert!(
+                matches!(decode(&KIND, &damaged), Err(DecodeError::Corrupt { .. })),
+                "bit {at}"
+            );
+        }
+        for end in 0..bytes.len() {
+            assert!(decode(&KIND, &bytes[..end]).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_told_from_damage() {
+        let newer = encode(&Kind { version: 4, ..KIND }, b"who knows");
+        let error = DecodeError::NewerFormat { version: 4, known: 3 };
+        assert_eq!(decode(&KIND, &newer).unwrap_err(), error, "K2");
+    }
+}

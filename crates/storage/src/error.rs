@@ -1,0 +1,183 @@
+//! What can go wrong with a database, as facts.
+
+#![expect(missing_docs, reason = "the message of a variant is its documentation")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+use tidegate_model::bytes::Truncated;
+use tidegate_model::layout::LayoutError;
+use tidegate_model::{SchemaError, limits};
+pub use tidegate_platform::Class;
+
+use crate::segment;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why something was not done, or cannot be read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// `platform` names the call and the file; this level adds what they were for.
+    #[error("{purpose}")]
+    Disk { purpose: &'static str, source: tidegate_platform::Error },
+    #[error("{path} is corrupt at byte {offset}: {what}")]
+    Corrupt { path: PathBuf, offset: u64, what: Corruption },
+    #[error("{path} has format version {version}, and this program knows versions up to {known}")]
+    NewerFormat { path: PathBuf, version: u32, known: u32 },
+    #[error("database {path} is in use by another process")]
+    InUse { path: PathBuf },
+    #[error("{path} is not a database: it has files, but no catalog")]
+    NotADatabase { path: PathBuf },
+    #[error("table `{table}` does not exist")]
+    NoSuchTable { table: String },
+    #[error("table `{table}` exists already")]
+    TableExists { table: String },
+    #[error("the database has {} tables, which is the most", limits::TABLES)]
+    TooManyTables,
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    #[error("table `{table}` was dropped meanwhile")]
+    TableDropped { table: String },
+    #[error("table `{table}` was truncated meanwhile")]
+    TableTruncated { table: String },
+    #[error("column `{column}` of table `{table}` was dropped meanwhile")]
+    ColumnDropped { table: String, column: String },
+    #[error("segment {segment} of table `{table}` was changed meanwhile")]
+    SegmentChanged { table: String, segment: u64 },
+    #[error("table `{table}` would have {count} partitions, more than {}", limits::PARTITIONS)]
+    TooManyPartitions { table: String, count: usize },
+    #[error("a symbol of {bytes} bytes is longer than {}", limits::SYMBOL_BYTES)]
+    SymbolTooLong { bytes: usize },
+    #[error("a symbol is not UTF-8 after {valid} bytes")]
+    SymbolNotText { valid: usize },
+    #[error("column #{column} has {} symbols, which is the most", limits::SYMBOLS)]
+    TooManySymbols { column: u32 },
+    #[error("a commit of {bytes} bytes is more than the log takes, {}", limits::WAL_RECORD_BYTES)]
+    CommitTooLarge { bytes: usize },
+    /// The cause is shared by all who wanted to commit at that moment.
+    #[error("not committed")]
+    NotCommitted { source: Arc<Error> },
+    #[error("whether it was committed will be known when the database is opened again")]
+    InDoubt { source: Arc<Error> },
+    #[error("the database is read-only until its log can be written")]
+    ReadOnly { source: Arc<Error> },
+    #[error("a thread that was to commit has panicked")]
+    CommitterPanicked,
+}
+
+/// What is wrong with bytes that we wrote, or seem to have written.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Corruption {
+    #[error("the file does not begin as a {expected} does")]
+    Magic { expected: &'static str },
+    #[error("its checksum is {actual:08x}, the stored one {expected:08x}")]
+    Checksum { expected: u32, actual: u32 },
+    #[error(transparent)]
+    Truncated(#[from] Truncated),
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    #[error(transparent)]
+    Segment(#[from] segment::Damage),
+    #[error("the file has {actual} bytes instead of {expected}")]
+    Length { expected: u64, actual: u64 },
+    #[error("the file is missing")]
+    Missing,
+    #[error("{left} bytes are left over")]
+    LeftOver { left: u64 },
+    #[error("{what} is {value}")]
+    Impossible { what: &'static str, value: u64 },
+    #[error("{what} is {actual} instead of {expected}")]
+    Differs { what: &'static str, expected: u64, actual: u64 },
+    #[error("{what} is not UTF-8")]
+    NotText { what: &'static str },
+    #[error("the log counts this group as durable, but it is damaged")]
+    DurableGroup,
+}
+
+/// What a decoder found; whoever read the file adds its path.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    #[error("format version {version}, known are versions up to {known}")]
+    NewerFormat { version: u32, known: u32 },
+    #[error("at byte {offset}: {what}")]
+    Corrupt { offset: u64, what: Corruption },
+}
+
+impl Error {
+    /// Whose fault it is.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Error::Disk { source, .. } => source.class(),
+            Error::Corrupt { .. } => Class::Corruption,
+            Error::NewerFormat { .. } | Error::InUse { .. } | Error::CommitterPanicked => {
+                Class::Environment
+            }
+            Error::NotCommitted { source }
+            | Error::InDoubt { source }
+            | Error::ReadOnly { source } => source.class(),
+            Error::NotADatabase { .. }
+            | Error::NoSuchTable { .. }
+            | Error::TableExists { .. }
+            | Error::TooManyTables
+            | Error::Schema(_)
+            | Error::TableDropped { .. }
+            | Error::TableTruncated { .. }
+            | Error::ColumnDropped { .. }
+            | Error::SegmentChanged { .. }
+            | Error::TooManyPartitions { .. }
+            | Error::SymbolTooLong { .. }
+            | Error::SymbolNotText { .. }
+            | Error::TooManySymbols { .. }
+            | Error::CommitTooLarge { .. } => Class::Caller,
+        }
+    }
+
+    /// For `map_err`: adds what the call was for.
+    pub(crate) fn disk(purpose: &'static str) -> impl Fn(tidegate_platform::Error) -> Error {
+        move |source| Error::Disk { purpose, source }
+    }
+
+    /// For `map_err`: adds which file it is.
+    pub(crate) fn decode(path: &Path) -> impl Fn(DecodeError) -> Error {
+        move |error| {
+            let path = path.to_path_buf();
+            match error {
+                DecodeError::NewerFormat { version, known } => {
+                    Error::NewerFormat { path, version, known }
+                }
+                DecodeError::Corrupt { offset, what } => Error::Corrupt { path, offset, what },
+            }
+        }
+    }
+
+    /// Damage of a segment, at a byte of its file.
+    pub(crate) fn segment(path: &Path, offset: u64, damage: segment::Damage) -> Error {
+        let what = Corruption::Segment(damage);
+        Error::Corrupt { path: path.to_path_buf(), offset, what }
+    }
+
+    /// A file that must be there and is not.
+    pub(crate) fn missing(path: &Path) -> Error {
+        Error::Corrupt { path: path.to_path_buf(), offset: 0, what: Corruption::Missing }
+    }
+}
+
+impl DecodeError {
+    /// Damage at a byte of the file.
+    pub(crate) fn at(offset: usize, what: impl Into<Corruption>) -> DecodeError {
+        DecodeError::Corrupt { offset: offset as u64, what: what.into() }
+    }
+}
+
+impl From<Truncated> for DecodeError {
+    fn from(truncated: Truncated) -> DecodeError {
+        DecodeError::at(truncated.offset, truncated)
+    }
+}

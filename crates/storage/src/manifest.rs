@@ -1,0 +1,311 @@
+//! The manifest of a table: what it is as of a commit. A checkpoint that may be older than the log.
+//!
+//! - M1. Segments stand in the order of their ids, each once, all below `next_segment`.
+//! - M2. A segment's rows lie in its partition, and were committed up to `seq_txn`.
+//! - M3. `apply` is the only way in which a manifest changes: a commit that is acknowledged and a
+//!   record that is replayed give the same table.
+//! - M4. Symbol marks never fall, and belong to symbol columns of the schema.
+//!
+//! Bytes: docs/format.md, Manifest; what it shares with the log is in `manifest/parts.rs`. Not here:
+//! the table's name (`catalog`), files (`database`).
+
+pub(crate) mod parts;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_model::bytes::ByteWriter;
+use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
+use tidegate_model::{
+    ColumnId, ColumnType, PartitionKey, RowCount, Schema, SegmentId, SeqTxn, TableId, Timestamp,
+    limits,
+};
+
+use crate::envelope::{self, Kind};
+use crate::error::{Corruption, DecodeError};
+use crate::segment::SegmentMeta;
+use crate::symbols::SymbolMark;
+use crate::wal::TableChange;
+
+const KIND: Kind = Kind { magic: *b"TIDEMAN\0", version: 1, name: "manifest" };
+
+/// A table as of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// Whose it is.
+    pub table: TableId,
+    /// The last commit that is in it.
+    pub seq_txn: SeqTxn,
+    /// The columns.
+    pub schema: Arc<Schema>,
+    /// The least id that no segment ever had.
+    pub next_segment: SegmentId,
+    /// Ascending by id (M1).
+    pub segments: Vec<SegmentEntry>,
+    /// How far symbol files are committed; a column without values has no entry (M4).
+    pub symbols: BTreeMap<ColumnId, SymbolMark>,
+}
+
+/// A segment of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentEntry {
+    /// The segment.
+    pub meta: SegmentMeta,
+    /// Which of its rows are gone, if some are.
+    pub mask: Option<MaskMark>,
+}
+
+/// The row mask of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaskMark {
+    /// Part of the name of its file; from the same numbers as segments.
+    pub id: SegmentId,
+    /// The commit that wrote it.
+    pub seq_txn: SeqTxn,
+    /// How many rows are still there.
+    pub live: RowCount,
+    /// The CRC32C of its file.
+    pub crc: u32,
+}
+
+/// A file that a table no longer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Obsolete {
+    Segment(SegmentMeta),
+    Mask(SegmentMeta, MaskMark),
+    Symbols(ColumnId),
+}
+
+impl Manifest {
+    /// A table that was just created.
+    #[must_use]
+    pub fn new(table: TableId, seq_txn: SeqTxn, schema: Arc<Schema>) -> Manifest {
+        let (segments, symbols) = (Vec::new(), BTreeMap::new());
+        Manifest { table, seq_txn, schema, next_segment: SegmentId(0), segments, symbols }
+    }
+
+    /// The segment with this id.
+    #[must_use]
+    pub fn segment(&self, id: SegmentId) -> Option<&SegmentEntry> {
+        let at = self.segments.binary_search_by_key(&id, |entry| entry.meta.id).ok()?;
+        Some(&self.segments[at])
+    }
+
+    /// Does what a record says (M3). `Create`, `Drop` and `Rename` are the catalog's.
+    ///
+    /// # Errors
+    /// If the change does not fit the table: the record is not one that was written for it. Then
+    /// the manifest may have changed in part.
+    pub fn apply(&mut self, seq_txn: SeqTxn, change: &TableChange) -> Result<(), Corruption> {
+        match change {
+            TableChange::Create { .. } | TableChange::Drop | TableChange::Rename { .. } => {}
+            TableChange::Truncate => self.segments.clear(),
+            TableChange::Alter { schema } => self.alter(schema)?,
+            TableChange::AddSegments { segments, symbols } => {
+                self.add_segments(seq_txn, segments)?;
+                for &(column, mark) in symbols {
+                    let known = self.symbols.entry(column).or_default();
+                    *known = mark.max(*known);
+                }
+                self.check_symbols()?;
+            }
+            TableChange::Mask { segment, mask } => self.mask(seq_txn, *segment, *mask)?,
+        }
+        self.seq_txn = seq_txn;
+        Ok(())
+    }
+
+    /// The files that nobody names any more once a change is made.
+    pub(crate) fn obsoleted_by(&self, change: &TableChange) -> Vec<Obsolete> {
+        let mask = |entry: &SegmentEntry| entry.mask.map(|mask| Obsolete::Mask(entry.meta, mask));
+        match change {
+            TableChange::Create { .. }
+            | TableChange::Drop
+            | TableChange::Rename { .. }
+            | TableChange::AddSegments { .. } => Vec::new(),
+            TableChange::Truncate => {
+                let segments = self.segments.iter();
+                segments
+                    .flat_map(|e| [Some(Obsolete::Segment(e.meta)), mask(e)])
+                    .flatten()
+                    .collect()
+            }
+            TableChange::Alter { schema } => {
+                let columns = self.symbols.keys().filter(|&&id| schema.column(id).is_none());
+                columns.map(|&column| Obsolete::Symbols(column)).collect()
+            }
+            TableChange::Mask { segment, .. } => {
+                self.segment(*segment).and_then(mask).into_iter().collect()
+            }
+        }
+    }
+
+    fn alter(&mut self, schema: &Arc<Schema>) -> Result<(), Corruption> {
+        let same = schema.designated() == self.schema.designated()
+            && schema.partition_by() == self.schema.partition_by()
+            && schema.time_unit() == self.schema.time_unit();
+        if !same || schema.next_column() < self.schema.next_column() {
+            let value = schema.version().0;
+            return Err(Corruption::Impossible { what: "a schema of another table", value });
+        }
+        self.schema = Arc::clone(schema);
+        self.symbols.retain(|&column, _| schema.column(column).is_some());
+        Ok(())
+    }
+
+    fn add_segments(&mut self, seq: SeqTxn, segments: &[SegmentMeta]) -> Result<(), Corruption> {
+        for meta in segments {
+            if (meta.seq_first, meta.seq_last) != (seq, seq) {
+                let value = meta.seq_last.0;
+                return Err(Corruption::Impossible { what: "the commit of a new segment", value });
+            }
+            check_segment(&self.schema, meta)?;
+            self.segments.push(SegmentEntry { meta: *meta, mask: None });
+            self.next_segment = self.next_segment.max(SegmentId(meta.id.0 + 1));
+        }
+        // Ids are given before the commit, so that two imports may commit theirs interleaved.
+        self.segments.sort_by_key(|entry| entry.meta.id);
+        self.check_ids()
+    }
+
+    fn mask(&mut self, seq: SeqTxn, id: SegmentId, mask: MaskMark) -> Result<(), Corruption> {
+        let found = self.segments.binary_search_by_key(&id, |entry| entry.meta.id);
+        let Ok(at) = found else {
+            return Err(Corruption::Impossible { what: "a masked segment", value: id.0 });
+        };
+        let entry = &mut self.segments[at];
+        if mask.seq_txn != seq || mask.live > entry.meta.rows {
+            let value = mask.live.0;
+            return Err(Corruption::Impossible { what: "the live count of a mask", value });
+        }
+        entry.mask = Some(mask);
+        self.next_segment = self.next_segment.max(SegmentId(mask.id.0 + 1));
+        Ok(())
+    }
+
+    fn check_ids(&self) -> Result<(), Corruption> {
+        let ids = |pair: &[SegmentEntry]| (pair[0].meta.id, pair[1].meta.id);
+        for pair in self.segments.windows(2) {
+            let (id, next) = ids(pair);
+            if id >= next {
+                return Err(Corruption::Impossible { what: "a segment id", value: next.0 });
+            }
+        }
+        match self.segments.last() {
+            Some(last) if last.meta.id >= self.next_segment => {
+                Err(Corruption::Impossible { what: "a segment id", value: last.meta.id.0 })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_symbols(&self) -> Result<(), Corruption> {
+        for (&column, mark) in &self.symbols {
+            let ty = self.schema.column(column).map(|column| column.ty);
+            if ty != Some(ColumnType::Symbol) || mark.count == 0 || mark.bytes == 0 {
+                let value = column.0.into();
+                return Err(Corruption::Impossible { what: "a column with symbols", value });
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), Corruption> {
+        self.check_ids()?;
+        self.check_symbols()?;
+        for SegmentEntry { meta, mask } in &self.segments {
+            check_segment(&self.schema, meta)?;
+            let masked = mask.map_or(meta.seq_last, |mask| mask.seq_txn);
+            let live = mask.map_or(meta.rows, |mask| mask.live);
+            if meta.seq_last > self.seq_txn || masked > self.seq_txn || live > meta.rows {
+                let value = meta.id.0;
+                return Err(Corruption::Impossible { what: "a segment from the future", value });
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of its file.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = ByteWriter::default();
+        w.u64(self.table.0).u64(self.seq_txn.0).u64(self.next_segment.0);
+        parts::encode_schema(&mut w, &self.schema);
+        w.u64(self.segments.len() as u64);
+        for SegmentEntry { meta, mask } in &self.segments {
+            parts::encode_segment(&mut w, meta);
+            w.u8(mask.is_some().into());
+            if let Some(mask) = mask {
+                parts::encode_mask(&mut w, mask);
+            }
+        }
+        let symbols: Vec<_> = self.symbols.iter().map(|(&column, &mark)| (column, mark)).collect();
+        parts::encode_symbols(&mut w, &symbols);
+        envelope::encode(&KIND, &w.0)
+    }
+}
+
+/// The manifest in these bytes.
+///
+/// # Errors
+/// If they are damaged, of a newer version, or of another table.
+pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
+    let mut r = envelope::decode(&KIND, bytes)?;
+    let start = r.offset();
+    let found = TableId(r.u64()?);
+    if found != table {
+        let (expected, actual) = (table.0, found.0);
+        let what = Corruption::Differs { what: "the table", expected, actual };
+        return Err(DecodeError::at(start, what));
+    }
+    let (seq_txn, next_segment) = (SeqTxn(r.u64()?), SegmentId(r.u64()?));
+    let schema = Arc::new(parts::decode_schema(&mut r)?);
+    let count = parts::decode_count(&mut r, parts::SEGMENT_BYTES + 1)?;
+    let mut segments = Vec::with_capacity(count);
+    for _ in 0..count {
+        let meta = parts::decode_segment(&mut r)?;
+        let at = r.offset();
+        let mask = match r.u8()? {
+            0 => None,
+            1 => Some(parts::decode_mask(&mut r)?),
+            flag => {
+                let what = Corruption::Impossible { what: "the mask flag", value: flag.into() };
+                return Err(DecodeError::at(at, what));
+            }
+        };
+        segments.push(SegmentEntry { meta, mask });
+    }
+    let symbols = parts::decode_symbols(&mut r)?.into_iter().collect();
+    envelope::finish(&r)?;
+    let manifest = Manifest { table, seq_txn, schema, next_segment, segments, symbols };
+    manifest.check().map_err(|what| DecodeError::at(start, what))?;
+    Ok(manifest)
+}
+
+/// Whether a segment can be one of a table (M2).
+pub(crate) fn check_segment(schema: &Schema, meta: &SegmentMeta) -> Result<(), Corruption> {
+    let impossible = |what| Err(Corruption::Impossible { what, value: meta.id.0 });
+    if meta.rows.0 == 0 || meta.rows > limits::SEGMENT_ROWS {
+        return impossible("the row count of segment");
+    }
+    if meta.min_ts > meta.max_ts || meta.seq_first > meta.seq_last {
+        return impossible("a lower bound above its upper bound in segment");
+    }
+    let (unit, partition_by) = (schema.time_unit(), schema.partition_by());
+    let keys = if schema.designated().is_none() {
+        let zero = (meta.min_ts, meta.max_ts) == (0, 0);
+        if zero { [PartitionKey(0); 2] } else { return impossible("a timestamp in segment") }
+    } else {
+        if meta.min_ts < TIMESTAMP_MIN || TIMESTAMP_MAX < meta.max_ts {
+            return impossible("a timestamp out of range in segment");
+        }
+        [meta.min_ts, meta.max_ts].map(|ts| partition_by.floor(Timestamp(ts), unit))
+    };
+    if keys != [meta.partition; 2] {
+        return impossible("a row outside of its partition in segment");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,164 @@
+//! What manifests and WAL records both carry: schemas, segments, masks, symbol marks.
+//! Bytes: docs/format.md, Parts.
+
+use tidegate_model::bytes::{ByteReader, ByteWriter};
+use tidegate_model::schema::SchemaParts;
+use tidegate_model::{
+    ByteCount, Column, ColumnId, ColumnType, PartitionKey, PartitionUnit, RowCount, Schema,
+    SchemaVersion, SegmentId, SeqTxn, limits,
+};
+
+use super::MaskMark;
+use crate::error::{Corruption, DecodeError};
+use crate::segment::SegmentMeta;
+use crate::symbols::SymbolMark;
+
+/// Bytes of a segment's numbers.
+pub(crate) const SEGMENT_BYTES: usize = 8 * 8 + 4;
+/// Bytes of a mask's numbers.
+pub(crate) const MASK_BYTES: usize = 8 + 8 + 8 + 4;
+/// Bytes of a schema without its columns.
+pub(crate) const SCHEMA_BYTES: usize = 8 + 4 + 1 + 1 + 4 + 8;
+/// Bytes of a column and its mark.
+pub(crate) const SYMBOLS_BYTES: usize = 4 + 4 + 8;
+/// Bytes of a column without its name.
+const COLUMN_BYTES_MIN: usize = 4 + 3 + 4;
+/// Bytes of a column with the longest name.
+pub(crate) const COLUMN_BYTES_MAX: usize = COLUMN_BYTES_MIN + limits::NAME_BYTES;
+
+/// How many values of at least `bytes_min` bytes follow.
+///
+/// A count is believed only if there are bytes for it: memory is bounded by the file.
+pub(crate) fn decode_count(r: &mut ByteReader<'_>, bytes_min: usize) -> Result<usize, DecodeError> {
+    let at = r.offset();
+    let count = r.u64()?;
+    let most = (r.left() / bytes_min) as u64;
+    match usize::try_from(count) {
+        Ok(small) if count <= most => Ok(small),
+        _ => Err(DecodeError::at(at, Corruption::Impossible { what: "a count", value: count })),
+    }
+}
+
+pub(crate) fn encode_text(w: &mut ByteWriter, text: &str) {
+    w.counted(text.as_bytes());
+}
+
+pub(crate) fn decode_text(
+    r: &mut ByteReader<'_>,
+    what: &'static str,
+) -> Result<String, DecodeError> {
+    let at = r.offset();
+    let text = std::str::from_utf8(r.counted()?);
+    text.map(str::to_owned).map_err(|_| DecodeError::at(at, Corruption::NotText { what }))
+}
+
+pub(crate) fn encode_schema(w: &mut ByteWriter, schema: &Schema) {
+    w.u64(schema.version().0).u32(schema.next_column().0);
+    w.u8(partition_tag(schema.partition_by()));
+    w.u8(schema.designated().is_some().into());
+    w.u32(schema.designated().map_or(0, |column| column.0));
+    w.u64(schema.columns().len() as u64);
+    for column in schema.columns() {
+        w.u32(column.id.0).raw(&column.ty.to_tag());
+        encode_text(w, &column.name);
+    }
+}
+
+pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeError> {
+    let start = r.offset();
+    let impossible =
+        |what, value: u64| DecodeError::at(start, Corruption::Impossible { what, value });
+    let (version, next_column) = (SchemaVersion(r.u64()?), ColumnId(r.u32()?));
+    let tag = r.u8()?;
+    let partition_by =
+        parse_partition_tag(tag).ok_or_else(|| impossible("the partition unit", tag.into()))?;
+    let (has_designated, designated) = (r.u8()?, ColumnId(r.u32()?));
+    let designated = match has_designated {
+        0 => None,
+        1 => Some(designated),
+        flag => return Err(impossible("the flag of the designated timestamp", flag.into())),
+    };
+    let count = decode_count(r, COLUMN_BYTES_MIN)?;
+    let mut columns = Vec::with_capacity(count);
+    for _ in 0..count {
+        let id = ColumnId(r.u32()?);
+        let tag: [u8; 3] = r.array()?;
+        let ty = ColumnType::from_tag(tag)
+            .ok_or_else(|| impossible("the type of a column", tag[0].into()))?;
+        columns.push(Column { id, name: decode_text(r, "a column's name")?, ty });
+    }
+    let parts = SchemaParts { version, columns, designated, partition_by, next_column };
+    Schema::from_parts(parts).map_err(|error| DecodeError::at(start, error))
+}
+
+pub(crate) fn encode_segment(w: &mut ByteWriter, meta: &SegmentMeta) {
+    w.u64(meta.id.0).i64(meta.partition.0).u64(meta.rows.0).u64(meta.bytes.0);
+    w.i64(meta.min_ts).i64(meta.max_ts).u64(meta.seq_first.0).u64(meta.seq_last.0);
+    w.u32(meta.footer_crc);
+}
+
+pub(crate) fn decode_segment(r: &mut ByteReader<'_>) -> Result<SegmentMeta, DecodeError> {
+    Ok(SegmentMeta {
+        id: decode_segment_id(r)?,
+        partition: PartitionKey(r.i64()?),
+        rows: RowCount(r.u64()?),
+        bytes: ByteCount(r.u64()?),
+        min_ts: r.i64()?,
+        max_ts: r.i64()?,
+        seq_first: SeqTxn(r.u64()?),
+        seq_last: SeqTxn(r.u64()?),
+        footer_crc: r.u32()?,
+    })
+}
+
+fn decode_segment_id(r: &mut ByteReader<'_>) -> Result<SegmentId, DecodeError> {
+    let (at, id) = (r.offset(), r.u64()?);
+    // The next id must be a number too.
+    if id == u64::MAX {
+        return Err(DecodeError::at(at, Corruption::Impossible { what: "an id", value: id }));
+    }
+    Ok(SegmentId(id))
+}
+
+pub(crate) fn encode_mask(w: &mut ByteWriter, mask: &MaskMark) {
+    w.u64(mask.id.0).u64(mask.seq_txn.0).u64(mask.live.0).u32(mask.crc);
+}
+
+pub(crate) fn decode_mask(r: &mut ByteReader<'_>) -> Result<MaskMark, DecodeError> {
+    let id = decode_segment_id(r)?;
+    Ok(MaskMark { id, seq_txn: SeqTxn(r.u64()?), live: RowCount(r.u64()?), crc: r.u32()? })
+}
+
+pub(crate) fn encode_symbols(w: &mut ByteWriter, symbols: &[(ColumnId, SymbolMark)]) {
+    w.u64(symbols.len() as u64);
+    for (column, mark) in symbols {
+        w.u32(column.0).u32(mark.count).u64(mark.bytes);
+    }
+}
+
+pub(crate) fn decode_symbols(
+    r: &mut ByteReader<'_>,
+) -> Result<Vec<(ColumnId, SymbolMark)>, DecodeError> {
+    let count = decode_count(r, SYMBOLS_BYTES)?;
+    (0..count)
+        .map(|_| {
+            let column = ColumnId(r.u32()?);
+            Ok((column, SymbolMark { count: r.u32()?, bytes: r.u64()? }))
+        })
+        .collect()
+}
+
+fn partition_tag(unit: PartitionUnit) -> u8 {
+    match unit {
+        PartitionUnit::None => 0,
+        PartitionUnit::Hour => 1,
+        PartitionUnit::Day => 2,
+        PartitionUnit::Week => 3,
+        PartitionUnit::Month => 4,
+        PartitionUnit::Year => 5,
+    }
+}
+
+fn parse_partition_tag(tag: u8) -> Option<PartitionUnit> {
+    PartitionUnit::ALL.into_iter().map(|(unit, _)| unit).find(|&unit| partition_tag(unit) == tag)
+}

@@ -1,0 +1,259 @@
+//! Row masks: which rows of a segment are gone, as of a commit.
+//!
+//! - K3. A mask never changes; another commit writes another one, and the manifest names it.
+//! - K4. Only zones that have lost a row have a bitmap. A set bit is a row that is still there, so
+//!   that kernels AND it to a selection.
+//!
+//! Bytes: docs/format.md, Row mask. Not here: who decides which rows are gone.
+
+use tidegate_model::bytes::{ByteReader, ByteWriter};
+use tidegate_model::{RowCount, SegmentId, TableId, limits};
+
+use crate::envelope::{self, Kind};
+use crate::error::{Corruption, DecodeError};
+
+const KIND: Kind = Kind { magic: *b"TIDEMSK\0", version: 1, name: "row mask" };
+
+/// Words of a zone's bitmap.
+pub const ZONE_WORDS: usize = 64;
+const _: () = assert!(ZONE_WORDS as u64 * 64 == limits::ZONE_ROWS.0);
+
+/// The rows of a zone that are still there: a bit a row, least first.
+pub type ZoneBits = [u64; ZONE_WORDS];
+
+/// Which rows of a segment are gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowMask {
+    rows: RowCount,
+    live: RowCount,
+    /// Ascending; each has lost a row (K4).
+    zones: Vec<(u32, ZoneBits)>,
+}
+
+impl RowMask {
+    /// A mask of a segment of `rows` rows, of which these are gone. Rows may come twice and in any
+    /// order.
+    ///
+    /// # Panics
+    /// If a row is not below `rows`, or the segment is larger than `limits::SEGMENT_ROWS`.
+    #[must_use]
+    pub fn new(rows: RowCount, gone: &[u64]) -> RowMask {
+        assert!(rows <= limits::SEGMENT_ROWS, "a segment has at most so many rows");
+        let mut gone = gone.to_vec();
+        gone.sort_unstable();
+        let mut zones: Vec<(u32, ZoneBits)> = Vec::new();
+        for row in gone {
+            assert!(row < rows.0, "row {row} of {rows}");
+            let zone = u32::try_from(row / limits::ZONE_ROWS.0).expect("1,024 at most");
+            if zones.last().is_none_or(|&(last, _)| last != zone) {
+                zones.push((zone, full_zone(rows, zone)));
+            }
+            let bits = &mut zones.last_mut().expect("it was pushed").1;
+            let (word, bit) = position(row);
+            bits[word] &= !(1 << bit);
+        }
+        RowMask { rows, live: live_rows(rows, &zones), zones }
+    }
+
+    /// The rows that are in both masks of one segment.
+    ///
+    /// # Panics
+    /// If the segments differ in size.
+    #[must_use]
+    pub fn and(&self, other: &RowMask) -> RowMask {
+        assert_eq!(self.rows, other.rows, "masks of one segment");
+        let mut zones = self.zones.clone();
+        for (zone, bits) in &other.zones {
+            match zones.binary_search_by_key(zone, |&(zone, _)| zone) {
+                Ok(at) => {
+                    for (word, other) in zones[at].1.iter_mut().zip(bits) {
+                        *word &= other;
+                    }
+                }
+                Err(at) => zones.insert(at, (*zone, *bits)),
+            }
+        }
+        RowMask { rows: self.rows, live: live_rows(self.rows, &zones), zones }
+    }
+
+    /// How many rows the segment has, with those that are gone.
+    #[must_use]
+    pub fn rows(&self) -> RowCount {
+        self.rows
+    }
+
+    /// How many rows are still there.
+    #[must_use]
+    pub fn live(&self) -> RowCount {
+        self.live
+    }
+
+    /// Which rows of a zone are still there; `None` if all are.
+    #[must_use]
+    pub fn zone(&self, zone: u64) -> Option<&ZoneBits> {
+        let zone = u32::try_from(zone).ok()?;
+        let at = self.zones.binary_search_by_key(&zone, |&(zone, _)| zone).ok()?;
+        Some(&self.zones[at].1)
+    }
+
+    /// Whether a row is still there.
+    #[must_use]
+    pub fn is_live(&self, row: u64) -> bool {
+        let (word, bit) = position(row);
+        self.zone(row / limits::ZONE_ROWS.0).is_none_or(|bits| bits[word] >> bit & 1 == 1)
+    }
+
+    /// The bytes of its file.
+    #[must_use]
+    pub fn encode(&self, table: TableId, segment: SegmentId) -> Vec<u8> {
+        let mut w = ByteWriter::default();
+        w.u64(table.0).u64(segment.0).u64(self.rows.0).u64(self.live.0);
+        w.u32(u32::try_from(self.zones.len()).expect("1,024 at most"));
+        for (zone, bits) in &self.zones {
+            w.u32(*zone);
+            for word in bits {
+                w.u64(*word);
+            }
+        }
+        envelope::encode(&KIND, &w.0)
+    }
+}
+
+/// The mask in these bytes, which must be the one of this segment.
+///
+/// # Errors
+/// If it is not, or the bytes are damaged or of a newer version.
+pub fn decode(bytes: &[u8], table: TableId, segment: SegmentId) -> Result<RowMask, DecodeError> {
+    let mut r = envelope::decode(&KIND, bytes)?;
+    let start = r.offset();
+    let (found_table, found_segment) = (r.u64()?, r.u64()?);
+    for (what, expected, actual) in
+        [("the table", table.0, found_table), ("the segment", segment.0, found_segment)]
+    {
+        if actual != expected {
+            return Err(DecodeError::at(start, Corruption::Differs { what, expected, actual }));
+        }
+    }
+    let (rows, live) = (RowCount(r.u64()?), RowCount(r.u64()?));
+    if rows > limits::SEGMENT_ROWS {
+        let what = Corruption::Impossible { what: "the row count", value: rows.0 };
+        return Err(DecodeError::at(start, what));
+    }
+    let zones = decode_zones(&mut r, rows)?;
+    envelope::finish(&r)?;
+    let mask = RowMask { rows, live: live_rows(rows, &zones), zones };
+    if mask.live != live {
+        let (expected, actual) = (live.0, mask.live.0);
+        let what = Corruption::Differs { what: "the live count", expected, actual };
+        return Err(DecodeError::at(start, what));
+    }
+    Ok(mask)
+}
+
+fn decode_zones(
+    r: &mut ByteReader<'_>,
+    rows: RowCount,
+) -> Result<Vec<(u32, ZoneBits)>, DecodeError> {
+    let count = r.u32()?;
+    let mut zones: Vec<(u32, ZoneBits)> = Vec::new();
+    for _ in 0..count {
+        let start = r.offset();
+        let zone = r.u32()?;
+        let ascends = zones.last().is_none_or(|&(last, _)| last < zone);
+        if !ascends || u64::from(zone) >= rows.0.div_ceil(limits::ZONE_ROWS.0) {
+            let what = Corruption::Impossible { what: "a zone", value: zone.into() };
+            return Err(DecodeError::at(start, what));
+        }
+        let full = full_zone(rows, zone);
+        let mut bits = [0; ZONE_WORDS];
+        for word in &mut bits {
+            *word = r.u64()?;
+        }
+        let inside = bits.iter().zip(&full).all(|(word, full)| word & !full == 0);
+        if !inside || bits == full {
+            let what = Corruption::Impossible { what: "the bitmap of zone", value: zone.into() };
+            return Err(DecodeError::at(start, what));
+        }
+        zones.push((zone, bits));
+    }
+    Ok(zones)
+}
+
+/// The word and the bit of a row in the bitmap of its zone.
+fn position(row: u64) -> (usize, u64) {
+    let in_zone = row % limits::ZONE_ROWS.0;
+    (usize::try_from(in_zone / 64).expect("below ZONE_WORDS"), in_zone % 64)
+}
+
+/// A bit for every row that the segment has in a zone.
+fn full_zone(rows: RowCount, zone: u32) -> ZoneBits {
+    let first = u64::from(zone) * limits::ZONE_ROWS.0;
+    let mut left = rows.0.saturating_sub(first).min(limits::ZONE_ROWS.0);
+    std::array::from_fn(|_| {
+        let here = left.min(64);
+        left -= here;
+        if here == 64 { u64::MAX } else { (1 << here) - 1 }
+    })
+}
+
+fn live_rows(rows: RowCount, zones: &[(u32, ZoneBits)]) -> RowCount {
+    let ones = |bits: &ZoneBits| bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+    let gone = zones.iter().map(|(zone, bits)| ones(&full_zone(rows, *zone)) - ones(bits));
+    RowCount(rows.0 - gone.sum::<u64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::{ProptestConfig, any, proptest};
+
+    use super::*;
+
+    const TABLE: TableId = TableId(3);
+    const SEGMENT: SegmentId = SegmentId(9);
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_mask_knows_the_rows_that_are_gone(
+            rows in 1_u64..20_000, seeds: Vec<u64>, more: Vec<u64>,
+        ) {
+            let gone: Vec<u64> = seeds.iter().map(|seed| seed % rows).collect();
+            let more: Vec<u64> = more.iter().map(|seed| seed % rows).collect();
+            let mask = RowMask::new(RowCount(rows), &gone);
+            check(&mask, gone.iter().copied().collect());
+            let both = mask.and(&RowMask::new(RowCount(rows), &more));
+            check(&both, gone.iter().chain(&more).copied().collect());
+            let bytes = both.encode(TABLE, SEGMENT);
+            assert_eq!(decode(&bytes, TABLE, SEGMENT), Ok(both));
+            assert!(decode(&bytes, TABLE, SegmentId(1)).is_err());
+        }
+
+        #[test]
+        fn damaged_bytes_are_an_error(at: usize, xor in 1_u8..) {
+            let mut bytes = RowMask::new(RowCount(9_000), &[1, 8_999]).encode(TABLE, SEGMENT);
+            let at = at % bytes.len();
+            bytes[at] ^= xor;
+            assert!(decode(&bytes, TABLE, SEGMENT).is_err());
+        }
+
+        #[test]
+        fn foreign_bytes_are_no_mask(body in proptest::collection::vec(any::<u8>(), 0..2_000)) {
+            let _ = decode(&envelope::encode(&KIND, &body), TABLE, SEGMENT);
+        }
+    }
+
+    fn check(mask: &RowMask, gone: BTreeSet<u64>) {
+        let rows = mask.rows().0;
+        assert_eq!(mask.live().0, rows - gone.len() as u64);
+        for row in (0..rows).step_by(7).chain(gone.iter().copied()) {
+            assert_eq!(mask.is_live(row), !gone.contains(&row), "row {row}");
+        }
+        for zone in 0..rows.div_ceil(limits::ZONE_ROWS.0) {
+            let lost = gone.iter().any(|row| row / limits::ZONE_ROWS.0 == zone);
+            assert_eq!(mask.zone(zone).is_some(), lost, "K4");
+        }
+    }
+}

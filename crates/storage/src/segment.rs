@@ -1,0 +1,101 @@
+//! One segment: an immutable file of rows of one partition in time order, with all columns.
+//!
+//! - G1. A segment is written once and never changed; a `SegmentMeta` in the log or a manifest makes
+//!   it part of its table.
+//! - G2. Rows ascend by designated timestamp; equal ones stand in the order they were committed.
+//! - G3. What `encode` takes in, `decode` gives back: every type, every bit pattern but NaN's payload.
+//! - G4. The bytes of a page frame and column are checked against their CRC before they are first
+//!   used after open.
+//!
+//! Bytes: docs/format.md, Segment; the layout is in `model::layout`. Not here: which segments make a
+//! table (`database`), sorting rows (`ingest`).
+
+pub mod intern;
+mod fsst;
+pub mod encode;
+pub mod strings;
+mod write;
+mod read;
+mod verify;
+pub mod decode;
+
+use std::sync::Arc;
+
+use tidegate_model::layout::LayoutError;
+use tidegate_model::{ByteCount, PartitionKey, RowCount, SegmentId, SeqTxn};
+use tidegate_platform::DiskFile;
+
+pub use decode::{arrow_field, arrow_type};
+pub use read::Reader;
+pub use write::{RegionSink, Writer, WriterSpec};
+
+/// What WAL records and manifests carry of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentMeta {
+    /// The name of its file.
+    pub id: SegmentId,
+    /// Where its file is.
+    pub partition: PartitionKey,
+    /// How many rows; at least one.
+    pub rows: RowCount,
+    /// The length of its file.
+    pub bytes: ByteCount,
+    /// The least designated timestamp; 0 in a table without one.
+    pub min_ts: i64,
+    /// The greatest designated timestamp; 0 in a table without one.
+    pub max_ts: i64,
+    /// The first commit whose rows are in it.
+    pub seq_first: SeqTxn,
+    /// The last commit whose rows are in it.
+    pub seq_last: SeqTxn,
+    /// The CRC32C of its footer: a file under the right name with another footer is not it.
+    pub footer_crc: u32,
+}
+
+/// A segment that is complete but neither synced nor committed.
+#[derive(Debug)]
+pub struct WrittenSegment {
+    /// Its numbers; the commit sets `seq_first` and `seq_last`.
+    pub meta: SegmentMeta,
+    /// Its file, still open.
+    pub file: Arc<dyn DiskFile>,
+}
+
+/// What is wrong with a segment's bytes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "a message is the doc of its error")]
+#[non_exhaustive]
+pub enum Damage {
+    #[error("it is not a segment")]
+    NotASegment,
+    #[error("it has {found} bytes instead of {wanted}")]
+    Length { wanted: u64, found: u64 },
+    #[error("the trailer is damaged")]
+    Trailer,
+    #[error("the checksum does not match")]
+    Crc,
+    #[error("the footer is damaged: {0}")]
+    Footer(#[from] LayoutError),
+    #[error("the footer is that of another segment")]
+    ForeignFooter,
+    #[error("a page frame's bytes do not fit its footer")]
+    FrameShape,
+    #[error("a dictionary's bytes do not fit its footer")]
+    Dictionary,
+    #[error("a code is not in its dictionary")]
+    Code,
+    #[error("a symbol is not in the table's dictionary")]
+    Symbol,
+    #[error("a string table is damaged")]
+    StringTable,
+    #[error("text is not UTF-8")]
+    NotUtf8,
+    #[error("the designated timestamp is missing")]
+    TimestampMissing,
+    #[error("row {row} is out of order")]
+    Order { row: u64 },
+    #[error("zone {zone} does not bound its values")]
+    Zone { zone: u64 },
+    #[error("{found} rows are NULL instead of {wanted}")]
+    NullCount { wanted: u64, found: u64 },
+}

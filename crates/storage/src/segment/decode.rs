@@ -1,0 +1,476 @@
+//! Encoded slices to Arrow arrays.
+//!
+//! - A1. What `encode` took in comes out (G3), in the Arrow type of `arrow_type`.
+//! - A2. Text is checked to be UTF-8 once, when its dictionary or page frame is decoded.
+//!
+//! Not here: reading and checking bytes (`read`).
+
+#![expect(unsafe_code, reason = "views over text that was just validated")]
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryViewArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, PrimitiveArray,
+    StringViewArray, new_null_array,
+};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Field, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, TimeUnit as ArrowTimeUnit, TimestampMicrosecondType,
+    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use tidegate_model::frame::{Dictionary, Strings};
+use tidegate_model::{Codes, Column, ColumnSlice, ColumnType, Encoded, TimeUnit};
+
+use super::Damage;
+use super::encode::kernels::POWERS;
+use super::fsst::Decoder;
+use crate::symbols::SymbolTable;
+
+/// The metadata key of fields whose type Arrow does not tell: `symbol`, `uuid`, `ipv4`.
+pub const TYPE_KEY: &str = "tidegate.type";
+
+type Decoded<T> = std::result::Result<T, Damage>;
+
+/// The Arrow type that a column's values have.
+#[must_use]
+pub fn arrow_type(ty: ColumnType) -> DataType {
+    match ty {
+        ColumnType::Boolean => DataType::Boolean,
+        ColumnType::Int8 => DataType::Int8,
+        ColumnType::Int16 => DataType::Int16,
+        ColumnType::Int32 => DataType::Int32,
+        ColumnType::Int64 => DataType::Int64,
+        ColumnType::UInt8 => DataType::UInt8,
+        ColumnType::UInt16 => DataType::UInt16,
+        ColumnType::UInt32 | ColumnType::Ipv4 => DataType::UInt32,
+        ColumnType::UInt64 => DataType::UInt64,
+        ColumnType::Float32 => DataType::Float32,
+        ColumnType::Float64 => DataType::Float64,
+        ColumnType::Decimal { precision, scale } => {
+            DataType::Decimal128(precision, i8::try_from(scale).expect("at most 38"))
+        }
+        ColumnType::Timestamp(TimeUnit::Micros) => {
+            DataType::Timestamp(ArrowTimeUnit::Microsecond, None)
+        }
+        ColumnType::Timestamp(TimeUnit::Nanos) => {
+            DataType::Timestamp(ArrowTimeUnit::Nanosecond, None)
+        }
+        ColumnType::Date => DataType::Date32,
+        ColumnType::Symbol | ColumnType::Varchar => DataType::Utf8View,
+        ColumnType::Binary => DataType::BinaryView,
+        ColumnType::Uuid => DataType::FixedSizeBinary(16),
+    }
+}
+
+/// The Arrow field of a column: its stored name, nullable, its type in the metadata where Arrow
+/// does not tell.
+#[must_use]
+pub fn arrow_field(column: &Column) -> Field {
+    let field = Field::new(&column.name, arrow_type(column.ty), true);
+    let tag = match column.ty {
+        ColumnType::Symbol => "symbol",
+        ColumnType::Uuid => "uuid",
+        ColumnType::Ipv4 => "ipv4",
+        _ => return field,
+    };
+    field.with_metadata(HashMap::from([(TYPE_KEY.to_owned(), tag.to_owned())]))
+}
+
+/// A dictionary's values as views, indexed by code.
+#[derive(Debug)]
+pub(super) struct DecodedDictionary(Views);
+
+impl DecodedDictionary {
+    /// The values, in the order of their codes.
+    pub(super) fn into_array(self, ty: ColumnType) -> ArrayRef {
+        self.0.into_array(ty, None)
+    }
+}
+
+/// Views and the text they point to.
+#[derive(Debug, Default)]
+struct Views {
+    views: Vec<u128>,
+    buffers: Vec<Buffer>,
+}
+
+/// Decodes the values of a dictionary.
+pub(super) fn dictionary(
+    column: &Column,
+    dictionary: Dictionary<'_>,
+    symbols: Option<&SymbolTable>,
+) -> Decoded<DecodedDictionary> {
+    let mut builder = ViewBuilder::default();
+    match dictionary {
+        Dictionary::Strings(strings) => builder.push_all(strings, 0..strings.count())?,
+        Dictionary::Symbols(_) => {
+            let symbols = symbols.ok_or(Damage::Symbol)?;
+            for code in 0..dictionary.count() {
+                let symbol = dictionary.symbol(code);
+                if symbol.0 as usize >= symbols.len() {
+                    return Err(Damage::Symbol);
+                }
+                builder.push(symbols.text(symbol));
+            }
+        }
+    }
+    builder.finish(column.ty).map(DecodedDictionary)
+}
+
+/// Rows of a slice as an array. `dictionary` is the column's, where it has one.
+pub(super) fn array(
+    slice: &ColumnSlice<'_>,
+    rows: Range<usize>,
+    dictionary: Option<&DecodedDictionary>,
+) -> Decoded<ArrayRef> {
+    assert!(rows.start <= rows.end && rows.end <= slice.rows, "F1");
+    if let Encoded::Null = slice.encoded {
+        return Ok(new_null_array(&arrow_type(slice.ty), rows.len()));
+    }
+    let part = Part { slice, nulls: nulls(slice, &rows), rows };
+    match slice.ty {
+        ColumnType::Boolean => part.booleans(),
+        ColumnType::Int8 => part.integers::<Int8Type>(),
+        ColumnType::Int16 => part.integers::<Int16Type>(),
+        ColumnType::Int32 => part.integers::<Int32Type>(),
+        ColumnType::Int64 => part.integers::<Int64Type>(),
+        ColumnType::UInt8 => part.integers::<UInt8Type>(),
+        ColumnType::UInt16 => part.integers::<UInt16Type>(),
+        ColumnType::UInt32 | ColumnType::Ipv4 => part.integers::<UInt32Type>(),
+        ColumnType::UInt64 => part.integers::<UInt64Type>(),
+        ColumnType::Timestamp(TimeUnit::Micros) => part.integers::<TimestampMicrosecondType>(),
+        ColumnType::Timestamp(TimeUnit::Nanos) => part.integers::<TimestampNanosecondType>(),
+        ColumnType::Date => part.integers::<Date32Type>(),
+        ColumnType::Float32 => part.floats::<Float32Type>(),
+        ColumnType::Float64 => part.floats::<Float64Type>(),
+        ColumnType::Decimal { precision, scale } => part.decimals(precision, scale),
+        ColumnType::Uuid => part.fixed16(),
+        ColumnType::Symbol | ColumnType::Varchar | ColumnType::Binary => part.strings(dictionary),
+    }
+}
+
+/// The integer of a row; `None` if the row is NULL or the column is not of integers.
+pub(super) fn integer_at(slice: &ColumnSlice<'_>, row: usize) -> Option<i64> {
+    if !slice.is_valid(row) {
+        return None;
+    }
+    let word = match &slice.encoded {
+        Encoded::Constant(value) => low_word(*value),
+        Encoded::Narrow { base, step, codes } => {
+            low_word(*base).wrapping_add(step.wrapping_mul(codes.at(row)))
+        }
+        _ => return None,
+    };
+    Some(word.cast_signed())
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "types of eight bytes live in the low word")]
+#[expect(clippy::cast_sign_loss, reason = "the bits are wanted")]
+fn low_word(value: i128) -> u64 {
+    value as u64
+}
+
+fn nulls(slice: &ColumnSlice<'_>, rows: &Range<usize>) -> Option<NullBuffer> {
+    let bits = slice.validity?;
+    // Only the bytes around the rows are copied.
+    let first = rows.start / 8;
+    let bytes = &bits[first..rows.end.div_ceil(8).max(first)];
+    let buffer = BooleanBuffer::new(Buffer::from(bytes), rows.start - first * 8, rows.len());
+    Some(NullBuffer::new(buffer)).filter(|nulls| nulls.null_count() > 0)
+}
+
+/// Rows of a slice on their way to an array.
+struct Part<'a> {
+    slice: &'a ColumnSlice<'a>,
+    rows: Range<usize>,
+    nulls: Option<NullBuffer>,
+}
+
+/// A native integer made from the low bytes of a word.
+trait FromWord: Copy {
+    fn from_word(word: u64) -> Self;
+}
+
+macro_rules! from_word {
+    ($($ty:ty),*) => {
+        $(impl FromWord for $ty {
+            #[inline]
+            #[expect(clippy::allow_attributes, reason = "the casts differ from type to type")]
+            #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "E1")]
+            fn from_word(word: u64) -> $ty {
+                word as $ty
+            }
+        })*
+    };
+}
+
+from_word!(i8, i16, i32, i64, u8, u16, u32, u64);
+
+/// Calls `value` with the code of every row.
+fn map_codes<T>(codes: &Codes<'_>, rows: Range<usize>, value: impl Fn(u64) -> T) -> Vec<T> {
+    match codes {
+        Codes::Same(code) => rows.map(|_| value(u64::from(*code))).collect(),
+        Codes::Sequence => rows.map(|row| value(row as u64)).collect(),
+        Codes::U8(codes) => codes[rows].iter().map(|&code| value(code.into())).collect(),
+        Codes::U16(codes) => {
+            codes[rows].iter().map(|&code| value(u16::from_le_bytes(code).into())).collect()
+        }
+        Codes::U32(codes) => {
+            codes[rows].iter().map(|&code| value(u32::from_le_bytes(code).into())).collect()
+        }
+        Codes::U64(codes) => {
+            codes[rows].iter().map(|&code| value(u64::from_le_bytes(code))).collect()
+        }
+    }
+}
+
+impl Part<'_> {
+    fn booleans(self) -> Decoded<ArrayRef> {
+        let values = match &self.slice.encoded {
+            Encoded::Constant(0) => BooleanBuffer::new_unset(self.rows.len()),
+            Encoded::Constant(_) => BooleanBuffer::new_set(self.rows.len()),
+            Encoded::Bits(bits) => {
+                let first = self.rows.start / 8;
+                let bytes = &bits[first..self.rows.end.div_ceil(8).max(first)];
+                let offset = self.rows.start - first * 8;
+                BooleanBuffer::new(Buffer::from(bytes), offset, self.rows.len())
+            }
+            _ => return Err(Damage::FrameShape),
+        };
+        Ok(Arc::new(BooleanArray::new(values, self.nulls)))
+    }
+
+    fn integers<T>(self) -> Decoded<ArrayRef>
+    where
+        T: ArrowPrimitiveType,
+        T::Native: FromWord,
+    {
+        let values: Vec<T::Native> = match &self.slice.encoded {
+            Encoded::Constant(value) => {
+                vec![T::Native::from_word(low_word(*value)); self.rows.len()]
+            }
+            Encoded::Narrow { base, step: 1, codes } => {
+                let base = low_word(*base);
+                map_codes(codes, self.rows, |code| T::Native::from_word(base.wrapping_add(code)))
+            }
+            Encoded::Narrow { base, step, codes } => {
+                let (base, step) = (low_word(*base), *step);
+                map_codes(codes, self.rows, |code| {
+                    T::Native::from_word(base.wrapping_add(step.wrapping_mul(code)))
+                })
+            }
+            _ => return Err(Damage::FrameShape),
+        };
+        Ok(Arc::new(PrimitiveArray::<T>::new(values.into(), self.nulls)))
+    }
+
+    fn floats<T>(self) -> Decoded<ArrayRef>
+    where
+        T: ArrowPrimitiveType,
+        T::Native: FromDouble,
+    {
+        let values: Vec<T::Native> = match &self.slice.encoded {
+            Encoded::Constant(bits) => {
+                let value = T::Native::from_double(f64::from_bits(low_word(*bits)));
+                vec![value; self.rows.len()]
+            }
+            Encoded::Fixed { bytes, .. } => T::Native::from_bytes(bytes, self.rows),
+            Encoded::Decimal { base, scale, codes, exception_rows, exception_values } => {
+                let (base, power) = (*base, POWERS[usize::from(*scale)]);
+                let start = self.rows.start;
+                let mut values = map_codes(codes, self.rows, |code| {
+                    let scaled = base.wrapping_add(code.cast_signed());
+                    T::Native::from_double(scaled as f64 / power)
+                });
+                for (row, bits) in exception_rows.iter().zip(*exception_values) {
+                    let row = u32::from_le_bytes(*row) as usize;
+                    let slot = row.checked_sub(start).and_then(|row| values.get_mut(row));
+                    if let Some(slot) = slot {
+                        *slot = T::Native::from_double(f64::from_le_bytes(*bits));
+                    }
+                }
+                values
+            }
+            _ => return Err(Damage::FrameShape),
+        };
+        Ok(Arc::new(PrimitiveArray::<T>::new(values.into(), self.nulls)))
+    }
+
+    fn decimals(self, precision: u8, scale: u8) -> Decoded<ArrayRef> {
+        let values: Vec<i128> = match &self.slice.encoded {
+            Encoded::Constant(value) => vec![*value; self.rows.len()],
+            Encoded::Narrow { base, step, codes } => {
+                let (base, step) = (*base, *step);
+                map_codes(codes, self.rows, |code| {
+                    base.wrapping_add(i128::from(step).wrapping_mul(code.into()))
+                })
+            }
+            Encoded::Fixed { bytes, .. } => {
+                bytes.as_chunks::<16>().0[self.rows].iter().map(|b| i128::from_le_bytes(*b)).collect()
+            }
+            _ => return Err(Damage::FrameShape),
+        };
+        let scale = i8::try_from(scale).expect("at most 38");
+        let array = Decimal128Array::new(values.into(), self.nulls);
+        let array = array.with_precision_and_scale(precision, scale);
+        Ok(Arc::new(array.expect("a DECIMAL column has a shape that Arrow knows")))
+    }
+
+    fn fixed16(self) -> Decoded<ArrayRef> {
+        let bytes = match &self.slice.encoded {
+            Encoded::Constant(bits) => bits.to_le_bytes().repeat(self.rows.len()),
+            Encoded::Fixed { bytes, .. } => bytes[self.rows.start * 16..self.rows.end * 16].to_vec(),
+            _ => return Err(Damage::FrameShape),
+        };
+        Ok(Arc::new(FixedSizeBinaryArray::new(16, bytes.into(), self.nulls)))
+    }
+
+    fn strings(self, dictionary: Option<&DecodedDictionary>) -> Decoded<ArrayRef> {
+        let views = match &self.slice.encoded {
+            Encoded::Dictionary { codes, .. } => {
+                let DecodedDictionary(of_codes) = dictionary.ok_or(Damage::Dictionary)?;
+                let count = of_codes.views.len();
+                let mut foreign = false;
+                let views = map_codes(codes, self.rows, |code| usize::try_from(code).unwrap_or(count))
+                    .into_iter()
+                    .map(|code| {
+                        foreign |= code >= count;
+                        of_codes.views.get(code).copied().unwrap_or(0)
+                    })
+                    .collect();
+                if foreign {
+                    return Err(Damage::Code);
+                }
+                Views { views, buffers: of_codes.buffers.clone() }
+            }
+            Encoded::Strings(strings) => {
+                let mut builder = ViewBuilder::default();
+                builder.push_all(*strings, self.rows)?;
+                builder.finish(self.slice.ty)?
+            }
+            _ => return Err(Damage::FrameShape),
+        };
+        Ok(views.into_array(self.slice.ty, self.nulls))
+    }
+}
+
+/// FLOAT and DOUBLE of an Arrow array.
+trait FromDouble: Copy {
+    fn from_double(value: f64) -> Self;
+    fn from_bytes(bytes: &[u8], rows: Range<usize>) -> Vec<Self>;
+}
+
+impl FromDouble for f64 {
+    #[inline]
+    fn from_double(value: f64) -> f64 {
+        value
+    }
+
+    fn from_bytes(bytes: &[u8], rows: Range<usize>) -> Vec<f64> {
+        bytes.as_chunks::<8>().0[rows].iter().map(|b| f64::from_le_bytes(*b)).collect()
+    }
+}
+
+impl FromDouble for f32 {
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
+    fn from_double(value: f64) -> f32 {
+        value as f32
+    }
+
+    fn from_bytes(bytes: &[u8], rows: Range<usize>) -> Vec<f32> {
+        bytes.as_chunks::<4>().0[rows].iter().map(|b| f32::from_le_bytes(*b)).collect()
+    }
+}
+
+impl Views {
+    fn into_array(self, ty: ColumnType, nulls: Option<NullBuffer>) -> ArrayRef {
+        let views = ScalarBuffer::from(self.views);
+        // SAFETY: every view was made by `ViewBuilder` for the buffers here (or is 0, the empty
+        // string), and text was found to be UTF-8 (A2).
+        unsafe {
+            if ty == ColumnType::Binary {
+                Arc::new(BinaryViewArray::new_unchecked(views, self.buffers, nulls))
+            } else {
+                Arc::new(StringViewArray::new_unchecked(views, self.buffers, nulls))
+            }
+        }
+    }
+}
+
+/// A buffer is closed at this size: views address its bytes with 31 bits.
+const BUFFER_BYTES_MAX: usize = 1 << 30;
+
+/// Collects strings as Arrow views.
+#[derive(Default)]
+struct ViewBuilder {
+    views: Vec<u128>,
+    full: Vec<Vec<u8>>,
+    text: Vec<u8>,
+    /// Whether some string begins in the middle of a character.
+    is_split: bool,
+}
+
+impl ViewBuilder {
+    fn push_all(&mut self, strings: Strings<'_>, rows: Range<usize>) -> Decoded<()> {
+        self.views.reserve(rows.len());
+        match strings.table {
+            None => rows.for_each(|row| self.push(strings.stored(row))),
+            Some(table) => {
+                let decoder = Decoder::new(table).ok_or(Damage::StringTable)?;
+                for row in rows {
+                    let start = self.begin();
+                    decoder.decompress(strings.stored(row), &mut self.text);
+                    self.end(start);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, text: &[u8]) {
+        let start = self.begin();
+        self.text.extend_from_slice(text);
+        self.end(start);
+    }
+
+    fn begin(&mut self) -> usize {
+        if self.text.len() > BUFFER_BYTES_MAX {
+            self.full.push(std::mem::take(&mut self.text));
+        }
+        self.text.len()
+    }
+
+    /// Makes the view of the text behind `start`: length, then the text itself if it is short,
+    /// else its first four bytes, the buffer and the offset.
+    fn end(&mut self, start: usize) {
+        let text = &self.text[start..];
+        self.is_split |= text.first().is_some_and(|byte| byte & 0xC0 == 0x80);
+        let word = |value: usize| u128::from(u32::try_from(value).expect("BUFFER_BYTES_MAX"));
+        let mut view = word(text.len());
+        if text.len() <= 12 {
+            let mut inline = [0_u8; 16];
+            inline[4..4 + text.len()].copy_from_slice(text);
+            view |= u128::from_le_bytes(inline);
+        } else {
+            let prefix = u32::from_le_bytes(text[..4].try_into().expect("4 bytes"));
+            view |= u128::from(prefix) << 32 | word(self.full.len()) << 64 | word(start) << 96;
+        }
+        self.views.push(view);
+    }
+
+    /// A2: all text is valid and no string begins inside of a character, so every string is valid.
+    fn finish(mut self, ty: ColumnType) -> Decoded<Views> {
+        self.full.push(self.text);
+        if ty != ColumnType::Binary {
+            let is_utf8 = self.full.iter().all(|text| simdutf8::basic::from_utf8(text).is_ok());
+            if self.is_split || !is_utf8 {
+                return Err(Damage::NotUtf8);
+            }
+        }
+        Ok(Views { views: self.views, buffers: self.full.into_iter().map(Buffer::from).collect() })
+    }
+}

@@ -1,0 +1,170 @@
+//! FSST: strings compressed one by one with a table of up to 255 symbols of 1 to 8 bytes.
+//!
+//! - X1. A table's bytes are: count, a length per symbol, eight bytes per symbol.
+//! - X2. `decompress(compress(s)) == s`, each string alone.
+//!
+//! The algorithm is in the `fsst` library. Not here: where compression pays (`strings`).
+
+#![expect(unsafe_code, reason = "fsst writes into spare capacity")]
+
+use fsst::{Compressor, Decompressor, Symbol};
+
+/// Strings are sampled until this many bytes are at hand; more make no better table.
+const TRAINING_BYTES: usize = 64 << 10;
+
+/// A trained table, ready to compress.
+pub(super) struct Encoder(Compressor);
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Encoder({} symbols)", self.0.n_symbols())
+    }
+}
+
+impl Encoder {
+    /// Trains on strings spread evenly over `count` of them.
+    pub(super) fn train<'a>(count: usize, text: impl Fn(usize) -> &'a [u8]) -> Encoder {
+        let mut sample: Vec<&[u8]> = Vec::new();
+        let mut bytes = 0;
+        // A stride without a divisor in common with most counts visits all regions early.
+        let stride = (count / 509).max(1);
+        let mut index = 0;
+        while index < count && bytes < TRAINING_BYTES {
+            let value = text(index);
+            if !value.is_empty() {
+                sample.push(&value[..value.len().min(4_096)]);
+                bytes += value.len().min(4_096);
+            }
+            index += stride;
+        }
+        Encoder(Compressor::train(&sample))
+    }
+
+    /// X1.
+    pub(super) fn table(&self) -> Vec<u8> {
+        let symbols = self.0.symbol_table();
+        let count = u8::try_from(symbols.len()).expect("an FSST table has at most 255 symbols");
+        let mut bytes = vec![count];
+        bytes.extend_from_slice(self.0.symbol_lengths());
+        for symbol in symbols {
+            bytes.extend_from_slice(&symbol.to_u64().to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Appends the compressed form of `text`.
+    #[inline]
+    pub(super) fn compress(&self, text: &[u8], out: &mut Vec<u8>) {
+        // Every byte escaped, and room for the word that is written ahead.
+        out.reserve(text.len() * 2 + 8);
+        if text.len() < 8 {
+            // `compress_into` computes the address eight bytes before the end of its input.
+            let mut padded = [0_u8; 16];
+            padded[8..8 + text.len()].copy_from_slice(text);
+            self.compress_into(&padded[8..8 + text.len()], out);
+        } else {
+            self.compress_into(text, out);
+        }
+    }
+
+    #[inline]
+    fn compress_into(&self, text: &[u8], out: &mut Vec<u8>) {
+        // SAFETY: the spare capacity holds the worst case, two bytes for each of `text`; the
+        // function says how many bytes it has initialised.
+        unsafe {
+            let written = self.0.compress_into(text, out.spare_capacity_mut());
+            out.set_len(out.len() + written);
+        }
+    }
+}
+
+/// A table, ready to decompress.
+pub(super) struct Decoder {
+    symbols: Box<[Symbol; 255]>,
+    lengths: Box<[u8; 255]>,
+}
+
+impl Decoder {
+    /// The decoder of a table's bytes; `None` if they are no table (X1).
+    pub(super) fn new(table: &[u8]) -> Option<Decoder> {
+        let (&count, rest) = table.split_first()?;
+        let count = count as usize;
+        if rest.len() != count * 9 {
+            return None;
+        }
+        let (lengths_given, symbols_given) = rest.split_at(count);
+        // A code that the table does not define stands for one zero byte.
+        let mut symbols = Box::new([Symbol::from_u8(0); 255]);
+        let mut lengths = Box::new([1_u8; 255]);
+        for (index, symbol) in symbols_given.as_chunks::<8>().0.iter().enumerate() {
+            if !(1..=8).contains(&lengths_given[index]) {
+                return None;
+            }
+            symbols[index] = Symbol::from_slice(symbol);
+            lengths[index] = lengths_given[index];
+        }
+        Some(Decoder { symbols, lengths })
+    }
+
+    /// Appends the text of a compressed string.
+    pub(super) fn decompress(&self, compressed: &[u8], out: &mut Vec<u8>) {
+        // An escape without its byte at the end: only in a damaged file, and then no text.
+        if ends_inside_an_escape(compressed) {
+            return;
+        }
+        let decompressor = Decompressor::new(&self.symbols, &self.lengths);
+        out.reserve(decompressor.max_decompression_capacity(compressed) + 8);
+        let written = decompressor.decompress_into(compressed, out.spare_capacity_mut());
+        // SAFETY: the function has initialised so many bytes of the spare capacity.
+        unsafe { out.set_len(out.len() + written) }
+    }
+}
+
+fn ends_inside_an_escape(compressed: &[u8]) -> bool {
+    // An escape takes the byte behind it, so it is open at the end if an odd run of escapes ends
+    // there: a byte before such a run is either a code or itself escaped.
+    let run = compressed.iter().rev().take_while(|&&code| code == 255).count();
+    run % 2 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_of_every_length_survive_and_common_ones_shrink() {
+        let texts: Vec<Vec<u8>> = (0..2_000_usize)
+            .map(|i| format!("http://example.org/{}/{}", i % 37, "x".repeat(i % 50)).into_bytes())
+            .chain((0..300).map(|len| vec![255_u8; len]))
+            .chain((0..40).map(|len| (0..len).map(|i| i as u8 * 31).collect()))
+            .collect();
+        let encoder = Encoder::train(texts.len(), |i| &texts[i]);
+        let decoder = Decoder::new(&encoder.table()).expect("a table");
+        let (mut plain, mut packed) = (0, 0);
+        for text in &texts {
+            let (mut compressed, mut out) = (b"before".to_vec(), b"kept".to_vec());
+            encoder.compress(text, &mut compressed);
+            decoder.decompress(&compressed[6..], &mut out);
+            assert_eq!(&out[4..], text, "X2");
+            plain += text.len();
+            packed += compressed.len() - 6;
+        }
+        assert!(packed * 2 < plain, "{packed} of {plain}");
+    }
+
+    #[test]
+    fn damaged_tables_and_strings_give_no_panic() {
+        assert!(Decoder::new(&[]).is_none());
+        assert!(Decoder::new(&[2, 1, 9]).is_none());
+        let mut table = vec![1, 9];
+        table.extend([0; 8]);
+        assert!(Decoder::new(&table).is_none(), "a symbol of nine bytes");
+        let decoder = Decoder::new(&[0]).expect("an empty table");
+        for len in 0..64 {
+            for fill in [0, 7, 254, 255] {
+                let mut out = Vec::new();
+                decoder.decompress(&vec![fill; len], &mut out);
+            }
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! A segment's file, mapped: page frames as encoded slices, checked at first touch.
+//!
+//! - R1. `open` reads header, trailer and footer only; no column is touched.
+//! - R2. A region is used only after its CRC was found right once since open (G4), and only
+//!   through lengths that its footer allows: a damaged file gives errors, never a panic.
+//!
+//! Not here: Arrow arrays (`decode`).
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_model::layout::{
+    ColumnFooter, DictionaryKind, Encoding, FrameFooter, Region, SEGMENT_MAGIC,
+    SEGMENT_TRAILER_BYTES, SEGMENT_VERSION, SegmentFooter, ZONE_BYTES,
+};
+use tidegate_model::bytes::ByteReader;
+use tidegate_model::frame::{Dictionary, Strings};
+use tidegate_model::types::Physical;
+use tidegate_model::{
+    Codes, Column, ColumnSlice, ColumnType, Encoded, PageFrame, RowRange, Schema, TableId,
+    TimeRange, limits,
+};
+use tidegate_platform::{Disk, Mapping, OpenMode};
+
+use super::decode::{self, DecodedDictionary};
+use super::write::FILE_BYTES_MIN;
+use super::{Damage, SegmentMeta};
+use crate::error::{Error, Result};
+use crate::symbols::SymbolTables;
+
+/// A segment, open for reading.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    mapping: Mapping,
+    footer: SegmentFooter,
+    /// A bit for every region: set once its CRC was right.
+    checked: Vec<AtomicU64>,
+    /// Dictionaries as Arrow views, decoded at first use.
+    pub(super) dictionaries: Vec<OnceLock<DecodedDictionary>>,
+}
+
+/// The regions of a column that are not frames come first in `Reader::checked`.
+const DICTIONARY: usize = 0;
+const STRING_TABLE: usize = 1;
+const ZONES: usize = 2;
+const FRAMES: usize = 3;
+
+impl Reader {
+    /// Opens the segment `meta` of `table`.
+    ///
+    /// # Errors
+    /// If the file is missing, has another length, is of a newer version, or its footer is not the
+    /// one that was committed.
+    pub fn open(disk: &dyn Disk, path: &Path, table: TableId, meta: &SegmentMeta) -> Result<Reader> {
+        let file = disk.open(path, OpenMode::Read).map_err(Error::disk("open segment"))?;
+        let length = file.len().map_err(Error::disk("open segment"))?;
+        let damaged = |offset, damage| Error::segment(path, offset, damage);
+        if length != meta.bytes.0 || length < FILE_BYTES_MIN {
+            let damage = Damage::Length { wanted: meta.bytes.0, found: length };
+            return Err(damaged(length.min(meta.bytes.0), damage));
+        }
+        let mapping = file.map().map_err(Error::disk("map segment"))?;
+        let (footer, crc) = read_footer(path, &mapping)?;
+        if crc != meta.footer_crc {
+            return Err(damaged(length, Damage::ForeignFooter));
+        }
+        let agrees = footer.table == table
+            && footer.segment == meta.id
+            && footer.partition == meta.partition
+            && footer.rows == meta.rows
+            && (footer.min_ts, footer.max_ts) == (meta.min_ts, meta.max_ts);
+        if !agrees {
+            return Err(damaged(length, Damage::ForeignFooter));
+        }
+        let per_column = FRAMES + usize::try_from(footer.rows.frames()).expect("64 at most");
+        let bits = footer.columns.len() * per_column;
+        let checked = (0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        let dictionaries = footer.columns.iter().map(|_| OnceLock::new()).collect();
+        Ok(Reader { path: path.to_owned(), mapping, footer, checked, dictionaries })
+    }
+
+    /// What the segment says of itself.
+    #[must_use]
+    pub fn footer(&self) -> &SegmentFooter {
+        &self.footer
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The size of its file.
+    #[must_use]
+    pub fn mapped_bytes(&self) -> u64 {
+        self.mapping.len() as u64
+    }
+
+    /// How many page frames.
+    #[must_use]
+    pub fn frame_count(&self) -> u64 {
+        self.footer.rows.frames()
+    }
+
+    /// How many rows a page frame has.
+    #[must_use]
+    pub fn frame_rows(&self, frame: u64) -> usize {
+        let before = frame * limits::FRAME_ROWS.0;
+        let rows = self.footer.rows.0.saturating_sub(before).min(limits::FRAME_ROWS.0);
+        usize::try_from(rows).expect("65,536 at most")
+    }
+
+    /// A page frame of these columns; one that the segment does not have is NULL.
+    ///
+    /// # Errors
+    /// If a region's CRC is wrong or its bytes are not what the footer says.
+    pub fn frame(&self, frame: u64, columns: &[Column]) -> Result<PageFrame<'_>> {
+        let slices = columns.iter().map(|column| self.slice(frame, column));
+        Ok(PageFrame::new(self.frame_rows(frame), slices.collect::<Result<_>>()?))
+    }
+
+    /// Rows of a page frame as Arrow arrays.
+    ///
+    /// # Errors
+    /// As `frame`; also if text is not UTF-8 or a code is not in its dictionary.
+    pub fn arrays(
+        &self,
+        frame: u64,
+        rows: Range<usize>,
+        columns: &[Column],
+        symbols: &SymbolTables,
+    ) -> Result<Vec<arrow::array::ArrayRef>> {
+        columns
+            .iter()
+            .map(|column| {
+                let slice = self.slice(frame, column)?;
+                let dictionary = self.decoded_dictionary(column, symbols)?;
+                decode::array(&slice, rows.clone(), dictionary)
+                    .map_err(|damage| self.frame_damage(column, frame, damage))
+            })
+            .collect()
+    }
+
+    /// The rows whose designated timestamp lies in `range`: they are sorted (G2), so it is a range.
+    ///
+    /// # Errors
+    /// As `frame`.
+    pub fn rows_in(&self, designated: &Column, range: TimeRange) -> Result<RowRange> {
+        let rows = self.footer.rows.0;
+        if range.is_empty() || self.footer.max_ts < range.start || range.end <= self.footer.min_ts {
+            return Ok(RowRange::EMPTY);
+        }
+        if range.start <= self.footer.min_ts && self.footer.max_ts < range.end {
+            return Ok(RowRange { start: 0, end: rows });
+        }
+        let start = self.first_row_at(designated, range.start)?;
+        let end = self.first_row_at(designated, range.end)?;
+        Ok(RowRange { start, end: end.max(start) })
+    }
+
+    /// The first row whose designated timestamp is at least `ts`.
+    fn first_row_at(&self, designated: &Column, ts: i64) -> Result<u64> {
+        let (mut low, mut high) = (0, self.frame_count());
+        // The first frame whose last row is at least `ts`.
+        while low < high {
+            let middle = (low + high) / 2;
+            let slice = self.slice(middle, designated)?;
+            if self.timestamp(&slice, middle, slice.rows - 1)? < ts {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        if low == self.frame_count() {
+            return Ok(self.footer.rows.0);
+        }
+        let slice = self.slice(low, designated)?;
+        let (mut first, mut last) = (0, slice.rows);
+        while first < last {
+            let middle = usize::midpoint(first, last);
+            if self.timestamp(&slice, low, middle)? < ts {
+                first = middle + 1;
+            } else {
+                last = middle;
+            }
+        }
+        Ok(low * limits::FRAME_ROWS.0 + first as u64)
+    }
+
+    fn timestamp(&self, slice: &ColumnSlice<'_>, frame: u64, row: usize) -> Result<i64> {
+        decode::integer_at(slice, row).ok_or_else(|| {
+            let offset = frame * limits::FRAME_ROWS.0 + row as u64;
+            Error::segment(&self.path, offset, Damage::TimestampMissing)
+        })
+    }
+
+    /// Reads every byte: every CRC, every zone against its values, the order of rows.
+    ///
+    /// # Errors
+    /// The first thing that is not as it should be.
+    pub fn verify(&self, schema: &Schema, symbols: &SymbolTables) -> Result<()> {
+        super::verify::verify(self, schema, symbols)
+    }
+
+    pub(super) fn position(&self, column: &Column) -> Option<usize> {
+        self.footer.columns.binary_search_by_key(&column.id, |footer| footer.id).ok()
+    }
+
+    /// The values of a column in a page frame.
+    pub(super) fn slice(&self, frame: u64, column: &Column) -> Result<ColumnSlice<'_>> {
+        let rows = self.frame_rows(frame);
+        let Some(position) = self.position(column) else {
+            return Ok(ColumnSlice::null(column.ty, rows));
+        };
+        let footer = &self.footer.columns[position];
+        let index = usize::try_from(frame).expect("64 at most");
+        let frame_footer = footer.frames[index];
+        let bytes = self.checked(position, FRAMES + index, frame_footer.region)?;
+        let zones = self.checked(position, ZONES, footer.zones)?.as_chunks::<ZONE_BYTES>().0;
+        let per_frame = usize::try_from(limits::FRAME_ROWS.0 / limits::ZONE_ROWS.0).expect("16");
+        let first = index * per_frame;
+        let zones = &zones[first..zones.len().min(first + per_frame)];
+        let parts = FrameParts { rows, ty: column.ty, frame: frame_footer, bytes };
+        let (validity, encoded) = self
+            .encoded(position, footer, &parts)?
+            .ok_or_else(|| self.frame_damage(column, frame, Damage::FrameShape))?;
+        Ok(ColumnSlice { ty: column.ty, rows, validity, encoded, zones })
+    }
+
+    #[expect(clippy::type_complexity, reason = "validity and values, absent if they do not fit")]
+    fn encoded<'a>(
+        &'a self,
+        position: usize,
+        footer: &ColumnFooter,
+        parts: &FrameParts<'a>,
+    ) -> Result<Option<(Option<&'a [u8]>, Encoded<'a>)>> {
+        let dictionary = match (parts.frame.encoding, footer.ty.physical()) {
+            (Encoding::Dictionary | Encoding::Strings, _) | (_, Physical::Bytes) => {
+                self.dictionary(position)?
+            }
+            _ => None,
+        };
+        let table = match parts.frame.encoding {
+            Encoding::Strings if parts.frame.scale == 1 => {
+                Some(self.checked(position, STRING_TABLE, footer.string_table)?)
+            }
+            _ => None,
+        };
+        Ok(parts.encoded(dictionary, table))
+    }
+
+    /// The column's dictionary as it is stored.
+    pub(super) fn dictionary(&self, position: usize) -> Result<Option<Dictionary<'_>>> {
+        let column = &self.footer.columns[position];
+        let Some(dictionary) = column.dictionary else { return Ok(None) };
+        let bytes = self.checked(position, DICTIONARY, dictionary.region)?;
+        let table = match column.string_table.bytes {
+            0 => None,
+            _ => Some(self.checked(position, STRING_TABLE, column.string_table)?),
+        };
+        let count = dictionary.count as usize;
+        let parsed = match dictionary.kind {
+            DictionaryKind::Strings => parse_strings(bytes, count, table).map(Dictionary::Strings),
+            DictionaryKind::Symbols => {
+                let (ids, rest) = bytes.as_chunks::<4>();
+                (ids.len() == count && rest.is_empty()).then_some(Dictionary::Symbols(ids))
+            }
+        };
+        let damage = || Error::segment(&self.path, dictionary.region.offset, Damage::Dictionary);
+        parsed.map(Some).ok_or_else(damage)
+    }
+
+    fn decoded_dictionary(
+        &self,
+        column: &Column,
+        symbols: &SymbolTables,
+    ) -> Result<Option<&DecodedDictionary>> {
+        let Some(position) = self.position(column) else { return Ok(None) };
+        if let Some(decoded) = self.dictionaries[position].get() {
+            return Ok(Some(decoded));
+        }
+        let Some(dictionary) = self.dictionary(position)? else { return Ok(None) };
+        let decoded =
+            decode::dictionary(column, dictionary, symbols.get(column.id).map(|table| &**table))
+                .map_err(|damage| {
+                    let region = self.footer.columns[position].dictionary.map(|d| d.region);
+                    Error::segment(&self.path, region.unwrap_or_default().offset, damage)
+                })?;
+        Ok(Some(self.dictionaries[position].get_or_init(|| decoded)))
+    }
+
+    /// The bytes of a region, their CRC compared if it is the first touch (R2).
+    fn checked(&self, position: usize, part: usize, region: Region) -> Result<&[u8]> {
+        let start = usize::try_from(region.offset).expect("regions lie in the mapped file");
+        let end = start + usize::try_from(region.bytes).expect("regions lie in the mapped file");
+        let bytes = &self.mapping[start..end];
+        let per_column = FRAMES + usize::try_from(self.frame_count()).expect("64 at most");
+        let bit = position * per_column + part;
+        let (word, mask) = (&self.checked[bit / 64], 1_u64 << (bit % 64));
+        if word.load(Ordering::Acquire) & mask == 0 {
+            if !bytes.is_empty() && crc32c::crc32c(bytes) != region.crc {
+                return Err(Error::segment(&self.path, region.offset, Damage::Crc));
+            }
+            word.fetch_or(mask, Ordering::AcqRel);
+        }
+        Ok(bytes)
+    }
+
+    pub(super) fn frame_damage(&self, column: &Column, frame: u64, damage: Damage) -> Error {
+        let index = usize::try_from(frame).expect("64 at most");
+        let offset = self
+            .position(column)
+            .map_or(0, |position| self.footer.columns[position].frames[index].region.offset);
+        Error::segment(&self.path, offset, damage)
+    }
+}
+
+/// Header, trailer and footer of a whole file, and the footer's CRC.
+fn read_footer(path: &Path, bytes: &[u8]) -> Result<(SegmentFooter, u32)> {
+    let damaged = |offset: usize, damage| Error::segment(path, offset as u64, damage);
+    let version_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+    if bytes[..8] != SEGMENT_MAGIC {
+        return Err(damaged(0, Damage::NotASegment));
+    }
+    // The header tells the version before anything else is believed.
+    if version_at(8) != SEGMENT_VERSION {
+        let (path, version) = (path.to_owned(), version_at(8));
+        return Err(Error::NewerFormat { path, version, known: SEGMENT_VERSION });
+    }
+    let trailer_start = bytes.len() - SEGMENT_TRAILER_BYTES;
+    let mut trailer = ByteReader::new(&bytes[trailer_start..]);
+    let (Ok(length), Ok(crc), Ok(_), Ok(magic)) =
+        (trailer.u64(), trailer.u32(), trailer.u32(), trailer.array::<8>())
+    else {
+        return Err(damaged(trailer_start, Damage::Trailer));
+    };
+    let start = usize::try_from(length).ok().and_then(|length| trailer_start.checked_sub(length));
+    let Some(start) = start.filter(|_| magic == SEGMENT_MAGIC) else {
+        return Err(damaged(trailer_start, Damage::Trailer));
+    };
+    let footer = &bytes[start..trailer_start];
+    if crc32c::crc32c(footer) != crc {
+        return Err(damaged(start, Damage::Crc));
+    }
+    let footer = SegmentFooter::decode(footer, start as u64)
+        .map_err(|error| damaged(start, Damage::Footer(error)))?;
+    if !footer.columns.is_sorted_by(|a, b| a.id < b.id) {
+        return Err(damaged(start, Damage::Trailer));
+    }
+    Ok((footer, crc))
+}
+
+/// What a page frame of one column is made of.
+struct FrameParts<'a> {
+    rows: usize,
+    ty: ColumnType,
+    frame: FrameFooter,
+    bytes: &'a [u8],
+}
+
+impl<'a> FrameParts<'a> {
+    /// Validity and values, `None` if the bytes do not fit the footer.
+    fn encoded(
+        &self,
+        dictionary: Option<Dictionary<'a>>,
+        table: Option<&'a [u8]>,
+    ) -> Option<(Option<&'a [u8]>, Encoded<'a>)> {
+        let FrameParts { rows, frame, .. } = *self;
+        let (validity, rest) = if frame.has_validity {
+            let bitmap_bytes = rows.div_ceil(64) * 8;
+            let align = usize::try_from(limits::REGION_ALIGN_BYTES).ok()?;
+            let rest = self.bytes.get(bitmap_bytes.next_multiple_of(align)..)?;
+            (Some(&self.bytes[..bitmap_bytes]), rest)
+        } else {
+            (None, self.bytes)
+        };
+        let width = usize::from(frame.width);
+        let codes = || Codes::new(frame.width, rest.get(..rows * width)?);
+        let encoded = match frame.encoding {
+            Encoding::Null => Encoded::Null,
+            Encoding::Constant => Encoded::Constant(frame.base),
+            Encoding::Narrow => {
+                let codes = if width == 0 { Codes::Sequence } else { codes()? };
+                Encoded::Narrow { base: frame.base, step: frame.step, codes }
+            }
+            Encoding::Decimal => self.decimal(rest, codes()?)?,
+            Encoding::Dictionary => {
+                let dictionary = dictionary?;
+                let codes = match width {
+                    0 => Codes::Same(u32::try_from(frame.base).ok()?),
+                    _ => codes()?,
+                };
+                Encoded::Dictionary { codes, dictionary }
+            }
+            Encoding::Bits => Encoded::Bits(rest.get(..rows.div_ceil(8))?),
+            Encoding::Fixed => Encoded::Fixed { width, bytes: rest.get(..rows * width)? },
+            Encoding::Strings => Encoded::Strings(parse_strings(rest, rows, table)?),
+        };
+        self.fits(&encoded).then_some((validity, encoded))
+    }
+
+    fn decimal(&self, rest: &'a [u8], codes: Codes<'a>) -> Option<Encoded<'a>> {
+        let FrameParts { rows, frame, .. } = *self;
+        let count = frame.exceptions as usize;
+        let rows_at = (rows * usize::from(frame.width)).next_multiple_of(8);
+        let values_at = (rows_at + count.checked_mul(4)?).next_multiple_of(8);
+        let exception_rows = rest.get(rows_at..rows_at + count * 4)?.as_chunks::<4>().0;
+        let exception_values = rest.get(values_at..values_at + count * 8)?.as_chunks::<8>().0;
+        let in_rows = |row: &[u8; 4]| (u32::from_le_bytes(*row) as usize) < rows;
+        if !exception_rows.iter().all(in_rows) || frame.scale > 15 {
+            return None;
+        }
+        Some(Encoded::Decimal {
+            base: i64::try_from(frame.base).ok()?,
+            scale: frame.scale,
+            codes,
+            exception_rows,
+            exception_values,
+        })
+    }
+
+    /// Whether the encoding is one that columns of this type have.
+    fn fits(&self, encoded: &Encoded<'_>) -> bool {
+        let physical = self.ty.physical();
+        match encoded {
+            Encoded::Null => true,
+            Encoded::Constant(_) => physical != Physical::Bytes,
+            Encoded::Narrow { .. } => {
+                matches!(physical, Physical::Signed(_) | Physical::Unsigned(_) | Physical::Wide)
+            }
+            Encoded::Decimal { .. } => matches!(physical, Physical::Float32 | Physical::Float64),
+            Encoded::Dictionary { dictionary, .. } => {
+                let of_symbols = matches!(dictionary, Dictionary::Symbols(_));
+                physical == Physical::Bytes && of_symbols == (self.ty == ColumnType::Symbol)
+            }
+            Encoded::Bits(_) => physical == Physical::Bit,
+            Encoded::Fixed { width, .. } => match physical {
+                Physical::Float32 => *width == 4,
+                Physical::Float64 => *width == 8,
+                Physical::Wide | Physical::Fixed16 => *width == 16,
+                _ => false,
+            },
+            Encoded::Strings(_) => {
+                matches!(self.ty, ColumnType::Varchar | ColumnType::Binary)
+            }
+        }
+    }
+}
+
+/// Offsets and strings, `None` if there are too few bytes or offsets do not ascend.
+fn parse_strings<'a>(
+    bytes: &'a [u8],
+    count: usize,
+    table: Option<&'a [u8]>,
+) -> Option<Strings<'a>> {
+    let offsets_bytes = count.checked_add(1)?.checked_mul(4)?;
+    let offsets = bytes.get(..offsets_bytes)?.as_chunks::<4>().0;
+    let bytes = &bytes[offsets_bytes..];
+    let ascends = offsets.is_sorted_by_key(|offset| u32::from_le_bytes(*offset));
+    let last = u32::from_le_bytes(*offsets.last()?) as usize;
+    (ascends && last <= bytes.len()).then_some(Strings { offsets, bytes, table })
+}

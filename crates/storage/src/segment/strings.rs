@@ -1,0 +1,266 @@
+//! Columns of strings: a dictionary of codes, symbols, or one string after the other.
+//!
+//! - D1. A dictionary is sorted by bytes and every value is used: codes compare as texts do.
+//! - D2. Strings are compressed (FSST, each alone) only where that saves a tenth or more.
+//!
+//! Not here: finding the distinct values, which whoever holds the rows does best (`intern`).
+
+use std::sync::OnceLock;
+
+use tidegate_model::layout::{DictionaryFooter, DictionaryKind, Encoding, FrameFooter, Zone};
+use tidegate_model::{SymbolId, limits};
+
+use super::encode::kernels::{append_codes_by, code_width, frame_footer, has_null, is_valid};
+use super::encode::zones::{code_zone, prefix, string_zone};
+use super::encode::{ColumnEncoder, FRAME_ROWS, Validity, ZONE_ROWS};
+use super::fsst::Encoder;
+
+/// Fewer bytes than this are not worth a table of two kilobytes.
+const COMPRESSED_FROM_BYTES: usize = 16 << 10;
+
+/// Compresses the strings of one column of one import: trained once, on the first segment that has
+/// enough text, since columns look alike from segment to segment.
+#[derive(Debug, Default)]
+pub struct StringCompressor(OnceLock<Encoder>);
+
+/// Rows as numbers of distinct values.
+#[derive(Debug, Clone, Copy)]
+pub struct DictionaryRows<'a> {
+    /// One a row, an index of `values`; what stands under a NULL does not count.
+    pub ids: &'a [u32],
+    /// The distinct values; each is used by a row that is not NULL.
+    pub values: &'a [&'a [u8]],
+    /// Over all rows.
+    pub validity: Validity<'a>,
+}
+
+/// A compressed or plain list of strings.
+struct Packed {
+    offsets: Vec<u32>,
+    bytes: Vec<u8>,
+    compressed: bool,
+}
+
+impl ColumnEncoder {
+    /// Encodes the whole column as codes of its distinct values.
+    ///
+    /// # Panics
+    /// If a value is not used (D1) or frames were pushed before.
+    pub fn push_dictionary(&mut self, rows: DictionaryRows<'_>, compressor: &StringCompressor) {
+        if rows.values.is_empty() {
+            return self.push_null_frames(rows.ids.len());
+        }
+        let order = text_order(rows.values);
+        let sorted: Vec<&[u8]> = order.iter().map(|&id| rows.values[id as usize]).collect();
+        let packed = pack(&sorted, compressor);
+        if packed.compressed {
+            let table = compressor.0.get().expect("it compressed").table();
+            self.footer.string_table = self.append_region(|bytes, _| bytes.extend(&table));
+        }
+        let region = self.append_region(|bytes, _| packed.append(bytes));
+        let count = u32::try_from(sorted.len()).expect("limits::SEGMENT_ROWS");
+        let kind = DictionaryKind::Strings;
+        self.footer.dictionary = Some(DictionaryFooter { kind, count, region });
+        self.push_code_frames(rows, &order);
+    }
+
+    /// Encodes the whole column as codes of symbols; `symbols[i]` is the id of `rows.values[i]`.
+    ///
+    /// # Panics
+    /// As `push_dictionary`.
+    pub fn push_symbols(&mut self, rows: DictionaryRows<'_>, symbols: &[SymbolId]) {
+        assert_eq!(rows.values.len(), symbols.len(), "a symbol for every value");
+        if rows.values.is_empty() {
+            return self.push_null_frames(rows.ids.len());
+        }
+        let order = text_order(rows.values);
+        let region = self.append_region(|bytes, _| {
+            for &id in &order {
+                bytes.extend_from_slice(&symbols[id as usize].0.to_le_bytes());
+            }
+        });
+        let count = u32::try_from(order.len()).expect("limits::SEGMENT_ROWS");
+        let kind = DictionaryKind::Symbols;
+        self.footer.dictionary = Some(DictionaryFooter { kind, count, region });
+        self.push_code_frames(rows, &order);
+    }
+
+    /// Encodes the whole column string by string; what stands under a NULL must be empty.
+    ///
+    /// # Panics
+    /// If a page frame has more than 4 GiB of text: whoever cuts segments prevents it.
+    pub fn push_strings(
+        &mut self,
+        rows: &[&[u8]],
+        validity: Validity<'_>,
+        compressor: &StringCompressor,
+    ) {
+        let mut frames = Vec::new();
+        for (index, rows) in rows.chunks(FRAME_ROWS).enumerate() {
+            let validity = frame_validity(validity, index, rows.len());
+            if (0..rows.len()).all(|row| !is_valid(validity, row)) {
+                frames.push(self.push_null(rows.len()));
+            } else {
+                frames.push(self.push_string_frame(rows, validity, compressor));
+            }
+        }
+        if let Some(encoder) = compressor.0.get() {
+            let table = encoder.table();
+            self.footer.string_table = self.append_region(|bytes, _| bytes.extend(&table));
+        }
+        self.footer.frames = frames;
+    }
+
+    fn push_string_frame(
+        &mut self,
+        rows: &[&[u8]],
+        validity: Validity<'_>,
+        compressor: &StringCompressor,
+    ) -> FrameFooter {
+        for (index, zone) in rows.chunks(ZONE_ROWS).enumerate() {
+            self.push_zone(string_zone(zone, validity, index));
+        }
+        let packed = pack(rows, compressor);
+        let start = self.begin_frame(rows.len(), validity);
+        packed.append(&mut self.bytes);
+        let frame = FrameFooter {
+            has_validity: validity.is_some(),
+            // The scale of a string frame says whether its strings are compressed.
+            scale: packed.compressed.into(),
+            ..frame_footer(Encoding::Strings)
+        };
+        self.end_frame(start, frame)
+    }
+
+    fn push_null_frames(&mut self, rows: usize) {
+        let mut left = rows;
+        while left > 0 {
+            let frame = self.push_null(left.min(FRAME_ROWS));
+            self.footer.frames.push(frame);
+            left -= left.min(FRAME_ROWS);
+        }
+        self.footer.bounds = Zone { has_null: rows > 0, ..Zone::EMPTY };
+    }
+
+    fn push_code_frames(&mut self, rows: DictionaryRows<'_>, order: &[u32]) {
+        let mut ranks = vec![0_u32; order.len()];
+        for (rank, &id) in order.iter().enumerate() {
+            ranks[id as usize] = u32::try_from(rank).expect("limits::SEGMENT_ROWS");
+        }
+        let width = code_width(order.len() as u64 - 1);
+        let mut codes = Vec::with_capacity(FRAME_ROWS.min(rows.ids.len()));
+        let mut used = vec![false; order.len()];
+        for (index, ids) in rows.ids.chunks(FRAME_ROWS).enumerate() {
+            let validity = frame_validity(rows.validity, index, ids.len());
+            codes.clear();
+            match validity {
+                None => codes.extend(ids.iter().map(|&id| ranks[id as usize])),
+                Some(_) => codes.extend(ids.iter().enumerate().map(|(row, &id)| {
+                    if is_valid(validity, row) { ranks[id as usize] } else { 0 }
+                })),
+            }
+            for (zone, codes) in codes.chunks(ZONE_ROWS).enumerate() {
+                self.push_zone(code_zone(codes, validity, zone));
+            }
+            for (row, &code) in codes.iter().enumerate() {
+                used[code as usize] |= validity.is_none() || is_valid(validity, row);
+            }
+            let frame = self.push_codes(&codes, validity, width);
+            self.footer.frames.push(frame);
+        }
+        assert!(used.iter().all(|&used| used), "D1");
+        let last = u64::try_from(order.len() - 1).expect("a count");
+        self.footer.bounds = Zone {
+            has_null: self.footer.null_count > 0,
+            has_value: true,
+            has_nan: false,
+            min: last << 32,
+            max: if last >= 63 { u64::MAX } else { (1 << (last + 1)) - 1 },
+        };
+    }
+
+    fn push_codes(&mut self, codes: &[u32], validity: Validity<'_>, width: u8) -> FrameFooter {
+        if (0..codes.len()).all(|row| !is_valid(validity, row)) {
+            self.footer.null_count += codes.len() as u64;
+            return frame_footer(Encoding::Null);
+        }
+        let start = self.begin_frame(codes.len(), validity);
+        let frame = FrameFooter {
+            has_validity: validity.is_some(),
+            ..frame_footer(Encoding::Dictionary)
+        };
+        let first = (0..codes.len()).find(|&row| is_valid(validity, row)).expect("one is valid");
+        let code = codes[first];
+        if (first..codes.len()).all(|row| codes[row] == code || !is_valid(validity, row)) {
+            return self.end_frame(start, FrameFooter { base: code.into(), ..frame });
+        }
+        append_codes_by(codes, width, &mut self.bytes);
+        self.end_frame(start, FrameFooter { width, ..frame })
+    }
+}
+
+/// The words of a page frame, if one of its rows is NULL.
+fn frame_validity(validity: Validity<'_>, index: usize, rows: usize) -> Validity<'_> {
+    let words = &validity?[index * (FRAME_ROWS / 64)..];
+    has_null(words, rows).then_some(words)
+}
+
+/// The numbers of texts in the order of their bytes.
+fn text_order(texts: &[&[u8]]) -> Vec<u32> {
+    let mut order: Vec<(u64, u32)> = texts
+        .iter()
+        .enumerate()
+        .map(|(id, text)| (prefix(text), u32::try_from(id).expect("limits::SEGMENT_ROWS")))
+        .collect();
+    order.sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0).then_with(|| texts[a.1 as usize].cmp(texts[b.1 as usize]))
+    });
+    order.into_iter().map(|(_, id)| id).collect()
+}
+
+/// D2.
+fn pack(texts: &[&[u8]], compressor: &StringCompressor) -> Packed {
+    let plain_bytes: usize = texts.iter().map(|text| text.len()).sum();
+    if plain_bytes >= COMPRESSED_FROM_BYTES {
+        let encoder = compressor.0.get_or_init(|| Encoder::train(texts.len(), |i| texts[i]));
+        let mut packed = Packed::with_capacity(texts.len(), plain_bytes / 2);
+        let limit = plain_bytes - plain_bytes / 10;
+        let fits = texts.iter().all(|text| {
+            encoder.compress(text, &mut packed.bytes);
+            packed.end_string();
+            packed.bytes.len() <= limit
+        });
+        if fits {
+            return Packed { compressed: true, ..packed };
+        }
+    }
+    let mut packed = Packed::with_capacity(texts.len(), plain_bytes);
+    for text in texts {
+        packed.bytes.extend_from_slice(text);
+        packed.end_string();
+    }
+    packed
+}
+
+impl Packed {
+    fn with_capacity(strings: usize, bytes: usize) -> Packed {
+        let mut offsets = Vec::with_capacity(strings + 1);
+        offsets.push(0);
+        Packed { offsets, bytes: Vec::with_capacity(bytes), compressed: false }
+    }
+
+    fn end_string(&mut self) {
+        let end = u32::try_from(self.bytes.len()).expect("a page frame has below 4 GiB of text");
+        self.offsets.push(end);
+    }
+
+    fn append(&self, out: &mut Vec<u8>) {
+        out.reserve(self.offsets.len() * 4 + self.bytes.len());
+        for offset in &self.offsets {
+            out.extend_from_slice(&offset.to_le_bytes());
+        }
+        out.extend_from_slice(&self.bytes);
+    }
+}
+
+const _: () = assert!(limits::SEGMENT_ROWS.0 < u32::MAX as u64);

@@ -1,0 +1,180 @@
+//! Reads a segment whole and compares what it says of itself with what it holds.
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
+use arrow::datatypes as arrow_types;
+use tidegate_model::frame::Dictionary;
+use tidegate_model::layout::{ColumnFooter, ZONE_BYTES, Zone};
+use tidegate_model::{Codes, Column, ColumnType, Encoded, Schema, TimeUnit};
+
+use super::encode::ZONE_ROWS;
+use super::encode::kernels::is_valid;
+use super::encode::zones::{
+    code_zone, fixed16_zone, float_zone, integer_zone, string_zone, whole_bounds, wide_zone,
+};
+use super::{Damage, Reader, decode};
+use crate::error::{Error, Result};
+use crate::symbols::SymbolTables;
+
+/// Every CRC, every zone against its values, NULL counts, dictionaries, and the order of rows (G2).
+/// Columns that the table has dropped are read like the others.
+pub(super) fn verify(reader: &Reader, schema: &Schema, symbols: &SymbolTables) -> Result<()> {
+    for footer in &reader.footer().columns {
+        let name = schema.column(footer.id).map_or(String::new(), |column| column.name.clone());
+        let column = Column { id: footer.id, name, ty: footer.ty };
+        verify_column(reader, &column, footer)?;
+        if schema.column(footer.id).is_some() && footer.dictionary.is_some() {
+            verify_dictionary(reader, &column, symbols)?;
+        }
+    }
+    match schema.designated_column() {
+        Some((column, _)) => verify_order(reader, column),
+        None => Ok(()),
+    }
+}
+
+fn verify_column(reader: &Reader, column: &Column, footer: &ColumnFooter) -> Result<()> {
+    let (mut nulls, mut zone_number, mut zones) = (0, 0, Vec::new());
+    for frame in 0..reader.frame_count() {
+        let slice = reader.slice(frame, column)?;
+        let damaged = |damage| reader.frame_damage(column, frame, damage);
+        let words = slice.validity.map(|bits| {
+            bits.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect::<Vec<_>>()
+        });
+        let found = match &slice.encoded {
+            Encoded::Null => vec![Zone { has_null: true, ..Zone::EMPTY }; slice.zones.len()],
+            Encoded::Dictionary { codes, dictionary } => {
+                let codes = codes_of(codes, slice.rows);
+                if codes.iter().any(|&code| code as usize >= dictionary.count()) {
+                    return Err(damaged(Damage::Code));
+                }
+                let zones = codes.chunks(ZONE_ROWS).enumerate();
+                zones.map(|(index, codes)| code_zone(codes, words.as_deref(), index)).collect()
+            }
+            _ => {
+                let array = decode::array(&slice, 0..slice.rows, None).map_err(damaged)?;
+                zones_of(column.ty, &array, words.as_deref())
+            }
+        };
+        for (zone, stored) in found.iter().zip(slice.zones) {
+            if *zone != Zone::decode(stored) {
+                return Err(damaged(Damage::Zone { zone: zone_number }));
+            }
+            zone_number += 1;
+        }
+        zones.extend_from_slice(slice.zones.as_flattened());
+        nulls += (0..slice.rows).filter(|&row| !slice.is_valid(row)).count() as u64;
+        if words.as_ref().is_some_and(|words| (0..slice.rows).all(|row| is_valid(Some(words), row)))
+        {
+            return Err(damaged(Damage::FrameShape));
+        }
+    }
+    let at = footer.zones.offset;
+    if nulls != footer.null_count {
+        let damage = Damage::NullCount { wanted: footer.null_count, found: nulls };
+        return Err(Error::segment(reader.path(), at, damage));
+    }
+    let bounds = whole_bounds(column.ty, &zones);
+    if footer.dictionary.is_none() && bounds != footer.bounds {
+        let zone = zones.len() as u64 / ZONE_BYTES as u64;
+        return Err(Error::segment(reader.path(), at, Damage::Zone { zone }));
+    }
+    Ok(())
+}
+
+fn codes_of(codes: &Codes<'_>, rows: usize) -> Vec<u32> {
+    (0..rows).map(|row| u32::try_from(codes.at(row)).unwrap_or(u32::MAX)).collect()
+}
+
+/// The zones of a page frame that is not a dictionary, from its decoded values.
+fn zones_of(ty: ColumnType, array: &ArrayRef, words: Option<&[u64]>) -> Vec<Zone> {
+    fn of<T: ArrowPrimitiveType>(
+        array: &ArrayRef,
+        words: Option<&[u64]>,
+        zone: impl Fn(&[T::Native], Option<&[u64]>, usize) -> Zone,
+    ) -> Vec<Zone> {
+        let values = array.as_primitive::<T>().values();
+        let zones = values.chunks(ZONE_ROWS).enumerate();
+        zones.map(|(index, values)| zone(values, words, index)).collect()
+    }
+    match ty {
+        ColumnType::Int8 => of::<arrow_types::Int8Type>(array, words, integer_zone),
+        ColumnType::Int16 => of::<arrow_types::Int16Type>(array, words, integer_zone),
+        ColumnType::Int32 => of::<arrow_types::Int32Type>(array, words, integer_zone),
+        ColumnType::Int64 => of::<arrow_types::Int64Type>(array, words, integer_zone),
+        ColumnType::UInt8 => of::<arrow_types::UInt8Type>(array, words, integer_zone),
+        ColumnType::UInt16 => of::<arrow_types::UInt16Type>(array, words, integer_zone),
+        ColumnType::UInt32 | ColumnType::Ipv4 => {
+            of::<arrow_types::UInt32Type>(array, words, integer_zone)
+        }
+        ColumnType::UInt64 => of::<arrow_types::UInt64Type>(array, words, integer_zone),
+        ColumnType::Timestamp(TimeUnit::Micros) => {
+            of::<arrow_types::TimestampMicrosecondType>(array, words, integer_zone)
+        }
+        ColumnType::Timestamp(TimeUnit::Nanos) => {
+            of::<arrow_types::TimestampNanosecondType>(array, words, integer_zone)
+        }
+        ColumnType::Date => of::<arrow_types::Date32Type>(array, words, integer_zone),
+        ColumnType::Float32 => of::<arrow_types::Float32Type>(array, words, float_zone),
+        ColumnType::Float64 => of::<arrow_types::Float64Type>(array, words, float_zone),
+        ColumnType::Decimal { .. } => of::<arrow_types::Decimal128Type>(array, words, wide_zone),
+        ColumnType::Boolean => {
+            let bits: Vec<u8> = array.as_boolean().values().iter().map(u8::from).collect();
+            let zones = bits.chunks(ZONE_ROWS).enumerate();
+            zones.map(|(index, bits)| integer_zone(bits, words, index)).collect()
+        }
+        ColumnType::Uuid => {
+            let values = array.as_fixed_size_binary().values().as_chunks::<16>().0;
+            let zones = values.chunks(ZONE_ROWS).enumerate();
+            zones.map(|(index, values)| fixed16_zone(values, words, index)).collect()
+        }
+        ColumnType::Symbol | ColumnType::Varchar | ColumnType::Binary => {
+            let texts: Vec<&[u8]> = (0..array.len())
+                .map(|row| match ty {
+                    ColumnType::Binary => array.as_binary_view().value(row),
+                    _ => array.as_string_view().value(row).as_bytes(),
+                })
+                .collect();
+            let zones = texts.chunks(ZONE_ROWS).enumerate();
+            zones.map(|(index, texts)| string_zone(texts, words, index)).collect()
+        }
+    }
+}
+
+/// Values decode and ascend.
+fn verify_dictionary(reader: &Reader, column: &Column, symbols: &SymbolTables) -> Result<()> {
+    let Some(position) = reader.position(column) else { return Ok(()) };
+    let Some(dictionary) = reader.dictionary(position)? else { return Ok(()) };
+    let offset = reader.footer().columns[position].dictionary.map_or(0, |d| d.region.offset);
+    let damaged = |damage| Error::segment(reader.path(), offset, damage);
+    let table = symbols.get(column.id).map(|table| &**table);
+    let decoded = decode::dictionary(column, dictionary, table).map_err(damaged)?;
+    let texts = decoded.into_array(column.ty);
+    let text = |code: usize| match column.ty {
+        ColumnType::Binary => texts.as_binary_view().value(code),
+        _ => texts.as_string_view().value(code).as_bytes(),
+    };
+    let ascends = (1..texts.len()).all(|code| text(code - 1) < text(code));
+    let is_right_kind = matches!(dictionary, Dictionary::Symbols(_)) == (column.ty == ColumnType::Symbol);
+    if ascends && is_right_kind { Ok(()) } else { Err(damaged(Damage::Dictionary)) }
+}
+
+fn verify_order(reader: &Reader, column: &Column) -> Result<()> {
+    let meta = reader.footer();
+    let (mut previous, mut row, mut first) = (i64::MIN, 0, None);
+    for frame in 0..reader.frame_count() {
+        let slice = reader.slice(frame, column)?;
+        for index in 0..slice.rows {
+            let value = decode::integer_at(&slice, index)
+                .ok_or_else(|| reader.frame_damage(column, frame, Damage::TimestampMissing))?;
+            if value < previous {
+                return Err(reader.frame_damage(column, frame, Damage::Order { row }));
+            }
+            first.get_or_insert(value);
+            (previous, row) = (value, row + 1);
+        }
+    }
+    if first == Some(meta.min_ts) && previous == meta.max_ts {
+        return Ok(());
+    }
+    Err(Error::segment(reader.path(), reader.mapped_bytes(), Damage::ForeignFooter))
+}

@@ -1,0 +1,241 @@
+//! The growing side of a symbol column: ids are given when a text is first seen, by whichever
+//! import sees it, and made durable by whichever commits.
+//!
+//! - Y1, Y3 as in `symbols`. Two imports share one dictionary, so that their ids never clash.
+//! - Y5. After a failed sync the file is written anew under its name; what had been durable is
+//!   copied, so that every mark ever named stays the end of an extent.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_model::{ColumnId, SymbolId, TableId, limits};
+use tidegate_platform::{Disk, DiskFile, OpenMode};
+
+use super::{PART_TEXT_BYTES, Part, SymbolMark, SymbolTable, encode_extent, encode_header};
+use crate::envelope;
+use crate::error::{Error, Result};
+
+/// Bytes copied at once when a file is written anew.
+const COPY_BYTES: usize = 1 << 20;
+
+/// The dictionary of one symbol column, growing. Threads share it.
+#[derive(Debug)]
+pub(crate) struct Dictionary {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    table: TableId,
+    column: ColumnId,
+    values: Mutex<Values>,
+    /// Locked before `values` by whoever needs both.
+    file: Mutex<SymbolFile>,
+}
+
+#[derive(Debug)]
+struct Values {
+    frozen: Arc<SymbolTable>,
+    fresh: Part,
+}
+
+#[derive(Debug)]
+struct SymbolFile {
+    /// Everything before it is on disk, for good.
+    durable: SymbolMark,
+    handle: Option<Arc<dyn DiskFile>>,
+    /// It cannot be appended to: there is none, or a sync of it has failed (Y5).
+    is_unusable: bool,
+    /// Its column was dropped; whoever still interns will not be able to commit.
+    is_dropped: bool,
+}
+
+impl Dictionary {
+    /// Reads the dictionary as it was committed; one without values needs no file.
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        (table, column): (TableId, ColumnId),
+        mark: SymbolMark,
+    ) -> Result<Dictionary> {
+        let path = dir.join(file_name(column));
+        let frozen = if mark == SymbolMark::default() {
+            SymbolTable::default()
+        } else {
+            let bytes = envelope::read(disk.as_ref(), &path, "read symbols")?;
+            let bytes = bytes.ok_or_else(|| Error::missing(&path))?;
+            super::decode(&bytes, table, column, mark).map_err(Error::decode(&path))?
+        };
+        let fresh = Part { first: mark.count, ..Part::default() };
+        let is_unusable = mark.bytes == 0;
+        Ok(Dictionary {
+            disk: Arc::clone(disk),
+            path,
+            table,
+            column,
+            values: Mutex::new(Values { frozen: Arc::new(frozen), fresh }),
+            file: Mutex::new(SymbolFile {
+                durable: mark,
+                handle: None,
+                is_unusable,
+                is_dropped: false,
+            }),
+        })
+    }
+
+    /// The ids of texts, new ones where they are new.
+    pub(crate) fn intern(&self, texts: &[&[u8]]) -> Result<Vec<SymbolId>> {
+        let mut values = lock(&self.values);
+        texts.iter().map(|text| values.intern(text, self.column)).collect()
+    }
+
+    /// All values so far.
+    pub(crate) fn table(&self) -> Arc<SymbolTable> {
+        let mut values = lock(&self.values);
+        values.freeze();
+        Arc::clone(&values.frozen)
+    }
+
+    /// Makes all values so far durable, and says how far they reach (Y3).
+    pub(crate) fn save(&self) -> Result<SymbolMark> {
+        let mut file = lock(&self.file);
+        let table = self.table();
+        if table.len == file.durable.count || file.is_dropped {
+            return Ok(file.durable);
+        }
+        let bytes = if file.is_unusable {
+            self.rewrite(&mut file, &table).map_err(Error::disk("write symbols anew"))?
+        } else {
+            self.append(&mut file, &table).map_err(Error::disk("append symbols"))?
+        };
+        file.durable = SymbolMark { count: table.len, bytes };
+        Ok(file.durable)
+    }
+
+    /// Its column was dropped: removes the file. What was read stays in memory.
+    pub(crate) fn drop_file(&self) {
+        let mut file = lock(&self.file);
+        file.is_dropped = true;
+        file.handle = None;
+        // If that fails, the next open removes it.
+        let _ = self.disk.remove(&self.path);
+    }
+
+    fn append(&self, file: &mut SymbolFile, table: &SymbolTable) -> tidegate_platform::Result<u64> {
+        let handle = match &file.handle {
+            Some(handle) => Arc::clone(handle),
+            None => self.disk.open(&self.path, OpenMode::ReadWrite)?,
+        };
+        // Bytes of an attempt that failed stand behind the mark, and are written over.
+        let end = write_extents(handle.as_ref(), table, file.durable)?;
+        if let Err(error) = handle.sync_data() {
+            file.is_unusable = true;
+            file.handle = None;
+            return Err(error);
+        }
+        file.handle = Some(handle);
+        Ok(end)
+    }
+
+    fn rewrite(
+        &self,
+        file: &mut SymbolFile,
+        table: &SymbolTable,
+    ) -> tidegate_platform::Result<u64> {
+        let dir = self.path.parent().expect("symbol files lie in a folder");
+        self.disk.create_dir_all(dir)?;
+        let written = envelope::temporary(&self.path);
+        let handle = self.disk.open(&written, OpenMode::CreateOrTruncate)?;
+        let mut start = file.durable;
+        if start.bytes == 0 {
+            let header = encode_header(self.table, self.column);
+            handle.write_all_at(&header, 0)?;
+            start.bytes = header.len() as u64;
+        } else {
+            let old = self.disk.open(&self.path, OpenMode::Read)?;
+            copy(old.as_ref(), handle.as_ref(), start.bytes)?;
+        }
+        let end = write_extents(handle.as_ref(), table, start)?;
+        handle.sync_data()?;
+        self.disk.rename(&written, &self.path)?;
+        self.disk.sync_dir(dir)?;
+        // Opened again by the next append, under its own name.
+        file.is_unusable = false;
+        file.handle = None;
+        Ok(end)
+    }
+}
+
+impl Values {
+    fn intern(&mut self, text: &[u8], column: ColumnId) -> Result<SymbolId> {
+        let hash = self.frozen.hash(text);
+        let known = self.frozen.find_hashed(hash, text).or_else(|| self.fresh.find(hash, text));
+        if let Some(id) = known {
+            return Ok(id);
+        }
+        if text.len() > limits::SYMBOL_BYTES {
+            return Err(Error::SymbolTooLong { bytes: text.len() });
+        }
+        if let Err(error) = std::str::from_utf8(text) {
+            return Err(Error::SymbolNotText { valid: error.valid_up_to() });
+        }
+        if self.fresh.bytes.len() + text.len() > PART_TEXT_BYTES {
+            self.freeze();
+        }
+        let id = SymbolId(self.fresh.first + self.fresh.count());
+        if id.0 >= limits::SYMBOLS {
+            return Err(Error::TooManySymbols { column: column.0 });
+        }
+        self.fresh.push(hash, text, &self.frozen.hasher);
+        Ok(id)
+    }
+
+    fn freeze(&mut self) {
+        if self.fresh.ends.is_empty() {
+            return;
+        }
+        let first = self.fresh.first + self.fresh.count();
+        let fresh = std::mem::replace(&mut self.fresh, Part { first, ..Part::default() });
+        self.frozen = Arc::new(self.frozen.extended(fresh));
+    }
+}
+
+/// The name of a column's file in the folder of symbols.
+pub(crate) fn file_name(column: ColumnId) -> String {
+    format!("{column}.sym")
+}
+
+/// The column whose file has this name.
+pub(crate) fn parse_file_name(name: &str) -> Option<ColumnId> {
+    let column = ColumnId(name.strip_suffix(".sym")?.parse().ok()?);
+    (file_name(column) == name).then_some(column)
+}
+
+/// Writes the values behind `start`, and returns where they end.
+fn write_extents(
+    handle: &dyn DiskFile,
+    table: &SymbolTable,
+    start: SymbolMark,
+) -> tidegate_platform::Result<u64> {
+    let (mut first, mut end) = (start.count, start.bytes);
+    while first < table.len {
+        let extent = encode_extent(table, &mut first);
+        handle.write_all_at(&extent, end)?;
+        end += extent.len() as u64;
+    }
+    Ok(end)
+}
+
+fn copy(from: &dyn DiskFile, to: &dyn DiskFile, bytes: u64) -> tidegate_platform::Result<()> {
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut offset = 0;
+    while offset < bytes {
+        let left = usize::try_from(bytes - offset).map_or(COPY_BYTES, |left| left.min(COPY_BYTES));
+        from.read_exact_at(&mut buffer[..left], offset)?;
+        to.write_all_at(&buffer[..left], offset)?;
+        offset += left as u64;
+    }
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Values are appended whole, and the mark of a file moves last: a panic leaves both usable.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,28 @@
+//! The write-ahead log of the database: durable before acknowledged, replayed when it is opened.
+//!
+//! - W1. For each table, `seq_txn` rises by exactly one from record to record, across files. All
+//!   changes of one table in one record share it.
+//! - W2. `append` returns only when its records are on disk.
+//! - W3. A bad group ends the log, unless something later counts it as durable, a header or the
+//!   beginning of another file: then it is corruption.
+//! - W4. A group begins at a page, so that writing it touches no byte of the groups before it.
+//! - W5. A file begins where its predecessor ends, whatever else the predecessor holds: what it
+//!   has behind that place was never acknowledged.
+//! - W6. After a failed write or sync nothing more is acknowledged from that file, and its records
+//!   are in doubt until a file that begins before them is durable.
+//!
+//! Bytes: docs/format.md, Log. Not here: what records do to tables (`manifest`, `database`), and
+//! when checkpoints make a part of the log unnecessary (`database::checkpoint`).
+
+mod record;
+mod group;
+mod log;
+mod replay;
+
+pub use group::{Group, decode_group};
+pub use record::{Record, TableChange, TableOp};
+
+pub(crate) use group::RECORDS_BYTES_MAX;
+pub(crate) use log::{Fate, Log, list_files};
+pub(crate) use record::{encode_record, record_bytes_max};
+pub(crate) use replay::{LogEnd, LogSpan, ReplayedRecord, is_unused, replay};

@@ -1,0 +1,150 @@
+//! Groups and records as bytes.
+
+use std::sync::Arc;
+
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
+use tidegate_model::{ColumnId, RowCount, SegmentId, SeqTxn, TableId};
+
+use super::*;
+use crate::manifest::MaskMark;
+use crate::manifest::tests::{schema, segment};
+use crate::symbols::SymbolMark;
+use crate::wal::{TableChange, TableOp, encode_record, record_bytes_max};
+
+const LOG: u64 = 0x1234_5678_9abc;
+const LSN: Lsn = Lsn(40_960);
+
+fn change() -> impl Strategy<Value = TableChange> {
+    let add = proptest::collection::vec((0..99_u64, -9..9_i64, 1..9_u64), 0..40);
+    let add = add.prop_map(|segments| TableChange::AddSegments {
+        segments: segments.into_iter().map(|(id, day, seq)| segment(id, day, seq)).collect(),
+        symbols: vec![(ColumnId(3), SymbolMark { count: 4, bytes: 99 })],
+    });
+    let mask = MaskMark { id: SegmentId(4), seq_txn: SeqTxn(2), live: RowCount(9), crc: 77 };
+    prop_oneof![
+        add,
+        Just(TableChange::Drop),
+        Just(TableChange::Truncate),
+        Just(TableChange::Alter { schema: Arc::new(schema()) }),
+        Just(TableChange::Mask { segment: SegmentId(3), mask }),
+        "[a-z\u{e4}]{1,60}".prop_map(|name| TableChange::Rename { name }),
+        "[A-Z ]{1,127}".prop_map(|name| TableChange::Create { name, schema: Arc::new(schema()) }),
+    ]
+}
+
+fn records() -> impl Strategy<Value = Vec<Record>> {
+    let op = (any::<u64>(), any::<u64>(), change());
+    let op = op.prop_map(|(table, seq_txn, change)| TableOp {
+        table: TableId(table),
+        seq_txn: SeqTxn(seq_txn),
+        change,
+    });
+    let record = proptest::collection::vec(op, 1..4).prop_map(|ops| Record { ops });
+    proptest::collection::vec(record, 1..4)
+}
+
+fn encode(records: &[Record]) -> Vec<u8> {
+    let records: Vec<Vec<u8>> = records.iter().map(encode_record).collect();
+    encode_group(LOG, LSN, LSN, &records)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_group_survives_the_round_trip(records in records()) {
+        let mut bytes = encode(&records);
+        let end = Lsn(LSN.0 + bytes.len() as u64);
+        bytes.extend_from_slice(b"whatever follows");
+        let group = Group { durable: LSN, end, records };
+        assert_eq!(decode_group(&bytes, LOG, LSN), Ok(group), "W4");
+    }
+
+    #[test]
+    fn a_record_is_not_longer_than_it_may_be(records in records()) {
+        for record in &records {
+            assert!(encode_record(record).len() <= record_bytes_max(record));
+        }
+    }
+
+    #[test]
+    fn a_damaged_byte_is_an_error(records in records(), at: usize, xor in 1_u8..) {
+        let mut bytes = encode(&records);
+        let used = peek_group(&bytes, LOG, LSN).unwrap().bytes;
+        bytes[at % used] ^= xor;
+        assert!(decode_group(&bytes, LOG, LSN).is_err());
+        assert!(check_group(&bytes, LOG, LSN).is_err());
+    }
+
+    #[test]
+    fn a_group_cut_short_is_an_error(records in records(), left: usize) {
+        let bytes = encode(&records);
+        let used = peek_group(&bytes, LOG, LSN).unwrap().bytes;
+        assert!(decode_group(&bytes[..left % used], LOG, LSN).is_err());
+    }
+
+    #[test]
+    fn records_changed_under_right_checksums_are_no_panic(
+        records in records(), at: usize, xor in 1_u8..,
+    ) {
+        // The checksums are made to fit, as a fuzzer would, to reach what is behind them.
+        let mut record = encode_record(&records[0]);
+        let at = 8 + at % (record.len() - 8);
+        record[at] ^= xor;
+        let crc = crc32c::crc32c(&record[8..]);
+        record[4..8].copy_from_slice(&crc.to_le_bytes());
+        let _ = decode_group(&encode_group(LOG, LSN, LSN, &[record]), LOG, LSN);
+    }
+
+    #[test]
+    fn foreign_bytes_are_no_panic(bytes: Vec<u8>) {
+        assert!(decode_group(&bytes, LOG, LSN).is_err());
+        let mut group = GROUP_MAGIC.to_vec();
+        group.extend(LOG.to_le_bytes());
+        group.extend(LSN.0.to_le_bytes());
+        group.extend(bytes);
+        let _ = decode_group(&group, LOG, LSN);
+    }
+}
+
+#[test]
+fn a_group_of_another_log_or_place_is_none() {
+    let bytes = encode(&[Record { ops: Vec::new() }]);
+    assert!(decode_group(&bytes, LOG, LSN).is_ok());
+    assert!(decode_group(&bytes, LOG + 1, LSN).is_err());
+    assert!(decode_group(&bytes, LOG, Lsn(0)).is_err());
+    assert!(decode_group(&vec![0; 4_096], LOG, LSN).is_err(), "zeros are no group");
+}
+
+#[test]
+fn a_record_of_an_unknown_kind_is_told_from_a_bad_group() {
+    let op = TableOp { table: TableId(1), seq_txn: SeqTxn(1), change: TableChange::Drop };
+    let mut record = encode_record(&Record { ops: vec![op] });
+    record[8 + 4 + 16] = 200;
+    let crc = crc32c::crc32c(&record[8..]);
+    record[4..8].copy_from_slice(&crc.to_le_bytes());
+    let bytes = encode_group(LOG, LSN, LSN, &[record]);
+    // A replay ends at a bad group without a word, but not at this one.
+    let group = check_group(&bytes, LOG, LSN).expect("its checksum is right");
+    assert!(group.decode().is_err());
+}
+
+#[test]
+fn a_file_header_is_checked() {
+    let bytes = encode_file_header(LOG, LSN);
+    assert_eq!(bytes.len(), FILE_HEADER_BYTES);
+    assert_eq!(decode_file_header(&bytes, LOG, LSN), Ok(()));
+    assert!(decode_file_header(&bytes, LOG, Lsn(0)).is_err());
+    assert!(decode_file_header(&bytes, LOG + 1, LSN).is_err());
+    for at in 0..32 * 8 {
+        let mut damaged = bytes.clone();
+        damaged[at / 8] ^= 1 << (at % 8);
+        assert!(decode_file_header(&damaged, LOG, LSN).is_err(), "bit {at}");
+    }
+    let mut newer = bytes;
+    newer[8] = 2;
+    let crc = crc32c::crc32c(&newer[..FILE_FIELDS_BYTES]);
+    newer[FILE_FIELDS_BYTES..FILE_FIELDS_BYTES + 4].copy_from_slice(&crc.to_le_bytes());
+    let error = DecodeError::NewerFormat { version: 2, known: 1 };
+    assert_eq!(decode_file_header(&newer, LOG, LSN), Err(error));
+}

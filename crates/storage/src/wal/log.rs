@@ -1,0 +1,282 @@
+//! The writing side of the log: files, room in them, groups, and what follows a failure.
+//!
+//! - W2, W4, W5, W6 as in `wal`.
+//! - W8. Room is filled with zeros ahead of use, so that a commit is one `fdatasync` that changes
+//!   no metadata.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_model::Lsn;
+use tidegate_platform::{Disk, DiskFile, OpenMode};
+
+use super::group::{FILE_HEADER_BYTES, encode_file_header, encode_group};
+use super::replay::LogEnd;
+use crate::database::LogOptions;
+use crate::envelope;
+use crate::error::{Error, Result};
+
+/// Zeros written at once.
+const ZEROS_BYTES: usize = 1 << 20;
+const SUFFIX: &str = ".wal";
+
+/// A file of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogFile {
+    /// The position of its first group, which is where its predecessor ends (W5).
+    pub(crate) first: Lsn,
+    pub(crate) path: PathBuf,
+}
+
+/// What is known of records that were not acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// No replay will ever find them.
+    Lost,
+    /// The next replay may find them (W6).
+    InDoubt,
+}
+
+/// The log, open for writing.
+#[derive(Debug)]
+pub(crate) struct Log {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    options: LogOptions,
+    id: u64,
+    end: Lsn,
+    files: Vec<LogFile>,
+    current: Current,
+}
+
+/// The last file.
+#[derive(Debug)]
+enum Current {
+    Ready(OpenFile),
+    /// There is none that may be written to.
+    Unusable,
+}
+
+#[derive(Debug, Clone)]
+struct OpenFile {
+    handle: Arc<dyn DiskFile>,
+    first: Lsn,
+    /// Bytes that are filled with zeros, or with groups.
+    filled: u64,
+}
+
+impl Log {
+    /// A log without files; `start_file` makes the first one.
+    pub(crate) fn new(disk: &Arc<dyn Disk>, dir: &Path, id: u64, options: LogOptions) -> Log {
+        let end = LogEnd { lsn: Lsn(0), is_clean: false, files: Vec::new(), replayed: Vec::new() };
+        Log::resume(disk, dir, id, options, end)
+    }
+
+    /// A log that was replayed. Nothing can be written before `start_file` or `continue_file`.
+    pub(crate) fn resume(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        id: u64,
+        options: LogOptions,
+        end: LogEnd,
+    ) -> Log {
+        Log {
+            disk: Arc::clone(disk),
+            dir: dir.to_path_buf(),
+            options,
+            id,
+            end: end.lsn,
+            files: end.files,
+            current: Current::Unusable,
+        }
+    }
+
+    /// Where the next group goes; everything before it is durable.
+    pub(crate) fn end(&self) -> Lsn {
+        self.end
+    }
+
+    /// Writes on in the last file, behind which only zeros are.
+    pub(crate) fn continue_file(&mut self) -> Result<()> {
+        let LogFile { first, path } = self.files.last().expect("a replayed log has a file");
+        let handle = self.disk.open(path, OpenMode::ReadWrite).map_err(Error::disk("open log"))?;
+        let filled = handle.len().map_err(Error::disk("open log"))?;
+        self.current = Current::Ready(OpenFile { handle, first: *first, filled });
+        Ok(())
+    }
+
+    /// Makes records durable, all of them or none (W2).
+    pub(crate) fn append(&mut self, records: &[Vec<u8>]) -> Result<(), (Arc<Error>, Fate)> {
+        // One group is in flight at a time, so that everything before this one is durable.
+        let group = encode_group(self.id, self.end, self.end, records);
+        let file = self.room_for(group.len() as u64);
+        let file = file.map_err(|error| (Arc::new(error), Fate::Lost))?;
+        let offset = FILE_HEADER_BYTES as u64 + (self.end.0 - file.first.0);
+        let written = file.handle.write_all_at(&group, offset);
+        match written.and_then(|()| file.handle.sync_data()) {
+            Ok(()) => {
+                self.end = Lsn(self.end.0 + group.len() as u64);
+                Ok(())
+            }
+            Err(error) => {
+                self.current = Current::Unusable;
+                // W6: a file that begins here says that the group is not part of the log.
+                let fate = if self.start_file().is_ok() { Fate::Lost } else { Fate::InDoubt };
+                Err((Arc::new(Error::disk("write log")(error)), fate))
+            }
+        }
+    }
+
+    /// The file that the next group goes to, with zeros where it goes (W8).
+    fn room_for(&mut self, bytes: u64) -> Result<OpenFile> {
+        if matches!(self.current, Current::Unusable) {
+            self.start_file().map_err(|error| Error::ReadOnly { source: Arc::new(error) })?;
+        }
+        let Current::Ready(file) = &self.current else { unreachable!("it was just started") };
+        let used = self.end.0 - file.first.0;
+        if used > 0 && used + bytes > self.options.file_bytes {
+            self.start_file()?;
+        }
+        let Current::Ready(file) = &mut self.current else { unreachable!("it was just started") };
+        let wanted = FILE_HEADER_BYTES as u64 + (self.end.0 - file.first.0) + bytes;
+        if wanted > file.filled {
+            let filled =
+                file.filled + (wanted - file.filled).next_multiple_of(self.options.step_bytes);
+            fill(file.handle.as_ref(), file.filled, filled).map_err(Error::disk("extend log"))?;
+            file.filled = filled;
+        }
+        Ok(file.clone())
+    }
+
+    /// Makes a new file that begins at the end of the log, and writes on there.
+    ///
+    /// Whatever an older file holds behind that place is no part of the log any more (W5). After
+    /// an error the file in use before can still be written to, unless the new one may be found by
+    /// a replay.
+    pub(crate) fn start_file(&mut self) -> Result<()> {
+        let path = self.dir.join(file_name(self.end));
+        let written = envelope::temporary(&path);
+        let filled = FILE_HEADER_BYTES as u64 + self.options.step_bytes;
+        if let Err(error) = self.write_file(&written, filled) {
+            // If that fails too, the next open removes it.
+            let _ = self.disk.remove(&written);
+            return Err(Error::disk("start log file")(error));
+        }
+        match self.publish_file(&written, &path) {
+            Ok(handle) => {
+                let first = self.end;
+                // A file without a group has the same name, and is replaced.
+                self.files.retain(|file| file.first != first);
+                self.files.push(LogFile { first, path });
+                self.current = Current::Ready(OpenFile { handle, first, filled });
+                Ok(())
+            }
+            Err(error) => {
+                self.current = Current::Unusable;
+                Err(Error::disk("start log file")(error))
+            }
+        }
+    }
+
+    fn write_file(&self, written: &Path, filled: u64) -> tidegate_platform::Result<()> {
+        let handle = self.disk.open(written, OpenMode::CreateOrTruncate)?;
+        handle.write_all_at(&encode_file_header(self.id, self.end), 0)?;
+        fill(handle.as_ref(), FILE_HEADER_BYTES as u64, filled)?;
+        handle.sync_data()
+    }
+
+    fn publish_file(
+        &self,
+        written: &Path,
+        path: &Path,
+    ) -> tidegate_platform::Result<Arc<dyn DiskFile>> {
+        self.disk.rename(written, path)?;
+        self.disk.sync_dir(&self.dir)?;
+        self.disk.open(path, OpenMode::ReadWrite)
+    }
+
+    /// Removes files of which nothing is needed any more: their records are before `needed`.
+    pub(crate) fn purge(&mut self, needed: Lsn) -> Result<()> {
+        let count = purgeable(&self.files, needed);
+        for file in &self.files[..count] {
+            // Fine if it is already gone: a crash in this loop repeats the purge.
+            self.disk.remove(&file.path).map_err(Error::disk("purge log"))?;
+        }
+        self.files.drain(..count);
+        Ok(())
+    }
+}
+
+/// How many files end before `needed`, the first position that a replay begins at. The last one
+/// is in use.
+pub(crate) fn purgeable(files: &[LogFile], needed: Lsn) -> usize {
+    let ends = files.get(1..).unwrap_or_default();
+    ends.partition_point(|next| next.first <= needed)
+}
+
+/// The log files of a folder, in order.
+pub(crate) fn list_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>> {
+    let entries = disk.list(dir).map_err(Error::disk("list log"))?;
+    let named = entries.into_iter().filter(|entry| !entry.is_dir);
+    let files = named.filter_map(|entry| {
+        let first = parse_file_name(&entry.name)?;
+        Some(LogFile { first, path: dir.join(entry.name) })
+    });
+    let mut files: Vec<LogFile> = files.collect();
+    files.sort_by_key(|file| file.first);
+    Ok(files)
+}
+
+/// The name of the file that begins at `first`; names sort as positions do.
+pub(crate) fn file_name(first: Lsn) -> String {
+    format!("{:020}{SUFFIX}", first.0)
+}
+
+fn parse_file_name(name: &str) -> Option<Lsn> {
+    let first = Lsn(name.strip_suffix(SUFFIX)?.parse().ok()?);
+    (file_name(first) == name).then_some(first)
+}
+
+/// Fills `start..end` of a file with zeros, behind which it may be longer.
+fn fill(handle: &dyn DiskFile, start: u64, end: u64) -> tidegate_platform::Result<()> {
+    handle.allocate(end)?;
+    let zeros = vec![0; ZEROS_BYTES];
+    let mut at = start;
+    while at < end {
+        let bytes = usize::try_from(end - at).map_or(ZEROS_BYTES, |left| left.min(ZEROS_BYTES));
+        handle.write_all_at(&zeros[..bytes], at)?;
+        at += bytes as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_whose_successor_begins_in_time_are_purged() {
+        check(&[0], 9_000, 0);
+        check(&[0, 4_096, 8_192], 0, 0);
+        check(&[0, 4_096, 8_192], 4_095, 0);
+        check(&[0, 4_096, 8_192], 4_096, 1);
+        check(&[0, 4_096, 8_192], 8_192, 2);
+        check(&[0, 4_096, 8_192], u64::MAX, 2);
+        check(&[], 1, 0);
+    }
+
+    #[track_caller]
+    fn check(firsts: &[u64], needed: u64, expected: usize) {
+        let file = |&first: &u64| LogFile { first: Lsn(first), path: PathBuf::new() };
+        let files: Vec<LogFile> = firsts.iter().map(file).collect();
+        assert_eq!(purgeable(&files, Lsn(needed)), expected, "{firsts:?} {needed}");
+    }
+
+    #[test]
+    fn only_our_names_are_log_files() {
+        assert_eq!(parse_file_name(&file_name(Lsn(4_096))), Some(Lsn(4_096)));
+        for name in ["1.wal", "00000000000000000001.wal.tmp", "x.wal", ".wal", "notes"] {
+            assert_eq!(parse_file_name(name), None, "{name}");
+        }
+    }
+}

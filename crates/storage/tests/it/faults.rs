@@ -1,0 +1,268 @@
+//! Calls of the disk fail: the statement fails, and nothing else.
+
+use std::sync::Arc;
+
+use tidegate_model::ColumnType;
+use tidegate_platform::{Class, SimDisk};
+use tidegate_storage::{Database, Error};
+
+use crate::crash::workload;
+use crate::fixture::{DAY, chain, import, new_database, open, schema, try_open};
+use crate::model::{Step, Tables, check, check_reopened, read};
+
+/// Does all steps that make sense after some failed; returns what there is, and how many failed.
+fn run_through(disk: &SimDisk, steps: &[Step], context: &str) -> (Arc<Database>, Tables, usize) {
+    let mut failed = 0;
+    let open_again = |failed: &mut usize| {
+        try_open(disk).unwrap_or_else(|error| {
+            assert_ne!(error.class(), Class::Corruption, "{context}: {error:?}");
+            *failed += 1;
+            open(disk)
+        })
+    };
+    let mut database = open_again(&mut failed);
+    let mut tables = Tables::new();
+    for step in steps {
+        if matches!(step, Step::Reopen) {
+            drop(database);
+            database = open_again(&mut failed);
+        } else {
+            match step.run(&database) {
+                Ok(()) => step.apply(&mut tables),
+                Err(error) => {
+                    assert_eq!(error.class(), Class::Environment, "{context}: {error:?}");
+                    failed += 1;
+                }
+            }
+        }
+        assert_eq!(read(&database), tables, "{context}: after {step:?}");
+    }
+    (database, tables, failed)
+}
+
+/// A workload in which every step can be done, whichever others were not.
+fn steps() -> Vec<Step> {
+    vec![
+        Step::Create("cpu"),
+        Step::ImportNew("hits", vec![(7, "x", 10), (7, "y", 11), (DAY, "z", 12)]),
+        Step::Checkpoint,
+        Step::ImportNew("more", vec![(7, "x", 10)]),
+        Step::Create("last"),
+        Step::Reopen,
+        Step::ImportNew("others", vec![(3, "x", 10)]),
+        Step::Checkpoint,
+    ]
+}
+
+fn check_after_fault(disk: &SimDisk, steps: &[Step], context: &str) -> usize {
+    let (database, tables, failed) = run_through(disk, steps, context);
+    drop(database);
+    check_reopened(&disk.after_power_loss(), &tables, context);
+    check_reopened(disk, &tables, context);
+    failed
+}
+
+#[test]
+fn a_failed_sync_fails_one_statement() {
+    let total = {
+        let disk = SimDisk::new(0);
+        run_through(&disk, &steps(), "no fault");
+        disk.syncs()
+    };
+    let mut failures = 0;
+    for nth in 1..=total {
+        for seed in 0..3 {
+            let disk = SimDisk::new(seed * 1_000 + nth);
+            disk.fail_sync_at(nth);
+            failures += check_after_fault(&disk, &steps(), &format!("sync {nth} fails, seed {seed}"));
+        }
+    }
+    assert!(failures > 30, "{failures} statements failed");
+}
+
+#[test]
+fn a_failed_write_fails_one_statement() {
+    let mut last_failure = 0;
+    for nth in 1..160 {
+        let disk = SimDisk::new(nth);
+        disk.fail_write_at(nth);
+        if check_after_fault(&disk, &steps(), &format!("write {nth} fails")) > 0 {
+            last_failure = nth;
+        }
+    }
+    assert!((50..150).contains(&last_failure), "every write was tried: {last_failure}");
+}
+
+#[test]
+fn the_long_workload_survives_failed_syncs_and_writes() {
+    for nth in 1..190 {
+        for is_sync in [true, false] {
+            let disk = SimDisk::new(nth);
+            if is_sync { disk.fail_sync_at(nth) } else { disk.fail_write_at(nth) }
+            let outcome = crate::crash::run_until_crash(&disk, &workload());
+            let context = format!("call {nth}, sync: {is_sync}");
+            if let Ok(database) = try_open(&disk) {
+                assert_eq!(read(&database), outcome.acknowledged, "{context}");
+            }
+            check_reopened(&disk.after_power_loss(), &outcome.acknowledged, &context);
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_fails_statements_until_there_is_room() {
+    let needed: u64 = {
+        let disk = SimDisk::new(0);
+        drop(run_through(&disk, &steps(), "no limit"));
+        disk.files().iter().map(|(_, bytes)| bytes).sum()
+    };
+    let mut failures = 0;
+    for capacity in (0..=needed + 20_000).step_by(1_500) {
+        let context = format!("{capacity} bytes of {needed}");
+        let disk = SimDisk::new(capacity);
+        disk.set_capacity(capacity);
+        if try_open(&disk).is_err() {
+            disk.set_capacity(u64::MAX);
+            check_reopened(&disk, &Tables::new(), &context);
+            continue;
+        }
+        let (database, mut tables, failed) = run_through(&disk, &steps(), &context);
+        failures += failed;
+        disk.set_capacity(u64::MAX);
+        let step = Step::ImportNew("afterwards", vec![(5, "a", 1)]);
+        step.run(&database).unwrap_or_else(|error| panic!("{context}: {error:?}"));
+        step.apply(&mut tables);
+        assert_eq!(read(&database), tables, "{context}");
+        drop(database);
+        check_reopened(&disk.after_power_loss(), &tables, &context);
+        check_reopened(&disk, &tables, &context);
+    }
+    assert!(failures > 20, "{failures} statements failed");
+}
+
+#[test]
+fn a_full_disk_can_be_opened_read_and_freed() {
+    let (disk, database) = new_database();
+    import_new(&database, "t");
+    import_new(&database, "u");
+    disk.crash_at_sync(1);
+    drop(database);
+    let disk = disk.after_power_loss();
+    let used: u64 = disk.files().iter().map(|(_, bytes)| bytes).sum();
+    disk.set_capacity(used);
+    let database = open(&disk);
+    assert_eq!(read(&database).len(), 2);
+    let error = database.create_table("v", schema()).unwrap_err();
+    assert!(matches!(error, Error::ReadOnly { .. }), "{error:?}");
+    assert!(chain(&error).contains("read-only"), "{}", chain(&error));
+    disk.set_capacity(u64::MAX);
+    database.drop_tables(&["t"]).unwrap();
+    let mut expected = Tables::new();
+    Step::ImportNew("u", vec![(5, "a", 1), (DAY, "b", 2)]).apply(&mut expected);
+    check(&disk, &database, &expected, "after there was room again");
+}
+
+fn import_new(database: &Arc<Database>, name: &'static str) {
+    Step::ImportNew(name, vec![(5, "a", 1), (DAY, "b", 2)]).run(database).unwrap();
+}
+
+/// A database whose log cannot be written to: the sync of a record has failed, and so has the file
+/// that was to take over.
+fn broken_log(seed: u64) -> (SimDisk, Arc<Database>, Tables) {
+    let disk = SimDisk::new(seed);
+    let database = open(&disk);
+    let mut tables = Tables::new();
+    let step = Step::ImportNew("t", vec![(5, "a", 1)]);
+    step.run(&database).unwrap();
+    step.apply(&mut tables);
+    let used: u64 = disk.files().iter().map(|(_, bytes)| bytes).sum();
+    disk.set_capacity(used);
+    disk.fail_sync_at(1);
+    let error = database.create_table("doubtful", schema()).unwrap_err();
+    assert!(matches!(error, Error::InDoubt { .. }), "{error:?}");
+    assert_eq!(error.class(), Class::Environment);
+    assert_eq!(read(&database), tables, "what is in doubt is not visible");
+    (disk, database, tables)
+}
+
+#[test]
+fn without_a_log_the_database_is_read_only_until_there_is_room() {
+    let (disk, database, mut tables) = broken_log(1);
+    let error = database.truncate_table("t").unwrap_err();
+    assert!(chain(&error).contains("read-only until its log can be written"), "{}", chain(&error));
+    assert_eq!(read(&database), tables);
+    disk.set_capacity(u64::MAX);
+    // The new file begins before the record in doubt, which is lost for good.
+    import(&database, "t", &[(6, "b", 2)]).unwrap();
+    Step::Import("t", vec![(6, "b", 2)]).apply(&mut tables);
+    database.create_table("doubtful", schema()).unwrap();
+    Step::Create("doubtful").apply(&mut tables);
+    assert_eq!(read(&database), tables);
+    drop(database);
+    check_reopened(&disk.after_power_loss(), &tables, "after power loss");
+    check_reopened(&disk, &tables, "without power loss");
+}
+
+#[test]
+fn what_is_in_doubt_is_decided_by_the_next_open() {
+    let mut outcomes = std::collections::BTreeSet::new();
+    for seed in 0..40 {
+        let (disk, database, tables) = broken_log(seed);
+        disk.crash_at_sync(0);
+        drop(database);
+        let disk = disk.after_power_loss();
+        let database = open(&disk);
+        let mut with = tables.clone();
+        Step::Create("doubtful").apply(&mut with);
+        let found = read(&database);
+        outcomes.insert(found == with);
+        let expected = if found == with { with } else { tables };
+        check(&disk, &database, &expected, &format!("seed {seed}"));
+    }
+    assert_eq!(outcomes.len(), 2, "both were seen");
+}
+
+#[test]
+fn files_of_an_import_in_doubt_stay_until_the_next_open_decides() {
+    for seed in 0..20 {
+        let (disk, database) = (SimDisk::new(seed), open(&SimDisk::new(seed)));
+        drop(database);
+        let database = open(&disk);
+        let txn = database
+            .begin_import(tidegate_storage::ImportTarget::New { name: "t", schema: schema() })
+            .unwrap();
+        let rows = vec![(5, "a", 1), (DAY, "b", 2)];
+        let segments = crate::fixture::write(&txn, &rows).unwrap();
+        // Two segments, symbols with their folder, two folders, table, tables; then the record.
+        disk.fail_sync_at(9);
+        let used: u64 = disk.files().iter().map(|(_, bytes)| bytes).sum();
+        // Room for the symbols, but not for a log file.
+        disk.set_capacity(used + 200);
+        let error = txn.commit(segments).unwrap_err();
+        assert!(matches!(error, Error::InDoubt { .. }), "{error:?}");
+        disk.crash_at_sync(0);
+        drop(database);
+        let disk = disk.after_power_loss();
+        let database = open(&disk);
+        let mut with = Tables::new();
+        Step::ImportNew("t", rows).apply(&mut with);
+        let expected = if read(&database).is_empty() { Tables::new() } else { with };
+        check(&disk, &database, &expected, &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_costs_nothing() {
+    let (disk, database) = new_database();
+    import_new(&database, "t");
+    database.add_columns("t", &crate::fixture::columns(&[("x", ColumnType::Int64)])).unwrap();
+    let tables = read(&database);
+    for nth in 1..5 {
+        disk.fail_sync_at(nth);
+        assert!(database.checkpoint().is_err(), "sync {nth}");
+        disk.fail_sync_at(0);
+        assert_eq!(read(&database), tables);
+        check_reopened(&disk.after_power_loss(), &tables, &format!("sync {nth}"));
+    }
+    database.checkpoint().unwrap();
+}

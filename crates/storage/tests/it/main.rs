@@ -1,0 +1,13 @@
+//! What `storage` promises, seen from outside: on simulated disks that crash, fail and fill up.
+#![cfg(test)]
+
+mod fixture;
+mod model;
+mod opening;
+mod ddl;
+mod import;
+mod snapshots;
+mod commits;
+mod verify;
+mod crash;
+mod faults;

@@ -1,0 +1,310 @@
+//! Opening: who may, what is refused, what is damaged.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_platform::{Class, Disk, OpenMode, RealDisk, SimDisk};
+use tidegate_storage::{Corruption, Database, Error};
+
+use crate::fixture::{DAY, DIR, files, import, new_database, open, options, schema, try_open};
+use crate::model::{Step, Tables, check_reopened, read};
+
+#[test]
+fn one_process_has_a_database_open_at_a_time() {
+    let (disk, database) = new_database();
+    let error = try_open(&disk).unwrap_err();
+    assert_eq!(error.to_string(), "database /srv/db is in use by another process");
+    drop(database);
+    open(&disk);
+}
+
+#[test]
+fn a_database_that_was_closed_needs_no_replay_and_no_new_file() {
+    let (disk, database) = new_database();
+    import_two_tables(&database);
+    drop(database);
+    let files_before = disk.files();
+    drop(open(&disk));
+    assert_eq!(disk.files(), files_before);
+    check_reopened(&disk, &two_tables(), "closed");
+}
+
+fn import_two_tables(database: &Arc<Database>) {
+    for step in steps() {
+        step.run(database).unwrap();
+    }
+}
+
+fn steps() -> [Step; 3] {
+    [
+        Step::ImportNew("a", vec![(1, "x", 1), (DAY, "y", 2)]),
+        Step::Create("b"),
+        Step::Import("b", vec![(2, "z", 3)]),
+    ]
+}
+
+fn two_tables() -> Tables {
+    let mut tables = Tables::new();
+    steps().iter().for_each(|step| step.apply(&mut tables));
+    tables
+}
+
+/// A disk on which a database was closed, and one on which it crashed with everything in its log.
+fn closed_and_crashed() -> [SimDisk; 2] {
+    let (closed, database) = new_database();
+    import_two_tables(&database);
+    let crashed = closed.after_power_loss();
+    drop(database);
+    [closed, crashed]
+}
+
+/// Changes a file under a checksum that fits: the last four of `covered` bytes and four more.
+fn patch(disk: &SimDisk, path: &Path, at: usize, byte: u8, crc_at: usize) {
+    let mut bytes = disk.read(path).unwrap();
+    bytes[at] = byte;
+    let crc = crc32c::crc32c(&bytes[..crc_at]).to_le_bytes();
+    bytes[crc_at..crc_at + 4].copy_from_slice(&crc);
+    let file = disk.open(path, OpenMode::CreateOrTruncate).unwrap();
+    file.write_all_at(&bytes, 0).unwrap();
+}
+
+fn everything(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = disk.files().into_iter();
+    files.map(|(path, _)| (path.clone(), disk.read(&path).unwrap())).collect()
+}
+
+#[test]
+fn a_newer_format_is_refused_before_anything_is_written() {
+    let at_end = |disk: &SimDisk, path: &Path| disk.read(path).unwrap().len() - 4;
+    for disk in closed_and_crashed() {
+        for path in [files(&disk, "catalog"), files(&disk, "manifest"), files(&disk, ".wal")].concat() {
+            let disk = disk.after_power_loss();
+            let is_log = path.extension().is_some();
+            let crc_at = if is_log { 28 } else { at_end(&disk, &path) };
+            patch(&disk, &path, 8, 2, crc_at);
+            let before = everything(&disk);
+            let error = try_open(&disk).unwrap_err();
+            let expected = format!(
+                "{} has format version 2, and this program knows versions up to 1",
+                path.display()
+            );
+            assert_eq!(error.to_string(), expected);
+            assert_eq!(error.class(), Class::Environment);
+            assert!(everything(&disk) == before, "{} was opened", path.display());
+        }
+    }
+}
+
+#[test]
+fn damage_of_a_checkpoint_is_refused_with_the_place() {
+    let [closed, _] = closed_and_crashed();
+    for path in [files(&closed, "catalog"), files(&closed, "manifest")].concat() {
+        let bytes = closed.read(&path).unwrap().len() as u64;
+        for at in 0..bytes {
+            let disk = closed.after_power_loss();
+            disk.corrupt(&path, at, 0x10);
+            let before = everything(&disk);
+            match try_open(&disk).unwrap_err() {
+                Error::Corrupt { path: found, .. } => assert_eq!(found, path),
+                other => panic!("{} byte {at}: {other:?}", path.display()),
+            }
+            assert!(everything(&disk) == before, "{} byte {at}", path.display());
+        }
+        let disk = closed.after_power_loss();
+        disk.truncate(&path, bytes - 1);
+        assert_eq!(try_open(&disk).unwrap_err().class(), Class::Corruption);
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_missing_is_refused() {
+    let [closed, _] = closed_and_crashed();
+    for path in [files(&closed, "catalog"), files(&closed, "manifest")].concat() {
+        let disk = closed.after_power_loss();
+        disk.remove(&path).unwrap();
+        let before = everything(&disk);
+        match try_open(&disk).unwrap_err() {
+            Error::Corrupt { path: found, what: Corruption::Missing, .. } => assert_eq!(found, path),
+            other => panic!("{}: {other:?}", path.display()),
+        }
+        assert!(everything(&disk) == before, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_log_that_is_missing_is_refused() {
+    for disk in closed_and_crashed() {
+        files(&disk, ".wal").iter().for_each(|path| disk.remove(path).unwrap());
+        let error = try_open(&disk).unwrap_err();
+        assert_eq!(error.class(), Class::Corruption, "{error:?}");
+    }
+}
+
+#[test]
+fn damage_in_the_log_before_a_later_group_is_refused_with_the_place() {
+    let [_, crashed] = closed_and_crashed();
+    let log = files(&crashed, ".wal").remove(0);
+    // Three groups of a page each, behind a page of header.
+    for (at, offset) in [(4_096, 4_096), (4_200, 4_096), (8_192 + 30, 8_192), (8_300, 8_192)] {
+        let disk = crashed.after_power_loss();
+        disk.corrupt(&log, at, 1);
+        match try_open(&disk).unwrap_err() {
+            Error::Corrupt { path, offset: found, what: Corruption::DurableGroup } => {
+                assert_eq!((path, found), (log.clone(), offset), "W3");
+            }
+            other => panic!("byte {at}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn damage_of_the_last_group_ends_the_log() {
+    let [_, crashed] = closed_and_crashed();
+    let log = files(&crashed, ".wal").remove(0);
+    let mut expected = Tables::new();
+    steps()[..2].iter().for_each(|step| step.apply(&mut expected));
+    for at in [3 * 4_096, 3 * 4_096 + 60] {
+        let disk = crashed.after_power_loss();
+        disk.corrupt(&log, at, 0x80);
+        check_reopened(&disk, &expected, "W3: it may be torn");
+    }
+    // Behind the last group there is nothing to damage, but it is no room for groups any more.
+    let disk = crashed.after_power_loss();
+    disk.corrupt(&log, 4 * 4_096 + 5, 1);
+    check_reopened(&disk, &two_tables(), "behind the end");
+}
+
+#[test]
+fn a_log_cut_before_the_next_file_is_refused() {
+    let (disk, database) = new_database();
+    for n in 0..12 {
+        database.create_table(&format!("t{n}"), schema()).unwrap();
+    }
+    let logs = files(&disk, ".wal");
+    assert!(logs.len() >= 2, "the log was rotated");
+    let disk = disk.after_power_loss();
+    disk.truncate(&logs[0], 4 * 4_096);
+    match try_open(&disk).unwrap_err() {
+        Error::Corrupt { path, what: Corruption::DurableGroup, .. } => assert_eq!(path, logs[0], "W5"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_directory_with_other_files_is_no_database() {
+    for name in ["data/notes.txt", "wal/notes.txt", "scratch/precious.txt", "data/x/y"] {
+        let disk = SimDisk::new(1);
+        let path = Path::new(DIR).join(name);
+        disk.create_dir_all(path.parent().unwrap()).unwrap();
+        disk.open(&path, OpenMode::CreateNew).unwrap();
+        let error = try_open(&disk).unwrap_err();
+        assert!(matches!(error, Error::NotADatabase { .. }), "{name}: {error:?}");
+        assert!(disk.exists(&path).unwrap());
+    }
+    // What has nothing to do with ours stays where it is.
+    let disk = SimDisk::new(1);
+    let path = Path::new(DIR).join("conf/tidegate.toml");
+    disk.create_dir_all(path.parent().unwrap()).unwrap();
+    disk.open(&path, OpenMode::CreateNew).unwrap();
+    drop(open(&disk));
+    drop(open(&disk));
+    assert!(disk.exists(&path).unwrap());
+}
+
+#[test]
+fn an_unfinished_database_is_made_anew() {
+    for crash_at in 1.. {
+        let disk = SimDisk::new(crash_at);
+        disk.crash_at_sync(crash_at);
+        let crashed = disk.syncs();
+        drop(try_open(&disk));
+        let is_over = disk.syncs() < crashed + crash_at;
+        for survivor in 0..4 {
+            let context = format!("crash at sync {crash_at}");
+            check_reopened(&disk.after_power_loss_by(survivor), &Tables::new(), &context);
+        }
+        if is_over {
+            assert!(crash_at > 5);
+            break;
+        }
+    }
+}
+
+#[test]
+fn what_nobody_names_is_removed_and_what_we_never_made_stays() {
+    let (disk, database) = new_database();
+    import_two_tables(&database);
+    drop(database);
+    let table = files(&disk, "manifest")[0].parent().unwrap().to_path_buf();
+    let ours = [
+        "data/catalog.tmp",
+        "data/77/1970-01-01/3.seg",
+        "data/77/manifest",
+        "wal/00000000000000004096.wal.tmp",
+        "scratch/import-3/spill",
+    ];
+    let ours = ours.map(|name| Path::new(DIR).join(name));
+    let of_table = ["manifest.tmp", "1970-01-01/99.seg", "1970-01-01/0-9.mask", "1971-02-03/5.seg"];
+    let of_table = of_table.map(|name| table.join(name));
+    let symbols = ["symbols/0.sym", "symbols/1.sym.tmp"].map(|name| table.join(name));
+    let foreign = ["data/readme", "wal/readme"].map(|name| Path::new(DIR).join(name));
+    let foreign_of_table = ["1970-01-01/notes", "backup/5.seg"].map(|name| table.join(name));
+    let gone = [&ours[..], &of_table, &symbols].concat();
+    let kept = [foreign, foreign_of_table].concat();
+    for path in gone.iter().chain(&kept) {
+        disk.create_dir_all(path.parent().unwrap()).unwrap();
+        disk.open(path, OpenMode::CreateNew).unwrap();
+    }
+    let database = open(&disk);
+    for path in &gone {
+        assert!(!disk.exists(path).unwrap(), "{} is gone", path.display());
+    }
+    for path in &kept {
+        assert!(disk.exists(path).unwrap(), "Z1: {} stays", path.display());
+    }
+    assert_eq!(read(&database), two_tables());
+}
+
+#[test]
+fn symbol_files_are_cut_to_what_is_committed() {
+    let (disk, database) = new_database();
+    import_two_tables(&database);
+    drop(database);
+    let lengths = |disk: &SimDisk| -> Vec<u64> {
+        let files = disk.files().into_iter();
+        files.filter(|(path, _)| path.extension().is_some_and(|e| e == "sym")).map(|f| f.1).collect()
+    };
+    let before = lengths(&disk);
+    for path in files(&disk, ".sym") {
+        let file = disk.open(&path, OpenMode::ReadWrite).unwrap();
+        file.write_all_at(b"torn tail", file.len().unwrap()).unwrap();
+    }
+    let database = open(&disk);
+    assert_eq!(lengths(&disk), before, "Y4");
+    import(&database, "b", &[(9, "new", 9)]).unwrap();
+    drop(database);
+    let mut expected = two_tables();
+    Step::Import("b", vec![(9, "new", 9)]).apply(&mut expected);
+    check_reopened(&disk, &expected, "after more symbols");
+}
+
+#[test]
+fn a_real_directory_keeps_its_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("deep/db");
+    let disk = || -> Arc<dyn Disk> { Arc::new(RealDisk) };
+    let database = Database::open(disk(), &dir, &options()).unwrap();
+    import_two_tables(&database);
+    let error = Database::open(disk(), &dir, &options()).unwrap_err();
+    assert!(matches!(error, Error::InUse { .. }), "{error:?}");
+    drop(database);
+    let database = Database::open(disk(), &dir, &options()).unwrap();
+    assert_eq!(read(&database), two_tables());
+    let report = database.verify(&|_| {}).unwrap();
+    assert!(report.problems.is_empty());
+    assert_eq!((report.tables, report.segments, report.rows.0), (2, 3, 3));
+    database.drop_tables(&["a", "b"]).unwrap();
+    drop(database);
+    let database = Database::open(disk(), &dir, &options()).unwrap();
+    assert!(database.tables().is_empty());
+}
