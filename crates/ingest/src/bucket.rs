@@ -103,11 +103,20 @@ impl Buckets {
         self.sizes[bucket].fetch_add(bytes, Relaxed);
     }
 
+    /// Spills buckets until no more than `bytes` are in memory, or nothing is left to spill.
+    ///
+    /// # Errors
+    /// If the spill file cannot be written.
+    pub(crate) fn spill_down_to(&self, bytes: u64, spill: &SpillFile) -> Result<()> {
+        while self.budget.used_bytes() > bytes && self.spill_largest(spill)? {}
+        Ok(())
+    }
+
     /// Spills the largest bucket. Says whether there was anything to spill.
     ///
     /// # Errors
     /// If the spill file cannot be written.
-    pub(crate) fn spill_largest(&self, spill: &SpillFile) -> Result<bool> {
+    fn spill_largest(&self, spill: &SpillFile) -> Result<bool> {
         let sizes = self.sizes.iter().map(|size| size.load(Relaxed));
         let Some((bucket, size)) = sizes.enumerate().max_by_key(|&(_, size)| size) else {
             return Ok(false);

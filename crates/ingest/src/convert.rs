@@ -231,9 +231,13 @@ impl TextColumn {
         }
     }
 
-    /// Whether every text must have a number.
-    pub(crate) fn is_symbol(&self) -> bool {
-        matches!(self.policy, Interning::Always)
+    /// Whether a text may stand in this column (V3).
+    pub(crate) fn check(&self, text: &[u8]) -> Result<(), CellError> {
+        if self.is_binary {
+            let is_long = text.len() > self.bytes_max;
+            return if is_long { Err(CellError::TooLong) } else { Ok(()) };
+        }
+        parse::check_text(text, self.bytes_max).map(drop)
     }
 }
 
@@ -294,6 +298,71 @@ impl<'a> Cells<'a> {
         });
     }
 
+    /// Parses every cell of an integer column: plain digits at once, all else by `parse`.
+    #[inline]
+    fn each_integer<T: Default>(
+        &mut self,
+        values: &mut Vec<T>,
+        nulls: &mut Vec<u32>,
+        narrow: impl Fn(i64) -> Option<T>,
+        parse: impl Fn(&[u8]) -> Result<T, CellError>,
+    ) {
+        values.reserve(self.rows.rows.len());
+        for (row, &place) in self.rows.rows.iter().enumerate() {
+            let (start, end) = self.bounds(place);
+            let quick = self.plain_digits(start, end).and_then(&narrow);
+            let value = match quick {
+                Some(value) => value,
+                None => self.one(row, (start, end), nulls, &parse),
+            };
+            values.push(value);
+        }
+    }
+
+    /// The number of a field of up to eight digits and perhaps a minus.
+    #[inline]
+    fn plain_digits(&self, start: usize, end: usize) -> Option<i64> {
+        let text = self.rows.text;
+        let is_negative = text[start] == b'-';
+        let digits = (end - start).wrapping_sub(usize::from(is_negative));
+        // Nothing, a record's first field at the very start of the text, or too long.
+        if digits.wrapping_sub(1) >= 8 || self.rows.null_text.is_some() {
+            return None;
+        }
+        let word = text[..end].last_chunk::<8>()?;
+        let digits = (parse::word_at(word, 0) ^ parse::ZEROS) & (u64::MAX << (64 - 8 * digits));
+        if !parse::all_digits(digits) {
+            return None;
+        }
+        let magnitude = parse::number(digits).cast_signed();
+        Some(if is_negative { -magnitude } else { magnitude })
+    }
+
+    /// The value of one cell of a column that is not text.
+    #[inline]
+    fn one<T: Default>(
+        &mut self,
+        row: usize,
+        (start, end): (usize, usize),
+        nulls: &mut Vec<u32>,
+        parse: impl FnOnce(&[u8]) -> Result<T, CellError>,
+    ) -> T {
+        let reason = match self.field(start, end) {
+            Field::Plain(text, _) if !text.is_empty() => match parse(text) {
+                Ok(value) => return value,
+                Err(error) => Reason::Cell(error),
+            },
+            Field::Null | Field::Plain(..) => {
+                nulls.push(u32::try_from(row).expect("STRIP_ROWS"));
+                return T::default();
+            }
+            Field::Doubled(_) => Reason::Cell(CellError::NotANumber),
+            Field::Bad => Reason::TextAfterQuote,
+        };
+        self.fault(row, reason);
+        T::default()
+    }
+
     /// Parses every cell of a column that is not text.
     #[inline]
     fn each<T: Default>(
@@ -304,29 +373,8 @@ impl<'a> Cells<'a> {
     ) {
         values.reserve(self.rows.rows.len());
         for (row, &place) in self.rows.rows.iter().enumerate() {
-            let (start, end) = self.bounds(place);
-            let value = match self.field(start, end) {
-                Field::Plain(text, _) if !text.is_empty() => match parse(text) {
-                    Ok(value) => value,
-                    Err(error) => {
-                        self.fault(row, Reason::Cell(error));
-                        T::default()
-                    }
-                },
-                Field::Null | Field::Plain(..) => {
-                    nulls.push(u32::try_from(row).expect("STRIP_ROWS"));
-                    T::default()
-                }
-                Field::Doubled(_) => {
-                    self.fault(row, Reason::Cell(CellError::NotANumber));
-                    T::default()
-                }
-                Field::Bad => {
-                    self.fault(row, Reason::TextAfterQuote);
-                    T::default()
-                }
-            };
-            values.push(value);
+            let bounds = self.bounds(place);
+            values.push(self.one(row, bounds, nulls, &mut parse));
         }
     }
 }
@@ -397,21 +445,25 @@ fn convert_values(
             cells.each(v, nulls, |text| parse::parse_bool(text).map(u8::from));
         }
         (ColumnType::Int8, Values::W1(v)) => {
-            cells.each(v, nulls, |text| parse::parse_i8(text).map(i8::cast_unsigned));
+            let narrow = |n: i64| i8::try_from(n).ok().map(i8::cast_unsigned);
+            cells.each_integer(v, nulls, narrow, |text| parse::parse_i8(text).map(i8::cast_unsigned));
         }
         (ColumnType::Int16, Values::W2(v)) => {
-            cells.each(v, nulls, |text| parse::parse_i16(text).map(i16::cast_unsigned));
+            let narrow = |n: i64| i16::try_from(n).ok().map(i16::cast_unsigned);
+            cells.each_integer(v, nulls, narrow, |text| parse::parse_i16(text).map(i16::cast_unsigned));
         }
         (ColumnType::Int32, Values::W4(v)) => {
-            cells.each(v, nulls, |text| parse::parse_i32(text).map(i32::cast_unsigned));
+            let narrow = |n: i64| i32::try_from(n).ok().map(i32::cast_unsigned);
+            cells.each_integer(v, nulls, narrow, |text| parse::parse_i32(text).map(i32::cast_unsigned));
         }
         (ColumnType::Int64, Values::W8(v)) => {
-            cells.each(v, nulls, |text| parse::parse_i64(text).map(i64::cast_unsigned));
+            let narrow = |n: i64| Some(n.cast_unsigned());
+            cells.each_integer(v, nulls, narrow, |text| parse::parse_i64(text).map(i64::cast_unsigned));
         }
-        (ColumnType::UInt8, Values::W1(v)) => cells.each(v, nulls, parse::parse_u8),
-        (ColumnType::UInt16, Values::W2(v)) => cells.each(v, nulls, parse::parse_u16),
-        (ColumnType::UInt32, Values::W4(v)) => cells.each(v, nulls, parse::parse_u32),
-        (ColumnType::UInt64, Values::W8(v)) => cells.each(v, nulls, parse::parse_u64),
+        (ColumnType::UInt8, Values::W1(v)) => cells.each_integer(v, nulls, |n| u8::try_from(n).ok(), parse::parse_u8),
+        (ColumnType::UInt16, Values::W2(v)) => cells.each_integer(v, nulls, |n| u16::try_from(n).ok(), parse::parse_u16),
+        (ColumnType::UInt32, Values::W4(v)) => cells.each_integer(v, nulls, |n| u32::try_from(n).ok(), parse::parse_u32),
+        (ColumnType::UInt64, Values::W8(v)) => cells.each_integer(v, nulls, |n| u64::try_from(n).ok(), parse::parse_u64),
         (ColumnType::Float32, Values::W4(v)) => {
             cells.each(v, nulls, |text| parse::parse_f32(text).map(f32::to_bits));
         }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use crate::bucket::{Buckets, HeldSlab};
-use crate::layout::{ColumnLayout, INTERNED, NULL_SLOT, SLAB_TEXT_MAX, Slab, push_text};
+use crate::layout::{ColumnLayout, INTERNED, NULL_SLOT, Slab, TEXT_PAGES_MAX};
 use crate::strip::{Cell, CellKind, Place, STRIP_ROWS, Strip, StripColumn, Values};
 
 /// A worker's side of the buckets: the slabs it is filling.
@@ -199,7 +199,6 @@ impl Distributor {
     }
 
     fn scatter_text(&mut self, cells: &[Cell], strip: &Strip, text: &[u8], layout: &ColumnLayout) {
-        let column = layout.text.expect("a text column");
         let live = LiveRows { rows: strip.rows, dead: &strip.dead };
         let mut next = 0;
         live.each(|row| {
@@ -213,7 +212,7 @@ impl Distributor {
                         Place::Piece(start, length) => &text[start..start + length],
                         Place::Unescaped(start, length) => &strip.unescaped[start..start + length],
                     };
-                    push_text(&mut self.slabs[place.slab as usize].slab_mut().texts[column], text)
+                    self.slabs[place.slab as usize].slab_mut().texts.push(text)
                 }
             };
             let base = self.bases[place.slab as usize];
@@ -255,7 +254,7 @@ impl Distributor {
                 held.held.grow((text - filling.counted) as u64);
                 filling.counted = text;
             }
-            if held.slab.texts.iter().any(|text| text.len() > SLAB_TEXT_MAX / 8) {
+            if held.slab.texts.pages.len() > TEXT_PAGES_MAX {
                 self.current[filling.bucket] = None;
                 self.retire(index);
             }

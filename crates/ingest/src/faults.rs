@@ -4,6 +4,7 @@
 //!   listed by itself.
 //! - L2. A row whose designated timestamp is bad or NULL is always rejected.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -68,22 +69,45 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// Where the rows of a strip come from, for those who ask.
+pub(crate) trait RowOrigin {
+    /// Where a row begins.
+    fn place(&self, row: u32) -> TextPlace;
+    /// What stood in the field.
+    fn text(&self, fault: &Fault) -> Cow<'_, [u8]>;
+}
+
+/// Rows of text.
+pub(crate) struct TextOrigin<'a> {
+    pub(crate) rows: &'a RowsOfText<'a>,
+    pub(crate) lines: &'a Lines<'a>,
+}
+
+impl RowOrigin for TextOrigin<'_> {
+    fn place(&self, row: u32) -> TextPlace {
+        self.lines.at(self.rows.rows[row as usize].start as usize)
+    }
+
+    fn text(&self, fault: &Fault) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.rows.text[fault.start as usize..fault.end as usize])
+    }
+}
+
 impl FaultContext<'_> {
     /// Judges the faults of a strip: rows die, fields become NULL, or the import fails.
     pub(crate) fn resolve(
         &self,
         faults: &mut Vec<Fault>,
-        rows: &RowsOfText<'_>,
-        lines: &Lines<'_>,
+        origin: &dyn RowOrigin,
         strip: &mut Strip,
     ) -> Result<()> {
-        self.check_timestamps(faults, rows, strip);
+        self.check_timestamps(faults, strip);
         if faults.is_empty() {
             return Ok(());
         }
         faults.sort_by_key(|fault| (fault.row, fault.column));
         for row_faults in faults.chunk_by(|a, b| a.row == b.row) {
-            self.resolve_row(row_faults, rows, lines, strip)?;
+            self.resolve_row(row_faults, origin, strip)?;
         }
         Ok(())
     }
@@ -91,16 +115,14 @@ impl FaultContext<'_> {
     fn resolve_row(
         &self,
         faults: &[Fault],
-        rows: &RowsOfText<'_>,
-        lines: &Lines<'_>,
+        origin: &dyn RowOrigin,
         strip: &mut Strip,
     ) -> Result<()> {
         let timestamp = self.layout.timestamp;
         let of_timestamp = |fault: &&Fault| Some(fault.column as usize) == timestamp;
-        let start = rows.rows[faults[0].row as usize].start as usize;
-        let place = lines.at(start);
+        let place = origin.place(faults[0].row);
         let is_dead = match self.on_error {
-            OnError::Abort => return self.abort(&faults[0], rows, &place),
+            OnError::Abort => return self.abort(&faults[0], origin, &place),
             OnError::SkipRow => true,
             OnError::Null => faults.iter().any(|fault| of_timestamp(&fault)),
         };
@@ -109,35 +131,35 @@ impl FaultContext<'_> {
                 OnError::Null => faults.iter().find(of_timestamp).expect("just seen"),
                 _ => &faults[0],
             };
-            self.record(first, rows, &place)?;
+            self.record(first, origin, &place)?;
             strip.dead.push(first.row);
             self.progress.add_rows_rejected(1);
             return Ok(());
         }
         for fault in faults {
-            self.record(fault, rows, &place)?;
+            self.record(fault, origin, &place)?;
             strip.columns[fault.column as usize].nullify(fault.row);
             self.cells_nulled.fetch_add(1, Relaxed);
         }
         Ok(())
     }
 
-    fn record(&self, fault: &Fault, rows: &RowsOfText<'_>, place: &TextPlace) -> Result<()> {
+    fn record(&self, fault: &Fault, origin: &dyn RowOrigin, place: &TextPlace) -> Result<()> {
         let column = &self.layout.columns[fault.column as usize].column;
         self.rejects.record(&Reject {
             file: &self.paths[place.file].to_string_lossy(),
             line: place.line,
             byte: place.offset,
             column: Some(&column.name),
-            text: &rows.text[fault.start as usize..fault.end as usize],
+            text: &origin.text(fault),
             reason: fault.reason,
         })?;
         Ok(())
     }
 
-    fn abort(&self, fault: &Fault, rows: &RowsOfText<'_>, place: &TextPlace) -> Result<()> {
-        self.record(fault, rows, place)?;
-        let text = &rows.text[fault.start as usize..fault.end as usize];
+    fn abort(&self, fault: &Fault, origin: &dyn RowOrigin, place: &TextPlace) -> Result<()> {
+        self.record(fault, origin, place)?;
+        let text = origin.text(fault);
         Err(Error::BadValue {
             path: self.paths[place.file].clone(),
             line: place.line,
@@ -172,7 +194,7 @@ impl FaultContext<'_> {
     }
 
     /// L2.
-    fn check_timestamps(&self, faults: &mut Vec<Fault>, rows: &RowsOfText<'_>, strip: &Strip) {
+    fn check_timestamps(&self, faults: &mut Vec<Fault>, strip: &Strip) {
         let Some(index) = self.layout.timestamp else { return };
         let column = &strip.columns[index];
         let Values::W8(values) = &column.values else { return };
@@ -184,10 +206,9 @@ impl FaultContext<'_> {
             return;
         }
         let mut fault = |row: u32, reason| {
-            // The field's bytes are not known here: the record's first byte stands for them.
-            let start = rows.rows[row as usize].start;
+            // Where the field stands in the text is not known here.
             let column = u32::try_from(index).expect("limits::TABLE_COLUMNS");
-            faults.push(Fault { row, column, reason, start, end: start });
+            faults.push(Fault { row, column, reason, start: 0, end: 0 });
         };
         for &row in &column.nulls {
             fault(row, Reason::NullTimestamp);

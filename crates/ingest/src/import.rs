@@ -10,6 +10,8 @@
 mod setup;
 mod text;
 
+pub(crate) use setup::{TargetSchema, existing_schema, new_schema};
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -23,10 +25,11 @@ use tidegate_storage::{Database, ImportTarget, ImportTxn, WrittenSegment};
 use crate::bucket::{BucketPlan, Buckets, SpillFile};
 use crate::error::{Error, Result};
 use crate::layout::RowLayout;
-use crate::options::{FileFormat, ImportOptions, Source};
+use crate::options::{ImportOptions, Source};
+use crate::parquet_file;
 use crate::progress::{Phase, Progress};
 use crate::reject::{Reason, RejectLog};
-use crate::seal::{self, SealJob};
+use crate::seal::{self, SealJob, TextHistory};
 
 /// What an import has done.
 #[derive(Debug, Clone)]
@@ -87,7 +90,7 @@ pub fn import(
     let context = ImportContext { database, options, progress, cancel, io, rejects: &rejects };
     let parsed = match inputs {
         setup::Inputs::Text(inputs) => text::read(&context, inputs, &mut phases)?,
-        setup::Inputs::Parquet(_) => unreachable!(),
+        setup::Inputs::Parquet(files) => parquet_file::read(&context, &files, &mut phases)?,
     };
     context.finish(parsed, phases)
 }
@@ -242,6 +245,7 @@ impl ImportContext<'_> {
     ) -> Result<Vec<WrittenSegment>> {
         let columns = buckets.layout.columns.len();
         let compressors: Vec<_> = (0..columns).map(|_| StringCompressor::default()).collect();
+        let histories: Vec<_> = (0..columns).map(|_| TextHistory::default()).collect();
         let rows = (0..buckets.count()).map(|bucket| buckets.rows(bucket)).sum::<u64>().max(1);
         // What a row takes in memory, by what all rows take in memory and in the spill file.
         let bytes = buckets.budget.used_bytes() + self.progress.sample().spilled_bytes;
@@ -255,6 +259,7 @@ impl ImportContext<'_> {
             spill,
             interners,
             compressors: &compressors,
+            histories: &histories,
             partition_by: self.partition_by(txn),
             unit: txn.schema().time_unit(),
             segment_rows_max: whole_frames(segment_rows_max),
@@ -268,11 +273,6 @@ impl ImportContext<'_> {
 
     fn partition_by(&self, txn: &ImportTxn) -> PartitionUnit {
         txn.schema().partition_by()
-    }
-
-    /// The kind of file that was asked for.
-    pub(crate) fn format(&self) -> FileFormat {
-        self.options.format
     }
 
     /// What messages call the input.

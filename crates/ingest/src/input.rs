@@ -8,6 +8,7 @@
 //! Not here: what is in the bytes.
 
 use std::io::{Cursor, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,10 +22,13 @@ use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::source::Magic;
 
-/// Bytes of a piece: a worker's share of text, index and strip fits its L2.
-pub(crate) const PIECE_BYTES: usize = 1 << 20;
+/// Bytes of a piece: with its index and its strips it stays in a core's L2 until it is converted.
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
+/// Bytes of a read: large for the sake of disks and huge pages; a read is several pieces.
+const READ_BYTES: usize = 2 << 20;
+const _: () = assert!(READ_BYTES.is_multiple_of(PIECE_BYTES));
 /// Pieces that may wait for a worker.
-const PIECES_AHEAD: usize = 8;
+const PIECES_AHEAD: usize = 32;
 /// How often somebody who waits looks whether the import was cancelled.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(20);
 /// Reads in flight.
@@ -76,14 +80,15 @@ pub(crate) struct InputPiece {
 
 #[derive(Debug)]
 enum PieceBytes {
-    Aligned(Piece),
+    /// A part of a read.
+    Shared(Arc<Piece>, Range<usize>),
     Owned(Vec<u8>),
 }
 
 impl InputPiece {
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.bytes {
-            PieceBytes::Aligned(piece) => piece.bytes(),
+            PieceBytes::Shared(read, range) => &read.bytes()[range.clone()],
             PieceBytes::Owned(bytes) => bytes,
         }
     }
@@ -109,9 +114,9 @@ pub(crate) struct PieceReader {
 pub(crate) fn piece_queue(workers: usize) -> (PieceReader, PieceQueue) {
     let options = BufferPoolOptions {
         headroom: 0,
-        piece_bytes: PIECE_BYTES,
+        piece_bytes: READ_BYTES,
         tailroom: 0,
-        vacant_max: PIECES_AHEAD + READ_DEPTH + workers,
+        vacant_max: PIECES_AHEAD * PIECE_BYTES / READ_BYTES + READ_DEPTH + workers,
     };
     let pool = Arc::new(BufferPool::new(options));
     let (sender, receiver) = sync_channel(PIECES_AHEAD);
@@ -138,7 +143,11 @@ impl PieceQueue {
     /// Takes back the memory of a piece.
     pub(crate) fn recycle(&self, piece: InputPiece) {
         match piece.bytes {
-            PieceBytes::Aligned(piece) => self.pool.give(piece.buffer),
+            PieceBytes::Shared(read, _) => {
+                if let Some(read) = Arc::into_inner(read) {
+                    self.pool.give(read.buffer);
+                }
+            }
             PieceBytes::Owned(bytes) => {
                 let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
                 if spare.len() < PIECES_AHEAD {
@@ -221,23 +230,30 @@ impl PieceReader {
             io,
             Arc::clone(file),
             place.skip..bytes,
-            PIECE_BYTES,
+            READ_BYTES,
             READ_DEPTH,
             Arc::clone(&self.pool),
         )
         .map_err(&read)?;
         let mut is_first = true;
-        while let Some(piece) = ahead.next().map_err(&read)? {
-            progress.add_bytes_read(piece.len as u64);
-            let (offset, is_last) = (piece.offset, piece.offset + piece.len as u64 == bytes);
-            let number = self.number();
-            let bytes = PieceBytes::Aligned(piece);
-            let file = place.index;
-            let piece = InputPiece { number, file, offset, is_first, is_last, bytes };
-            if self.sender.send(Ok(piece)).is_err() {
-                return Ok(());
+        while let Some(read) = ahead.next().map_err(&read)? {
+            progress.add_bytes_read(read.len as u64);
+            let read = Arc::new(read);
+            for start in (0..read.len).step_by(PIECE_BYTES) {
+                let range = start..(start + PIECE_BYTES).min(read.len);
+                let piece = InputPiece {
+                    number: self.number(),
+                    file: place.index,
+                    offset: read.offset + start as u64,
+                    is_first,
+                    is_last: read.offset + range.end as u64 == bytes,
+                    bytes: PieceBytes::Shared(Arc::clone(&read), range),
+                };
+                if self.sender.send(Ok(piece)).is_err() {
+                    return Ok(());
+                }
+                is_first = false;
             }
-            is_first = false;
         }
         Ok(())
     }

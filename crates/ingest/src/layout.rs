@@ -3,7 +3,8 @@
 //! - Y1. Columns of a slab begin at multiples of its capacity, which is a multiple of 64: every
 //!   value is aligned.
 //! - Y2. A text column's slot is `NULL_SLOT`, a number of the worker's interner with the high bit
-//!   set, or the offset of the text in the slab's own text of that column.
+//!   set, or the place of the text in the slab's pages: `page << 16 | offset`.
+//! - Y4. A text does not straddle pages; one that is longer than a page has a page of its own.
 //! - Y3. Rows from a mark's `start` on, up to the next mark, came from piece `order`, in its order.
 //!   The rows of a piece in several slabs stand in the order of the slabs' `sequence`.
 
@@ -15,8 +16,6 @@ use tidegate_platform::AlignedBuffer;
 pub(crate) const NULL_SLOT: u32 = u32::MAX;
 /// Set in slots that are numbers of an interner.
 pub(crate) const INTERNED: u32 = 1 << 31;
-/// A slab's text of one column stays below this, so that offsets have 31 bits.
-pub(crate) const SLAB_TEXT_MAX: usize = (1 << 31) - (128 << 20);
 
 /// The columns of a table as slabs have them.
 #[derive(Debug, Clone)]
@@ -26,8 +25,6 @@ pub(crate) struct RowLayout {
     pub(crate) row_bytes: usize,
     /// The designated timestamp's place in `columns`.
     pub(crate) timestamp: Option<usize>,
-    /// How many columns are text.
-    pub(crate) text_columns: usize,
 }
 
 /// A column as slabs have it.
@@ -50,7 +47,7 @@ pub(crate) struct Slab {
     pub(crate) rows: usize,
     /// A set bit is a NULL; absent where a column has none. Text columns have slots instead.
     pub(crate) nulls: Vec<Option<Box<[u64]>>>,
-    pub(crate) texts: Vec<Vec<u8>>,
+    pub(crate) texts: TextPages,
     pub(crate) marks: Vec<Mark>,
     /// Whose interners its slots are numbers of.
     pub(crate) worker: u32,
@@ -88,7 +85,7 @@ impl RowLayout {
         }
         let timestamp = schema.designated();
         let timestamp = columns.iter().position(|column| Some(column.column.id) == timestamp);
-        RowLayout { columns, row_bytes, timestamp, text_columns }
+        RowLayout { columns, row_bytes, timestamp }
     }
 }
 
@@ -111,7 +108,7 @@ impl Slab {
             capacity,
             rows: 0,
             nulls: vec![None; layout.columns.len()],
-            texts: vec![Vec::new(); layout.text_columns],
+            texts: TextPages::default(),
             marks: Vec::new(),
             worker,
             sequence: 0,
@@ -141,38 +138,77 @@ impl Slab {
     /// The memory held beside `fixed`.
     pub(crate) fn text_bytes(&self) -> usize {
         let nulls = self.nulls.iter().flatten().map(|bits| bits.len() * 8).sum::<usize>();
-        self.texts.iter().map(Vec::capacity).sum::<usize>() + nulls
+        self.texts.bytes + nulls
     }
 }
 
-/// Appends a text with its length; `text_at` reads it back.
-#[inline]
-pub(crate) fn push_text(texts: &mut Vec<u8>, text: &[u8]) -> u32 {
-    let offset = u32::try_from(texts.len()).expect("SLAB_TEXT_MAX");
-    match u8::try_from(text.len()) {
-        Ok(length) if length < u8::MAX => texts.push(length),
-        _ => {
-            texts.push(u8::MAX);
-            let length = u32::try_from(text.len()).expect("limits::VALUE_BYTES");
-            texts.extend_from_slice(&length.to_le_bytes());
-        }
-    }
-    texts.extend_from_slice(text);
-    offset
+/// The texts of a slab, in pages that never move: growing costs no copies and no fresh memory
+/// beyond what the texts need.
+#[derive(Debug, Default)]
+pub(crate) struct TextPages {
+    pub(crate) pages: Vec<Vec<u8>>,
+    /// The capacity of all pages together.
+    pub(crate) bytes: usize,
 }
 
-/// The text at an offset that `push_text` gave.
-#[inline]
-pub(crate) fn text_at(texts: &[u8], offset: u32) -> &[u8] {
-    let rest = &texts[offset as usize..];
-    match rest[0] {
-        u8::MAX => {
-            let length = u32::from_le_bytes(rest[1..5].try_into().expect("4 bytes"));
-            &rest[5..5 + length as usize]
+/// Offsets in a page have sixteen bits.
+pub(crate) const TEXT_PAGE_BYTES: usize = 64 << 10;
+/// A slab with so many pages is full: page numbers have fifteen bits.
+pub(crate) const TEXT_PAGES_MAX: usize = 1 << 14;
+
+impl TextPages {
+    /// Appends a text; `text_at` of what is returned reads it back.
+    #[inline]
+    pub(crate) fn push(&mut self, text: &[u8]) -> u32 {
+        let wanted = text.len() + LENGTH_BYTES_MAX;
+        let has_room = self.pages.last().is_some_and(|page| page.capacity() - page.len() >= wanted);
+        if !has_room || self.pages[self.pages.len() - 1].len() >= TEXT_PAGE_BYTES {
+            self.add_page(wanted);
         }
-        length => &rest[1..1 + usize::from(length)],
+        let number = self.pages.len() - 1;
+        let page = &mut self.pages[number];
+        let slot = u32::try_from(number << 16 | page.len()).expect("TEXT_PAGES_MAX");
+        match u8::try_from(text.len()) {
+            Ok(length) if length < u8::MAX => page.push(length),
+            _ => {
+                page.push(u8::MAX);
+                let length = u32::try_from(text.len()).expect("limits::VALUE_BYTES");
+                page.extend_from_slice(&length.to_le_bytes());
+            }
+        }
+        page.extend_from_slice(text);
+        slot
+    }
+
+    /// Appends a page as it was.
+    pub(crate) fn restore(&mut self, page: &[u8]) {
+        self.bytes += page.len();
+        self.pages.push(page.to_vec());
+    }
+
+    #[cold]
+    fn add_page(&mut self, wanted: usize) {
+        let page = Vec::with_capacity(wanted.max(TEXT_PAGE_BYTES));
+        self.bytes += page.capacity();
+        self.pages.push(page);
+    }
+
+    /// The text at a place that `push` gave.
+    #[inline]
+    pub(crate) fn text_at(&self, slot: u32) -> &[u8] {
+        let rest = &self.pages[(slot >> 16) as usize][(slot & 0xFFFF) as usize..];
+        match rest[0] {
+            u8::MAX => {
+                let length = u32::from_le_bytes(rest[1..LENGTH_BYTES_MAX].try_into().expect("4"));
+                &rest[LENGTH_BYTES_MAX..LENGTH_BYTES_MAX + length as usize]
+            }
+            length => &rest[1..1 + usize::from(length)],
+        }
     }
 }
+
+/// A marker and a length of four bytes; short texts have a length of one byte.
+const LENGTH_BYTES_MAX: usize = 5;
 
 #[cfg(test)]
 mod tests {
@@ -180,11 +216,12 @@ mod tests {
 
     #[test]
     fn texts_of_every_length_are_read_back() {
-        let mut texts = Vec::new();
-        let lengths = [0, 1, 253, 254, 255, 256, 70_000];
-        let offsets = lengths.map(|length| push_text(&mut texts, &vec![b'x'; length]));
-        for (offset, length) in offsets.into_iter().zip(lengths) {
-            assert_eq!(text_at(&texts, offset), vec![b'x'; length]);
+        let mut texts = TextPages::default();
+        let lengths = [0, 1, 253, 254, 255, 256, 65_530, 65_531, 70_000, 3, 200_000, 7];
+        let lengths: Vec<usize> = lengths.into_iter().chain((0..2_000).map(|i| i % 300)).collect();
+        let slots: Vec<u32> = lengths.iter().map(|&n| texts.push(&vec![b'x'; n])).collect();
+        for (slot, length) in slots.into_iter().zip(lengths) {
+            assert_eq!(texts.text_at(slot), vec![b'x'; length], "Y4");
         }
     }
 }

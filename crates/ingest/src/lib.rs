@@ -25,6 +25,7 @@ mod faults;
 mod distribute;
 mod bucket;
 mod read;
+mod parquet_file;
 mod seal;
 mod import;
 mod error;

@@ -15,14 +15,16 @@ mod swar;
 mod integer;
 mod float;
 mod decimal;
+mod hex;
 
 pub use decimal::parse_decimal;
 pub use float::{parse_f32, parse_f64};
 pub use integer::{
     parse_i8, parse_i16, parse_i32, parse_i64, parse_u8, parse_u16, parse_u32, parse_u64,
 };
-pub(crate) use swar::{all_digits, number, word_at};
+pub(crate) use swar::{ZEROS, all_digits, number, word_at};
 
+use hex::{decode_eight, decode_hex};
 use tidegate_model::limits;
 
 /// Why a cell has no value of its column's type. `Display` is the reason that rejects carry.
@@ -114,21 +116,26 @@ pub fn parse_uuid(text: &[u8]) -> Result<[u8; 16], CellError> {
 }
 
 fn parse_bare_uuid(text: &[u8]) -> Option<[u8; 16]> {
-    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
-    let mut digits = [0; 32];
-    match text.len() {
-        32 => digits.copy_from_slice(text),
-        36 if HYPHENS.iter().all(|&at| text[at] == b'-') => {
-            digits[..8].copy_from_slice(&text[..8]);
-            digits[8..12].copy_from_slice(&text[9..13]);
-            digits[12..16].copy_from_slice(&text[14..18]);
-            digits[16..20].copy_from_slice(&text[19..23]);
-            digits[20..].copy_from_slice(&text[24..]);
+    // Put together in registers: a copy without hyphens would be read before it is written.
+    let words = if let Ok(text) = <&[u8; 32]>::try_from(text) {
+        [word_at(text, 0), word_at(text, 8), word_at(text, 16), word_at(text, 24)]
+    } else {
+        let text = <&[u8; 36]>::try_from(text).ok()?;
+        if [text[8], text[13], text[18], text[23]] != [b'-'; 4] {
+            return None;
         }
-        _ => return None,
-    }
+        let half = |offset| word_at(text, offset) & 0xFFFF_FFFF;
+        let (second, third) = (half(9) | half(14) << 32, half(19) | half(24) << 32);
+        [word_at(text, 0), second, third, word_at(text, 28)]
+    };
     let mut uuid = [0; 16];
-    decode_hex(&digits, &mut uuid).then_some(uuid)
+    let mut are_digits = true;
+    for (word, four) in words.into_iter().zip(uuid.as_chunks_mut::<4>().0) {
+        let (value, is_hex) = decode_eight(word);
+        *four = value.to_le_bytes();
+        are_digits &= is_hex;
+    }
+    are_digits.then_some(uuid)
 }
 
 /// IPV4: four numbers up to 255 without leading zeros (which some read as octal), with dots
@@ -203,30 +210,6 @@ pub fn check_text(text: &[u8], bytes_max: usize) -> Result<&str, CellError> {
     }
     Ok(text)
 }
-
-/// Two digits a byte; false if one of them is none.
-fn decode_hex(digits: &[u8], out: &mut [u8]) -> bool {
-    let mut seen = 0;
-    for (pair, byte) in digits.chunks_exact(2).zip(out) {
-        let (high, low) = (HEX_VALUES[usize::from(pair[0])], HEX_VALUES[usize::from(pair[1])]);
-        seen |= high | low;
-        *byte = high << 4 | low & 15;
-    }
-    seen <= 15
-}
-
-/// The value of a hex digit; 255 for every other byte.
-const HEX_VALUES: [u8; 256] = {
-    let mut values = [255; 256];
-    let mut value = 0;
-    while value < 16 {
-        let digit = b"0123456789abcdef"[value as usize];
-        values[digit as usize] = value;
-        values[digit.to_ascii_uppercase() as usize] = value;
-        value += 1;
-    }
-    values
-};
 
 /// The text without spaces and tabs around it (X2).
 pub(crate) fn trimmed(text: &[u8]) -> &[u8] {

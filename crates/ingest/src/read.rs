@@ -17,7 +17,7 @@ use crate::bucket::{Buckets, SpillFile};
 use crate::convert::{Converter, RowPlace, RowsOfText};
 use crate::distribute::Distributor;
 use crate::error::{Error, Result};
-use crate::faults::{FaultContext, Lines, TextPlace};
+use crate::faults::{FaultContext, Lines, TextOrigin, TextPlace};
 use crate::index::{Before, FieldIndex, IndexOutcome, Kernel, QuoteState, Start, Structure};
 use crate::input::{InputPiece, PieceQueue};
 use crate::layout::RowLayout;
@@ -133,13 +133,9 @@ impl<'a> Worker<'a> {
         self.distributor.settle();
         let held = self.converter.memory_bytes() as u64;
         self.interners.grow(held.saturating_sub(self.interners.bytes()));
-        let budget = &self.job.buckets.budget;
-        while budget.used_bytes() > self.job.spill_from {
-            if !self.job.buckets.spill_largest(self.job.spill)? {
-                break;
-            }
-        }
-        self.job.progress.set_memory(budget.used_bytes());
+        let job = self.job;
+        job.buckets.spill_down_to(job.spill_from, job.spill)?;
+        job.progress.set_memory(job.buckets.budget.used_bytes());
         Ok(())
     }
 
@@ -356,7 +352,8 @@ impl<'a> Worker<'a> {
             is_checked: stretch.is_checked,
         };
         self.converter.convert(&rows, &mut self.strip);
-        job.faults.resolve(&mut self.converter.faults, &rows, &stretch.lines, &mut self.strip)?;
+        let origin = TextOrigin { rows: &rows, lines: &stretch.lines };
+        job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
         self.distributor.distribute(&self.strip, stretch.text);
         self.rows.clear();
         Ok(())

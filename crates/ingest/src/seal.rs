@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::progress::Progress;
 
 pub(crate) use sort::SortedBucket;
+pub(crate) use text::TextHistory;
 
 /// What all workers share while they seal.
 pub(crate) struct SealJob<'a> {
@@ -37,6 +38,7 @@ pub(crate) struct SealJob<'a> {
     pub(crate) interners: &'a [Vec<Interner>],
     /// One a column.
     pub(crate) compressors: &'a [StringCompressor],
+    pub(crate) histories: &'a [TextHistory],
     pub(crate) partition_by: PartitionUnit,
     pub(crate) unit: TimeUnit,
     pub(crate) segment_rows_max: usize,

@@ -39,7 +39,6 @@ impl std::fmt::Debug for SpillQueue {
 pub(crate) struct SpilledSlab {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    pub(crate) rows: u64,
 }
 
 /// Slabs are written in operations of about this size.
@@ -68,7 +67,7 @@ impl SpillFile {
             let full = std::mem::take(&mut buffer.0);
             let spare = queue.0.write(&self.file, full, offset).map_err(Error::disk("spill"))?;
             buffer.0 = spare.unwrap_or_default();
-            spilled.push(SpilledSlab { offset, bytes, rows: held.slab.rows as u64 });
+            spilled.push(SpilledSlab { offset, bytes });
         }
         Ok(spilled)
     }
@@ -111,8 +110,9 @@ fn encode(slab: &Slab, layout: &RowLayout, out: &mut ByteWriter) {
     for column in &layout.columns {
         out.raw(slab.column(column));
     }
-    for text in &slab.texts {
-        out.counted(text);
+    out.u32(count(slab.texts.pages.len()));
+    for page in &slab.texts.pages {
+        out.counted(page);
     }
 }
 
@@ -142,8 +142,8 @@ fn decode(bytes: &[u8], layout: &RowLayout) -> std::result::Result<Slab, Truncat
         let start = column.start * capacity;
         slab.fixed[start..start + values.len()].copy_from_slice(values);
     }
-    for text in &mut slab.texts {
-        text.extend_from_slice(r.counted()?);
+    for _ in 0..r.u32()? {
+        slab.texts.restore(r.counted()?);
     }
     Ok(slab)
 }

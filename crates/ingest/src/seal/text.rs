@@ -1,6 +1,8 @@
 //! Text columns of a segment: numbers of the workers' interners and texts of slabs become either
 //! codes of the segment's own distinct values or the texts one after the other.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
 use tidegate_model::ColumnType;
 use tidegate_storage::segment::encode::ColumnEncoder;
 use tidegate_storage::segment::intern::Interner;
@@ -9,16 +11,36 @@ use tidegate_storage::segment::strings::DictionaryRows;
 use super::Part;
 use super::gather::Encoder;
 use crate::error::{Error, Result};
-use crate::layout::{INTERNED, NULL_SLOT, Slab, text_at};
+use crate::layout::{INTERNED, NULL_SLOT, Slab};
 
 /// How many texts that are not interned are looked at before a dictionary is given up.
-const TRIAL_ROWS: usize = 4_096;
+const TRIAL_ROWS: usize = 65_536;
 
 /// Rows as numbers of distinct texts.
 struct Distinct<'a> {
     ids: Vec<u32>,
     values: Vec<&'a [u8]>,
     validity: Option<Vec<u64>>,
+}
+
+/// What the segments of an import have shown of a text column: the first of them pays for the
+/// answer, which is asked again now and then.
+#[derive(Debug, Default)]
+pub(crate) struct TextHistory {
+    /// Segments that were encoded without looking for distinct texts since one was looked at.
+    plain_segments: AtomicU32,
+    /// Whether the last one that was looked at was better off without a dictionary.
+    is_plain: AtomicBool,
+}
+
+/// So many segments are encoded plainly before distinct texts are looked for again.
+const PLAIN_SEGMENTS: u32 = 16;
+
+impl TextHistory {
+    fn is_worth_a_look(&self) -> bool {
+        !self.is_plain.load(Relaxed)
+            || self.plain_segments.fetch_add(1, Relaxed) % PLAIN_SEGMENTS == PLAIN_SEGMENTS - 1
+    }
 }
 
 impl Encoder<'_> {
@@ -31,27 +53,43 @@ impl Encoder<'_> {
     ) -> Result<()> {
         let layout = &self.job.buckets.layout.columns[column];
         let is_symbol = layout.column.ty == ColumnType::Symbol;
+        let (history, compressor) = (&self.job.histories[column], &self.job.compressors[column]);
         let texts = TextRows { encoder: self, parts, rows, column };
-        if let Some(distinct) = texts.distinct(is_symbol) {
-            let Distinct { ids, values, validity } = &distinct;
-            let rows = DictionaryRows { ids, values, validity: validity.as_deref() };
-            if is_symbol {
-                let symbols = self.job.txn.intern(layout.column.id, values)?;
-                encoder.push_symbols(rows, &symbols);
-                return Ok(());
+        if is_symbol || history.is_worth_a_look() {
+            let distinct = texts.distinct(is_symbol);
+            if is_symbol && distinct.is_none() {
+                let column = layout.column.name.clone();
+                return Err(Error::TooManySymbols { column });
             }
-            if values.len() * 2 <= ids.len() || values.is_empty() {
-                encoder.push_dictionary(rows, &self.job.compressors[column]);
+            let wanted = distinct.filter(|distinct| is_symbol || distinct.pays_off());
+            history.is_plain.store(wanted.is_none(), Relaxed);
+            if let Some(Distinct { ids, values, validity }) = &wanted {
+                let rows = DictionaryRows { ids, values, validity: validity.as_deref() };
+                if is_symbol {
+                    let symbols = self.job.txn.intern(layout.column.id, values)?;
+                    encoder.push_symbols(rows, &symbols);
+                } else {
+                    encoder.push_dictionary(rows, compressor);
+                }
                 return Ok(());
             }
         }
-        if is_symbol {
-            let column = layout.column.name.clone();
-            return Err(Error::TooManySymbols { column });
-        }
-        let (texts, validity) = TextRows { encoder: self, parts, rows, column }.plain();
-        encoder.push_strings(&texts, validity.as_deref(), &self.job.compressors[column]);
+        let (texts, validity) = texts.plain();
+        encoder.push_strings(&texts, validity.as_deref(), compressor);
         Ok(())
+    }
+}
+
+impl Distinct<'_> {
+    /// Whether a dictionary is smaller than the texts by enough to be worth its sorting. Offsets
+    /// of values have four bytes, as those of texts would.
+    fn pays_off(&self) -> bool {
+        if self.values.len() * 2 <= self.ids.len() {
+            return true;
+        }
+        let distinct: usize = self.values.iter().map(|text| text.len()).sum();
+        let all: usize = self.ids.iter().map(|&id| self.values[id as usize].len()).sum();
+        distinct * 4 <= all * 3
     }
 }
 
@@ -106,7 +144,7 @@ impl<'a> TextRows<'a> {
         if row.slot & INTERNED != 0 {
             self.interner(row.slab.worker).text(row.slot & !INTERNED)
         } else {
-            text_at(&row.slab.texts[self.text_index()], row.slot)
+            row.slab.texts.text_at(row.slot)
         }
     }
 
@@ -171,7 +209,7 @@ impl<'a> TextRows<'a> {
             } else {
                 loose += 1;
                 gave_up =
-                    !always && loose.is_multiple_of(TRIAL_ROWS) && values.len() * 5 > index * 3;
+                    !always && loose.is_multiple_of(TRIAL_ROWS) && values.len() * 10 > index * 9;
             }
             ids.push(id);
             !gave_up

@@ -17,8 +17,9 @@ use tidegate_model::TimeUnit;
 const CANDIDATES: [Option<u8>; 6] =
     [Some(b','), Some(b';'), Some(b'\t'), Some(b'|'), None, Some(b':')];
 
-/// How many records are tried with each candidate (COPY's `sample_lines`).
-const RECORDS: usize = 1_000;
+/// How many records are tried with each candidate (COPY's `sample_lines`), and in how many bytes.
+const RECORDS: u32 = 1_000;
+const BYTES: usize = 256 << 10;
 
 /// Line ends are CR alone only if there is no LF anywhere.
 pub(super) fn line_end(head: &[u8], windows: &[&[u8]]) -> LineEnd {
@@ -73,9 +74,12 @@ fn trial(head: &[u8], shape: Shape, options: &SniffOptions<'_>) -> Trial {
     let mut first = None;
     let (mut records, mut cells, mut clean) = (0_u32, 0_u32, 0_u32);
     let mut times = TimestampParser::new(&TimestampFormat::Iso, TimeUnit::Micros);
-    for record in
-        Records::new(head, shape).filter(|record| is_usable(record, options)).take(RECORDS)
-    {
+    let mut reader = Records::new(head, shape);
+    while records < RECORDS && reader.offset() < BYTES {
+        let Some(record) = reader.next() else { break };
+        if !is_usable(&record, options) {
+            break;
+        }
         records += 1;
         first = first.or(Some(record.count));
         if record.is_sound {

@@ -71,14 +71,15 @@ impl Evidence {
         let (booleans, uuids) = (all(self.booleans), all(self.uuids));
         let (integers, floats) = (all(self.integers), all(self.floats));
         self.cells += 1;
-        // What has failed once is out.
+        // What has failed once is out; and an integer is a float too.
+        let is_integer = integers && is_integer(text);
+        self.integers += u64::from(is_integer);
+        self.floats += u64::from(floats && (is_integer || is_float(text)));
         self.booleans += u64::from(booleans && is_boolean_word(text));
         self.uuids += u64::from(uuids && is_hyphenated_uuid(text));
-        self.integers += u64::from(integers && is_integer(text));
-        self.floats += u64::from(floats && is_float(text));
         let mut is_time = false;
         for format in &mut self.formats {
-            let fits = format.parser.parse(text).is_ok();
+            let fits = may_be(text, &format.format) && format.parser.parse(text).is_ok();
             format.fitting += u64::from(fits);
             is_time |= fits;
         }
@@ -159,11 +160,20 @@ impl Evidence {
     }
 }
 
+/// Whether it is worth the time to parse a text: most are no timestamps, and show it soon.
+fn may_be(text: &[u8], format: &TimestampFormat) -> bool {
+    match format {
+        TimestampFormat::Iso => text.get(4..).is_some_and(|rest| rest.contains(&b'-')),
+        TimestampFormat::DayFirst | TimestampFormat::MonthFirst => text.contains(&b'/'),
+        _ => true,
+    }
+}
+
 /// Numbers are not booleans here: a column of ones and zeros may well go on with a two.
 fn is_boolean_word(text: &[u8]) -> bool {
     let words: [&[u8]; 6] = [b"true", b"false", b"t", b"f", b"yes", b"no"];
     let text = trimmed(text);
-    words.iter().any(|word| text.eq_ignore_ascii_case(word))
+    text.len() <= 5 && words.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// Without hyphens it may be any hash.

@@ -47,11 +47,18 @@ pub(super) struct Records<'a> {
     bytes: &'a [u8],
     at: usize,
     shape: Shape,
+    /// How many cells the record before has: the next one probably has as many.
+    count: usize,
 }
 
 impl<'a> Records<'a> {
     pub(super) fn new(bytes: &'a [u8], shape: Shape) -> Records<'a> {
-        Records { bytes, at: 0, shape }
+        Records { bytes, at: 0, shape, count: 0 }
+    }
+
+    /// How many bytes are read.
+    pub(super) fn offset(&self) -> usize {
+        self.at
     }
 
     /// Skips what is left of a record in whose midst the sample begins, outside of quotes.
@@ -85,9 +92,16 @@ impl<'a> Records<'a> {
     }
 
     fn skip_to_end_of_cell(&mut self) {
-        while !self.is_at_end_of_cell() {
+        let delimiter = self.shape.delimiter.unwrap_or(b'\n');
+        let may_end = |byte: &u8| *byte == delimiter || matches!(byte, b'\n' | b'\r');
+        while let Some(len) = self.bytes[self.at..].iter().position(may_end) {
+            self.at += len;
+            if self.is_at_end_of_cell() {
+                return;
+            }
             self.at += 1;
         }
+        self.at = self.bytes.len();
     }
 
     /// A cell, and whether it is sound.
@@ -139,7 +153,7 @@ impl<'a> Iterator for Records<'a> {
             return None;
         }
         let mut record = Record {
-            cells: Vec::new(),
+            cells: Vec::with_capacity(self.count.min(limits::TABLE_COLUMNS)),
             count: 0,
             is_whole: false,
             is_sound: true,
@@ -158,6 +172,7 @@ impl<'a> Iterator for Records<'a> {
             if line_end_len != 0 || self.at == self.bytes.len() {
                 record.is_whole = line_end_len != 0;
                 self.at += line_end_len;
+                self.count = record.count;
                 return Some(record);
             }
             self.at += 1; // the delimiter

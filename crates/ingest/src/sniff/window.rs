@@ -5,53 +5,44 @@
 
 use super::records::{Record, Records, Shape};
 
+/// How much of a window is read: many windows say more than long ones.
+const BYTES: usize = 16 << 10;
+/// But so many records in any case, as far as the window goes.
+const RECORDS: usize = 8;
+
 /// The records of a window that have `columns` cells, with the better of both answers.
-pub(super) fn fitting<'a>(
-    window: &'a [u8],
-    shape: Shape,
-    columns: usize,
-) -> impl Iterator<Item = Record<'a>> {
-    let records_from = |bytes| {
-        let mut records = Records::new(bytes, shape);
-        records.skip_rest_of_record();
-        records
+pub(super) fn fitting<'a>(window: &'a [u8], shape: Shape, columns: usize) -> Vec<Record<'a>> {
+    let fitting = |bytes| {
+        let records = whole_records(bytes, shape);
+        let whole = records.len();
+        let fits = |record: &Record<'_>| {
+            record.is_sound && !record.has_stray_quote && record.count == columns
+        };
+        (records.into_iter().filter(fits).collect::<Vec<_>>(), whole)
     };
-    let outside = records_from(window);
-    let inside = behind_open_quote(window, shape).map(records_from);
-    let records = match inside {
-        Some(inside) if Fit::of(&outside, columns).is_worse(Fit::of(&inside, columns)) => inside,
-        _ => outside,
-    };
-    records.filter(move |record| fits(record, columns))
+    let (outside, outside_whole) = fitting(window);
+    if outside.len() == outside_whole && outside_whole != 0 {
+        return outside;
+    }
+    let Some(behind) = behind_open_quote(window, shape) else { return outside };
+    let (inside, inside_whole) = fitting(behind);
+    // By the share of records that fit, then by their number.
+    let outside_share = outside.len() * inside_whole.max(1);
+    let inside_share = inside.len() * outside_whole.max(1);
+    if (outside_share, outside.len()) < (inside_share, inside.len()) { inside } else { outside }
 }
 
-fn fits(record: &Record<'_>, columns: usize) -> bool {
-    record.is_whole && record.is_sound && !record.has_stray_quote && record.count == columns
-}
-
-/// How well a window reads.
-#[derive(Clone, Copy, Debug)]
-struct Fit {
-    fitting: u64,
-    whole: u64,
-}
-
-impl Fit {
-    fn of(records: &Records<'_>, columns: usize) -> Fit {
-        let mut fit = Fit { fitting: 0, whole: 0 };
-        for record in records.clone().filter(|record| record.is_whole) {
-            fit.whole += 1;
-            fit.fitting += u64::from(fits(&record, columns));
+fn whole_records(bytes: &[u8], shape: Shape) -> Vec<Record<'_>> {
+    let mut reader = Records::new(bytes, shape);
+    reader.skip_rest_of_record();
+    let mut records = Vec::new();
+    while reader.offset() < BYTES || records.len() < RECORDS {
+        match reader.next() {
+            Some(record) if record.is_whole => records.push(record),
+            _ => break,
         }
-        fit
     }
-
-    /// By the share of records that fit, then by their number.
-    fn is_worse(self, other: Fit) -> bool {
-        // With no records at all, a share is zero.
-        let share = |fit: Fit, scale: Fit| fit.fitting * scale.whole.max(1);
-        (share(self, other), self.fitting) < (share(other, self), other.fitting)
-    }
+    records
 }
 
 /// If the window begins inside quotes: what comes behind the quote that closes them.

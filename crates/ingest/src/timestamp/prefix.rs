@@ -11,7 +11,7 @@
 use tidegate_model::TimeUnit;
 use tidegate_model::time::is_leap_year;
 
-use crate::parse::{all_digits, number, word_at};
+use crate::parse::{ZEROS, all_digits, number, word_at};
 
 /// In which order a date of ten bytes gives its parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,7 +125,7 @@ fn days_of_text(date: [u8; 10], order: DateOrder) -> Option<i64> {
         }
     };
     let separator = if order == DateOrder::YearMonthDay { b'-' } else { b'/' };
-    let digits = u64::from_le_bytes(digits) ^ u64::from_le_bytes([b'0'; 8]);
+    let digits = u64::from_le_bytes(digits) ^ ZEROS;
     if separators != [separator; 2] || !all_digits(digits) {
         return None;
     }
@@ -200,7 +200,7 @@ fn fraction_nanos(text: &[u8]) -> Option<i64> {
     let scale = *NANOS.get(digits.len())?;
     // The text is longer than a word: all digits but the ninth are at the end of its last one.
     let margin = 64 - 8 * digits.len().min(8);
-    let last = u64::from_le_bytes(*text.last_chunk()?) ^ u64::from_le_bytes([b'0'; 8]);
+    let last = u64::from_le_bytes(*text.last_chunk()?) ^ ZEROS;
     let word = if digits.is_empty() { return None } else { last >> margin << margin };
     let ninth = if digits.len() == 9 { digits[0].wrapping_sub(b'0') } else { 0 };
     if !all_digits(word) || 9 < ninth {

@@ -1,0 +1,11 @@
+//! Tests of what users of the crate see. `plain` reads text the obvious way and is what the
+//! pipeline is compared with; `slow` does the same for single cells.
+
+#![cfg(test)]
+
+mod slow;
+mod plain;
+mod plain_tests;
+mod parse;
+mod timestamp;
+mod source;

@@ -1,0 +1,67 @@
+//! Paths and patterns on a real disk, since that is what they are about.
+
+use std::path::Path;
+
+use tidegate_ingest::source::expand_paths;
+use tidegate_platform::{Disk, OpenMode, RealDisk};
+
+/// A folder with these files.
+fn folder(files: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = RealDisk;
+    for file in files {
+        let path = folder.path().join(file);
+        disk.create_dir_all(path.parent().expect("a folder")).expect("made");
+        disk.open(&path, OpenMode::CreateNew).expect("made");
+    }
+    folder
+}
+
+/// The paths without the folder, or the error with `DIR` in its place.
+fn expanded(folder: &Path, patterns: &[&str]) -> String {
+    let text = folder.to_str().expect("UTF-8");
+    let patterns: Vec<String> =
+        patterns.iter().map(|pattern| format!("{text}/{pattern}")).collect();
+    match expand_paths(&patterns) {
+        Ok(paths) => {
+            let names = paths.iter().map(|path| path.strip_prefix(folder).expect("inside"));
+            names.map(|name| name.display().to_string()).collect::<Vec<_>>().join(" ")
+        }
+        Err(error) => error.to_string().replace(text, "DIR"),
+    }
+}
+
+#[test]
+fn patterns_match_files_in_byte_order() {
+    let folder = folder(&["a-b.csv", "a/b.csv", "a.csv", "B.csv", "a/c/d.csv", "x.txt", "a1.csv"]);
+    let check = |patterns: &[&str], expected: &str| {
+        assert_eq!(expanded(folder.path(), patterns), expected, "{patterns:?}");
+    };
+    check(&["*.csv"], "B.csv a-b.csv a.csv a1.csv");
+    check(&["**/*.csv"], "B.csv a-b.csv a.csv a/b.csv a/c/d.csv a1.csv");
+    check(&["a?.csv"], "a1.csv");
+    check(&["[Bx].*"], "B.csv x.txt");
+    check(&["x.txt", "*.csv"], "x.txt B.csv a-b.csv a.csv a1.csv");
+    check(&["a.csv", "a*.csv", "a.csv"], "a.csv a-b.csv a1.csv");
+    check(&["*"], "B.csv a-b.csv a.csv a1.csv x.txt");
+    check(&[], "");
+}
+
+#[test]
+fn a_path_that_exists_is_no_pattern() {
+    let folder = folder(&["a[1].csv", "a1.csv"]);
+    assert_eq!(expanded(folder.path(), &["a[1].csv"]), "a[1].csv");
+}
+
+#[test]
+fn what_matches_nothing_or_is_no_file_is_an_error() {
+    let folder = folder(&["a/b.csv"]);
+    let check = |pattern: &str, expected: &str| {
+        assert_eq!(expanded(folder.path(), &[pattern]), expected);
+    };
+    check("x.csv", "no file matches `DIR/x.csv`");
+    check("*.csv", "no file matches `DIR/*.csv`");
+    check("*", "no file matches `DIR/*`");
+    check("a", "DIR/a is a directory: name its files, as in `DIR/a/*`");
+    check("a/[", "`DIR/a/[` is not a pattern");
+}
