@@ -144,7 +144,8 @@ fn timestamps(criterion: &mut Criterion) {
 
 /// The small types.
 fn others(criterion: &mut Criterion) {
-    let cells = Cells::new(|row| if mixed(row).is_multiple_of(2) { "true" } else { "false" }.to_owned());
+    let cells =
+        Cells::new(|row| if mixed(row).is_multiple_of(2) { "true" } else { "false" }.to_owned());
     measure(criterion, BenchmarkId::new("bool", "words"), &cells, parse_bool);
     let cells = Cells::new(|row| format!("01234567-89ab-cdef-0011-{:012x}", mixed(row) >> 16));
     measure(criterion, BenchmarkId::new("uuid", "hyphens"), &cells, parse_uuid);

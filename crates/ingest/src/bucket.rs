@@ -29,6 +29,7 @@ pub(crate) struct Buckets {
     slots: Vec<Mutex<Bucket>>,
     /// Bytes in memory of each bucket, to find the largest without its lock.
     sizes: Vec<AtomicU64>,
+    slab_rows: usize,
     pool: BufferPool,
     pub(crate) budget: Arc<MemoryBudget>,
 }
@@ -54,6 +55,24 @@ pub(crate) struct HeldSlab {
     pub(crate) held: Reservation,
 }
 
+impl StoredSlab {
+    /// Whose slab it is.
+    pub(crate) fn worker(&self) -> u32 {
+        match self {
+            StoredSlab::Here(held) => held.slab.worker,
+            StoredSlab::Spilled(spilled) => spilled.worker,
+        }
+    }
+
+    /// How many slabs its worker had begun before it.
+    pub(crate) fn sequence(&self) -> u64 {
+        match self {
+            StoredSlab::Here(held) => held.slab.sequence,
+            StoredSlab::Spilled(spilled) => spilled.sequence,
+        }
+    }
+}
+
 impl Buckets {
     pub(crate) fn new(
         plan: BucketPlan,
@@ -71,9 +90,18 @@ impl Buckets {
             layout,
             slots: (0..count).map(|_| Mutex::default()).collect(),
             sizes: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            slab_rows,
             pool: BufferPool::new(options),
             budget,
         }
+    }
+
+    /// Empty buckets of another plan, with the same layout and budget.
+    pub(crate) fn like(&self, plan: BucketPlan) -> Buckets {
+        // Slabs are smaller if there are more buckets to fill at the same time.
+        let rows = self.slab_rows * self.count().min(plan.count()) / plan.count();
+        let slab_rows = 1 << rows.max(64).ilog2();
+        Buckets::new(plan, self.layout.clone(), slab_rows, Arc::clone(&self.budget))
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -147,15 +175,10 @@ impl Buckets {
         Ok(true)
     }
 
-    /// Takes a bucket out, to be sealed.
+    /// Takes a bucket out, to be split or sealed.
     pub(crate) fn take(&self, bucket: usize) -> Bucket {
         self.sizes[bucket].store(0, Relaxed);
         std::mem::take(&mut *self.lock(bucket))
-    }
-
-    /// How many rows a bucket has.
-    pub(crate) fn rows(&self, bucket: usize) -> u64 {
-        self.lock(bucket).rows
     }
 
     fn lock(&self, bucket: usize) -> std::sync::MutexGuard<'_, Bucket> {

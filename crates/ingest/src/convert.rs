@@ -446,24 +446,40 @@ fn convert_values(
         }
         (ColumnType::Int8, Values::W1(v)) => {
             let narrow = |n: i64| i8::try_from(n).ok().map(i8::cast_unsigned);
-            cells.each_integer(v, nulls, narrow, |text| parse::parse_i8(text).map(i8::cast_unsigned));
+            cells.each_integer(v, nulls, narrow, |text| {
+                parse::parse_i8(text).map(i8::cast_unsigned)
+            });
         }
         (ColumnType::Int16, Values::W2(v)) => {
             let narrow = |n: i64| i16::try_from(n).ok().map(i16::cast_unsigned);
-            cells.each_integer(v, nulls, narrow, |text| parse::parse_i16(text).map(i16::cast_unsigned));
+            cells.each_integer(v, nulls, narrow, |text| {
+                parse::parse_i16(text).map(i16::cast_unsigned)
+            });
         }
         (ColumnType::Int32, Values::W4(v)) => {
             let narrow = |n: i64| i32::try_from(n).ok().map(i32::cast_unsigned);
-            cells.each_integer(v, nulls, narrow, |text| parse::parse_i32(text).map(i32::cast_unsigned));
+            cells.each_integer(v, nulls, narrow, |text| {
+                parse::parse_i32(text).map(i32::cast_unsigned)
+            });
         }
         (ColumnType::Int64, Values::W8(v)) => {
             let narrow = |n: i64| Some(n.cast_unsigned());
-            cells.each_integer(v, nulls, narrow, |text| parse::parse_i64(text).map(i64::cast_unsigned));
+            cells.each_integer(v, nulls, narrow, |text| {
+                parse::parse_i64(text).map(i64::cast_unsigned)
+            });
         }
-        (ColumnType::UInt8, Values::W1(v)) => cells.each_integer(v, nulls, |n| u8::try_from(n).ok(), parse::parse_u8),
-        (ColumnType::UInt16, Values::W2(v)) => cells.each_integer(v, nulls, |n| u16::try_from(n).ok(), parse::parse_u16),
-        (ColumnType::UInt32, Values::W4(v)) => cells.each_integer(v, nulls, |n| u32::try_from(n).ok(), parse::parse_u32),
-        (ColumnType::UInt64, Values::W8(v)) => cells.each_integer(v, nulls, |n| u64::try_from(n).ok(), parse::parse_u64),
+        (ColumnType::UInt8, Values::W1(v)) => {
+            cells.each_integer(v, nulls, |n| u8::try_from(n).ok(), parse::parse_u8)
+        }
+        (ColumnType::UInt16, Values::W2(v)) => {
+            cells.each_integer(v, nulls, |n| u16::try_from(n).ok(), parse::parse_u16)
+        }
+        (ColumnType::UInt32, Values::W4(v)) => {
+            cells.each_integer(v, nulls, |n| u32::try_from(n).ok(), parse::parse_u32)
+        }
+        (ColumnType::UInt64, Values::W8(v)) => {
+            cells.each_integer(v, nulls, |n| u64::try_from(n).ok(), parse::parse_u64)
+        }
         (ColumnType::Float32, Values::W4(v)) => {
             cells.each(v, nulls, |text| parse::parse_f32(text).map(f32::to_bits));
         }

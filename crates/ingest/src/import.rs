@@ -16,18 +16,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use tidegate_model::{PartitionUnit, RowCount, Schema, limits};
+use tidegate_model::{RowCount, Schema, limits};
 use tidegate_platform::{Clock, Disk, IoChoice, MemoryBudget, SystemClock, detect_io};
 use tidegate_storage::segment::intern::Interner;
 use tidegate_storage::segment::strings::StringCompressor;
 use tidegate_storage::{Database, ImportTarget, ImportTxn, WrittenSegment};
 
-use crate::bucket::{BucketPlan, Buckets, SpillFile};
+use crate::bucket::{BucketPlan, Buckets, PlanOptions, SpillFile};
 use crate::error::{Error, Result};
 use crate::layout::RowLayout;
 use crate::options::{ImportOptions, Source};
 use crate::parquet_file;
 use crate::progress::{Phase, Progress};
+use crate::refine::{RefineJob, refine};
 use crate::reject::{Reason, RejectLog};
 use crate::seal::{self, SealJob, TextHistory};
 
@@ -246,21 +247,36 @@ impl ImportContext<'_> {
         let columns = buckets.layout.columns.len();
         let compressors: Vec<_> = (0..columns).map(|_| StringCompressor::default()).collect();
         let histories: Vec<_> = (0..columns).map(|_| TextHistory::default()).collect();
-        let rows = (0..buckets.count()).map(|bucket| buckets.rows(bucket)).sum::<u64>().max(1);
+        let sample = self.progress.sample();
+        let rows = (sample.rows_read - sample.rows_rejected).max(1);
         // What a row takes in memory, by what all rows take in memory and in the spill file.
-        let bytes = buckets.budget.used_bytes() + self.progress.sample().spilled_bytes;
+        let bytes = buckets.budget.used_bytes() + spill.bytes();
         let row_bytes = (bytes / rows).max(buckets.layout.row_bytes as u64).max(1);
         let open_rows = self.options.memory_max.0 / 2 / row_bytes;
         let open_rows_max = usize::try_from(open_rows).unwrap_or(usize::MAX).max(65_536);
         let segment_rows_max = RowCount(open_rows_max as u64 / 2).min(limits::SEGMENT_ROWS);
+        let refined = refine(&RefineJob {
+            buckets,
+            spill,
+            spill_from: self.spill_from(),
+            rows_max: SPLIT_ROWS.min(open_rows_max as u64 / 4),
+            plan: PlanOptions {
+                partition_by: txn.schema().partition_by(),
+                unit: txn.schema().time_unit(),
+                rows,
+            },
+            progress: self.progress,
+            cancel: self.cancel,
+        })?;
         let job = SealJob {
             txn,
             buckets,
+            queue: &refined,
             spill,
             interners,
             compressors: &compressors,
             histories: &histories,
-            partition_by: self.partition_by(txn),
+            partition_by: txn.schema().partition_by(),
             unit: txn.schema().time_unit(),
             segment_rows_max: whole_frames(segment_rows_max),
             open_rows_max,
@@ -269,10 +285,6 @@ impl ImportContext<'_> {
             cancel: self.cancel,
         };
         seal::seal(&job, self.options.workers.get())
-    }
-
-    fn partition_by(&self, txn: &ImportTxn) -> PartitionUnit {
-        txn.schema().partition_by()
     }
 
     /// What messages call the input.
@@ -289,6 +301,8 @@ const MEMORY_MIN_PER_WORKER: u64 = 32 << 20;
 /// What a row's text may take beside its fixed bytes, for the size of slabs only.
 const TEXT_GUESS_BYTES: u64 = 128;
 const SLAB_ROWS_MAX: usize = 8_192;
+/// Buckets of more rows are split before they are sealed: a column of one would not stay in cache.
+const SPLIT_ROWS: u64 = 1 << 20;
 
 /// Segments end with a whole page frame, unless their partition does before.
 fn whole_frames(rows: RowCount) -> usize {

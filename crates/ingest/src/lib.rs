@@ -26,6 +26,7 @@ mod distribute;
 mod bucket;
 mod read;
 mod parquet_file;
+mod refine;
 mod seal;
 mod import;
 mod error;

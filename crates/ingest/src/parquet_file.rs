@@ -160,7 +160,8 @@ fn prepare(
                 none.insert(new_schema(columns, options, path)?)
             }
         };
-        let sources = map(fields.iter().map(|field| field.name().clone()), schema, path, &mut notes)?;
+        let sources =
+            map(fields.iter().map(|field| field.name().clone()), schema, path, &mut notes)?;
         let metadata = with_wanted_types(&source, &metadata, &sources, schema)
             .map_err(|source| Error::Parquet { path: path.clone(), source })?;
         check_types(&metadata, &sources, schema, path)?;
@@ -276,7 +277,8 @@ fn plan(files: &[ParquetFile], layout: &RowLayout, schema: &Schema) -> Result<Bu
             rows += group.rows;
             for step in 0..SAMPLES_PER_GROUP {
                 let span = group.max.abs_diff(group.min);
-                let offset = u128::from(span) * u128::from(step) / u128::from(SAMPLES_PER_GROUP - 1);
+                let offset =
+                    u128::from(span) * u128::from(step) / u128::from(SAMPLES_PER_GROUP - 1);
                 let offset = i64::try_from(offset).unwrap_or(i64::MAX);
                 sample.push(group.min.saturating_add(offset));
             }

@@ -22,7 +22,7 @@ use tidegate_storage::segment::strings::StringCompressor;
 use tidegate_storage::segment::{RegionSink, Writer, WriterSpec};
 use tidegate_storage::{ImportTxn, WrittenSegment};
 
-use crate::bucket::{Buckets, SpillFile, StoredSlab};
+use crate::bucket::{Bucket, Buckets, SpillFile, StoredSlab};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 
@@ -33,6 +33,8 @@ pub(crate) use text::TextHistory;
 pub(crate) struct SealJob<'a> {
     pub(crate) txn: &'a ImportTxn,
     pub(crate) buckets: &'a Buckets,
+    /// The buckets in the order of time.
+    pub(crate) queue: &'a [Mutex<Bucket>],
     pub(crate) spill: &'a SpillFile,
     /// For each worker that parsed, its interners in the order of the text columns.
     pub(crate) interners: &'a [Vec<Interner>],
@@ -160,6 +162,10 @@ impl Sealer<'_, '_> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn bucket(&self, number: usize) -> MutexGuard<'_, Bucket> {
+        self.job.queue[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits for something to do: a column of an open segment first, a bucket if there is none.
     fn next_task(&self) -> Result<Task> {
         let mut schedule = self.lock();
@@ -170,10 +176,10 @@ impl Sealer<'_, '_> {
             if let Some(task) = schedule.encode_task(self.job.buckets.layout.columns.len()) {
                 return Ok(task);
             }
-            let count = self.job.buckets.count();
+            let count = self.job.queue.len();
             if schedule.next_sort < count {
                 let bucket = schedule.next_sort;
-                let rows = usize::try_from(self.job.buckets.rows(bucket)).expect("in memory soon");
+                let rows = usize::try_from(self.bucket(bucket).rows).expect("in memory soon");
                 // When nothing else goes on, a bucket must be opened, however large.
                 let is_idle = schedule.unfinished == 0 && schedule.next_cut == bucket;
                 if is_idle || schedule.open_rows + rows <= self.job.open_rows_max {
@@ -193,7 +199,7 @@ impl Sealer<'_, '_> {
     fn open_bucket(&self, bucket: usize) -> Result<SortedBucket> {
         let SealJob { buckets, spill, progress, .. } = self.job;
         let mut slabs = Vec::new();
-        for stored in buckets.take(bucket).slabs {
+        for stored in std::mem::take(&mut self.bucket(bucket).slabs) {
             slabs.push(match stored {
                 StoredSlab::Here(held) => (held.slab, Some(held.held)),
                 StoredSlab::Spilled(spilled) => {
@@ -215,7 +221,7 @@ impl Sealer<'_, '_> {
             schedule.sorted.pop_front();
             schedule.next_cut += 1;
             self.cut(&mut schedule, sorted)?;
-            if schedule.next_cut == self.job.buckets.count() {
+            if schedule.next_cut == self.job.queue.len() {
                 self.open_segment(&mut schedule)?;
             }
         }

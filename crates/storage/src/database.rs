@@ -9,6 +9,7 @@
 //! Commits are planned in `plan` and made durable in `commit`; `recovery` opens, `checkpoint` keeps
 //! the log short, `sweep` removes what nobody names. Not here: the rows (`segment`).
 
+mod caution;
 mod folder;
 mod table;
 mod plan;
@@ -40,6 +41,7 @@ pub use verify::{VerifyReport, VerifyStep};
 
 pub(crate) use folder::TableFile;
 
+use caution::CautiousDisk;
 use checkpoint::Checkpoints;
 use commit::{Committer, Refusal};
 use folder::Paths;
@@ -82,6 +84,8 @@ pub struct TableEntry {
 
 /// A database that this process has open. Threads share it.
 pub struct Database {
+    /// What the caller has given.
+    given: Arc<dyn Disk>,
     disk: Arc<dyn Disk>,
     paths: Paths,
     options: OpenOptions,
@@ -150,16 +154,20 @@ impl Database {
     /// files, [`Error::Corrupt`] with the place if something that was durable is damaged.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: &OpenOptions) -> Result<Arc<Database>> {
         let paths = Paths::new(dir);
+        let given = Arc::clone(&disk);
+        let disk: Arc<dyn Disk> = Arc::new(CautiousDisk::new(disk, paths.log()));
+        let home = recovery::make_home(disk.as_ref(), &paths)?;
         let lock = recovery::lock(disk.as_ref(), &paths)?;
-        let recovered = recovery::recover(&disk, &paths, options)?;
-        let log =
-            Log::resume(&disk, &paths.log(), recovered.catalog.log, options.log, recovered.log_end);
+        let recovered = recovery::recover(&disk, &paths, &home, options)?;
+        let log_id = recovered.catalog.log;
+        let log = Log::resume(&disk, &paths.log(), (log_id, recovered.log_end), options.log);
         let checkpoints = Checkpoints::of(&recovered.catalog);
         let database = Database {
+            given,
             disk,
             paths,
             options: options.clone(),
-            log_id: recovered.catalog.log,
+            log_id,
             next_table: AtomicU64::new(recovered.next_table.0),
             next_import: AtomicU64::new(0),
             committer: Committer::default(),
@@ -183,7 +191,7 @@ impl Database {
     /// Where its files are.
     #[must_use]
     pub fn disk(&self) -> &Arc<dyn Disk> {
-        &self.disk
+        &self.given
     }
 
     /// Its directory.

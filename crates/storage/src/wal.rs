@@ -23,6 +23,6 @@ pub use group::{Group, decode_group};
 pub use record::{Record, TableChange, TableOp};
 
 pub(crate) use group::RECORDS_BYTES_MAX;
-pub(crate) use log::{Fate, Log, list_files};
+pub(crate) use log::{Fate, Log, create, list_files};
 pub(crate) use record::{encode_record, record_bytes_max};
 pub(crate) use replay::{LogEnd, LogSpan, ReplayedRecord, is_unused, replay};

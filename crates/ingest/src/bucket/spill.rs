@@ -39,6 +39,8 @@ impl std::fmt::Debug for SpillQueue {
 pub(crate) struct SpilledSlab {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
+    pub(crate) worker: u32,
+    pub(crate) sequence: u64,
 }
 
 /// Slabs are written in operations of about this size.
@@ -67,9 +69,19 @@ impl SpillFile {
             let full = std::mem::take(&mut buffer.0);
             let spare = queue.0.write(&self.file, full, offset).map_err(Error::disk("spill"))?;
             buffer.0 = spare.unwrap_or_default();
-            spilled.push(SpilledSlab { offset, bytes });
+            spilled.push(SpilledSlab {
+                offset,
+                bytes,
+                worker: held.slab.worker,
+                sequence: held.slab.sequence,
+            });
         }
         Ok(spilled)
+    }
+
+    /// How many bytes were written, with the gaps between slabs.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end.load(Relaxed)
     }
 
     /// Waits until everything is written.
@@ -85,6 +97,7 @@ impl SpillFile {
         layout: &RowLayout,
         progress: &Progress,
     ) -> Result<Slab> {
+        self.flush()?;
         let mut bytes = vec![0; usize::try_from(spilled.bytes).expect("it was in memory")];
         self.file
             .read_exact_at(&mut bytes, spilled.offset)

@@ -42,9 +42,7 @@ pub(super) fn column_type(field: &Field) -> Option<ColumnType> {
             ColumnType::Decimal { precision, scale }
         }
         DataType::Date32 => ColumnType::Date,
-        DataType::Timestamp(ArrowTimeUnit::Nanosecond, _) => {
-            ColumnType::Timestamp(TimeUnit::Nanos)
-        }
+        DataType::Timestamp(ArrowTimeUnit::Nanosecond, _) => ColumnType::Timestamp(TimeUnit::Nanos),
         DataType::Timestamp(..) | DataType::Date64 => ColumnType::Timestamp(TimeUnit::Micros),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => {
             ColumnType::Varchar
@@ -80,14 +78,16 @@ pub(super) fn group_bounds(
 ) -> parquet::errors::Result<Vec<(i64, i64, u64)>> {
     let parquet = metadata.metadata();
     let name = metadata.schema().field(source).name();
-    let converter = StatisticsConverter::try_new(name, metadata.schema(), metadata.parquet_schema())?;
+    let converter =
+        StatisticsConverter::try_new(name, metadata.schema(), metadata.parquet_schema())?;
     let cast = |array: ArrayRef| -> parquet::errors::Result<ArrayRef> {
         let instants = arrow::compute::cast(&array, ty)?;
         Ok(arrow::compute::cast(&instants, &DataType::Int64)?)
     };
     let min = cast(converter.row_group_mins(parquet.row_groups())?)?;
     let max = cast(converter.row_group_maxes(parquet.row_groups())?)?;
-    let (min, max) = (min.as_primitive::<types::Int64Type>(), max.as_primitive::<types::Int64Type>());
+    let (min, max) =
+        (min.as_primitive::<types::Int64Type>(), max.as_primitive::<types::Int64Type>());
     let groups = parquet.row_groups().iter().enumerate();
     Ok(groups
         .filter(|&(group, _)| min.is_valid(group) && max.is_valid(group))
@@ -157,12 +157,20 @@ impl PreparedBatch<'_> {
         let arrays = self.arrays.iter().flatten().map(|(_, array)| array);
         let of = |array: &ArrayRef| -> usize {
             match array.data_type() {
-                DataType::Utf8View => {
-                    array.as_string_view().lengths().skip(rows.start).take(rows.len()).map(|n| n as usize).sum()
-                }
-                DataType::BinaryView => {
-                    array.as_binary_view().lengths().skip(rows.start).take(rows.len()).map(|n| n as usize).sum()
-                }
+                DataType::Utf8View => array
+                    .as_string_view()
+                    .lengths()
+                    .skip(rows.start)
+                    .take(rows.len())
+                    .map(|n| n as usize)
+                    .sum(),
+                DataType::BinaryView => array
+                    .as_binary_view()
+                    .lengths()
+                    .skip(rows.start)
+                    .take(rows.len())
+                    .map(|n| n as usize)
+                    .sum(),
                 _ => 0,
             }
         };
@@ -268,7 +276,8 @@ impl FillColumn<'_> {
         let texts = keys.values().as_string::<i32>();
         let mut known: Vec<Option<Cell>> = vec![None; texts.len()];
         for (row, key) in keys.keys().iter().enumerate() {
-            let key = key.and_then(|key| usize::try_from(key).ok()).filter(|&key| texts.is_valid(key));
+            let key =
+                key.and_then(|key| usize::try_from(key).ok()).filter(|&key| texts.is_valid(key));
             let cell = match key.map(|key| (key, known[key])) {
                 None => Cell::NULL,
                 Some((_, Some(cell))) => cell,
@@ -372,9 +381,8 @@ impl RowOrigin for BatchOrigin<'_> {
 
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]> {
         let array = self.batch.arrays[fault.column as usize].as_ref();
-        let shown = array.and_then(|(own, _)| {
-            array_value_to_string(own, self.start + fault.row as usize).ok()
-        });
+        let shown = array
+            .and_then(|(own, _)| array_value_to_string(own, self.start + fault.row as usize).ok());
         Cow::Owned(shown.unwrap_or_default().into_bytes())
     }
 }

@@ -53,11 +53,7 @@ impl ChunkReader for ParquetSource {
         Ok(ParquetRead { source: self.clone(), offset: start })
     }
 
-    fn get_bytes(
-        &self,
-        start: u64,
-        length: usize,
-    ) -> parquet::errors::Result<Bytes> {
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
         let end = start.checked_add(length as u64).filter(|&end| end <= self.bytes);
         if end.is_none() {
             let message = format!("{length} bytes wanted at {start} of a file of {}", self.bytes);

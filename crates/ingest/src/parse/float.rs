@@ -1,9 +1,10 @@
 //! Floats: decimal text to the nearest float, ties to even.
 //!
-//! - R1. Eight bytes have at most eight digits: an integer that a double holds exactly, as it does
-//!   the small powers of ten. One division of two exact numbers rounds once, so the quotient is
-//!   the nearest float. (W. D. Clinger, "How to read floating point numbers accurately".) A float
-//!   of four bytes holds integers up to 2^24 exactly, and powers up to 10^10.
+//! - R1. Eight bytes have eight digits, or seven and a point. Seven digits are an integer that a
+//!   float of eight or four bytes holds exactly, as it does the powers of ten up to 10^7; one
+//!   division of two exact numbers rounds once, so the quotient is the nearest float. Eight digits
+//!   without a point are rounded once, as they become a float.
+//!   (W. D. Clinger, "How to read floating point numbers accurately".)
 //! - R2. There is one NaN.
 //!
 //! Longer numbers and exponents go to the `fast-float2` crate, which is the quicker one there.
@@ -35,16 +36,13 @@ pub fn parse_f64(text: &[u8]) -> Result<f64, CellError> {
 pub fn parse_f32(text: &[u8]) -> Result<f32, CellError> {
     let (negative, digits) = split_minus(text);
     match short_decimal(digits) {
-        Some(decimal) if decimal.mantissa <= EXACT_F32 => {
+        Some(decimal) => {
             let value = decimal.mantissa as f32 / POWERS_F32[decimal.places]; // R1
             Ok(f32::from_bits(value.to_bits() | u32::from(negative) << 31))
         }
-        _ => parse_any_f32(text),
+        None => parse_any_f32(text),
     }
 }
-
-/// Integers up to here are floats of four bytes (R1).
-const EXACT_F32: u64 = 1 << 24;
 
 /// Exact (R1); eight bytes have at most seven digits behind a point.
 const POWERS_F64: [f64; 8] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];

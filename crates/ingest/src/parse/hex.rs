@@ -29,11 +29,11 @@ pub(super) fn decode_hex(digits: &[u8], out: &mut [u8]) -> bool {
 pub(super) fn decode_eight(text: u64) -> (u32, bool) {
     // In bytes below 128, adding sets the high bit of those from a bound on, and never carries.
     let from = |word: u64, bound: u64| (word & !HIGH_BITS).wrapping_add((0x80 - bound) * ONES);
-    let lower = text | 0x20 * ONES;
+    let lower = text | (0x20 * ONES);
     let numerals = from(text, 0x30) & !from(text, 0x3A) & HIGH_BITS;
     let letters = from(lower, 0x61) & !from(lower, 0x67) & HIGH_BITS;
     let is_hex = (numerals | letters) & !text & HIGH_BITS == HIGH_BITS;
-    let nibbles = (text & 0x0F * ONES).wrapping_add((letters >> 7) * 9);
+    let nibbles = (text & (0x0F * ONES)).wrapping_add((letters >> 7) * 9);
     // Pairs of nibbles become bytes, and the bytes move together.
     let bytes = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF;
     let pairs = (bytes | bytes >> 8) & 0x0000_FFFF_0000_FFFF;

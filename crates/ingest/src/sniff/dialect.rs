@@ -71,7 +71,6 @@ pub(super) fn shape(
 
 fn trial(head: &[u8], shape: Shape, options: &SniffOptions<'_>) -> Trial {
     let mut counts = BTreeMap::new();
-    let mut first = None;
     let (mut records, mut cells, mut clean) = (0_u32, 0_u32, 0_u32);
     let mut times = TimestampParser::new(&TimestampFormat::Iso, TimeUnit::Micros);
     let mut reader = Records::new(head, shape);
@@ -81,7 +80,6 @@ fn trial(head: &[u8], shape: Shape, options: &SniffOptions<'_>) -> Trial {
             break;
         }
         records += 1;
-        first = first.or(Some(record.count));
         if record.is_sound {
             *counts.entry(record.count).or_insert(0_u32) += 1;
         }
@@ -94,9 +92,6 @@ fn trial(head: &[u8], shape: Shape, options: &SniffOptions<'_>) -> Trial {
         return Trial { columns: 0, score: 0.0 };
     };
     let mut score = f64::from(fitting) / f64::from(records) * f64::from(clean) / f64::from(cells);
-    if first != Some(columns) {
-        score *= 0.5; // the header is the record that is least likely to be broken
-    }
     if options.expected.is_some_and(|schema| schema.columns().len() == columns) {
         score *= 1.5;
     }

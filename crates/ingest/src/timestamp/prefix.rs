@@ -228,4 +228,27 @@ mod tests {
             }
         }
     }
+    #[test]
+    fn remembered_days_are_found_by_all_of_their_text() {
+        use DateOrder::{DayMonthYear, MonthDayYear, YearMonthDay};
+        for order in [YearMonthDay, DayMonthYear, MonthDayYear] {
+            let mut prefix = Prefix::new(order, 1);
+            // Days that share a slot follow each other, and each comes again.
+            for day in [1, 28] {
+                for year in [1924, 2024, 2023, 1924, 2014, 2024] {
+                    for month in [1, 3, 11, 1] {
+                        let text = match order {
+                            YearMonthDay => format!("{year}-{month:02}-{day:02}"),
+                            DayMonthYear => format!("{day:02}/{month:02}/{year}"),
+                            MonthDayYear => format!("{month:02}/{day:02}/{year}"),
+                        };
+                        let expected = CivilDate { year, month, day }.to_days();
+                        let date = text.as_bytes().try_into().expect("ten bytes");
+                        assert_eq!(prefix.date(date), Some(expected), "{text}");
+                        assert_eq!(prefix.date(date), Some(expected), "{text}, again");
+                    }
+                }
+            }
+        }
+    }
 }

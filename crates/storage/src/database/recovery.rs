@@ -2,11 +2,13 @@
 //!
 //! - B1, B3 as in `database`.
 //! - O1. Nothing is written before all checkpoints and log files were read, so that a newer or
-//!   damaged database stays as it is.
+//!   damaged database stays as it is; and nothing at all if there is nothing to do.
 //! - O2. A record is applied to the catalog if it is behind the catalog's position, and to a
 //!   table's manifest if it is behind the manifest's commit: each may be newer than the other.
 //! - O3. Files that a replayed record made obsolete are removed only when that record is in
 //!   checkpoints: until then it may be that no power failure has tested it yet.
+//! - O4. A catalog that was read may be lost with the next power failure, if the sync after its
+//!   rename has failed. So the log is purged only for one that this process has written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +21,7 @@ use tidegate_platform::{DirLock, Disk, OpenMode};
 
 use super::folder::{Paths, TableFolder};
 use super::plan::Tables;
-use super::sweep::{Leftovers, sweep};
+use super::sweep::{self, Leftovers};
 use super::table::TableState;
 use super::{Database, OpenOptions};
 use crate::catalog::{self, Catalog, fold_name};
@@ -27,7 +29,7 @@ use crate::envelope;
 use crate::error::{Corruption, Error, Result};
 use crate::manifest::{self, Manifest};
 use crate::wal::{
-    self, Log, LogEnd, LogSpan, ReplayedRecord, TableChange, TableOp, is_unused, list_files,
+    self, LogEnd, LogSpan, ReplayedRecord, TableChange, TableOp, is_unused, list_files,
 };
 
 /// A database as it was left.
@@ -45,8 +47,6 @@ pub(super) struct Recovered {
 pub(super) struct Tidying {
     /// Log files that records were replayed from.
     replayed: Vec<PathBuf>,
-    /// Whether the last log file can be written on.
-    is_clean: bool,
     /// What replayed records made obsolete (O3).
     obsolete: Leftovers,
 }
@@ -67,9 +67,23 @@ struct RecoveredTable {
     manifest: Option<Manifest>,
 }
 
-/// Takes the directory for this process (B1), making it if need be.
+/// Makes the directory if need be, and returns the folders that were made, outermost first.
+pub(super) fn make_home(disk: &dyn Disk, paths: &Paths) -> Result<Vec<PathBuf>> {
+    let failed = Error::disk("make database");
+    let mut made = Vec::new();
+    for dir in paths.root().ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
+        if disk.exists(dir).map_err(&failed)? {
+            break;
+        }
+        made.push(dir.to_path_buf());
+    }
+    made.reverse();
+    disk.create_dir_all(paths.root()).map_err(&failed)?;
+    Ok(made)
+}
+
+/// Takes the directory for this process (B1).
 pub(super) fn lock(disk: &dyn Disk, paths: &Paths) -> Result<Box<dyn DirLock>> {
-    disk.create_dir_all(paths.root()).map_err(Error::disk("make database"))?;
     disk.lock(&paths.lock()).map_err(|error| {
         if error.would_lock() {
             return Error::InUse { path: paths.root().to_path_buf() };
@@ -78,15 +92,17 @@ pub(super) fn lock(disk: &dyn Disk, paths: &Paths) -> Result<Box<dyn DirLock>> {
     })
 }
 
-/// Reads the database, or makes an empty one where there is none.
+/// Reads the database, or makes an empty one where there is none. `home` are folders that were
+/// made for it.
 pub(super) fn recover(
     disk: &Arc<dyn Disk>,
     paths: &Paths,
+    home: &[PathBuf],
     options: &OpenOptions,
 ) -> Result<Recovered> {
     let catalog = match read_catalog(disk.as_ref(), paths)? {
         Some(catalog) => catalog,
-        None => create(disk, paths, options)?,
+        None => create(disk.as_ref(), paths, home, options)?,
     };
     let mut recovery = Recovery::new(disk.as_ref(), paths, &catalog)?;
     let span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
@@ -94,7 +110,6 @@ pub(super) fn recover(
         wal::replay(disk.as_ref(), &paths.log(), span, &mut |record| recovery.apply(&record))?;
     let tidying = Tidying {
         replayed: log_end.replayed.clone(),
-        is_clean: log_end.is_clean,
         obsolete: std::mem::take(&mut recovery.obsolete),
     };
     let next_table = recovery.next_table;
@@ -124,26 +139,55 @@ pub(super) fn read_manifest(
 }
 
 /// Makes an empty database. It exists once its catalog does.
-fn create(disk: &Arc<dyn Disk>, paths: &Paths, options: &OpenOptions) -> Result<Catalog> {
-    refuse_foreign_files(disk.as_ref(), paths)?;
-    let make = Error::disk("make database");
-    for dir in [paths.tables(), paths.log(), paths.scratch()] {
-        disk.create_dir_all(&dir).map_err(&make)?;
-    }
+fn create(
+    disk: &dyn Disk,
+    paths: &Paths,
+    home: &[PathBuf],
+    options: &OpenOptions,
+) -> Result<Catalog> {
+    refuse_foreign_files(disk, paths)?;
     let id = options.clock.now_micros().cast_unsigned();
-    Log::new(disk, &paths.log(), id, options.log).start_file()?;
-    // The names of all folders up to the root: it is not known which of them are new.
-    for dir in paths.root().ancestors() {
-        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-        if let Err(error) = disk.sync_dir(dir)
-            && dir == paths.root()
-        {
-            return Err(make(error));
+    let catalog = Catalog { log: id, lsn: Lsn(0), next_table: TableId(1), tables: Vec::new() };
+    let outcome = make_folders(disk, paths, home)
+        .and_then(|()| wal::create(disk, &paths.log(), id))
+        .and_then(|()| envelope::replace(disk, &paths.catalog(), &catalog.encode()));
+    match outcome {
+        Ok(()) => Ok(catalog),
+        Err(error) => {
+            // Their names may be lost with the next power failure: they are made anew next time.
+            if let Some(outermost) = home.first() {
+                let _ = disk.remove_dir_all(outermost);
+            }
+            Err(Error::disk("make database")(error))
         }
     }
-    let catalog = Catalog { log: id, lsn: Lsn(0), next_table: TableId(1), tables: Vec::new() };
-    envelope::replace(disk.as_ref(), &paths.catalog(), &catalog.encode()).map_err(make)?;
-    Ok(catalog)
+}
+
+fn make_folders(disk: &dyn Disk, paths: &Paths, home: &[PathBuf]) -> tidegate_platform::Result<()> {
+    for dir in [paths.tables(), paths.log(), paths.scratch()] {
+        // One that is there is empty, and of an attempt that failed: so may have its sync.
+        disk.remove_dir_all(&dir)?;
+        disk.create_dir_all(&dir)?;
+    }
+    disk.sync_dir(paths.root())?;
+    for dir in home.iter().rev() {
+        disk.sync_dir(folder_of(dir))?;
+    }
+    if home.is_empty() {
+        // An attempt may have been cut off before it synced the name of the directory. That we may
+        // not be allowed to is fine if there was none.
+        let _ = disk.sync_dir(folder_of(paths.root()));
+    }
+    Ok(())
+}
+
+/// The folder that a name is in.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        Some(_) => Path::new("."),
+        None => path,
+    }
 }
 
 /// Without a catalog there must be nothing that one could have named, and nothing that we would
@@ -339,12 +383,15 @@ impl Database {
 
     fn do_tidying(&self, tidying: &Tidying) -> Result<()> {
         let disk = self.disk.as_ref();
-        // Another process may have been killed between a rename and the sync after it, or between
-        // a write to the log and its sync: what was read may be in the kernel's memory only.
-        let sync = Error::disk("sync what was read");
-        for dir in [self.paths.root().to_path_buf(), self.paths.log(), self.paths.tables()] {
-            disk.sync_dir(&dir).map_err(&sync)?;
+        let litter = sweep::find_litter(disk, &self.paths, &self.published().tables)?;
+        litter.without(&tidying.obsolete).remove(disk)?;
+        if tidying.replayed.is_empty() {
+            return Ok(());
         }
+        // Another process may have been killed between a write to the log and its sync: what was
+        // read may be in the kernel's memory only.
+        let sync = Error::disk("sync what was replayed");
+        disk.sync_dir(&self.paths.log()).map_err(&sync)?;
         for path in &tidying.replayed {
             match disk.open(path, OpenMode::ReadWrite) {
                 Ok(file) => file.sync_data().map_err(&sync)?,
@@ -353,18 +400,9 @@ impl Database {
                 Err(error) => return Err(sync(error)),
             }
         }
-        sweep(disk, &self.paths, &self.published().tables, &tidying.obsolete)?;
+        // A sync of it may have failed, which shows only when power fails. So nothing may depend
+        // on it any more when another file says that it had been durable.
         self.write_checkpoints()?;
-        let mut log = self.log.lock().map_err(|_| Error::CommitterPanicked)?;
-        // A file that was replayed is not written on: a sync of it may have failed, which shows
-        // only when power fails.
-        if tidying.is_clean && tidying.replayed.is_empty() {
-            log.continue_file()?;
-        } else {
-            log.start_file()?;
-        }
-        log.purge(Lsn(self.checkpoint_lsn.load(Ordering::Acquire)))?;
-        drop(log);
         tidying.obsolete.remove(disk)
     }
 }

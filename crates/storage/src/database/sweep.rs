@@ -1,47 +1,50 @@
-//! Removes what nobody names: files of commits that never were, of tables that are gone, of spill.
+//! Finds what nobody names: files of commits that never were, of tables that are gone, of spill.
 //!
-//! - Z1. Only names that we give are removed. What else somebody keeps in our folders stays.
+//! - Z1. Only names that we give are found. What else somebody keeps in our folders stays.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use tidegate_model::TableId;
 use tidegate_platform::{DirEntry, Disk, OpenMode};
 
 use super::folder::{Paths, TablePaths, is_ours};
 use super::plan::Tables;
 use crate::envelope::TEMPORARY;
 use crate::error::{Error, Result};
-use crate::manifest::{Manifest, Obsolete};
+use crate::manifest::Manifest;
 use crate::symbols;
 
-/// Files and folders that are to be removed, but not yet.
-#[derive(Debug, Default)]
+/// What is to be removed.
+#[derive(Debug, Default, Clone)]
 pub(super) struct Leftovers {
     pub(super) files: BTreeSet<PathBuf>,
     pub(super) folders: BTreeSet<PathBuf>,
+    /// Symbol files that are longer than they should be, and their marks.
+    pub(super) tails: BTreeMap<PathBuf, u64>,
 }
 
-/// Removes files that no table names, except those in `keep`, empties the scratch folder, and cuts
-/// symbol files to their marks.
-pub(super) fn sweep(
-    disk: &dyn Disk,
-    paths: &Paths,
-    tables: &Tables,
-    keep: &Leftovers,
-) -> Result<()> {
-    let sweep = Sweep { disk, keep };
-    let failed = Error::disk("empty scratch folder");
-    disk.remove_dir_all(&paths.scratch()).map_err(&failed)?;
-    disk.create_dir_all(&paths.scratch()).map_err(&failed)?;
+/// Finds files that no table names, what is in the scratch folder, and symbol files that are
+/// longer than their marks.
+pub(super) fn find_litter(disk: &dyn Disk, paths: &Paths, tables: &Tables) -> Result<Leftovers> {
+    let mut sweep = Sweep { disk, litter: Leftovers::default() };
+    for entry in sweep.list(&paths.scratch())? {
+        let path = paths.scratch().join(&entry.name);
+        if entry.is_dir {
+            sweep.litter.folders.insert(path);
+        } else {
+            sweep.litter.files.insert(path);
+        }
+    }
     for entry in sweep.list(&paths.log())? {
-        sweep.remove_if_temporary(&paths.log(), &entry)?;
+        sweep.find_temporary(&paths.log(), &entry);
     }
     for entry in sweep.list(&paths.tables())? {
-        sweep.remove_if_temporary(&paths.tables(), &entry)?;
-        let is_known = |id: u64| tables.by_id.contains_key(&tidegate_model::TableId(id));
+        sweep.find_temporary(&paths.tables(), &entry);
+        let is_gone = |id: u64| !tables.by_id.contains_key(&TableId(id));
         match entry.name.parse::<u64>() {
-            Ok(id) if entry.is_dir && !is_known(id) && id.to_string() == entry.name => {
-                sweep.remove_dir(&paths.tables().join(&entry.name))?;
+            Ok(id) if entry.is_dir && is_gone(id) && id.to_string() == entry.name => {
+                sweep.litter.folders.insert(paths.tables().join(&entry.name));
             }
             _ => {}
         }
@@ -49,21 +52,34 @@ pub(super) fn sweep(
     for table in tables.by_id.values() {
         sweep.sweep_table(table.folder.paths(), &table.manifest)?;
     }
-    Ok(())
+    Ok(sweep.litter)
 }
 
 impl Leftovers {
+    /// All but these.
+    pub(super) fn without(mut self, others: &Leftovers) -> Leftovers {
+        self.files.retain(|path| !others.files.contains(path));
+        let is_kept = |dir: &Path| others.files.iter().any(|path| path.starts_with(dir));
+        self.folders.retain(|path| !others.folders.contains(path) && !is_kept(path));
+        self
+    }
+
     /// Removes them. Fine if they are already gone.
     pub(super) fn remove(&self, disk: &dyn Disk) -> Result<()> {
-        let failed = Error::disk("remove what was dropped");
+        let failed = Error::disk("remove what nobody names");
         self.files.iter().try_for_each(|path| disk.remove(path)).map_err(&failed)?;
-        self.folders.iter().try_for_each(|path| disk.remove_dir_all(path)).map_err(&failed)
+        self.folders.iter().try_for_each(|path| disk.remove_dir_all(path)).map_err(&failed)?;
+        for (path, &bytes) in &self.tails {
+            let cut = disk.open(path, OpenMode::ReadWrite).and_then(|file| file.set_len(bytes));
+            cut.map_err(&failed)?;
+        }
+        Ok(())
     }
 }
 
 struct Sweep<'a> {
     disk: &'a dyn Disk,
-    keep: &'a Leftovers,
+    litter: Leftovers,
 }
 
 impl Sweep<'_> {
@@ -76,28 +92,13 @@ impl Sweep<'_> {
         }
     }
 
-    fn remove(&self, path: &Path) -> Result<()> {
-        if self.keep.files.contains(path) {
-            return Ok(());
+    fn find_temporary(&mut self, dir: &Path, entry: &DirEntry) {
+        if !entry.is_dir && entry.name.ends_with(TEMPORARY) {
+            self.litter.files.insert(dir.join(&entry.name));
         }
-        self.disk.remove(path).map_err(Error::disk("remove what nobody names"))
     }
 
-    fn remove_dir(&self, path: &Path) -> Result<()> {
-        if self.keep.folders.contains(path) {
-            return Ok(());
-        }
-        self.disk.remove_dir_all(path).map_err(Error::disk("remove what nobody names"))
-    }
-
-    fn remove_if_temporary(&self, dir: &Path, entry: &DirEntry) -> Result<()> {
-        if entry.is_dir || !entry.name.ends_with(TEMPORARY) {
-            return Ok(());
-        }
-        self.remove(&dir.join(&entry.name))
-    }
-
-    fn sweep_table(&self, paths: &TablePaths, manifest: &Manifest) -> Result<()> {
+    fn sweep_table(&mut self, paths: &TablePaths, manifest: &Manifest) -> Result<()> {
         let entries = self.list(paths.root())?;
         if entries.is_empty() {
             return Ok(());
@@ -106,44 +107,45 @@ impl Sweep<'_> {
         let mut named = BTreeSet::new();
         for entry in &manifest.segments {
             named.insert(paths.segment(schema, &entry.meta));
-            let mask = entry.mask.map(|mark| Obsolete::Mask(entry.meta, mark));
-            named.extend(mask.map(|mask| paths.obsolete(schema, &mask)));
+            named.extend(entry.mask.map(|mark| paths.mask(schema, &entry.meta, &mark)));
         }
         for entry in entries {
-            self.remove_if_temporary(paths.root(), &entry)?;
+            self.find_temporary(paths.root(), &entry);
             let unit = schema.time_unit();
             if entry.is_dir && schema.partition_by().parse_name(&entry.name, unit).is_some() {
-                self.sweep_partition(&paths.root().join(&entry.name), &named)?;
+                self.sweep_partition(paths.root().join(&entry.name), &named)?;
             }
         }
         self.sweep_symbols(&paths.symbols(), manifest)
     }
 
-    fn sweep_partition(&self, dir: &Path, named: &BTreeSet<PathBuf>) -> Result<()> {
-        let mut is_needed = false;
-        for entry in self.list(dir)? {
+    fn sweep_partition(&mut self, dir: PathBuf, named: &BTreeSet<PathBuf>) -> Result<()> {
+        let mut files: Vec<PathBuf> = Vec::new();
+        let entries = self.list(&dir)?;
+        let count = entries.len();
+        for entry in entries.into_iter().filter(|entry| is_ours(&entry.name)) {
             let path = dir.join(&entry.name);
-            if named.contains(&path) || self.keep.files.contains(&path) || !is_ours(&entry.name) {
-                is_needed = true;
-            } else {
-                self.remove(&path)?;
+            if !named.contains(&path) {
+                files.push(path);
             }
         }
-        if is_needed { Ok(()) } else { self.remove_dir(dir) }
+        if files.len() == count {
+            self.litter.folders.insert(dir);
+        }
+        self.litter.files.extend(files);
+        Ok(())
     }
 
-    fn sweep_symbols(&self, dir: &Path, manifest: &Manifest) -> Result<()> {
+    fn sweep_symbols(&mut self, dir: &Path, manifest: &Manifest) -> Result<()> {
         for entry in self.list(dir)? {
-            self.remove_if_temporary(dir, &entry)?;
+            self.find_temporary(dir, &entry);
             let Some(column) = symbols::parse_file_name(&entry.name) else { continue };
             let path = dir.join(&entry.name);
             match manifest.symbols.get(&column) {
-                None => self.remove(&path)?,
+                None => drop(self.litter.files.insert(path)),
                 // Y4. A file that is shorter is for its reader to complain about.
                 Some(mark) if mark.bytes < entry.bytes => {
-                    let cut = self.disk.open(&path, OpenMode::ReadWrite);
-                    cut.and_then(|file| file.set_len(mark.bytes))
-                        .map_err(Error::disk("cut symbol file"))?;
+                    self.litter.tails.insert(path, mark.bytes);
                 }
                 Some(_) => {}
             }

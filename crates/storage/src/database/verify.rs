@@ -77,7 +77,9 @@ impl Database {
             Ok(None) => report.problems.push(Error::missing(&self.paths.catalog())),
             Err(error) => report.problems.push(error),
         }
-        for &table in checkpoints.manifests.keys() {
+        // The folder of a table that was dropped since the checkpoint may be gone.
+        let known = self.published().tables.by_id.clone();
+        for &table in checkpoints.manifests.keys().filter(|table| known.contains_key(table)) {
             match read_manifest(disk, &self.paths, table) {
                 Ok(Some(_)) => {}
                 Ok(None) => {

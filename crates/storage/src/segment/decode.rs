@@ -308,9 +308,10 @@ impl Part<'_> {
                     base.wrapping_add(i128::from(step).wrapping_mul(code.into()))
                 })
             }
-            Encoded::Fixed { bytes, .. } => {
-                bytes.as_chunks::<16>().0[self.rows].iter().map(|b| i128::from_le_bytes(*b)).collect()
-            }
+            Encoded::Fixed { bytes, .. } => bytes.as_chunks::<16>().0[self.rows]
+                .iter()
+                .map(|b| i128::from_le_bytes(*b))
+                .collect(),
             _ => return Err(Damage::FrameShape),
         };
         let scale = i8::try_from(scale).expect("at most 38");
@@ -322,7 +323,9 @@ impl Part<'_> {
     fn fixed16(self) -> Decoded<ArrayRef> {
         let bytes = match &self.slice.encoded {
             Encoded::Constant(bits) => bits.to_le_bytes().repeat(self.rows.len()),
-            Encoded::Fixed { bytes, .. } => bytes[self.rows.start * 16..self.rows.end * 16].to_vec(),
+            Encoded::Fixed { bytes, .. } => {
+                bytes[self.rows.start * 16..self.rows.end * 16].to_vec()
+            }
             _ => return Err(Damage::FrameShape),
         };
         Ok(Arc::new(FixedSizeBinaryArray::new(16, bytes.into(), self.nulls)))
@@ -334,13 +337,14 @@ impl Part<'_> {
                 let DecodedDictionary(of_codes) = dictionary.ok_or(Damage::Dictionary)?;
                 let count = of_codes.views.len();
                 let mut foreign = false;
-                let views = map_codes(codes, self.rows, |code| usize::try_from(code).unwrap_or(count))
-                    .into_iter()
-                    .map(|code| {
-                        foreign |= code >= count;
-                        of_codes.views.get(code).copied().unwrap_or(0)
-                    })
-                    .collect();
+                let views =
+                    map_codes(codes, self.rows, |code| usize::try_from(code).unwrap_or(count))
+                        .into_iter()
+                        .map(|code| {
+                            foreign |= code >= count;
+                            of_codes.views.get(code).copied().unwrap_or(0)
+                        })
+                        .collect();
                 if foreign {
                     return Err(Damage::Code);
                 }

@@ -15,8 +15,8 @@ use tidegate_model::layout::{ColumnFooter, Encoding, FrameFooter, Region, Zone};
 use tidegate_model::{ColumnId, ColumnType, limits};
 
 use kernels::{
-    Float, Integer, Step, append_codes, bounds, code_width, common_step, fill_nulls,
-    frame_footer, has_null, is_valid, null_count, regular_step, sampled_scale, scale_exactly,
+    Float, Integer, Step, append_codes, bounds, code_width, common_step, fill_nulls, frame_footer,
+    has_null, is_valid, null_count, regular_step, sampled_scale, scale_exactly,
 };
 use zones::{fixed16_zone, float_zone, integer_zone, whole_bounds, wide_zone};
 
@@ -209,10 +209,7 @@ impl ColumnEncoder {
         let codes = values.iter().map(|&value| ((value - min) as u64).cast_signed());
         self.scratch.scaled.extend(codes);
         append_codes(&self.scratch.scaled, 0_i64, Step { step: 1, width }, &mut self.bytes);
-        self.end_frame(
-            start,
-            FrameFooter { encoding: Encoding::Narrow, step: 1, width, ..frame },
-        )
+        self.end_frame(start, FrameFooter { encoding: Encoding::Narrow, step: 1, width, ..frame })
     }
 
     fn push_bits(&mut self, values: &mut [u8], valid: Validity<'_>) -> FrameFooter {
@@ -278,9 +275,8 @@ impl ColumnEncoder {
             return None;
         }
         // Exceptions and NULLs take the least code, which is 0 (E2).
-        let is_exception = |row: usize| {
-            exceptions.binary_search_by_key(&row, |&(row, _)| row as usize).is_ok()
-        };
+        let is_exception =
+            |row: usize| exceptions.binary_search_by_key(&row, |&(row, _)| row as usize).is_ok();
         let (mut min, mut max) = (i64::MAX, i64::MIN);
         if exceptions.is_empty() && valid.is_none() {
             (min, max) = scaled.iter().fold((min, max), |(lo, hi), &n| (lo.min(n), hi.max(n)));
@@ -395,4 +391,3 @@ impl FrameValues<'_> {
         }
     }
 }
-

@@ -52,29 +52,9 @@ impl Encoder {
         bytes
     }
 
-    /// Appends the compressed form of `text`.
-    #[inline]
-    pub(super) fn compress(&self, text: &[u8], out: &mut Vec<u8>) {
-        // Every byte escaped, and room for the word that is written ahead.
-        out.reserve(text.len() * 2 + 8);
-        if text.len() < 8 {
-            // `compress_into` computes the address eight bytes before the end of its input.
-            let mut padded = [0_u8; 16];
-            padded[8..8 + text.len()].copy_from_slice(text);
-            self.compress_into(&padded[8..8 + text.len()], out);
-        } else {
-            self.compress_into(text, out);
-        }
-    }
-
-    #[inline]
-    fn compress_into(&self, text: &[u8], out: &mut Vec<u8>) {
-        // SAFETY: the spare capacity holds the worst case, two bytes for each of `text`; the
-        // function says how many bytes it has initialised.
-        unsafe {
-            let written = self.0.compress_into(text, out.spare_capacity_mut());
-            out.set_len(out.len() + written);
-        }
+    /// Appends the compressed form of every text, and where each ends.
+    pub(super) fn compress(&self, texts: &[&[u8]], out: &mut Vec<u8>, ends: &mut Vec<u64>) {
+        self.0.compress_bulk_into::<{ Compressor::DEFAULT_BULK_LANES }>(texts, out, ends);
     }
 }
 
@@ -141,13 +121,16 @@ mod tests {
         let encoder = Encoder::train(texts.len(), |i| &texts[i]);
         let decoder = Decoder::new(&encoder.table()).expect("a table");
         let (mut plain, mut packed) = (0, 0);
-        for text in &texts {
-            let (mut compressed, mut out) = (b"before".to_vec(), b"kept".to_vec());
-            encoder.compress(text, &mut compressed);
-            decoder.decompress(&compressed[6..], &mut out);
+        let views: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+        let (mut compressed, mut ends) = (b"before".to_vec(), vec![6]);
+        encoder.compress(&views, &mut compressed, &mut ends);
+        for (text, end) in texts.iter().zip(ends.windows(2)) {
+            let mut out = b"kept".to_vec();
+            let (start, end) = (end[0] as usize, end[1] as usize);
+            decoder.decompress(&compressed[start..end], &mut out);
             assert_eq!(&out[4..], text, "X2");
             plain += text.len();
-            packed += compressed.len() - 6;
+            packed += end - start;
         }
         assert!(packed * 2 < plain, "{packed} of {plain}");
     }

@@ -108,7 +108,9 @@ impl Interner {
         let mut at = self.home(text, key);
         loop {
             let slot = &self.slots[at & self.mask];
-            if slot.len == len && slot.key == key && (text.len() <= 16 || self.text(slot.id) == text)
+            if slot.len == len
+                && slot.key == key
+                && (text.len() <= 16 || self.text(slot.id) == text)
             {
                 return Ok(slot.id);
             }
@@ -181,9 +183,8 @@ fn words(text: &[u8]) -> [u64; 2] {
     match text.len() {
         0 => [0, 0],
         n @ 1..=3 => {
-            let word = u64::from(text[0])
-                | u64::from(text[n / 2]) << 8
-                | u64::from(text[n - 1]) << 16;
+            let word =
+                u64::from(text[0]) | u64::from(text[n / 2]) << 8 | u64::from(text[n - 1]) << 16;
             [word, 0]
         }
         n @ 4..=7 => {

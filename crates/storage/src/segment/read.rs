@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tidegate_model::bytes::ByteReader;
+use tidegate_model::frame::{Dictionary, Strings};
 use tidegate_model::layout::{
     ColumnFooter, DictionaryKind, Encoding, FrameFooter, Region, SEGMENT_MAGIC,
     SEGMENT_TRAILER_BYTES, SEGMENT_VERSION, SegmentFooter, ZONE_BYTES,
 };
-use tidegate_model::bytes::ByteReader;
-use tidegate_model::frame::{Dictionary, Strings};
 use tidegate_model::types::Physical;
 use tidegate_model::{
     Codes, Column, ColumnSlice, ColumnType, Encoded, PageFrame, RowRange, Schema, TableId,
@@ -54,7 +54,12 @@ impl Reader {
     /// # Errors
     /// If the file is missing, has another length, is of a newer version, or its footer is not the
     /// one that was committed.
-    pub fn open(disk: &dyn Disk, path: &Path, table: TableId, meta: &SegmentMeta) -> Result<Reader> {
+    pub fn open(
+        disk: &dyn Disk,
+        path: &Path,
+        table: TableId,
+        meta: &SegmentMeta,
+    ) -> Result<Reader> {
         let file = disk.open(path, OpenMode::Read).map_err(Error::disk("open segment"))?;
         let length = file.len().map_err(Error::disk("open segment"))?;
         let damaged = |offset, damage| Error::segment(path, offset, damage);

@@ -154,7 +154,8 @@ fn verify_dictionary(reader: &Reader, column: &Column, symbols: &SymbolTables) -
         _ => texts.as_string_view().value(code).as_bytes(),
     };
     let ascends = (1..texts.len()).all(|code| text(code - 1) < text(code));
-    let is_right_kind = matches!(dictionary, Dictionary::Symbols(_)) == (column.ty == ColumnType::Symbol);
+    let is_right_kind =
+        matches!(dictionary, Dictionary::Symbols(_)) == (column.ty == ColumnType::Symbol);
     if ascends && is_right_kind { Ok(()) } else { Err(damaged(Damage::Dictionary)) }
 }
 

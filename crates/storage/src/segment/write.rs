@@ -8,11 +8,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tidegate_model::bytes::ByteWriter;
 use tidegate_model::layout::{
     ColumnFooter, Region, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, SEGMENT_TRAILER_BYTES,
     SEGMENT_VERSION, SegmentFooter, region_align,
 };
-use tidegate_model::bytes::ByteWriter;
 use tidegate_model::{ByteCount, PartitionKey, RowCount, SegmentId, SeqTxn, TableId, limits};
 use tidegate_platform::{DiskFile, WriteQueue};
 

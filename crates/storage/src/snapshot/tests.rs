@@ -21,9 +21,8 @@ fn meta(id: u64, (min_ts, max_ts): (i64, i64), (first, last): (u64, u64)) -> Seg
 
 /// Few timestamps and commits, so that many are equal.
 fn metas() -> impl Strategy<Value = Vec<SegmentMeta>> {
-    let segment = (0..10_i64, 0..4_i64, 1..5_u64).prop_map(|(min, length, seq)| {
-        meta(0, (min, min + length), (seq, seq))
-    });
+    let segment = (0..10_i64, 0..4_i64, 1..5_u64)
+        .prop_map(|(min, length, seq)| meta(0, (min, min + length), (seq, seq)));
     proptest::collection::vec(segment, 0..12).prop_map(|mut metas| {
         for (id, meta) in metas.iter_mut().enumerate() {
             meta.id = SegmentId(id as u64);

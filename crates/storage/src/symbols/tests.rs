@@ -129,7 +129,11 @@ fn a_mark_that_is_not_the_end_of_an_extent_is_an_error() {
         for count in 0..=mark.count {
             let wrong = SymbolMark { count, bytes: end };
             let is_extent = decode(&bytes, TABLE, COLUMN, wrong).is_ok();
-            assert_eq!(is_extent, (count, end) == (3, 62) || (count, end) == (0, 28), "Y3 {wrong:?}");
+            assert_eq!(
+                is_extent,
+                (count, end) == (3, 62) || (count, end) == (0, 28),
+                "Y3 {wrong:?}"
+            );
         }
     }
     assert!(decode(&bytes, TABLE, COLUMN, SymbolMark { bytes: mark.bytes + 1, ..mark }).is_err());
@@ -190,7 +194,11 @@ fn a_failed_write_or_sync_loses_nothing_that_was_saved_later() {
             dictionary.intern(&[b"a", b"b"]).unwrap();
             let first = dictionary.save().unwrap();
             dictionary.intern(&[b"c"]).unwrap();
-            if writes { disk.fail_write_at(nth) } else { disk.fail_sync_at(nth) }
+            if writes {
+                disk.fail_write_at(nth)
+            } else {
+                disk.fail_sync_at(nth)
+            }
             let failed = dictionary.save();
             assert_eq!(failed.is_err(), nth == 1);
             dictionary.intern(&[b"d"]).unwrap();

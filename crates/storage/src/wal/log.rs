@@ -66,19 +66,13 @@ struct OpenFile {
 }
 
 impl Log {
-    /// A log without files; `start_file` makes the first one.
-    pub(crate) fn new(disk: &Arc<dyn Disk>, dir: &Path, id: u64, options: LogOptions) -> Log {
-        let end = LogEnd { lsn: Lsn(0), is_clean: false, files: Vec::new(), replayed: Vec::new() };
-        Log::resume(disk, dir, id, options, end)
-    }
-
-    /// A log that was replayed. Nothing can be written before `start_file` or `continue_file`.
+    /// A log that was replayed. The first commit starts a file: that the name of an older one is
+    /// durable, and what it holds, only the process knows that wrote it.
     pub(crate) fn resume(
         disk: &Arc<dyn Disk>,
         dir: &Path,
-        id: u64,
+        (id, end): (u64, LogEnd),
         options: LogOptions,
-        end: LogEnd,
     ) -> Log {
         Log {
             disk: Arc::clone(disk),
@@ -94,15 +88,6 @@ impl Log {
     /// Where the next group goes; everything before it is durable.
     pub(crate) fn end(&self) -> Lsn {
         self.end
-    }
-
-    /// Writes on in the last file, behind which only zeros are.
-    pub(crate) fn continue_file(&mut self) -> Result<()> {
-        let LogFile { first, path } = self.files.last().expect("a replayed log has a file");
-        let handle = self.disk.open(path, OpenMode::ReadWrite).map_err(Error::disk("open log"))?;
-        let filled = handle.len().map_err(Error::disk("open log"))?;
-        self.current = Current::Ready(OpenFile { handle, first: *first, filled });
-        Ok(())
     }
 
     /// Makes records durable, all of them or none (W2).
@@ -153,7 +138,7 @@ impl Log {
     /// Whatever an older file holds behind that place is no part of the log any more (W5). After
     /// an error the file in use before can still be written to, unless the new one may be found by
     /// a replay.
-    pub(crate) fn start_file(&mut self) -> Result<()> {
+    fn start_file(&mut self) -> Result<()> {
         let path = self.dir.join(file_name(self.end));
         let written = envelope::temporary(&path);
         let filled = FILE_HEADER_BYTES as u64 + self.options.step_bytes;
@@ -205,6 +190,16 @@ impl Log {
         self.files.drain(..count);
         Ok(())
     }
+}
+
+/// Makes the first file of a log. It has no room: the first commit replaces it. That it is there
+/// tells a log without records from a log that was lost.
+pub(crate) fn create(disk: &dyn Disk, dir: &Path, id: u64) -> tidegate_platform::Result<()> {
+    let first = Lsn(0);
+    let handle = disk.open(&dir.join(file_name(first)), OpenMode::CreateNew)?;
+    handle.write_all_at(&encode_file_header(id, first), 0)?;
+    handle.sync_data()?;
+    disk.sync_dir(dir)
 }
 
 /// How many files end before `needed`, the first position that a replay begins at. The last one

@@ -33,8 +33,6 @@ pub(crate) struct ReplayedRecord<'a> {
 pub(crate) struct LogEnd {
     /// The position behind the last good group.
     pub(crate) lsn: Lsn,
-    /// Whether only zeros follow, so that the last file can be written on.
-    pub(crate) is_clean: bool,
     /// All files, in order.
     pub(crate) files: Vec<LogFile>,
     /// Those that groups were read from.
@@ -67,12 +65,12 @@ pub(crate) fn replay(
     apply: &mut dyn FnMut(ReplayedRecord<'_>) -> Result<()>,
 ) -> Result<LogEnd> {
     let files = list_files(disk, dir)?;
+    let mut end = LogEnd { lsn: from, files: Vec::new(), replayed: Vec::new() };
     // The last file that begins at `from` or before it holds the first record to replay.
     let needed = files.partition_point(|file| file.first <= from);
     if needed == 0 {
         return Err(Error::missing(&dir.join(super::log::file_name(from))));
     }
-    let mut end = LogEnd { lsn: from, is_clean: true, files: Vec::new(), replayed: Vec::new() };
     for (at, file) in files.iter().enumerate().skip(needed - 1) {
         let file = OpenFile::open(disk, file, log)?;
         let limit = files.get(at + 1).map(|next| next.first).or(until);
@@ -80,9 +78,6 @@ pub(crate) fn replay(
         end.lsn = file.replay(start, limit, apply)?;
         if end.lsn != start {
             end.replayed.push(file.path.clone());
-        }
-        if limit.is_none() {
-            end.is_clean = file.ends_at(end.lsn)?;
         }
     }
     end.files = files;
@@ -177,43 +172,22 @@ impl OpenFile {
 
     /// The highest LSN that a whole group behind the bad one at `bad` counts as durable.
     fn durable_after(&self, bad: Lsn) -> Result<Lsn> {
-        let mut durable = Lsn(0);
-        self.search(Lsn(bad.0 + PAGE as u64), &mut |lsn, page| {
-            if peek_group(page, self.log, lsn).is_ok() {
-                let bytes = self.read_group(lsn)?;
-                if let Ok(group) = check_group(&bytes, self.log, lsn) {
-                    durable = durable.max(group.durable);
-                }
-            }
-            Ok(())
-        })?;
-        Ok(durable)
-    }
-
-    /// Whether the file has room at `lsn`, or ends there, and only zeros follow.
-    fn ends_at(&self, lsn: Lsn) -> Result<bool> {
-        let mut zeros = self.offset(lsn) <= self.length;
-        self.search(lsn, &mut |_, page| {
-            zeros &= page.iter().all(|&byte| byte == 0);
-            Ok(())
-        })?;
-        Ok(zeros)
-    }
-
-    /// Shows every page from `start` to the end of the file.
-    fn search(&self, start: Lsn, visit: &mut dyn FnMut(Lsn, &[u8]) -> Result<()>) -> Result<()> {
-        let mut lsn = start;
+        let (mut durable, mut lsn) = (Lsn(0), Lsn(bad.0 + PAGE as u64));
         while self.offset(lsn) < self.length {
             let piece = self.read(self.offset(lsn), SEARCH_BYTES as u64)?;
             if piece.is_empty() {
                 break;
             }
             for page in piece.chunks(PAGE) {
-                visit(lsn, page)?;
+                if peek_group(page, self.log, lsn).is_ok() {
+                    let bytes = self.read_group(lsn)?;
+                    let group = check_group(&bytes, self.log, lsn);
+                    durable = durable.max(group.map_or(Lsn(0), |group| group.durable));
+                }
                 lsn = Lsn(lsn.0 + PAGE as u64);
             }
         }
-        Ok(())
+        Ok(durable)
     }
 }
 

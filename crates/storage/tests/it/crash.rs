@@ -192,9 +192,8 @@ fn commits_of_threads_survive_a_crash_whole() {
         let disk = disk.after_power_loss();
         let database = open(&disk);
         let table = &crate::model::read(&database)["t"];
-        let count = |value: &i64| {
-            table.rows.iter().filter(|row| row[2] == Some(value.to_string())).count()
-        };
+        let count =
+            |value: &i64| table.rows.iter().filter(|row| row[2] == Some(value.to_string())).count();
         for value in &acknowledged {
             assert_eq!(count(value), 2, "acknowledged, crash at sync {crash_at}");
         }

@@ -29,6 +29,8 @@ fn run_through(disk: &SimDisk, steps: &[Step], context: &str) -> (Arc<Database>,
         } else {
             match step.run(&database) {
                 Ok(()) => step.apply(&mut tables),
+                // The table of this step may be the one that could not be made.
+                Err(error) if failed > 0 && error.class() == Class::Caller => {}
                 Err(error) => {
                     assert_eq!(error.class(), Class::Environment, "{context}: {error:?}");
                     failed += 1;
@@ -40,7 +42,8 @@ fn run_through(disk: &SimDisk, steps: &[Step], context: &str) -> (Arc<Database>,
     (database, tables, failed)
 }
 
-/// A workload in which every step can be done, whichever others were not.
+/// A workload of one process: that a sync of a folder has failed, only the process knows in which
+/// it did.
 fn steps() -> Vec<Step> {
     vec![
         Step::Create("cpu"),
@@ -48,7 +51,7 @@ fn steps() -> Vec<Step> {
         Step::Checkpoint,
         Step::ImportNew("more", vec![(7, "x", 10)]),
         Step::Create("last"),
-        Step::Reopen,
+        Step::Import("cpu", vec![(3, "x", 10)]),
         Step::ImportNew("others", vec![(3, "x", 10)]),
         Step::Checkpoint,
     ]
@@ -74,7 +77,8 @@ fn a_failed_sync_fails_one_statement() {
         for seed in 0..3 {
             let disk = SimDisk::new(seed * 1_000 + nth);
             disk.fail_sync_at(nth);
-            failures += check_after_fault(&disk, &steps(), &format!("sync {nth} fails, seed {seed}"));
+            failures +=
+                check_after_fault(&disk, &steps(), &format!("sync {nth} fails, seed {seed}"));
         }
     }
     assert!(failures > 30, "{failures} statements failed");
@@ -90,7 +94,7 @@ fn a_failed_write_fails_one_statement() {
             last_failure = nth;
         }
     }
-    assert!((50..150).contains(&last_failure), "every write was tried: {last_failure}");
+    assert!((25..150).contains(&last_failure), "every write was tried: {last_failure}");
 }
 
 #[test]
@@ -98,13 +102,51 @@ fn the_long_workload_survives_failed_syncs_and_writes() {
     for nth in 1..190 {
         for is_sync in [true, false] {
             let disk = SimDisk::new(nth);
-            if is_sync { disk.fail_sync_at(nth) } else { disk.fail_write_at(nth) }
-            let outcome = crate::crash::run_until_crash(&disk, &workload());
-            let context = format!("call {nth}, sync: {is_sync}");
-            if let Ok(database) = try_open(&disk) {
-                assert_eq!(read(&database), outcome.acknowledged, "{context}");
+            if is_sync {
+                disk.fail_sync_at(nth)
+            } else {
+                disk.fail_write_at(nth)
             }
+            let mut steps = workload();
+            if is_sync {
+                steps.retain(|step| !matches!(step, Step::Reopen));
+            }
+            let outcome = crate::crash::run_until_crash(&disk, &steps);
+            let context = format!("call {nth}, sync: {is_sync}");
             check_reopened(&disk.after_power_loss(), &outcome.acknowledged, &context);
+            check_reopened(&disk, &outcome.acknowledged, &context);
+        }
+    }
+}
+
+#[test]
+fn a_failed_sync_while_recovering_costs_a_statement_at_most() {
+    let steps = &workload()[..11];
+    for crash_at in (5..90).step_by(7) {
+        for nth in 1..12 {
+            let disk = SimDisk::new(crash_at * 100 + nth);
+            disk.crash_at_sync(crash_at);
+            let outcome = crate::crash::run_until_crash(&disk, steps);
+            let disk = disk.after_power_loss();
+            disk.fail_sync_at(nth);
+            let context = format!("crash at sync {crash_at}, then sync {nth} fails");
+            let Ok(database) = try_open(&disk) else {
+                // It was not even made.
+                assert!(outcome.acknowledged.is_empty(), "{context}");
+                continue;
+            };
+            let mut tables = read(&database);
+            let is_expected = [Some(&outcome.acknowledged), outcome.in_flight.as_ref()];
+            assert!(is_expected.contains(&Some(&tables)), "{context}");
+            let step = Step::ImportNew("afterwards", vec![(1, "a", 1)]);
+            match step.run(&database) {
+                Ok(()) => step.apply(&mut tables),
+                Err(error) => assert_eq!(error.class(), Class::Environment, "{context}"),
+            }
+            assert_eq!(read(&database), tables, "{context}");
+            drop(database);
+            check_reopened(&disk.after_power_loss(), &tables, &context);
+            check_reopened(&disk, &tables, &context);
         }
     }
 }
@@ -225,9 +267,11 @@ fn what_is_in_doubt_is_decided_by_the_next_open() {
 #[test]
 fn files_of_an_import_in_doubt_stay_until_the_next_open_decides() {
     for seed in 0..20 {
-        let (disk, database) = (SimDisk::new(seed), open(&SimDisk::new(seed)));
-        drop(database);
+        let disk = SimDisk::new(seed);
         let database = open(&disk);
+        let (mut tables, first) = (Tables::new(), Step::Create("first"));
+        first.run(&database).unwrap();
+        first.apply(&mut tables);
         let txn = database
             .begin_import(tidegate_storage::ImportTarget::New { name: "t", schema: schema() })
             .unwrap();
@@ -244,25 +288,52 @@ fn files_of_an_import_in_doubt_stay_until_the_next_open_decides() {
         drop(database);
         let disk = disk.after_power_loss();
         let database = open(&disk);
-        let mut with = Tables::new();
+        let mut with = tables.clone();
         Step::ImportNew("t", rows).apply(&mut with);
-        let expected = if read(&database).is_empty() { Tables::new() } else { with };
+        let expected = if read(&database).len() == 1 { tables } else { with };
         check(&disk, &database, &expected, &format!("seed {seed}"));
     }
 }
 
 #[test]
 fn a_checkpoint_that_cannot_be_written_costs_nothing() {
-    let (disk, database) = new_database();
-    import_new(&database, "t");
-    database.add_columns("t", &crate::fixture::columns(&[("x", ColumnType::Int64)])).unwrap();
-    let tables = read(&database);
-    for nth in 1..5 {
+    // Manifest, its folder, the folder of tables, catalog, the folder of tables again.
+    for (nth, is_folder) in [(1, false), (2, true), (3, true), (4, false), (5, true)] {
+        let (disk, database) = new_database();
+        let mut tables = Tables::new();
+        let step = Step::Create("t");
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
         disk.fail_sync_at(nth);
         assert!(database.checkpoint().is_err(), "sync {nth}");
-        disk.fail_sync_at(0);
         assert_eq!(read(&database), tables);
         check_reopened(&disk.after_power_loss(), &tables, &format!("sync {nth}"));
+        assert_eq!(database.checkpoint().is_err(), is_folder, "F1: sync {nth}");
+        // Commits need no checkpoint.
+        let step = Step::AddColumn("t", "x", ColumnType::Int64);
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+        drop(database);
+        check_reopened(&disk.after_power_loss(), &tables, &format!("sync {nth}"));
     }
-    database.checkpoint().unwrap();
+}
+
+#[test]
+fn a_folder_whose_sync_has_failed_takes_no_more_segments() {
+    let (disk, database) = new_database();
+    let mut tables = Tables::new();
+    for step in [Step::ImportNew("t", vec![(5, "a", 1)]), Step::Import("t", vec![(DAY, "a", 2)])] {
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+    }
+    // The segment, then its folder.
+    disk.fail_sync_at(2);
+    assert!(import(&database, "t", &[(6, "a", 3)]).is_err());
+    assert!(import(&database, "t", &[(6, "a", 3)]).is_err(), "F1");
+    let step = Step::Import("t", vec![(DAY + 1, "a", 4)]);
+    step.run(&database).expect("another partition is another folder");
+    step.apply(&mut tables);
+    assert_eq!(read(&database), tables);
+    drop(database);
+    check_reopened(&disk.after_power_loss(), &tables, "after power loss");
 }

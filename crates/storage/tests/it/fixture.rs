@@ -5,9 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_model::{
-    ColumnType, PartitionUnit, RowCount, Schema, SymbolId, TimeUnit, Timestamp,
-};
+use tidegate_model::{ColumnType, PartitionUnit, RowCount, Schema, SymbolId, TimeUnit, Timestamp};
 use tidegate_platform::{DiskFile, SimClock, SimDisk};
 use tidegate_storage::segment::encode::{ColumnEncoder, FrameValues};
 use tidegate_storage::segment::strings::DictionaryRows;

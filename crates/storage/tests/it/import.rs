@@ -103,7 +103,8 @@ fn two_imports_into_one_table_share_its_symbols() {
     assert_eq!(commit(a, &[(1, "x", 3), (2, "w", 4)]).unwrap(), SeqTxn(3));
     let mut tables = Tables::new();
     for rows in [vec![(1, "y", 1), (2, "z", 2)], vec![(1, "x", 3), (2, "w", 4)]] {
-        let step = if tables.is_empty() { Step::ImportNew("t", rows) } else { Step::Import("t", rows) };
+        let step =
+            if tables.is_empty() { Step::ImportNew("t", rows) } else { Step::Import("t", rows) };
         step.apply(&mut tables);
     }
     assert_eq!(read(&database), tables, "R1");
@@ -121,13 +122,14 @@ fn a_commit_that_cannot_be_says_why_and_changes_nothing() {
         ("t", &[Step::Drop(vec!["t"])], "table `t` was dropped meanwhile"),
         ("t", &[Step::Drop(vec!["t"]), Step::Create("t")], "table `t` was dropped meanwhile"),
         ("t", &[Step::Truncate("t")], "table `t` was truncated meanwhile"),
-        ("t", &[Step::DropColumn("t", "value")], "column `value` of table `t` was dropped meanwhile"),
         (
             "t",
-            &[
-                Step::DropColumn("t", "host"),
-                Step::AddColumn("t", "host", ColumnType::Symbol),
-            ],
+            &[Step::DropColumn("t", "value")],
+            "column `value` of table `t` was dropped meanwhile",
+        ),
+        (
+            "t",
+            &[Step::DropColumn("t", "host"), Step::AddColumn("t", "host", ColumnType::Symbol)],
             "column `host` of table `t` was dropped meanwhile",
         ),
         ("u", &[Step::Create("U")], "table `u` exists already"),

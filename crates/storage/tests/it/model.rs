@@ -8,11 +8,9 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use tidegate_model::ColumnType;
 use tidegate_platform::SimDisk;
-use tidegate_storage::{
-    Database, ImportTarget, MaskedRows, Result, Run, SegmentRun, Snapshot,
-};
+use tidegate_storage::{Database, ImportTarget, MaskedRows, Result, Run, SegmentRun, Snapshot};
 
-use crate::fixture::{self, DIR, Row, columns, open, schema};
+use crate::fixture::{self, DIR, Row, columns, schema, try_open};
 
 /// All tables by name.
 pub(crate) type Tables = BTreeMap<String, Table>;
@@ -221,7 +219,8 @@ pub(crate) fn check(disk: &SimDisk, database: &Database, expected: &Tables, cont
 /// Opens a database and asserts that it holds what the model holds.
 #[track_caller]
 pub(crate) fn check_reopened(disk: &SimDisk, expected: &Tables, context: &str) {
-    check(disk, &open(disk), expected, context);
+    let database = try_open(disk).unwrap_or_else(|error| panic!("{context}: {error:?}"));
+    check(disk, &database, expected, context);
 }
 
 /// Every file is named by somebody. What was dropped since the open may still be there.

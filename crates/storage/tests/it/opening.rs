@@ -19,13 +19,15 @@ fn one_process_has_a_database_open_at_a_time() {
 }
 
 #[test]
-fn a_database_that_was_closed_needs_no_replay_and_no_new_file() {
+fn a_database_that_was_closed_is_opened_without_a_write() {
     let (disk, database) = new_database();
     import_two_tables(&database);
     drop(database);
-    let files_before = disk.files();
+    let before = (everything(&disk), disk.syncs());
+    disk.fail_write_at(1);
     drop(open(&disk));
-    assert_eq!(disk.files(), files_before);
+    disk.fail_write_at(0);
+    assert!((everything(&disk), disk.syncs()) == before, "O1");
     check_reopened(&disk, &two_tables(), "closed");
 }
 
@@ -77,7 +79,9 @@ fn everything(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
 fn a_newer_format_is_refused_before_anything_is_written() {
     let at_end = |disk: &SimDisk, path: &Path| disk.read(path).unwrap().len() - 4;
     for disk in closed_and_crashed() {
-        for path in [files(&disk, "catalog"), files(&disk, "manifest"), files(&disk, ".wal")].concat() {
+        for path in
+            [files(&disk, "catalog"), files(&disk, "manifest"), files(&disk, ".wal")].concat()
+        {
             let disk = disk.after_power_loss();
             let is_log = path.extension().is_some();
             let crc_at = if is_log { 28 } else { at_end(&disk, &path) };
@@ -124,7 +128,9 @@ fn a_checkpoint_that_is_missing_is_refused() {
         disk.remove(&path).unwrap();
         let before = everything(&disk);
         match try_open(&disk).unwrap_err() {
-            Error::Corrupt { path: found, what: Corruption::Missing, .. } => assert_eq!(found, path),
+            Error::Corrupt { path: found, what: Corruption::Missing, .. } => {
+                assert_eq!(found, path)
+            }
             other => panic!("{}: {other:?}", path.display()),
         }
         assert!(everything(&disk) == before, "{}", path.display());
@@ -185,7 +191,9 @@ fn a_log_cut_before_the_next_file_is_refused() {
     let disk = disk.after_power_loss();
     disk.truncate(&logs[0], 4 * 4_096);
     match try_open(&disk).unwrap_err() {
-        Error::Corrupt { path, what: Corruption::DurableGroup, .. } => assert_eq!(path, logs[0], "W5"),
+        Error::Corrupt { path, what: Corruption::DurableGroup, .. } => {
+            assert_eq!(path, logs[0], "W5")
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -272,7 +280,10 @@ fn symbol_files_are_cut_to_what_is_committed() {
     drop(database);
     let lengths = |disk: &SimDisk| -> Vec<u64> {
         let files = disk.files().into_iter();
-        files.filter(|(path, _)| path.extension().is_some_and(|e| e == "sym")).map(|f| f.1).collect()
+        files
+            .filter(|(path, _)| path.extension().is_some_and(|e| e == "sym"))
+            .map(|f| f.1)
+            .collect()
     };
     let before = lengths(&disk);
     for path in files(&disk, ".sym") {

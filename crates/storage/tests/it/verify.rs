@@ -69,7 +69,7 @@ fn damage_of_one_segment_leaves_everything_else_readable() {
     let segments = files(&disk, ".seg");
     assert_eq!(segments.len(), 3);
     let bytes = disk.read(&segments[0]).unwrap();
-    disk.corrupt(&segments[0], bytes.len() as u64 / 2, 0xff);
+    disk.corrupt(&segments[0], bytes.len() as u64 - 40, 0xff);
     disk.truncate(&segments[1], 10);
     disk.remove(&segments[2]).unwrap();
     let mut found = problems(&disk);
@@ -110,7 +110,8 @@ fn damage_of_log_and_checkpoints_is_found_while_open() {
     ] {
         disk.corrupt(&path, at, 1);
         let report = database.verify(&|_| {}).unwrap();
-        let is_named = |error: &Error| matches!(error, Error::Corrupt { path: p, .. } if *p == path);
+        let is_named =
+            |error: &Error| matches!(error, Error::Corrupt { path: p, .. } if *p == path);
         assert!(report.problems.iter().all(is_named), "{:?}", report.problems);
         assert_eq!(report.problems.len(), 1, "{}", path.display());
         disk.corrupt(&path, at, 1);

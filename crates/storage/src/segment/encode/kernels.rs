@@ -146,11 +146,7 @@ pub(in crate::segment) fn bounds<T: Copy + Ord>(
 }
 
 /// Overwrites what stands under a NULL.
-pub(in crate::segment) fn fill_nulls<T: Copy>(
-    values: &mut [T],
-    validity: Validity<'_>,
-    filler: T,
-) {
+pub(in crate::segment) fn fill_nulls<T: Copy>(values: &mut [T], validity: Validity<'_>, filler: T) {
     let Some(words) = validity else { return };
     for (rows, &word) in values.chunks_mut(64).zip(words) {
         if word != u64::MAX {
@@ -252,11 +248,7 @@ fn low<const N: usize>(word: u64) -> [u8; N] {
 }
 
 #[inline]
-fn append<T: Copy, const N: usize>(
-    values: &[T],
-    out: &mut Vec<u8>,
-    code: impl Fn(T) -> [u8; N],
-) {
+fn append<T: Copy, const N: usize>(values: &[T], out: &mut Vec<u8>, code: impl Fn(T) -> [u8; N]) {
     let start = out.len();
     out.resize(start + values.len() * N, 0);
     let (slots, _) = out[start..].as_chunks_mut::<N>();
@@ -266,11 +258,7 @@ fn append<T: Copy, const N: usize>(
 }
 
 /// Appends `code(row)` for `rows` rows in `width` bytes.
-pub(in crate::segment) fn append_codes_by(
-    codes: &[u32],
-    width: u8,
-    out: &mut Vec<u8>,
-) {
+pub(in crate::segment) fn append_codes_by(codes: &[u32], width: u8, out: &mut Vec<u8>) {
     match width {
         1 => append(codes, out, |code| low::<1>(code.into())),
         2 => append(codes, out, |code| low::<2>(code.into())),
@@ -279,9 +267,8 @@ pub(in crate::segment) fn append_codes_by(
 }
 
 /// 10^0 to 10^15.
-pub(in crate::segment) const POWERS: [f64; 16] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-];
+pub(in crate::segment) const POWERS: [f64; 16] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
 /// Integers below this are exact in a float and survive the addition of `ROUNDER`.
 const SCALED_MAX: f64 = (1_u64 << 51) as f64;
@@ -324,8 +311,7 @@ pub(in crate::segment) fn scale_exactly<T: Float>(
     scaled.extend(values.iter().map(|&value| {
         let n = (value.to_f64() * power).round_ties_even();
         let back = T::from_f64(n / power);
-        let exact =
-            n.abs() < SCALED_MAX && back.to_f64().to_bits() == value.to_f64().to_bits();
+        let exact = n.abs() < SCALED_MAX && back.to_f64().to_bits() == value.to_f64().to_bits();
         misses += u64::from(!exact);
         (n + ROUNDER).to_bits().wrapping_sub(ROUNDER.to_bits()).cast_signed()
     }));

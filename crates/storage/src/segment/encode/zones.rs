@@ -41,7 +41,11 @@ pub(in crate::segment) fn wide_zone(values: &[i128], validity: Validity<'_>, ind
 }
 
 /// Bounds as bits of a DOUBLE; NaN is only flagged.
-pub(in crate::segment) fn float_zone<T: Float>(values: &[T], validity: Validity<'_>, index: usize) -> Zone {
+pub(in crate::segment) fn float_zone<T: Float>(
+    values: &[T],
+    validity: Validity<'_>,
+    index: usize,
+) -> Zone {
     let words = zone_validity(validity, index, values.len());
     let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
     let (mut has_nan, mut has_value) = (false, false);
@@ -60,7 +64,11 @@ pub(in crate::segment) fn float_zone<T: Float>(values: &[T], validity: Validity<
 }
 
 /// Bounds as the first eight bytes, highest first.
-pub(in crate::segment) fn fixed16_zone(values: &[[u8; 16]], validity: Validity<'_>, index: usize) -> Zone {
+pub(in crate::segment) fn fixed16_zone(
+    values: &[[u8; 16]],
+    validity: Validity<'_>,
+    index: usize,
+) -> Zone {
     let words = zone_validity(validity, index, values.len());
     let range = bounds(values, words).map(|(min, max)| (prefix(&min), prefix(&max)));
     zone_of(range, words.is_some())
@@ -148,7 +156,11 @@ fn lesser(ty: ColumnType, a: u64, b: u64) -> u64 {
             a.cast_signed().min(b.cast_signed()).cast_unsigned()
         }
         Physical::Float32 | Physical::Float64 => {
-            if f64::from_bits(a) <= f64::from_bits(b) { a } else { b }
+            if f64::from_bits(a) <= f64::from_bits(b) {
+                a
+            } else {
+                b
+            }
         }
         Physical::Bit | Physical::Unsigned(_) | Physical::Bytes | Physical::Fixed16 => a.min(b),
     }

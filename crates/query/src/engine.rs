@@ -1,0 +1,257 @@
+//! The engine: statements in, answers out.
+//!
+//! - H1. A statement sees the tables as they are when it is planned, all as of one moment.
+//! - H2. Dropping an answer's stream ends its work.
+//!
+//! The methods are `async` and belong on a runtime whose threads may compute: planning, decoding and
+//! DataFusion's operators run there. Statements that change tables wait for the disk on a thread of
+//! their own.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, StringViewArray};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result as PlanResult};
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::prelude::SessionConfig;
+use futures::{StreamExt, TryStreamExt, stream};
+use tidegate_model::ByteCount;
+use tidegate_storage::{Database, Error as StorageError};
+
+use crate::ddl;
+use crate::error::{Error, Result};
+use crate::parse::{Explain, Statement, parse_statement};
+use crate::plan::{OperatorPlanner, OrderedScans, PlannedQuery, plan_query, table_functions};
+use crate::show::show;
+
+/// How many users of memory an error names when memory is used up.
+const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
+
+/// What an engine may use of the machine.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Threads that work on a query at a time.
+    pub threads: NonZeroUsize,
+    /// Memory of all queries together, beyond which they spill, or fail if they cannot.
+    pub memory_max: ByteCount,
+    /// Where queries spill to; made if it is not there.
+    pub spill_dir: PathBuf,
+}
+
+/// What came of a statement.
+pub enum Answer {
+    /// Rows.
+    Rows {
+        /// What they are called, and their types.
+        schema: SchemaRef,
+        /// The rows, as they are found. Dropping it ends the work.
+        stream: SendableRecordBatchStream,
+    },
+    /// Something was changed.
+    Done {
+        /// What was done: `CREATE TABLE`.
+        tag: String,
+        /// What the user should know, a sentence each.
+        notices: Vec<String>,
+    },
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Answer::Rows { schema, .. } => f.debug_struct("Rows").field("schema", schema).finish(),
+            Answer::Done { tag, notices } => {
+                f.debug_struct("Done").field("tag", tag).field("notices", notices).finish()
+            }
+        }
+    }
+}
+
+/// A change that was made.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) tag: &'static str,
+    pub(crate) notices: Vec<String>,
+}
+
+impl Done {
+    pub(crate) fn new(tag: &'static str) -> Done {
+        Done { tag, notices: Vec::new() }
+    }
+}
+
+/// Runs SQL on a database.
+#[derive(Debug)]
+pub struct Engine {
+    database: Arc<Database>,
+    state: SessionState,
+}
+
+impl Engine {
+    /// An engine on a database.
+    ///
+    /// # Errors
+    /// If the folder for spilling cannot be made.
+    pub fn new(database: Arc<Database>, options: &EngineOptions) -> Result<Engine> {
+        let made = database.disk().create_dir_all(&options.spill_dir);
+        made.map_err(|source| StorageError::Disk { purpose: "make the spill folder", source })?;
+        let memory_max = usize::try_from(options.memory_max.0).unwrap_or(usize::MAX);
+        let pool = TrackConsumersPool::new(FairSpillPool::new(memory_max), CONSUMERS_NAMED);
+        let spill = DiskManagerBuilder::default()
+            .with_mode(DiskManagerMode::Directories(vec![options.spill_dir.clone()]));
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(pool))
+            .with_disk_manager_builder(spill)
+            .build_arc()?;
+        let mut physical = PhysicalOptimizer::new().rules;
+        physical.insert(0, Arc::new(OrderedScans));
+        let state = SessionStateBuilder::new()
+            .with_config(session_config(options.threads))
+            .with_runtime_env(runtime)
+            .with_expr_planners(vec![Arc::new(OperatorPlanner)])
+            .with_table_function_list(table_functions())
+            .with_default_features()
+            .with_physical_optimizer_rules(physical)
+            .build();
+        Ok(Engine { database, state })
+    }
+
+    /// The database it runs on.
+    #[must_use]
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// Does one statement. The rows of a query are still to be found when this returns.
+    ///
+    /// # Errors
+    /// If the text is no statement, names what is not there, or could not be done; then nothing has
+    /// changed. Errors of finding the rows come from the stream, where [`Error::from`] takes them.
+    pub async fn execute(&self, sql: &str) -> Result<Answer> {
+        match parse_statement(sql)? {
+            Statement::Query => self.query(sql).await,
+            Statement::Explain(explain) => {
+                self.explain(&blanked(sql, explain.offset), explain).await
+            }
+            Statement::Show(what) => {
+                let batch = show(&self.database, sql, &what)?;
+                Ok(rows_of(batch))
+            }
+            change => {
+                let database = Arc::clone(&self.database);
+                let task = SpawnedTask::spawn_blocking(move || ddl::execute(&database, change));
+                let done = task.join_unwind().await.map_err(|error| {
+                    Error::from(DataFusionError::ExecutionJoin(Box::new(error)))
+                })?;
+                let done = done?.expect("queries and SHOW were taken out above");
+                let notices = done.notices;
+                Ok(Answer::Done { tag: done.tag.to_owned(), notices })
+            }
+        }
+    }
+
+    async fn query(&self, sql: &str) -> Result<Answer> {
+        let state = self.statement_state();
+        let planned = plan_query(&state, &self.database, sql).await?;
+        let stream = execute_stream(Arc::clone(&planned.plan), state.task_ctx())?;
+        Ok(renamed(stream, planned))
+    }
+
+    /// The session for one statement, for which `now()` stands still.
+    fn statement_state(&self) -> SessionState {
+        let mut state = self.state.clone();
+        state.mark_start_execution();
+        state
+    }
+
+    async fn explain(&self, sql: &str, how: Explain) -> Result<Answer> {
+        let state = self.statement_state();
+        let PlannedQuery { plan, .. } = plan_query(&state, &self.database, sql).await?;
+        if how.analyze {
+            let mut stream = execute_stream(Arc::clone(&plan), state.task_ctx())?;
+            while let Some(batch) = stream.next().await {
+                batch?;
+            }
+        }
+        let text = plan_text(plan.as_ref(), how);
+        let lines = Arc::new(text.lines().map(Some).collect::<StringViewArray>());
+        let batch = RecordBatch::try_from_iter([("QUERY PLAN", lines as _)]);
+        Ok(rows_of(batch.map_err(DataFusionError::from)?))
+    }
+}
+
+fn plan_text(plan: &dyn ExecutionPlan, how: Explain) -> String {
+    let shown = if how.analyze {
+        DisplayableExecutionPlan::with_metrics(plan)
+    } else {
+        DisplayableExecutionPlan::new(plan)
+    };
+    shown.indent(how.verbose).to_string()
+}
+
+fn session_config(threads: NonZeroUsize) -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(threads.get())
+        .with_collect_statistics(false)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(false);
+    let options = config.options_mut();
+    // Scans share their work out themselves, and an ordered one has a single partition on purpose.
+    options.optimizer.enable_round_robin_repartition = false;
+    // For places in errors.
+    options.sql_parser.collect_spans = true;
+    config
+}
+
+/// The statement with blanks in place of its first bytes, so that places stay where they are.
+fn blanked(sql: &str, bytes: usize) -> String {
+    let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
+    let mut text = sql[..bytes].chars().map(blank).collect::<String>();
+    text.push_str(&sql[bytes..]);
+    text
+}
+
+/// An answer of rows that are there already.
+fn rows_of(batch: RecordBatch) -> Answer {
+    let schema = batch.schema();
+    let batches = stream::once(async move { PlanResult::Ok(batch) });
+    let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
+    Answer::Rows { schema, stream }
+}
+
+/// The rows of a plan under the names that users see.
+fn renamed(stream: SendableRecordBatchStream, planned: PlannedQuery) -> Answer {
+    let schema = planned.schema;
+    let named = Arc::clone(&schema);
+    let batches = stream.and_then(move |batch| {
+        let named = Arc::clone(&named);
+        async move {
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            let columns = batch.columns().to_vec();
+            Ok(RecordBatch::try_new_with_options(named, columns, &options)?)
+        }
+    });
+    let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
+    Answer::Rows { schema, stream }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_keep_lines_and_columns() {
+        assert_eq!(blanked("EXPLAIN\n ANALYZE SELECT 1", 17), "       \n         SELECT 1");
+        assert_eq!(blanked("SELECT 1", 0), "SELECT 1");
+    }
+}

@@ -1,0 +1,497 @@
+//! What can be wrong with a statement, or with running it, as facts.
+//!
+//! DataFusion's errors are kept as they are, with the place in the statement where one is known;
+//! what is shown of them is their innermost message on one line. Not here: SQLSTATEs and HTTP codes,
+//! which `server` makes of [`Error::condition`] and [`Error::class`].
+
+use std::fmt;
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::sql::sqlparser::parser::ParserError;
+use thiserror::Error as ThisError;
+use tidegate_model::{ColumnType, SchemaError as BadSchema};
+use tidegate_storage::{Class, Error as StorageError};
+
+use crate::parse::Position;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a statement was not done, or not to its end.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is no statement.
+    #[error("{position}: {what}")]
+    Syntax {
+        /// Where.
+        position: Position,
+        /// What is wrong there.
+        what: SyntaxError,
+    },
+    /// The statement is understood, but cannot be done yet.
+    #[error("{}{feature} is not supported yet", At(*.position))]
+    NotSupported {
+        /// Where it is asked for.
+        position: Option<Position>,
+        /// What is asked for.
+        feature: &'static str,
+    },
+    /// The statement is understood and will never be done.
+    #[error("{position}: {feature} is not supported: {instead}")]
+    Refused {
+        /// Where it is asked for.
+        position: Position,
+        /// What is asked for.
+        feature: &'static str,
+        /// What to do in its place.
+        instead: &'static str,
+    },
+    /// A text that stands for a value of a type is none.
+    #[error("{}'{text}' is not a valid {}: {reason}", At(*.position), .ty.sql())]
+    BadText {
+        /// Where the text stands.
+        position: Option<Position>,
+        /// The text.
+        text: String,
+        /// What it should be.
+        ty: ColumnType,
+        /// Why it is not.
+        reason: TextProblem,
+    },
+    /// A statement names a table that is not there.
+    #[error("{}table `{table}` does not exist", At(*.position))]
+    NoSuchTable {
+        /// Where it is named.
+        position: Option<Position>,
+        /// As it is written.
+        table: String,
+    },
+    /// A statement names a column that is not there.
+    #[error("{}column `{column}` does not exist{}", At(*.position), Similar(.similar))]
+    NoSuchColumn {
+        /// Where it is named.
+        position: Option<Position>,
+        /// As it is written.
+        column: String,
+        /// A column that may have been meant.
+        similar: Option<String>,
+    },
+    /// A statement names a column that several tables have.
+    #[error("{}column `{column}` could be that of several tables", At(*.position))]
+    AmbiguousColumn {
+        /// Where it is named.
+        position: Option<Position>,
+        /// As it is written.
+        column: String,
+    },
+    /// The columns of a CREATE TABLE make no table.
+    #[error(transparent)]
+    Schema(#[from] BadSchema),
+    /// The storage could not do it.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// DataFusion could not plan or run it.
+    #[error("{}{}", At(*.position), Innermost(.foreign))]
+    Engine {
+        /// Where in the statement, if known.
+        position: Option<Position>,
+        /// What it said. Not a `source`: its message is this error's own.
+        foreign: Box<DataFusionError>,
+    },
+}
+
+/// What is wrong with the text of a statement.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum SyntaxError {
+    /// A quote is opened and not closed.
+    #[error("this {quote} is never closed")]
+    OpenQuote {
+        /// Which.
+        quote: char,
+    },
+    /// A comment is opened and not closed.
+    #[error("this comment is never closed")]
+    OpenComment,
+    /// There is no statement in the text.
+    #[error("there is no statement")]
+    Empty,
+    /// Something else stands where it must not.
+    #[error("expected {expected}, found {}", Found(.found))]
+    Unexpected {
+        /// What should stand here.
+        expected: String,
+        /// What does; `None` for the end of the text.
+        found: Option<String>,
+    },
+    /// A number is out of its bounds.
+    #[error("{what} must be {bounds}, not {found}")]
+    OutOfBounds {
+        /// Of what.
+        what: &'static str,
+        /// What it may be.
+        bounds: &'static str,
+        /// What it is.
+        found: String,
+    },
+    /// What the parser of queries says.
+    #[error("{message}")]
+    Query {
+        /// Its message.
+        message: String,
+    },
+}
+
+/// Why a text is no value of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum TextProblem {
+    /// It is not written as such values are.
+    #[error("expected {expected}")]
+    Form {
+        /// How it should be written.
+        expected: &'static str,
+    },
+    /// The calendar or the clock does not have it.
+    #[error("no calendar or clock has it")]
+    NotInCalendar,
+    /// The type cannot hold it.
+    #[error("out of range")]
+    OutOfRange,
+    /// The type keeps less of it.
+    #[error("it has more digits than are kept")]
+    TooFine,
+    /// A day has no time of day.
+    #[error("a day has no time of day, cast the column to TIMESTAMP")]
+    HasTimeOfDay,
+    /// An interval has too many windows.
+    #[error("more than {} windows", crate::plan::WINDOWS_MAX)]
+    TooManyWindows,
+}
+
+/// What kind of thing went wrong, for those who number errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Condition {
+    /// The text is no statement.
+    SyntaxError,
+    /// Understood, and not possible here.
+    FeatureNotSupported,
+    /// A time that is none.
+    InvalidDatetime,
+    /// A text that is no value of its type.
+    InvalidText,
+    /// A value that its type cannot hold.
+    OutOfRange,
+    /// No such table.
+    UndefinedTable,
+    /// No such column.
+    UndefinedColumn,
+    /// No such function.
+    UndefinedFunction,
+    /// There is such a table already.
+    DuplicateTable,
+    /// There is such a column already.
+    DuplicateColumn,
+    /// A name could mean several things.
+    AmbiguousName,
+    /// The columns make no table.
+    InvalidTableDefinition,
+    /// The statement cannot be planned.
+    InvalidStatement,
+    /// Division by zero.
+    DivisionByZero,
+    /// The memory of queries is used up.
+    OutOfMemory,
+    /// A limit of the system was passed.
+    LimitExceeded,
+    /// The machine failed.
+    Environment,
+    /// The bytes are not what was written.
+    Corruption,
+    /// We are at fault.
+    Internal,
+}
+
+impl Error {
+    pub(crate) fn syntax(sql: &str, offset: usize, what: SyntaxError) -> Error {
+        Error::Syntax { position: Position::at(sql, offset), what }
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Error::Syntax { .. }
+            | Error::NotSupported { .. }
+            | Error::Refused { .. }
+            | Error::BadText { .. }
+            | Error::NoSuchTable { .. }
+            | Error::NoSuchColumn { .. }
+            | Error::AmbiguousColumn { .. }
+            | Error::Schema(_) => Class::Caller,
+            Error::Storage(source) => source.class(),
+            Error::Engine { foreign, .. } => match innermost(foreign) {
+                DataFusionError::External(foreign) => match foreign.downcast_ref::<Error>() {
+                    Some(ours) => ours.class(),
+                    None => Class::Environment,
+                },
+                DataFusionError::IoError(_)
+                | DataFusionError::ResourcesExhausted(_)
+                | DataFusionError::ExecutionJoin(_)
+                | DataFusionError::Internal(_) => Class::Environment,
+                _ => Class::Caller,
+            },
+        }
+    }
+
+    /// What kind of thing went wrong.
+    #[must_use]
+    pub fn condition(&self) -> Condition {
+        match self {
+            Error::Syntax { .. } => Condition::SyntaxError,
+            Error::NotSupported { .. } | Error::Refused { .. } => Condition::FeatureNotSupported,
+            Error::BadText { reason: TextProblem::OutOfRange, .. } => Condition::OutOfRange,
+            Error::BadText { reason: TextProblem::TooManyWindows, .. } => Condition::LimitExceeded,
+            Error::BadText { ty: ColumnType::Timestamp(_) | ColumnType::Date, .. } => {
+                Condition::InvalidDatetime
+            }
+            Error::BadText { .. } => Condition::InvalidText,
+            Error::NoSuchTable { .. } => Condition::UndefinedTable,
+            Error::NoSuchColumn { .. } => Condition::UndefinedColumn,
+            Error::AmbiguousColumn { .. } => Condition::AmbiguousName,
+            Error::Schema(source) => schema_condition(source),
+            Error::Storage(StorageError::NoSuchTable { .. }) => Condition::UndefinedTable,
+            Error::Storage(StorageError::TableExists { .. }) => Condition::DuplicateTable,
+            Error::Storage(StorageError::Schema(source)) => schema_condition(source),
+            Error::Storage(source) => match source.class() {
+                Class::Caller => Condition::InvalidStatement,
+                Class::Environment => Condition::Environment,
+                Class::Corruption => Condition::Corruption,
+            },
+            Error::Engine { foreign, .. } => engine_condition(innermost(foreign)),
+        }
+    }
+
+    /// Where in the statement it went wrong, if that is known.
+    #[must_use]
+    pub fn position(&self) -> Option<Position> {
+        match self {
+            Error::Syntax { position, .. } | Error::Refused { position, .. } => Some(*position),
+            Error::NotSupported { position, .. }
+            | Error::BadText { position, .. }
+            | Error::NoSuchTable { position, .. }
+            | Error::NoSuchColumn { position, .. }
+            | Error::AmbiguousColumn { position, .. }
+            | Error::Engine { position, .. } => *position,
+            Error::Schema(_) | Error::Storage(_) => None,
+        }
+    }
+}
+
+impl From<DataFusionError> for Error {
+    /// Our own errors come back as they went in, as far as nobody else holds them too.
+    fn from(source: DataFusionError) -> Error {
+        match source {
+            DataFusionError::External(inner) => match inner.downcast::<Error>() {
+                Ok(ours) => *ours,
+                Err(inner) => Error::Engine {
+                    position: None,
+                    foreign: Box::new(DataFusionError::External(inner)),
+                },
+            },
+            DataFusionError::Context(_, inner) => Error::from(*inner),
+            DataFusionError::Diagnostic(diagnostic, inner) => {
+                // The position is filled in by whoever knows the text.
+                match Error::from(*inner) {
+                    Error::Engine { position: None, foreign } => Error::Engine {
+                        position: None,
+                        foreign: Box::new(DataFusionError::Diagnostic(diagnostic, foreign)),
+                    },
+                    other => other,
+                }
+            }
+            foreign => Error::Engine { position: None, foreign: Box::new(foreign) },
+        }
+    }
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> DataFusionError {
+        match error {
+            Error::Engine { position: None, foreign } => *foreign,
+            error => DataFusionError::External(Box::new(error)),
+        }
+    }
+}
+
+/// The error below all contexts.
+pub(crate) fn innermost(error: &DataFusionError) -> &DataFusionError {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+            innermost(inner)
+        }
+        DataFusionError::Shared(inner) => innermost(inner),
+        DataFusionError::Collection(all) => all.first().map_or(error, innermost),
+        _ => error,
+    }
+}
+
+fn schema_condition(source: &BadSchema) -> Condition {
+    match source {
+        BadSchema::DuplicateColumn { .. } => Condition::DuplicateColumn,
+        BadSchema::NoSuchColumn { .. } => Condition::UndefinedColumn,
+        BadSchema::TooManyColumns { .. } => Condition::LimitExceeded,
+        _ => Condition::InvalidTableDefinition,
+    }
+}
+
+fn engine_condition(error: &DataFusionError) -> Condition {
+    match error {
+        DataFusionError::External(foreign) => {
+            foreign.downcast_ref::<Error>().map_or(Condition::Environment, Error::condition)
+        }
+        DataFusionError::NotImplemented(_) => Condition::FeatureNotSupported,
+        DataFusionError::SQL(parser, _) => match parser.as_ref() {
+            ParserError::RecursionLimitExceeded => Condition::LimitExceeded,
+            _ => Condition::SyntaxError,
+        },
+        DataFusionError::SchemaError(problem, _) => match problem.as_ref() {
+            SchemaError::FieldNotFound { .. } => Condition::UndefinedColumn,
+            SchemaError::AmbiguousReference { .. } => Condition::AmbiguousName,
+            _ => Condition::DuplicateColumn,
+        },
+        DataFusionError::Plan(message) if message.starts_with("Invalid function") => {
+            Condition::UndefinedFunction
+        }
+        DataFusionError::ArrowError(problem, _) => match problem.as_ref() {
+            ArrowError::DivideByZero => Condition::DivisionByZero,
+            ArrowError::CastError(_) | ArrowError::ParseError(_) => Condition::InvalidText,
+            ArrowError::ArithmeticOverflow(_) => Condition::OutOfRange,
+            _ => Condition::InvalidStatement,
+        },
+        DataFusionError::ResourcesExhausted(_) => Condition::OutOfMemory,
+        DataFusionError::IoError(_) | DataFusionError::ExecutionJoin(_) => Condition::Environment,
+        DataFusionError::Internal(_) => Condition::Internal,
+        _ => Condition::InvalidStatement,
+    }
+}
+
+/// `line 1, column 8: `, or nothing.
+struct At(Option<Position>);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |position| write!(f, "{position}: "))
+    }
+}
+
+struct Similar<'a>(&'a Option<String>);
+
+impl fmt::Display for Similar<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |name| write!(f, ", is `{name}` meant?"))
+    }
+}
+
+struct Found<'a>(&'a Option<String>);
+
+impl fmt::Display for Found<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(text) => write!(f, "`{text}`"),
+            None => f.write_str("the end"),
+        }
+    }
+}
+
+/// DataFusion's message without the chain of prefixes around it, on one line.
+struct Innermost<'a>(&'a DataFusionError);
+
+impl fmt::Display for Innermost<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = innermost(self.0);
+        let message = match error {
+            DataFusionError::NotImplemented(text)
+            | DataFusionError::Internal(text)
+            | DataFusionError::Plan(text)
+            | DataFusionError::Configuration(text)
+            | DataFusionError::Execution(text)
+            | DataFusionError::ResourcesExhausted(text) => text.clone(),
+            DataFusionError::ArrowError(problem, _) => arrow_message(problem),
+            DataFusionError::SchemaError(problem, _) => problem.to_string(),
+            DataFusionError::External(foreign) => with_sources(foreign.as_ref()),
+            DataFusionError::IoError(source) => source.to_string(),
+            other => other.strip_backtrace(),
+        };
+        if matches!(error, DataFusionError::Internal(_)) {
+            f.write_str("internal error: ")?;
+        }
+        f.write_str(&one_line(&message))
+    }
+}
+
+/// The message of an error and of those that caused it.
+fn with_sources(error: &(dyn std::error::Error + 'static)) -> String {
+    let sources = std::iter::successors(Some(error), |error| error.source());
+    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn arrow_message(problem: &ArrowError) -> String {
+    match problem {
+        ArrowError::DivideByZero => "division by zero".to_owned(),
+        ArrowError::CastError(text)
+        | ArrowError::ParseError(text)
+        | ArrowError::ComputeError(text)
+        | ArrowError::ArithmeticOverflow(text)
+        | ArrowError::InvalidArgumentError(text)
+        | ArrowError::NotYetImplemented(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The lines of a message in one, without the backtrace and the plea for a bug report that
+/// DataFusion may have appended.
+fn one_line(message: &str) -> String {
+    let text = message.split("\n\nbacktrace:").next().unwrap_or_default();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let kept = lines.take_while(|line| !line.starts_with("This issue was likely caused by a bug"));
+    let joined = kept.collect::<Vec<_>>().join(" ");
+    joined.trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_errors_survive_the_way_through_datafusion() {
+        let error = Error::NotSupported { position: None, feature: "INSERT" };
+        let there = DataFusionError::from(error).context("rule").context("more");
+        let back = Error::from(there);
+        assert_eq!(back.to_string(), "INSERT is not supported yet");
+        assert_eq!(back.class(), Class::Caller);
+    }
+
+    #[test]
+    fn an_error_shared_by_several_consumers_keeps_its_class() {
+        let source = StorageError::NoSuchTable { table: "t".to_owned() };
+        let shared = std::sync::Arc::new(DataFusionError::from(Error::Storage(source)));
+        let error = Error::from(DataFusionError::Shared(shared));
+        assert_eq!(error.class(), Class::Caller);
+        assert_eq!(error.condition(), Condition::UndefinedTable);
+        assert_eq!(error.to_string(), "table `t` does not exist");
+    }
+
+    #[test]
+    fn datafusion_messages_lose_their_prefixes_and_lines() {
+        let plan = DataFusionError::Plan("Invalid function 'foo'.\nDid you mean 'floor'?".into());
+        let error = Error::from(plan.context("type_coercion"));
+        assert_eq!(error.to_string(), "Invalid function 'foo'. Did you mean 'floor'?");
+        assert_eq!(error.condition(), Condition::UndefinedFunction);
+        let zero = DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None);
+        assert_eq!(Error::from(zero).to_string(), "division by zero");
+    }
+}

@@ -1,0 +1,24 @@
+//! SQL on a database: DataFusion with our catalog, our scan and our statements.
+//!
+//! - Rows of a table come in time order, and nothing is sorted for it (`plan::order`).
+//! - Only partitions, segments and rows whose time can matter are read (`scan`).
+//! - Names keep their case and are found without regard to it (`plan::query_text`).
+//! - Every error says where in the statement it arose, if that can be known (`error`).
+//!
+//! The way of a statement: `engine` asks `parse` what it is; tables are changed by `ddl`, shown by
+//! `show`; a query is planned by `plan` and reads through `scan`. Not here: storing rows (`storage`),
+//! importing them (`ingest`), the wire (`server`).
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod parse;
+mod plan;
+mod scan;
+mod ddl;
+mod show;
+mod engine;
+
+pub use engine::{Answer, Engine, EngineOptions};
+pub use error::{Condition, Error, Result, SyntaxError, TextProblem};
+pub use parse::{Position, TableDefinition, parse_create_table, split_statements};

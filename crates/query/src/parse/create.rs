@@ -1,0 +1,361 @@
+//! `CREATE TABLE`.
+//!
+//! Clauses of QuestDB that change nothing here (`WAL`, `CAPACITY`, `INDEX`, ...) are accepted with a
+//! notice; what would change something and is not there yet is an error at its place.
+
+use tidegate_model::{ColumnType, PartitionUnit};
+
+use super::cursor::Cursor;
+use super::token::TokenKind;
+use super::types::expect_type;
+use crate::error::{Error, Result};
+
+/// What a `CREATE TABLE` with a list of columns says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableDefinition {
+    /// Of the table.
+    pub name: String,
+    /// Whether it is fine if there is a table of this name.
+    pub if_not_exists: bool,
+    /// Names as written, and types.
+    pub columns: Vec<(String, ColumnType)>,
+    /// The column named by `TIMESTAMP(..)`.
+    pub timestamp: Option<String>,
+    /// `NONE` if nothing else is said.
+    pub partition_by: PartitionUnit,
+    /// What was accepted without effect, a sentence each.
+    pub notices: Vec<String>,
+}
+
+/// Reads one `CREATE TABLE` statement.
+///
+/// # Errors
+/// If it is none, or asks for what is not there yet. Whether the columns make a table is for
+/// `Schema::new` to say.
+pub fn parse_create_table(sql: &str) -> Result<TableDefinition> {
+    let mut cursor = Cursor::new(sql)?;
+    cursor.expect_words(&["CREATE"])?;
+    create_table(&mut cursor)
+}
+
+/// What follows `CREATE`.
+pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<TableDefinition> {
+    let mut notices = Vec::new();
+    commit_mode(cursor, &mut notices)?;
+    cursor.expect_words(&["TABLE"])?;
+    let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
+    let name = cursor.expect_table()?.text;
+    if cursor.peek().is_some_and(|token| token.is_word("AS")) {
+        return Err(cursor.not_supported("CREATE TABLE AS"));
+    }
+    cursor.expect_sign('(')?;
+    if cursor.peek().is_some_and(|token| token.is_word("LIKE")) {
+        return Err(cursor.not_supported("CREATE TABLE (LIKE ..)"));
+    }
+    if cursor.peek().is_some_and(|token| token.is_word("SELECT") || token.is_word("WITH")) {
+        return Err(cursor.not_supported("CREATE TABLE AS"));
+    }
+    let mut columns = Vec::new();
+    cursor.expect_list(|cursor| definition(cursor, &mut columns, &mut notices))?;
+    cursor.expect_sign(')')?;
+    let mut definition = TableDefinition {
+        name,
+        if_not_exists,
+        columns,
+        timestamp: None,
+        partition_by: PartitionUnit::None,
+        notices,
+    };
+    table_options(cursor, &mut definition)?;
+    cursor.expect_end()?;
+    Ok(definition)
+}
+
+/// `ATOMIC` or `BATCH n [o3MaxLag d]`, which are about CREATE TABLE AS.
+fn commit_mode(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<()> {
+    if cursor.take_word("ATOMIC") {
+        notices.push("ATOMIC has no effect: every statement is".to_owned());
+    } else if cursor.take_word("BATCH") {
+        cursor.expect_integer("the size of a batch")?;
+        if cursor.take_word("O3MAXLAG") {
+            duration(cursor)?;
+        }
+        notices.push("BATCH has no effect: every statement is one commit".to_owned());
+    }
+    Ok(())
+}
+
+/// One column, or an `INDEX(..)` of QuestDB.
+fn definition(
+    cursor: &mut Cursor<'_>,
+    columns: &mut Vec<(String, ColumnType)>,
+    notices: &mut Vec<String>,
+) -> Result<()> {
+    let is_index = cursor.peek().is_some_and(|token| token.is_word("INDEX"))
+        && cursor.peek_at(1).is_some_and(|token| token.is_sign('('));
+    if is_index {
+        cursor.skip();
+        cursor.expect_sign('(')?;
+        let column = cursor.expect_name("the name of a column")?;
+        if cursor.take_word("CAPACITY") {
+            cursor.expect_integer("a capacity")?;
+        }
+        cursor.expect_sign(')')?;
+        notices.push(index_notice(&column.text));
+        return Ok(());
+    }
+    columns.push(expect_column(cursor, notices)?);
+    Ok(())
+}
+
+/// A column with its type and options.
+pub(super) fn expect_column(
+    cursor: &mut Cursor<'_>,
+    notices: &mut Vec<String>,
+) -> Result<(String, ColumnType)> {
+    for constraint in ["PRIMARY", "FOREIGN", "UNIQUE", "CHECK", "CONSTRAINT"] {
+        let is_key = cursor.peek().is_some_and(|token| token.is_word(constraint))
+            && cursor.peek_at(1).is_some_and(|token| token.is_word("KEY") || token.is_sign('('));
+        if is_key || constraint == "CONSTRAINT" && cursor.take_word("CONSTRAINT") {
+            return Err(cursor.not_supported("a constraint"));
+        }
+    }
+    let name = cursor.expect_name("the name of a column")?.text;
+    let type_name = expect_type(cursor)?;
+    notices.extend(type_name.notice.map(|notice| format!("column `{name}`: {notice}")));
+    while column_option(cursor, &name, notices)? {}
+    Ok((name, type_name.ty))
+}
+
+/// Reads one option of a column; false if there is none.
+fn column_option(cursor: &mut Cursor<'_>, name: &str, notices: &mut Vec<String>) -> Result<bool> {
+    let is_next =
+        |cursor: &Cursor<'_>, word| cursor.peek().is_some_and(|token| token.is_word(word));
+    if cursor.take_word("NULL") {
+        return Ok(true);
+    }
+    if is_next(cursor, "NOT") {
+        return Err(cursor.not_supported("NOT NULL"));
+    }
+    if is_next(cursor, "DEFAULT") {
+        return Err(cursor.not_supported("DEFAULT"));
+    }
+    if is_next(cursor, "PRIMARY") || is_next(cursor, "UNIQUE") || is_next(cursor, "REFERENCES") {
+        return Err(cursor.not_supported("a constraint"));
+    }
+    if cursor.take_word("CAPACITY") {
+        cursor.expect_integer("a capacity")?;
+        notices
+            .push(format!("column `{name}`: CAPACITY has no effect, dictionaries size themselves"));
+    } else if cursor.take_word("CACHE") || cursor.take_word("NOCACHE") {
+        notices.push(format!("column `{name}`: CACHE and NOCACHE have no effect"));
+    } else if cursor.take_word("INDEX") {
+        if cursor.take_word("CAPACITY") {
+            cursor.expect_integer("a capacity")?;
+        }
+        notices.push(index_notice(name));
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+fn index_notice(column: &str) -> String {
+    format!("column `{column}`: INDEX has no effect, every column has min/max zones")
+}
+
+/// What follows the columns, in any order.
+fn table_options(cursor: &mut Cursor<'_>, definition: &mut TableDefinition) -> Result<()> {
+    let mut timestamp_offset = None;
+    while !cursor.is_at_end() {
+        let offset = cursor.offset();
+        if timestamp_offset.is_none() && cursor.take_word("TIMESTAMP") {
+            timestamp_offset = Some(offset);
+            cursor.expect_sign('(')?;
+            let column = cursor.expect_name("the name of a column")?;
+            cursor.expect_sign(')')?;
+            definition.timestamp = Some(column.text);
+        } else if cursor.take_words(&["PARTITION", "BY"]) {
+            definition.partition_by = expect_partition_unit(cursor)?;
+            if cursor.peek().is_some_and(|token| token.is_word("TTL")) {
+                return Err(cursor.not_supported("TTL"));
+            }
+        } else if cursor.take_words(&["BYPASS", "WAL"]) || cursor.take_word("WAL") {
+            let notice = "WAL and BYPASS WAL have no effect: every commit is in the log";
+            definition.notices.push(notice.to_owned());
+        } else if cursor.take_word("WITH") {
+            let options = cursor.expect_list(with_option)?;
+            definition.notices.extend(options);
+        } else {
+            return Err(refused(cursor));
+        }
+    }
+    Ok(())
+}
+
+/// What to say of a word that no table option starts with.
+fn refused(cursor: &Cursor<'_>) -> Error {
+    let word = cursor.peek().map(|token| token.text.to_ascii_uppercase()).unwrap_or_default();
+    let position = cursor.position();
+    match word.as_str() {
+        "TTL" => cursor.not_supported("TTL"),
+        "DEDUP" => cursor.not_supported("DEDUP"),
+        "IN" => {
+            let instead = "a table is kept in its database's directory";
+            Error::Refused { position, feature: "IN VOLUME", instead }
+        }
+        "OWNED" => {
+            Error::Refused { position, feature: "OWNED BY", instead: "tables have no owner" }
+        }
+        "STORAGE" => {
+            let instead = "partitions are never moved elsewhere";
+            Error::Refused { position, feature: "STORAGE POLICY", instead }
+        }
+        _ => cursor.unexpected("TIMESTAMP(..), PARTITION BY or the end of the statement"),
+    }
+}
+
+fn expect_partition_unit(cursor: &mut Cursor<'_>) -> Result<PartitionUnit> {
+    let unit = cursor.peek().and_then(|token| PartitionUnit::parse(token.text));
+    let Some(unit) = unit else {
+        return Err(cursor.unexpected("NONE, HOUR, DAY, WEEK, MONTH or YEAR"));
+    };
+    cursor.skip();
+    Ok(unit)
+}
+
+/// `maxUncommittedRows = n` or `o3MaxLag = d`.
+fn with_option(cursor: &mut Cursor<'_>) -> Result<String> {
+    let known = ["MAXUNCOMMITTEDROWS", "O3MAXLAG"];
+    if !known.iter().any(|name| cursor.peek().is_some_and(|token| token.is_word(name))) {
+        return Err(cursor.unexpected("maxUncommittedRows or o3MaxLag"));
+    }
+    let name = cursor.expect_name("an option")?.text;
+    cursor.expect_sign('=')?;
+    duration(cursor)?;
+    Ok(format!("{name} has no effect"))
+}
+
+/// A number, perhaps with a unit behind it.
+fn duration(cursor: &mut Cursor<'_>) -> Result<()> {
+    let before = cursor.offset();
+    let digits = cursor.peek().map_or(0, |token| token.text.len());
+    cursor.expect_integer("a number")?;
+    let unit_is_next = cursor
+        .peek()
+        .is_some_and(|token| token.kind == TokenKind::Word && token.offset == before + digits);
+    if unit_is_next {
+        cursor.skip();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(sql: &str, expected: &str) {
+        let shown = match parse_create_table(sql) {
+            Ok(table) => {
+                let columns = table.columns.iter().map(|(name, ty)| format!("{name} {}", ty.sql()));
+                let columns = columns.collect::<Vec<_>>().join(", ");
+                let mut shown = format!("{}({columns})", table.name);
+                if table.if_not_exists {
+                    shown += " if not exists";
+                }
+                if let Some(timestamp) = table.timestamp {
+                    shown += &format!(" by {timestamp}");
+                }
+                shown += &format!(" {}", table.partition_by.sql());
+                for notice in table.notices {
+                    shown += &format!("; {notice}");
+                }
+                shown
+            }
+            Err(error) => format!("error: {error}"),
+        };
+        assert_eq!(shown, expected, "{sql}");
+    }
+
+    #[test]
+    fn columns_timestamp_and_partitions_are_read() {
+        check(
+            "CREATE TABLE Hits (WatchID BIGINT, \"Event Time\" timestamp, p DECIMAL(10, 2) NULL) \
+             TIMESTAMP(\"Event Time\") PARTITION BY day;",
+            "Hits(WatchID BIGINT, Event Time TIMESTAMP, p DECIMAL(10,2)) by Event Time DAY",
+        );
+        check("create table if not exists public.t (a int)", "t(a INT) if not exists NONE");
+        check(
+            "CREATE TABLE 't' (index INT, timestamp TIMESTAMP)",
+            "t(index INT, timestamp TIMESTAMP) NONE",
+        );
+    }
+
+    #[test]
+    fn clauses_without_effect_give_notices() {
+        check(
+            "CREATE ATOMIC TABLE t (s SYMBOL CAPACITY 256 NOCACHE INDEX CAPACITY 8, ts TIMESTAMP, \
+             INDEX(s)) TIMESTAMP(ts) PARTITION BY HOUR BYPASS WAL WITH o3MaxLag = 5s",
+            "t(s SYMBOL, ts TIMESTAMP) by ts HOUR; ATOMIC has no effect: every statement is; \
+             column `s`: CAPACITY has no effect, dictionaries size themselves; \
+             column `s`: CACHE and NOCACHE have no effect; \
+             column `s`: INDEX has no effect, every column has min/max zones; \
+             column `s`: INDEX has no effect, every column has min/max zones; \
+             WAL and BYPASS WAL have no effect: every commit is in the log; o3MaxLag has no effect",
+        );
+        check(
+            "CREATE TABLE t (a VARCHAR(255))",
+            "t(a VARCHAR) NONE; column `a`: VARCHAR(255) is kept as VARCHAR, without length check",
+        );
+    }
+
+    #[test]
+    fn errors_stand_at_their_token() {
+        check(
+            "CREATE TABLE t (a INT,)",
+            "error: line 1, column 23: expected the name of a column, found `)`",
+        );
+        check("CREATE TABLE t (a FOO)", "error: line 1, column 19: expected a type, found `FOO`");
+        check("CREATE TABLE t\n(a INT", "error: line 2, column 7: expected `)`, found the end");
+        check(
+            "CREATE TABLE t (a INT) PARTITION BY FORTNIGHT",
+            "error: line 1, column 37: expected NONE, HOUR, DAY, WEEK, MONTH or YEAR, found `FORTNIGHT`",
+        );
+        check(
+            "CREATE TABLE t (a DECIMAL(39))",
+            "error: line 1, column 27: the precision of DECIMAL must be 1 to 38, not 39",
+        );
+        check("DROP TABLE t", "error: line 1, column 1: expected CREATE, found `DROP`");
+    }
+
+    #[test]
+    fn what_is_not_there_yet_says_so() {
+        check(
+            "CREATE TABLE t AS (SELECT 1)",
+            "error: line 1, column 16: CREATE TABLE AS is not supported yet",
+        );
+        check(
+            "CREATE TABLE t (a INT NOT NULL)",
+            "error: line 1, column 23: NOT NULL is not supported yet",
+        );
+        check(
+            "CREATE TABLE t (a INT DEFAULT 1)",
+            "error: line 1, column 23: DEFAULT is not supported yet",
+        );
+        check(
+            "CREATE TABLE t (a INT, PRIMARY KEY (a))",
+            "error: line 1, column 24: a constraint is not supported yet",
+        );
+        check(
+            "CREATE TABLE t (ts TIMESTAMP) TIMESTAMP(ts) PARTITION BY DAY TTL 3 DAYS",
+            "error: line 1, column 62: TTL is not supported yet",
+        );
+        check(
+            "CREATE TABLE t (a INT) IN VOLUME 'x'",
+            "error: line 1, column 24: IN VOLUME is not supported: a table is kept in its \
+             database's directory",
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! A walk over tokens: what the functions of the grammar share.
+
+use tidegate_model::limits;
+
+use super::Position;
+use super::token::{Token, TokenKind, tokenize};
+use crate::error::{Error, Result, SyntaxError};
+
+/// A name and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) text: String,
+    pub(crate) offset: usize,
+}
+
+/// The tokens of one statement and how far they are read.
+#[derive(Debug, Clone)]
+pub(crate) struct Cursor<'a> {
+    sql: &'a str,
+    tokens: Vec<Token<'a>>,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// The tokens of one statement. A `;` at its end is no token of it.
+    pub(crate) fn new(sql: &'a str) -> Result<Cursor<'a>> {
+        let mut tokens = tokenize(sql)?;
+        if tokens.last().is_some_and(|token| token.is_sign(';')) {
+            tokens.pop();
+        }
+        Ok(Cursor { sql, tokens, at: 0 })
+    }
+
+    pub(crate) fn sql(&self) -> &'a str {
+        self.sql
+    }
+
+    pub(crate) fn peek(&self) -> Option<&Token<'a>> {
+        self.tokens.get(self.at)
+    }
+
+    /// The token after `ahead` others.
+    pub(crate) fn peek_at(&self, ahead: usize) -> Option<&Token<'a>> {
+        self.tokens.get(self.at + ahead)
+    }
+
+    pub(crate) fn skip(&mut self) {
+        self.at += 1;
+    }
+
+    /// The byte of the next token, or of the end.
+    pub(crate) fn offset(&self) -> usize {
+        self.peek().map_or(self.sql.len(), |token| token.offset)
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        Position::at(self.sql, self.offset())
+    }
+
+    /// Whether all tokens are read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at >= self.tokens.len()
+    }
+
+    /// Reads these keywords if they all come next.
+    pub(crate) fn take_words(&mut self, words: &[&str]) -> bool {
+        let all = words
+            .iter()
+            .enumerate()
+            .all(|(ahead, word)| self.peek_at(ahead).is_some_and(|token| token.is_word(word)));
+        if all {
+            self.at += words.len();
+        }
+        all
+    }
+
+    pub(crate) fn take_word(&mut self, word: &str) -> bool {
+        self.take_words(&[word])
+    }
+
+    pub(crate) fn take_sign(&mut self, sign: char) -> bool {
+        let is_next = self.peek().is_some_and(|token| token.is_sign(sign));
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    pub(crate) fn expect_words(&mut self, words: &[&str]) -> Result<()> {
+        if self.take_words(words) { Ok(()) } else { Err(self.unexpected(&words.join(" "))) }
+    }
+
+    pub(crate) fn expect_sign(&mut self, sign: char) -> Result<()> {
+        if self.take_sign(sign) { Ok(()) } else { Err(self.unexpected(&format!("`{sign}`"))) }
+    }
+
+    pub(crate) fn expect_end(&self) -> Result<()> {
+        if self.is_at_end() { Ok(()) } else { Err(self.unexpected("the end of the statement")) }
+    }
+
+    /// A name: a word, or anything in quotes. Single quotes too, as scripts for other databases
+    /// have them.
+    pub(crate) fn expect_name(&mut self, what: &str) -> Result<Name> {
+        let Some(token) = self.peek().filter(|token| {
+            matches!(token.kind, TokenKind::Word | TokenKind::QuotedName | TokenKind::Text)
+        }) else {
+            return Err(self.unexpected(what));
+        };
+        let name = Name { text: token.unquoted(), offset: token.offset };
+        if name.text.is_empty() || name.text.len() > limits::NAME_BYTES {
+            let found = name.text.len().to_string();
+            let what =
+                SyntaxError::OutOfBounds { what: "the bytes of a name", bounds: "1 to 127", found };
+            return Err(Error::syntax(self.sql, name.offset, what));
+        }
+        self.at += 1;
+        Ok(name)
+    }
+
+    /// A table's name, perhaps with the schema `public` before it.
+    pub(crate) fn expect_table(&mut self) -> Result<Name> {
+        let name = self.expect_name("the name of a table")?;
+        if name.text.eq_ignore_ascii_case("public") && self.take_sign('.') {
+            return self.expect_name("the name of a table");
+        }
+        if self.peek().is_some_and(|token| token.is_sign('.')) {
+            return Err(self.not_supported("a schema other than `public`"));
+        }
+        Ok(name)
+    }
+
+    /// A number without point or sign.
+    pub(crate) fn expect_integer(&mut self, what: &str) -> Result<u64> {
+        let value = self
+            .peek()
+            .filter(|token| token.kind == TokenKind::Number)
+            .and_then(|token| token.text.replace('_', "").parse().ok());
+        let Some(value) = value else { return Err(self.unexpected(what)) };
+        self.at += 1;
+        Ok(value)
+    }
+
+    /// What `read` reads, once or more often, with commas between.
+    pub(crate) fn expect_list<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut all = vec![read(self)?];
+        while self.take_sign(',') {
+            all.push(read(self)?);
+        }
+        Ok(all)
+    }
+
+    pub(crate) fn unexpected(&self, expected: &str) -> Error {
+        let found = self.peek().map(|token| token.text.to_owned());
+        let what = SyntaxError::Unexpected { expected: expected.to_owned(), found };
+        Error::syntax(self.sql, self.offset(), what)
+    }
+
+    pub(crate) fn not_supported(&self, feature: &'static str) -> Error {
+        Error::NotSupported { position: Some(self.position()), feature }
+    }
+}

@@ -1,0 +1,326 @@
+//! Which statement a text is.
+
+use super::create::{TableDefinition, create_table, expect_column};
+use super::cursor::Cursor;
+pub(crate) use super::cursor::Name;
+use crate::error::{Error, Result, SyntaxError};
+use tidegate_model::{ColumnType, limits};
+
+/// A statement of ours, or a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Statement {
+    CreateTable(TableDefinition),
+    DropTables { names: Vec<Name>, if_exists: bool },
+    TruncateTable { table: Name },
+    RenameTable { table: Name, to: String },
+    AlterTable { table: Name, change: TableChange, notices: Vec<String> },
+    Show(Show),
+    Explain(Explain),
+    Query,
+}
+
+/// How a query is to be explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Explain {
+    /// Whether it is run, to count rows and time.
+    pub(crate) analyze: bool,
+    pub(crate) verbose: bool,
+    /// The byte that the query starts at.
+    pub(crate) offset: usize,
+}
+
+/// What an `ALTER TABLE` changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TableChange {
+    AddColumns { columns: Vec<(String, ColumnType)>, if_not_exists: bool },
+    DropColumns { names: Vec<Name> },
+    RenameColumn { column: Name, to: String },
+}
+
+/// What a `SHOW` shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Show {
+    Tables,
+    Columns { table: Name },
+    Partitions { table: Name },
+    CreateTable { table: Name },
+}
+
+/// Statements that will come, and whose first word would otherwise be taken for a query's.
+const NOT_YET: [(&str, &str); 21] = [
+    ("INSERT", "INSERT"),
+    ("UPDATE", "UPDATE"),
+    ("DELETE", "DELETE"),
+    ("COPY", "COPY"),
+    ("SET", "SET"),
+    ("RESET", "RESET"),
+    ("BEGIN", "BEGIN"),
+    ("START", "START TRANSACTION"),
+    ("COMMIT", "COMMIT"),
+    ("ROLLBACK", "ROLLBACK"),
+    ("PREPARE", "PREPARE"),
+    ("EXECUTE", "EXECUTE"),
+    ("DEALLOCATE", "DEALLOCATE"),
+    ("CANCEL", "CANCEL QUERY"),
+    ("DECLARE", "DECLARE"),
+    ("MERGE", "MERGE"),
+    ("GRANT", "GRANT"),
+    ("REVOKE", "REVOKE"),
+    ("VACUUM", "VACUUM"),
+    ("REINDEX", "REINDEX"),
+    ("COMMENT", "COMMENT ON"),
+];
+
+/// Reads one statement. A query is only recognised, not read.
+pub(crate) fn parse_statement(sql: &str) -> Result<Statement> {
+    if sql.len() > limits::SQL_BYTES {
+        let found = sql.len().to_string();
+        let (what, bounds) = ("the bytes of a statement", "at most 16,777,216");
+        return Err(Error::syntax(sql, 0, SyntaxError::OutOfBounds { what, bounds, found }));
+    }
+    let mut cursor = Cursor::new(sql)?;
+    let Some(first) = cursor.peek() else {
+        return Err(Error::syntax(sql, 0, SyntaxError::Empty));
+    };
+    let word = first.text.to_ascii_uppercase();
+    if let Some((_, feature)) = NOT_YET.iter().find(|(name, _)| *name == word) {
+        return Err(cursor.not_supported(feature));
+    }
+    match word.as_str() {
+        "CREATE" => create(&mut cursor),
+        "DROP" => drop_tables(&mut cursor),
+        "TRUNCATE" => truncate(&mut cursor),
+        "RENAME" => rename(&mut cursor),
+        "ALTER" => alter(&mut cursor),
+        "SHOW" => show(&mut cursor),
+        "EXPLAIN" => explain(&mut cursor),
+        _ => Ok(Statement::Query),
+    }
+}
+
+fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.skip();
+    for (word, feature) in [
+        ("VIEW", "CREATE VIEW"),
+        ("OR", "CREATE OR REPLACE"),
+        ("MATERIALIZED", "CREATE MATERIALIZED VIEW"),
+        ("EXTERNAL", "CREATE EXTERNAL TABLE"),
+        ("TEMPORARY", "CREATE TEMPORARY TABLE"),
+        ("TEMP", "CREATE TEMPORARY TABLE"),
+        ("FUNCTION", "CREATE FUNCTION"),
+        ("SCHEMA", "CREATE SCHEMA"),
+        ("DATABASE", "CREATE DATABASE"),
+        ("INDEX", "CREATE INDEX"),
+    ] {
+        if cursor.peek().is_some_and(|token| token.is_word(word)) {
+            return Err(cursor.not_supported(feature));
+        }
+    }
+    create_table(cursor).map(Statement::CreateTable)
+}
+
+fn drop_tables(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.skip();
+    cursor.expect_words(&["TABLE"])?;
+    let if_exists = cursor.take_words(&["IF", "EXISTS"]);
+    let names = cursor.expect_list(Cursor::expect_table)?;
+    cursor.expect_end()?;
+    Ok(Statement::DropTables { names, if_exists })
+}
+
+fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.skip();
+    cursor.expect_words(&["TABLE"])?;
+    let table = cursor.expect_table()?;
+    if cursor.peek().is_some_and(|token| token.is_sign(',')) {
+        return Err(cursor.not_supported("TRUNCATE TABLE of several tables"));
+    }
+    cursor.expect_end()?;
+    Ok(Statement::TruncateTable { table })
+}
+
+fn rename(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.skip();
+    cursor.expect_words(&["TABLE"])?;
+    let table = cursor.expect_table()?;
+    cursor.expect_words(&["TO"])?;
+    let to = cursor.expect_table()?.text;
+    cursor.expect_end()?;
+    Ok(Statement::RenameTable { table, to })
+}
+
+fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.skip();
+    cursor.expect_words(&["TABLE"])?;
+    let table = cursor.expect_table()?;
+    let mut notices = Vec::new();
+    let change = if cursor.take_word("ADD") {
+        cursor.take_word("COLUMN");
+        let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
+        let columns = cursor.expect_list(|cursor| expect_column(cursor, &mut notices))?;
+        TableChange::AddColumns { columns, if_not_exists }
+    } else if cursor.take_words(&["DROP", "COLUMN"]) {
+        let names = cursor.expect_list(|cursor| cursor.expect_name("the name of a column"))?;
+        TableChange::DropColumns { names }
+    } else if cursor.take_words(&["RENAME", "COLUMN"]) {
+        let column = cursor.expect_name("the name of a column")?;
+        cursor.expect_words(&["TO"])?;
+        let to = cursor.expect_name("the new name of the column")?.text;
+        TableChange::RenameColumn { column, to }
+    } else if cursor.take_words(&["RENAME", "TO"]) {
+        let to = cursor.expect_table()?.text;
+        cursor.expect_end()?;
+        return Ok(Statement::RenameTable { table, to });
+    } else {
+        return Err(alter_not_yet(cursor));
+    };
+    cursor.expect_end()?;
+    Ok(Statement::AlterTable { table, change, notices })
+}
+
+fn alter_not_yet(cursor: &mut Cursor<'_>) -> Error {
+    for (words, feature) in [
+        (["ALTER", "COLUMN"].as_slice(), "ALTER COLUMN"),
+        (&["DEDUP"], "ALTER TABLE DEDUP"),
+        (&["SET"], "ALTER TABLE SET"),
+        (&["DROP", "PARTITION"], "DROP PARTITION"),
+        (&["FORCE", "DROP"], "DROP PARTITION"),
+        (&["DETACH"], "DETACH PARTITION"),
+        (&["ATTACH"], "ATTACH PARTITION"),
+        (&["CONVERT"], "CONVERT PARTITION"),
+        (&["SQUASH"], "SQUASH PARTITIONS"),
+        (&["SUSPEND"], "SUSPEND WAL"),
+        (&["RESUME"], "RESUME WAL"),
+    ] {
+        let error = cursor.not_supported(feature);
+        if cursor.take_words(words) {
+            return error;
+        }
+    }
+    cursor.unexpected("ADD COLUMN, DROP COLUMN, RENAME COLUMN or RENAME TO")
+}
+
+fn show(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.skip();
+    let shown = if cursor.take_word("TABLES") {
+        Show::Tables
+    } else if cursor.take_words(&["COLUMNS", "FROM"]) {
+        Show::Columns { table: cursor.expect_table()? }
+    } else if cursor.take_words(&["PARTITIONS", "FROM"]) {
+        Show::Partitions { table: cursor.expect_table()? }
+    } else if cursor.take_words(&["CREATE", "TABLE"]) {
+        Show::CreateTable { table: cursor.expect_table()? }
+    } else if cursor.is_at_end() {
+        return Err(cursor.unexpected("TABLES, COLUMNS, PARTITIONS or CREATE TABLE"));
+    } else {
+        return Err(cursor.not_supported("SHOW of anything but tables, columns and partitions"));
+    };
+    cursor.expect_end()?;
+    Ok(Statement::Show(shown))
+}
+
+fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.skip();
+    let analyze = cursor.take_word("ANALYZE");
+    let verbose = cursor.take_word("VERBOSE");
+    let has_options = cursor.peek().is_some_and(|token| token.is_sign('('))
+        && ["FORMAT", "ANALYZE", "VERBOSE", "COSTS"]
+            .iter()
+            .any(|word| cursor.peek_at(1).is_some_and(|token| token.is_word(word)));
+    if has_options || cursor.peek().is_some_and(|token| token.is_word("FORMAT")) {
+        return Err(cursor.not_supported("EXPLAIN with options"));
+    }
+    let offset = cursor.offset();
+    match parse_statement(&cursor.sql()[offset..]) {
+        Ok(Statement::Query) => Ok(Statement::Explain(Explain { analyze, verbose, offset })),
+        Err(Error::Syntax { what: SyntaxError::Empty, .. }) => Err(cursor.unexpected("a query")),
+        _ => Err(cursor.not_supported("EXPLAIN of anything but a query")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str, offset: usize) -> Name {
+        Name { text: text.to_owned(), offset }
+    }
+
+    #[track_caller]
+    fn check(sql: &str, expected: Statement) {
+        assert_eq!(parse_statement(sql).expect("a statement"), expected, "{sql}");
+    }
+
+    #[track_caller]
+    fn check_error(sql: &str, expected: &str) {
+        assert_eq!(parse_statement(sql).expect_err("no statement").to_string(), expected, "{sql}");
+    }
+
+    #[test]
+    fn statements_about_tables_are_ours() {
+        let names = vec![name("a", 21), name("B b", 24)];
+        check("DROP TABLE IF EXISTS a, \"B b\";", Statement::DropTables { names, if_exists: true });
+        check("truncate table t", Statement::TruncateTable { table: name("t", 15) });
+        let to = "b".to_owned();
+        check(
+            "RENAME TABLE a TO b",
+            Statement::RenameTable { table: name("a", 13), to: to.clone() },
+        );
+        check("ALTER TABLE a RENAME TO b", Statement::RenameTable { table: name("a", 12), to });
+        let change = TableChange::DropColumns { names: vec![name("x", 26), name("y", 29)] };
+        let notices = Vec::new();
+        check(
+            "ALTER TABLE t DROP COLUMN x, y",
+            Statement::AlterTable { table: name("t", 12), change, notices },
+        );
+        check("show tables", Statement::Show(Show::Tables));
+    }
+
+    #[test]
+    fn columns_are_added_with_and_without_the_word() {
+        for sql in [
+            "ALTER TABLE t ADD COLUMN s SYMBOL, d DOUBLE PRECISION",
+            "ALTER TABLE t ADD s SYMBOL, d DOUBLE",
+        ] {
+            let Ok(Statement::AlterTable { change, .. }) = parse_statement(sql) else {
+                panic!("{sql}");
+            };
+            let columns =
+                vec![("s".to_owned(), ColumnType::Symbol), ("d".to_owned(), ColumnType::Float64)];
+            assert_eq!(change, TableChange::AddColumns { columns, if_not_exists: false });
+        }
+    }
+
+    #[test]
+    fn everything_else_is_a_query() {
+        for sql in ["SELECT 1", "(SELECT 1)", "WITH a AS (SELECT 1) TABLE a", "hits WHERE x = 1"] {
+            check(sql, Statement::Query);
+        }
+        let explained = Explain { analyze: true, verbose: false, offset: 16 };
+        check("EXPLAIN ANALYZE SELECT 1", Statement::Explain(explained));
+    }
+
+    #[test]
+    fn errors_stand_at_their_token() {
+        check_error(" -- nothing", "line 1, column 1: there is no statement");
+        check_error("DROP TABLE", "line 1, column 11: expected the name of a table, found the end");
+        check_error("DROP VIEW v", "line 1, column 6: expected TABLE, found `VIEW`");
+        check_error("INSERT INTO t VALUES (1)", "line 1, column 1: INSERT is not supported yet");
+        check_error(
+            "DROP TABLE a b",
+            "line 1, column 14: expected the end of the statement, found `b`",
+        );
+        check_error(
+            "ALTER TABLE t ALTER COLUMN a TYPE INT",
+            "line 1, column 15: ALTER COLUMN is not supported yet",
+        );
+        check_error(
+            "DROP TABLE other.t",
+            "line 1, column 17: a schema other than `public` is not supported yet",
+        );
+        check_error(
+            "EXPLAIN DROP TABLE t",
+            "line 1, column 9: EXPLAIN of anything but a query is not supported yet",
+        );
+    }
+}

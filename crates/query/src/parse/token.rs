@@ -1,0 +1,333 @@
+//! The words of a statement, each with its place: what our own statements are parsed from, and what
+//! statements are split by.
+//!
+//! - K1. Tokens ascend and do not overlap; what lies between two of them is blank or a comment.
+//!
+//! Not here: the grammar (`parse::statement`). Queries are parsed by sqlparser from the text itself.
+
+use std::fmt;
+
+use crate::error::{Error, Result, SyntaxError};
+
+/// Where something stands in a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Bytes before it.
+    pub offset: usize,
+    /// From 1.
+    pub line: usize,
+    /// Characters from the start of the line, from 1.
+    pub column: usize,
+}
+
+impl Position {
+    /// The position of a byte. An offset inside of a character counts as that character's.
+    #[must_use]
+    pub fn at(sql: &str, offset: usize) -> Position {
+        let before = &sql.as_bytes()[..offset.min(sql.len())];
+        let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let starts_character = |byte: &&u8| **byte & 0xC0 != 0x80;
+        Position {
+            offset,
+            line: before.iter().filter(|&&byte| byte == b'\n').count() + 1,
+            column: before[line_start..].iter().filter(starts_character).count() + 1,
+        }
+    }
+
+    /// The position of a line and column, both from 1; the end of the text if it has no such place.
+    #[must_use]
+    pub fn of_line(sql: &str, line: usize, column: usize) -> Position {
+        let start = sql.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+        let rest = sql.get(start..).unwrap_or_default();
+        let within = rest.char_indices().nth(column.saturating_sub(1));
+        Position::at(sql, start + within.map_or(rest.len(), |(at, _)| at))
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenKind {
+    /// A keyword or a name.
+    Word,
+    /// A name in double quotes or backticks.
+    QuotedName,
+    /// A text in single quotes, or between dollar signs.
+    Text,
+    /// Digits, perhaps with a point and an exponent.
+    Number,
+    /// One character that is none of these.
+    Sign,
+}
+
+/// A token and its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Token<'a> {
+    pub(crate) kind: TokenKind,
+    /// As it is written, quotes included.
+    pub(crate) text: &'a str,
+    /// Bytes before it.
+    pub(crate) offset: usize,
+}
+
+impl Token<'_> {
+    /// Whether it is this keyword, in any case.
+    pub(crate) fn is_word(&self, word: &str) -> bool {
+        self.kind == TokenKind::Word && self.text.eq_ignore_ascii_case(word)
+    }
+
+    /// Whether it is this character.
+    pub(crate) fn is_sign(&self, sign: char) -> bool {
+        self.kind == TokenKind::Sign && self.text.starts_with(sign)
+    }
+
+    /// Its text without quotes, doubled ones halved.
+    pub(crate) fn unquoted(&self) -> String {
+        let mut characters = self.text.chars();
+        match (self.kind, characters.next()) {
+            (TokenKind::Text, Some('$')) => {
+                let tag = self.text[1..].find('$').map_or(0, |at| at + 2);
+                self.text[tag..self.text.len() - tag].to_owned()
+            }
+            (TokenKind::Text | TokenKind::QuotedName, Some(quote)) => {
+                let inner = &self.text[1..self.text.len() - 1];
+                inner.replace(&format!("{quote}{quote}"), &quote.to_string())
+            }
+            _ => self.text.to_owned(),
+        }
+    }
+}
+
+/// All tokens of a text.
+pub(crate) fn tokenize(sql: &str) -> Result<Vec<Token<'_>>> {
+    let mut tokens = Vec::new();
+    let mut offset = 0;
+    while let Some(token) = next_token(sql, offset)? {
+        offset = token.offset + token.text.len();
+        tokens.push(token);
+    }
+    Ok(tokens)
+}
+
+/// The statements of a text, each with the byte it starts at, split at `;` outside of quotes and
+/// comments. Statements without any token are left out. A text that ends inside of a quote or a
+/// comment ends with its last statement: parsing that one tells where the quote was opened.
+#[must_use]
+pub fn split_statements(sql: &str) -> Vec<(usize, &str)> {
+    let mut statements = Vec::new();
+    let mut start = None;
+    let mut offset = 0;
+    loop {
+        match next_token(sql, offset) {
+            Ok(Some(token)) => {
+                offset = token.offset + token.text.len();
+                if !token.is_sign(';') {
+                    start.get_or_insert(token.offset);
+                } else if let Some(start) = start.take() {
+                    statements.push((start, sql[start..token.offset].trim_end()));
+                }
+            }
+            Ok(None) => break,
+            Err(_) => {
+                start.get_or_insert(offset);
+                break;
+            }
+        }
+    }
+    if let Some(start) = start {
+        let rest = &sql[start..];
+        let start = start + (rest.len() - rest.trim_start().len());
+        statements.push((start, sql[start..].trim_end()));
+    }
+    statements
+}
+
+/// The first token at or after `from`.
+fn next_token(sql: &str, from: usize) -> Result<Option<Token<'_>>> {
+    let Some(offset) = skip_blank(sql, from)? else { return Ok(None) };
+    let rest = &sql[offset..];
+    let first = rest.chars().next().expect("skip_blank stops at a character");
+    let (kind, bytes) = match first {
+        '\'' => (TokenKind::Text, quoted(sql, offset, '\'')?),
+        '"' | '`' => (TokenKind::QuotedName, quoted(sql, offset, first)?),
+        '$' => match dollar_tag(rest) {
+            Some(tag) => (TokenKind::Text, dollar_quoted(sql, offset, tag)?),
+            None => (TokenKind::Sign, 1),
+        },
+        _ if first.is_ascii_digit() => (TokenKind::Number, number(rest)),
+        _ if is_word_start(first) => {
+            let end = rest.find(|c: char| !is_word_start(c) && !c.is_ascii_digit() && c != '$');
+            (TokenKind::Word, end.unwrap_or(rest.len()))
+        }
+        _ => (TokenKind::Sign, first.len_utf8()),
+    };
+    Ok(Some(Token { kind, text: &rest[..bytes], offset }))
+}
+
+fn is_word_start(c: char) -> bool {
+    c.is_alphabetic() || c == '_'
+}
+
+/// The first byte at or after `from` that is neither blank nor in a comment; `None` at the end.
+fn skip_blank(sql: &str, from: usize) -> Result<Option<usize>> {
+    let mut offset = from;
+    loop {
+        let rest = &sql[offset..];
+        let trimmed = rest.trim_start();
+        offset += rest.len() - trimmed.len();
+        if trimmed.is_empty() {
+            return Ok(None);
+        }
+        if trimmed.starts_with("--") {
+            offset += trimmed.find('\n').unwrap_or(trimmed.len());
+        } else if trimmed.starts_with("/*") {
+            offset += comment(sql, offset)?;
+        } else {
+            return Ok(Some(offset));
+        }
+    }
+}
+
+/// The length of a `/* comment */`, which may hold others.
+fn comment(sql: &str, offset: usize) -> Result<usize> {
+    let bytes = &sql.as_bytes()[offset..];
+    let (mut depth, mut at) = (0, 0);
+    while at < bytes.len() {
+        match &bytes[at..] {
+            [b'/', b'*', ..] => (depth, at) = (depth + 1, at + 2),
+            [b'*', b'/', ..] => {
+                (depth, at) = (depth - 1, at + 2);
+                if depth == 0 {
+                    return Ok(at);
+                }
+            }
+            _ => at += 1,
+        }
+    }
+    Err(Error::syntax(sql, offset, SyntaxError::OpenComment))
+}
+
+/// The length of a quoted text; a doubled quote stands for itself.
+fn quoted(sql: &str, offset: usize, quote: char) -> Result<usize> {
+    let bytes = &sql.as_bytes()[offset..];
+    let is_quote = |at: usize| bytes.get(at).is_some_and(|&byte| char::from(byte) == quote);
+    let mut at = 1;
+    while at < bytes.len() {
+        match (is_quote(at), is_quote(at + 1)) {
+            (true, true) => at += 2,
+            (true, false) => return Ok(at + 1),
+            (false, _) => at += 1,
+        }
+    }
+    Err(Error::syntax(sql, offset, SyntaxError::OpenQuote { quote }))
+}
+
+/// `$tag$` at the start of `rest`; the tag may be empty, but is no number: `$1` is a parameter.
+fn dollar_tag(rest: &str) -> Option<&str> {
+    let end = rest[1..].find('$')? + 1;
+    let tag = &rest[1..end];
+    let is_name = tag.chars().all(|c| is_word_start(c) || c.is_ascii_digit())
+        && !tag.starts_with(|c: char| c.is_ascii_digit());
+    is_name.then(|| &rest[..=end])
+}
+
+fn dollar_quoted(sql: &str, offset: usize, tag: &str) -> Result<usize> {
+    let body = &sql[offset + tag.len()..];
+    match body.find(tag) {
+        Some(end) => Ok(tag.len() + end + tag.len()),
+        None => Err(Error::syntax(sql, offset, SyntaxError::OpenQuote { quote: '$' })),
+    }
+}
+
+/// The length of a number: `12`, `1.5`, `1e-9`.
+fn number(rest: &str) -> usize {
+    let digits = |from: usize| {
+        let tail = &rest[from..];
+        tail.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(tail.len())
+    };
+    let mut end = digits(0);
+    if rest[end..].starts_with('.') {
+        end += 1 + digits(end + 1);
+    }
+    let exponent = &rest[end..];
+    if exponent.starts_with(['e', 'E']) {
+        let sign = usize::from(exponent[1..].starts_with(['+', '-']));
+        let count = digits(end + 1 + sign);
+        if count > 0 {
+            end += 1 + sign + count;
+        }
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(sql: &str, expected: &str) {
+        let shown = match tokenize(sql) {
+            Ok(tokens) => tokens.iter().map(|token| token.text).collect::<Vec<_>>().join(" | "),
+            Err(error) => format!("error: {error}"),
+        };
+        assert_eq!(shown, expected, "{sql}");
+    }
+
+    #[test]
+    fn words_numbers_texts_and_signs_are_told_apart() {
+        check("SELECT a1,b FROM t;", "SELECT | a1 | , | b | FROM | t | ;");
+        check("1 1.5 1e-9 .5 1.e", "1 | 1.5 | 1e-9 | . | 5 | 1. | e");
+        check("'it''s' \"a\"\"b\" `c`", "'it''s' | \"a\"\"b\" | `c`");
+        check("a--x\n/* y /* z */ */ b", "a | b");
+        check("$$ it's; $$ $t$ $$ $t$ $1", "$$ it's; $$ | $t$ $$ $t$ | $ | 1");
+        check("gr\u{f6}\u{df}e>=1::int", "gr\u{f6}\u{df}e | > | = | 1 | : | : | int");
+        check("  ", "");
+    }
+
+    #[test]
+    fn what_is_never_closed_is_reported_where_it_was_opened() {
+        check("SELECT\n 'abc", "error: line 2, column 2: this ' is never closed");
+        check("a \"b", "error: line 1, column 3: this \" is never closed");
+        check("x /* /* */", "error: line 1, column 3: this comment is never closed");
+        check("$a$ $b$", "error: line 1, column 1: this $ is never closed");
+    }
+
+    #[test]
+    fn unquoted_texts_have_their_doubled_quotes_halved() {
+        let of = |sql: &str| tokenize(sql).unwrap()[0].unquoted();
+        assert_eq!(of("'it''s'"), "it's");
+        assert_eq!(of("\"a\"\"b'c\""), "a\"b'c");
+        assert_eq!(of("$x$ 'y' $x$"), " 'y' ");
+        assert_eq!(of("Word"), "Word");
+    }
+
+    #[test]
+    fn statements_are_split_outside_of_quotes_and_comments() {
+        let sql = "SELECT ';' ; -- a;b\n /* c; */ DROP TABLE t;; \n;x \"";
+        let expected = vec![(0, "SELECT ';'"), (30, "DROP TABLE t"), (47, "x \"")];
+        assert_eq!(split_statements(sql), expected);
+        assert_eq!(split_statements(" ; -- nothing\n"), vec![]);
+        assert_eq!(split_statements("a; 'open"), vec![(0, "a"), (3, "'open")]);
+    }
+
+    #[test]
+    fn positions_count_lines_and_characters() {
+        let sql = "a\n\u{fc}b c";
+        let at = |offset| {
+            let Position { line, column, .. } = Position::at(sql, offset);
+            (line, column)
+        };
+        assert_eq!(at(0), (1, 1));
+        assert_eq!(at(2), (2, 1));
+        assert_eq!(at(4), (2, 2));
+        assert_eq!(at(99), (2, 5));
+        assert_eq!(Position::of_line(sql, 2, 2).offset, 4);
+        assert_eq!(Position::of_line(sql, 2, 50).offset, sql.len());
+        assert_eq!(Position::of_line(sql, 9, 1).offset, sql.len());
+    }
+}

@@ -1,0 +1,194 @@
+//! The names of column types in SQL: specs of the project call this section "Types".
+
+use tidegate_model::{ColumnType, TimeUnit};
+
+use super::cursor::Cursor;
+use super::token::TokenKind;
+use crate::error::{Error, Result, SyntaxError};
+
+/// A type as it was written, and what of it has no effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TypeName {
+    pub(crate) ty: ColumnType,
+    pub(crate) notice: Option<String>,
+}
+
+/// Types that are one word without parameters.
+const PLAIN: [(&str, ColumnType); 36] = [
+    ("BOOLEAN", ColumnType::Boolean),
+    ("BOOL", ColumnType::Boolean),
+    ("TINYINT", ColumnType::Int8),
+    ("BYTE", ColumnType::Int8),
+    ("INT1", ColumnType::Int8),
+    ("SMALLINT", ColumnType::Int16),
+    ("SHORT", ColumnType::Int16),
+    ("INT2", ColumnType::Int16),
+    ("INT", ColumnType::Int32),
+    ("INTEGER", ColumnType::Int32),
+    ("INT4", ColumnType::Int32),
+    ("BIGINT", ColumnType::Int64),
+    ("LONG", ColumnType::Int64),
+    ("INT8", ColumnType::Int64),
+    ("UTINYINT", ColumnType::UInt8),
+    ("USMALLINT", ColumnType::UInt16),
+    ("UINT", ColumnType::UInt32),
+    ("UBIGINT", ColumnType::UInt64),
+    ("FLOAT", ColumnType::Float32),
+    ("REAL", ColumnType::Float32),
+    ("FLOAT4", ColumnType::Float32),
+    ("DOUBLE", ColumnType::Float64),
+    ("FLOAT8", ColumnType::Float64),
+    ("TIMESTAMP_NS", ColumnType::Timestamp(TimeUnit::Nanos)),
+    ("DATE", ColumnType::Date),
+    ("SYMBOL", ColumnType::Symbol),
+    ("VARCHAR", ColumnType::Varchar),
+    ("STRING", ColumnType::Varchar),
+    ("TEXT", ColumnType::Varchar),
+    ("CHAR", ColumnType::Varchar),
+    ("BPCHAR", ColumnType::Varchar),
+    ("BINARY", ColumnType::Binary),
+    ("BYTEA", ColumnType::Binary),
+    ("BLOB", ColumnType::Binary),
+    ("UUID", ColumnType::Uuid),
+    ("IPV4", ColumnType::Ipv4),
+];
+
+/// The type of a name that stands alone: `DOUBLE PRECISION`, `DECIMAL(10,2)`. `None` if it is not
+/// one of ours.
+pub(crate) fn column_type(text: &str) -> Option<ColumnType> {
+    let mut cursor = Cursor::new(text).ok()?;
+    let name = expect_type(&mut cursor).ok()?;
+    cursor.is_at_end().then_some(name.ty)
+}
+
+/// A type with its parameters, without the options of a column.
+pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
+    let Some(token) = cursor.peek().filter(|token| token.kind == TokenKind::Word).copied() else {
+        return Err(cursor.unexpected("a type"));
+    };
+    let word = token.text.to_ascii_uppercase();
+    if !matches!(word.as_str(), "TIMESTAMP" | "DECIMAL" | "NUMERIC")
+        && !PLAIN.iter().any(|&(name, _)| name == word)
+    {
+        return Err(cursor.unexpected("a type"));
+    }
+    cursor.skip();
+    let plain = match word.as_str() {
+        "TIMESTAMP" => timestamp(cursor)?,
+        "DECIMAL" | "NUMERIC" => decimal(cursor)?,
+        _ => PLAIN.iter().find(|&&(name, _)| name == word).expect("looked up above").1,
+    };
+    let mut notice = None;
+    let ty = match plain {
+        ColumnType::Float64 => {
+            cursor.take_word("PRECISION");
+            plain
+        }
+        ColumnType::Int8 | ColumnType::Int16 | ColumnType::Int32 | ColumnType::Int64
+            if cursor.take_word("UNSIGNED") =>
+        {
+            unsigned(plain)
+        }
+        ColumnType::Varchar if cursor.take_sign('(') => {
+            let length = cursor.expect_integer("the length of a text")?;
+            cursor.expect_sign(')')?;
+            notice = Some(format!("{word}({length}) is kept as VARCHAR, without length check"));
+            plain
+        }
+        _ => plain,
+    };
+    Ok(TypeName { ty, notice })
+}
+
+fn unsigned(ty: ColumnType) -> ColumnType {
+    match ty {
+        ColumnType::Int8 => ColumnType::UInt8,
+        ColumnType::Int16 => ColumnType::UInt16,
+        ColumnType::Int32 => ColumnType::UInt32,
+        ColumnType::Int64 => ColumnType::UInt64,
+        other => other,
+    }
+}
+
+/// What follows `TIMESTAMP`: nothing, or how many digits of a second are kept.
+fn timestamp(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
+    // In `ts TIMESTAMP, ...) TIMESTAMP(ts)` the bracket after a type can only hold digits.
+    if !cursor.take_sign('(') {
+        return Ok(ColumnType::Timestamp(TimeUnit::Micros));
+    }
+    let offset = cursor.offset();
+    let digits = cursor.expect_integer("6 or 9")?;
+    cursor.expect_sign(')')?;
+    match digits {
+        6 => Ok(ColumnType::Timestamp(TimeUnit::Micros)),
+        9 => Ok(ColumnType::Timestamp(TimeUnit::Nanos)),
+        _ => Err(out_of_bounds(cursor, offset, ("the precision of TIMESTAMP", "6 or 9", digits))),
+    }
+}
+
+/// What follows `DECIMAL`: nothing, or precision and scale.
+fn decimal(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
+    if !cursor.take_sign('(') {
+        return Ok(ColumnType::Decimal { precision: 18, scale: 3 });
+    }
+    let offset = cursor.offset();
+    let precision = cursor.expect_integer("a precision of 1 to 38")?;
+    let scale_offset = if cursor.take_sign(',') { cursor.offset() } else { offset };
+    let scale = if scale_offset == offset { 0 } else { cursor.expect_integer("a scale")? };
+    cursor.expect_sign(')')?;
+    let small = |value: u64, max: u8| u8::try_from(value).ok().filter(|&value| value <= max);
+    let Some(precision) = small(precision, 38).filter(|&precision| precision > 0) else {
+        let what = ("the precision of DECIMAL", "1 to 38", precision);
+        return Err(out_of_bounds(cursor, offset, what));
+    };
+    match small(scale, precision) {
+        Some(scale) => Ok(ColumnType::Decimal { precision, scale }),
+        None => {
+            let what = ("the scale of DECIMAL", "at most its precision", scale);
+            Err(out_of_bounds(cursor, scale_offset, what))
+        }
+    }
+}
+
+fn out_of_bounds(
+    cursor: &Cursor<'_>,
+    offset: usize,
+    (what, bounds, found): (&'static str, &'static str, u64),
+) -> Error {
+    let problem = SyntaxError::OutOfBounds { what, bounds, found: found.to_string() };
+    Error::syntax(cursor.sql(), offset, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_is_found_under_its_own_name() {
+        for ty in ColumnType::ALL {
+            assert_eq!(column_type(&ty.sql()), Some(ty), "{}", ty.sql());
+            assert_eq!(column_type(&ty.sql().to_lowercase()), Some(ty), "{}", ty.sql());
+        }
+    }
+
+    #[test]
+    fn aliases_and_parameters_are_understood() {
+        for (text, expected) in [
+            ("DOUBLE PRECISION", Some(ColumnType::Float64)),
+            ("tinyint unsigned", Some(ColumnType::UInt8)),
+            ("INTEGER UNSIGNED", Some(ColumnType::UInt32)),
+            ("varchar(255)", Some(ColumnType::Varchar)),
+            ("TIMESTAMP(9)", Some(ColumnType::Timestamp(TimeUnit::Nanos))),
+            ("NUMERIC(5)", Some(ColumnType::Decimal { precision: 5, scale: 0 })),
+            ("decimal(38, 38)", Some(ColumnType::Decimal { precision: 38, scale: 38 })),
+            ("TIMESTAMP(3)", None),
+            ("DECIMAL(39)", None),
+            ("DECIMAL(4,5)", None),
+            ("TEXT UNSIGNED", None),
+            ("GEOHASH(4c)", None),
+            ("", None),
+        ] {
+            assert_eq!(column_type(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Texts and integers next to columns become values of the column's type, before DataFusion looks
+//! at them.
+//!
+//! - Y1. After this, no text literal is compared with a column that is not text.
+//! - Y2. What is compared with NULL is asked whether it is NULL.
+//!
+//! Binary operators are converted while SQL is planned ([`OperatorPlanner`]), as their types must
+//! fit already then; BETWEEN, IN lists, CASE and casts afterwards ([`convert_literals`]).
+
+use datafusion::arrow::datatypes::{DataType, Field, TimeUnit as ArrowUnit};
+use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
+use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, Cast, InList, TryCast};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use tidegate_model::{ColumnType, TimeRange, TimeUnit};
+use tidegate_storage::segment::arrow_type;
+
+use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
+use super::query_text::is_in_operator;
+use super::time_text::{TimeScale, parse_interval};
+use crate::error::{Error, TextProblem};
+
+type PlanResult<T> = std::result::Result<T, DataFusionError>;
+
+/// Gives operators the meaning they have here.
+#[derive(Debug)]
+pub(crate) struct OperatorPlanner;
+
+impl ExprPlanner for OperatorPlanner {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
+        let RawBinaryExpr { op, left, right } = expr;
+        if is_in_operator(&op) {
+            return in_text(left, right, schema).map(PlannerResult::Planned);
+        }
+        match op {
+            BinaryOperator::Eq | BinaryOperator::NotEq if is_null(&left) || is_null(&right) => {
+                let asked = if is_null(&right) { left } else { right };
+                let is_equal = op == BinaryOperator::Eq;
+                Ok(PlannerResult::Planned(if is_equal {
+                    asked.is_null()
+                } else {
+                    asked.is_not_null()
+                }))
+            }
+            BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq => {
+                let converted = as_type_of(left, &right, schema)?;
+                let right = as_type_of(right, &converted, schema)?;
+                Ok(PlannerResult::Original(RawBinaryExpr { op, left: converted, right }))
+            }
+            BinaryOperator::Plus | BinaryOperator::Minus => {
+                let moved = match (type_in(&left, schema), type_in(&right, schema)) {
+                    (Some(time), Some(number)) if is_time(time) && is_integer(number) => {
+                        Some(move_time(left.clone(), &op, right.clone(), time))
+                    }
+                    (Some(number), Some(time))
+                        if is_time(time) && is_integer(number) && op == BinaryOperator::Plus =>
+                    {
+                        Some(move_time(right.clone(), &op, left.clone(), time))
+                    }
+                    _ => None,
+                };
+                Ok(match moved {
+                    Some(expr) => PlannerResult::Planned(expr),
+                    None => PlannerResult::Original(RawBinaryExpr { op, left, right }),
+                })
+            }
+            _ => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
+        }
+    }
+}
+
+/// Converts the literals of BETWEEN, IN lists, CASE and casts in a whole plan.
+pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
+    let converted = plan.transform_up_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        let names = NamePreserver::new(&node);
+        let node = node.map_expressions(|expr| {
+            let saved = names.save(&expr);
+            let expr = expr.transform_up(|expr| convert(expr, &schema))?;
+            Ok(if expr.transformed { expr.update_data(|expr| saved.restore(expr)) } else { expr })
+        })?;
+        if node.transformed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
+    })?;
+    Ok(converted.data)
+}
+
+fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
+    match expr {
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let low = Box::new(as_type_of(*low, &expr, schema)?);
+            let high = Box::new(as_type_of(*high, &expr, schema)?);
+            Ok(Transformed::yes(Expr::Between(Between { expr, negated, low, high })))
+        }
+        Expr::InList(InList { expr, list, negated }) => {
+            let convert_one = |value| as_type_of(value, &expr, schema);
+            let list = list.into_iter().map(convert_one).collect::<PlanResult<_>>()?;
+            Ok(Transformed::yes(Expr::InList(InList { expr, list, negated })))
+        }
+        Expr::Case(Case { expr: Some(expr), when_then_expr, else_expr }) => {
+            let mut arms = Vec::with_capacity(when_then_expr.len());
+            for (when, then) in when_then_expr {
+                arms.push((Box::new(as_type_of(*when, &expr, schema)?), then));
+            }
+            let case = Case { expr: Some(expr), when_then_expr: arms, else_expr };
+            Ok(Transformed::yes(Expr::Case(case)))
+        }
+        Expr::Cast(Cast { expr, field }) => match cast_text(&expr, type_of(&field), schema)? {
+            Some(value) => Ok(Transformed::yes(literal(value, &field))),
+            None => Ok(match count_of(*expr, &field, schema) {
+                Ok(count) => Transformed::yes(Expr::Cast(Cast { expr: Box::new(count), field })),
+                Err(expr) => Transformed::no(Expr::Cast(Cast { expr: Box::new(expr), field })),
+            }),
+        },
+        Expr::TryCast(TryCast { expr, field }) => {
+            let nothing = || ScalarValue::try_from(field.data_type());
+            match cast_text(&expr, type_of(&field), schema) {
+                Ok(Some(value)) => Ok(Transformed::yes(Expr::Literal(value, None))),
+                Ok(None) => Ok(Transformed::no(Expr::TryCast(TryCast { expr, field }))),
+                Err(Error::BadText { .. }) => Ok(Transformed::yes(Expr::Literal(nothing()?, None))),
+                Err(error) => Err(error.into()),
+            }
+        }
+        expr => Ok(Transformed::no(expr)),
+    }
+}
+
+/// A literal that is of the type of a field, UUID and IPV4 too.
+fn literal(value: ScalarValue, field: &Field) -> Expr {
+    let metadata = FieldMetadata::new_from_field(field);
+    Expr::Literal(value, (!metadata.is_empty()).then_some(metadata))
+}
+
+/// The integer that is cast to TIMESTAMP_NS. DataFusion takes it for seconds, and casts it to those
+/// first; there is no other way to write a cast to seconds.
+fn count_of(expr: Expr, to: &Field, schema: &DFSchema) -> std::result::Result<Expr, Expr> {
+    match expr {
+        Expr::Cast(Cast { expr: inner, field })
+            if *to.data_type() == DataType::Timestamp(ArrowUnit::Nanosecond, None)
+                && *field.data_type() == DataType::Timestamp(ArrowUnit::Second, None)
+                && type_in(&inner, schema).is_some_and(is_integer) =>
+        {
+            Ok(cast(*inner, DataType::Int64))
+        }
+        expr => Err(expr),
+    }
+}
+
+/// The value that a text cast to a time, a UUID or an address stands for. Values of the latter two
+/// have no cast of their own yet.
+fn cast_text(
+    expr: &Expr,
+    to: Option<ColumnType>,
+    schema: &DFSchema,
+) -> Result<Option<ScalarValue>, Error> {
+    let is_special = |ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4);
+    if let (Some(text), Some(ty)) = (text_of(expr), to)
+        && (is_time(ty) || is_special(ty))
+    {
+        return value_of_text(text, ty).map(|value| value.map_err(bad_text(text, ty))).transpose();
+    }
+    let from = type_in(expr, schema);
+    if from != to && (from.is_some_and(is_special) || to.is_some_and(is_special)) {
+        let feature = "CAST from or to UUID or IPV4, other than of a text literal,";
+        return Err(Error::NotSupported { position: None, feature });
+    }
+    Ok(None)
+}
+
+/// `expr` in the type of `other`, if it is a literal that can be, or an integer next to a time.
+fn as_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanResult<Expr> {
+    let Some(ty) = type_in(other, schema) else { return Ok(expr) };
+    if let Some(text) = text_of(&expr) {
+        return Ok(match value_of_text(text, ty) {
+            Some(value) => Expr::Literal(value.map_err(bad_text(text, ty))?, None),
+            None => expr,
+        });
+    }
+    if !is_time(ty) {
+        return Ok(expr);
+    }
+    if let Expr::Literal(value, _) = &expr {
+        return Ok(match integer_of(value) {
+            Some(integer) => {
+                let text = integer.to_string();
+                let time = time_of_integer(integer, ty).map_err(bad_text(&text, ty))?;
+                Expr::Literal(time, None)
+            }
+            None => expr,
+        });
+    }
+    let is_number = type_in(&expr, schema).is_some_and(is_integer);
+    Ok(if is_number { time_of(expr, ty) } else { expr })
+}
+
+/// An integer expression as a time.
+fn time_of(expr: Expr, ty: ColumnType) -> Expr {
+    cast(cast(expr, arrow_type(count_type(ty))), arrow_type(ty))
+}
+
+/// A time moved by an integer expression, which counts its unit.
+fn move_time(time: Expr, op: &BinaryOperator, by: Expr, ty: ColumnType) -> Expr {
+    let op = if *op == BinaryOperator::Plus { Operator::Plus } else { Operator::Minus };
+    let count = arrow_type(count_type(ty));
+    let (time, by) = (cast(time, count.clone()), cast(by, count));
+    cast(Expr::BinaryExpr(BinaryExpr::new(Box::new(time), op, Box::new(by))), arrow_type(ty))
+}
+
+/// What times of a type are counted in.
+fn count_type(ty: ColumnType) -> ColumnType {
+    if ty == ColumnType::Date { ColumnType::Int32 } else { ColumnType::Int64 }
+}
+
+/// `left IN 'text'`: an interval if the left side is a time, and else equality.
+fn in_text(left: Expr, right: Expr, schema: &DFSchema) -> PlanResult<Expr> {
+    let ty = type_in(&left, schema);
+    let scale = ty.and_then(TimeScale::of);
+    if let (Some(text), Some(ty), Some(scale)) = (text_of(&right), ty, scale) {
+        let ranges = parse_interval(text, scale).map_err(bad_text(text, ty))?;
+        return Ok(in_ranges(&left, &ranges, ty));
+    }
+    let right = as_type_of(right, &left, schema)?;
+    Ok(left.eq(right))
+}
+
+/// Whether a time is in one of these ranges, which ascend.
+fn in_ranges(time: &Expr, ranges: &[TimeRange], ty: ColumnType) -> Expr {
+    let bound = |value| lit(time_value(value, ty));
+    match ranges {
+        // False, and NULL for NULL.
+        [] => time.clone().not_eq(time.clone()),
+        [range] => time.clone().gt_eq(bound(range.start)).and(time.clone().lt(bound(range.end))),
+        // Halved, so that the depth of the expression stays small.
+        _ => {
+            let (low, high) = ranges.split_at(ranges.len() / 2);
+            in_ranges(time, low, ty).or(in_ranges(time, high, ty))
+        }
+    }
+}
+
+/// The type of an expression, as a column would have it.
+fn type_in(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
+    let (_, field) = expr.to_field(schema).ok()?;
+    type_of(&field)
+}
+
+fn text_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(value, _) => value.try_as_str().flatten(),
+        _ => None,
+    }
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(value, _) if value.is_null())
+}
+
+fn is_time(ty: ColumnType) -> bool {
+    matches!(ty, ColumnType::Timestamp(TimeUnit::Micros | TimeUnit::Nanos) | ColumnType::Date)
+}
+
+fn is_integer(ty: ColumnType) -> bool {
+    matches!(
+        ty,
+        ColumnType::Int8
+            | ColumnType::Int16
+            | ColumnType::Int32
+            | ColumnType::Int64
+            | ColumnType::UInt8
+            | ColumnType::UInt16
+            | ColumnType::UInt32
+            | ColumnType::UInt64
+    )
+}
+
+/// For `map_err`. The place is filled in by whoever knows the text of the statement.
+fn bad_text(text: &str, ty: ColumnType) -> impl Fn(TextProblem) -> Error {
+    move |reason| Error::BadText { position: None, text: text.to_owned(), ty, reason }
+}

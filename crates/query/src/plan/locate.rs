@@ -1,0 +1,172 @@
+//! Where in the text of a query an error of its planning belongs.
+//!
+//! DataFusion keeps the places of columns; of other things only their text is known, which is
+//! looked for among the tokens. A text that stands there twice is located at the first.
+
+use datafusion::common::{Column, DataFusionError, SchemaError};
+
+use crate::error::{Error, innermost};
+use crate::parse::{Position, Token, TokenKind, tokenize};
+
+/// Names that differ in more letters are not suggested.
+const DISTANCE_MAX: usize = 2;
+
+/// The error with its place, if it can be found.
+pub(crate) fn locate(sql: &str, error: Error) -> Error {
+    let at = |offset: usize| Some(Position::at(sql, offset));
+    match error {
+        Error::BadText { position: None, text, ty, reason } => {
+            let is_it = |token: &Token<'_>| match token.kind {
+                TokenKind::Text => token.unquoted() == text,
+                TokenKind::Number => token.text == text.trim_start_matches('-'),
+                _ => false,
+            };
+            let position = find(sql, is_it).and_then(|token| at(token.offset));
+            Error::BadText { position, text, ty, reason }
+        }
+        Error::NoSuchTable { position: None, table } => {
+            let name = table.rsplit('.').next().unwrap_or(&table).to_lowercase();
+            match find(sql, |token| token.unquoted().to_lowercase() == name) {
+                Some(token) => {
+                    Error::NoSuchTable { position: at(token.offset), table: token.unquoted() }
+                }
+                None => Error::NoSuchTable { position: None, table },
+            }
+        }
+        Error::Engine { position: None, foreign } => located(sql, foreign),
+        error => error,
+    }
+}
+
+fn located(sql: &str, foreign: Box<DataFusionError>) -> Error {
+    if let DataFusionError::SchemaError(problem, _) = innermost(&foreign) {
+        match problem.as_ref() {
+            SchemaError::FieldNotFound { field, valid_fields } => {
+                return no_such_column(sql, field, valid_fields);
+            }
+            SchemaError::AmbiguousReference { field } => {
+                let position = column_position(sql, field);
+                let column = written_name(sql, position, field);
+                return Error::AmbiguousColumn { position, column };
+            }
+            _ => {}
+        }
+    }
+    let position = match foreign.as_ref() {
+        DataFusionError::Diagnostic(diagnostic, _) => {
+            diagnostic.span.and_then(|span| position_of(sql, span.start.line, span.start.column))
+        }
+        DataFusionError::Plan(message) => function_name(message).and_then(|name| {
+            let token = find(sql, |token| token.is_word(name))?;
+            Some(Position::at(sql, token.offset))
+        }),
+        _ => None,
+    };
+    Error::Engine { position, foreign }
+}
+
+fn no_such_column(sql: &str, field: &Column, valid_fields: &[Column]) -> Error {
+    let position = column_position(sql, field);
+    let column = written_name(sql, position, field);
+    let similar = valid_fields.iter().map(|valid| valid.name.as_str());
+    let similar = similar.map(|name| (distance(name, &field.name), name)).min();
+    let is_close = |(distance, _): &(usize, &str)| *distance <= DISTANCE_MAX;
+    Error::NoSuchColumn {
+        position,
+        column,
+        similar: similar.filter(is_close).map(|(_, name)| name.to_owned()),
+    }
+}
+
+/// A column as it is written at its place.
+fn written_name(sql: &str, position: Option<Position>, column: &Column) -> String {
+    let written = position.and_then(|position| {
+        // Of `t.x` the place may be that of `t`.
+        let is_name = |token: &Token<'_>| {
+            token.offset >= position.offset && token.unquoted().to_lowercase() == column.name
+        };
+        find(sql, is_name).map(|token| token.unquoted())
+    });
+    written.unwrap_or_else(|| column.name.clone())
+}
+
+fn column_position(sql: &str, column: &Column) -> Option<Position> {
+    let by_span =
+        column.spans.first().and_then(|span| position_of(sql, span.start.line, span.start.column));
+    let by_name = || {
+        let token = find(sql, |token| token.unquoted().to_lowercase() == column.name)?;
+        Some(Position::at(sql, token.offset))
+    };
+    by_span.or_else(by_name)
+}
+
+fn position_of(sql: &str, line: u64, column: u64) -> Option<Position> {
+    let (line, column) = (usize::try_from(line).ok()?, usize::try_from(column).ok()?);
+    (line > 0).then(|| Position::of_line(sql, line, column))
+}
+
+/// The name in `Invalid function 'name'`.
+fn function_name(message: &str) -> Option<&str> {
+    message.strip_prefix("Invalid function '")?.split('\'').next()
+}
+
+fn find<'a>(sql: &'a str, is_it: impl Fn(&Token<'a>) -> bool) -> Option<Token<'a>> {
+    tokenize(sql).ok()?.into_iter().find(is_it)
+}
+
+/// How many letters must be changed, added or removed to make one name the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b = b.chars().collect::<Vec<_>>();
+    let mut row = (0..=b.len()).collect::<Vec<_>>();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_count_single_letters() {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("abc", "", 3),
+            ("watchid", "watchid", 0),
+            ("url", "ur", 1),
+            ("abc", "cab", 2),
+        ] {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+            assert_eq!(distance(b, a), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn a_bad_text_is_located_at_its_literal() {
+        let error = Error::BadText {
+            position: None,
+            text: "2013-13".to_owned(),
+            ty: tidegate_model::ColumnType::Date,
+            reason: crate::error::TextProblem::NotInCalendar,
+        };
+        let located = locate("SELECT 1\nWHERE d > '2013-13'", error);
+        assert_eq!(
+            located.to_string(),
+            "line 2, column 11: '2013-13' is not a valid DATE: no calendar or clock has it"
+        );
+    }
+
+    #[test]
+    fn a_missing_table_is_named_as_it_is_written() {
+        let error = Error::NoSuchTable { position: None, table: "hits".to_owned() };
+        let located = locate("SELECT * FROM Hits", error);
+        assert_eq!(located.to_string(), "line 1, column 15: table `Hits` does not exist");
+    }
+}

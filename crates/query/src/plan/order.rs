@@ -1,0 +1,182 @@
+//! Rows in time order without sorting them.
+//!
+//! - O1. A plain scan or filter of a table, with projections and limits above it, comes in the order
+//!   of the table.
+//! - O2. Where a sort, or an operator that wants sorted input, asks for the order of the designated
+//!   timestamp, up or down, and only operators that keep the order stand between it and the scan,
+//!   the scan delivers that order and nothing is sorted.
+//!
+//! O1 is done to the logical plan, O2 by a physical rule that runs before all others, so that they
+//! see the order the scan promises.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, Result};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::logical_expr::logical_plan::TableScan;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
+use datafusion::physical_expr::{LexOrdering, OrderingRequirements};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use crate::scan::{ScanOrder, ScanSource, ScanTable};
+
+/// O1. The second value says whether the plan is such a plain one.
+pub(crate) fn in_table_order(plan: LogicalPlan, order: ScanOrder) -> Result<(LogicalPlan, bool)> {
+    match &plan {
+        LogicalPlan::TableScan(scan) => match ordered_table(scan, order)? {
+            Some(scan) => Ok((LogicalPlan::TableScan(scan), true)),
+            None => Ok((plan, false)),
+        },
+        // A subquery becomes a join, which keeps no order: what passed is sorted again.
+        LogicalPlan::Filter(filter) if has_subquery(&filter.predicate) => {
+            match (order, designated(&filter.input)?) {
+                (ScanOrder::Forward, Some(column)) => {
+                    let by_time = SortExpr::new(Expr::Column(column), true, false);
+                    let sorted = LogicalPlanBuilder::from(plan).sort([by_time])?.build()?;
+                    Ok((sorted, false))
+                }
+                _ => Ok((plan, false)),
+            }
+        }
+        // The last rows are not those that a limit below has let through from the other end.
+        LogicalPlan::Limit(_) if order == ScanOrder::Backward => Ok((plan, false)),
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Limit(_) => {
+            let mut is_plain = false;
+            let ordered = plan.map_children(|child| {
+                let (child, child_is_plain) = in_table_order(child, order)?;
+                is_plain = child_is_plain;
+                Ok(Transformed::yes(child))
+            })?;
+            Ok((ordered.data, is_plain))
+        }
+        _ => Ok((plan, false)),
+    }
+}
+
+/// The scan in another order, if it is of one of our tables.
+fn ordered_table(scan: &TableScan, order: ScanOrder) -> Result<Option<TableScan>> {
+    let provider = source_as_provider(&scan.source)?;
+    let Some(table) = provider.downcast_ref::<ScanTable>() else { return Ok(None) };
+    let source = provider_as_source(Arc::new(table.with_order(order)));
+    Ok(Some(TableScan { source, ..scan.clone() }))
+}
+
+/// The designated timestamp of the table that a plan reads as it is, perhaps under another name.
+fn designated(plan: &LogicalPlan) -> Result<Option<Column>> {
+    let mut inner = plan;
+    while let LogicalPlan::SubqueryAlias(alias) = inner {
+        inner = &alias.input;
+    }
+    let LogicalPlan::TableScan(scan) = inner else { return Ok(None) };
+    let provider = source_as_provider(&scan.source)?;
+    let Some(table) = provider.downcast_ref::<ScanTable>() else { return Ok(None) };
+    let Some(name) = table.designated_name() else { return Ok(None) };
+    let (qualifier, field) = plan.schema().qualified_field_with_unqualified_name(&name)?;
+    Ok(Some(Column::from((qualifier, field))))
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let is_subquery = |expr: &Expr| {
+        matches!(
+            expr,
+            Expr::ScalarSubquery(_)
+                | Expr::InSubquery(_)
+                | Expr::Exists(_)
+                | Expr::SetComparison(_)
+        )
+    };
+    // The closure never fails.
+    expr.exists(|expr| Ok(is_subquery(expr))).unwrap_or(true)
+}
+
+/// O2.
+#[derive(Debug)]
+pub(crate) struct OrderedScans;
+
+impl PhysicalOptimizerRule for OrderedScans {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let ordered = plan.transform_down(|plan| {
+            let wanted = match plan.downcast_ref::<SortExec>() {
+                Some(sort) => vec![Some(OrderingRequirements::from(sort.expr().clone()))],
+                None => plan.required_input_ordering(),
+            };
+            if wanted.iter().all(Option::is_none) {
+                return Ok(Transformed::no(plan));
+            }
+            let mut children = plan.children().into_iter().cloned().collect::<Vec<_>>();
+            let mut is_changed = false;
+            for (child, wanted) in children.iter_mut().zip(wanted) {
+                let Some(OrderingRequirements::Hard(mut wanted)) = wanted else { continue };
+                let wanted = LexOrdering::from(wanted.swap_remove(0));
+                if let Some(better) = in_order(child, &wanted)? {
+                    *child = better;
+                    is_changed = true;
+                }
+            }
+            if is_changed {
+                Ok(Transformed::yes(replace_children_if_necessary(plan, children)?))
+            } else {
+                Ok(Transformed::no(plan))
+            }
+        })?;
+        Ok(ordered.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "OrderedScans"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The plan with its scan in an order that gives the wanted one; `None` if there is no such order.
+fn in_order(
+    plan: &Arc<dyn ExecutionPlan>,
+    wanted: &LexOrdering,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let is_descending = wanted.first().options.descending;
+    let order = if is_descending { ScanOrder::Backward } else { ScanOrder::Forward };
+    let Some(ordered) = with_scan_order(plan, order)? else { return Ok(None) };
+    let properties = ordered.equivalence_properties();
+    let is_satisfied = properties.ordering_satisfy(wanted.iter().cloned())?;
+    Ok(is_satisfied.then_some(ordered))
+}
+
+/// The plan with the scan at its bottom in another order. `None` if there is no scan of ours, or
+/// something above it does not keep the order, or counts rows.
+fn with_scan_order(
+    plan: &Arc<dyn ExecutionPlan>,
+    order: ScanOrder,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(exec) = plan.downcast_ref::<DataSourceExec>() {
+        let source = exec.data_source().downcast_ref::<ScanSource>();
+        let ordered = source.and_then(|source| source.with_order(order));
+        return Ok(ordered.map(|source| DataSourceExec::from_data_source(source) as _));
+    }
+    let children = plan.children();
+    let ([child], [true]) = (children.as_slice(), plan.maintains_input_order().as_slice()) else {
+        return Ok(None);
+    };
+    if plan.fetch().is_some() || plan.name().contains("Limit") {
+        return Ok(None);
+    }
+    match with_scan_order(child, order)? {
+        Some(child) => replace_children_if_necessary(Arc::clone(plan), vec![child]).map(Some),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,621 @@
+//! A query as text becomes a tree that DataFusion can plan.
+//!
+//! - Q1. Every name in the tree is in lower case; no two names differ only in case, so nothing is lost.
+//! - Q2. `ts IN 'text'` is in the tree as the operator `tidegate.in`; `plan::coerce` gives it a meaning.
+//! - Q3. What was lifted out of the text (`LIMIT -n`) or added to it does not move a position.
+//!
+//! The tree that keeps the written case is looked at only for the names of the output columns.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select,
+    SelectItem, SetExpr, Statement, UnaryOperator, Value, VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+
+use crate::error::{Error, Result, SyntaxError};
+use crate::parse::Position;
+
+/// How deep an expression or a query may be nested.
+const NESTING_MAX: usize = 500;
+
+/// Q2.
+const IN_OPERATOR: [&str; 2] = ["tidegate", "in"];
+
+/// Whether this is the operator of Q2.
+pub(crate) fn is_in_operator(op: &BinaryOperator) -> bool {
+    matches!(op, BinaryOperator::PGCustomBinaryOperator(path) if path == &IN_OPERATOR)
+}
+
+/// A query that DataFusion can plan, and what it cannot know.
+#[derive(Debug)]
+pub(crate) struct QueryText {
+    /// Q1.
+    pub(crate) statement: Statement,
+    pub(crate) names: OutputNames,
+    /// `LIMIT -n`: only the last n rows.
+    pub(crate) last: Option<usize>,
+}
+
+/// What the columns of the outermost SELECT are called.
+#[derive(Debug, Default)]
+pub(crate) struct OutputNames {
+    items: Vec<OutputName>,
+    /// Names given with AS anywhere in the query, by their lower case.
+    aliases: HashMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum OutputName {
+    /// A column as it is: called as it is stored, or else as it is written.
+    Column(String),
+    /// Called so.
+    Written(String),
+    /// Any number of columns.
+    Wildcard,
+}
+
+/// Reads a query.
+pub(crate) fn parse_query(sql: &str) -> Result<QueryText> {
+    let mut tokens = tokenize(sql)?;
+    let intervals = bracket_intervals(&mut tokens);
+    select_everything(&mut tokens);
+    let written = parse(sql, tokens.clone())?;
+    for token in &mut tokens {
+        if let Token::Word(word) = &mut token.token {
+            word.value = word.value.to_lowercase();
+        }
+    }
+    let mut query = parse(sql, tokens)?;
+    let mut lifter = Lifter { sql, intervals: &intervals };
+    let last = lift_last(&mut query);
+    if let ControlFlow::Break(error) = query.visit(&mut lifter) {
+        return Err(*error);
+    }
+    let names = OutputNames::of(*written);
+    Ok(QueryText { statement: Statement::Query(query), names, last })
+}
+
+fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
+    let mut tokens =
+        Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|error| {
+            let position = position_at(sql, error.location);
+            Error::Syntax { position, what: SyntaxError::Query { message: error.message } }
+        })?;
+    let is_nothing = |token: &TokenWithSpan| {
+        matches!(token.token, Token::Whitespace(_) | Token::SemiColon | Token::EOF)
+    };
+    while tokens.last().is_some_and(is_nothing) {
+        tokens.pop();
+    }
+    Ok(tokens)
+}
+
+fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
+    let dialect = GenericDialect {};
+    let mut parser =
+        Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
+    let query = parser.parse_query().map_err(|error| parser_error(sql, error))?;
+    let rest = parser.peek_token();
+    if rest.token != Token::EOF {
+        let found = Some(rest.token.to_string());
+        let what = SyntaxError::Unexpected { expected: "the end of the query".to_owned(), found };
+        return Err(Error::Syntax { position: position_at(sql, rest.span.start), what });
+    }
+    Ok(query)
+}
+
+fn position_at(sql: &str, location: Location) -> Position {
+    let place = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Position::of_line(sql, place(location.line), place(location.column))
+}
+
+/// sqlparser tells the place only inside of its message.
+pub(crate) fn parser_error(sql: &str, error: ParserError) -> Error {
+    let message = match error {
+        ParserError::RecursionLimitExceeded => {
+            let what = SyntaxError::OutOfBounds {
+                what: "the nesting of a query",
+                bounds: "at most 500",
+                found: "more".to_owned(),
+            };
+            return Error::syntax(sql, 0, what);
+        }
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
+    };
+    let (message, location) = match message.rsplit_once(" at Line: ") {
+        Some((message, place)) => (message, parse_place(place)),
+        None => (message.as_str(), None),
+    };
+    let position = match location {
+        Some((line, column)) => Position::of_line(sql, line, column),
+        None => Position::at(sql, sql.trim_end().len()),
+    };
+    let unexpected = message
+        .strip_prefix("Expected: ")
+        .and_then(|rest| rest.split_once(", found: "))
+        .map(|(expected, found)| SyntaxError::Unexpected {
+            expected: expected.to_owned(),
+            found: (found != "EOF").then(|| found.to_owned()),
+        });
+    let what = unexpected.unwrap_or_else(|| SyntaxError::Query { message: message.to_owned() });
+    Error::Syntax { position, what }
+}
+
+/// `3, Column: 14`
+fn parse_place(text: &str) -> Option<(usize, usize)> {
+    let (line, column) = text.split_once(", Column: ")?;
+    Some((line.trim().parse().ok()?, column.trim().parse().ok()?))
+}
+
+fn keyword(token: &TokenWithSpan) -> Option<Keyword> {
+    match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
+        _ => None,
+    }
+}
+
+fn is_blank(token: &TokenWithSpan) -> bool {
+    matches!(token.token, Token::Whitespace(_))
+}
+
+/// Puts brackets around the text of `IN 'text'`, and says where those texts start (Q3).
+fn bracket_intervals(tokens: &mut Vec<TokenWithSpan>) -> HashSet<Location> {
+    let mut intervals = HashSet::new();
+    let mut bracketed = Vec::with_capacity(tokens.len());
+    let mut after_in = false;
+    for token in tokens.drain(..) {
+        let is_text = matches!(token.token, Token::SingleQuotedString(_));
+        let span = token.span;
+        if after_in && is_text {
+            intervals.insert(span.start);
+            bracketed.push(TokenWithSpan::new(Token::LParen, span));
+            bracketed.push(token);
+            bracketed.push(TokenWithSpan::new(Token::RParen, span));
+            after_in = false;
+            continue;
+        }
+        after_in = keyword(&token) == Some(Keyword::IN) || after_in && is_blank(&token);
+        bracketed.push(token);
+    }
+    *tokens = bracketed;
+    intervals
+}
+
+/// Puts `SELECT * FROM` before `t`, `t WHERE ..` and `(query) WHERE ..`, and `SELECT *` before a
+/// `FROM` that has no SELECT.
+fn select_everything(tokens: &mut Vec<TokenWithSpan>) {
+    let Some(first) = tokens.iter().position(|token| !is_blank(token)) else { return };
+    let rest = &tokens[first..];
+    let is_from = keyword(&rest[0]) == Some(Keyword::FROM);
+    let added: &[Token] = match (is_from, has_outer_select(rest)) {
+        (true, true) => return,
+        (true, false) => &[Token::make_keyword("SELECT"), Token::Mul],
+        (false, _) if is_short_form(rest) => {
+            &[Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")]
+        }
+        _ => return,
+    };
+    let start = rest[0].span.start;
+    let at_start = |token: &Token| TokenWithSpan::new(token.clone(), Span::new(start, start));
+    let added = added.iter().map(at_start).collect::<Vec<_>>();
+    tokens.splice(first..first, added);
+}
+
+/// Whether there is a SELECT outside of brackets.
+fn has_outer_select(tokens: &[TokenWithSpan]) -> bool {
+    let mut depth = 0_usize;
+    tokens.iter().any(|token| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && keyword(token) == Some(Keyword::SELECT)
+    })
+}
+
+/// Whether the tokens are `t`, `t WHERE ..` or `(query) WHERE ..`.
+fn is_short_form(tokens: &[TokenWithSpan]) -> bool {
+    let is_name = match &tokens[0].token {
+        Token::Word(word) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
+        _ => false,
+    };
+    let after = match tokens[0].token {
+        Token::LParen => closing(tokens).map(|at| at + 1),
+        _ if is_name => Some(name_tokens(tokens)),
+        _ => None,
+    };
+    let Some(after) = after else { return false };
+    match tokens[after..].iter().find(|token| !is_blank(token)) {
+        None => is_name,
+        Some(next) => keyword(next) == Some(Keyword::WHERE),
+    }
+}
+
+/// How many tokens `a` or `a.b` has.
+fn name_tokens(tokens: &[TokenWithSpan]) -> usize {
+    let has_schema = tokens.len() > 2
+        && tokens[1].token == Token::Period
+        && matches!(tokens[2].token, Token::Word(_));
+    if has_schema { 3 } else { 1 }
+}
+
+/// The position of the bracket that closes the first one.
+fn closing(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// `LIMIT -n` of the outermost query, taken out of it.
+fn lift_last(query: &mut Query) -> Option<usize> {
+    let Some(LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by }) =
+        &query.limit_clause
+    else {
+        return None;
+    };
+    let rows = negative_limit(limit).filter(|_| limit_by.is_empty())?;
+    query.limit_clause = None;
+    Some(rows)
+}
+
+fn negative_limit(limit: &Expr) -> Option<usize> {
+    let Expr::UnaryOp { op: UnaryOperator::Minus, expr } = limit else { return None };
+    match expr.as_ref() {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Rewrites a tree in place: Q1 for names in single quotes, Q2, and FETCH as LIMIT.
+struct Lifter<'a> {
+    sql: &'a str,
+    intervals: &'a HashSet<Location>,
+}
+
+impl Lifter<'_> {
+    fn not_supported(&self, span: Span, feature: &'static str) -> ControlFlow<Box<Error>> {
+        let known = span.start.line > 0;
+        let position = known.then(|| position_at(self.sql, span.start));
+        ControlFlow::Break(Box::new(Error::NotSupported { position, feature }))
+    }
+}
+
+impl VisitorMut for Lifter<'_> {
+    type Break = Box<Error>;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        if matches!(query.limit_clause, Some(LimitClause::OffsetCommaLimit { .. })) {
+            return self.not_supported(Span::empty(), "LIMIT with two bounds");
+        }
+        if let Some(LimitClause::LimitOffset { limit: Some(limit), .. }) = &query.limit_clause
+            && negative_limit(limit).is_some()
+        {
+            return self.not_supported(Span::empty(), "a negative LIMIT of a subquery");
+        }
+        if let Some(fetch) = query.fetch.take() {
+            if fetch.with_ties || fetch.percent {
+                return self.not_supported(Span::empty(), "FETCH with PERCENT or TIES");
+            }
+            let one = || Expr::Value(Value::Number("1".to_owned(), false).into());
+            let limit = Some(fetch.quantity.unwrap_or_else(one));
+            query.limit_clause = Some(match query.limit_clause.take() {
+                Some(LimitClause::LimitOffset { offset, limit_by, .. }) => {
+                    LimitClause::LimitOffset { limit, offset, limit_by }
+                }
+                _ => LimitClause::LimitOffset { limit, offset: None, limit_by: Vec::new() },
+            });
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
+        if select.into.is_some() {
+            return self.not_supported(select.select_token.0.span, "SELECT INTO");
+        }
+        number_repeated_items(&mut select.projection);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<Self::Break> {
+        for part in &mut relation.0 {
+            if let ObjectNamePart::Identifier(ident) = part {
+                // Words and names in double quotes are in lower case already.
+                if ident.quote_style == Some('\'') {
+                    *ident = Ident::with_quote('"', ident.value.to_lowercase());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        let is_interval = match expr {
+            Expr::InList { list, .. } => matches!(
+                list.as_slice(),
+                [Expr::Value(value)] if self.intervals.contains(&value.span.start)
+            ),
+            _ => false,
+        };
+        if is_interval {
+            let null = Expr::Value(Value::Null.into());
+            if let Expr::InList { expr: left, mut list, negated } = std::mem::replace(expr, null) {
+                let right = Box::new(list.remove(0));
+                let path = IN_OPERATOR.map(str::to_owned).to_vec();
+                let op = BinaryOperator::PGCustomBinaryOperator(path);
+                let is_in = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }));
+                *expr = if negated {
+                    Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(is_in) }
+                } else {
+                    is_in
+                };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The outermost SELECT, of a set operation the leftmost.
+fn outermost(query: &mut Query) -> Option<&mut Select> {
+    let mut body = query.body.as_mut();
+    loop {
+        match body {
+            SetExpr::Select(select) => return Some(select),
+            SetExpr::Query(query) => body = query.body.as_mut(),
+            SetExpr::SetOperation { left, .. } => body = left.as_mut(),
+            _ => return None,
+        }
+    }
+}
+
+/// Gives the second `x` of `SELECT x, x` the name `x_2`, and casts their text as name: DataFusion
+/// wants names to differ, and calls `x::INT` just `x`.
+fn number_repeated_items(items: &mut [SelectItem]) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for item in items {
+        let (name, is_cast) = match &*item {
+            SelectItem::UnnamedExpr(expr) => (written_name(expr), has_cast_name(expr)),
+            SelectItem::ExprWithAlias { alias, .. } => (alias.value.clone(), false),
+            _ => continue,
+        };
+        let count = seen.entry(name.clone()).or_default();
+        *count += 1;
+        if *count == 1 && !is_cast {
+            continue;
+        }
+        let name = if *count == 1 { name } else { format!("{name}_{count}") };
+        let alias = Ident::with_quote('"', name);
+        let null = SelectItem::UnnamedExpr(Expr::Value(Value::Null.into()));
+        *item = match std::mem::replace(item, null) {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                SelectItem::ExprWithAlias { expr, alias }
+            }
+            other => other,
+        };
+    }
+}
+
+/// Whether DataFusion would call the expression as it calls what is cast in it.
+fn has_cast_name(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast { .. } | Expr::TypedString { .. } => true,
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => has_cast_name(inner),
+        Expr::BinaryOp { left, right, .. } => has_cast_name(left) || has_cast_name(right),
+        _ => false,
+    }
+}
+
+/// What an item without AS is called: a column by its name, anything else by its text.
+fn written_name(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(ident) => ident.value.clone(),
+        Expr::CompoundIdentifier(path) => {
+            path.last().map_or_else(String::new, |ident| ident.value.clone())
+        }
+        _ => expr.to_string(),
+    }
+}
+
+/// Collects the names given with AS, the outer ones first.
+struct AliasCollector {
+    aliases: HashMap<String, String>,
+}
+
+impl VisitorMut for AliasCollector {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &select.projection {
+            if let SelectItem::ExprWithAlias { alias, .. } = item {
+                self.aliases.entry(alias.value.to_lowercase()).or_insert(alias.value.clone());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl OutputNames {
+    /// The names of a query that keeps its written case.
+    fn of(mut written: Query) -> OutputNames {
+        let mut collector = AliasCollector { aliases: HashMap::new() };
+        // The collector never breaks off.
+        let _ = written.visit(&mut collector);
+        let items = outermost(&mut written).map(|select| {
+            let name_of = |item: &SelectItem| match item {
+                SelectItem::UnnamedExpr(
+                    expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_)),
+                ) => OutputName::Column(written_name(expr)),
+                SelectItem::UnnamedExpr(expr) => OutputName::Written(written_name(expr)),
+                SelectItem::ExprWithAlias { alias, .. } => OutputName::Written(alias.value.clone()),
+                _ => OutputName::Wildcard,
+            };
+            select.projection.iter().map(name_of).collect()
+        });
+        OutputNames { items: items.unwrap_or_default(), aliases: collector.aliases }
+    }
+
+    /// What the columns of the answer are called. `planned` are their names in the plan, each with
+    /// the name it is stored under, if it is a column of a table.
+    pub(crate) fn resolve(&self, planned: &[(String, Option<String>)]) -> Vec<String> {
+        let is_wildcard = |name: &OutputName| *name == OutputName::Wildcard;
+        let front = self.items.iter().position(is_wildcard).unwrap_or(self.items.len());
+        let back = self.items.iter().rev().position(is_wildcard).unwrap_or(0);
+        let fits = if front == self.items.len() {
+            planned.len() == front
+        } else {
+            planned.len() + 1 >= front + back
+        };
+        let mut names = Vec::with_capacity(planned.len());
+        for (at, (plan_name, stored)) in planned.iter().enumerate() {
+            let from_end = planned.len() - at;
+            let item = match (fits, at < front, from_end <= back) {
+                (true, true, _) => self.items.get(at),
+                (true, false, true) => self.items.get(self.items.len() - from_end),
+                _ => None,
+            };
+            names.push(match (item, stored) {
+                (Some(OutputName::Written(name)), _) => name.clone(),
+                (_, Some(stored)) => stored.clone(),
+                (Some(OutputName::Column(name)), None) => {
+                    self.aliases.get(&name.to_lowercase()).unwrap_or(name).clone()
+                }
+                _ => self.aliases.get(plan_name).unwrap_or(plan_name).clone(),
+            });
+        }
+        number_repeated(names)
+    }
+}
+
+/// A repeated name gets `_2`, `_3`, ...
+fn number_repeated(names: Vec<String>) -> Vec<String> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut numbered = Vec::with_capacity(names.len());
+    for name in names {
+        let count = seen.entry(name.to_lowercase()).or_default();
+        *count += 1;
+        numbered.push(if *count == 1 { name } else { format!("{name}_{count}") });
+    }
+    numbered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(sql: &str, expected: &str) {
+        let shown = match parse_query(sql) {
+            Ok(query) => match query.last {
+                Some(rows) => format!("{} LAST {rows}", query.statement),
+                None => query.statement.to_string(),
+            },
+            Err(error) => format!("error: {error}"),
+        };
+        assert_eq!(shown, expected, "{sql}");
+    }
+
+    #[test]
+    fn names_are_lowered_and_texts_are_not() {
+        check(
+            "SELECT WatchID, \"Ab C\" AS Xy FROM Hits AS H WHERE Title = 'Abc';",
+            "SELECT watchid, \"ab c\" AS xy FROM hits AS h WHERE title = 'Abc'",
+        );
+        check("SELECT * FROM 'Hits'", "SELECT * FROM \"hits\"");
+    }
+
+    #[test]
+    fn short_forms_select_everything() {
+        check("hits WHERE a = 1", "SELECT * FROM hits WHERE a = 1");
+        check("Hits", "SELECT * FROM hits");
+        check("FROM public.Hits", "SELECT * FROM public.hits");
+        check("FROM t SELECT a", "FROM t SELECT a");
+        check("(SELECT 1 AS a) WHERE a = 1", "SELECT * FROM (SELECT 1 AS a) WHERE a = 1");
+        check("(SELECT 1) UNION (SELECT 2)", "(SELECT 1) UNION (SELECT 2)");
+    }
+
+    #[test]
+    fn an_interval_becomes_an_operator() {
+        check(
+            "SELECT 1 FROM t WHERE ts NOT IN '2013' AND x IN ('a')",
+            "SELECT 1 FROM t WHERE NOT (ts OPERATOR(tidegate.in) '2013') AND x IN ('a')",
+        );
+    }
+
+    #[test]
+    fn limits_from_the_end_are_lifted() {
+        check("SELECT * FROM t LIMIT -10", "SELECT * FROM t LAST 10");
+        check("SELECT a FROM t FETCH FIRST 3 ROWS ONLY", "SELECT a FROM t LIMIT 3");
+        check("SELECT a FROM t LIMIT 1, 2", "error: LIMIT with two bounds is not supported yet");
+        check(
+            "SELECT * FROM (SELECT a FROM t LIMIT -1)",
+            "error: a negative LIMIT of a subquery is not supported yet",
+        );
+    }
+
+    #[test]
+    fn errors_stand_at_their_token() {
+        check("SELECT FROM", "error: line 1, column 12: expected identifier, found the end");
+        check(
+            "SELECT 1 FROM t\nWHERE )",
+            "error: line 2, column 7: expected an expression, found `)`",
+        );
+        check("SELECT 1 2", "error: line 1, column 10: expected the end of the query, found `2`");
+        check(
+            "SELECT a INTO b FROM t",
+            "error: line 1, column 1: SELECT INTO is not supported yet",
+        );
+    }
+
+    #[track_caller]
+    fn check_names(sql: &str, planned: &[(&str, Option<&str>)], expected: &str) {
+        let owned = |name: &str| name.to_owned();
+        let planned = planned.iter().map(|(name, stored)| (owned(name), stored.map(owned)));
+        let names = parse_query(sql).unwrap().names.resolve(&planned.collect::<Vec<_>>());
+        assert_eq!(names.join(", "), expected, "{sql}");
+    }
+
+    #[test]
+    fn columns_are_called_as_stored_and_the_rest_as_written() {
+        let watch = ("watchid", Some("WatchID"));
+        check_names(
+            "SELECT watchid, Count(*), 1 AS Cnt FROM hits",
+            &[watch, ("count(*)", None), ("cnt", None)],
+            "WatchID, Count(*), Cnt",
+        );
+        check_names("SELECT WatchID AS Wid FROM hits", &[("wid", Some("WatchID"))], "Wid");
+        check_names("SELECT * FROM hits", &[watch, ("url", Some("URL"))], "WatchID, URL");
+        check_names(
+            "SELECT 1 AS One, *, 2 AS Two FROM hits",
+            &[("one", None), watch, ("url", Some("URL")), ("two", None)],
+            "One, WatchID, URL, Two",
+        );
+        check_names("SELECT * FROM (SELECT count(*) AS Cnt FROM hits)", &[("cnt", None)], "Cnt");
+        check_names("SELECT cnt FROM (SELECT 1 AS Cnt)", &[("cnt", None)], "Cnt");
+    }
+
+    #[test]
+    fn repeated_names_are_numbered() {
+        check("SELECT a, A, a AS b FROM t", "SELECT a, a AS \"a_2\", a AS b FROM t");
+        let a = ("a", Some("a"));
+        check_names("SELECT * FROM t, u", &[a, a, ("a", Some("A"))], "a, a_2, A_3");
+        check_names("SELECT a, A FROM t", &[a, ("a_2", Some("a"))], "a, a_2");
+    }
+}

@@ -1,0 +1,117 @@
+//! The tables and functions that a query may name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::TableFunctionArgs;
+use datafusion::catalog::cte_worktable::CteWorkTable;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{Result, TableReference, plan_err};
+use datafusion::datasource::provider_as_source;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::planner::{
+    ContextProvider, ExprPlanner, RelationPlanner, TypePlanner,
+};
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF,
+};
+
+use super::type_names::ColumnTypePlanner;
+use crate::error::Error;
+
+/// What the SQL planner asks for: our tables, as of one moment, and the session's functions.
+pub(crate) struct Tables<'a> {
+    pub(crate) state: &'a SessionState,
+    /// By their name in lower case.
+    pub(crate) sources: HashMap<String, Arc<dyn TableSource>>,
+}
+
+/// The name of a table of ours; `None` for what lies in another schema.
+pub(crate) fn table_name(reference: &TableReference) -> Option<&str> {
+    match reference {
+        TableReference::Bare { table } => Some(table),
+        TableReference::Partial { schema, table } if schema.as_ref() == "public" => Some(table),
+        _ => None,
+    }
+}
+
+impl ContextProvider for Tables<'_> {
+    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        match table_name(&name).and_then(|name| self.sources.get(name)) {
+            Some(source) => Ok(Arc::clone(source)),
+            None => {
+                let table = name.to_string();
+                Err(Error::NoSuchTable { position: None, table }.into())
+            }
+        }
+    }
+
+    fn get_table_function_source(
+        &self,
+        name: &str,
+        args: Vec<Expr>,
+    ) -> Result<Arc<dyn TableSource>> {
+        let Some(function) = self.state.table_functions().get(name) else {
+            return plan_err!("Invalid function '{name}'");
+        };
+        let args = TableFunctionArgs::new(&args, self.state);
+        function.create_table_provider_with_args(args).map(provider_as_source)
+    }
+
+    fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.state.expr_planners()
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        self.state.relation_planners()
+    }
+
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        Some(Arc::new(ColumnTypePlanner))
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.state.scalar_functions().get(name).cloned()
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.state.higher_order_functions().get(name).cloned()
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.state.aggregate_functions().get(name).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.state.window_functions().get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.state.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.state.scalar_functions().keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        self.state.higher_order_functions().keys().cloned().collect()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.state.aggregate_functions().keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.state.window_functions().keys().cloned().collect()
+    }
+}

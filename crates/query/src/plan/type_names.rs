@@ -1,0 +1,33 @@
+//! The types of casts in queries: the same names as in CREATE TABLE.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::FieldRef;
+use datafusion::common::Result;
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::sql::sqlparser::ast::DataType;
+use tidegate_model::{Column, ColumnId};
+use tidegate_storage::segment::arrow_field;
+
+use crate::error::Error;
+use crate::parse::column_type;
+
+/// Knows our types; DataFusion knows the others (intervals, lists, ...).
+#[derive(Debug)]
+pub(crate) struct ColumnTypePlanner;
+
+impl TypePlanner for ColumnTypePlanner {
+    fn plan_type_field(&self, sql_type: &DataType) -> Result<Option<FieldRef>> {
+        let of_column = |ty| {
+            let column = Column { id: ColumnId(0), name: String::new(), ty };
+            Arc::new(arrow_field(&column))
+        };
+        match sql_type {
+            DataType::Timestamp(Some(digits), _) if !matches!(digits, 6 | 9) => {
+                let feature = "TIMESTAMP with other than 6 or 9 digits";
+                Err(Error::NotSupported { position: None, feature }.into())
+            }
+            _ => Ok(column_type(&sql_type.to_string()).map(of_column)),
+        }
+    }
+}

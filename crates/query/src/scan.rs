@@ -1,0 +1,434 @@
+//! The scan: rows of a snapshot for DataFusion.
+//!
+//! - C1. Filters are exact: DataFusion does not look at them again, and limits come down to the scan.
+//! - C2. A scan in table order has one partition and says so in its ordering; any other has as many
+//!   as there are threads and promises no order.
+//! - C3. Planning reads only metadata, and segments that a time range ends in.
+//!
+//! What a filter says of the designated timestamp becomes row ranges; the rest is evaluated where
+//! rows are decoded. Not here: which scans must be in order (`plan::order`).
+
+mod time_filter;
+mod prune;
+mod task;
+mod read;
+mod merge;
+mod stream;
+
+pub(crate) use read::reversed;
+pub(crate) use task::ScanOrder;
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result, ScalarValue, Statistics};
+use datafusion::datasource::source::{DataSource, DataSourceExec, OpenArgs};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::expressions::Column as ColumnExpr;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr::{
+    EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr,
+};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::SchedulingType;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use tidegate_model::time::IsoTimestamp;
+use tidegate_model::{TimeRange, Timestamp};
+use tidegate_storage::Snapshot;
+use tidegate_storage::segment::arrow_field;
+
+use crate::error::Error;
+use crate::plan::time_value;
+use prune::{Counts, Selected};
+use read::{Conjunct, ReadPlan};
+use stream::{OrderedStream, QueueStream, TaskQueue};
+use task::{ScanTask, tasks, value_bytes};
+use time_filter::{TimeColumn, split_filters};
+
+/// The metadata key of the name that a column is stored under.
+pub(crate) const NAME_KEY: &str = "tidegate.name";
+
+/// A table as of one moment, as DataFusion sees it: names in lower case.
+#[derive(Debug, Clone)]
+pub(crate) struct ScanTable {
+    snapshot: Arc<Snapshot>,
+    schema: SchemaRef,
+    order: ScanOrder,
+}
+
+impl ScanTable {
+    pub(crate) fn new(snapshot: Arc<Snapshot>) -> ScanTable {
+        let designated = snapshot.schema.designated();
+        let field_of = |column: &tidegate_model::Column| {
+            let field = arrow_field(column);
+            let mut metadata = field.metadata().clone();
+            metadata.insert(NAME_KEY.to_owned(), column.name.clone());
+            let is_nullable = designated != Some(column.id);
+            Field::new(column.name.to_lowercase(), field.data_type().clone(), is_nullable)
+                .with_metadata(metadata)
+        };
+        let fields = snapshot.schema.columns().iter().map(field_of).collect::<Vec<_>>();
+        ScanTable { snapshot, schema: Arc::new(Schema::new(fields)), order: ScanOrder::Any }
+    }
+
+    /// The same table read in this order.
+    pub(crate) fn with_order(&self, order: ScanOrder) -> ScanTable {
+        ScanTable { order, ..self.clone() }
+    }
+
+    /// The name of the designated timestamp, in lower case.
+    pub(crate) fn designated_name(&self) -> Option<String> {
+        let (column, _) = self.snapshot.schema.designated_column()?;
+        Some(column.name.to_lowercase())
+    }
+
+    /// The ranges of the designated timestamp and the other conditions that filters say.
+    fn split<'a>(&self, filters: &'a [Expr]) -> (Option<Vec<TimeRange>>, Vec<&'a Expr>) {
+        let Some((column, unit)) = self.snapshot.schema.designated_column() else {
+            return (None, filters.iter().collect());
+        };
+        let name = column.name.to_lowercase();
+        let (ranges, rest) = split_filters(TimeColumn { name: &name, unit }, filters);
+        let is_all = ranges == [TimeRange::all(unit)];
+        ((!is_all).then_some(ranges), rest)
+    }
+
+    fn conjunct(&self, session: &dyn Session, filter: &Expr) -> Result<Conjunct> {
+        let table = DFSchema::try_from(Arc::clone(&self.schema))?;
+        let expr = session.create_physical_expr(filter.clone(), &table)?;
+        let mut columns = collect_columns(&expr).iter().map(ColumnExpr::index).collect::<Vec<_>>();
+        columns.sort_unstable();
+        let schema = Arc::new(self.schema.project(&columns)?);
+        let expr = reassign_expr_columns(expr, &schema)?;
+        Ok(Conjunct { expr, schema, columns })
+    }
+}
+
+#[async_trait]
+impl TableProvider for ScanTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let support = |filter: &&Expr| {
+            let is_subquery = |expr: &Expr| {
+                matches!(
+                    expr,
+                    Expr::ScalarSubquery(_)
+                        | Expr::InSubquery(_)
+                        | Expr::Exists(_)
+                        | Expr::SetComparison(_)
+                        | Expr::OuterReferenceColumn(..)
+                )
+            };
+            let has_subquery = filter.exists(|expr| Ok(is_subquery(expr)))?;
+            Ok(if has_subquery {
+                TableProviderFilterPushDown::Unsupported
+            } else {
+                TableProviderFilterPushDown::Exact
+            })
+        };
+        filters.iter().map(support).collect()
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (ranges, rest) = self.split(filters);
+        let selected = prune::select(&self.snapshot, ranges.as_deref()).map_err(Error::Storage)?;
+        let conjuncts = rest.into_iter().map(|filter| self.conjunct(session, filter));
+        let output = match projection {
+            Some(positions) => positions.clone(),
+            None => (0..self.schema.fields().len()).collect(),
+        };
+        let read = ReadPlan {
+            snapshot: Arc::clone(&self.snapshot),
+            conjuncts: conjuncts.collect::<Result<_>>()?,
+            schema: Arc::new(self.schema.project(&output)?),
+            output,
+            order: self.order,
+        };
+        let threads = session.config().target_partitions();
+        let source =
+            ScanSource::new(read, Arc::new(selected), ScanBounds { ranges, limit, threads });
+        Ok(DataSourceExec::from_data_source(source))
+    }
+}
+
+/// What a scan is held to, besides its columns and conditions.
+#[derive(Debug, Clone)]
+struct ScanBounds {
+    /// For EXPLAIN: what pruned.
+    ranges: Option<Vec<TimeRange>>,
+    limit: Option<usize>,
+    threads: usize,
+}
+
+/// A scan that is planned: what it reads, in what order and how it is shared out.
+#[derive(Debug, Clone)]
+pub(crate) struct ScanSource {
+    read: Arc<ReadPlan>,
+    selected: Arc<Selected>,
+    tasks: Arc<[ScanTask]>,
+    bounds: ScanBounds,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ScanSource {
+    fn new(read: ReadPlan, selected: Arc<Selected>, bounds: ScanBounds) -> ScanSource {
+        let columns = read.snapshot.schema.columns();
+        let filtered = read.conjuncts.iter().flat_map(|conjunct| &conjunct.columns);
+        let bytes_of = |&at: &usize| value_bytes(columns[at].ty);
+        let row_bytes = read.output.iter().chain(filtered).map(bytes_of).sum();
+        // Rows without columns look alike in any order.
+        let order = if read.output.is_empty() { ScanOrder::Any } else { read.order };
+        let tasks = tasks(&selected, order, row_bytes).into();
+        let metrics = ExecutionPlanMetricsSet::new();
+        ScanSource { read: Arc::new(read), selected, tasks, bounds, metrics }
+    }
+
+    /// The same scan in this order. `None` if it has a limit: other rows would come out.
+    pub(crate) fn with_order(&self, order: ScanOrder) -> Option<ScanSource> {
+        if self.bounds.limit.is_some() {
+            return None;
+        }
+        let read = ReadPlan { order, ..self.read.copy() };
+        Some(ScanSource::new(read, Arc::clone(&self.selected), self.bounds.clone()))
+    }
+
+    /// The same scan of these of its columns.
+    fn with_columns(&self, positions: &[usize]) -> Result<ScanSource> {
+        let read = ReadPlan {
+            output: positions.iter().map(|&at| self.read.output[at]).collect(),
+            schema: Arc::new(self.read.schema.project(positions)?),
+            ..self.read.copy()
+        };
+        Ok(ScanSource::new(read, Arc::clone(&self.selected), self.bounds.clone()))
+    }
+
+    fn partitions(&self) -> usize {
+        match self.read.order {
+            ScanOrder::Any => self.bounds.threads.min(self.tasks.len()).max(1),
+            ScanOrder::Forward | ScanOrder::Backward => 1,
+        }
+    }
+
+    /// Rows that come out at most; exactly so many if the second value is true.
+    fn rows(&self) -> (usize, bool) {
+        let Counts { rows, has_masked, .. } = self.selected.counts;
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let is_exact = !has_masked && self.read.conjuncts.is_empty();
+        (rows.min(self.bounds.limit.unwrap_or(usize::MAX)), is_exact)
+    }
+
+    /// Bounds of the designated timestamp, where the metadata tell: if all rows are read.
+    fn timestamp_bounds(&self) -> Option<(usize, ScalarValue, ScalarValue)> {
+        let snapshot = &self.read.snapshot;
+        let (column, _) = snapshot.schema.designated_column()?;
+        let is_whole = self.rows().1 && self.bounds.ranges.is_none() && self.bounds.limit.is_none();
+        let (min, max) = snapshot.min_max_ts().filter(|_| is_whole)?;
+        let at_output = |&at: &usize| snapshot.schema.columns()[at].id == column.id;
+        let position = self.read.output.iter().position(at_output)?;
+        Some((position, time_value(min, column.ty), time_value(max, column.ty)))
+    }
+}
+
+impl ReadPlan {
+    fn copy(&self) -> ReadPlan {
+        ReadPlan {
+            snapshot: Arc::clone(&self.snapshot),
+            conjuncts: self.conjuncts.clone(),
+            output: self.output.clone(),
+            schema: Arc::clone(&self.schema),
+            order: self.order,
+        }
+    }
+}
+
+impl DataSource for ScanSource {
+    fn open(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.open_with_args(OpenArgs::new(partition, context))
+    }
+
+    fn create_sibling_state(&self, _: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(Arc::new(TaskQueue::new(&self.read, &self.tasks, self.bounds.limit)))
+    }
+
+    fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        let shared = args.sibling_state.and_then(|state| state.downcast::<TaskQueue>().ok());
+        let queue = match shared {
+            // A queue serves one run of an ordered scan, which has no siblings to share it with.
+            Some(queue) if self.read.order == ScanOrder::Any => queue,
+            _ => Arc::new(TaskQueue::new(&self.read, &self.tasks, self.bounds.limit)),
+        };
+        let metrics = BaselineMetrics::new(&self.metrics, args.partition);
+        Ok(match self.read.order {
+            ScanOrder::Any => Box::pin(cooperative(QueueStream::new(queue, metrics))),
+            ScanOrder::Forward | ScanOrder::Backward => {
+                let window = self.bounds.threads * 2;
+                Box::pin(cooperative(OrderedStream::new(queue, window, metrics)))
+            }
+        })
+    }
+
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if matches!(format, DisplayFormatType::TreeRender) {
+            return write!(f, "table={}", self.read.snapshot.name);
+        }
+        let snapshot = &self.read.snapshot;
+        let counts = self.selected.counts;
+        let names = self.read.output.iter().map(|&at| snapshot.schema.columns()[at].name.as_str());
+        write!(
+            f,
+            "table={}, partitions={} of {}, segments={} of {}, columns=[{}]",
+            snapshot.name,
+            counts.partitions,
+            counts.partitions_total,
+            counts.segments,
+            counts.segments_total,
+            names.collect::<Vec<_>>().join(", "),
+        )?;
+        if let Some(ranges) = &self.bounds.ranges {
+            write!(f, ", time=[{}]", ranges.iter().map(shown).collect::<Vec<_>>().join(", "))?;
+        }
+        if !self.read.conjuncts.is_empty() {
+            let filters = self.read.conjuncts.iter().map(|conjunct| conjunct.expr.to_string());
+            write!(f, ", filter=[{}]", filters.collect::<Vec<_>>().join(", "))?;
+        }
+        match self.read.order {
+            ScanOrder::Any => {}
+            ScanOrder::Forward => f.write_str(", order=forward")?,
+            ScanOrder::Backward => f.write_str(", order=backward")?,
+        }
+        self.bounds.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
+    }
+
+    fn output_partitioning(&self) -> Partitioning {
+        Partitioning::UnknownPartitioning(self.partitions())
+    }
+
+    fn scheduling_type(&self) -> SchedulingType {
+        SchedulingType::Cooperative
+    }
+
+    fn eq_properties(&self) -> EquivalenceProperties {
+        let schema = Arc::clone(&self.read.schema);
+        let is_descending = match self.read.order {
+            ScanOrder::Any => return EquivalenceProperties::new(schema),
+            ScanOrder::Forward => false,
+            ScanOrder::Backward => true,
+        };
+        let table = &self.read.snapshot.schema;
+        let designated = table.designated();
+        let at_output = |&at: &usize| Some(table.columns()[at].id) == designated;
+        let Some(position) = self.read.output.iter().position(at_output) else {
+            return EquivalenceProperties::new(schema);
+        };
+        let column = ColumnExpr::new(schema.field(position).name(), position);
+        // The column is never NULL, so that it does not matter where NULLs would stand.
+        let options = SortOptions { descending: is_descending, nulls_first: is_descending };
+        let ordering = PhysicalSortExpr { expr: Arc::new(column), options };
+        EquivalenceProperties::new_with_orderings(schema, [[ordering]])
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.read.schema);
+        let (rows, is_exact) = self.rows();
+        if partition.is_some() && self.partitions() > 1 {
+            statistics.num_rows = Precision::Inexact(rows / self.partitions());
+            return Ok(Arc::new(statistics));
+        }
+        statistics.num_rows =
+            if is_exact { Precision::Exact(rows) } else { Precision::Inexact(rows) };
+        if let Some((position, min, max)) = self.timestamp_bounds() {
+            let column = &mut statistics.column_statistics[position];
+            column.min_value = Precision::Exact(min);
+            column.max_value = Precision::Exact(max);
+            column.null_count = Precision::Exact(0);
+        }
+        Ok(Arc::new(statistics))
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        let bounds = ScanBounds { limit, ..self.bounds.clone() };
+        Some(Arc::new(ScanSource { bounds, ..self.clone() }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.bounds.limit
+    }
+
+    fn metrics(&self) -> ExecutionPlanMetricsSet {
+        self.metrics.clone()
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExprs,
+    ) -> Result<Option<Arc<dyn DataSource>>> {
+        let mut positions = Vec::new();
+        for projected in projection.iter() {
+            match projected.expr.downcast_ref::<ColumnExpr>() {
+                Some(column) if column.name() == projected.alias => positions.push(column.index()),
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(Arc::new(self.with_columns(&positions)?)))
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for conjunct in &self.read.conjuncts {
+            if f(&conjunct.expr)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+}
+
+/// A time range for EXPLAIN.
+fn shown(range: &TimeRange) -> String {
+    let end = |instant: i64| match instant {
+        i64::MIN | i64::MAX => String::new(),
+        _ => IsoTimestamp(Timestamp(instant), range.unit).to_string(),
+    };
+    format!("{}..{}", end(range.start), end(range.end))
+}
+
+/// Fields as the caller shall see them: without what only planning needs.
+pub(crate) fn without_name(metadata: &HashMap<String, String>) -> HashMap<String, String> {
+    let mut metadata = metadata.clone();
+    metadata.remove(NAME_KEY);
+    metadata
+}

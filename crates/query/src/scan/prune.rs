@@ -1,0 +1,100 @@
+//! Which rows of a snapshot a scan has to read.
+//!
+//! - V1. Rows whose timestamp lies in none of the ranges are not in the selection, all others are.
+//! - V2. Groups and their runs keep the order of the snapshot; row ranges ascend.
+//!
+//! Only segments that a range ends in are opened; whether the others are needed, their metadata say.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tidegate_model::{Column, RowRange, TimeRange, Timestamp};
+use tidegate_storage::{Result, Run, SegmentRun, Snapshot};
+
+/// The rows that a scan reads.
+#[derive(Debug)]
+pub(crate) struct Selected {
+    pub(crate) groups: Vec<SelectedGroup>,
+    pub(crate) counts: Counts,
+}
+
+/// Runs that overlap in time, in the order in which equal timestamps stand.
+#[derive(Debug)]
+pub(crate) struct SelectedGroup {
+    pub(crate) runs: Vec<SelectedRun>,
+}
+
+/// Rows of a run.
+#[derive(Debug)]
+pub(crate) struct SelectedRun {
+    pub(crate) segment: Arc<SegmentRun>,
+    pub(crate) rows: Vec<RowRange>,
+}
+
+/// How much of the table is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    pub(crate) partitions: usize,
+    pub(crate) partitions_total: usize,
+    pub(crate) segments: usize,
+    pub(crate) segments_total: usize,
+    /// Rows to read, with masked ones.
+    pub(crate) rows: u64,
+    /// Whether some of those rows are masked.
+    pub(crate) has_masked: bool,
+}
+
+/// The rows whose designated timestamp lies in one of the ranges; all if there are none given.
+pub(crate) fn select(snapshot: &Snapshot, ranges: Option<&[TimeRange]>) -> Result<Selected> {
+    let designated = snapshot.schema.designated_column().map(|(column, _)| column);
+    let mut counts = Counts::default();
+    let (mut all_keys, mut keys) = (BTreeSet::new(), BTreeSet::new());
+    let mut groups = Vec::new();
+    for group in &snapshot.groups {
+        all_keys.insert(group.partition);
+        counts.segments_total += group.runs.len();
+        let mut runs = Vec::new();
+        for Run::Segment(segment) in &group.runs {
+            let rows = match (ranges, designated) {
+                (Some(ranges), Some(column)) => rows_in(segment, column, ranges)?,
+                _ => vec![RowRange { start: 0, end: segment.meta.rows.0 }],
+            };
+            let count = rows.iter().map(|range| range.count().0).sum::<u64>();
+            if count > 0 {
+                counts.rows += count;
+                counts.has_masked |= segment.mask.is_some();
+                runs.push(SelectedRun { segment: Arc::clone(segment), rows });
+            }
+        }
+        if !runs.is_empty() {
+            keys.insert(group.partition);
+            counts.segments += runs.len();
+            groups.push(SelectedGroup { runs });
+        }
+    }
+    (counts.partitions, counts.partitions_total) = (keys.len(), all_keys.len());
+    Ok(Selected { groups, counts })
+}
+
+fn rows_in(
+    segment: &SegmentRun,
+    designated: &Column,
+    ranges: &[TimeRange],
+) -> Result<Vec<RowRange>> {
+    let (min, max) = (segment.meta.min_ts, segment.meta.max_ts);
+    let mut all: Vec<RowRange> = Vec::new();
+    for range in ranges.iter().filter(|range| range.meets(Timestamp(min), Timestamp(max))) {
+        let holds_all = range.start <= min && max < range.end;
+        let rows = if holds_all {
+            RowRange { start: 0, end: segment.meta.rows.0 }
+        } else {
+            segment.reader()?.rows_in(designated, *range)?
+        };
+        match all.last_mut() {
+            Some(last) if last.end == rows.start => last.end = rows.end,
+            _ if rows.is_empty() => {}
+            _ => all.push(rows),
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,235 @@
+//! Streams of batches from the tasks of a scan.
+//!
+//! - W1. Any order: each stream takes the next task from a queue that all streams of a scan share.
+//! - W2. Table order: one stream, behind which tasks are decoded ahead on other threads, at most
+//!   `window` of them; their batches come out in the order of the tasks.
+//! - W3. No poll decodes more than `STEPS_PER_POLL` batches that came out empty, and dropping a
+//!   stream ends its tasks at their next step.
+//! - W4. All streams of a scan give together at most the limit.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::RecordBatchStream;
+use datafusion::physical_plan::metrics::BaselineMetrics;
+use futures::{FutureExt, Stream};
+use tokio::sync::mpsc;
+
+use super::read::{ReadPlan, Step, TaskReader};
+use super::task::ScanTask;
+
+/// W3.
+const STEPS_PER_POLL: usize = 8;
+
+/// Batches of one task that wait for the stream: those of a page frame, so that a task ends without
+/// waiting.
+const BATCHES_PER_TASK: usize = 8;
+
+/// The tasks of a scan, and what its streams have done of them.
+#[derive(Debug)]
+pub(crate) struct TaskQueue {
+    plan: Arc<ReadPlan>,
+    tasks: Arc<[ScanTask]>,
+    next: AtomicUsize,
+    /// Rows that are still wanted (W4).
+    wanted: AtomicUsize,
+}
+
+impl TaskQueue {
+    pub(crate) fn new(
+        plan: &Arc<ReadPlan>,
+        tasks: &Arc<[ScanTask]>,
+        limit: Option<usize>,
+    ) -> TaskQueue {
+        TaskQueue {
+            plan: Arc::clone(plan),
+            tasks: Arc::clone(tasks),
+            next: AtomicUsize::new(0),
+            wanted: AtomicUsize::new(limit.unwrap_or(usize::MAX)),
+        }
+    }
+
+    fn take(&self) -> Option<TaskReader> {
+        if self.is_satisfied() {
+            return None;
+        }
+        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        self.tasks.get(at).map(|task| TaskReader::new(&self.plan, task.clone()))
+    }
+
+    fn is_satisfied(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) == 0
+    }
+
+    /// As much of the batch as is still wanted; `None` if nothing is (W4).
+    fn claim(&self, batch: RecordBatch) -> Option<RecordBatch> {
+        let rows = batch.num_rows();
+        let less = |wanted: usize| Some(wanted.saturating_sub(rows));
+        let updated = self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let wanted = updated.unwrap_or_else(|wanted| wanted);
+        match wanted {
+            0 => None,
+            _ if wanted < rows => Some(batch.slice(0, wanted)),
+            _ => Some(batch),
+        }
+    }
+}
+
+/// W1.
+pub(crate) struct QueueStream {
+    queue: Arc<TaskQueue>,
+    reader: Option<TaskReader>,
+    metrics: BaselineMetrics,
+}
+
+impl QueueStream {
+    pub(crate) fn new(queue: Arc<TaskQueue>, metrics: BaselineMetrics) -> QueueStream {
+        QueueStream { queue, reader: None, metrics }
+    }
+
+    fn next_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        for _ in 0..STEPS_PER_POLL {
+            if self.reader.is_none() {
+                self.reader = self.queue.take();
+            }
+            let Some(reader) = &mut self.reader else { return Poll::Ready(None) };
+            match reader.step() {
+                Ok(Step::Batch(batch)) => match self.queue.claim(batch) {
+                    Some(batch) => return Poll::Ready(Some(Ok(batch))),
+                    None => return Poll::Ready(None),
+                },
+                Ok(Step::Nothing) if self.queue.is_satisfied() => return Poll::Ready(None),
+                Ok(Step::Nothing) => {}
+                Ok(Step::End) => self.reader = None,
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Stream for QueueStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<RecordBatch>>> {
+        let elapsed = self.metrics.elapsed_compute().clone();
+        let timer = elapsed.timer();
+        let poll = self.next_batch(context);
+        drop(timer);
+        self.metrics.record_poll(poll)
+    }
+}
+
+impl RecordBatchStream for QueueStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.queue.plan.schema)
+    }
+}
+
+/// A task that is decoded ahead.
+struct Ahead {
+    batches: mpsc::Receiver<RecordBatch>,
+    task: SpawnedTask<Result<()>>,
+}
+
+/// W2.
+pub(crate) struct OrderedStream {
+    queue: Arc<TaskQueue>,
+    ahead: VecDeque<Ahead>,
+    /// How many tasks may be ahead now: one at first, as the first rows may be all that are wanted.
+    window: usize,
+    window_max: usize,
+    metrics: BaselineMetrics,
+}
+
+impl OrderedStream {
+    pub(crate) fn new(
+        queue: Arc<TaskQueue>,
+        window_max: usize,
+        metrics: BaselineMetrics,
+    ) -> OrderedStream {
+        assert!(window_max > 0, "W2");
+        OrderedStream { queue, ahead: VecDeque::new(), window: 1, window_max, metrics }
+    }
+
+    fn next_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        loop {
+            while self.ahead.len() < self.window {
+                let Some(reader) = self.queue.take() else { break };
+                self.ahead.push_back(decode_ahead(reader, &self.metrics));
+            }
+            let Some(front) = self.ahead.front_mut() else { return Poll::Ready(None) };
+            if let Some(batch) = ready!(front.batches.poll_recv(context)) {
+                let claimed = self.queue.claim(batch);
+                if self.queue.is_satisfied() {
+                    // Nobody will ask for what was decoded ahead.
+                    self.ahead.clear();
+                }
+                return Poll::Ready(claimed.map(Ok));
+            }
+            let ended = ready!(front.task.poll_unpin(context));
+            self.ahead.pop_front();
+            self.window = (self.window * 2).min(self.window_max);
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Err(join) => {
+                    let error = DataFusionError::ExecutionJoin(Box::new(join));
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+    }
+}
+
+/// Decodes a task on another thread, batch by batch; ends when nobody listens any more.
+fn decode_ahead(mut reader: TaskReader, metrics: &BaselineMetrics) -> Ahead {
+    let (sender, batches) = mpsc::channel(BATCHES_PER_TASK);
+    let elapsed = metrics.elapsed_compute().clone();
+    let task = SpawnedTask::spawn(async move {
+        loop {
+            let timer = elapsed.timer();
+            let step = reader.step()?;
+            drop(timer);
+            match step {
+                Step::Batch(batch) => {
+                    if sender.send(batch).await.is_err() {
+                        return Ok(());
+                    }
+                }
+                Step::Nothing => tokio::task::yield_now().await,
+                Step::End => return Ok(()),
+            }
+        }
+    });
+    Ahead { batches, task }
+}
+
+impl Stream for OrderedStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<RecordBatch>>> {
+        let poll = self.next_batch(context);
+        self.metrics.record_poll(poll)
+    }
+}
+
+impl RecordBatchStream for OrderedStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.queue.plan.schema)
+    }
+}

@@ -1,0 +1,121 @@
+//! A disk that does not forget that the sync of a folder has failed.
+//!
+//! - F1. Once a sync of a folder has failed, no sync of it succeeds any more: names that were
+//!   waiting for it, whoever gave them, may be lost with the next power failure although everybody
+//!   sees them, and a later sync would say otherwise.
+//!
+//! File systems that keep a journal stop working in this case anyway. Files need no such memory:
+//! one whose sync has failed is removed or written anew. The folder of the log is exempt: each
+//! attempt to start a log file gives the name anew, and nobody else gives names there. What a
+//! restart finds cannot be told from what is durable; it is the machine that must be repaired.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_platform::{DirEntry, DirLock, Disk, DiskFile, Error, OpenMode, Result};
+
+/// The disk of a database.
+#[derive(Debug)]
+pub(super) struct CautiousDisk {
+    inner: Arc<dyn Disk>,
+    exempt: PathBuf,
+    /// Folders of which a sync has failed, at most those of the database.
+    doubtful: Mutex<BTreeSet<PathBuf>>,
+}
+
+impl CautiousDisk {
+    /// Remembers for all folders but `exempt`.
+    pub(super) fn new(inner: Arc<dyn Disk>, exempt: PathBuf) -> CautiousDisk {
+        CautiousDisk { inner, exempt, doubtful: Mutex::new(BTreeSet::new()) }
+    }
+}
+
+impl Disk for CautiousDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>> {
+        self.inner.open(path, mode)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.inner.exists(path)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
+        self.inner.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.inner.create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> Result<()> {
+        self.inner.remove_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        if dir == self.exempt {
+            return self.inner.sync_dir(dir);
+        }
+        let is_doubtful = |dir: &Path| self.doubtful().contains(dir);
+        let refused = || Error::Io {
+            call: "fsync (an earlier one has failed)",
+            path: dir.to_path_buf(),
+            source: std::io::Error::from(std::io::ErrorKind::Other),
+        };
+        if is_doubtful(dir) {
+            return Err(refused());
+        }
+        if let Err(error) = self.inner.sync_dir(dir) {
+            self.doubtful().insert(dir.to_path_buf());
+            return Err(error);
+        }
+        // One that failed meanwhile may have been about names that this one was to make durable.
+        if is_doubtful(dir) { Err(refused()) } else { Ok(()) }
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>> {
+        self.inner.lock(path)
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<u8>> {
+        self.inner.read(path)
+    }
+}
+
+impl CautiousDisk {
+    fn doubtful(&self) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_platform::SimDisk;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_whose_sync_has_failed_is_not_synced_again() {
+        let sim = SimDisk::new(1);
+        let disk = CautiousDisk::new(Arc::new(sim.clone()), PathBuf::from("/log"));
+        for dir in ["/a", "/b", "/log"] {
+            disk.create_dir_all(Path::new(dir)).unwrap();
+        }
+        let sync = |dir: &str| disk.sync_dir(Path::new(dir)).is_ok();
+        for dir in ["/a", "/log"] {
+            sim.fail_sync_at(1);
+            assert!(!sync(dir));
+        }
+        assert!(!sync("/a"), "F1");
+        assert!(sync("/b") && sync("/log"));
+        assert!(disk.sync_dir(Path::new("/none")).is_err());
+    }
+}

@@ -1,0 +1,374 @@
+//! What can be typed. What it means is decided where it is used: these are plain values, checked
+//! only as far as one value can be checked alone.
+//!
+//! Not here: the environment, whose `TIDEGATE_DB` stands in for `--db` (`environment`).
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tidegate_ingest::timestamp::TimestampFormat;
+use tidegate_model::{ByteCount, PartitionUnit};
+
+use crate::output::Format;
+use crate::progress::ProgressStyle;
+
+/// The database unless `--db` or `TIDEGATE_DB` name one.
+const DB_DEFAULT: &str = "./tidegate-data";
+/// The database of `demo`, so that it never meddles with the user's own.
+const DB_DEMO: &str = "./tidegate-demo";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+   0  all done; an import took every row and every cell
+   1  failed; nothing was changed
+   2  wrong use: an option or argument that does not exist or does not fit
+   3  the database is in use by another process
+   4  the database has a newer format than this program knows
+   5  the database is damaged
+  10  imported, but some rows were rejected or some cells became NULL; see the rejects file
+  70  an internal error
+ 130  interrupted; nothing was changed
+
+Examples:
+  tidegate demo
+  tidegate import hits.csv --table hits --timestamp EventTime --partition-by day
+  tidegate sql \"SELECT count(*) FROM hits\"";
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  tidegate import hits.csv --table hits --timestamp EventTime --partition-by day
+  tidegate import 'trips-*.parquet' --table trips --timestamp pickup --symbols vendor,zone
+  zcat log.csv.gz | tidegate import - --table log --header --on-error abort
+  tidegate import hits.csv --table hits --schema hits.sql --no-header
+
+A table that does not exist is created, with columns found in the files, the --schema or both; all
+rows appear in one commit, or none do. Files may be compressed with gzip or zstd, and rows may come
+in any order.";
+
+const SQL_EXAMPLES: &str = "\
+Examples:
+  tidegate sql                                       # a prompt, on a terminal
+  tidegate sql \"SELECT count(*) FROM hits; SHOW TABLES\"
+  tidegate sql -f report.sql --format csv --output report.csv
+  tidegate sql \"SELECT * FROM hits\" --format parquet --output hits.parquet
+  tidegate sql \"SELECT count(*) FROM hits\" --repeat 9 --timings";
+
+/// A time-series database: import files, ask SQL
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Arguments {
+    /// Directory of the database [env: TIDEGATE_DB] [default: ./tidegate-data]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) db: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Import CSV or Parquet files into a table
+    Import(ImportArguments),
+    /// Run SQL statements, or ask for them
+    Sql(SqlArguments),
+    /// List the tables
+    Tables(ListArguments),
+    /// Show the columns of a table and how they are stored
+    Describe(DescribeArguments),
+    /// Read every byte of the database and check it
+    Verify,
+    /// Make rows, import them into ./tidegate-demo, and ask five questions
+    Demo(DemoArguments),
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = IMPORT_EXAMPLES)]
+pub(crate) struct ImportArguments {
+    /// Files, patterns with *, ? and [...], or - for standard input
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<String>,
+    /// The table that takes the rows
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    pub(crate) table: String,
+    /// Column by which a new table is ordered and partitioned
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) timestamp: Option<String>,
+    /// Partitions of a new table: none, hour, day, week, month or year
+    #[arg(long, value_name = "UNIT", value_parser = parse_unit)]
+    pub(crate) partition_by: Option<PartitionUnit>,
+    /// Text columns of a new table with few distinct values
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub(crate) symbols: Vec<String>,
+    /// File with the CREATE TABLE statement of a new table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
+    /// Kind of the files; auto looks at their first bytes
+    #[arg(long, value_enum, default_value_t = FileKind::Auto)]
+    pub(crate) format: FileKind,
+    #[command(flatten)]
+    pub(crate) dialect: DialectArguments,
+    /// How timestamps are written, such as 'dd.MM.yyyy HH:mm:ss' or epoch_ms
+    #[arg(long, value_name = "PATTERN", value_parser = parse_timestamp_format)]
+    pub(crate) timestamp_format: Option<TimestampFormat>,
+    /// What happens to a row with a bad cell
+    #[arg(long, value_enum, default_value_t = OnErrorArgument::SkipRow)]
+    pub(crate) on_error: OnErrorArgument,
+    /// Fail when more rows than this are rejected
+    #[arg(long, value_name = "N")]
+    pub(crate) max_errors: Option<u64>,
+    /// Where rejected rows are listed [default: TABLE.rejects.ndjson]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rejects: Option<PathBuf>,
+    /// Memory for the rows on their way, such as 1GiB [default: a quarter of RAM]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) memory: Option<ByteCount>,
+    /// Threads that work [default: the number of cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// How files are read and written
+    #[arg(long, value_enum, default_value_t = IoArgument::Auto)]
+    pub(crate) io: IoArgument,
+    /// What is shown meanwhile
+    #[arg(long, value_enum, default_value_t = ProgressStyle::Auto)]
+    pub(crate) progress: ProgressStyle,
+}
+
+/// How text files are written.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "CSV options")]
+pub(crate) struct DialectArguments {
+    /// Byte between fields, or tab [default: found among , tab ; |]
+    #[arg(long, value_name = "BYTE", value_parser = parse_byte)]
+    pub(crate) delimiter: Option<u8>,
+    /// Byte around fields, or none
+    #[arg(long, value_name = "BYTE", default_value = "\"", value_parser = parse_quote)]
+    pub(crate) quote: Quote,
+    /// The first line has names [default: found out]
+    #[arg(long, conflicts_with = "no_header")]
+    pub(crate) header: bool,
+    /// The first line has values
+    #[arg(long)]
+    pub(crate) no_header: bool,
+    /// Unquoted text that means NULL, besides the empty field
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) null: Option<String>,
+    /// Lines to skip at the start of each file
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) skip_lines: u64,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = SQL_EXAMPLES)]
+pub(crate) struct SqlArguments {
+    /// Statements, separated by ; [default: standard input, or a prompt]
+    #[arg(conflicts_with = "file")]
+    pub(crate) statement: Option<String>,
+    /// Read the statements from a file
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// How results are written
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Write results to a file, which appears when all is done
+    #[arg(long, value_name = "FILE", conflicts_with = "timings")]
+    pub(crate) output: Option<PathBuf>,
+    /// Run the statement so many times
+    #[arg(long, value_name = "N", requires = "timings")]
+    pub(crate) repeat: Option<NonZeroUsize>,
+    /// Print times as JSON instead of the rows: each run plans the statement and takes all rows
+    #[arg(long)]
+    pub(crate) timings: bool,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArguments,
+}
+
+/// What queries may use.
+#[derive(Args, Debug)]
+pub(crate) struct ResourceArguments {
+    /// Memory for queries before they spill, such as 1GiB [default: half of RAM]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) memory: Option<ByteCount>,
+    /// Threads that work [default: the number of cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListArguments {
+    /// How the list is written
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DescribeArguments {
+    /// The table
+    pub(crate) table: String,
+    /// How the columns are written
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArguments {
+    /// How many rows
+    #[arg(long, value_name = "N", default_value_t = 3_000_000)]
+    pub(crate) rows: u64,
+    /// Keep the CSV file
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Where the CSV file is made [default: the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileKind {
+    Auto,
+    Csv,
+    Parquet,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnErrorArgument {
+    /// The import fails
+    Abort,
+    /// The row goes to the rejects file
+    SkipRow,
+    /// The cell becomes NULL, the row stays
+    Null,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IoArgument {
+    /// io_uring if this machine has it
+    Auto,
+    /// io_uring, or an error
+    Uring,
+    /// One call after the other
+    Sync,
+}
+
+/// What stands around fields. A type of its own, because clap has its own ideas about `Option`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quote(pub(crate) Option<u8>);
+
+impl Arguments {
+    /// The database: what is typed, then what the environment says, then a default.
+    pub(crate) fn db_or(&self, from_environment: Option<PathBuf>) -> PathBuf {
+        let is_demo = matches!(self.command, Command::Demo(_));
+        let default = if is_demo { DB_DEMO } else { DB_DEFAULT };
+        // `demo` drops and makes a table: it only goes where it is sent.
+        let from_environment = from_environment.filter(|_| !is_demo);
+        self.db.clone().or(from_environment).unwrap_or_else(|| PathBuf::from(default))
+    }
+}
+
+impl Command {
+    /// The word it is called by.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Command::Import(_) => "import",
+            Command::Sql(_) => "sql",
+            Command::Tables(_) => "tables",
+            Command::Describe(_) => "describe",
+            Command::Verify => "verify",
+            Command::Demo(_) => "demo",
+        }
+    }
+}
+
+fn parse_name(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("a table has a name".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn parse_unit(text: &str) -> Result<PartitionUnit, String> {
+    PartitionUnit::parse(text).ok_or_else(|| "not none, hour, day, week, month or year".to_owned())
+}
+
+fn parse_size(text: &str) -> Result<ByteCount, String> {
+    let size = ByteCount::parse(text).filter(|size| size.0 > 0);
+    size.ok_or_else(|| "not a size such as 512MiB or 2GiB".to_owned())
+}
+
+fn parse_byte(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        _ if text == "tab" || text == "\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0) => Ok(*byte),
+        _ => Err("not one ASCII character".to_owned()),
+    }
+}
+
+fn parse_quote(text: &str) -> Result<Quote, String> {
+    if text == "none" { Ok(Quote(None)) } else { parse_byte(text).map(|byte| Quote(Some(byte))) }
+}
+
+fn parse_timestamp_format(text: &str) -> Result<TimestampFormat, String> {
+    TimestampFormat::parse(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Arguments, String> {
+        let words = std::iter::once("tidegate").chain(line.split_whitespace());
+        Arguments::try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn clap_finds_no_fault_with_the_definitions() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_command_line_of_a_benchmark_is_understood() {
+        let line = "--db d import x.csv --table hits --no-header --progress none";
+        let arguments = parse(line).unwrap();
+        assert_eq!(arguments.db_or(Some("env".into())), PathBuf::from("d"));
+        let Command::Import(import) = arguments.command else { panic!("import") };
+        assert!(import.dialect.no_header && !import.dialect.header);
+        assert_eq!(import.progress, ProgressStyle::None);
+        assert_eq!(import.dialect.quote, Quote(Some(b'"')));
+    }
+
+    #[test]
+    fn the_database_is_typed_or_set_or_default() {
+        let tables = parse("tables").unwrap();
+        assert_eq!(tables.db_or(Some("env".into())), PathBuf::from("env"));
+        assert_eq!(tables.db_or(None), PathBuf::from(DB_DEFAULT));
+        let demo = parse("demo").unwrap();
+        assert_eq!(demo.db_or(Some("env".into())), PathBuf::from(DB_DEMO));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for line in [
+            "",
+            "nonsense",
+            "import --table t",
+            "import x.csv",
+            "import x.csv --table t --delimiter ab",
+            "import x.csv --table t --partition-by decade",
+            "import x.csv --table t --memory lots",
+            "import x.csv --table t --threads 0",
+            "import x.csv --table t --header --no-header",
+            "import x.csv --table t --on-error ignore",
+            "sql --repeat 3 x",
+            "sql x -f y",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_typed_as_themselves_or_by_name() {
+        assert_eq!(parse_byte("tab"), Ok(b'\t'));
+        assert_eq!(parse_byte("\\t"), Ok(b'\t'));
+        assert_eq!(parse_byte("|"), Ok(b'|'));
+        assert!(parse_byte("\u{a7}").is_err() && parse_byte("").is_err());
+        assert_eq!(parse_quote("none"), Ok(Quote(None)));
+    }
+}

@@ -1,0 +1,69 @@
+//! The surroundings of the process, read once at the start: variables, terminals, machine.
+//!
+//! Everything below takes from here what it needs, so that the rest of the command line is a
+//! function of its arguments.
+
+#![expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+
+use std::env::{self, temp_dir, var_os};
+use std::io::{self, IsTerminal};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use tidegate_model::ByteCount;
+use tidegate_platform::{cores, machine_memory_bytes};
+
+/// Columns of a terminal that does not say how wide it is.
+const COLUMNS_DEFAULT: usize = 80;
+
+/// What the process was started in.
+#[derive(Clone, Debug)]
+pub(crate) struct Environment {
+    /// `TIDEGATE_DB`: the database if `--db` is not given.
+    pub(crate) db: Option<PathBuf>,
+    /// Where the state of this user's programs is kept (`XDG_STATE_HOME`, `~/.local/state`).
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Where temporary files belong (`TMPDIR`).
+    pub(crate) temp_dir: PathBuf,
+    pub(crate) stdin_is_terminal: bool,
+    pub(crate) stdout_is_terminal: bool,
+    /// Whether a line on stderr can be redrawn.
+    pub(crate) stderr_is_terminal: bool,
+    pub(crate) cores: NonZeroUsize,
+    pub(crate) memory: ByteCount,
+}
+
+impl Environment {
+    pub(crate) fn read() -> Environment {
+        let path = |name| var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let state_home = path("XDG_STATE_HOME").filter(|dir| dir.is_absolute());
+        let is_dumb = var_os("TERM").is_none_or(|term| term == "dumb");
+        Environment {
+            db: path("TIDEGATE_DB"),
+            state_dir: state_home.or_else(|| Some(env::home_dir()?.join(".local/state"))),
+            temp_dir: temp_dir(),
+            stdin_is_terminal: io::stdin().is_terminal(),
+            stdout_is_terminal: io::stdout().is_terminal(),
+            stderr_is_terminal: io::stderr().is_terminal() && !is_dumb,
+            cores: cores(),
+            memory: ByteCount(machine_memory_bytes()),
+        }
+    }
+}
+
+/// How wide the terminal on standard output is now.
+pub(crate) fn stdout_columns() -> usize {
+    columns(rustix::termios::tcgetwinsize(io::stdout()))
+}
+
+/// How wide the terminal on standard error is now.
+pub(crate) fn stderr_columns() -> usize {
+    columns(rustix::termios::tcgetwinsize(io::stderr()))
+}
+
+fn columns(size: rustix::io::Result<rustix::termios::Winsize>) -> usize {
+    match size {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        _ => COLUMNS_DEFAULT,
+    }
+}

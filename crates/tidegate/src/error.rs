@@ -1,0 +1,257 @@
+//! Why a command was not done, said in one sentence, and the exit code that stands for it.
+//!
+//! - E1. Exit codes are promises: scripts rely on them. `Exit` lists them all, as `--help` does.
+//! - E2. A message says each thing once, although every level of errors adds its own part.
+//!
+//! Messages of the levels below are theirs; this level adds what only the command line knows.
+
+use std::error::Error as StdError;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use thiserror::Error;
+use tidegate_ingest::source::SourceError;
+use tidegate_model::{ByteCount, ColumnType, SchemaError, limits};
+use tidegate_storage::{Class, Error as StorageError};
+
+use crate::output::WriteError;
+
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// How a process ends (E1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All done; an import took every row and every cell.
+    Done = 0,
+    /// Failed, and nothing was changed.
+    Failed = 1,
+    /// An option or argument that does not exist or does not fit; clap uses it too.
+    Usage = 2,
+    /// Another process has the database.
+    InUse = 3,
+    /// The database has a newer format.
+    NewerFormat = 4,
+    /// The database is damaged.
+    Damaged = 5,
+    /// Imported, but some rows were rejected or some cells became NULL.
+    Partial = 10,
+    /// A defect of ours; `platform` uses it for SIGBUS too.
+    Internal = 70,
+    /// As shells have it for Ctrl-C; `platform` uses it for the second one.
+    Interrupted = 130,
+}
+
+/// Why a command was not done.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    #[error("{purpose}")]
+    Disk { purpose: &'static str, source: tidegate_platform::Error },
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error(transparent)]
+    Ingest(#[from] tidegate_ingest::Error),
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error(transparent)]
+    Query(#[from] tidegate_query::Error),
+    #[error("{}", .file.display())]
+    Script { file: PathBuf, source: tidegate_query::Error },
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    #[error("write {place}")]
+    Output { place: String, source: WriteError },
+    #[error("read standard input")]
+    Stdin { source: io::Error },
+    #[error("start the threads of queries")]
+    Threads { source: io::Error },
+    #[error("the prompt")]
+    Prompt { source: rustyline::error::ReadlineError },
+    #[error("table `{table}` exists with another schema: column `{column}` {difference}")]
+    OtherSchema { table: String, column: String, difference: Difference },
+    #[error("there is no database in {}; --db names another place", .dir.display())]
+    NoDatabase { dir: PathBuf },
+    #[error("{} is not UTF-8 at byte {at}", .place.display())]
+    NotText { place: PathBuf, at: usize },
+    #[error("{} has more than {} of SQL", .place.display(), ByteCount(limits::SQL_BYTES as u64))]
+    ScriptTooLong { place: PathBuf },
+    #[error("`-` is standard input and stands alone, without other paths")]
+    StdinAmongFiles,
+    #[error("{format} is not for a terminal; name a file with --output, or redirect")]
+    BinaryToTerminal { format: &'static str },
+    #[error("a list cannot be written as {format}")]
+    BinaryList { format: &'static str },
+    #[error("{format} holds one result, and this is the second; write each to its own file")]
+    SecondResult { format: &'static str },
+    #[error("--timings measures one statement, not {count}")]
+    ManyStatements { count: usize },
+    #[error("there is no statement")]
+    NoStatement,
+    #[error("{needed} are needed in {}, and {free} are free; {advice}", .dir.display())]
+    NoSpace { dir: PathBuf, needed: ByteCount, free: ByteCount, advice: &'static str },
+    #[error("{count} found, see above")]
+    Problems { count: String },
+    #[error("interrupted{consequence}")]
+    Interrupted { consequence: &'static str },
+    #[error("a thread ended without a result")]
+    Panicked,
+}
+
+/// How a column of `--schema` is not that of the table.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub(crate) enum Difference {
+    #[error("is {} there and {} in --schema", .own.sql(), .given.sql())]
+    Type { own: ColumnType, given: ColumnType },
+    #[error("is only in --schema")]
+    OnlyGiven,
+    #[error("is missing in --schema")]
+    OnlyThere,
+}
+
+impl Exit {
+    pub(crate) fn code(self) -> ExitCode {
+        ExitCode::from(self as u8)
+    }
+}
+
+impl Error {
+    /// For `map_err`: adds what the call was for.
+    pub(crate) fn disk(purpose: &'static str) -> impl Fn(tidegate_platform::Error) -> Error {
+        move |source| Error::Disk { purpose, source }
+    }
+
+    /// The exit code (E1).
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Error::Storage(source) => exit_of_storage(source),
+            Error::Query(source) | Error::Script { source, .. } => exit_of_query(source),
+            Error::Ingest(source) => exit_of_ingest(source),
+            Error::StdinAmongFiles
+            | Error::BinaryToTerminal { .. }
+            | Error::BinaryList { .. }
+            | Error::ManyStatements { .. }
+            | Error::NoStatement => Exit::Usage,
+            Error::Problems { .. } => Exit::Damaged,
+            Error::Interrupted { .. } => Exit::Interrupted,
+            Error::Panicked => Exit::Internal,
+            Error::Disk { .. }
+            | Error::Source(_)
+            | Error::Schema(_)
+            | Error::Output { .. }
+            | Error::Stdin { .. }
+            | Error::Threads { .. }
+            | Error::Prompt { .. }
+            | Error::OtherSchema { .. }
+            | Error::NoDatabase { .. }
+            | Error::NotText { .. }
+            | Error::ScriptTooLong { .. }
+            | Error::SecondResult { .. }
+            | Error::NoSpace { .. } => Exit::Failed,
+        }
+    }
+}
+
+fn exit_of_storage(error: &StorageError) -> Exit {
+    match error {
+        StorageError::InUse { .. } => Exit::InUse,
+        StorageError::NewerFormat { .. } => Exit::NewerFormat,
+        other => exit_of_class(other.class()),
+    }
+}
+
+fn exit_of_query(error: &tidegate_query::Error) -> Exit {
+    match error {
+        tidegate_query::Error::Storage(source) => exit_of_storage(source),
+        other => exit_of_class(other.class()),
+    }
+}
+
+fn exit_of_ingest(error: &tidegate_ingest::Error) -> Exit {
+    match error {
+        tidegate_ingest::Error::Storage(source) => exit_of_storage(source),
+        tidegate_ingest::Error::Cancelled => Exit::Interrupted,
+        tidegate_ingest::Error::WorkerPanicked => Exit::Internal,
+        // Damage in the user's files is not damage of the database.
+        _ => Exit::Failed,
+    }
+}
+
+fn exit_of_class(class: Class) -> Exit {
+    match class {
+        Class::Caller | Class::Environment => Exit::Failed,
+        Class::Corruption => Exit::Damaged,
+    }
+}
+
+/// The message of an error and of what caused it, each part once (E2).
+pub(crate) fn sentence(error: &(dyn StdError + 'static)) -> String {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(part) = next {
+        next = part.source();
+        let message = match part.downcast_ref::<io::Error>() {
+            Some(error) => plain_words(error),
+            None => part.to_string(),
+        };
+        if text.contains(&message) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&message);
+    }
+    text
+}
+
+/// `No such file or directory (os error 2)` without the number, and in our own case.
+fn plain_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" (os error ").next().unwrap_or_default();
+    let mut characters = words.chars();
+    match characters.next() {
+        Some(first) => first.to_lowercase().chain(characters).collect(),
+        None => error.kind().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tidegate_platform::{Disk, OpenMode, RealDisk};
+
+    use super::*;
+
+    #[test]
+    fn a_chain_becomes_one_sentence_in_plain_words() {
+        let path = Path::new("/nowhere/hits.sql");
+        let source = RealDisk.open(path, OpenMode::Read).unwrap_err();
+        let error = Error::Disk { purpose: "read the schema", source };
+        let expected = "read the schema: open /nowhere/hits.sql: no such file or directory";
+        assert_eq!(sentence(&error), expected);
+    }
+
+    #[test]
+    fn what_was_said_is_not_repeated() {
+        #[derive(Debug, Error)]
+        #[error("open x: {source}")]
+        struct Outer {
+            source: io::Error,
+        }
+        let source = io::Error::other("disk on fire");
+        assert_eq!(sentence(&Outer { source }), "open x: disk on fire", "E2");
+    }
+
+    #[test]
+    fn exit_codes_tell_whose_turn_it_is() {
+        let path = PathBuf::from("d");
+        for (error, expected) in [
+            (StorageError::InUse { path: path.clone() }, Exit::InUse),
+            (StorageError::NewerFormat { path, version: 2, known: 1 }, Exit::NewerFormat),
+            (StorageError::NoSuchTable { table: "t".to_owned() }, Exit::Failed),
+        ] {
+            assert_eq!(Error::from(error).exit(), expected, "E1");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What an import says when it is done, and the exit code that goes with it.
+
+use std::fmt;
+
+use tidegate_ingest::ImportSummary;
+
+use crate::error::Exit;
+use crate::output::printable;
+use crate::text::{bytes, count, counted, elapsed, grouped};
+
+/// How many reasons of rejects are told; the file has them all.
+const REASONS_MAX: usize = 5;
+
+/// A finished import.
+pub(crate) struct Report<'a> {
+    pub(crate) table: &'a str,
+    pub(crate) summary: &'a ImportSummary,
+    /// From opening the input to the commit.
+    pub(crate) nanos: u64,
+}
+
+impl Report<'_> {
+    /// Everything is in, or something is missing.
+    pub(crate) fn exit(&self) -> Exit {
+        let is_whole = self.summary.rows_rejected == 0 && self.summary.cells_nulled == 0;
+        if is_whole { Exit::Done } else { Exit::Partial }
+    }
+
+    fn rows_per_second(&self) -> u64 {
+        per_second(self.summary.rows_read, self.nanos)
+    }
+
+    fn bytes_per_second(&self) -> u64 {
+        per_second(self.summary.bytes_read, self.nanos)
+    }
+
+    fn write_rejects(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(file) = &self.summary.rejects else { return Ok(()) };
+        writeln!(f, "rejects file   {}", printable(&file.display().to_string()))?;
+        for (column, reason, times) in self.summary.reject_reasons.iter().take(REASONS_MAX) {
+            let column =
+                column.as_ref().map_or(String::new(), |name| format!("{}: ", printable(name)));
+            writeln!(f, "               {} x {column}{reason}", grouped(*times))?;
+        }
+        let left = self.summary.reject_reasons.len().saturating_sub(REASONS_MAX);
+        if left > 0 {
+            writeln!(f, "               and {}", counted(left as u64, "other reason"))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let summary = self.summary;
+        let table = printable(self.table);
+        let made = if summary.created_table { ", which is new" } else { "" };
+        writeln!(f, "{} imported into {table}{made}", counted(summary.rows_imported, "row"))?;
+        writeln!(f, "rows read      {}", grouped(summary.rows_read))?;
+        writeln!(f, "rows rejected  {}", grouped(summary.rows_rejected))?;
+        if summary.cells_nulled > 0 {
+            writeln!(f, "cells nulled   {}", grouped(summary.cells_nulled))?;
+        }
+        self.write_rejects(f)?;
+        let rate = count(self.rows_per_second());
+        let bytes_rate = bytes(self.bytes_per_second());
+        writeln!(f, "time           {}, {rate} rows/s, {bytes_rate}/s", elapsed(self.nanos))?;
+        writeln!(f, "bytes read     {}", bytes(summary.bytes_read))?;
+        writeln!(f, "bytes on disk  {}", bytes(summary.bytes_written))?;
+        writeln!(f, "partitions     {}", grouped(summary.partitions))?;
+        writeln!(f, "segments       {}", grouped(summary.segments))?;
+        writeln!(f, "spilled        {}", bytes(summary.spilled_bytes))?;
+        writeln!(f, "io             {}", summary.io)?;
+        for note in &summary.notes {
+            writeln!(f, "note           {}", printable(note))?;
+        }
+        Ok(())
+    }
+}
+
+fn per_second(amount: u64, nanos: u64) -> u64 {
+    let wide = u128::from(amount) * 1_000_000_000 / u128::from(nanos.max(1));
+    u64::try_from(wide).unwrap_or(u64::MAX)
+}

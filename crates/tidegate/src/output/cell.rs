@@ -1,0 +1,383 @@
+//! A value of a result as text: what the table, CSV and JSON writers have in common.
+//!
+//! - O1. The text of a value reads back as the same value when its column has the same type.
+//!
+//! Numbers are written with the shortest digits that say which number it is, instants as ISO 8601
+//! in UTC, bytes as `\x` and hex, UUIDs with hyphens, IPv4 addresses dotted, lists and structs as
+//! JSON. Not here: quoting, which each format does in its own way.
+
+use std::fmt::Write as _;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewArray, StringViewArray,
+};
+use arrow::datatypes::{
+    DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Field, Float16Type,
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow::error::ArrowError;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use tidegate_model::time::CivilDate;
+
+use super::json;
+
+/// What a reader may take the text of a cell for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// `true` or `false`.
+    Boolean,
+    /// Digits, perhaps with a sign.
+    Integer,
+    /// Digits with a point or an exponent, or `NaN`, `Infinity`, `-Infinity`.
+    Float,
+    /// More digits than a reader of JSON can be trusted with.
+    Decimal,
+    /// Anything.
+    Text,
+    /// Already JSON.
+    Nested,
+}
+
+/// A column of one batch, ready to be written row by row.
+pub(super) struct Column<'a> {
+    /// The same for all rows.
+    pub(super) shape: Shape,
+    array: &'a dyn Array,
+    format: Box<dyn Fn(usize, &mut String) + 'a>,
+}
+
+impl Shape {
+    pub(super) fn of(ty: &DataType) -> Shape {
+        match ty {
+            DataType::Boolean => Shape::Boolean,
+            DataType::UInt32
+            | DataType::Int8
+            | DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::UInt8
+            | DataType::UInt16
+            | DataType::UInt64 => Shape::Integer,
+            DataType::Float16 | DataType::Float32 | DataType::Float64 => Shape::Float,
+            DataType::Decimal32(..)
+            | DataType::Decimal64(..)
+            | DataType::Decimal128(..)
+            | DataType::Decimal256(..) => Shape::Decimal,
+            DataType::List(_)
+            | DataType::LargeList(_)
+            | DataType::FixedSizeList(..)
+            | DataType::Struct(_) => Shape::Nested,
+            DataType::Dictionary(_, values) => Shape::of(values),
+            _ => Shape::Text,
+        }
+    }
+
+    /// The shape of a column, which its type in Tidegate may change.
+    pub(super) fn of_field(field: &Field) -> Shape {
+        if is_called(field, "ipv4") { Shape::Text } else { Shape::of(field.data_type()) }
+    }
+
+    /// Whether columns of it line up on their right side.
+    pub(super) fn is_number(self) -> bool {
+        matches!(self, Shape::Integer | Shape::Float | Shape::Decimal)
+    }
+}
+
+impl<'a> Column<'a> {
+    /// A column of the types that `plain` leaves.
+    pub(super) fn new(field: &Field, array: &'a dyn Array) -> Result<Column<'a>, ArrowError> {
+        Ok(Column { shape: Shape::of_field(field), array, format: formatter(field, array)? })
+    }
+
+    pub(super) fn is_null(&self, row: usize) -> bool {
+        self.array.is_null(row)
+    }
+
+    /// Appends the text of a value that is not NULL.
+    pub(super) fn push(&self, row: usize, text: &mut String) {
+        (self.format)(row, text);
+    }
+}
+
+/// The same values without indirection: dictionaries and run ends are resolved.
+pub(super) fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match array.data_type() {
+        DataType::Dictionary(_, values) => arrow::compute::cast(array, values),
+        DataType::RunEndEncoded(_, values) => arrow::compute::cast(array, values.data_type()),
+        _ => Ok(array.clone()),
+    }
+}
+
+type Format<'a> = Box<dyn Fn(usize, &mut String) + 'a>;
+
+/// Whether it is this type of Tidegate, which Arrow does not have.
+fn is_called(field: &Field, ty: &str) -> bool {
+    field.metadata().get("tidegate.type").is_some_and(|name| name == ty)
+}
+
+fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<Format<'a>, ArrowError> {
+    Ok(match array.data_type() {
+        DataType::Boolean => {
+            let values = array.as_boolean();
+            Box::new(|row, text| text.push_str(if values.value(row) { "true" } else { "false" }))
+        }
+        DataType::Int8 => integer::<Int8Type>(array),
+        DataType::Int16 => integer::<Int16Type>(array),
+        DataType::Int32 => integer::<Int32Type>(array),
+        DataType::Int64 => integer::<Int64Type>(array),
+        DataType::UInt8 => integer::<UInt8Type>(array),
+        DataType::UInt16 => integer::<UInt16Type>(array),
+        DataType::UInt32 if is_called(field, "ipv4") => ipv4(array),
+        DataType::UInt32 => integer::<UInt32Type>(array),
+        DataType::UInt64 => integer::<UInt64Type>(array),
+        DataType::Float16 => float::<Float16Type>(array),
+        DataType::Float32 => float::<Float32Type>(array),
+        DataType::Float64 => float::<Float64Type>(array),
+        DataType::Decimal128(..) => {
+            let values = array.as_primitive::<Decimal128Type>();
+            Box::new(|row, text| text.push_str(&values.value_as_string(row)))
+        }
+        DataType::Decimal256(..) => {
+            let values = array.as_primitive::<Decimal256Type>();
+            Box::new(|row, text| text.push_str(&values.value_as_string(row)))
+        }
+        DataType::Timestamp(unit, _) => timestamp(array, *unit),
+        DataType::Date32 => {
+            let values = array.as_primitive::<Date32Type>();
+            Box::new(|row, text| push_date(i64::from(values.value(row)), text))
+        }
+        DataType::Date64 => {
+            let values = array.as_primitive::<Date64Type>();
+            Box::new(|row, text| push_instant(values.value(row), 3, text))
+        }
+        DataType::List(_)
+        | DataType::LargeList(_)
+        | DataType::FixedSizeList(..)
+        | DataType::Struct(_) => json::nested(array)?,
+        _ => bytes_or_other(field, array)?,
+    })
+}
+
+fn bytes_or_other<'a>(field: &Field, array: &'a dyn Array) -> Result<Format<'a>, ArrowError> {
+    Ok(match array.data_type() {
+        DataType::Utf8 => {
+            let values = array.as_string::<i32>();
+            Box::new(|row, text| text.push_str(values.value(row)))
+        }
+        DataType::LargeUtf8 => {
+            let values = array.as_string::<i64>();
+            Box::new(|row, text| text.push_str(values.value(row)))
+        }
+        DataType::Utf8View => {
+            let values: &StringViewArray = array.as_string_view();
+            Box::new(|row, text| text.push_str(values.value(row)))
+        }
+        DataType::Binary => {
+            let values = array.as_binary::<i32>();
+            Box::new(|row, text| push_hex(values.value(row), text))
+        }
+        DataType::LargeBinary => {
+            let values = array.as_binary::<i64>();
+            Box::new(|row, text| push_hex(values.value(row), text))
+        }
+        DataType::BinaryView => {
+            let values: &BinaryViewArray = array.as_binary_view();
+            Box::new(|row, text| push_hex(values.value(row), text))
+        }
+        DataType::FixedSizeBinary(_) => {
+            let values = array.as_fixed_size_binary();
+            let push = if is_called(field, "uuid") { push_uuid } else { push_hex };
+            Box::new(move |row, text| push(values.value(row), text))
+        }
+        _ => {
+            // What only expressions give: intervals, durations, times of day, maps.
+            static OPTIONS: FormatOptions<'static> = FormatOptions::new();
+            let formatter = ArrayFormatter::try_new(array, &OPTIONS)?;
+            Box::new(move |row, text| {
+                write!(text, "{}", formatter.value(row)).expect("a String takes everything");
+            })
+        }
+    })
+}
+
+fn integer<T>(array: &dyn Array) -> Format<'_>
+where
+    T: ArrowPrimitiveType,
+    T::Native: std::fmt::Display,
+{
+    let values = array.as_primitive::<T>();
+    Box::new(|row, text| write!(text, "{}", values.value(row)).expect("a String takes everything"))
+}
+
+/// `Debug` of a float has the shortest digits, a point, and an exponent where it saves zeros.
+fn float<T>(array: &dyn Array) -> Format<'_>
+where
+    T: ArrowPrimitiveType,
+    T::Native: std::fmt::Debug + Into<f64>,
+{
+    let values = array.as_primitive::<T>();
+    Box::new(|row, text| {
+        let value = values.value(row);
+        let wide: f64 = value.into();
+        if wide.is_nan() {
+            text.push_str("NaN");
+        } else if wide.is_infinite() {
+            text.push_str(if wide < 0.0 { "-Infinity" } else { "Infinity" });
+        } else {
+            write!(text, "{value:?}").expect("a String takes everything");
+        }
+    })
+}
+
+fn ipv4(array: &dyn Array) -> Format<'_> {
+    let values = array.as_primitive::<UInt32Type>();
+    Box::new(|row, text| {
+        let address = std::net::Ipv4Addr::from_bits(values.value(row));
+        write!(text, "{address}").expect("a String takes everything");
+    })
+}
+
+fn timestamp(array: &dyn Array, unit: TimeUnit) -> Format<'_> {
+    match unit {
+        TimeUnit::Second => instants::<TimestampSecondType>(array, 0),
+        TimeUnit::Millisecond => instants::<TimestampMillisecondType>(array, 3),
+        TimeUnit::Microsecond => instants::<TimestampMicrosecondType>(array, 6),
+        TimeUnit::Nanosecond => instants::<TimestampNanosecondType>(array, 9),
+    }
+}
+
+fn instants<T: ArrowPrimitiveType<Native = i64>>(array: &dyn Array, digits: usize) -> Format<'_> {
+    let values = array.as_primitive::<T>();
+    Box::new(move |row, text| push_instant(values.value(row), digits, text))
+}
+
+/// ISO 8601 in UTC of an instant that counts seconds with `digits` decimals.
+fn push_instant(value: i64, digits: usize, text: &mut String) {
+    let per_second = (0..digits).fold(1_i64, |product, _| product * 10);
+    let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));
+    let of_day = seconds.rem_euclid(86_400);
+    push_date(seconds.div_euclid(86_400), text);
+    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    write!(text, "T{hour:02}:{minute:02}:{second:02}").expect("a String takes everything");
+    if digits > 0 {
+        write!(text, ".{fraction:0digits$}").expect("a String takes everything");
+    }
+    text.push('Z');
+}
+
+fn push_date(days: i64, text: &mut String) {
+    let CivilDate { year, month, day } = CivilDate::from_days(days);
+    write!(text, "{year:04}-{month:02}-{day:02}").expect("a String takes everything");
+}
+
+fn push_hex(bytes: &[u8], text: &mut String) {
+    text.push_str("\\x");
+    push_digits(bytes, text);
+}
+
+fn push_uuid(bytes: &[u8], text: &mut String) {
+    for (position, part) in [0..4, 4..6, 6..8, 8..10, 10..16].into_iter().enumerate() {
+        if position > 0 {
+            text.push('-');
+        }
+        push_digits(&bytes[part], text);
+    }
+}
+
+fn push_digits(bytes: &[u8], text: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    use arrow::array::{
+        BinaryViewArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float32Array,
+        Float64Array, Int64Array, ListArray, StringViewArray, TimestampMicrosecondArray,
+        TimestampNanosecondArray, UInt32Array,
+    };
+
+    use super::*;
+
+    #[track_caller]
+    fn check(array: impl Array + 'static, ty: &str, expected: &[&str]) {
+        let array: ArrayRef = Arc::new(array);
+        let metadata = HashMap::from([("tidegate.type".to_owned(), ty.to_owned())]);
+        let field = Field::new("c", array.data_type().clone(), true).with_metadata(metadata);
+        let array = plain(&array).unwrap();
+        let column = Column::new(&field, &array).unwrap();
+        let texts: Vec<String> = (0..array.len())
+            .map(|row| {
+                let mut text = String::new();
+                column.push(row, &mut text);
+                text
+            })
+            .collect();
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn floats_are_short_and_keep_their_type() {
+        let values = vec![0.1, -0.0, 3.0, 1e300, 5e-324, f64::NAN, f64::INFINITY, -f64::INFINITY];
+        let expected = ["0.1", "-0.0", "3.0", "1e300", "5e-324", "NaN", "Infinity", "-Infinity"];
+        check(Float64Array::from(values), "", &expected);
+        check(Float32Array::from(vec![0.1, 16_777_216.0]), "", &["0.1", "16777216.0"]);
+    }
+
+    #[test]
+    fn instants_have_all_digits_of_their_unit_and_end_in_z() {
+        let micros = TimestampMicrosecondArray::from(vec![-1, 1_740_819_600_000_000]);
+        let expected = ["1969-12-31T23:59:59.999999Z", "2025-03-01T09:00:00.000000Z"];
+        check(micros, "", &expected);
+        let nanos = TimestampNanosecondArray::from(vec![1]).with_timezone("+02:00");
+        check(nanos, "", &["1970-01-01T00:00:00.000000001Z"]);
+        check(Date32Array::from(vec![-1, 19_000]), "", &["1969-12-31", "2022-01-08"]);
+    }
+
+    #[test]
+    fn types_that_arrow_lacks_are_told_by_their_metadata() {
+        let bytes: Vec<u8> = (0..16).collect();
+        let uuid = || FixedSizeBinaryArray::try_from_iter([bytes.clone()].iter()).unwrap();
+        check(uuid(), "uuid", &["00010203-0405-0607-0809-0a0b0c0d0e0f"]);
+        check(uuid(), "", &["\\x000102030405060708090a0b0c0d0e0f"]);
+        check(UInt32Array::from(vec![0xc0a8_0001]), "ipv4", &["192.168.0.1"]);
+        check(UInt32Array::from(vec![0xc0a8_0001]), "", &["3232235521"]);
+    }
+
+    #[test]
+    fn decimals_have_their_scale_and_bytes_are_hex() {
+        let decimals = Decimal128Array::from(vec![-5, 12_345]);
+        check(decimals.with_precision_and_scale(10, 3).unwrap(), "", &["-0.005", "12.345"]);
+        check(BinaryViewArray::from_iter_values([&b"\x00\xff"[..], b""]), "", &["\\x00ff", "\\x"]);
+    }
+
+    #[test]
+    fn extremes_of_integers_are_values() {
+        check(
+            Int64Array::from(vec![i64::MIN, i64::MAX]),
+            "",
+            &["-9223372036854775808", "9223372036854775807"],
+        );
+    }
+
+    #[test]
+    fn dictionaries_are_resolved_and_lists_are_json() {
+        let words: arrow::array::DictionaryArray<Int32Type> = ["b", "a", "b"].into_iter().collect();
+        check(words, "", &["b", "a", "b"]);
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([
+            Some(vec![Some(1), None]),
+            Some(vec![]),
+        ]);
+        check(lists, "", &["[1,null]", "[]"]);
+        check(StringViewArray::from(vec!["as it \"is\"\n"]), "", &["as it \"is\"\n"]);
+    }
+}

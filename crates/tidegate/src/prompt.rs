@@ -1,0 +1,192 @@
+//! The prompt of `tidegate sql`: a line editor with history and completion around `sql::Runner`.
+//!
+//! - I1. A statement runs when its `;` is there; until then a line end is just a line end.
+//! - I2. Ctrl-C ends what is being typed or what is running, and never the prompt; Ctrl-D ends it.
+//! - I3. An error is shown, and the prompt comes back.
+//!
+//! Not here: what statements do (`sql`), and how tables are listed (`inspect`).
+
+mod input;
+mod names;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{CompletionType, Config, Editor};
+use signal_hook::consts::SIGINT;
+
+use self::input::{Line, Typist, parse_line};
+use crate::environment::stdout_columns;
+use crate::error::{Error, Exit, Result, sentence};
+use crate::inspect;
+use crate::output::{Form, Format, Layout, Target};
+use crate::session::Session;
+use crate::sql::{self, Runner, outcome_line};
+use crate::tell;
+
+const PROMPT: &str = "tidegate> ";
+/// Entries; a few thousand statements are found again, and the file stays small.
+const HISTORY_MAX: usize = 5_000;
+
+const HELP: &str = "\
+Statements end with ; and may take several lines. Ctrl-C ends one, Ctrl-D or \\q ends the prompt.
+  \\dt         list the tables
+  \\d TABLE    show a table's columns and how they are stored
+  \\timing     show the time of each statement, or no longer
+  \\?          this help
+  \\q          quit
+";
+
+/// What the prompt remembers between statements.
+struct Prompt<'a> {
+    runner: &'a Runner,
+    form: Form,
+    output: Option<&'a Path>,
+    interrupted: Arc<AtomicBool>,
+    shows_times: bool,
+}
+
+/// What comes after a line.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Read,
+    Quit,
+}
+
+pub(crate) fn run(
+    runner: &Runner,
+    form: Form,
+    output: Option<&Path>,
+    session: &Session,
+) -> Result<Exit> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    // Only the flag: a second Ctrl-C must not end the prompt (I2). SIGTERM still does.
+    signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))
+        .map_err(|source| Error::Threads { source })?;
+    let mut prompt = Prompt { runner, form, output, interrupted, shows_times: true };
+    let history = history_file(session);
+    let mut editor = editor(runner, history.as_deref())?;
+    let version = env!("CARGO_PKG_VERSION");
+    let db = session.db.display();
+    sql::print(&format!("tidegate {version}, database {db}; \\? for help, \\q to quit\n"))?;
+    loop {
+        match editor.readline(PROMPT) {
+            Ok(line) => {
+                if line.trim().is_empty() {
+                    continue;
+                }
+                // A line that is not remembered can be typed again.
+                let _ = editor.add_history_entry(line.as_str());
+                if prompt.obey(&line)? == Next::Quit {
+                    break;
+                }
+            }
+            Err(ReadlineError::Interrupted) => {}
+            Err(ReadlineError::Eof) => break,
+            Err(source) => return Err(Error::Prompt { source }),
+        }
+    }
+    if let Some(file) = history {
+        // The statements are done; their history is a convenience.
+        let _ = editor.save_history(&file);
+    }
+    Ok(Exit::Done)
+}
+
+fn editor(runner: &Runner, history: Option<&Path>) -> Result<Editor<Typist, FileHistory>> {
+    let prompt_error = |source| Error::Prompt { source };
+    let config = Config::builder()
+        .max_history_size(HISTORY_MAX)
+        .map_err(prompt_error)?
+        .history_ignore_space(true)
+        .completion_type(CompletionType::List)
+        .build();
+    let mut editor = Editor::with_config(config).map_err(prompt_error)?;
+    editor.set_helper(Some(Typist::new(Arc::clone(runner.database()))));
+    if let Some(file) = history {
+        // There is none before the first time.
+        let _ = editor.load_history(file);
+    }
+    Ok(editor)
+}
+
+/// Below the user's state directory; `None` if there is none or it cannot be made.
+fn history_file(session: &Session) -> Option<PathBuf> {
+    let dir = session.environment.state_dir.as_ref()?.join("tidegate");
+    session.disk.create_dir_all(&dir).ok()?;
+    Some(dir.join("history"))
+}
+
+impl Prompt<'_> {
+    /// Does what a line says, and shows why if it cannot (I3).
+    fn obey(&mut self, line: &str) -> Result<Next> {
+        self.interrupted.store(false, Relaxed);
+        let done = match parse_line(line) {
+            Line::Quit => return Ok(Next::Quit),
+            Line::Help => sql::print(HELP),
+            Line::Timing => {
+                self.shows_times = !self.shows_times;
+                let state = if self.shows_times { "on" } else { "off" };
+                sql::print(&format!("timing is {state}\n"))
+            }
+            Line::Tables => self.show(inspect::list_tables),
+            Line::Describe(table) => self
+                .show(|database, form, target| inspect::show_table(database, table, form, target)),
+            Line::Unknown(word) => {
+                tell(&format!("{word} is no command; \\? lists them"));
+                Ok(())
+            }
+            Line::Statements => self.statements(line),
+        };
+        if let Err(error) = done {
+            tell(&format!("error: {}", sentence(&error)));
+        }
+        Ok(Next::Read)
+    }
+
+    /// The form of this moment: a terminal may have become wider.
+    fn form(&self) -> Form {
+        match self.form.layout {
+            Layout::Terminal { .. } => {
+                Form { layout: Layout::Terminal { columns: stdout_columns() }, ..self.form }
+            }
+            Layout::Plain => self.form,
+        }
+    }
+
+    fn show(
+        &self,
+        list: impl FnOnce(&tidegate_storage::Database, Form, &mut Target) -> Result<()>,
+    ) -> Result<()> {
+        let form = Form { format: Format::Table, ..self.form() };
+        let mut target = Target::stdout();
+        list(self.runner.database(), form, &mut target)?;
+        finish(target)
+    }
+
+    fn statements(&self, text: &str) -> Result<()> {
+        let script = sql::Script::new(text.to_owned(), None);
+        let mut target = sql::target(self.output)?;
+        let mut results = 0;
+        for statement in script.statements() {
+            let form = self.form();
+            let outcome =
+                self.runner.run(&statement, form, &mut target, &self.interrupted, &mut results)?;
+            for notice in &outcome.notices {
+                tell(&format!("notice: {notice}"));
+            }
+            if self.shows_times || outcome.tag.is_some() {
+                sql::print(&format!("{}\n", outcome_line(&outcome)))?;
+            }
+        }
+        finish(target)
+    }
+}
+
+fn finish(target: Target) -> Result<()> {
+    let place = target.place().to_owned();
+    target.finish().map_err(|error| Error::Output { place, source: error.into() })
+}

@@ -1,0 +1,136 @@
+//! Completion: the words that can follow what is typed.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tidegate_storage::Database;
+
+/// Words of statements, and functions that are asked for often.
+const KEYWORDS: &str = "ALTER TABLE ADD COLUMN AND ANALYZE AS ASC ASOF BETWEEN BY CASE CAST COUNT \
+    CREATE CROSS DATE_TRUNC DESC DESCRIBE DISTINCT DROP ELSE END EXISTS EXPLAIN EXTRACT FALSE FILL \
+    FROM FULL GROUP HAVING IF ILIKE IN INNER INTERVAL INTO IS JOIN LATEST LEFT LIKE LIMIT MAX MIN \
+    NOT NOW NULL OFFSET ON OR ORDER OUTER OVER PARTITION RENAME RIGHT SAMPLE SELECT SHOW COLUMNS \
+    SUM AVG TABLE TABLES THEN TIMESTAMP TO TRUE TRUNCATE UNION USING VALUES WHEN WHERE WITH";
+const COMMANDS: [&str; 5] = ["\\d", "\\dt", "\\timing", "\\?", "\\q"];
+/// After these comes a table.
+const BEFORE_TABLES: [&str; 7] = ["FROM", "JOIN", "TABLE", "INTO", "DESCRIBE", "COLUMNS", "\\D"];
+
+/// The names of a database, read again when its schemas have changed.
+pub(super) struct Names {
+    database: Arc<Database>,
+    known: RefCell<Option<(u64, Vec<Table>)>>,
+}
+
+#[derive(Clone, Debug)]
+struct Table {
+    name: String,
+    columns: Vec<String>,
+}
+
+impl Names {
+    pub(super) fn new(database: Arc<Database>) -> Names {
+        Names { database, known: RefCell::new(None) }
+    }
+
+    /// What `word` may become, in `line` after `before`.
+    pub(super) fn completions(&self, line: &str, before: &str, word: &str) -> Vec<String> {
+        let epoch = self.database.schema_epoch();
+        let mut known = self.known.borrow_mut();
+        if known.as_ref().is_none_or(|(read, _)| *read != epoch) {
+            *known = Some((epoch, read(&self.database)));
+        }
+        let (_, tables) = known.as_ref().expect("read above");
+        completions(tables, line, before, word)
+    }
+}
+
+fn read(database: &Database) -> Vec<Table> {
+    let table = |name: String| {
+        // Dropped meanwhile: then its columns are of no use.
+        let columns = database.snapshot(&name).map_or(Vec::new(), |snapshot| {
+            snapshot.schema.columns().iter().map(|column| column.name.clone()).collect()
+        });
+        Table { name, columns }
+    };
+    database.tables().into_iter().map(|entry| table(entry.name)).collect()
+}
+
+fn completions(tables: &[Table], line: &str, before: &str, word: &str) -> Vec<String> {
+    if word.starts_with('\\') {
+        return COMMANDS
+            .into_iter()
+            .filter(|name| name.starts_with(word))
+            .map(str::to_owned)
+            .collect();
+    }
+    let starts = |name: &str| name.to_lowercase().starts_with(&word.to_lowercase());
+    let table_names = tables.iter().map(|table| &table.name).filter(|name| starts(name));
+    let previous = before.split_whitespace().next_back().unwrap_or_default().to_uppercase();
+    if BEFORE_TABLES.contains(&previous.as_str()) {
+        return table_names.map(|name| quoted(name)).collect();
+    }
+    // The columns of the tables that the statement names; of all, if it names none yet.
+    let lower = line.to_lowercase();
+    let is_named = |table: &&Table| lower.contains(&table.name.to_lowercase());
+    let named: Vec<&Table> = tables.iter().filter(is_named).collect();
+    let of = if named.is_empty() { tables.iter().collect() } else { named };
+    let columns = of.into_iter().flat_map(|table| &table.columns).filter(|name| starts(name));
+    let mut words: Vec<String> = columns.chain(table_names).map(|name| quoted(name)).collect();
+    words.sort();
+    words.dedup();
+    if !word.is_empty() {
+        let is_lower = !word.contains(char::is_uppercase);
+        let keywords = KEYWORDS.split_whitespace().filter(|keyword| starts(keyword));
+        words.extend(keywords.map(|keyword| match is_lower {
+            true => keyword.to_lowercase(),
+            false => keyword.to_owned(),
+        }));
+    }
+    words
+}
+
+/// As a statement must have it.
+fn quoted(name: &str) -> String {
+    let is_plain = name.chars().all(|c| c.is_alphanumeric() || c == '_')
+        && !name.starts_with(|c: char| c.is_numeric());
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables() -> Vec<Table> {
+        let table = |name: &str, columns: &[&str]| Table {
+            name: name.to_owned(),
+            columns: columns.iter().map(ToString::to_string).collect(),
+        };
+        vec![table("Hits", &["EventTime", "URL"]), table("trips", &["fare", "odd name"])]
+    }
+
+    #[track_caller]
+    fn check(line: &str, expected: &[&str]) {
+        let start = line.trim_end_matches(|c: char| c.is_alphanumeric() || c == '\\').len();
+        let words = completions(&tables(), line, &line[..start], &line[start..]);
+        assert_eq!(words, expected, "{line}");
+    }
+
+    #[test]
+    fn tables_follow_from_and_columns_follow_the_tables_named() {
+        check("select * from h", &["Hits"]);
+        check("select * from ", &["Hits", "trips"]);
+        check("select fa", &["fare", "false"]);
+        check(
+            "select * from trips where o",
+            &["\"odd name\"", "offset", "on", "or", "order", "outer", "over"],
+        );
+        check("SELECT URL FROM Hits WHERE Ev", &["EventTime"]);
+    }
+
+    #[test]
+    fn keywords_follow_the_case_that_is_typed() {
+        check("sel", &["select"]);
+        check("SEL", &["SELECT"]);
+        check("\\d", &["\\d", "\\dt"]);
+    }
+}

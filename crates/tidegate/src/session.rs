@@ -1,0 +1,44 @@
+//! What every command has: the database's place, the disk, the clock, and Ctrl-C.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use tidegate_platform::{Clock, Disk, RealDisk, SystemClock, install_interrupt_handler};
+use tidegate_storage::{Database, OpenOptions};
+
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+
+/// The wiring of one command.
+pub(crate) struct Session {
+    pub(crate) db: PathBuf,
+    pub(crate) environment: Environment,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Session {
+    pub(crate) fn new(db: PathBuf, environment: Environment) -> Session {
+        Session { db, environment, disk: Arc::new(RealDisk), clock: Arc::new(SystemClock) }
+    }
+
+    /// Opens the database, and makes it if there is none.
+    pub(crate) fn open(&self) -> Result<Arc<Database>> {
+        let options = OpenOptions::new(Arc::clone(&self.clock));
+        Ok(Database::open(Arc::clone(&self.disk), &self.db, &options)?)
+    }
+
+    /// Opens the database, which must be there: a command that only looks makes none.
+    pub(crate) fn open_existing(&self) -> Result<Arc<Database>> {
+        if !self.disk.exists(&self.db).map_err(Error::disk("open the database"))? {
+            return Err(Error::NoDatabase { dir: self.db.clone() });
+        }
+        self.open()
+    }
+
+    /// From now on the first Ctrl-C sets the flag, and the second ends the process.
+    pub(crate) fn catch_interrupts(&self) -> Arc<AtomicBool> {
+        install_interrupt_handler()
+    }
+}

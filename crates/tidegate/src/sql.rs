@@ -1,0 +1,195 @@
+//! `tidegate sql`: statements from the command line, a file, a pipe or a prompt; results to
+//! standard output or a file.
+//!
+//! - Q1. Results go to standard output and nothing else does, unless they are a table for people:
+//!   then what statements without rows say stands between them.
+//! - Q2. The first statement that fails ends a script; those before it stay done.
+//! - Q3. A reader that goes away ends the command quietly, as done.
+
+mod runner;
+mod script;
+mod timings;
+
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_model::{ByteCount, limits};
+use tidegate_query::EngineOptions;
+use tidegate_storage::Database;
+
+use crate::args::{ResourceArguments, SqlArguments};
+use crate::environment::stdout_columns;
+use crate::error::{Error, Exit, Result};
+use crate::output::{Form, Format, Layout, STDOUT, Target};
+use crate::session::Session;
+use crate::text::{counted, elapsed};
+use crate::{prompt, tell};
+
+pub(crate) use self::runner::{Outcome, Runner};
+pub(crate) use self::script::Script;
+
+/// The part of RAM that queries take before they spill, unless told otherwise.
+const MEMORY_PART: u64 = 2;
+
+pub(crate) fn run(arguments: &SqlArguments, session: &Session) -> Result<Exit> {
+    let is_prompt = arguments.statement.is_none()
+        && arguments.file.is_none()
+        && session.environment.stdin_is_terminal;
+    if is_prompt && arguments.timings {
+        return Err(Error::NoStatement);
+    }
+    let form = form(arguments.format, arguments.output.as_deref(), session)?;
+    if is_prompt {
+        let runner = runner(session.open()?, &arguments.resources, session)?;
+        return prompt::run(&runner, form, arguments.output.as_deref(), session);
+    }
+    // Read before Ctrl-C is caught: while we wait for a pipe, it should just end us.
+    let script = read_script(arguments, session)?;
+    let interrupted = session.catch_interrupts();
+    let runner = runner(session.open()?, &arguments.resources, session)?;
+    if arguments.timings {
+        let times = timings::measure(&runner, &script, arguments.repeat, &interrupted)?;
+        print(&times)?;
+        return Ok(Exit::Done);
+    }
+    let mut target = target(arguments.output.as_deref())?;
+    let mut results = 0;
+    for statement in script.statements() {
+        let outcome = runner.run(&statement, form, &mut target, &interrupted, &mut results);
+        if target.is_closed() {
+            return Ok(Exit::Done); // Q3
+        }
+        match outcome {
+            Ok(outcome) => report(&outcome, form, &mut target, session)?,
+            Err(error) => {
+                // What is done is shown, but a file would not be complete.
+                if arguments.output.is_none() {
+                    let _ = target.finish();
+                }
+                return Err(script.place(error));
+            }
+        }
+    }
+    let place = target.place().to_owned();
+    match target.finish() {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::Output { place, source: error.into() })
+        }
+        _ => Ok(Exit::Done),
+    }
+}
+
+/// The engine on its own threads.
+pub(crate) fn runner(
+    database: Arc<Database>,
+    resources: &ResourceArguments,
+    session: &Session,
+) -> Result<Runner> {
+    let memory = ByteCount(session.environment.memory.0 / MEMORY_PART);
+    let options = EngineOptions {
+        threads: resources.threads.unwrap_or(session.environment.cores),
+        memory_max: resources.memory.unwrap_or(memory),
+        spill_dir: session.db.join("scratch").join("query"),
+    };
+    Runner::new(database, &options, Arc::clone(&session.clock))
+}
+
+/// Where results go: a file, or standard output.
+pub(crate) fn target(output: Option<&Path>) -> Result<Target> {
+    let Some(path) = output else { return Ok(Target::stdout()) };
+    Target::file(path)
+        .map_err(|error| Error::Output { place: path.display().to_string(), source: error.into() })
+}
+
+/// How results look; refused where nobody could use them.
+fn form(format: Format, output: Option<&Path>, session: &Session) -> Result<Form> {
+    let to_terminal = output.is_none() && session.environment.stdout_is_terminal;
+    if to_terminal && format.is_binary() {
+        return Err(Error::BinaryToTerminal { format: format.name() });
+    }
+    let layout =
+        if to_terminal { Layout::Terminal { columns: stdout_columns() } } else { Layout::Plain };
+    Ok(Form { format, layout, is_file: output.is_some() })
+}
+
+/// What is said about a statement besides its rows (Q1).
+fn report(outcome: &Outcome, form: Form, target: &mut Target, session: &Session) -> Result<()> {
+    for notice in &outcome.notices {
+        tell(&format!("tidegate: sql: {notice}"));
+    }
+    let line = outcome_line(outcome);
+    let is_table = form.format == Format::Table && !form.is_file;
+    let text = match form.layout {
+        _ if is_table && outcome.tag.is_some() => format!("{line}\n"),
+        Layout::Terminal { .. } if is_table => format!("{line}\n\n"),
+        _ => {
+            if session.environment.stderr_is_terminal {
+                tell(&line);
+            }
+            return Ok(());
+        }
+    };
+    // Flushed, so that it stands before what comes on standard error.
+    match target.write_all(text.as_bytes()).and_then(|()| target.flush()) {
+        Err(error) if !target.is_closed() => {
+            Err(Error::Output { place: target.place().to_owned(), source: error.into() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `(3 rows, 1.23 ms)`, or `CREATE TABLE`.
+pub(crate) fn outcome_line(outcome: &Outcome) -> String {
+    match &outcome.tag {
+        Some(tag) => tag.clone(),
+        None => format!("({}, {})", counted(outcome.rows, "row"), elapsed(outcome.nanos)),
+    }
+}
+
+fn read_script(arguments: &SqlArguments, session: &Session) -> Result<Script> {
+    let (text, file) = if let Some(statement) = &arguments.statement {
+        (statement.clone(), None)
+    } else if let Some(file) = &arguments.file {
+        (read_file(file, session)?, Some(file.clone()))
+    } else {
+        (read_stdin()?, None)
+    };
+    let script = Script::new(text, file);
+    if script.statements().next().is_none() { Err(Error::NoStatement) } else { Ok(script) }
+}
+
+/// The text of a file that holds SQL.
+pub(crate) fn read_file(file: &Path, session: &Session) -> Result<String> {
+    if file == Path::new("-") {
+        return read_stdin();
+    }
+    let bytes = session.disk.read(file).map_err(Error::disk("read the statements"))?;
+    as_sql(bytes, file.to_path_buf())
+}
+
+fn read_stdin() -> Result<String> {
+    let mut bytes = Vec::new();
+    let mut stdin = io::Read::take(io::stdin().lock(), limits::SQL_BYTES as u64 + 1);
+    io::Read::read_to_end(&mut stdin, &mut bytes).map_err(|source| Error::Stdin { source })?;
+    as_sql(bytes, PathBuf::from("standard input"))
+}
+
+fn as_sql(bytes: Vec<u8>, place: PathBuf) -> Result<String> {
+    if bytes.len() > limits::SQL_BYTES {
+        return Err(Error::ScriptTooLong { place });
+    }
+    String::from_utf8(bytes)
+        .map_err(|error| Error::NotText { place, at: error.utf8_error().valid_up_to() })
+}
+
+/// Writes to standard output. A reader that went away is no error (Q3).
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::Output { place: STDOUT.to_owned(), source: error.into() })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,74 @@
+//! A text of several statements, and where each of them stands in it.
+
+use std::path::PathBuf;
+
+use tidegate_query::split_statements;
+
+use crate::error::Error;
+
+/// Statements, perhaps from a file.
+pub(crate) struct Script {
+    text: String,
+    file: Option<PathBuf>,
+}
+
+impl Script {
+    pub(crate) fn new(text: String, file: Option<PathBuf>) -> Script {
+        Script { text, file }
+    }
+
+    /// The statements in order.
+    ///
+    /// Each has blanks in place of what stands before it, so that lines and columns in its errors
+    /// are those of the script.
+    pub(crate) fn statements(&self) -> impl Iterator<Item = String> {
+        let statements = split_statements(&self.text);
+        statements.into_iter().map(|(offset, statement)| {
+            let mut text = blanks(&self.text[..offset]);
+            text.push_str(statement);
+            text
+        })
+    }
+
+    /// The error with the name of the file, if there is one.
+    pub(crate) fn place(&self, error: Error) -> Error {
+        match (error, &self.file) {
+            (Error::Query(source), Some(file)) => Error::Script { file: file.clone(), source },
+            (error, _) => error,
+        }
+    }
+}
+
+/// As many lines, and as many characters in the last of them.
+fn blanks(before: &str) -> String {
+    let (lines, last) = before.rsplit_once('\n').unwrap_or(("", before));
+    let mut text = if before.contains('\n') {
+        "\n".repeat(lines.matches('\n').count() + 1)
+    } else {
+        String::new()
+    };
+    text.extend(std::iter::repeat_n(' ', last.chars().count()));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_keep_their_place() {
+        let script = Script::new("SELECT 1;\n-- x\n  SELECT ';'; SELECT 3".to_owned(), None);
+        let statements: Vec<String> = script.statements().collect();
+        assert_eq!(statements[0], "SELECT 1");
+        assert_eq!(statements[1], "\n\n  SELECT ';'");
+        assert_eq!(statements[2], format!("\n\n{}SELECT 3", " ".repeat(14)));
+        assert_eq!(statements.len(), 3);
+    }
+
+    #[test]
+    fn blanks_have_the_shape_of_what_they_replace() {
+        for (text, expected) in [("", ""), ("ab", "  "), ("a\n", "\n"), ("a\n\n\u{e4}", "\n\n ")] {
+            assert_eq!(blanks(text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `sql --repeat N --timings`: how long a statement takes inside this process, with planning, and
+//! with every batch taken.
+
+use std::fmt::Write as _;
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
+
+use super::{Runner, Script};
+use crate::error::{Error, Result};
+
+/// One line of JSON: `{"milliseconds":[1.234,1.2],"rows":3}`; the rows are those of the last run.
+pub(super) fn measure(
+    runner: &Runner,
+    script: &Script,
+    repeat: Option<NonZeroUsize>,
+    interrupted: &AtomicBool,
+) -> Result<String> {
+    let statements: Vec<String> = script.statements().collect();
+    let [statement] = statements.as_slice() else {
+        return Err(Error::ManyStatements { count: statements.len() });
+    };
+    let runs = repeat.map_or(1, NonZeroUsize::get);
+    let mut nanos = Vec::new();
+    let mut rows = 0;
+    for _ in 0..runs {
+        let (taken, counted) =
+            runner.measure(statement, interrupted).map_err(|error| script.place(error))?;
+        nanos.push(taken);
+        rows = counted;
+    }
+    Ok(json(&nanos, rows))
+}
+
+fn json(nanos: &[u64], rows: u64) -> String {
+    let mut text = String::from("{\"milliseconds\":[");
+    for (position, nanos) in nanos.iter().enumerate() {
+        let comma = if position > 0 { "," } else { "" };
+        write!(text, "{comma}{:.3}", *nanos as f64 / 1e6).expect("a String takes everything");
+    }
+    writeln!(text, "],\"rows\":{rows}}}").expect("a String takes everything");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_milliseconds_with_three_digits() {
+        let expected = "{\"milliseconds\":[1.234,0.100,2000.000],\"rows\":7}\n";
+        assert_eq!(json(&[1_234_400, 100_000, 2_000_000_000], 7), expected);
+    }
+}

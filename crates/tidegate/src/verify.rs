@@ -1,0 +1,87 @@
+//! `tidegate verify`: every byte of the database is read and checked.
+//!
+//! Opening already checks the log and the checkpoints. What `Database::verify` finds beyond that is
+//! listed on standard output, a line each, and the exit code says that there was something.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+
+use tidegate_storage::{VerifyReport, VerifyStep};
+
+use crate::environment::stderr_columns;
+use crate::error::{Error, Exit, Result, sentence};
+use crate::output::printable;
+use crate::session::Session;
+use crate::sql;
+use crate::text::{bytes, counted, elapsed};
+
+/// How often the line is redrawn at most.
+const REDRAW_NANOS: u64 = 150_000_000;
+
+pub(crate) fn run(session: &Session) -> Result<Exit> {
+    let database = session.open_existing()?;
+    let start = session.clock.monotonic_nanos();
+    let line = RefCell::new(Line::default());
+    let report = database.verify(&|step| {
+        if session.environment.stderr_is_terminal {
+            line.borrow_mut().draw(step, session.clock.monotonic_nanos());
+        }
+    });
+    line.borrow_mut().clear();
+    let report = report?;
+    let nanos = session.clock.monotonic_nanos() - start;
+    for problem in &report.problems {
+        sql::print(&format!("{}\n", printable(&sentence(problem))))?;
+    }
+    sql::print(&totals(&report, nanos))?;
+    match report.problems.len() as u64 {
+        0 => Ok(Exit::Done),
+        count => Err(Error::Problems { count: counted(count, "problem") }),
+    }
+}
+
+fn totals(report: &VerifyReport, nanos: u64) -> String {
+    let problems = match report.problems.len() as u64 {
+        0 => "no problems".to_owned(),
+        count => counted(count, "problem"),
+    };
+    format!(
+        "{}, {}, {}, {} read in {}: {problems}\n",
+        counted(report.tables, "table"),
+        counted(report.segments, "segment"),
+        counted(report.rows.0, "row"),
+        bytes(report.bytes.0),
+        elapsed(nanos),
+    )
+}
+
+/// What is read now, on a terminal, and gone at the end.
+#[derive(Default)]
+struct Line {
+    drawn_nanos: Option<u64>,
+}
+
+impl Line {
+    fn draw(&mut self, step: &VerifyStep<'_>, now_nanos: u64) {
+        if self.drawn_nanos.is_some_and(|drawn| now_nanos < drawn + REDRAW_NANOS) {
+            return;
+        }
+        self.drawn_nanos = Some(now_nanos);
+        let text = format!("segment {} of {}  table {}", step.done + 1, step.total, step.table);
+        let room = stderr_columns().saturating_sub(1);
+        let shown: String = printable(&text).chars().take(room).collect();
+        print(&format!("\r{shown}\x1b[K"));
+    }
+
+    fn clear(&mut self) {
+        if self.drawn_nanos.take().is_some() {
+            print("\r\x1b[K");
+        }
+    }
+}
+
+/// Whoever closed stderr does not want to see it.
+fn print(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}

@@ -1,0 +1,179 @@
+//! Files that are not what they should be, and places that cannot be written: one clear sentence,
+//! an exit code, and the table as it was.
+
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+use crate::world::{Run, World};
+
+/// A table with one row, so that it can be seen to be left alone.
+fn world() -> World {
+    let world = World::new();
+    world.run(&["sql", "CREATE TABLE t (ts TIMESTAMP, n SMALLINT) TIMESTAMP(ts)"]).succeeds();
+    world.file("first.csv", "ts,n\n2025-01-01,1\n");
+    world.run(&["import", "first.csv", "--table", "t", "--progress", "none"]).succeeds();
+    world
+}
+
+/// Imports `bytes` with `--on-error abort` and checks what is said, and that nothing is changed.
+#[track_caller]
+fn check(bytes: impl AsRef<[u8]>, parts: &[&str]) {
+    let world = world();
+    world.file("x.csv", bytes);
+    check_import(&world, &["x.csv"], parts);
+}
+
+#[track_caller]
+fn check_import(world: &World, arguments: &[&str], parts: &[&str]) {
+    let stored = world.stored();
+    let line =
+        [&["import"], arguments, &["--table", "t", "--on-error", "abort", "--progress", "none"]];
+    world.run(&line.concat()).fails(1, parts);
+    unchanged(world, &stored);
+}
+
+#[track_caller]
+fn unchanged(world: &World, stored: &[(std::path::PathBuf, Vec<u8>)]) {
+    assert_eq!(world.ask("SELECT n FROM t"), "1");
+    let names = |files: &[(std::path::PathBuf, Vec<u8>)]| -> Vec<std::path::PathBuf> {
+        let files = files.iter().map(|(path, _)| path.clone());
+        files.filter(|path| path.extension().is_some_and(|end| end == "seg")).collect()
+    };
+    assert_eq!(names(&world.stored()), names(stored), "no litter");
+}
+
+#[test]
+fn a_quote_that_is_never_closed() {
+    check("ts,n\n2025-01-02,2\n2025-01-03,\"3\n", &["x.csv", "line 3", "quote", "never closed"]);
+}
+
+#[test]
+fn rows_with_too_few_or_too_many_fields() {
+    check("ts,n\n2025-01-02,2\n2025-01-03\n", &["x.csv", "3", "too few fields"]);
+    check("ts,n\n2025-01-02,2,2\n", &["x.csv", "2", "too many fields"]);
+}
+
+#[test]
+fn numbers_and_times_that_do_not_fit() {
+    check("ts,n\n2025-01-02,32768\n", &["x.csv", "2", "32768", "out of range"]);
+    check("ts,n\n2025-01-02,two\n", &["x.csv", "2", "two", "not a number"]);
+    check("ts,n\nyesterday,2\n", &["x.csv", "2", "yesterday", "not a timestamp"]);
+    check("ts,n\n2025-02-30,2\n", &["x.csv", "2", "2025-02-30", "out of range"]);
+    check("ts,n\n,2\n", &["x.csv", "2", "NULL"]);
+}
+
+#[test]
+fn files_that_are_not_there_or_are_no_files() {
+    let world = world();
+    check_import(&world, &["nowhere.csv"], &["nowhere.csv"]);
+    check_import(&world, &["nowhere-*.csv"], &["no file matches `nowhere-*.csv`"]);
+    fs::create_dir(world.path("folder")).expect("a folder");
+    check_import(&world, &["folder"], &["folder is a directory"]);
+}
+
+#[test]
+fn files_that_are_binary_empty_or_only_a_header() {
+    check(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0", &["x.csv", "binary"]);
+    check("", &["x.csv", "no records"]);
+    check("ts,n\n", &["x.csv", "no records"]);
+}
+
+#[test]
+fn compressed_files_that_are_cut_short() {
+    let world = world();
+    let rows: String = (0..5_000).map(|n| format!("2025-01-02,{n}\n")).collect();
+    let plain = world.file("y.csv", format!("ts,n\n{rows}"));
+    let status = std::process::Command::new("gzip").arg("-k").arg(&plain).status();
+    assert!(status.expect("gzip").success());
+    let bytes = fs::read(world.path("y.csv.gz")).expect("compressed");
+    world.file("y.csv.gz", &bytes[..bytes.len() / 2]);
+    check_import(&world, &["y.csv.gz"], &["y.csv.gz", "gzip"]);
+    world.file("z.parquet", b"PAR1 and nothing else");
+    check_import(&world, &["z.parquet"], &["z.parquet"]);
+}
+
+#[test]
+fn columns_that_do_not_exist() {
+    let world = world();
+    world.file("x.csv", "ts,n,extra\n2025-01-02,2,3\n");
+    check_import(&world, &["x.csv"], &["extra"]);
+    world.file("x.csv", "ts,n\n2025-01-02,2\n");
+    check_import(&world, &["x.csv", "--timestamp", "when"], &["when"]);
+    let new = ["import", "x.csv", "--table", "u", "--timestamp", "when", "--progress", "none"];
+    world.run(&new).fails(1, &["`when`"]);
+    let new = ["import", "x.csv", "--table", "u", "--symbols", "colour", "--progress", "none"];
+    world.run(&new).fails(1, &["`colour`"]);
+    assert_eq!(world.run(&["tables", "--format", "ndjson"]).succeeds().lines().count(), 1);
+}
+
+#[test]
+fn every_row_rejected_is_a_failure() {
+    let world = world();
+    world.file("x.csv", "ts,n\n2025-01-02,a\n2025-01-02,b\n");
+    let import = ["import", "x.csv", "--table", "t", "--progress", "none"];
+    world.run(&import).fails(1, &["2 records were rejected", "not a number"]);
+    assert_eq!(world.ask("SELECT n FROM t"), "1");
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_read() {
+    let world = world();
+    // Large enough not to be read at once; it is cut as soon as the import has begun.
+    let rows = "2025-01-02,2\n".repeat(8_000_000);
+    let path = world.file("x.csv", format!("ts,n\n{rows}"));
+    let mut command = world.command(&["import", "x.csv", "--table", "t", "--progress", "none"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+    crate::world::wait_until("the import to begin", || {
+        fs::read_dir(world.path("db/scratch")).is_ok_and(|entries| entries.count() > 0)
+    });
+    fs::File::options().write(true).open(&path).and_then(|file| file.set_len(1_000)).expect("cut");
+    let run = Run::of(child.wait_with_output().expect("ends"));
+    run.fails(1, &["x.csv"]);
+    assert_eq!(world.ask("SELECT n FROM t"), "1");
+}
+
+#[test]
+fn places_that_cannot_be_written() {
+    let world = world();
+    world.file("plain", "");
+    let mut command = world.command(&[]);
+    command.args(["--db", "plain/db", "sql", "SELECT 1"]);
+    // clap takes the last `--db`? It refuses two, so this is its own command.
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.current_dir(world.path("")).args(["--db", "plain/db", "sql", "SELECT 1"]);
+    Run::of(command.output().expect("runs")).fails(1, &["plain/db", "not a directory"]);
+    world.file("x.csv", "ts,n\n2025-01-02,a\n2025-01-02,2\n");
+    let import = ["import", "x.csv", "--table", "t", "--rejects", "plain/r", "--progress", "none"];
+    world.run(&import).fails(1, &["rejects", "plain/r", "not a directory"]);
+    assert_eq!(world.ask("SELECT n FROM t"), "1");
+}
+
+#[test]
+fn a_full_disk() {
+    let world = world();
+    let rows: String =
+        (0..200_000_u64).map(|n| format!("2025-01-02,{}\n", n * 7_919 % 30_000)).collect();
+    world.file("x.csv", format!("ts,n\n{rows}"));
+    let stored = world.stored();
+    // No file may have more than 64 blocks of 512 or 1,024 bytes.
+    let import = ["import", "x.csv", "--table", "t", "--progress", "none"];
+    let output = world.command_after("ulimit -f 64", &import).output().expect("runs");
+    Run::of(output).fails(1, &["file too large"]);
+    unchanged(&world, &stored);
+    world.run(&import).succeeds();
+    let output = world.run(&["sql", "SELECT * FROM t", "--output", "/dev/full", "--format", "csv"]);
+    output.fails(1, &["/dev/full", "no space left"]);
+}
+
+#[test]
+fn a_pipe_that_breaks_off_in_a_quote() {
+    let world = world();
+    let mut child = world.start_import("t");
+    let mut pipe = child.stdin.take().expect("a pipe");
+    pipe.write_all(b"ts,n\n2025-01-02,\"2").expect("taken");
+    drop(pipe);
+    let run = Run::of(child.wait_with_output().expect("ends"));
+    run.fails(1, &["line 2", "never closed"]);
+    assert_eq!(world.ask("SELECT n FROM t"), "1");
+}

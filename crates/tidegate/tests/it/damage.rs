@@ -1,0 +1,90 @@
+//! Databases whose bytes are not what was written: said clearly, with the file, and never worse.
+
+use std::fs;
+use std::path::Path;
+
+use crate::world::World;
+
+fn world() -> World {
+    let world = World::new();
+    world.run(&["sql", "CREATE TABLE t (ts TIMESTAMP, n INT, s SYMBOL) TIMESTAMP(ts)"]).succeeds();
+    let rows: String = (0..5_000)
+        .map(|n| format!("2025-01-01T00:{:02}:{:02},{n},s{}\n", n / 60 % 60, n % 60, n % 9))
+        .collect();
+    world.file("x.csv", format!("ts,n,s\n{rows}"));
+    world.run(&["import", "x.csv", "--table", "t", "--progress", "none"]).succeeds();
+    world
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).expect("a file of the database");
+    bytes[at] ^= 1;
+    fs::write(path, bytes).expect("a file of the database");
+}
+
+#[test]
+fn a_flipped_bit_in_a_segment_is_found_by_queries_and_verify() {
+    let world = world();
+    let segment = &world.stored_as(".seg")[0];
+    let name = segment.file_name().expect("a name").to_string_lossy().into_owned();
+    flip(segment, 80);
+    let run = world.run(&["sql", "SELECT sum(n), max(ts), max(s) FROM t"]);
+    run.fails(5, &["tidegate: sql: ", &name, "corrupt at byte", "checksum"]);
+    let run = world.run(&["verify"]);
+    assert!(run.stdout.contains(&name), "{}", run.stdout);
+    run.fails(5, &["1 problem found"]);
+}
+
+#[test]
+fn a_missing_or_cut_segment_is_named() {
+    let world = world();
+    let segment = &world.stored_as(".seg")[0];
+    let name = segment.file_name().expect("a name").to_string_lossy().into_owned();
+    let bytes = fs::read(segment).expect("a file of the database");
+    fs::write(segment, &bytes[..bytes.len() / 2]).expect("cut");
+    world.run(&["sql", "SELECT sum(n) FROM t"]).fails(5, &[&name]);
+    assert_eq!(world.run(&["verify"]).code, Some(5));
+    fs::remove_file(segment).expect("removed");
+    world.run(&["sql", "SELECT sum(n) FROM t"]).fails(5, &[&name, "missing"]);
+    let run = world.run(&["verify"]);
+    assert!(run.stdout.contains("missing"), "{}", run.stdout);
+    assert_eq!(run.code, Some(5));
+}
+
+#[test]
+fn a_damaged_catalog_stops_everything_and_changes_nothing() {
+    let world = world();
+    let catalog = world.path("db/data/catalog");
+    flip(&catalog, 30);
+    let stored = world.stored();
+    world.run(&["tables"]).fails(5, &["catalog", "corrupt"]);
+    assert_eq!(world.stored(), stored);
+}
+
+#[test]
+fn a_newer_format_is_refused_without_a_write() {
+    let world = world();
+    let path = world.path("db/data/catalog");
+    let mut bytes = fs::read(&path).expect("the catalog");
+    // docs/format.md, Envelope: the version follows the magic; a CRC32C of all that ends the file.
+    bytes[8..12].copy_from_slice(&99_u32.to_le_bytes());
+    let end = bytes.len() - 4;
+    let crc = crc32c::crc32c(&bytes[..end]);
+    bytes[end..].copy_from_slice(&crc.to_le_bytes());
+    fs::write(&path, bytes).expect("the catalog");
+    let stored = world.stored();
+    for line in [&["tables"][..], &["sql", "SELECT 1"], &["verify"]] {
+        world.run(line).fails(4, &["catalog", "version 99"]);
+    }
+    assert_eq!(world.stored(), stored);
+}
+
+#[test]
+fn a_folder_of_something_else_is_no_database() {
+    let world = World::new();
+    fs::create_dir_all(world.path("db/data")).expect("a folder");
+    fs::write(world.path("db/data/letter.txt"), "hello").expect("a file");
+    let run = world.run(&["sql", "SELECT 1"]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert_eq!(fs::read_to_string(world.path("db/data/letter.txt")).expect("still there"), "hello");
+}

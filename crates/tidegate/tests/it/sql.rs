@@ -1,0 +1,150 @@
+//! `tidegate sql` without a terminal: scripts, formats, pipes, errors, timings.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::world::{Run, World};
+
+fn world() -> World {
+    let world = World::new();
+    world.run(&["sql", "CREATE TABLE t (ts TIMESTAMP, n INT, s VARCHAR) TIMESTAMP(ts)"]).succeeds();
+    world.file("x.csv", "ts,n,s\n2025-01-01,1,\"a\"\"b\"\n2025-01-02,,\"\"\n");
+    world.run(&["import", "x.csv", "--table", "t", "--progress", "none"]).succeeds();
+    world
+}
+
+#[test]
+fn each_format_is_what_its_readers_expect() {
+    let world = world();
+    let show = |format: &str| world.run(&["sql", "SELECT * FROM t", "--format", format]).succeeds();
+    let table = " ts                          |    n | s\n\
+                 -----------------------------+------+-----\n \
+                 2025-01-01T00:00:00.000000Z |    1 | a\"b\n \
+                 2025-01-02T00:00:00.000000Z | NULL | \n";
+    assert_eq!(show("table"), table);
+    let csv =
+        "ts,n,s\n2025-01-01T00:00:00.000000Z,1,\"a\"\"b\"\n2025-01-02T00:00:00.000000Z,,\"\"\n";
+    assert_eq!(show("csv"), csv);
+    let first = r#"{"ts":"2025-01-01T00:00:00.000000Z","n":1,"s":"a\"b"}"#;
+    let second = r#"{"ts":"2025-01-02T00:00:00.000000Z","n":null,"s":""}"#;
+    assert_eq!(show("json"), format!("[\n{first},\n{second}\n]\n"));
+    assert_eq!(show("ndjson"), format!("{first}\n{second}\n"));
+}
+
+#[test]
+fn parquet_and_arrow_go_to_files_and_pipes() {
+    let world = world();
+    for (format, head, pipe_head) in
+        [("parquet", &b"PAR1"[..], &b"PAR1"[..]), ("arrow", b"ARROW1", b"\xff\xff\xff\xff")]
+    {
+        let sql = ["sql", "SELECT * FROM t", "--format", format];
+        world.run(&[&sql[..], &["--output", "out"]].concat()).succeeds();
+        let file = std::fs::read(world.path("out")).expect("a file");
+        assert!(file.starts_with(head), "{format}");
+        let output = world.command(&sql).output().expect("runs");
+        assert!(output.status.success() && output.stdout.starts_with(pipe_head), "{format}");
+    }
+}
+
+#[test]
+fn several_statements_come_from_an_argument_a_file_or_a_pipe() {
+    let world = world();
+    let script = "SELECT 1 AS a; -- one; not two\nSELECT ';' AS b;\n";
+    let expected = "a\n1\nb\n;\n";
+    world.file("x.sql", script);
+    assert_eq!(world.run(&["sql", script, "--format", "csv"]).succeeds(), expected);
+    assert_eq!(world.run(&["sql", "-f", "x.sql", "--format", "csv"]).succeeds(), expected);
+    let piped = world.run_with(&["sql", "--format", "csv"], script.as_bytes());
+    assert_eq!(piped.succeeds(), expected);
+    world.run(&["sql", " ; "]).fails(2, &["no statement"]);
+    world.run_with(&["sql"], b"SELECT '\xff'").fails(1, &["standard input is not UTF-8 at byte 8"]);
+}
+
+#[test]
+fn statements_without_rows_say_what_they_did_where_people_read() {
+    let world = World::new();
+    let script = "CREATE TABLE u (a INT); SELECT 1 AS one; DROP TABLE u";
+    let shown = world.run(&["sql", script]).succeeds();
+    assert_eq!(shown, "CREATE TABLE\n one\n-----\n   1\nDROP TABLE\n");
+    assert_eq!(world.run(&["sql", script, "--format", "csv"]).succeeds(), "one\n1\n");
+}
+
+#[test]
+fn errors_have_their_place_in_the_script_and_end_it() {
+    let world = world();
+    world
+        .run(&["sql", "SELECT nothing FROM t"])
+        .fails(1, &["tidegate: sql: line 1, column 8: ", "nothing"]);
+    world.file(
+        "x.sql",
+        "CREATE TABLE a (x INT);\n\nCREATE TABLE b (x WRONG);\nCREATE TABLE c (x INT);\n",
+    );
+    let run = world.run(&["sql", "-f", "x.sql"]);
+    assert_eq!(run.stdout, "CREATE TABLE\n");
+    run.fails(1, &["tidegate: sql: x.sql: line 3, column 19: ", "WRONG"]);
+    let tables = world.run(&["tables", "--format", "csv"]).succeeds();
+    assert!(tables.contains("\na,") && !tables.contains("\nc,"), "{tables}");
+    world.run(&["sql", "SELECT * FROM missing"]).fails(1, &["table `missing` does not exist"]);
+    world.run(&["sql", "SELECT 'open"]).fails(1, &["line 1, column 8", "never closed"]);
+    world.run(&["sql", "-f", "none.sql"]).fails(1, &["none.sql", "no such file"]);
+}
+
+#[test]
+fn an_output_file_is_whole_or_as_it_was() {
+    let world = world();
+    world.file("out.csv", "old\n");
+    let sql = "SELECT n FROM t; SELECT 1/0 AS x";
+    let run = world.run(&["sql", sql, "--format", "csv", "--output", "out.csv"]);
+    run.fails(1, &["division by zero"]);
+    assert_eq!(world.text("out.csv"), "old\n");
+    let two = ["sql", "SELECT 1; SELECT 2", "--format", "parquet", "--output", "out.csv"];
+    world.run(&two).fails(1, &["parquet holds one result"]);
+    assert_eq!(world.text("out.csv"), "old\n");
+    world.run(&["sql", "SELECT n FROM t", "--format", "csv", "--output", "out.csv"]).succeeds();
+    assert_eq!(world.text("out.csv"), "n\n1\n\n");
+    let left = std::fs::read_dir(world.path("")).expect("a folder");
+    let partial = left.filter(|entry| {
+        entry.as_ref().expect("an entry").file_name().to_string_lossy().contains("partial")
+    });
+    assert_eq!(partial.count(), 0);
+}
+
+#[test]
+fn timings_are_one_line_of_json() {
+    let world = world();
+    let sql = ["sql", "SELECT * FROM t", "--repeat", "3", "--timings"];
+    let line = world.run(&sql).succeeds();
+    let times = line.strip_prefix("{\"milliseconds\":[").expect(&line);
+    let times = times.strip_suffix("],\"rows\":2}\n").expect(&line);
+    assert_eq!(times.split(',').count(), 3);
+    assert!(times.split(',').all(|time| time.parse::<f64>().is_ok_and(|ms| ms > 0.0)), "{line}");
+    world.run(&["sql", "SELECT 1; SELECT 2", "--timings"]).fails(2, &["one statement"]);
+    let wrong = world.run(&["sql", "SELECT nothing FROM t", "--timings"]);
+    wrong.fails(1, &["nothing"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let world = world();
+    let many = "SELECT a.value FROM generate_series(1, 3000000) AS a";
+    for format in ["csv", "table", "ndjson", "parquet"] {
+        let mut command = world.command(&["sql", many, "--format", format]);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+        let mut pipe = child.stdout.take().expect("a pipe");
+        let mut some = [0; 4];
+        pipe.read_exact(&mut some).expect("the first bytes");
+        drop(pipe);
+        let run = Run::of(child.wait_with_output().expect("ends"));
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{format}");
+    }
+}
+
+#[test]
+fn long_results_are_streamed() {
+    let world = world();
+    let sql = "SELECT a.value AS n FROM generate_series(1, 300000) AS a ORDER BY n";
+    let csv = world.run(&["sql", sql, "--format", "csv"]).succeeds();
+    assert_eq!(csv.lines().count(), 300_001);
+    assert!(csv.starts_with("n\n1\n2\n") && csv.ends_with("\n300000\n"));
+}

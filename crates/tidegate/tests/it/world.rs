@@ -1,0 +1,179 @@
+//! A folder with a database and files in it, and the program run there.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+
+use tempfile::TempDir;
+
+/// The program's working directory; its database is `db` in it.
+pub(crate) struct World {
+    dir: TempDir,
+}
+
+/// A run that has ended.
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        World { dir: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, bytes).expect("a file of the test");
+        path
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).expect(name)
+    }
+
+    /// The program in this world, without the user's own surroundings.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        self.place(&mut command);
+        command.arg("--db").arg("db").args(arguments);
+        command
+    }
+
+    /// The same, started by a shell that first does `before`.
+    pub(crate) fn command_after(&self, before: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new("sh");
+        self.place(&mut command);
+        command.arg("-c").arg(format!("{before}; exec \"$0\" --db db \"$@\""));
+        command.arg(env!("CARGO_BIN_EXE_tidegate")).args(arguments);
+        command
+    }
+
+    fn place(&self, command: &mut Command) {
+        command.current_dir(self.dir.path()).env_clear();
+        command.env("PATH", "/usr/bin:/bin").env("HOME", self.dir.path());
+        command.env("TMPDIR", self.dir.path()).env("TERM", "xterm").stdin(Stdio::null());
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
+        Run::of(self.command(arguments).output().expect("the program runs"))
+    }
+
+    pub(crate) fn run_with(&self, arguments: &[&str], stdin: &[u8]) -> Run {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program runs");
+        let mut pipe = child.stdin.take().expect("a pipe");
+        let bytes = stdin.to_vec();
+        // It may end before it has read everything.
+        let feeder = thread::spawn(move || drop(pipe.write_all(&bytes)));
+        let run = Run::of(child.wait_with_output().expect("the program ends"));
+        feeder.join().expect("the feeder ends");
+        run
+    }
+
+    /// Starts an import of standard input and waits until it has begun.
+    pub(crate) fn start_import(&self, table: &str) -> Child {
+        let before = self.scratch();
+        let mut command = self.command(&["import", "-", "--table", table, "--progress", "none"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("the program runs");
+        wait_until("the import to begin", || self.scratch() > before);
+        child
+    }
+
+    /// How many imports have a scratch folder.
+    fn scratch(&self) -> usize {
+        fs::read_dir(self.path("db/scratch")).map_or(0, Iterator::count)
+    }
+
+    /// What a query answers, as CSV without its header.
+    #[track_caller]
+    pub(crate) fn ask(&self, sql: &str) -> String {
+        let answer = self.run(&["sql", sql, "--format", "csv"]).succeeds();
+        answer.split_once('\n').expect("a header").1.trim_end().to_owned()
+    }
+
+    /// All files of the database that hold rows or schemas, with their bytes.
+    pub(crate) fn stored(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files = Vec::new();
+        collect(&self.path("db/data"), &mut files);
+        files.sort();
+        files
+    }
+
+    /// The files of the database whose names end so.
+    pub(crate) fn stored_as(&self, suffix: &str) -> Vec<PathBuf> {
+        let names = self.stored().into_iter().map(|(path, _)| path);
+        names.filter(|path| path.to_string_lossy().ends_with(suffix)).collect()
+    }
+}
+
+impl Run {
+    pub(crate) fn of(output: Output) -> Run {
+        Run {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8 on standard output"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8 on standard error"),
+        }
+    }
+
+    /// Its standard output, if it went well.
+    #[track_caller]
+    pub(crate) fn succeeds(self) -> String {
+        assert_eq!(self.code, Some(0), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        self.stdout
+    }
+
+    /// Checks that it failed with one sentence that has all of `parts` in it, in this order.
+    #[track_caller]
+    pub(crate) fn fails(self, code: i32, parts: &[&str]) {
+        assert_eq!(self.code, Some(code), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        let message = self.stderr.trim_end();
+        assert!(message.starts_with("tidegate: "), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+        let mut rest = message;
+        for part in parts {
+            let Some((_, after)) = rest.split_once(part) else {
+                panic!("`{part}` is missing, or not in its place: {message}");
+            };
+            rest = after;
+        }
+        assert!(!message.contains("panicked") && !message.contains("os error"), "{message}");
+    }
+}
+
+/// Waits, without sleeping, but not for ever.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !is_so() {
+        assert!(start.elapsed().as_secs() < 60, "waited too long for {what}");
+        thread::yield_now();
+    }
+}
+
+/// Sends a signal as `kill` does.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").arg(name).arg(child.id().to_string()).status();
+    assert!(status.expect("kill").success());
+}
+
+fn collect(dir: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else {
+            let bytes = fs::read(&path).expect("a file of the database");
+            files.push((path, bytes));
+        }
+    }
+}
