@@ -82,7 +82,7 @@ pub(crate) struct TextColumn {
 /// Whether a column's texts are worth a number each.
 #[derive(Debug, Clone, Copy)]
 enum Interning {
-    /// Symbols: always.
+    /// Symbols: as long as there is room.
     Always,
     /// While enough texts repeat. Counts texts and hits since the last decision.
     Trying { texts: u32, hits: u32 },
@@ -97,6 +97,9 @@ const PAUSE_TEXTS: u32 = 200_000;
 /// An interner of a column that is no symbol stays within a core's L2.
 const INTERNED_MAX: usize = 32_768;
 const INTERNED_TEXT_MAX: usize = 1 << 20;
+/// Symbols beyond these bounds are told apart segment by segment, so that memory stays bounded.
+const SYMBOLS_INTERNED_MAX: usize = 1 << 20;
+const SYMBOL_TEXT_MAX: usize = 32 << 20;
 /// Longer texts repeat rarely and are dear to hash.
 const INTERNED_LENGTH_MAX: usize = 256;
 
@@ -199,7 +202,11 @@ impl TextColumn {
     #[inline]
     pub(crate) fn number(&mut self, text: &[u8]) -> Option<u32> {
         match &mut self.policy {
-            Interning::Always => self.interner.intern(text),
+            Interning::Always => {
+                let has_room = self.interner.len() < SYMBOLS_INTERNED_MAX
+                    && self.interner.text_bytes() < SYMBOL_TEXT_MAX;
+                if has_room { self.interner.intern(text) } else { self.interner.find(text) }
+            }
             Interning::Trying { texts, hits } => {
                 if text.len() > INTERNED_LENGTH_MAX {
                     return None;

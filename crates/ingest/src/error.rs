@@ -32,7 +32,7 @@ pub enum Error {
     Sniff { path: PathBuf, source: SniffError },
     #[error("{}: no records", .path.display())]
     NoRecords { path: PathBuf },
-    #[error("{}: it looks binary (byte {offset} is zero), not like delimited text", .path.display())]
+    #[error("{}: byte {offset} is zero: it is no delimited text, but binary", .path.display())]
     Binary { path: PathBuf, offset: u64 },
     #[error(
         "{}: line {line}: the quote that opens at byte {offset} is never closed", .path.display()
@@ -44,25 +44,36 @@ pub enum Error {
     )]
     RecordTooLong { path: PathBuf, line: u64, offset: u64 },
     #[error(
-        "bad value [file={}, line={line}, offset={offset}, column={column}, value='{text}']: {reason}",
+        "bad value [file={}, line={line}, offset={offset}, column={column}, value='{text}']: \
+         {reason}",
         .path.display()
     )]
-    BadValue { path: PathBuf, line: u64, offset: u64, column: String, text: String, reason: Reason },
+    BadValue {
+        path: PathBuf,
+        line: u64,
+        offset: u64,
+        column: String,
+        text: String,
+        reason: Reason,
+    },
     #[error("{}: line {line}: {reason}", .path.display())]
     BadRecord { path: PathBuf, line: u64, reason: Reason },
-    #[error("all {count} records were rejected; most often: {}", reason.as_ref().map_or_else(String::new, ToString::to_string))]
-    AllRejected { count: u64, reason: Option<Reason> },
+    #[error("all {count} records were rejected, most of them because: {reason}")]
+    AllRejected { count: u64, reason: Reason },
     #[error("{}: damaged {kind} stream after {offset} bytes", .path.display())]
     Compression { path: PathBuf, kind: &'static str, offset: u64, source: std::io::Error },
-    #[error("{}: it changed while it was read", .path.display())]
-    Changed { path: PathBuf },
-    #[error("{} has other columns than {}: {}", .path.display(), .first.display(), .names.join(", "))]
+    #[error(
+        "{} has other columns than {}: {}", .path.display(), .first.display(), .names.join(", ")
+    )]
     OtherColumns { path: PathBuf, first: PathBuf, names: Vec<String> },
     #[error("read standard input")]
     Stdin { source: std::io::Error },
     #[error("there is no column `{name}` in {place}")]
     NoSuchColumn { name: String, place: String },
-    #[error("table `{table}` has designated timestamp {}, not `{given}`", .own.as_deref().unwrap_or("none"))]
+    #[error(
+        "table `{table}` has designated timestamp {}, not `{given}`",
+        .own.as_deref().unwrap_or("none")
+    )]
     OtherTimestamp { table: String, own: Option<String>, given: String },
     #[error("table `{table}` is partitioned by {}, not by {}", .own.sql(), .given.sql())]
     OtherPartitioning { table: String, own: PartitionUnit, given: PartitionUnit },
@@ -111,7 +122,6 @@ impl Error {
             | Error::BadRecord { .. }
             | Error::AllRejected { .. }
             | Error::Compression { .. }
-            | Error::Changed { .. }
             | Error::OtherColumns { .. }
             | Error::NoSuchColumn { .. }
             | Error::OtherTimestamp { .. }

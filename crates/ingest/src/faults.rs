@@ -119,16 +119,19 @@ impl FaultContext<'_> {
         strip: &mut Strip,
     ) -> Result<()> {
         let timestamp = self.layout.timestamp;
-        let of_timestamp = |fault: &&Fault| Some(fault.column as usize) == timestamp;
+        // Where text follows a closing quote, nobody knows what the record's fields are.
+        let is_fatal = |fault: &&Fault| {
+            Some(fault.column as usize) == timestamp || fault.reason == Reason::TextAfterQuote
+        };
         let place = origin.place(faults[0].row);
         let is_dead = match self.on_error {
             OnError::Abort => return self.abort(&faults[0], origin, &place),
             OnError::SkipRow => true,
-            OnError::Null => faults.iter().any(|fault| of_timestamp(&fault)),
+            OnError::Null => faults.iter().any(|fault| is_fatal(&fault)),
         };
         if is_dead {
             let first = match self.on_error {
-                OnError::Null => faults.iter().find(of_timestamp).expect("just seen"),
+                OnError::Null => faults.iter().find(is_fatal).expect("just seen"),
                 _ => &faults[0],
             };
             self.record(first, origin, &place)?;

@@ -2,8 +2,8 @@
 //!
 //! - I1. All rows become visible in one commit, or none do: whatever fails before it leaves the
 //!   table as it was, and the transaction takes its files with it.
-//! - I2. Rows are the same whatever the number of workers, the memory, the kind of I/O: the order of
-//!   equal timestamps is that of files and of records in them.
+//! - I2. Rows are the same whatever the number of workers, the memory, the kind of I/O: the order
+//!   of equal timestamps is that of files and of records in them.
 //!
 //! Not here: parsing (`read`, `convert`), buckets, sealing.
 
@@ -193,7 +193,7 @@ impl ImportContext<'_> {
         let (rows_read, rows_rejected) = (sample.rows_read, sample.rows_rejected);
         let rejected = self.rejects.finish()?;
         if rows_read > 0 && rows_rejected == rows_read {
-            let reason = rejected.reasons.first().map(|&(_, reason, _)| reason);
+            let &(_, reason, _) = rejected.reasons.first().expect("something was rejected");
             return Err(Error::AllRejected { count: rows_rejected, reason });
         }
         self.progress.enter(Phase::Seal);

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use tidegate_platform::{
     BufferPool, BufferPoolOptions, Disk, DiskFile, IoChoice, OpenMode, Piece, ReadAhead,
+    available_memory_bytes,
 };
 
 use crate::error::{Error, Result};
@@ -416,7 +417,13 @@ pub(crate) fn open_input(disk: &dyn Disk, path: &Path) -> Result<InputFile> {
     let mut head = [0; Magic::BYTES];
     let read = file.read_at(&mut head, 0).map_err(Error::disk("read input"))?;
     let magic = Magic::of(&head[..read]);
-    let bytes = InputBytes::File { file, bytes, magic };
+    // What does not fit the cache would only push out what does.
+    let direct = if bytes > available_memory_bytes() {
+        disk.open_direct(path).map_err(&open)?
+    } else {
+        None
+    };
+    let bytes = InputBytes::File { file: direct.unwrap_or(file), bytes, magic };
     Ok(InputFile { path: path.to_owned(), bytes, skip_bytes: 0 })
 }
 

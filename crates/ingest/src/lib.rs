@@ -1,8 +1,8 @@
 //! From files to segments: parsers of text and Parquet, and the parallel import.
 //!
 //! A file flows one way: `input` (bytes, read ahead) - `split` and `index` (records and fields) -
-//! `convert` (values, a strip at a time) - `distribute` (slabs of buckets of time) - `seal` (sorted,
-//! encoded segments) - commit. Every byte is parsed once, in whatever order rows stand.
+//! `convert` (values, a strip at a time) - `distribute` (slabs of buckets of time) - `seal`
+//! (sorted, encoded segments) - commit. Every byte is parsed once, in whatever order rows stand.
 //!
 //! Not here: what a segment looks like and what a commit is (`storage`). Threads and bounded
 //! channels, no `async`.

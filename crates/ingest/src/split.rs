@@ -4,7 +4,8 @@
 //!   before it in its file: exact as long as quotes are regular, and known as soon as all earlier
 //!   pieces have been counted, which takes microseconds.
 //! - Q2. A piece's true start is known when its predecessor is indexed; where a quote opened in the
-//!   middle of a field (K3) it may differ from the assumed one, and then the piece is indexed again.
+//!   middle of a field (K3) it may differ from the assumed one, and then the piece is indexed
+//!   again.
 //! - Q3. Lines are counted from 1 in each file, wherever line ends stand.
 //!
 //! No guessing: the rows are those of one thread that reads front to back.

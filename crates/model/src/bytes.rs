@@ -1,6 +1,7 @@
 //! Little-endian bytes, written and read: the alphabet of every format on disk.
 //!
-//! - B1. A reader never reads past its end: bytes from disk can be anything, so it says `Truncated`.
+//! - B1. A reader never reads past its end: bytes from disk can be anything, so it says
+//!   `Truncated`.
 
 use thiserror::Error;
 

@@ -48,7 +48,9 @@ pub enum SchemaError {
     NoSuchColumn { name: String },
     #[error("a name must have 1 to {} bytes, `{name}` has {}", limits::NAME_BYTES, .name.len())]
     BadName { name: String },
-    #[error("column `{name}` is {}, but a designated timestamp is TIMESTAMP or TIMESTAMP_NS", .ty.sql())]
+    #[error(
+        "column `{name}` is {}, but a designated timestamp is TIMESTAMP or TIMESTAMP_NS", .ty.sql()
+    )]
     NotATimestamp { name: String, ty: ColumnType },
     #[error("PARTITION BY {} needs a designated timestamp", .unit.sql())]
     PartitionWithoutTimestamp { unit: PartitionUnit },

@@ -21,6 +21,11 @@ pub trait Disk: Send + Sync + Debug {
     /// Opens or creates a file; its folder must exist.
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>>;
 
+    /// Opens a file for reading around the page cache; `None` where that is not possible.
+    fn open_direct(&self, _path: &Path) -> Result<Option<Arc<dyn DiskFile>>> {
+        Ok(None)
+    }
+
     /// Whether a file or folder of this name exists.
     fn exists(&self, path: &Path) -> Result<bool>;
 

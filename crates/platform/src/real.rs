@@ -61,6 +61,10 @@ pub fn drop_caches(file: &dyn DiskFile) -> Result<()> {
 }
 
 impl Disk for RealDisk {
+    fn open_direct(&self, path: &Path) -> Result<Option<Arc<dyn DiskFile>>> {
+        RealDisk::open_direct(path)
+    }
+
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true).mode(FILE_MODE);

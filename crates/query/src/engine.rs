@@ -3,9 +3,9 @@
 //! - H1. A statement sees the tables as they are when it is planned, all as of one moment.
 //! - H2. Dropping an answer's stream ends its work.
 //!
-//! The methods are `async` and belong on a runtime whose threads may compute: planning, decoding and
-//! DataFusion's operators run there. Statements that change tables wait for the disk on a thread of
-//! their own.
+//! The methods are `async` and belong on a runtime whose threads may compute: planning, decoding
+//! and DataFusion's operators run there. Statements that change tables wait for the disk on a
+//! thread of their own.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! What can be wrong with a statement, or with running it, as facts.
 //!
 //! DataFusion's errors are kept as they are, with the place in the statement where one is known;
-//! what is shown of them is their innermost message on one line. Not here: SQLSTATEs and HTTP codes,
-//! which `server` makes of [`Error::condition`] and [`Error::class`].
+//! what is shown of them is their innermost message on one line. Not here: SQLSTATEs and HTTP
+//! codes, which `server` makes of [`Error::condition`] and [`Error::class`].
 
 use std::fmt;
 

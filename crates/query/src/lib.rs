@@ -6,8 +6,8 @@
 //! - Every error says where in the statement it arose, if that can be known (`error`).
 //!
 //! The way of a statement: `engine` asks `parse` what it is; tables are changed by `ddl`, shown by
-//! `show`; a query is planned by `plan` and reads through `scan`. Not here: storing rows (`storage`),
-//! importing them (`ingest`), the wire (`server`).
+//! `show`; a query is planned by `plan` and reads through `scan`. Not here: storing rows
+//! (`storage`), importing them (`ingest`), the wire (`server`).
 
 #![forbid(unsafe_code)]
 

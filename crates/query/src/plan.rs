@@ -1,8 +1,8 @@
 //! From the text of a query to a plan that can run.
 //!
 //! - Z1. All tables of a query are read as of one moment.
-//! - Z2. What is planned is a query and nothing else: DataFusion's own statements (COPY, CREATE VIEW,
-//!   SET, ...) never get as far as to be done.
+//! - Z2. What is planned is a query and nothing else: DataFusion's own statements (COPY, CREATE
+//!   VIEW, SET, ...) never get as far as to be done.
 //!
 //! The steps: text to tree (`query_text`), tree to logical plan (DataFusion, with `tables`,
 //! `type_names` and `coerce`), time order (`order`), physical plan (DataFusion, with the scan).

@@ -1,6 +1,7 @@
 //! The scan: rows of a snapshot for DataFusion.
 //!
-//! - C1. Filters are exact: DataFusion does not look at them again, and limits come down to the scan.
+//! - C1. Filters are exact: DataFusion does not look at them again, and limits come down to the
+//!   scan.
 //! - C2. A scan in table order has one partition and says so in its ordering; any other has as many
 //!   as there are threads and promises no order.
 //! - C3. Planning reads only metadata, and segments that a time range ends in.

@@ -84,9 +84,9 @@ pub struct TableEntry {
 
 /// A database that this process has open. Threads share it.
 pub struct Database {
-    /// What the caller has given.
-    given: Arc<dyn Disk>,
     disk: Arc<dyn Disk>,
+    /// The same, for everything that is to be durable.
+    guarded: Arc<dyn Disk>,
     paths: Paths,
     options: OpenOptions,
     log_id: u64,
@@ -154,17 +154,17 @@ impl Database {
     /// files, [`Error::Corrupt`] with the place if something that was durable is damaged.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: &OpenOptions) -> Result<Arc<Database>> {
         let paths = Paths::new(dir);
-        let given = Arc::clone(&disk);
-        let disk: Arc<dyn Disk> = Arc::new(CautiousDisk::new(disk, paths.log()));
-        let home = recovery::make_home(disk.as_ref(), &paths)?;
-        let lock = recovery::lock(disk.as_ref(), &paths)?;
-        let recovered = recovery::recover(&disk, &paths, &home, options)?;
+        let cautious = CautiousDisk::new(Arc::clone(&disk), paths.log());
+        let guarded: Arc<dyn Disk> = Arc::new(cautious);
+        let home = recovery::make_home(guarded.as_ref(), &paths)?;
+        let lock = recovery::lock(guarded.as_ref(), &paths)?;
+        let recovered = recovery::recover(&guarded, &paths, &home, options)?;
         let log_id = recovered.catalog.log;
-        let log = Log::resume(&disk, &paths.log(), (log_id, recovered.log_end), options.log);
+        let log = Log::resume(&guarded, &paths.log(), (log_id, recovered.log_end), options.log);
         let checkpoints = Checkpoints::of(&recovered.catalog);
         let database = Database {
-            given,
             disk,
+            guarded,
             paths,
             options: options.clone(),
             log_id,
@@ -183,6 +183,8 @@ impl Database {
             is_tidy: AtomicBool::new(false),
             _lock: lock,
         };
+        // What cannot be removed now is in nobody's way: the next open tries again.
+        let _ = sweep::empty_scratch(database.guarded.as_ref(), &database.paths);
         // If that fails the next commit tries again, and says why it cannot.
         let _ = database.tidy();
         Ok(Arc::new(database))
@@ -191,7 +193,7 @@ impl Database {
     /// Where its files are.
     #[must_use]
     pub fn disk(&self) -> &Arc<dyn Disk> {
-        &self.given
+        &self.disk
     }
 
     /// Its directory.

@@ -6,8 +6,8 @@
 //!   record that is replayed give the same table.
 //! - M4. Symbol marks never fall, and belong to symbol columns of the schema.
 //!
-//! Bytes: docs/format.md, Manifest; what it shares with the log is in `manifest/parts.rs`. Not here:
-//! the table's name (`catalog`), files (`database`).
+//! Bytes: docs/format.md, Manifest; what it shares with the log is in `manifest/parts.rs`. Not
+//! here: the table's name (`catalog`), files (`database`).
 
 pub(crate) mod parts;
 

@@ -1,14 +1,15 @@
 //! One segment: an immutable file of rows of one partition in time order, with all columns.
 //!
-//! - G1. A segment is written once and never changed; a `SegmentMeta` in the log or a manifest makes
-//!   it part of its table.
+//! - G1. A segment is written once and never changed; a `SegmentMeta` in the log or a manifest
+//!   makes it part of its table.
 //! - G2. Rows ascend by designated timestamp; equal ones stand in the order they were committed.
-//! - G3. What `encode` takes in, `decode` gives back: every type, every bit pattern but NaN's payload.
+//! - G3. What `encode` takes in, `decode` gives back: every type, every bit pattern but NaN's
+//!   payload.
 //! - G4. The bytes of a page frame and column are checked against their CRC before they are first
 //!   used after open.
 //!
-//! Bytes: docs/format.md, Segment; the layout is in `model::layout`. Not here: which segments make a
-//! table (`database`), sorting rows (`ingest`).
+//! Bytes: docs/format.md, Segment; the layout is in `model::layout`. Not here: which segments make
+//! a table (`database`), sorting rows (`ingest`).
 
 pub mod intern;
 mod fsst;
@@ -99,3 +100,6 @@ pub enum Damage {
     #[error("{found} rows are NULL instead of {wanted}")]
     NullCount { wanted: u64, found: u64 },
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,8 @@ mod replay;
 pub use group::{Group, decode_group};
 pub use record::{Record, TableChange, TableOp};
 
+#[cfg(test)]
+pub(crate) use group::FILE_HEADER_BYTES;
 pub(crate) use group::RECORDS_BYTES_MAX;
 pub(crate) use log::{Fate, Log, create, list_files};
 pub(crate) use record::{encode_record, record_bytes_max};

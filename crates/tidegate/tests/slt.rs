@@ -1,15 +1,19 @@
-//! Runs every `tests/slt/*.slt` in process, each on a database of its own that is removed afterwards.
+//! Runs every `tests/slt/*.slt` in process, each on a database of its own that is removed
+//! afterwards.
 //!
-//! Column types: `B` boolean, `D` date, `I` integer, `P` timestamp, `R` number with a point, `T` text,
-//! `?` anything else. NULL is shown as `NULL`, empty text as `(empty)`. `<slt:ignore>` stands for any
-//! text. With `TIDEGATE_SLT_COMPLETE=1` in the environment the expectations are written anew.
+//! Column types: `B` boolean, `D` date, `I` integer, `P` timestamp, `R` number with a point, `T`
+//! text, `?` anything else. NULL is shown as `NULL`, empty text as `(empty)`. `<slt:ignore>` stands
+//! for any text. With `TIDEGATE_SLT_COMPLETE=1` in the environment the expectations are written
+//! anew.
 //!
 //! Rows come in by two statements that only this harness knows:
-//! - `import FILE table=T [timestamp=C] [partition=UNIT] [symbols=A,B]` imports `tests/slt/data/FILE`;
-//! - `import into T [timestamp=C] [partition=UNIT] [symbols=A,B] as QUERY` imports the rows of a query.
+//! - `import FILE table=T [timestamp=C] [partition=UNIT] [symbols=A,B]` imports
+//!   `tests/slt/data/FILE`;
+//! - `import into T [timestamp=C] [partition=UNIT] [symbols=A,B] as QUERY` imports the rows of a
+//!   query.
 //!
-//! Each is one commit. `reopen` closes the database and opens it again, and `names of QUERY` gives the
-//! names of the columns of a query.
+//! Each is one commit. `reopen` closes the database and opens it again, and `names of QUERY` gives
+//! the names of the columns of a query.
 
 #![expect(clippy::disallowed_methods, reason = "these tests are about databases on a real disk")]
 
@@ -303,7 +307,11 @@ impl AsyncDB for TestDatabase {
                     Some("") => "(empty)".to_owned(),
                     Some(text) => text.to_owned(),
                 });
-                rows.push(shown.collect());
+                match &shown.collect::<Vec<_>>()[..] {
+                    // A text of several lines is shown on several lines.
+                    [text] => rows.extend(text.lines().map(|line| vec![line.to_owned()])),
+                    texts => rows.push(texts.to_vec()),
+                }
             }
         }
         let types = schema.fields().iter().map(|field| Letter::of(field)).collect();

@@ -139,8 +139,8 @@ fn push_positions(base: u32, mut bits: u64, positions: &mut Vec<u32>) {
     let count = bits.count_ones() as usize;
     let start = positions.len();
     debug_assert!(positions.capacity() - start >= SLACK, "K4");
-    // SAFETY: `SLACK` positions are reserved (K4), at most 64 are written, eight at a time and in all
-    // cases up to the next multiple of eight; `count` of them are set bits.
+    // SAFETY: `SLACK` positions are reserved (K4), at most 64 are written, eight at a time and in
+    // all cases up to the next multiple of eight; `count` of them are set bits.
     unsafe {
         let slots = positions.as_mut_ptr().add(start);
         let mut written = 0;

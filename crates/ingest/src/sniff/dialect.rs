@@ -39,7 +39,8 @@ struct Trial {
     score: f64,
 }
 
-/// The most probable shape, which has a delimiter, and how many cells most records have in it; 0 without records.
+/// The most probable shape, which has a delimiter, and how many cells most records have in it; 0
+/// without records.
 pub(super) fn shape(
     head: &[u8],
     line_end: LineEnd,

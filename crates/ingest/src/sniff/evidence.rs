@@ -144,8 +144,8 @@ impl Evidence {
     }
 
     /// Whether a cell that is not among these is a value on its own: the number, timestamp or UUID
-    /// that a header does not have (C-31). So are `true` and `false`, but `t` or `no` only where the
-    /// cells below are all booleans.
+    /// that a header does not have (C-31). So are `true` and `false`, but `t` or `no` only where
+    /// the cells below are all booleans.
     pub(super) fn is_value(&self, text: &[u8]) -> bool {
         let is_number = text.iter().any(u8::is_ascii_digit) && parse_f64(text).is_ok();
         let is_time = || {

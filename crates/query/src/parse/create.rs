@@ -1,7 +1,7 @@
 //! `CREATE TABLE`.
 //!
-//! Clauses of QuestDB that change nothing here (`WAL`, `CAPACITY`, `INDEX`, ...) are accepted with a
-//! notice; what would change something and is not there yet is an error at its place.
+//! Clauses of QuestDB that change nothing here (`WAL`, `CAPACITY`, `INDEX`, ...) are accepted with
+//! a notice; what would change something and is not there yet is an error at its place.
 
 use tidegate_model::{ColumnType, PartitionUnit};
 

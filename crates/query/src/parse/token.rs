@@ -3,7 +3,8 @@
 //!
 //! - K1. Tokens ascend and do not overlap; what lies between two of them is blank or a comment.
 //!
-//! Not here: the grammar (`parse::statement`). Queries are parsed by sqlparser from the text itself.
+//! Not here: the grammar (`parse::statement`). Queries are parsed by sqlparser from the text
+//! itself.
 
 use std::fmt;
 

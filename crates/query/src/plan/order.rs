@@ -1,7 +1,7 @@
 //! Rows in time order without sorting them.
 //!
-//! - O1. A plain scan or filter of a table, with projections and limits above it, comes in the order
-//!   of the table.
+//! - O1. A plain scan or filter of a table, with projections and limits above it, comes in the
+//!   order of the table.
 //! - O2. Where a sort, or an operator that wants sorted input, asks for the order of the designated
 //!   timestamp, up or down, and only operators that keep the order stand between it and the scan,
 //!   the scan delivers that order and nothing is sorted.

@@ -1,7 +1,9 @@
 //! A query as text becomes a tree that DataFusion can plan.
 //!
-//! - Q1. Every name in the tree is in lower case; no two names differ only in case, so nothing is lost.
-//! - Q2. `ts IN 'text'` is in the tree as the operator `tidegate.in`; `plan::coerce` gives it a meaning.
+//! - Q1. Every name in the tree is in lower case; no two names differ only in case, so nothing is
+//!   lost.
+//! - Q2. `ts IN 'text'` is in the tree as the operator `tidegate.in`; `plan::coerce` gives it a
+//!   meaning.
 //! - Q3. What was lifted out of the text (`LIMIT -n`) or added to it does not move a position.
 //!
 //! The tree that keeps the written case is looked at only for the names of the output columns.

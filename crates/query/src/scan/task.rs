@@ -2,8 +2,8 @@
 //!
 //! - N1. The rows of all tasks are the selected rows, each once; in the order of the tasks they are
 //!   in the order of the table, unless the scan was asked for any order.
-//! - N2. A task of one run reads rows of one page frame, and at most `TASK_BYTES_MAX` of them or one
-//!   batch, so that tasks can be decoded ahead in bounded memory.
+//! - N2. A task of one run reads rows of one page frame, and at most `TASK_BYTES_MAX` of them or
+//!   one batch, so that tasks can be decoded ahead in bounded memory.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Which instants of the designated timestamp a condition lets through.
 //!
 //! - I1. Every row that passes the condition lies in the ranges.
-//! - I2. If the bound is exact, every row in the ranges passes: the condition is not looked at again.
+//! - I2. If the bound is exact, every row in the ranges passes: the condition is not looked at
+//!   again.
 //! - I3. Ranges ascend and do not touch.
 //!
 //! Not here: reading less because of it (`scan::prune`).

@@ -66,9 +66,9 @@ impl Disk for CautiousDisk {
         }
         let is_doubtful = |dir: &Path| self.doubtful().contains(dir);
         let refused = || Error::Io {
-            call: "fsync (an earlier one has failed)",
+            call: "fsync",
             path: dir.to_path_buf(),
-            source: std::io::Error::from(std::io::ErrorKind::Other),
+            source: std::io::Error::other("an earlier sync of this folder has failed"),
         };
         if is_doubtful(dir) {
             return Err(refused());

@@ -57,7 +57,7 @@ impl Database {
         }
         self.write_manifests(&mut checkpoints, &tables)?;
         let catalog = self.catalog_of(lsn, &tables);
-        envelope::replace(self.disk.as_ref(), &self.paths.catalog(), &catalog.encode())
+        envelope::replace(self.guarded.as_ref(), &self.paths.catalog(), &catalog.encode())
             .map_err(Error::disk("write catalog"))?;
         checkpoints.lsn = lsn;
         self.checkpoint_lsn.store(lsn.0, Ordering::Release);
@@ -66,7 +66,7 @@ impl Database {
     }
 
     fn write_manifests(&self, checkpoints: &mut Checkpoints, tables: &Tables) -> Result<()> {
-        let disk = self.disk.as_ref();
+        let disk = self.guarded.as_ref();
         let known = |id: &TableId| checkpoints.manifests.get(id).copied();
         let mut written = Vec::new();
         for (id, table) in &tables.by_id {

@@ -83,7 +83,7 @@ impl Database {
     /// A table that does not exist before its commit; its folder is made when it gets a file.
     pub(super) fn new_table(&self, name: &str, schema: Schema) -> NewTable {
         let table = self.new_table_id();
-        let folder = TableFolder::new(&self.disk, &self.paths, table, SegmentId(0));
+        let folder = TableFolder::new(&self.guarded, &self.paths, table, SegmentId(0));
         NewTable { folder: Arc::new(folder), name: name.to_owned(), schema: Arc::new(schema) }
     }
 }

@@ -104,7 +104,11 @@ impl Database {
         let dictionaries = folder.open_dictionaries(&schema, marks)?;
         let number = self.next_import.fetch_add(1, Ordering::Relaxed);
         let scratch = self.paths.scratch().join(format!("import-{number}"));
-        self.disk.create_dir_all(&scratch).map_err(Error::disk("make scratch folder"))?;
+        // One of an earlier process may be left.
+        let emptied = self.guarded.remove_dir_all(&scratch);
+        emptied
+            .and_then(|()| self.guarded.create_dir_all(&scratch))
+            .map_err(Error::disk("make scratch folder"))?;
         let (database, made) = (Arc::clone(self), Mutex::new(Made::default()));
         Ok(ImportTxn { database, folder, schema, source, dictionaries, scratch, made })
     }
@@ -140,8 +144,8 @@ impl ImportTxn {
         let dir = self.folder.paths().partition(&self.schema, partition);
         let path = dir.join(segment_name(id));
         self.made().files.insert(id, path.clone());
-        self.database.disk.create_dir_all(&dir).map_err(&failed)?;
-        let file = self.database.disk.open(&path, OpenMode::CreateNew).map_err(&failed)?;
+        self.database.guarded.create_dir_all(&dir).map_err(&failed)?;
+        let file = self.database.guarded.open(&path, OpenMode::CreateNew).map_err(&failed)?;
         Ok((id, file))
     }
 
@@ -252,7 +256,7 @@ impl ImportTxn {
 
     /// Syncs the names of everything that was made: segments, partitions, symbols, the table.
     fn sync_folders(&self, metas: &[SegmentMeta]) -> Result<()> {
-        let disk = &self.database.disk;
+        let disk = &self.database.guarded;
         let partitions: BTreeSet<PartitionKey> = metas.iter().map(|meta| meta.partition).collect();
         let partitions: Vec<PartitionKey> = partitions.into_iter().collect();
         let failed = Error::disk("sync folder");
@@ -281,7 +285,7 @@ impl ImportTxn {
             }
         };
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let mine = work();
             let outcomes = others
                 .into_iter()
@@ -302,7 +306,7 @@ impl ImportTxn {
 impl Drop for ImportTxn {
     fn drop(&mut self) {
         // Best effort: what cannot be removed now, the next open removes.
-        let disk = &self.database.disk;
+        let disk = &self.database.guarded;
         let made = self.made.get_mut().unwrap_or_else(PoisonError::into_inner);
         for path in made.files.values() {
             let _ = disk.remove(path);

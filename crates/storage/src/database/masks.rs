@@ -43,7 +43,7 @@ impl Database {
         let found = self.published().tables.by_id.get(&snapshot.table).map(Arc::clone);
         let table = found.ok_or_else(|| Error::TableDropped { table: name.clone() })?;
         let id = SnapshotId { table: snapshot.table, name, seq_txn: snapshot.seq_txn };
-        let mut files = MaskFiles { disk: self.disk.as_ref(), written: Vec::new() };
+        let mut files = MaskFiles { disk: self.guarded.as_ref(), written: Vec::new() };
         let mut masks = Vec::new();
         for MaskedRows { segment, rows } in gone {
             let run = snapshot.segments().find(|run| run.meta.id == *segment);

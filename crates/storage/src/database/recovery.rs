@@ -382,7 +382,7 @@ impl Database {
     }
 
     fn do_tidying(&self, tidying: &Tidying) -> Result<()> {
-        let disk = self.disk.as_ref();
+        let disk = self.guarded.as_ref();
         let litter = sweep::find_litter(disk, &self.paths, &self.published().tables)?;
         litter.without(&tidying.obsolete).remove(disk)?;
         if tidying.replayed.is_empty() {

@@ -24,9 +24,8 @@ pub(super) struct Leftovers {
     pub(super) tails: BTreeMap<PathBuf, u64>,
 }
 
-/// Finds files that no table names, what is in the scratch folder, and symbol files that are
-/// longer than their marks.
-pub(super) fn find_litter(disk: &dyn Disk, paths: &Paths, tables: &Tables) -> Result<Leftovers> {
+/// Removes what is in the scratch folder, while nobody can have begun to use it.
+pub(super) fn empty_scratch(disk: &dyn Disk, paths: &Paths) -> Result<()> {
     let mut sweep = Sweep { disk, litter: Leftovers::default() };
     for entry in sweep.list(&paths.scratch())? {
         let path = paths.scratch().join(&entry.name);
@@ -36,6 +35,12 @@ pub(super) fn find_litter(disk: &dyn Disk, paths: &Paths, tables: &Tables) -> Re
             sweep.litter.files.insert(path);
         }
     }
+    sweep.litter.remove(disk)
+}
+
+/// Finds files that no table names, and symbol files that are longer than their marks.
+pub(super) fn find_litter(disk: &dyn Disk, paths: &Paths, tables: &Tables) -> Result<Leftovers> {
+    let mut sweep = Sweep { disk, litter: Leftovers::default() };
     for entry in sweep.list(&paths.log())? {
         sweep.find_temporary(&paths.log(), &entry);
     }

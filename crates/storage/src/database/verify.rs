@@ -71,7 +71,7 @@ impl Database {
     fn verify_checkpoints(&self, report: &mut VerifyReport) {
         // Nothing is purged or replaced meanwhile.
         let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        let disk = self.disk.as_ref();
+        let disk = self.guarded.as_ref();
         match read_catalog(disk, &self.paths) {
             Ok(Some(_)) => {}
             Ok(None) => report.problems.push(Error::missing(&self.paths.catalog())),

@@ -130,9 +130,9 @@ fn what_cannot_be_is_refused() {
     refused(|table| table.segments[0].meta.min_ts -= 6);
     refused(|table| table.segments[0].meta.min_ts = i64::MIN);
     refused(|table| table.segments[0].meta.seq_last = SeqTxn(3));
-    refused(|table| drop(table.symbols.insert(ColumnId(0), mark(1))));
-    refused(|table| drop(table.symbols.insert(ColumnId(9), mark(1))));
-    refused(|table| drop(table.symbols.insert(ColumnId(3), SymbolMark::default())));
+    refused(|table| table.symbols.extend([(ColumnId(0), mark(1))]));
+    refused(|table| table.symbols.extend([(ColumnId(9), mark(1))]));
+    refused(|table| table.symbols.extend([(ColumnId(3), SymbolMark::default())]));
 }
 
 #[test]
@@ -175,5 +175,24 @@ fn obsolete_files_are_exactly_those_that_are_named_no_more() {
         (TableChange::Rename { name: "x".to_owned() }, vec![]),
     ] {
         assert_eq!(table.obsoleted_by(&change), expected, "{change:?}");
+    }
+}
+
+#[test]
+fn sizes_in_the_description_of_the_format_are_those_of_the_code() {
+    let description = include_str!("../../../../docs/format.md");
+    for (what, bytes) in [
+        ("**Segment entry**", parts::SEGMENT_BYTES),
+        ("**Mask mark**", parts::MASK_BYTES),
+        ("A file begins with a page", crate::wal::FILE_HEADER_BYTES),
+        ("A zone has", limits::ZONE_ROWS.as_len()),
+    ] {
+        let line = description.lines().find(|line| line.starts_with(what)).expect(what);
+        let digits = bytes.to_string();
+        let grouped = match digits.split_at_checked(digits.len().saturating_sub(3)) {
+            Some((high, low)) if !high.is_empty() => format!("{high},{low}"),
+            _ => digits,
+        };
+        assert!(line.contains(&format!(" {grouped} ")), "{what} {grouped}: {line}");
     }
 }

@@ -32,6 +32,9 @@ struct Slot {
 /// All strings of an interner together stay below this, so that offsets are four bytes.
 pub const INTERNED_BYTES_MAX: usize = u32::MAX as usize - (64 << 20);
 
+/// Numbers stay below this, so that one bit and one value are free for other meanings.
+pub const INTERNED_MAX: u32 = (1 << 31) - 1;
+
 impl Default for Interner {
     fn default() -> Interner {
         Interner::with_slots(64)
@@ -141,7 +144,7 @@ impl Interner {
         if self.bytes.len() + text.len() > INTERNED_BYTES_MAX {
             return None;
         }
-        let id = u32::try_from(self.ends.len()).ok().filter(|&id| id < u32::MAX)?;
+        let id = u32::try_from(self.ends.len()).ok().filter(|&id| id < INTERNED_MAX)?;
         self.bytes.extend_from_slice(text);
         self.ends.push(u32::try_from(self.bytes.len()).expect("INTERNED_BYTES_MAX"));
         self.slots[slot] = Slot { key, len: wanted_len(text), id };

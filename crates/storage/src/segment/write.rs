@@ -4,7 +4,8 @@
 //! - O2. The footer is written last and names every region; without a commit the file is nothing.
 //!
 //! Columns below `limits::PAGE_ALIGNED_FROM_BYTES` are collected and written with the footer, so
-//! that a segment of many constant columns is a few writes. Not here: fsync and commit (`database`).
+//! that a segment of many constant columns is a few writes. Not here: fsync and commit
+//! (`database`).
 
 use std::sync::{Arc, Mutex, PoisonError};
 

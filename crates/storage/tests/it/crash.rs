@@ -142,7 +142,8 @@ fn syncs_of_prefix(steps: &[Step]) -> u64 {
 
 #[test]
 fn an_import_of_many_partitions_appears_at_once_or_not_at_all() {
-    let rows: Vec<_> = (0..12).map(|n| (n * DAY, ["a", "b", "c"][n as usize % 3], n)).collect();
+    let hosts = ["a", "b", "c"].into_iter().cycle();
+    let rows: Vec<_> = (0..12).zip(hosts).map(|(n, host)| (n * DAY, host, n)).collect();
     let mut expected = Tables::new();
     Step::ImportNew("t", rows.clone()).apply(&mut expected);
     for crash_at in 1.. {

@@ -29,7 +29,8 @@ macro_rules! integer {
     };
 }
 
-integer!(i8 => i64, i16 => i64, i32 => i64, i64 => i64, u8 => u64, u16 => u64, u32 => u64, u64 => u64);
+integer!(i8 => i64, i16 => i64, i32 => i64, i64 => i64);
+integer!(u8 => u64, u16 => u64, u32 => u64, u64 => u64);
 
 /// FLOAT and DOUBLE.
 pub(in crate::segment) trait Float: Copy {

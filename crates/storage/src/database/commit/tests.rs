@@ -1,0 +1,223 @@
+//! Who shares a sync, and what becomes of those who wait when the leader panics. The disk is one
+//! whose log waits at a gate.
+
+use std::os::fd::RawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::yield_now;
+
+use tidegate_model::{ColumnType, PartitionUnit, Schema};
+use tidegate_platform::{
+    DirEntry, DirLock, Disk, DiskFile, Mapping, OpenMode, Result as DiskResult, SimClock, SimDisk,
+};
+
+use super::*;
+use crate::database::OpenOptions;
+
+/// What syncs of the log do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    Open,
+    Closed,
+    Panics,
+}
+
+#[derive(Debug)]
+struct Shared {
+    gate: Mutex<Gate>,
+    moved: Condvar,
+    /// Syncs of the log that have begun.
+    syncs: AtomicU64,
+}
+
+#[derive(Debug, Clone)]
+struct GatedDisk {
+    inner: SimDisk,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct GatedFile {
+    inner: Arc<dyn DiskFile>,
+    shared: Arc<Shared>,
+}
+
+impl GatedDisk {
+    fn new() -> GatedDisk {
+        let (gate, moved) = (Mutex::new(Gate::Open), Condvar::new());
+        let shared = Shared { gate, moved, syncs: AtomicU64::new(0) };
+        GatedDisk { inner: SimDisk::new(1), shared: Arc::new(shared) }
+    }
+
+    fn set(&self, gate: Gate) {
+        *lock(&self.shared.gate) = gate;
+        self.shared.moved.notify_all();
+    }
+
+    fn syncs(&self) -> u64 {
+        self.shared.syncs.load(Ordering::SeqCst)
+    }
+
+    fn open(&self) -> Arc<Database> {
+        let options = OpenOptions::new(Arc::new(SimClock::new(1)));
+        Database::open(Arc::new(self.clone()), Path::new("/db"), &options).unwrap()
+    }
+
+    fn database(&self) -> Arc<Database> {
+        let database = self.open();
+        // The first commit starts a log file.
+        create(&database, "first").unwrap();
+        database
+    }
+}
+
+impl Disk for GatedDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> DiskResult<Arc<dyn DiskFile>> {
+        let inner = self.inner.open(path, mode)?;
+        if path.extension().is_none_or(|end| end != "wal") {
+            return Ok(inner);
+        }
+        Ok(Arc::new(GatedFile { inner, shared: Arc::clone(&self.shared) }))
+    }
+
+    fn exists(&self, path: &Path) -> DiskResult<bool> {
+        self.inner.exists(path)
+    }
+
+    fn list(&self, dir: &Path) -> DiskResult<Vec<DirEntry>> {
+        self.inner.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> DiskResult<()> {
+        self.inner.create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> DiskResult<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> DiskResult<()> {
+        self.inner.remove(path)
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> DiskResult<()> {
+        self.inner.remove_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> DiskResult<()> {
+        self.inner.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> DiskResult<Box<dyn DirLock>> {
+        self.inner.lock(path)
+    }
+}
+
+impl DiskFile for GatedFile {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn len(&self) -> DiskResult<u64> {
+        self.inner.len()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> DiskResult<usize> {
+        self.inner.read_at(buf, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
+        self.inner.write_all_at(bytes, offset)
+    }
+
+    fn set_len(&self, bytes: u64) -> DiskResult<()> {
+        self.inner.set_len(bytes)
+    }
+
+    fn allocate(&self, bytes: u64) -> DiskResult<()> {
+        self.inner.allocate(bytes)
+    }
+
+    fn sync_data(&self) -> DiskResult<()> {
+        self.shared.syncs.fetch_add(1, Ordering::SeqCst);
+        let mut gate = lock(&self.shared.gate);
+        while *gate == Gate::Closed {
+            gate = self.shared.moved.wait(gate).unwrap();
+        }
+        let panics = *gate == Gate::Panics;
+        drop(gate);
+        assert!(!panics, "the disk of this test panics");
+        self.inner.sync_data()
+    }
+
+    fn start_writeback(&self, offset: u64, bytes: u64) -> DiskResult<()> {
+        self.inner.start_writeback(offset, bytes)
+    }
+
+    fn map(&self) -> DiskResult<Mapping> {
+        self.inner.map()
+    }
+
+    fn raw_fd(&self) -> Option<RawFd> {
+        self.inner.raw_fd()
+    }
+}
+
+fn create(database: &Database, name: &str) -> Result<()> {
+    let columns = [("n".to_owned(), ColumnType::Int64)];
+    let schema = Schema::new(&columns, None, PartitionUnit::None).unwrap();
+    database.create_table(name, schema).map(drop)
+}
+
+fn wait_until(mut condition: impl FnMut() -> bool) {
+    while !condition() {
+        yield_now();
+    }
+}
+
+/// One commit waits at the gate, others behind it; then the gate moves.
+fn commit_together(disk: &GatedDisk, database: &Arc<Database>, then: Gate) -> Vec<Result<()>> {
+    let before = disk.syncs();
+    disk.set(Gate::Closed);
+    std::thread::scope(|scope| {
+        let leader = scope.spawn(|| create(database, "leader"));
+        wait_until(|| disk.syncs() == before + 1);
+        let name = |n| format!("follower {n}");
+        let followers: Vec<_> =
+            (0..5).map(|n| scope.spawn(move || create(database, &name(n)))).collect();
+        wait_until(|| lock(&database.committer.queue).waiting.len() == 5);
+        assert_eq!(database.tables().len(), 1, "Q2");
+        disk.set(then);
+        let threads = [leader].into_iter().chain(followers);
+        threads.map(|thread| thread.join().unwrap_or(Err(Error::CommitterPanicked))).collect()
+    })
+}
+
+#[test]
+fn who_arrives_during_a_sync_shares_the_next() {
+    let disk = GatedDisk::new();
+    let database = disk.database();
+    let before = disk.syncs();
+    let outcomes = commit_together(&disk, &database, Gate::Open);
+    assert!(outcomes.iter().all(Result::is_ok));
+    assert_eq!(disk.syncs() - before, 2, "Q1");
+    assert_eq!(database.tables().len(), 7);
+}
+
+#[test]
+fn everybody_gets_an_answer_when_the_leader_panics() {
+    let disk = GatedDisk::new();
+    let database = disk.database();
+    let outcomes = commit_together(&disk, &database, Gate::Panics);
+    assert_eq!(outcomes.len(), 6);
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(Error::CommitterPanicked)), "Q3: {outcome:?}");
+    }
+    // What is in the log now only the next open can tell.
+    disk.set(Gate::Open);
+    assert!(matches!(create(&database, "later"), Err(Error::CommitterPanicked)));
+    assert_eq!(database.tables().len(), 1, "Q2");
+    drop(database);
+    let names: Vec<String> = disk.open().tables().into_iter().map(|table| table.name).collect();
+    assert!(names.contains(&"first".to_owned()), "{names:?}");
+}

@@ -1,0 +1,5 @@
+//! The catalog: names and ids of tables.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::targets::catalog::check(bytes));

@@ -1,0 +1,5 @@
+//! A text imported by the whole pipeline, compared with the plain reader.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::targets::csv::check(bytes));

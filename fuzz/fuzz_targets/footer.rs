@@ -1,0 +1,5 @@
+//! The footer of a segment.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::targets::footer::check(bytes));

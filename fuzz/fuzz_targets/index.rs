@@ -1,0 +1,5 @@
+//! The structural index: all kernels, whole and cut in two.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::targets::index::check(bytes));

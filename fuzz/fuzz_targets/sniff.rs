@@ -1,0 +1,5 @@
+//! What a text file is, from samples.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::targets::sniff::check(bytes));

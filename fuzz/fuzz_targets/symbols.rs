@@ -1,0 +1,5 @@
+//! A symbol column's file behind its checksums.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::targets::symbols::check(bytes));

@@ -1,0 +1,5 @@
+//! Timestamp formats, and texts read by them.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::targets::timestamp::check(bytes));

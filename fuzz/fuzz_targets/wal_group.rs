@@ -1,0 +1,5 @@
+//! A group of the log behind its checksums.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::targets::wal_group::check(bytes));

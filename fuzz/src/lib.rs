@@ -1,0 +1,14 @@
+//! The bodies of the fuzz targets, with the plain readers of the tests that they compare with.
+//!
+//! Not here: the corpora, and the test that runs them in every check (`ingest/tests/it/fuzz.rs`).
+
+#![expect(dead_code, reason = "the modules that are shared with the tests have more than is used")]
+
+#[path = "../../crates/ingest/tests/it/slow.rs"]
+mod slow;
+#[path = "../../crates/ingest/tests/it/plain.rs"]
+mod plain;
+#[path = "../../crates/ingest/tests/it/world.rs"]
+mod world;
+#[path = "targets/all.rs"]
+pub mod targets;

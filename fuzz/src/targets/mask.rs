@@ -1,0 +1,20 @@
+//! Bytes are a row mask or an error, and a mask says of every row whether it is there.
+
+use tidegate_model::{SegmentId, TableId};
+use tidegate_storage::mask::decode;
+
+use super::checksum::envelope;
+
+const TABLE: TableId = TableId(1);
+const SEGMENT: SegmentId = SegmentId(2);
+
+pub fn check(bytes: &[u8]) {
+    for file in [bytes, &envelope(b"TIDEMSK\0", bytes)] {
+        if let Ok(mask) = decode(file, TABLE, SEGMENT) {
+            let live = (0..mask.rows().0).filter(|&row| mask.is_live(row)).count() as u64;
+            assert_eq!(live, mask.live().0);
+            let again = decode(&mask.encode(TABLE, SEGMENT), TABLE, SEGMENT);
+            assert_eq!(again, Ok(mask));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! R2 of `segment::read`: whatever a file holds behind its checksums, reading gives values or an
+//! error; and a segment that `verify` finds sound can be read.
+//!
+//! Input: the length of a footer (two bytes), the footer, the bytes behind the file's header. All
+//! checksums are made right.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_model::layout::{Region, SEGMENT_HEADER_BYTES, SEGMENT_VERSION, SegmentFooter};
+use tidegate_model::schema::SchemaParts;
+use tidegate_model::{
+    ByteCount, Column, ColumnId, ColumnType, PartitionUnit, Schema, SchemaVersion, TimeRange,
+};
+use tidegate_platform::{Disk, OpenMode, SimDisk};
+use tidegate_storage::segment::Reader;
+use tidegate_storage::{SegmentMeta, SymbolTable, SymbolTables};
+
+use super::checksum::crc32c;
+use super::input::Input;
+
+/// More values than these only take time.
+const VALUES_MAX: u64 = 1 << 19;
+const MAGIC: &[u8; 8] = b"TIDESEG\0";
+
+pub fn check(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let footer_bytes = input.short();
+    let (footer, regions) = (input.take(footer_bytes), input.rest);
+    let mut file = MAGIC.to_vec();
+    file.extend_from_slice(&SEGMENT_VERSION.to_le_bytes());
+    file.resize(SEGMENT_HEADER_BYTES, 0);
+    file.extend_from_slice(regions);
+    let Ok(mut footer) = SegmentFooter::decode(footer, file.len() as u64) else { return };
+    if footer.columns.len() as u64 * footer.rows.0 > VALUES_MAX {
+        return;
+    }
+    seal(&mut footer, &file);
+    let encoded = footer.encode();
+    let footer_crc = crc32c(&encoded);
+    file.extend_from_slice(&encoded);
+    file.extend_from_slice(&(encoded.len() as u64).to_le_bytes());
+    file.extend_from_slice(&footer_crc.to_le_bytes());
+    file.extend_from_slice(&SEGMENT_VERSION.to_le_bytes());
+    file.extend_from_slice(MAGIC);
+    let meta = SegmentMeta {
+        id: footer.segment,
+        partition: footer.partition,
+        rows: footer.rows,
+        bytes: ByteCount(file.len() as u64),
+        min_ts: footer.min_ts,
+        max_ts: footer.max_ts,
+        seq_first: footer.seq_first,
+        seq_last: footer.seq_last,
+        footer_crc,
+    };
+    let (disk, path) = (SimDisk::new(1), Path::new("/segment"));
+    let written = disk.open(path, OpenMode::CreateNew).expect("an empty disk");
+    written.write_all_at(&file, 0).expect("an endless disk");
+    let reader = Reader::open(&disk, path, footer.table, &meta);
+    let (Ok(reader), Some(schema)) = (reader, schema(&footer)) else { return };
+    read(&reader, &schema);
+}
+
+/// Makes every checksum right.
+fn seal(footer: &mut SegmentFooter, file: &[u8]) {
+    let seal = |region: &mut Region| {
+        let start = usize::try_from(region.offset).expect("inside of the file");
+        let bytes = usize::try_from(region.bytes).expect("inside of the file");
+        region.crc = crc32c(&file[start..start + bytes]);
+    };
+    for column in &mut footer.columns {
+        if let Some(dictionary) = &mut column.dictionary {
+            seal(&mut dictionary.region);
+        }
+        seal(&mut column.string_table);
+        seal(&mut column.zones);
+        column.frames.iter_mut().for_each(|frame| seal(&mut frame.region));
+    }
+}
+
+/// A table with the columns of the footer, ordered by its first timestamp.
+fn schema(footer: &SegmentFooter) -> Option<Schema> {
+    let columns = footer.columns.iter().map(|column| Column {
+        id: column.id,
+        name: format!("c{}", column.id),
+        ty: column.ty,
+    });
+    let columns: Vec<Column> = columns.collect();
+    let last = columns.last()?.id.0.checked_add(1)?;
+    let designated = columns.iter().find(|column| column.ty.time_unit().is_some());
+    let parts = SchemaParts {
+        version: SchemaVersion(1),
+        designated: designated.map(|column| column.id),
+        columns,
+        partition_by: PartitionUnit::None,
+        next_column: ColumnId(last),
+    };
+    Schema::from_parts(parts).ok()
+}
+
+fn read(reader: &Reader, schema: &Schema) {
+    let symbols = Arc::new(SymbolTable::of(&["", "a", "bb", "ccc", "a longer one than twelve bytes"]));
+    let of_symbols = schema.columns().iter().filter(|column| column.ty == ColumnType::Symbol);
+    let symbols: SymbolTables =
+        of_symbols.map(|column| (column.id, Arc::clone(&symbols))).collect();
+    let is_sound = reader.verify(schema, &symbols).is_ok();
+    for frame in 0..reader.frame_count() {
+        let rows = reader.frame_rows(frame);
+        for range in [0..rows, rows / 3..rows / 2, rows..rows] {
+            let arrays = reader.arrays(frame, range.clone(), schema.columns(), &symbols);
+            assert!(arrays.is_ok() || !is_sound, "{arrays:?}");
+            for array in arrays.into_iter().flatten() {
+                assert_eq!(array.len(), range.len());
+                array.to_data().validate_full().expect("an array that Arrow calls valid");
+            }
+        }
+        let _ = reader.frame(frame, schema.columns());
+    }
+    if let Some((column, unit)) = schema.designated_column() {
+        let bounds = (reader.footer().min_ts, reader.footer().max_ts);
+        for (start, end) in [bounds, (i64::MIN, i64::MAX), (bounds.1, i64::MAX), (0, 1)] {
+            let rows = reader.rows_in(column, TimeRange { unit, start, end });
+            assert!(rows.is_ok() || !is_sound, "{rows:?}");
+            if let Ok(rows) = rows {
+                assert!(rows.start <= rows.end && rows.end <= reader.footer().rows.0);
+            }
+        }
+    }
+}

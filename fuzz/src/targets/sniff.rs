@@ -1,0 +1,58 @@
+//! N1, N2: any samples give a description that has an entry for each column, or an error; and what
+//! was given is kept.
+//!
+//! Input: choices, where the head ends and where the windows do, then the samples.
+
+use tidegate_ingest::Quote;
+use tidegate_ingest::sniff::{Header, SniffOptions, map_columns, sniff};
+use tidegate_ingest::timestamp::TimestampFormat;
+use tidegate_model::{ColumnType, PartitionUnit, TimeUnit};
+
+use super::input::Input;
+use crate::world::schema_of;
+
+pub fn check(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let columns = [
+        ("ts", ColumnType::Timestamp(TimeUnit::Nanos)),
+        ("a", ColumnType::Symbol),
+        ("b", ColumnType::Date),
+    ];
+    let schema = schema_of(&columns, Some("ts"), PartitionUnit::Hour);
+    let formats = [None, Some(TimestampFormat::Iso), TimestampFormat::parse("%d.%m.%Y").ok()];
+    let format = input.byte();
+    let delimiter = input.pick(&[None, Some(b','), Some(b'"'), Some(b':'), Some(0xE4)]);
+    let options = SniffOptions {
+        delimiter,
+        quote: input.pick(&[Quote::Standard, Quote::Byte(b'\''), Quote::None, Quote::Byte(b',')]),
+        header: input.pick(&[Header::Auto, Header::Present, Header::Absent, Header::Match]),
+        timestamp_format: formats[usize::from(format) % formats.len()].as_ref(),
+        null_text: input.pick(&[None, Some("NULL"), Some("")]),
+        expected: input.pick(&[None, Some(&schema)]),
+        columns: None,
+        designated: input.pick(&[None, Some("ts"), Some("f0")]),
+        head_is_whole: input.byte() % 2 == 0,
+    };
+    let (head_bytes, window_bytes) = (input.short(), input.short());
+    let head = input.take(head_bytes);
+    let windows: Vec<&[u8]> = input.rest.chunks(window_bytes.max(16)).collect();
+    let Ok(sniffed) = sniff(head, &windows, &options) else { return };
+    assert_eq!(sniffed.names.len(), sniffed.types.len());
+    assert_eq!(sniffed.names.len(), sniffed.formats.len());
+    assert!(delimiter.is_none() || delimiter == Some(sniffed.dialect.delimiter), "N2");
+    assert_ne!(Some(sniffed.dialect.delimiter), sniffed.dialect.quote);
+    for (ty, format) in sniffed.types.iter().zip(&sniffed.formats) {
+        let is_time = matches!(ty, ColumnType::Timestamp(_) | ColumnType::Date);
+        assert_eq!(format.is_some(), is_time, "{ty:?}");
+        assert_ne!(*format, Some(TimestampFormat::Detect));
+    }
+    if let Some(schema) = options.expected
+        && let Ok(map) = map_columns(&sniffed, schema, &options)
+    {
+        assert_eq!(map.targets.len(), sniffed.names.len());
+        let mut seen: Vec<usize> = map.targets.iter().flatten().copied().collect();
+        seen.sort_unstable();
+        assert!(seen.windows(2).all(|pair| pair[0] < pair[1]), "a column has one source");
+        assert!(seen.iter().all(|&target| target < schema.columns().len()));
+    }
+}
