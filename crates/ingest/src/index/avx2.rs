@@ -1,4 +1,7 @@
 //! The structural index with AVX2: comparisons 32 bytes at a time, positions one by one.
+//!
+//! All functions have the same target features: a closure is inlined only into a function that
+//! has all of its own.
 
 #![expect(unsafe_code, reason = "vector instructions that the caller has detected")]
 
@@ -26,7 +29,7 @@ pub(super) fn index(
     unsafe { index_detected(text, start, structure, index) }
 }
 
-#[target_feature(enable = "avx2,popcnt")]
+#[target_feature(enable = "avx2,pclmulqdq,popcnt,bmi1,bmi2")]
 fn count_detected(text: &[u8], structure: &Structure) -> MarkCounts {
     let finder = Finder::new(structure);
     let mut counts = MarkCounts::default();
@@ -50,6 +53,8 @@ fn index_detected(
     let mut position = 0_u32;
     let FieldIndex { field_ends, row_ends } = index;
     field_ends.reserve(text.len() + SLACK); // K4
+    let slots = field_ends.as_mut_ptr();
+    let mut count = 0;
     for_each_64(text, |bytes, mask| {
         let found = finder.masks(bytes);
         let masks = Masks {
@@ -58,16 +63,21 @@ fn index_detected(
             quotes: found.quotes & mask,
         };
         let (ends, line_ends) = carry.step(masks, prefix_parity(masks.quotes));
-        push_row_ends(field_ends.len(), ends, line_ends, row_ends);
-        push_positions(position, ends, field_ends);
+        push_row_ends(count, ends, line_ends, row_ends);
+        // SAFETY: fewer than `text.len()` positions stand before these (K4).
+        unsafe { write_positions(position, ends, slots.add(count)) };
+        count += ends.count_ones() as usize;
         position += 64;
     });
+    // SAFETY: so many positions were written, and at least so many reserved.
+    unsafe { field_ends.set_len(count) };
     carry.outcome(text, start, structure)
 }
 
 /// Calls `step` for every 64 bytes; the mask has a bit for each byte that is text, since the last
 /// ones are padded with zeros.
 #[inline]
+#[target_feature(enable = "avx2,pclmulqdq,popcnt,bmi1,bmi2")]
 fn for_each_64(text: &[u8], mut step: impl FnMut(&[u8; 64], u64)) {
     let (whole, rest) = text.as_chunks::<64>();
     for bytes in whole {
@@ -90,7 +100,7 @@ struct Finder {
 }
 
 impl Finder {
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,pclmulqdq,popcnt,bmi1,bmi2")]
     fn new(structure: &Structure) -> Finder {
         Finder {
             delimiter: _mm256_set1_epi8(structure.delimiter.cast_signed()),
@@ -101,7 +111,7 @@ impl Finder {
     }
 
     #[inline]
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,pclmulqdq,popcnt,bmi1,bmi2")]
     fn masks(&self, bytes: &[u8; 64]) -> Masks {
         // SAFETY: 32 bytes are readable at the start and in the middle of 64.
         let (low, high) = unsafe {
@@ -132,25 +142,21 @@ pub(super) fn prefix_parity(bits: u64) -> u64 {
     _mm_cvtsi128_si64(product).cast_unsigned()
 }
 
-/// Appends `base` plus the number of every set bit.
+/// Writes `base` plus the number of every set bit, eight at a time.
+///
+/// # Safety
+/// `slots` must have room for 64 positions.
 #[inline]
-#[target_feature(enable = "popcnt,bmi1,bmi2")]
-fn push_positions(base: u32, mut bits: u64, positions: &mut Vec<u32>) {
+#[target_feature(enable = "avx2,pclmulqdq,popcnt,bmi1,bmi2")]
+unsafe fn write_positions(base: u32, mut bits: u64, slots: *mut u32) {
     let count = bits.count_ones() as usize;
-    let start = positions.len();
-    debug_assert!(positions.capacity() - start >= SLACK, "K4");
-    // SAFETY: `SLACK` positions are reserved (K4), at most 64 are written, eight at a time and in
-    // all cases up to the next multiple of eight; `count` of them are set bits.
-    unsafe {
-        let slots = positions.as_mut_ptr().add(start);
-        let mut written = 0;
-        while written < count {
-            for slot in written..written + 8 {
-                slots.add(slot).write(base + bits.trailing_zeros());
-                bits &= bits.wrapping_sub(1);
-            }
-            written += 8;
+    let mut written = 0;
+    while written < count {
+        for slot in written..written + 8 {
+            // SAFETY: up to the next multiple of eight are written, 64 at most.
+            unsafe { slots.add(slot).write(base + bits.trailing_zeros()) };
+            bits &= bits.wrapping_sub(1);
         }
-        positions.set_len(start + count);
+        written += 8;
     }
 }

@@ -1,4 +1,7 @@
 //! The structural index with AVX-512: comparisons 64 bytes at a time, positions by compression.
+//!
+//! All functions have the same target features: a closure is inlined only into a function that
+//! has all of its own.
 
 #![expect(unsafe_code, reason = "vector instructions that the caller has detected")]
 
@@ -29,7 +32,7 @@ pub(super) fn index(
     unsafe { index_detected(text, start, structure, index) }
 }
 
-#[target_feature(enable = "avx512f,avx512bw,popcnt")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
 fn count_detected(text: &[u8], structure: &Structure) -> MarkCounts {
     let finder = Finder::new(structure);
     let mut counts = MarkCounts::default();
@@ -53,19 +56,25 @@ fn index_detected(
     let mut position = 0_u32;
     let FieldIndex { field_ends, row_ends } = index;
     field_ends.reserve(text.len() + SLACK); // K4
+    let slots = field_ends.as_mut_ptr();
+    let mut count = 0;
     for_each_64(text, |bytes, mask| {
         let masks = finder.masks(bytes, mask);
         let (ends, line_ends) = carry.step(masks, prefix_parity(masks.quotes));
-        push_row_ends(field_ends.len(), ends, line_ends, row_ends);
-        push_positions(position, ends, field_ends);
+        push_row_ends(count, ends, line_ends, row_ends);
+        // SAFETY: fewer than `text.len()` positions stand before these (K4).
+        unsafe { write_positions(position, ends, slots.add(count)) };
+        count += ends.count_ones() as usize;
         position += 64;
     });
+    // SAFETY: so many positions were written, and at least so many reserved.
+    unsafe { field_ends.set_len(count) };
     carry.outcome(text, start, structure)
 }
 
 /// Calls `step` for every 64 bytes, the last ones padded with zeros, and which of them are text.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
 fn for_each_64(text: &[u8], mut step: impl FnMut(__m512i, u64)) {
     let (whole, rest) = text.as_chunks::<64>();
     for bytes in whole {
@@ -89,7 +98,7 @@ struct Finder {
 }
 
 impl Finder {
-    #[target_feature(enable = "avx512f,avx512bw")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
     fn new(structure: &Structure) -> Finder {
         Finder {
             delimiter: _mm512_set1_epi8(structure.delimiter.cast_signed()),
@@ -100,7 +109,7 @@ impl Finder {
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
     fn masks(&self, bytes: __m512i, text: u64) -> Masks {
         Masks {
             delimiters: _mm512_cmpeq_epi8_mask(bytes, self.delimiter) & text,
@@ -123,25 +132,23 @@ const LANES: [u8; 64] = {
     lanes
 };
 
-/// Appends `base` plus the number of every set bit: the numbers of set lanes are compressed to the
-/// front, then widened sixteen at a time. `SLACK` positions must be reserved.
+/// Writes `base` plus the number of every set bit: the numbers of set lanes are compressed to the
+/// front, then widened sixteen at a time.
+///
+/// # Safety
+/// `slots` must have room for 64 positions.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
-fn push_positions(base: u32, bits: u64, positions: &mut Vec<u32>) {
-    let count = bits.count_ones() as usize;
-    let start = positions.len();
-    debug_assert!(positions.capacity() - start >= SLACK, "K4");
-    // SAFETY: `SLACK` positions are reserved (K4) and sixteen at a time are written, at most 64;
-    // `count` of them are set bits. LANES has 64 bytes.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,pclmulqdq,popcnt,bmi1,bmi2")]
+unsafe fn write_positions(base: u32, bits: u64, slots: *mut u32) {
+    // SAFETY: LANES has 64 bytes; sixteen positions at a time are written, 64 at most.
     unsafe {
         let lanes = _mm512_loadu_si512(LANES.as_ptr().cast());
         let numbers = _mm512_maskz_compress_epi8(bits, lanes);
         let base = _mm512_set1_epi32(base.cast_signed());
-        let slots = positions.as_mut_ptr().add(start);
         let widened = |sixteen: __m128i| _mm512_add_epi32(_mm512_cvtepu8_epi32(sixteen), base);
         // Text has rarely more than sixteen fields in 64 bytes: the first store needs no branch.
         _mm512_storeu_si512(slots.cast(), widened(_mm512_castsi512_si128(numbers)));
-        if count > 16 {
+        if bits.count_ones() > 16 {
             let second = _mm512_extracti32x4_epi32::<1>(numbers);
             let third = _mm512_extracti32x4_epi32::<2>(numbers);
             let fourth = _mm512_extracti32x4_epi32::<3>(numbers);
@@ -149,6 +156,5 @@ fn push_positions(base: u32, bits: u64, positions: &mut Vec<u32>) {
             _mm512_storeu_si512(slots.add(32).cast(), widened(third));
             _mm512_storeu_si512(slots.add(48).cast(), widened(fourth));
         }
-        positions.set_len(start + count);
     }
 }

@@ -126,7 +126,7 @@ fn sort(order: Vec<u32>, timestamps: Vec<i64>) -> (Vec<u32>, Vec<i64>) {
     (sorted, keys.into_iter().map(instant).collect())
 }
 
-/// The coarsest of a second, a millisecond and a thousandth of that which all timestamps keep.
+/// The coarsest power of a thousand units that all timestamps keep.
 fn time_step(timestamps: &[i64], min: i64) -> u64 {
     fn keeps<const STEP: u64>(timestamps: &[i64], min: i64) -> bool {
         timestamps.iter().all(|&ts| ts.abs_diff(min).is_multiple_of(STEP))

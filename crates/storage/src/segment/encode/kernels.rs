@@ -295,7 +295,14 @@ pub(in crate::segment) fn sampled_scale<T: Float>(values: &[T]) -> Option<u8> {
 fn is_scaled<T: Float>(value: T, power: f64) -> bool {
     let n = (value.to_f64() * power).round_ties_even();
     let back = T::from_f64(n / power);
-    n.abs() < SCALED_MAX && back.to_f64().to_bits() == value.to_f64().to_bits()
+    is_exact(n, back.to_f64(), value.to_f64())
+}
+
+/// Whether `n` is a whole number that leads back to `value` bit by bit. An integer has no -0.
+#[inline]
+fn is_exact(n: f64, back: f64, value: f64) -> bool {
+    let is_negative_zero = n.to_bits() == (-0.0_f64).to_bits();
+    n.abs() < SCALED_MAX && back.to_bits() == value.to_bits() && !is_negative_zero
 }
 
 /// Scales every value; those that are not exact are listed with their row.
@@ -312,7 +319,7 @@ pub(in crate::segment) fn scale_exactly<T: Float>(
     scaled.extend(values.iter().map(|&value| {
         let n = (value.to_f64() * power).round_ties_even();
         let back = T::from_f64(n / power);
-        let exact = n.abs() < SCALED_MAX && back.to_f64().to_bits() == value.to_f64().to_bits();
+        let exact = is_exact(n, back.to_f64(), value.to_f64());
         misses += u64::from(!exact);
         (n + ROUNDER).to_bits().wrapping_sub(ROUNDER.to_bits()).cast_signed()
     }));

@@ -1,0 +1,14 @@
+//! The import from files to rows: whatever the path through the pipeline, the table is the one
+//! that a plain reader with one thread would make.
+
+mod random;
+mod hook;
+mod cells;
+mod text;
+mod equality;
+mod pieces;
+mod sources;
+mod tables;
+mod bad_input;
+mod memory;
+mod cancel;

@@ -1,0 +1,226 @@
+//! What stops an import, and that nothing is left of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_ingest::reject::{Reason, RejectError};
+use tidegate_ingest::sniff::{Header, SniffError};
+use tidegate_ingest::{ColumnSource, Error, ImportOptions, OnError};
+use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit, limits};
+use tidegate_platform::{Class, SimDisk};
+
+use crate::plain::{self, PlainOptions};
+use crate::world::{Expected, TABLE, World, check_import, read_rejects, schema_of};
+
+fn world() -> World {
+    World::on(Arc::new(SimDisk::new(1)), Path::new("/"))
+}
+
+fn schema() -> Schema {
+    let columns = [
+        ("ts", ColumnType::Timestamp(TimeUnit::Micros)),
+        ("text", ColumnType::Varchar),
+        ("n", ColumnType::Int32),
+    ];
+    schema_of(&columns, Some("ts"), PartitionUnit::Day)
+}
+
+/// Imports a text, which is refused without a trace.
+fn refused(world: &World, text: &[u8], change: impl FnOnce(&mut ImportOptions)) -> Error {
+    let path = world.put("a.csv", text);
+    let mut options = world.options(&schema(), &[path]);
+    change(&mut options);
+    let tables = world.database.tables();
+    let error = world.import(&options).expect_err("it is refused");
+    assert_eq!(world.database.tables(), tables, "{error}");
+    world.check_sound(&error.to_string());
+    error
+}
+
+#[test]
+fn a_quote_that_is_never_closed_is_named_with_its_line() {
+    let rows = "2021-03-01,\"two\nlines\",1\n".repeat(30_000);
+    for (text, line) in [
+        ("2021-03-01,\"abc,1\n2021-03-02,d,2\n".to_owned(), 1),
+        ("2021-03-01,a,1\n\n2021-03-01,\"x\"\"\n,2\n".to_owned(), 3),
+        (format!("{rows}2021-03-01,x,\"\n{rows}"), 60_001),
+        // The quote opens in the last line of a record that begins before.
+        (format!("{rows}2021-03-01,\"a\nb\",\"c\nd\n\n"), 60_002),
+    ] {
+        let world = world();
+        let expected = plain::read(text.as_bytes(), &PlainOptions::of(&schema()));
+        let error = refused(&world, text.as_bytes(), |_| {});
+        match &error {
+            Error::UnclosedQuote { line: found, offset, path } => {
+                assert_eq!((path.as_path(), *found), (Path::new("/a.csv"), line));
+                assert_eq!(expected.open_quote, Some(line));
+                let opened = usize::try_from(*offset).unwrap();
+                assert_eq!(text.as_bytes()[opened], b'"', "{offset}");
+                assert_eq!(text[..opened].matches('\n').count() as u64 + 1, line);
+            }
+            error => panic!("{error:?}"),
+        }
+        assert_eq!(error.class(), Class::Caller);
+    }
+}
+
+#[test]
+fn the_first_bad_value_aborts_where_it_must() {
+    let world = world();
+    let text = b"2021-03-01,a,1\n2021-03-01,b,x1\n";
+    let error = refused(&world, text, |options| options.on_error = OnError::Abort);
+    assert_eq!(
+        error.to_string(),
+        "bad value [file=/a.csv, line=2, offset=15, column=n, value='x1']: not a number"
+    );
+    let rejects = read_rejects(&*world.disk, &world.rejects());
+    assert_eq!(rejects.len(), 1, "{rejects:?}");
+    let text = b"2021-03-01,a,1\n2021-03-01,b,1,2\n";
+    let error = refused(&world, text, |options| options.on_error = OnError::Abort);
+    assert_eq!(error.to_string(), "/a.csv: line 2: too many fields");
+}
+
+#[test]
+fn more_rejects_than_allowed_stop_the_import() {
+    let text = "2021-03-01,a,1\n2021-03-01,b,x\n".repeat(10);
+    for (max, is_refused) in [(0, true), (9, true), (10, false)] {
+        let world = world();
+        let path = world.put("a.csv", text.as_bytes());
+        let mut options = world.options(&schema(), &[path]);
+        options.errors_max = Some(max);
+        match world.import(&options) {
+            Ok(summary) => assert_eq!((is_refused, summary.rows_rejected), (false, 10)),
+            Err(Error::Reject(RejectError::TooMany { max: found })) => {
+                assert_eq!((is_refused, found), (true, max));
+                assert!(world.database.snapshot(TABLE).is_err());
+            }
+            Err(error) => panic!("{max}: {error:?}"),
+        }
+    }
+}
+
+#[test]
+fn when_all_records_are_bad_the_most_frequent_reason_is_told() {
+    let text = b"2021-03-01,a,x\n2021-03-01,b,y\n,c,1\n";
+    match refused(&world(), text, |_| {}) {
+        Error::AllRejected { count: 3, reason: Some(Reason::Cell(reason)) } => {
+            assert_eq!(reason.to_string(), "not a number");
+        }
+        error => panic!("{error:?}"),
+    }
+}
+
+/// C-28: one byte more than a record may have, and the rows around it.
+#[test]
+fn a_record_of_more_than_64_mib_is_rejected_with_its_line() {
+    let schema = schema();
+    let start = b"2021-03-01,a,1\n\n2021-03-02,";
+    let record_start = start.len() - b"2021-03-02,".len();
+    for (bytes, is_rejected) in [(limits::CSV_ROW_BYTES, false), (limits::CSV_ROW_BYTES + 1, true)] {
+        let mut text = start.to_vec();
+        text.resize(record_start + bytes - 2, b'x');
+        text.extend_from_slice(b",2\n2021-03-03,b,x\n2021-03-04,c,3");
+        let world = world();
+        let path = world.put("a.csv", &text);
+        let mut expected = Expected::default();
+        expected.add(&path, plain::read(&text, &PlainOptions::of(&schema)));
+        assert_eq!(expected.rejects.len(), 1 + usize::from(is_rejected));
+        let outcome = world.import(&world.options(&schema, &[path]));
+        check_import(&world, &outcome, &expected.sorted(&schema), &format!("{bytes} bytes"));
+    }
+}
+
+#[test]
+fn a_quote_that_is_open_for_64_mib_is_an_error() {
+    let mut text = b"2021-03-01,a,1\n2021-03-02,\"".to_vec();
+    text.resize(limits::CSV_ROW_BYTES + (1 << 20), b'x');
+    text.extend_from_slice(b"\",2\n2021-03-01,a,1\n");
+    match refused(&world(), &text, |_| {}) {
+        Error::UnclosedQuote { line, offset, .. } => assert_eq!((line, offset), (2, 26)),
+        error => panic!("{error:?}"),
+    }
+}
+
+#[test]
+fn binary_files_are_refused() {
+    let error = refused(&world(), b"2021-03-01,a,1\n\0\x01\x02", |_| {});
+    assert!(matches!(error, Error::Binary { offset: 15, .. }), "{error:?}");
+}
+
+/// Behind the sample, a NUL is a bad cell.
+#[test]
+fn nul_in_a_cell_is_no_text() {
+    let mut text = "2021-03-01,some text,1\n".repeat(100_000).into_bytes();
+    text.extend_from_slice(b"2021-03-02,a\0b,2\n2021-03-03,c,3\n");
+    let (world, schema) = (world(), schema());
+    let path = world.put("a.csv", &text);
+    let mut expected = Expected::default();
+    expected.add(&path, plain::read(&text, &PlainOptions::of(&schema)));
+    assert_eq!(expected.rejects[0].4, "NUL in text");
+    let outcome = world.import(&world.options(&schema, &[path]));
+    check_import(&world, &outcome, &expected.sorted(&schema), "NUL");
+}
+
+#[test]
+fn headers_that_do_not_fit_the_table_are_refused() {
+    let world = world();
+    let with_header = |options: &mut ImportOptions| options.dialect.header = Header::Present;
+    let error = refused(&world, b"ts,text,zz\n2021-03-01,a,1\n", with_header);
+    match &error {
+        Error::Sniff { source: SniffError::UnknownColumns { names }, .. } => {
+            assert_eq!(names, &["zz"]);
+        }
+        error => panic!("{error:?}"),
+    }
+    let error = refused(&world, b"ts,text,TEXT\n2021-03-01,a,1\n", with_header);
+    let is_duplicate =
+        matches!(&error, Error::Sniff { source: SniffError::DuplicateName { .. }, .. });
+    assert!(is_duplicate, "{error:?}");
+    let error = refused(&world, b"2021-03-01,a,1,2\n2021-03-01,a,1,2\n", |_| {});
+    let is_too_many =
+        matches!(&error, Error::Sniff { source: SniffError::TooManyColumns { .. }, .. });
+    assert!(is_too_many, "{error:?}");
+}
+
+#[test]
+fn a_table_that_is_otherwise_is_left_alone() {
+    let world = world();
+    let path = world.put("first.csv", b"2021-03-01,a,1\n");
+    world.import(&world.options(&schema(), &[path])).unwrap();
+    let text = b"2021-03-01,a,1\n";
+    let check = |change: &dyn Fn(&mut ImportOptions), shown: &str| {
+        assert_eq!(refused(&world, text, change).to_string(), shown);
+        assert_eq!(world.rows().len(), 1);
+    };
+    check(
+        &|options| options.timestamp = Some("n".to_owned()),
+        "table `t` has designated timestamp ts, not `n`",
+    );
+    check(
+        &|options| options.partition_by = Some(PartitionUnit::Hour),
+        "table `t` is partitioned by DAY, not by HOUR",
+    );
+    check(
+        &|options| options.symbols = vec!["text".to_owned()],
+        "column `text` is VARCHAR, which cannot be a SYMBOL",
+    );
+    check(
+        &|options| options.symbols = vec!["who".to_owned()],
+        "there is no column `who` in table `t`",
+    );
+    check(
+        &|options| {
+            let other = vec![("ts".to_owned(), ColumnType::Date)];
+            options.columns = ColumnSource::Given(other);
+        },
+        "table `t` exists with other columns: see `ts`",
+    );
+}
+
+#[test]
+fn too_little_memory_for_the_workers_is_said() {
+    let error = refused(&world(), b"2021-03-01,a,1\n", |options| {
+        options.memory_max = tidegate_model::ByteCount(1 << 20);
+    });
+    assert!(matches!(error, Error::MemoryTooSmall { workers: 2, .. }), "{error:?}");
+}

@@ -1,0 +1,310 @@
+//! Where bytes come from: compressed files, several files, and files that are not what they seem.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use tidegate_ingest::sniff::Header;
+use tidegate_ingest::{Error, ImportOptions};
+use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit};
+use tidegate_platform::{Class, SimDisk};
+
+use super::hook::{Call, HookDisk};
+use crate::plain::{self, PlainHeader, PlainOptions};
+use crate::world::{Expected, TABLE, World, assert_same_rows, check_import, schema_of};
+
+fn world() -> World {
+    World::on(Arc::new(SimDisk::new(1)), Path::new("/"))
+}
+
+fn schema() -> Schema {
+    let columns = [
+        ("ts", ColumnType::Timestamp(TimeUnit::Micros)),
+        ("text", ColumnType::Varchar),
+        ("n", ColumnType::Int32),
+    ];
+    schema_of(&columns, Some("ts"), PartitionUnit::Day)
+}
+
+/// About 50 bytes a row, some with quoted newlines, some bad.
+fn text_of(rows: std::ops::Range<usize>) -> Vec<u8> {
+    let mut text = Vec::new();
+    for row in rows {
+        let (day, second) = (1 + row % 9, row * 7 % 60);
+        let n = if row % 501 == 500 { "bad".to_owned() } else { row.to_string() };
+        let line = format!("2021-03-0{day} 10:00:{second:02},\"line {row}\n\"\"and\"\" more\",{n}\n");
+        text.extend_from_slice(line.as_bytes());
+    }
+    text
+}
+
+fn gz(bytes: &[u8]) -> Vec<u8> {
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(bytes).unwrap();
+    gz.finish().unwrap()
+}
+
+fn zst(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).unwrap()
+}
+
+#[test]
+fn compressed_files_hold_the_same_rows() {
+    let (schema, text) = (schema(), text_of(0..25_000));
+    let cut = text.len() / 3;
+    let (first, second) = text.split_at(cut);
+    let mut expected = Expected::default();
+    expected.add(Path::new("a"), plain::read(&text, &PlainOptions::of(&schema)));
+    let expected = expected.sorted(&schema);
+    for (kind, bytes) in [
+        ("plain", text.clone()),
+        ("gz", gz(&text)),
+        ("gz of several members", [gz(first), gz(&[]), gz(second)].concat()),
+        ("zst", zst(&text)),
+        ("zst of several frames", [zst(first), zst(second)].concat()),
+    ] {
+        let world = world();
+        let path = world.put("a", &bytes);
+        let outcome = world.import(&world.options(&schema, &[path]));
+        check_import(&world, &outcome, &expected, kind);
+        assert_eq!(outcome.unwrap().bytes_read, bytes.len() as u64, "{kind}");
+        world.check_sound(kind);
+    }
+}
+
+/// A table of a few rows, which the next import fails to add to.
+fn check_refused(
+    world: &World,
+    change: impl FnOnce(&mut ImportOptions),
+    check: impl FnOnce(&Error),
+) {
+    let (schema, text) = (schema(), text_of(0..50));
+    let first = world.put("first.csv", &text);
+    world.import(&world.options(&schema, &[first])).unwrap();
+    let (before, files) = (world.rows(), data_files(world));
+    let mut options = world.options(&schema, &[]);
+    change(&mut options);
+    let error = world.import(&options).expect_err("it is refused");
+    check(&error);
+    assert_same_rows(&world.rows(), &before, "the table is as it was");
+    assert_eq!(data_files(world), files, "no file is left: {error}");
+    world.check_sound("refused");
+}
+
+/// Segments and whatever lies in the scratch folder.
+fn data_files(world: &World) -> Vec<PathBuf> {
+    fn walk(world: &World, dir: &Path, found: &mut Vec<PathBuf>) {
+        for entry in world.disk.list(dir).unwrap_or_default() {
+            let path = dir.join(&entry.name);
+            if entry.is_dir { walk(world, &path, found) } else { found.push(path) }
+        }
+    }
+    let mut found = Vec::new();
+    walk(world, &world.root.join("db/data"), &mut found);
+    walk(world, &world.root.join("db/scratch"), &mut found);
+    found.retain(|path| !path.ends_with("catalog") && !path.ends_with("manifest"));
+    found
+}
+
+#[test]
+fn a_compressed_file_that_ends_early_is_an_error() {
+    let text = text_of(0..40_000);
+    for (kind, bytes) in [("gzip", gz(&text)), ("zstd", zst(&text))] {
+        for cut in [20, bytes.len() / 2, bytes.len() - 1] {
+            let world = world();
+            let path = world.put("cut", &bytes[..cut]);
+            check_refused(
+                &world,
+                |options| options.source = tidegate_ingest::Source::Files(vec![path]),
+                |error| match error {
+                    Error::Compression { path, kind: found, .. } => {
+                        assert_eq!((path.as_path(), *found), (Path::new("/cut"), kind));
+                        assert_eq!(error.class(), Class::Caller);
+                    }
+                    error => panic!("{kind} cut at {cut}: {error:?}"),
+                },
+            );
+        }
+        let mut damaged = bytes.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle..middle + 64].fill(0xA5);
+        let world = world();
+        let path = world.put("damaged", &damaged);
+        check_refused(
+            &world,
+            |options| options.source = tidegate_ingest::Source::Files(vec![path]),
+            |error| assert!(matches!(error, Error::Compression { .. }), "{kind}: {error:?}"),
+        );
+    }
+}
+
+#[test]
+fn files_are_read_in_order_each_by_its_own_header() {
+    let schema = schema();
+    let texts = [
+        "n,ts,text\n1,2021-03-01,a\n2,2021-03-02,b",
+        "TS,TEXT,N\n2021-03-01,c,3\n2021-03-01,d,bad\n",
+        "",
+        "text,n,ts\n",
+        "\u{FEFF}text,n,ts\r\ne,5,2021-03-01\r\n",
+    ];
+    let targets: [&[usize]; 5] = [&[2, 0, 1], &[0, 1, 2], &[0, 1, 2], &[1, 2, 0], &[1, 2, 0]];
+    let world = world();
+    let mut expected = Expected::default();
+    let mut paths = Vec::new();
+    for (number, (text, targets)) in texts.iter().zip(targets).enumerate() {
+        let path = world.put(&format!("{number}.csv"), text.as_bytes());
+        let plain = PlainOptions {
+            targets: targets.iter().copied().map(Some).collect(),
+            header: PlainHeader::Present,
+            ..PlainOptions::of(&schema)
+        };
+        expected.add(&path, plain::read(text.as_bytes(), &plain));
+        paths.push(path);
+    }
+    let mut options = world.options(&schema, &paths);
+    options.dialect.header = Header::Present;
+    let outcome = world.import(&options);
+    check_import(&world, &outcome, &expected.sorted(&schema), "five files");
+}
+
+/// The first file decides what all files are, but an empty one has nothing to say.
+#[test]
+fn an_empty_file_before_others_does_no_harm() {
+    let schema = schema();
+    for empty in [&b""[..], b"\n\n", b"\xEF\xBB\xBF"] {
+        let world = world();
+        let text = b"ts,text,n\n2021-03-01,a,1\n";
+        let paths = [world.put("0.csv", empty), world.put("1.csv", text)];
+        let mut options = world.options(&schema, &paths);
+        options.dialect.header = Header::Present;
+        let plain = PlainOptions { header: PlainHeader::Present, ..PlainOptions::of(&schema) };
+        let mut expected = Expected::default();
+        expected.add(&paths[1], plain::read(text, &plain));
+        check_import(&world, &world.import(&options), &expected, &empty.escape_ascii().to_string());
+    }
+}
+
+#[test]
+fn blank_lines_before_a_header_do_no_harm() {
+    let schema = schema();
+    for blank in ["\n", "\r\n\n", "\n\n\n"] {
+        let world = world();
+        let text = format!("{blank}ts,text,n\n2021-03-01,a,1\n");
+        let path = world.put("a.csv", text.as_bytes());
+        let mut options = world.options(&schema, std::slice::from_ref(&path));
+        options.dialect.header = Header::Present;
+        let plain = PlainOptions { header: PlainHeader::Present, ..PlainOptions::of(&schema) };
+        let mut expected = Expected::default();
+        expected.add(&path, plain::read(text.as_bytes(), &plain));
+        assert_eq!(expected.records, 1);
+        check_import(&world, &world.import(&options), &expected, blank);
+    }
+}
+
+#[test]
+fn lines_of_later_files_are_counted_from_their_beginning() {
+    let schema = schema();
+    let world = world();
+    let text = "# first\n# second\n2021-03-01,a,1\n2021-03-01,b,bad\n";
+    let paths = [world.put("0.csv", text.as_bytes()), world.put("1.csv", text.as_bytes())];
+    let mut options = world.options(&schema, &paths);
+    options.dialect.skip_lines = 2;
+    let plain = PlainOptions { skip_lines: 2, ..PlainOptions::of(&schema) };
+    let mut expected = Expected::default();
+    for path in &paths {
+        expected.add(path, plain::read(text.as_bytes(), &plain));
+    }
+    assert!(expected.rejects.iter().all(|reject| reject.1 == 4));
+    check_import(&world, &world.import(&options), &expected.sorted(&schema), "skipped lines");
+}
+
+#[test]
+fn a_file_with_other_columns_than_the_first_is_refused() {
+    let world = world();
+    let paths = vec![
+        world.put("0.csv", b"ts,text,n\n2021-03-01,a,1\n"),
+        world.put("1.csv", b"ts,n\n2021-03-01,1\n"),
+    ];
+    check_refused(
+        &world,
+        |options| {
+            options.source = tidegate_ingest::Source::Files(paths);
+            options.dialect.header = Header::Present;
+        },
+        |error| match error {
+            Error::OtherColumns { path, names, .. } => {
+                assert_eq!((path.as_path(), names.as_slice()), (Path::new("/1.csv"), &["text".to_owned()][..]));
+            }
+            error => panic!("{error:?}"),
+        },
+    );
+}
+
+#[test]
+fn files_without_records_are_refused() {
+    for text in [&b""[..], b"\n\r\n", b"\xEF\xBB\xBF\n"] {
+        let world = world();
+        let path = world.put("none.csv", text);
+        check_refused(
+            &world,
+            |options| options.source = tidegate_ingest::Source::Files(vec![path]),
+            |error| assert_eq!(error.to_string(), "/none.csv: no records"),
+        );
+    }
+    let world = world();
+    let path = world.put("none.csv", b"ts,text,n\n\n");
+    check_refused(
+        &world,
+        |options| {
+            options.source = tidegate_ingest::Source::Files(vec![path]);
+            options.dialect.header = Header::Present;
+        },
+        |error| assert_eq!(error.to_string(), "/none.csv: no records"),
+    );
+}
+
+/// The file is cut while the import reads it.
+#[test]
+fn a_file_that_shrinks_meanwhile_is_an_error() {
+    let disk = SimDisk::new(1);
+    let (victim, is_armed) = (disk.clone(), Arc::new(AtomicBool::new(false)));
+    let armed = Arc::clone(&is_armed);
+    let hooked = HookDisk::new(disk, move |call| {
+        if let Call::Read(path, offset) = call
+            && path == Path::new("/shrinks.csv")
+            && offset == 2 << 20
+            && armed.load(SeqCst)
+        {
+            victim.truncate(path, 3 << 20);
+        }
+    });
+    let world = World::on(Arc::new(hooked), Path::new("/"));
+    let path = world.put("shrinks.csv", &text_of(0..140_000));
+    check_refused(
+        &world,
+        |options| {
+            options.source = tidegate_ingest::Source::Files(vec![path]);
+            is_armed.store(true, SeqCst);
+        },
+        |error| {
+            let Error::Disk { source, .. } = error else { panic!("{error:?}") };
+            let shown = source.to_string();
+            assert!(shown.contains("/shrinks.csv") && shown.contains("shrank"), "{shown}");
+        },
+    );
+}
+
+#[test]
+fn what_is_missing_or_no_file_is_an_error() {
+    for name in ["/missing.csv", "/db"] {
+        let world = world();
+        let mut options = world.options(&schema(), &[PathBuf::from(name)]);
+        options.rejects = PathBuf::from("/other.ndjson");
+        let error = world.import(&options).unwrap_err();
+        let Error::Disk { source, .. } = &error else { panic!("{error:?}") };
+        assert!(source.to_string().contains(name), "{source}");
+        assert!(world.database.snapshot(TABLE).is_err());
+    }
+}
