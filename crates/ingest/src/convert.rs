@@ -515,6 +515,7 @@ impl TextColumn {
             let field = cells.field(start, end);
             let cell = match field {
                 Field::Null => Cell::NULL,
+                Field::Plain([], _) if self.is_binary => Cell::NULL,
                 Field::Plain(text, _) if text == previous.0 && previous.1 != Cell::NULL => {
                     previous.1
                 }

@@ -1,17 +1,16 @@
 //! Rows of a strip go to the slabs of their buckets, a column at a time.
 //!
-//! - M1. A row's place is a slab that the worker owns and a row below that slab's capacity; it is
-//!   given out once.
-//! - M2. Columns of a slab do not overlap and are aligned (Y1), and a strip's values have the width
-//!   of their column, so every store lands in its column.
-
-#![expect(unsafe_code, reason = "stores through slab pointers, one a value")]
+//! - M1. Rows of a strip that go to one slab stand there next to each other, in their order: a
+//!   group is a list of rows and a range of the slab.
+//!
+//! So a column is copied group by group: values are picked from a few cached kilobytes and written
+//! one behind the other. Not here: which bucket a timestamp belongs to (`bucket::plan`).
 
 use std::sync::Arc;
 
 use crate::bucket::{Buckets, HeldSlab};
 use crate::layout::{ColumnLayout, INTERNED, NULL_SLOT, Slab, TEXT_PAGES_MAX};
-use crate::strip::{Cell, CellKind, Place, STRIP_ROWS, Strip, StripColumn, Values};
+use crate::strip::{Cell, CellKind, Place, STRIP_ROWS, Strip, Values};
 
 /// A worker's side of the buckets: the slabs it is filling.
 #[derive(Debug)]
@@ -25,9 +24,12 @@ pub(crate) struct Distributor {
     slabs: Vec<Filling>,
     /// Unused places in `slabs`.
     vacant: Vec<usize>,
-    places: Vec<RowTarget>,
     full: Vec<usize>,
-    bases: Vec<Base>,
+    groups: Vec<Group>,
+    /// The rows of all groups, group by group.
+    rows: Vec<u32>,
+    /// The group of every live row.
+    group_of_row: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -36,25 +38,20 @@ struct Filling {
     held: Option<HeldSlab>,
     /// Text bytes that are counted in `held`.
     counted: usize,
+    /// The group of the strip at hand that goes here.
+    group: Option<u32>,
 }
 
-/// Where a row goes: `slab` is an index of `Distributor::slabs`.
+/// Rows of a strip that go to one slab (M1).
 #[derive(Debug, Clone, Copy)]
-struct RowTarget {
-    slab: u32,
-    row: u32,
+struct Group {
+    slab: usize,
+    /// The first row of the slab that they take.
+    first: usize,
+    count: usize,
+    /// Where they begin in `Distributor::rows`.
+    start: usize,
 }
-
-/// The memory of a slab.
-#[derive(Debug, Clone, Copy)]
-struct Base {
-    pointer: *mut u8,
-    capacity: usize,
-}
-
-// SAFETY: the pointers are filled and used within one call of `distribute`; between calls they are
-// not used at all.
-unsafe impl Send for Base {}
 
 impl Distributor {
     pub(crate) fn new(buckets: Arc<Buckets>, worker: u32) -> Distributor {
@@ -66,48 +63,35 @@ impl Distributor {
             current,
             slabs: Vec::new(),
             vacant: Vec::new(),
-            places: Vec::with_capacity(STRIP_ROWS),
             full: Vec::new(),
-            bases: Vec::new(),
+            groups: Vec::new(),
+            rows: Vec::with_capacity(STRIP_ROWS),
+            group_of_row: Vec::with_capacity(STRIP_ROWS),
         }
     }
 
     /// Copies every row of the strip that is not dead to its bucket. `text` is the piece that its
-    /// cells point into. Returns how many rows that were.
-    pub(crate) fn distribute(&mut self, strip: &Strip, text: &[u8]) -> usize {
-        self.place_rows(strip);
-        if self.places.is_empty() {
-            return 0;
-        }
-        self.bases.clear();
-        for filling in &mut self.slabs {
-            self.bases.push(match &mut filling.held {
-                Some(held) => {
-                    Base { pointer: held.slab.fixed.as_mut_ptr(), capacity: held.slab.capacity }
-                }
-                None => Base { pointer: std::ptr::null_mut(), capacity: 0 },
-            });
-        }
-        let live = LiveRows { rows: strip.rows, dead: &strip.dead };
+    /// cells point into.
+    pub(crate) fn distribute(&mut self, strip: &Strip, text: &[u8]) {
+        self.group_rows(strip);
         let buckets = Arc::clone(&self.buckets);
-        for (index, (layout, column)) in
-            buckets.layout.columns.iter().zip(&strip.columns).enumerate()
-        {
+        let columns = buckets.layout.columns.iter().zip(&strip.columns);
+        for (index, (layout, column)) in columns.enumerate() {
             match &column.values {
-                Values::W1(values) => self.scatter(values, &live, layout),
-                Values::W2(values) => self.scatter(values, &live, layout),
-                Values::W4(values) => self.scatter(values, &live, layout),
-                Values::W8(values) => self.scatter(values, &live, layout),
-                Values::W16(values) => self.scatter(values, &live, layout),
-                Values::Text(cells) => self.scatter_text(cells, strip, text, layout),
+                Values::W1(values) => self.copy(layout, |row| values[row].to_le_bytes()),
+                Values::W2(values) => self.copy(layout, |row| values[row].to_le_bytes()),
+                Values::W4(values) => self.copy(layout, |row| values[row].to_le_bytes()),
+                Values::W8(values) => self.copy(layout, |row| values[row].to_le_bytes()),
+                Values::W16(values) => self.copy(layout, |row| values[row].to_le_bytes()),
+                Values::Text(cells) => self.copy_texts(layout, cells, strip, text),
             }
             if !column.nulls.is_empty() {
-                self.scatter_nulls(column, &live, index);
+                self.copy_nulls(index, &column.nulls);
             }
         }
-        let rows = self.places.len();
-        self.retire_full();
-        rows
+        while let Some(index) = self.full.pop() {
+            self.retire(index);
+        }
     }
 
     /// Gives every slab that has rows to its bucket.
@@ -117,47 +101,80 @@ impl Distributor {
         }
     }
 
-    /// A place for each live row (M1).
-    fn place_rows(&mut self, strip: &Strip) {
-        self.places.clear();
+    /// Counts the memory of texts, and gives slabs whose text has grown too large to their buckets.
+    pub(crate) fn settle(&mut self) {
+        for index in 0..self.slabs.len() {
+            let filling = &mut self.slabs[index];
+            let Some(held) = &mut filling.held else { continue };
+            let text = held.slab.text_bytes();
+            held.held.grow(text.saturating_sub(filling.counted) as u64);
+            filling.counted = filling.counted.max(text);
+            if held.slab.texts.pages.len() > TEXT_PAGES_MAX {
+                self.retire(index);
+            }
+        }
+    }
+
+    /// Finds a slab for each live row, and collects the rows of each slab.
+    fn group_rows(&mut self, strip: &Strip) {
+        for group in self.groups.drain(..) {
+            self.slabs[group.slab].group = None;
+        }
+        self.group_of_row.clear();
         let live = LiveRows { rows: strip.rows, dead: &strip.dead };
         let buckets = Arc::clone(&self.buckets);
         let timestamps = buckets.layout.timestamp.map(|column| &strip.columns[column].values);
         // The bucket of the row before, and its range: neighbours are often of one bucket.
         let mut near = (i64::MAX, i64::MIN, 0);
         live.each(|row| {
-            let bucket = match timestamps {
-                Some(Values::W8(values)) => {
-                    let ts = values[row].cast_signed();
-                    if !(near.0 <= ts && ts < near.1) {
-                        let bucket = buckets.plan.bucket(ts);
-                        let (start, end) = buckets.plan.range(bucket);
-                        near = (start, end, bucket);
-                    }
-                    near.2
+            if let Some(Values::W8(values)) = timestamps {
+                let ts = values[row].cast_signed();
+                if !(near.0 <= ts && ts < near.1) {
+                    let bucket = buckets.plan.bucket(ts);
+                    let (start, end) = buckets.plan.range(bucket);
+                    near = (start, end, bucket);
                 }
-                _ => 0,
-            };
-            let target = self.place(bucket, strip.order);
-            self.places.push(target);
+            }
+            let group = self.take_row(near.2, strip.order);
+            self.group_of_row.push(group);
+        });
+        let mut start = 0;
+        for group in &mut self.groups {
+            group.start = start;
+            start += group.count;
+            group.count = 0;
+        }
+        self.rows.resize(start, 0);
+        let mut next = 0;
+        live.each(|row| {
+            let group = &mut self.groups[self.group_of_row[next] as usize];
+            self.rows[group.start + group.count] = u32::try_from(row).expect("a strip is small");
+            group.count += 1;
+            next += 1;
         });
     }
 
+    /// Takes a row of the slab that a bucket is filling; returns its group.
     #[inline]
-    fn place(&mut self, bucket: usize, order: u64) -> RowTarget {
+    fn take_row(&mut self, bucket: usize, order: u64) -> u32 {
         let index = match self.current[bucket] {
             Some(index) => index,
             None => self.open(bucket),
         };
-        let slab = self.slabs[index].slab_mut();
-        slab.mark(order);
-        let row = u32::try_from(slab.rows).expect("a slab is small");
+        let filling = &mut self.slabs[index];
+        let slab = &mut filling.held.as_mut().expect("it is being filled").slab;
+        let group = *filling.group.get_or_insert_with(|| {
+            slab.mark(order);
+            self.groups.push(Group { slab: index, first: slab.rows, count: 0, start: 0 });
+            u32::try_from(self.groups.len() - 1).expect("a strip is small")
+        });
+        self.groups[group as usize].count += 1;
         slab.rows += 1;
         if slab.rows == slab.capacity {
             self.current[bucket] = None;
             self.full.push(index);
         }
-        RowTarget { slab: u32::try_from(index).expect("few slabs"), row }
+        group
     }
 
     #[cold]
@@ -165,8 +182,7 @@ impl Distributor {
         let mut held = self.buckets.new_slab(self.worker);
         held.slab.sequence = self.begun;
         self.begun += 1;
-        let held = Some(held);
-        let filling = Filling { bucket, held, counted: 0 };
+        let filling = Filling { bucket, held: Some(held), counted: 0, group: None };
         let index = match self.vacant.pop() {
             Some(index) => {
                 self.slabs[index] = filling;
@@ -181,82 +197,52 @@ impl Distributor {
         index
     }
 
-    fn scatter<T: Word>(&self, values: &[T], live: &LiveRows<'_>, layout: &ColumnLayout) {
-        assert_eq!(size_of::<T>(), layout.width, "M2");
-        assert_eq!(values.len(), live.rows, "Z1");
-        let start = layout.start;
-        let mut places = self.places.iter();
-        live.each(|row| {
-            let place = places.next().expect("a place for each live row");
-            let base = self.bases[place.slab as usize];
-            // SAFETY: the column begins `start * capacity` bytes into the slab's memory and has
-            // `capacity` aligned values (M2), and `row` is below it (M1).
-            unsafe {
-                let column = base.pointer.add(start * base.capacity).cast::<T>();
-                column.add(place.row as usize).write(values[row].le());
+    fn copy<const N: usize>(&mut self, layout: &ColumnLayout, value: impl Fn(usize) -> [u8; N]) {
+        for group in &self.groups {
+            let rows = &self.rows[group.start..group.start + group.count];
+            let slab = self.slabs[group.slab].slab_mut();
+            let slots = slab.slots_mut::<N>(layout, group.first, group.count);
+            for (slot, &row) in slots.iter_mut().zip(rows) {
+                *slot = value(row as usize);
             }
-        });
-    }
-
-    fn scatter_text(&mut self, cells: &[Cell], strip: &Strip, text: &[u8], layout: &ColumnLayout) {
-        let live = LiveRows { rows: strip.rows, dead: &strip.dead };
-        let mut next = 0;
-        live.each(|row| {
-            let place = self.places[next];
-            next += 1;
-            let slot = match cells[row].kind() {
-                CellKind::Null => NULL_SLOT,
-                CellKind::Interned(number) => INTERNED | number,
-                CellKind::At(at) => {
-                    let text = match at {
-                        Place::Piece(start, length) => &text[start..start + length],
-                        Place::Unescaped(start, length) => &strip.unescaped[start..start + length],
-                    };
-                    self.slabs[place.slab as usize].slab_mut().texts.push(text)
-                }
-            };
-            let base = self.bases[place.slab as usize];
-            // SAFETY: as in `scatter`; slots have four bytes.
-            unsafe {
-                let slots = base.pointer.add(layout.start * base.capacity).cast::<u32>();
-                slots.add(place.row as usize).write(slot.le());
-            }
-        });
-    }
-
-    #[cold]
-    fn scatter_nulls(&mut self, column: &StripColumn, live: &LiveRows<'_>, index: usize) {
-        let (mut nulls, mut next) = (column.nulls.iter().peekable(), 0);
-        live.each(|row| {
-            let place = self.places[next];
-            next += 1;
-            while nulls.next_if(|&&null| (null as usize) < row).is_some() {}
-            if nulls.next_if(|&&null| null as usize == row).is_some() {
-                let slab = self.slabs[place.slab as usize].slab_mut();
-                slab.set_null(index, place.row as usize);
-            }
-        });
-    }
-
-    fn retire_full(&mut self) {
-        while let Some(index) = self.full.pop() {
-            self.retire(index);
         }
     }
 
-    /// Counts the memory of texts, and gives slabs whose text has grown too large to their buckets.
-    pub(crate) fn settle(&mut self) {
-        for index in 0..self.slabs.len() {
-            let filling = &mut self.slabs[index];
-            let Some(held) = &mut filling.held else { continue };
-            let text = held.slab.text_bytes();
-            if text > filling.counted {
-                held.held.grow((text - filling.counted) as u64);
-                filling.counted = text;
+    fn copy_texts(&mut self, layout: &ColumnLayout, cells: &[Cell], strip: &Strip, text: &[u8]) {
+        for group in &self.groups {
+            let rows = &self.rows[group.start..group.start + group.count];
+            let slab = self.slabs[group.slab].slab_mut();
+            let mut texts = std::mem::take(&mut slab.texts);
+            let slots = slab.slots_mut::<4>(layout, group.first, group.count);
+            for (slot, &row) in slots.iter_mut().zip(rows) {
+                let place = match cells[row as usize].kind() {
+                    CellKind::Null => NULL_SLOT,
+                    CellKind::Interned(number) => INTERNED | number,
+                    CellKind::At(Place::Piece(start, length)) => {
+                        texts.push(&text[start..start + length])
+                    }
+                    CellKind::At(Place::Unescaped(start, length)) => {
+                        texts.push(&strip.unescaped[start..start + length])
+                    }
+                };
+                *slot = place.to_le_bytes();
             }
-            if held.slab.texts.pages.len() > TEXT_PAGES_MAX {
-                self.current[filling.bucket] = None;
-                self.retire(index);
+            slab.texts = texts;
+        }
+    }
+
+    #[cold]
+    fn copy_nulls(&mut self, column: usize, nulls: &[u32]) {
+        for group in &self.groups {
+            let rows = &self.rows[group.start..group.start + group.count];
+            let slab = self.slabs[group.slab].slab_mut();
+            // Both ascend (Z2, M1).
+            let mut nulls = nulls.iter().peekable();
+            for (index, row) in rows.iter().enumerate() {
+                while nulls.next_if(|&null| null < row).is_some() {}
+                if nulls.next_if_eq(&row).is_some() {
+                    slab.set_null(column, group.first + index);
+                }
             }
         }
     }
@@ -281,27 +267,9 @@ impl Distributor {
 impl Filling {
     #[inline]
     fn slab_mut(&mut self) -> &mut Slab {
-        &mut self.held.as_mut().expect("a place of a slab that is being filled").slab
+        &mut self.held.as_mut().expect("a group goes to a slab that is being filled").slab
     }
 }
-
-/// A value as slabs hold it: little-endian.
-trait Word: Copy {
-    fn le(self) -> Self;
-}
-
-macro_rules! word {
-    ($($ty:ty),*) => {
-        $(impl Word for $ty {
-            #[inline]
-            fn le(self) -> $ty {
-                self.to_le()
-            }
-        })*
-    };
-}
-
-word!(u8, u16, u32, u64, u128);
 
 /// The rows of a strip that were not rejected.
 struct LiveRows<'a> {

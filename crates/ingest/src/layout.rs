@@ -121,6 +121,18 @@ impl Slab {
         &self.fixed[start..start + self.rows * column.width]
     }
 
+    /// The places of some rows' values.
+    pub(crate) fn slots_mut<const N: usize>(
+        &mut self,
+        column: &ColumnLayout,
+        first: usize,
+        count: usize,
+    ) -> &mut [[u8; N]] {
+        assert_eq!(column.width, N, "Y1");
+        let start = column.start * self.capacity + first * N;
+        self.fixed[start..start + count * N].as_chunks_mut::<N>().0
+    }
+
     /// Notes that rows from here on come from piece `order`.
     pub(crate) fn mark(&mut self, order: u64) {
         if self.marks.last().is_none_or(|mark| mark.order != order) {

@@ -199,7 +199,7 @@ impl Joints {
             left.append(whole);
             whole = left;
         }
-        if let Some(right) = whole.to.and_then(|joint| state.open_left.remove(&joint)) {
+        while let Some(right) = whole.to.and_then(|joint| state.open_left.remove(&joint)) {
             whole.append(right);
         }
         if whole.from.is_none() && whole.is_cut && whole.is_open {
@@ -207,8 +207,7 @@ impl Joints {
         }
         match (whole.from, whole.to) {
             (None, None) => return Some(whole),
-            // A middle part is entered on both sides' behalf under its left joint; whoever comes
-            // from the right finds it there once the left part has arrived.
+            // A part without its beginning waits for it under its left joint.
             (Some(joint), _) => state.open_left.insert(joint, whole),
             (None, Some(joint)) => state.open_right.insert(joint, whole),
         };

@@ -10,6 +10,7 @@
 mod query_text;
 mod time_text;
 mod literal;
+mod casts;
 mod coerce;
 mod type_names;
 mod functions;

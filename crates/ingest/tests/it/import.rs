@@ -1,8 +1,8 @@
 //! The import from files to rows: whatever the path through the pipeline, the table is the one
 //! that a plain reader with one thread would make.
 
-mod random;
-mod hook;
+pub(crate) mod random;
+pub(crate) mod hook;
 mod cells;
 mod text;
 mod equality;

@@ -9,3 +9,6 @@ mod plain_tests;
 mod parse;
 mod timestamp;
 mod source;
+mod world;
+mod import;
+mod crash;

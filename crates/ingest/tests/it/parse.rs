@@ -10,7 +10,7 @@ use tidegate_ingest::parse::{
 use crate::slow;
 
 fn config() -> ProptestConfig {
-    ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 /// Text of few different characters, so that much of it is nearly a number.

@@ -10,7 +10,7 @@ use tidegate_model::time::CivilDate;
 use crate::slow;
 
 fn config() -> ProptestConfig {
-    ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 const UNITS: [TimeUnit; 2] = [TimeUnit::Micros, TimeUnit::Nanos];

@@ -20,6 +20,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{ColumnType, TimeRange, TimeUnit};
 use tidegate_storage::segment::arrow_type;
 
+use super::casts::{OnBadText, special_cast};
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::query_text::is_in_operator;
 use super::time_text::{TimeScale, parse_interval};
@@ -118,21 +119,20 @@ fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             let case = Case { expr: Some(expr), when_then_expr: arms, else_expr };
             Ok(Transformed::yes(Expr::Case(case)))
         }
-        Expr::Cast(Cast { expr, field }) => match cast_text(&expr, type_of(&field), schema)? {
-            Some(value) => Ok(Transformed::yes(literal(value, &field))),
-            None => Ok(match count_of(*expr, &field, schema) {
+        Expr::Cast(Cast { expr, field }) => {
+            if let Some(converted) = cast_to(&expr, &field, OnBadText::Fail, schema)? {
+                return Ok(Transformed::yes(converted));
+            }
+            Ok(match count_of(*expr, &field, schema) {
                 Ok(count) => Transformed::yes(Expr::Cast(Cast { expr: Box::new(count), field })),
                 Err(expr) => Transformed::no(Expr::Cast(Cast { expr: Box::new(expr), field })),
-            }),
-        },
+            })
+        }
         Expr::TryCast(TryCast { expr, field }) => {
-            let nothing = || ScalarValue::try_from(field.data_type());
-            match cast_text(&expr, type_of(&field), schema) {
-                Ok(Some(value)) => Ok(Transformed::yes(Expr::Literal(value, None))),
-                Ok(None) => Ok(Transformed::no(Expr::TryCast(TryCast { expr, field }))),
-                Err(Error::BadText { .. }) => Ok(Transformed::yes(Expr::Literal(nothing()?, None))),
-                Err(error) => Err(error.into()),
-            }
+            Ok(match cast_to(&expr, &field, OnBadText::Null, schema)? {
+                Some(converted) => Transformed::yes(converted),
+                None => Transformed::no(Expr::TryCast(TryCast { expr, field })),
+            })
         }
         expr => Ok(Transformed::no(expr)),
     }
@@ -159,25 +159,34 @@ fn count_of(expr: Expr, to: &Field, schema: &DFSchema) -> std::result::Result<Ex
     }
 }
 
-/// The value that a text cast to a time, a UUID or an address stands for. Values of the latter two
-/// have no cast of their own yet.
-fn cast_text(
+/// A cast that is not Arrow's: of a text literal to a time, and between text and UUID or IPV4.
+fn cast_to(
     expr: &Expr,
-    to: Option<ColumnType>,
+    field: &Field,
+    on_bad_text: OnBadText,
     schema: &DFSchema,
-) -> Result<Option<ScalarValue>, Error> {
+) -> PlanResult<Option<Expr>> {
+    let Some(to) = type_of(field) else { return Ok(None) };
     let is_special = |ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4);
-    if let (Some(text), Some(ty)) = (text_of(expr), to)
-        && (is_time(ty) || is_special(ty))
+    if let Some(text) = text_of(expr)
+        && (is_time(to) || is_special(to))
     {
-        return value_of_text(text, ty).map(|value| value.map_err(bad_text(text, ty))).transpose();
+        let value = value_of_text(text, to).expect("these types are parsed");
+        return Ok(Some(match (value, on_bad_text) {
+            (Ok(value), _) => literal(value, field),
+            (Err(_), OnBadText::Null) => literal(ScalarValue::try_from(field.data_type())?, field),
+            (Err(reason), OnBadText::Fail) => return Err(bad_text(text, to)(reason).into()),
+        }));
     }
-    let from = type_in(expr, schema);
-    if from != to && (from.is_some_and(is_special) || to.is_some_and(is_special)) {
-        let feature = "CAST from or to UUID or IPV4, other than of a text literal,";
-        return Err(Error::NotSupported { position: None, feature });
+    let Some(from) = type_in(expr, schema).filter(|from| *from != to) else { return Ok(None) };
+    match special_cast(expr, from, to, on_bad_text) {
+        Some(converted) => Ok(Some(converted)),
+        None if is_special(from) || is_special(to) => {
+            let feature = "CAST between UUID or IPV4 and anything but text";
+            Err(Error::NotSupported { position: None, feature }.into())
+        }
+        None => Ok(None),
     }
-    Ok(None)
 }
 
 /// `expr` in the type of `other`, if it is a literal that can be, or an integer next to a time.

@@ -167,10 +167,11 @@ impl ColumnEncoder {
         }
         let frame = FrameFooter { encoding: Encoding::Narrow, step: 1, ..base };
         let range = max.word().wrapping_sub(min.word());
-        if valid.is_none() && size_of::<T>() >= 4 {
-            if let Some(step) = regular_step(values) {
-                return self.end_frame(start, FrameFooter { step, ..frame });
-            }
+        if valid.is_none()
+            && size_of::<T>() >= 4
+            && let Some(step) = regular_step(values)
+        {
+            return self.end_frame(start, FrameFooter { step, ..frame });
         }
         let step = if code_width(range) > 1 { common_step(values, min) } else { 1 };
         let width = code_width(range / step);

@@ -103,7 +103,7 @@ fn more_rejects_than_allowed_stop_the_import() {
 fn when_all_records_are_bad_the_most_frequent_reason_is_told() {
     let text = b"2021-03-01,a,x\n2021-03-01,b,y\n,c,1\n";
     match refused(&world(), text, |_| {}) {
-        Error::AllRejected { count: 3, reason: Some(Reason::Cell(reason)) } => {
+        Error::AllRejected { count: 3, reason: Reason::Cell(reason) } => {
             assert_eq!(reason.to_string(), "not a number");
         }
         error => panic!("{error:?}"),

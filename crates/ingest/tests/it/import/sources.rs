@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use tidegate_ingest::sniff::Header;
-use tidegate_ingest::{Error, ImportOptions};
+use tidegate_ingest::{Error, ImportOptions, Source};
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit};
 use tidegate_platform::{Class, SimDisk};
 
@@ -116,7 +116,7 @@ fn a_compressed_file_that_ends_early_is_an_error() {
             let path = world.put("cut", &bytes[..cut]);
             check_refused(
                 &world,
-                |options| options.source = tidegate_ingest::Source::Files(vec![path]),
+                |options| options.source = Source::Files(vec![path]),
                 |error| match error {
                     Error::Compression { path, kind: found, .. } => {
                         assert_eq!((path.as_path(), *found), (Path::new("/cut"), kind));
@@ -133,7 +133,7 @@ fn a_compressed_file_that_ends_early_is_an_error() {
         let path = world.put("damaged", &damaged);
         check_refused(
             &world,
-            |options| options.source = tidegate_ingest::Source::Files(vec![path]),
+            |options| options.source = Source::Files(vec![path]),
             |error| assert!(matches!(error, Error::Compression { .. }), "{kind}: {error:?}"),
         );
     }
@@ -230,7 +230,7 @@ fn a_file_with_other_columns_than_the_first_is_refused() {
     check_refused(
         &world,
         |options| {
-            options.source = tidegate_ingest::Source::Files(paths);
+            options.source = Source::Files(paths);
             options.dialect.header = Header::Present;
         },
         |error| match error {
@@ -249,7 +249,7 @@ fn files_without_records_are_refused() {
         let path = world.put("none.csv", text);
         check_refused(
             &world,
-            |options| options.source = tidegate_ingest::Source::Files(vec![path]),
+            |options| options.source = Source::Files(vec![path]),
             |error| assert_eq!(error.to_string(), "/none.csv: no records"),
         );
     }
@@ -258,7 +258,7 @@ fn files_without_records_are_refused() {
     check_refused(
         &world,
         |options| {
-            options.source = tidegate_ingest::Source::Files(vec![path]);
+            options.source = Source::Files(vec![path]);
             options.dialect.header = Header::Present;
         },
         |error| assert_eq!(error.to_string(), "/none.csv: no records"),
@@ -268,26 +268,23 @@ fn files_without_records_are_refused() {
 /// The file is cut while the import reads it.
 #[test]
 fn a_file_that_shrinks_meanwhile_is_an_error() {
+    const PLACE: u64 = 2 << 20;
     let disk = SimDisk::new(1);
-    let (victim, is_armed) = (disk.clone(), Arc::new(AtomicBool::new(false)));
-    let armed = Arc::clone(&is_armed);
+    let (victim, reads) = (disk.clone(), AtomicU64::new(0));
     let hooked = HookDisk::new(disk, move |call| {
-        if let Call::Read(path, offset) = call
+        // The first read at this place is that of the sample.
+        if let Call::Read(path, PLACE) = call
             && path == Path::new("/shrinks.csv")
-            && offset == 2 << 20
-            && armed.load(SeqCst)
+            && reads.fetch_add(1, SeqCst) == 1
         {
-            victim.truncate(path, 3 << 20);
+            victim.truncate(path, PLACE + (1 << 20));
         }
     });
     let world = World::on(Arc::new(hooked), Path::new("/"));
     let path = world.put("shrinks.csv", &text_of(0..140_000));
     check_refused(
         &world,
-        |options| {
-            options.source = tidegate_ingest::Source::Files(vec![path]);
-            is_armed.store(true, SeqCst);
-        },
+        |options| options.source = Source::Files(vec![path]),
         |error| {
             let Error::Disk { source, .. } = error else { panic!("{error:?}") };
             let shown = source.to_string();
