@@ -25,6 +25,7 @@ pub(crate) use spill::{SpillFile, SpilledSlab};
 #[derive(Debug)]
 pub(crate) struct Buckets {
     pub(crate) plan: BucketPlan,
+    pub(crate) key: BucketKey,
     pub(crate) layout: RowLayout,
     slots: Vec<Mutex<Bucket>>,
     /// Bytes in memory of each bucket, to find the largest without its lock.
@@ -32,6 +33,15 @@ pub(crate) struct Buckets {
     slab_rows: usize,
     pool: BufferPool,
     pub(crate) budget: Arc<MemoryBudget>,
+}
+
+/// What the bounds of buckets are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BucketKey {
+    /// Designated timestamps.
+    Time,
+    /// Numbers of pieces (`Mark::order`): rows stay in the order of the input.
+    Input,
 }
 
 /// The full slabs of a bucket.
@@ -85,8 +95,10 @@ impl Buckets {
         // Slabs are given back one segment at a time while others are taken from the system.
         let vacant_max = 64;
         let options = BufferPoolOptions { headroom: 0, piece_bytes, tailroom: 0, vacant_max };
+        let key = BucketKey::Time;
         Buckets {
             plan,
+            key,
             layout,
             slots: (0..count).map(|_| Mutex::default()).collect(),
             sizes: (0..count).map(|_| AtomicU64::new(0)).collect(),
@@ -97,11 +109,12 @@ impl Buckets {
     }
 
     /// Empty buckets of another plan, with the same layout and budget.
-    pub(crate) fn like(&self, plan: BucketPlan) -> Buckets {
+    pub(crate) fn like(&self, plan: BucketPlan, key: BucketKey) -> Buckets {
         // Slabs are smaller if there are more buckets to fill at the same time.
         let rows = self.slab_rows * self.count().min(plan.count()) / plan.count();
         let slab_rows = 1 << rows.max(64).ilog2();
-        Buckets::new(plan, self.layout.clone(), slab_rows, Arc::clone(&self.budget))
+        let budget = Arc::clone(&self.budget);
+        Buckets { key, ..Buckets::new(plan, self.layout.clone(), slab_rows, budget) }
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -280,7 +280,8 @@ impl<'a> Cells<'a> {
 
     #[inline]
     fn field(&self, start: usize, end: usize) -> Field<'a> {
-        let raw = &self.rows.text[start..end];
+        // A field that its record does not have stands behind it, perhaps behind all text.
+        let raw = self.rows.text.get(start..end).unwrap_or_default();
         let Some(&first) = raw.first() else { return Field::Null };
         if Some(first) == self.rows.quote {
             return quoted(raw, first, start);
@@ -330,7 +331,7 @@ impl<'a> Cells<'a> {
     #[inline]
     fn plain_digits(&self, start: usize, end: usize) -> Option<i64> {
         let text = self.rows.text;
-        let is_negative = text[start] == b'-';
+        let is_negative = text.get(start) == Some(&b'-');
         let digits = (end - start).wrapping_sub(usize::from(is_negative));
         // Nothing, a record's first field at the very start of the text, or too long.
         if digits.wrapping_sub(1) >= 8 || self.rows.null_text.is_some() {
@@ -414,14 +415,14 @@ fn has_byte(text: &[u8], wanted: u8) -> bool {
         return memchr::memchr(wanted, text).is_some();
     }
     let (eights, rest) = text.as_chunks::<8>();
-    let pattern = u64::from_ne_bytes([wanted; 8]);
+    let pattern = u64::from_le_bytes([wanted; 8]);
     let mut found = 0;
     for eight in eights {
-        let difference = u64::from_ne_bytes(*eight) ^ pattern;
+        let difference = u64::from_le_bytes(*eight) ^ pattern;
         found |=
             difference.wrapping_sub(0x0101_0101_0101_0101) & !difference & 0x8080_8080_8080_8080;
     }
-    found != 0 || rest.iter().any(|&byte| byte == wanted)
+    found != 0 || rest.contains(&wanted)
 }
 
 impl ColumnParser {
@@ -538,11 +539,10 @@ impl TextColumn {
     /// The cell of a text that stands at `place`.
     #[inline]
     fn cell(&mut self, cells: &mut Cells<'_>, row: usize, text: &[u8], place: Place) -> Cell {
-        if !cells.rows.is_checked || text.len() > self.bytes_max {
-            if let Err(error) = parse::check_text(text, self.bytes_max) {
-                cells.fault(row, Reason::Cell(error));
-                return Cell::NULL;
-            }
+        let is_fine = cells.rows.is_checked && text.len() <= self.bytes_max;
+        if !is_fine && let Err(error) = parse::check_text(text, self.bytes_max) {
+            cells.fault(row, Reason::Cell(error));
+            return Cell::NULL;
         }
         self.number(text).map_or_else(|| Cell::at(place), Cell::interned)
     }

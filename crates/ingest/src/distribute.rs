@@ -8,8 +8,9 @@
 
 use std::sync::Arc;
 
-use crate::bucket::{Buckets, HeldSlab};
-use crate::layout::{ColumnLayout, INTERNED, NULL_SLOT, Slab, TEXT_PAGES_MAX};
+use crate::bucket::{BucketKey, Buckets, HeldSlab, SpillFile};
+use crate::error::Result;
+use crate::layout::{ColumnLayout, INTERNED, NULL_SLOT, SLAB_TEXT_MAX, Slab, TEXT_PAGES_MAX};
 use crate::strip::{Cell, CellKind, Place, STRIP_ROWS, Strip, Values};
 
 /// A worker's side of the buckets: the slabs it is filling.
@@ -109,9 +110,36 @@ impl Distributor {
             let text = held.slab.text_bytes();
             held.held.grow(text.saturating_sub(filling.counted) as u64);
             filling.counted = filling.counted.max(text);
-            if held.slab.texts.pages.len() > TEXT_PAGES_MAX {
+            if held.slab.texts.pages.len() > TEXT_PAGES_MAX || text > SLAB_TEXT_MAX {
                 self.retire(index);
             }
+        }
+    }
+
+    /// Spills until no more than `bytes` are in memory, or nothing is left that is worth it: first
+    /// what buckets have, then slabs of this worker that hold much text.
+    ///
+    /// # Errors
+    /// If the spill file cannot be written.
+    pub(crate) fn spill_down_to(&mut self, bytes: u64, spill: &SpillFile) -> Result<()> {
+        let buckets = Arc::clone(&self.buckets);
+        buckets.spill_down_to(bytes, spill)?;
+        while buckets.budget.used_bytes() > bytes && self.retire_largest() {
+            buckets.spill_down_to(bytes, spill)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the slab with the most text to its bucket; says whether there was one.
+    fn retire_largest(&mut self) -> bool {
+        let slabs = self.slabs.iter().enumerate();
+        let held = slabs.filter(|(_, filling)| filling.held.is_some());
+        match held.max_by_key(|(_, filling)| filling.counted) {
+            Some((index, filling)) if filling.counted >= TEXT_WORTH_SPILLING => {
+                self.retire(index);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -123,9 +151,14 @@ impl Distributor {
         self.group_of_row.clear();
         let live = LiveRows { rows: strip.rows, dead: &strip.dead };
         let buckets = Arc::clone(&self.buckets);
-        let timestamps = buckets.layout.timestamp.map(|column| &strip.columns[column].values);
+        let is_by_time = buckets.key == BucketKey::Time;
+        let timestamps = buckets.layout.timestamp.filter(|_| is_by_time);
+        let timestamps = timestamps.map(|column| &strip.columns[column].values);
         // The bucket of the row before, and its range: neighbours are often of one bucket.
-        let mut near = (i64::MAX, i64::MIN, 0);
+        let mut near = match buckets.key {
+            BucketKey::Time => (i64::MAX, i64::MIN, 0),
+            BucketKey::Input => (i64::MIN, i64::MAX, buckets.plan.bucket(order_key(strip.order))),
+        };
         live.each(|row| {
             if let Some(Values::W8(values)) = timestamps {
                 let ts = values[row].cast_signed();
@@ -263,6 +296,14 @@ impl Distributor {
         }
     }
 }
+
+/// The number of a piece among bounds of buckets.
+pub(crate) fn order_key(order: u64) -> i64 {
+    i64::try_from(order).expect("an input has fewer than 2^62 pieces")
+}
+
+/// Slabs with less text are not worth an operation of the disk each.
+const TEXT_WORTH_SPILLING: usize = 256 << 10;
 
 impl Filling {
     #[inline]

@@ -48,14 +48,7 @@ pub enum Error {
          {reason}",
         .path.display()
     )]
-    BadValue {
-        path: PathBuf,
-        line: u64,
-        offset: u64,
-        column: String,
-        text: String,
-        reason: Reason,
-    },
+    BadValue { path: PathBuf, line: u64, offset: u64, column: String, text: String, reason: Reason },
     #[error("{}: line {line}: {reason}", .path.display())]
     BadRecord { path: PathBuf, line: u64, reason: Reason },
     #[error("all {count} records were rejected, most of them because: {reason}")]

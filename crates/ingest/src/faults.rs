@@ -205,7 +205,7 @@ impl FaultContext<'_> {
             let value = value.cast_signed();
             !(TIMESTAMP_MIN..=TIMESTAMP_MAX).contains(&value)
         };
-        if column.nulls.is_empty() && !values.iter().any(|value| is_outside(value)) {
+        if column.nulls.is_empty() && !values.iter().any(is_outside) {
             return;
         }
         let mut fault = |row: u32, reason| {

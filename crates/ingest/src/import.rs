@@ -17,12 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tidegate_model::{RowCount, Schema, limits};
-use tidegate_platform::{Clock, Disk, IoChoice, MemoryBudget, SystemClock, detect_io};
+use tidegate_platform::{Clock, Disk, IoChoice, MemoryBudget, Reservation, SystemClock, detect_io};
 use tidegate_storage::segment::intern::Interner;
 use tidegate_storage::segment::strings::StringCompressor;
 use tidegate_storage::{Database, ImportTarget, ImportTxn, WrittenSegment};
 
-use crate::bucket::{BucketPlan, Buckets, PlanOptions, SpillFile};
+use crate::bucket::{BucketPlan, Buckets, SpillFile};
 use crate::error::{Error, Result};
 use crate::layout::RowLayout;
 use crate::options::{ImportOptions, Source};
@@ -81,7 +81,7 @@ pub fn import(
     cancel: &AtomicBool,
 ) -> Result<ImportSummary> {
     progress.enter(Phase::Setup);
-    let clock = SystemClock::default();
+    let clock = SystemClock;
     let mut phases =
         PhaseClock { clock: &clock, last: clock.monotonic_nanos(), phases: Vec::new() };
     let io = detect_io(options.io).map_err(Error::disk("set up I/O"))?;
@@ -112,6 +112,8 @@ pub(crate) struct Parsed {
     pub(crate) buckets: Arc<Buckets>,
     pub(crate) spill: SpillFile,
     pub(crate) interners: Vec<Vec<Interner>>,
+    /// What interners hold of the budget, until rows are sealed.
+    pub(crate) held: Vec<Reservation>,
     pub(crate) cells_nulled: u64,
     pub(crate) created_table: bool,
     pub(crate) notes: Vec<String>,
@@ -188,7 +190,8 @@ impl ImportContext<'_> {
 
     /// Seals and commits.
     fn finish(&self, parsed: Parsed, mut phases: PhaseClock<'_>) -> Result<ImportSummary> {
-        let Parsed { txn, buckets, spill, interners, cells_nulled, created_table, notes } = parsed;
+        let Parsed { txn, buckets, spill, interners, held, cells_nulled, created_table, notes } =
+            parsed;
         let sample = self.progress.sample();
         let (rows_read, rows_rejected) = (sample.rows_read, sample.rows_rejected);
         let rejected = self.rejects.finish()?;
@@ -199,7 +202,12 @@ impl ImportContext<'_> {
         self.progress.enter(Phase::Seal);
         spill.flush()?;
         let schema = Arc::clone(txn.schema());
-        let written = self.seal(&txn, &buckets, &spill, &interners)?;
+        let texts = InternedTexts {
+            interners: &interners,
+            bytes: held.iter().map(Reservation::bytes).sum(),
+        };
+        let written = self.seal(&txn, &buckets, &spill, &texts)?;
+        drop(held);
         phases.end(Phase::Seal);
         self.check_cancelled()?;
         self.progress.enter(Phase::Commit);
@@ -242,7 +250,7 @@ impl ImportContext<'_> {
         txn: &ImportTxn,
         buckets: &Buckets,
         spill: &SpillFile,
-        interners: &[Vec<Interner>],
+        texts: &InternedTexts<'_>,
     ) -> Result<Vec<WrittenSegment>> {
         let columns = buckets.layout.columns.len();
         let compressors: Vec<_> = (0..columns).map(|_| StringCompressor::default()).collect();
@@ -250,21 +258,22 @@ impl ImportContext<'_> {
         let sample = self.progress.sample();
         let rows = (sample.rows_read - sample.rows_rejected).max(1);
         // What a row takes in memory, by what all rows take in memory and in the spill file.
-        let bytes = buckets.budget.used_bytes() + spill.bytes();
+        let bytes = buckets.budget.used_bytes().saturating_sub(texts.bytes) + spill.bytes();
         let row_bytes = (bytes / rows).max(buckets.layout.row_bytes as u64).max(1);
-        let open_rows = self.options.memory_max.0 / 2 / row_bytes;
-        let open_rows_max = usize::try_from(open_rows).unwrap_or(usize::MAX).max(65_536);
-        let segment_rows_max = RowCount(open_rows_max as u64 / 2).min(limits::SEGMENT_ROWS);
+        let open_bytes = self.options.memory_max.0.saturating_sub(texts.bytes) / 2;
+        let open_rows = (open_bytes / row_bytes).max(OPEN_ROWS_MIN);
+        let open_rows_max = usize::try_from(open_rows).unwrap_or(usize::MAX);
+        let segment_rows_max = RowCount(open_rows / 2).min(limits::SEGMENT_ROWS);
         let refined = refine(&RefineJob {
             buckets,
             spill,
             spill_from: self.spill_from(),
-            rows_max: SPLIT_ROWS.min(open_rows_max as u64 / 4),
-            plan: PlanOptions {
-                partition_by: txn.schema().partition_by(),
-                unit: txn.schema().time_unit(),
-                rows,
+            rows_max: match buckets.layout.timestamp {
+                Some(_) => SPLIT_ROWS.min(open_rows / 4),
+                None => open_rows / 4,
             },
+            partition_by: txn.schema().partition_by(),
+            unit: txn.schema().time_unit(),
             progress: self.progress,
             cancel: self.cancel,
         })?;
@@ -273,7 +282,7 @@ impl ImportContext<'_> {
             buckets,
             queue: &refined,
             spill,
-            interners,
+            interners: texts.interners,
             compressors: &compressors,
             histories: &histories,
             partition_by: txn.schema().partition_by(),
@@ -302,12 +311,22 @@ const MEMORY_MIN_PER_WORKER: u64 = 32 << 20;
 const TEXT_GUESS_BYTES: u64 = 128;
 const SLAB_ROWS_MAX: usize = 8_192;
 /// Buckets of more rows are split before they are sealed: a column of one would not stay in cache.
+/// Rows in the order of the input are gathered front to back, and may be more.
 const SPLIT_ROWS: u64 = 1 << 20;
+/// However large rows are: a file a row would be no better.
+const OPEN_ROWS_MIN: u64 = 256;
 
-/// Segments end with a whole page frame, unless their partition does before.
+/// What the workers' interners hold.
+struct InternedTexts<'a> {
+    interners: &'a [Vec<Interner>],
+    bytes: u64,
+}
+
+/// Segments end with a whole page frame, unless their partition does before, or rows are so large
+/// that not even one frame of them fits.
 fn whole_frames(rows: RowCount) -> usize {
     let frame = limits::FRAME_ROWS.0;
-    RowCount((rows.0 / frame).max(1) * frame).as_len()
+    if rows.0 < frame { rows.as_len() } else { RowCount(rows.0 / frame * frame).as_len() }
 }
 
 /// The outcome of several workers: the first error that is not only "somebody else has failed".

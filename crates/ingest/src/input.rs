@@ -40,8 +40,10 @@ const READ_DEPTH: usize = 4;
 pub(crate) struct InputFile {
     pub(crate) path: PathBuf,
     pub(crate) bytes: InputBytes,
-    /// Decompressed bytes before the first record: a byte order mark, skipped lines.
+    /// Decompressed bytes before the first record: a byte order mark, skipped and blank lines.
     pub(crate) skip_bytes: u64,
+    /// How many lines those are.
+    pub(crate) skip_lines: u64,
 }
 
 /// Where the bytes of an input are.
@@ -187,10 +189,11 @@ impl PieceReader {
         io: IoChoice,
         progress: &Arc<Progress>,
     ) -> Result<()> {
-        let place = FilePlace { index, path: &input.path, skip: input.skip_bytes };
+        let place = FilePlace { index, path: &input.path, skip: input.skip_bytes, bytes: 0 };
         match &input.bytes {
             InputBytes::File { file, bytes, magic: Magic::Plain | Magic::Parquet } => {
-                self.send_plain(file, *bytes, &place, io, progress)
+                let place = FilePlace { bytes: *bytes, ..place };
+                self.send_plain(file, &place, io, progress)
             }
             InputBytes::File { file, bytes, magic } => {
                 let source = SizedFile {
@@ -217,12 +220,11 @@ impl PieceReader {
     fn send_plain(
         &mut self,
         file: &Arc<dyn DiskFile>,
-        bytes: u64,
         place: &FilePlace<'_>,
         io: IoChoice,
         progress: &Progress,
     ) -> Result<()> {
-        let read = Error::disk("read input");
+        let (read, bytes) = (Error::disk("read input"), place.bytes);
         progress.add_bytes_read(place.skip.min(bytes));
         if place.skip >= bytes {
             return Ok(());
@@ -324,6 +326,8 @@ struct FilePlace<'a> {
     index: usize,
     path: &'a Path,
     skip: u64,
+    /// The size of an uncompressed file.
+    bytes: u64,
 }
 
 impl FilePlace<'_> {
@@ -424,7 +428,7 @@ pub(crate) fn open_input(disk: &dyn Disk, path: &Path) -> Result<InputFile> {
         None
     };
     let bytes = InputBytes::File { file: direct.unwrap_or(file), bytes, magic };
-    Ok(InputFile { path: path.to_owned(), bytes, skip_bytes: 0 })
+    Ok(InputFile { path: path.to_owned(), bytes, skip_bytes: 0, skip_lines: 0 })
 }
 
 /// The first decompressed bytes of a file, at most `bytes_max`.
@@ -435,7 +439,7 @@ pub(crate) fn head_of(
     bytes_max: u64,
 ) -> Result<Vec<u8>> {
     let path = file.path().to_owned();
-    let place = FilePlace { index: 0, path: &path, skip: 0 };
+    let place = FilePlace { index: 0, path: &path, skip: 0, bytes: 0 };
     let damaged = |source| place.damaged(kind_of(magic), 0, source);
     let source = SizedFile { file: Arc::clone(file), offset: 0, bytes, progress: None };
     let mut head = Vec::new();

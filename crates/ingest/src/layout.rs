@@ -167,6 +167,8 @@ pub(crate) struct TextPages {
 pub(crate) const TEXT_PAGE_BYTES: usize = 64 << 10;
 /// A slab with so many pages is full: page numbers have fifteen bits.
 pub(crate) const TEXT_PAGES_MAX: usize = 1 << 14;
+/// A slab with so much text is full: all of it may be in one strip, where places have 31 bits.
+pub(crate) const SLAB_TEXT_MAX: usize = 256 << 20;
 
 impl TextPages {
     /// Appends a text; `text_at` of what is returned reads it back.

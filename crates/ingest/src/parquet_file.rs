@@ -41,6 +41,8 @@ use crate::strip::Strip;
 
 use source::ParquetSource;
 
+/// Memory is counted after every batch, and after so much text.
+const SETTLE_TEXT_BYTES: usize = 32 << 20;
 /// Rows that are decoded at a time.
 const BATCH_ROWS: usize = 4_096;
 
@@ -122,14 +124,14 @@ pub(crate) fn read(
             .collect();
         threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
     });
-    let interners = first_error(outcomes)?;
+    let (interners, held) = first_error(outcomes)?.into_iter().unzip();
     let cells_nulled = job.faults.cells_nulled.load(Relaxed);
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
     }
     let created_table = !target.exists;
-    Ok(Parsed { txn, buckets, spill, interners, cells_nulled, created_table, notes })
+    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, created_table, notes })
 }
 
 /// Opens the files, and maps their columns to the table's.
@@ -285,7 +287,8 @@ fn plan(files: &[ParquetFile], layout: &RowLayout, schema: &Schema) -> Result<Bu
         }
     }
     let (partition_by, unit) = (schema.partition_by(), schema.time_unit());
-    Ok(BucketPlan::from_sample(sample, PlanOptions { partition_by, unit, rows }))
+    let options = PlanOptions { partition_by, unit, rows, bucket_rows_max: u64::MAX };
+    Ok(BucketPlan::from_sample(sample, options))
 }
 
 const SAMPLES_PER_GROUP: u64 = 512;
@@ -346,7 +349,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn run(mut self) -> Result<Vec<Interner>> {
+    fn run(mut self) -> Result<(Vec<Interner>, Reservation)> {
         let job = self.job;
         loop {
             let task = job.next.fetch_add(1, Relaxed);
@@ -354,7 +357,7 @@ impl<'a> Worker<'a> {
             self.row_group(task, file, group)?;
         }
         self.distributor.finish();
-        Ok(self.converter.into_interners())
+        Ok((self.converter.into_interners(), self.interners))
     }
 
     fn row_group(&mut self, task: usize, file: usize, group: usize) -> Result<()> {
@@ -382,6 +385,7 @@ impl<'a> Worker<'a> {
         let job = self.job;
         let sources = &job.files[file].sources;
         let prepared = columns::prepare(batch, sources, job.layout);
+        let mut text_bytes = 0;
         for rows in prepared.stretches() {
             self.strip.clear();
             self.strip.order = 2 * task as u64;
@@ -389,6 +393,11 @@ impl<'a> Worker<'a> {
             let origin = prepared.origin(file, first + rows.start as u64, rows.start);
             job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
             self.distributor.distribute(&self.strip, &[]);
+            text_bytes += prepared.text_bytes(&rows);
+            if text_bytes > SETTLE_TEXT_BYTES {
+                text_bytes = 0;
+                self.settle()?;
+            }
         }
         Ok(())
     }
@@ -398,7 +407,7 @@ impl<'a> Worker<'a> {
         let held = self.converter.memory_bytes() as u64;
         self.interners.grow(held.saturating_sub(self.interners.bytes()));
         let job = self.job;
-        job.buckets.spill_down_to(job.spill_from, job.spill)?;
+        self.distributor.spill_down_to(job.spill_from, job.spill)?;
         job.progress.set_memory(job.buckets.budget.used_bytes());
         Ok(())
     }

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use tidegate_model::limits;
 use tidegate_platform::Reservation;
 use tidegate_storage::segment::intern::Interner;
 
@@ -59,6 +60,8 @@ pub(crate) struct TextFile {
     /// How many fields a record has.
     pub(crate) fields: usize,
     pub(crate) has_header: bool,
+    /// Lines before its first piece.
+    pub(crate) skip_lines: u64,
 }
 
 /// One worker.
@@ -77,14 +80,28 @@ struct Worker<'a> {
     interners: Reservation,
 }
 
-/// Runs one worker until there are no more pieces; gives back its interners.
-pub(crate) fn run(job: &ReadJob<'_>, number: u32) -> Result<Vec<Interner>> {
+/// Runs one worker until there are no more pieces; gives back its interners, and what they hold of
+/// the budget.
+pub(crate) fn run(job: &ReadJob<'_>, number: u32) -> Result<(Vec<Interner>, Reservation)> {
+    let mut stop = StopOthers { job, is_wanted: true };
     let outcome = Worker::new(job, number).run();
-    if outcome.is_err() {
-        job.stop.store(true, Relaxed);
-        job.chain.cancel();
-    }
+    stop.is_wanted = outcome.is_err();
     outcome
+}
+
+/// Stops the other workers when one has failed, or panics: they would wait for it for ever.
+struct StopOthers<'a> {
+    job: &'a ReadJob<'a>,
+    is_wanted: bool,
+}
+
+impl Drop for StopOthers<'_> {
+    fn drop(&mut self) {
+        if self.is_wanted {
+            self.job.stop.store(true, Relaxed);
+            self.job.chain.cancel();
+        }
+    }
 }
 
 /// The records of a stretch of text that was indexed.
@@ -113,7 +130,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn run(mut self) -> Result<Vec<Interner>> {
+    fn run(mut self) -> Result<(Vec<Interner>, Reservation)> {
         let job = self.job;
         let is_cancelled = || job.cancel.load(Relaxed) || job.stop.load(Relaxed);
         while let Some(piece) = job.queue.next(is_cancelled)? {
@@ -125,7 +142,7 @@ impl<'a> Worker<'a> {
             self.settle()?;
         }
         self.distributor.finish();
-        Ok(self.converter.into_interners())
+        Ok((self.converter.into_interners(), self.interners))
     }
 
     /// Counts what memory has grown by, and spills what is too much.
@@ -134,7 +151,7 @@ impl<'a> Worker<'a> {
         let held = self.converter.memory_bytes() as u64;
         self.interners.grow(held.saturating_sub(self.interners.bytes()));
         let job = self.job;
-        job.buckets.spill_down_to(job.spill_from, job.spill)?;
+        self.distributor.spill_down_to(job.spill_from, job.spill)?;
         job.progress.set_memory(job.buckets.budget.used_bytes());
         Ok(())
     }
@@ -181,6 +198,7 @@ impl<'a> Worker<'a> {
         self.line_ends = marks.line_ends;
         let counts = PieceCounts { marks, last, is_last: piece.is_last };
         let mut start = job.chain.count(piece.number, counts)?;
+        start.line += job.files[piece.file].skip_lines;
         let mut outcome = self.kernel.index(text, start.start, &job.structure, &mut self.index);
         let truth = job.chain.true_start(piece.number)?;
         if truth != start.start {
@@ -225,12 +243,15 @@ impl<'a> Worker<'a> {
             offset: piece.offset + range.start as u64,
             is_first: piece.is_first && is_head,
         };
+        let is_open = !ends_record && outcome.end.state == QuoteState::Inside;
         let whole = self.job.joints.add(Fragment {
             from: (is_head && !piece.is_first).then(|| piece.number - 1),
             to: (!ends_record && !piece.is_last).then_some(piece.number),
+            length: range.len(),
+            open_at: if is_open { range.len() } else { 0 },
             bytes: text[range].to_vec(),
             origin,
-            is_open: !ends_record && outcome.end.state == QuoteState::Inside,
+            is_open,
             is_cut: false,
         });
         match whole {
@@ -241,13 +262,14 @@ impl<'a> Worker<'a> {
 
     /// Converts a record that lay in several pieces, or had no line end at the end of its file.
     fn record(&mut self, record: Fragment, file: usize) -> Result<()> {
-        let Fragment { mut bytes, origin, is_open, is_cut, .. } = record;
+        let is_open = record.is_open || record.is_open_too_long();
+        let Fragment { mut bytes, origin, is_cut, .. } = record;
         let job = self.job;
         let place = TextPlace { file, line: origin.line, offset: origin.offset };
         if is_open {
             return Err(job.faults.unclosed_quote(&place, &bytes, &job.structure));
         }
-        if is_cut {
+        if is_cut || without_line_end(&bytes, &job.structure).len() > limits::CSV_ROW_BYTES {
             job.progress.add_rows_read(1);
             return job.faults.reject_record(&place, &bytes, Reason::RecordTooLong);
         }
@@ -361,6 +383,11 @@ impl<'a> Worker<'a> {
 }
 
 const OUTSIDE: Start = Start { state: QuoteState::Outside, after: Before::FieldStart };
+
+fn without_line_end<'a>(record: &'a [u8], structure: &Structure) -> &'a [u8] {
+    let record = record.strip_suffix(&[structure.line_end]).unwrap_or(record);
+    record.strip_suffix(b"\r").unwrap_or(record)
+}
 
 /// Whether all of it is UTF-8 without NUL: then no field of it needs a check.
 fn is_clean_text(text: &[u8]) -> bool {

@@ -4,14 +4,17 @@
 //!   it, so the order of equal timestamps stays that of the input.
 //!
 //! It happens when the sample did not show the times of most rows (a pipe shows only its
-//! beginning), or when there are more rows than `BUCKETS_MAX` buckets should hold.
+//! beginning), when there are more rows than `BUCKETS_MAX` buckets should hold, and when a table
+//! has no designated timestamp: then rows are split by where they stand in the input.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use crate::bucket::{Bucket, BucketPlan, Buckets, PlanOptions, SpillFile, StoredSlab};
-use crate::distribute::Distributor;
+use tidegate_model::{PartitionUnit, TimeUnit};
+
+use crate::bucket::{Bucket, BucketKey, BucketPlan, Buckets, PlanOptions, SpillFile, StoredSlab};
+use crate::distribute::{Distributor, order_key};
 use crate::error::{Error, Result};
 use crate::import::first_error;
 use crate::layout::{INTERNED, NULL_SLOT, RowLayout, Slab};
@@ -26,7 +29,8 @@ pub(crate) struct RefineJob<'a> {
     pub(crate) spill_from: u64,
     /// Buckets of more rows are split.
     pub(crate) rows_max: u64,
-    pub(crate) plan: PlanOptions,
+    pub(crate) partition_by: PartitionUnit,
+    pub(crate) unit: TimeUnit,
     pub(crate) progress: &'a Progress,
     pub(crate) cancel: &'a AtomicBool,
 }
@@ -36,7 +40,7 @@ pub(crate) fn refine(job: &RefineJob<'_>) -> Result<Vec<Mutex<Bucket>>> {
     let mut refined = Vec::with_capacity(job.buckets.count());
     for number in 0..job.buckets.count() {
         let bucket = job.buckets.take(number);
-        if bucket.rows <= job.rows_max || job.buckets.layout.timestamp.is_none() {
+        if bucket.rows <= job.rows_max {
             refined.push(Mutex::new(bucket));
         } else {
             refined.extend(split(job, bucket)?.into_iter().map(Mutex::new));
@@ -46,13 +50,25 @@ pub(crate) fn refine(job: &RefineJob<'_>) -> Result<Vec<Mutex<Bucket>>> {
 }
 
 fn split(job: &RefineJob<'_>, bucket: Bucket) -> Result<Vec<Bucket>> {
-    let sample = sample(job, &bucket)?;
-    let plan = BucketPlan::from_sample(sample, PlanOptions { rows: bucket.rows, ..job.plan });
+    let timestamp = job.buckets.layout.timestamp;
+    let (key, partition_by) = match timestamp {
+        Some(_) => (BucketKey::Time, job.partition_by),
+        None => (BucketKey::Input, PartitionUnit::None),
+    };
+    let plan = BucketPlan::from_sample(
+        sample(job, &bucket)?,
+        PlanOptions {
+            partition_by,
+            unit: job.unit,
+            rows: bucket.rows,
+            bucket_rows_max: job.rows_max,
+        },
+    );
     if plan.count() == 1 {
-        // One instant, over and over: there is nothing to split by.
+        // One instant or one piece, over and over: there is nothing to split by.
         return Ok(vec![bucket]);
     }
-    let parts = Arc::new(job.buckets.like(plan));
+    let parts = Arc::new(job.buckets.like(plan, key));
     // Rows of a piece are in slabs of one worker, so workers' slabs can be moved side by side.
     let mut by_worker: BTreeMap<u32, Vec<StoredSlab>> = BTreeMap::new();
     for slab in bucket.slabs {
@@ -70,13 +86,23 @@ fn split(job: &RefineJob<'_>, bucket: Bucket) -> Result<Vec<Bucket>> {
     Ok((0..parts.count()).map(|part| parts.take(part)).collect())
 }
 
-/// Timestamps of some slabs, spread over all.
+/// Timestamps of rows of some slabs, spread over all; or their pieces, if there are none.
 fn sample(job: &RefineJob<'_>, bucket: &Bucket) -> Result<Vec<i64>> {
-    let column = &job.buckets.layout.columns[job.buckets.layout.timestamp.expect("asked before")];
+    let layout = &job.buckets.layout;
+    let column = layout.timestamp.map(|column| &layout.columns[column]);
     let mut sample = Vec::new();
-    let mut add = |slab: &Slab| {
-        let instants = slab.column(column).as_chunks::<8>().0;
-        sample.extend(instants.iter().step_by(16).map(|bytes| i64::from_le_bytes(*bytes)));
+    let mut add = |slab: &Slab| match column {
+        Some(column) => {
+            let instants = slab.column(column).as_chunks::<8>().0.iter().step_by(SAMPLED_STEP);
+            sample.extend(instants.map(|bytes| i64::from_le_bytes(*bytes)));
+        }
+        None => {
+            for (index, mark) in slab.marks.iter().enumerate() {
+                let end = slab.marks.get(index + 1).map_or(slab.rows, |next| next.start as usize);
+                let rows = (mark.start as usize..end).step_by(SAMPLED_STEP);
+                sample.extend(rows.map(|_| order_key(mark.order)));
+            }
+        }
     };
     let stride = (bucket.slabs.len() / SAMPLED_SLABS).max(1);
     for slab in bucket.slabs.iter().step_by(stride) {
@@ -91,6 +117,8 @@ fn sample(job: &RefineJob<'_>, bucket: &Bucket) -> Result<Vec<i64>> {
 }
 
 const SAMPLED_SLABS: usize = 256;
+/// Every so manyth row of those is looked at.
+const SAMPLED_STEP: usize = 16;
 
 fn redistribute(
     job: &RefineJob<'_>,
@@ -121,7 +149,7 @@ fn redistribute(
         }
         job.buckets.recycle(slab.fixed);
         distributor.settle();
-        parts.spill_down_to(job.spill_from, job.spill)?;
+        distributor.spill_down_to(job.spill_from, job.spill)?;
     }
     distributor.finish();
     Ok(())

@@ -102,7 +102,7 @@ impl Sample {
                 .max_by_key(|(rows, _)| rows.len());
             if let Some((rows, index)) = best {
                 for row in rows {
-                    found.add(window, &index, row, structure, timestamp.as_mut());
+                    found.add((window, &index), row, structure, timestamp.as_mut());
                 }
             }
         }
@@ -128,8 +128,7 @@ fn fitting_rows(index: &FieldIndex, fields: usize, is_head: bool) -> Vec<(usize,
 impl RecordSample {
     fn add(
         &mut self,
-        window: &[u8],
-        index: &FieldIndex,
+        (window, index): (&[u8], &FieldIndex),
         (first, last): (usize, usize),
         structure: &Structure,
         timestamp: Option<&mut (usize, TimestampParser)>,

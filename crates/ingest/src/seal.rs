@@ -128,13 +128,26 @@ pub(crate) fn seal(job: &SealJob<'_>, workers: usize) -> Result<Vec<WrittenSegme
     Ok(schedule.written)
 }
 
+/// Stops the other workers when one has failed, or panics: they would wait for it for ever.
+struct StopOthers<'a, 'b, 'c> {
+    sealer: &'a Sealer<'b, 'c>,
+    is_wanted: bool,
+}
+
+impl Drop for StopOthers<'_, '_, '_> {
+    fn drop(&mut self) {
+        if self.is_wanted {
+            self.sealer.lock().failed = true;
+            self.sealer.changed.notify_all();
+        }
+    }
+}
+
 impl Sealer<'_, '_> {
     fn work(&self) -> Result<()> {
+        let mut stop = StopOthers { sealer: self, is_wanted: true };
         let outcome = self.run();
-        if outcome.is_err() {
-            self.lock().failed = true;
-            self.changed.notify_all();
-        }
+        stop.is_wanted = outcome.is_err();
         outcome
     }
 

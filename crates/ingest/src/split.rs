@@ -6,7 +6,7 @@
 //! - Q2. A piece's true start is known when its predecessor is indexed; where a quote opened in the
 //!   middle of a field (K3) it may differ from the assumed one, and then the piece is indexed
 //!   again.
-//! - Q3. Lines are counted from 1 in each file, wherever line ends stand.
+//! - Q3. Lines are counted from 1 in each file, from its first piece on, wherever line ends stand.
 //!
 //! No guessing: the rows are those of one thread that reads front to back.
 
@@ -62,8 +62,8 @@ struct ChainState {
 }
 
 impl SplitChain {
-    pub(crate) fn new(first_line: u64) -> SplitChain {
-        let assumed = PieceStart { start: FILE_START, line: first_line };
+    pub(crate) fn new() -> SplitChain {
+        let assumed = PieceStart { start: FILE_START, line: 1 };
         let state = ChainState {
             assumed,
             counted: 0,
@@ -177,6 +177,10 @@ pub(crate) struct Fragment {
     pub(crate) is_open: bool,
     /// Whether bytes of it were dropped, because the record is too long anyhow.
     pub(crate) is_cut: bool,
+    /// All its bytes, also those that were dropped.
+    pub(crate) length: usize,
+    /// How many of them stand before the last joint that lies inside of quotes; 0 if none does.
+    pub(crate) open_at: usize,
 }
 
 /// Where a record begins.
@@ -202,7 +206,7 @@ impl Joints {
         while let Some(right) = whole.to.and_then(|joint| state.open_left.remove(&joint)) {
             whole.append(right);
         }
-        if whole.from.is_none() && whole.is_cut && whole.is_open {
+        if whole.from.is_none() && whole.is_open_too_long() {
             return Some(whole);
         }
         match (whole.from, whole.to) {
@@ -215,8 +219,26 @@ impl Joints {
     }
 }
 
+impl Joints {
+    /// Whether no part of a record waits for another.
+    pub(crate) fn is_empty(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.open_right.is_empty() && state.open_left.is_empty()
+    }
+}
+
 impl Fragment {
+    /// A quote that is open for longer than a record may be was never meant to be closed where it
+    /// is.
+    pub(crate) fn is_open_too_long(&self) -> bool {
+        self.open_at > limits::CSV_ROW_BYTES
+    }
+
     fn append(&mut self, mut right: Fragment) {
+        if right.open_at > 0 {
+            self.open_at = self.length + right.open_at;
+        }
+        self.length += right.length;
         if self.bytes.len() + right.bytes.len() > limits::CSV_ROW_BYTES + 2 {
             self.is_cut = true;
         }
@@ -235,7 +257,7 @@ mod tests {
 
     #[test]
     fn starts_follow_from_parity_whatever_the_order_of_arrival() {
-        let chain = SplitChain::new(1);
+        let chain = SplitChain::new();
         let counts = |quotes, line_ends, is_last| PieceCounts {
             marks: MarkCounts { quotes, line_ends },
             last: Before::Text,
@@ -279,9 +301,9 @@ mod tests {
             for part in order {
                 let (from, to) = parts[part];
                 let origin = Origin { piece: part as u64, line: 1, offset: 0, is_first: false };
-                let bytes = vec![b'0' + part as u8];
-                let (is_open, is_cut) = (false, false);
-                let part = Fragment { from, to, bytes, origin, is_open, is_cut };
+                let bytes = vec![b"0123"[part]];
+                let (is_open, is_cut, length, open_at) = (false, false, 1, 0);
+                let part = Fragment { from, to, bytes, origin, is_open, is_cut, length, open_at };
                 let joined = joints.add(part);
                 assert!(whole.is_none());
                 whole = joined;

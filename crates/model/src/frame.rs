@@ -109,6 +109,8 @@ pub enum Codes<'a> {
     Same(u32),
     /// Every row's code is its number in the page frame; no byte is stored.
     Sequence,
+    /// A bit a row, least first: codes 0 and 1.
+    Bits(&'a [u8]),
     /// A byte a row.
     U8(&'a [u8]),
     /// Two bytes a row.
@@ -187,6 +189,7 @@ impl<'a> Codes<'a> {
         match self {
             Codes::Same(code) => u64::from(*code),
             Codes::Sequence => row as u64,
+            Codes::Bits(bits) => u64::from(bits[row / 8] >> (row % 8) & 1),
             Codes::U8(codes) => u64::from(codes[row]),
             Codes::U16(codes) => u64::from(u16::from_le_bytes(codes[row])),
             Codes::U32(codes) => u64::from(u32::from_le_bytes(codes[row])),

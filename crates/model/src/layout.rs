@@ -45,7 +45,8 @@ pub enum Encoding {
     Null = 0,
     /// One value for all rows, in `base`; no bytes.
     Constant = 1,
-    /// `base + step * code`; of width 0, the code is the row's number in the page frame.
+    /// `base + step * code`; of width 0, the code is the row's number in the page frame, or, if
+    /// `scale` is 1, a bit.
     Narrow = 2,
     /// Floats that are scaled integers.
     Decimal = 3,
@@ -79,7 +80,7 @@ pub struct FrameFooter {
     pub encoding: Encoding,
     /// Bytes of a code or of a fixed value; 0 where none is stored.
     pub width: u8,
-    /// The power of ten of `Encoding::Decimal`.
+    /// The power of ten of `Encoding::Decimal`; a flag for `Narrow` and `Strings`.
     pub scale: u8,
     /// Whether a validity bitmap stands before the codes.
     pub has_validity: bool,

@@ -37,6 +37,9 @@ use crate::show::show;
 /// How many users of memory an error names when memory is used up.
 const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
 
+/// What part of a thread's share of memory its sorts keep back for merging.
+const SORT_RESERVES: usize = 8;
+
 /// What an engine may use of the machine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
@@ -116,7 +119,7 @@ impl Engine {
         let mut physical = PhysicalOptimizer::new().rules;
         physical.insert(0, Arc::new(OrderedScans));
         let state = SessionStateBuilder::new()
-            .with_config(session_config(options.threads))
+            .with_config(session_config(options))
             .with_runtime_env(runtime)
             .with_expr_planners(vec![Arc::new(OperatorPlanner)])
             .with_table_function_list(table_functions())
@@ -199,9 +202,9 @@ fn plan_text(plan: &dyn ExecutionPlan, how: Explain) -> String {
     shown.indent(how.verbose).to_string()
 }
 
-fn session_config(threads: NonZeroUsize) -> SessionConfig {
+fn session_config(engine: &EngineOptions) -> SessionConfig {
     let mut config = SessionConfig::new()
-        .with_target_partitions(threads.get())
+        .with_target_partitions(engine.threads.get())
         .with_collect_statistics(false)
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(false);
@@ -210,6 +213,12 @@ fn session_config(threads: NonZeroUsize) -> SessionConfig {
     options.optimizer.enable_round_robin_repartition = false;
     // For places in errors.
     options.sql_parser.collect_spans = true;
+    // Each thread's sort keeps so much back for merging what it has spilled; together they must
+    // leave most of the memory to the rows.
+    let memory_max = usize::try_from(engine.memory_max.0).unwrap_or(usize::MAX);
+    let share = memory_max / engine.threads.get() / SORT_RESERVES;
+    let reserved = &mut options.execution.sort_spill_reservation_bytes;
+    *reserved = share.min(*reserved);
     config
 }
 

@@ -215,7 +215,8 @@ impl Database {
     /// # Errors
     /// If there is no such table, or its symbols or row masks cannot be read.
     pub fn snapshot(&self, table: &str) -> Result<Arc<Snapshot>> {
-        self.table(table)?.snapshot()
+        let mut snapshots = self.snapshots(&[table])?;
+        Ok(snapshots.pop().expect("one table, one snapshot"))
     }
 
     /// What a query reads of several tables, all as of one moment.
@@ -223,11 +224,7 @@ impl Database {
     /// # Errors
     /// As `snapshot`.
     pub fn snapshots(&self, tables: &[&str]) -> Result<Vec<Arc<Snapshot>>> {
-        let published = self.published();
-        let found = tables.iter().map(|&name| find(&published.tables, name));
-        let found: Vec<Arc<TableState>> = found.collect::<Result<_>>()?;
-        drop(published);
-        found.iter().map(|table| table.snapshot()).collect()
+        self.with_tables(tables, &|found| found.iter().map(|table| table.snapshot()).collect())
     }
 
     /// Rises with every change of names and columns.
@@ -241,8 +238,29 @@ impl Database {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn table(&self, name: &str) -> Result<Arc<TableState>> {
-        find(&self.published().tables, name)
+    /// Does something with tables as they are at one moment. If it fails and one of them has changed
+    /// meanwhile, it is done again: its files may have been those of an older version.
+    fn with_tables<T>(
+        &self,
+        names: &[&str],
+        action: &dyn Fn(&[Arc<TableState>]) -> Result<T>,
+    ) -> Result<T> {
+        let find_all = || {
+            let published = self.published();
+            names.iter().map(|name| find(&published.tables, name)).collect::<Result<Vec<_>>>()
+        };
+        let mut found = find_all()?;
+        loop {
+            let outcome = action(&found);
+            if outcome.is_ok() {
+                return outcome;
+            }
+            let now = find_all()?;
+            if now.iter().zip(&found).all(|(now, found)| Arc::ptr_eq(now, found)) {
+                return outcome;
+            }
+            found = now;
+        }
     }
 
     /// Commits a wish; returns its number in the table it is about.
@@ -254,9 +272,7 @@ impl Database {
         }
         let seq_txn = self.committer.commit(self, wish)?;
         if self.log_bytes() > self.options.log.checkpoint_bytes {
-            // It is committed. If there cannot be a checkpoint now, the next commit tries again,
-            // and fails with its error when the log has reached its bound.
-            let _ = self.checkpoint();
+            self.checkpoint_if_nobody_does();
         }
         Ok(seq_txn)
     }

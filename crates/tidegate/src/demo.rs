@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &DemoArguments, session: &Session) -> Result<Exit> 
 /// What every step needs.
 struct Demo<'a> {
     session: &'a Session,
-    interrupted: &'a AtomicBool,
+    interrupted: &'a Arc<AtomicBool>,
     rows: u64,
 }
 

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 use tidegate_ingest::source::SourceError;
-use tidegate_model::{ByteCount, ColumnType, SchemaError, limits};
+use tidegate_model::{ByteCount, SchemaError, limits};
 use tidegate_storage::{Class, Error as StorageError};
 
 use crate::output::WriteError;
@@ -67,8 +67,6 @@ pub(crate) enum Error {
     Threads { source: io::Error },
     #[error("the prompt")]
     Prompt { source: rustyline::error::ReadlineError },
-    #[error("table `{table}` exists with another schema: column `{column}` {difference}")]
-    OtherSchema { table: String, column: String, difference: Difference },
     #[error("there is no database in {}; --db names another place", .dir.display())]
     NoDatabase { dir: PathBuf },
     #[error("{} is not UTF-8 at byte {at}", .place.display())]
@@ -95,17 +93,6 @@ pub(crate) enum Error {
     Interrupted { consequence: &'static str },
     #[error("a thread ended without a result")]
     Panicked,
-}
-
-/// How a column of `--schema` is not that of the table.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub(crate) enum Difference {
-    #[error("is {} there and {} in --schema", .own.sql(), .given.sql())]
-    Type { own: ColumnType, given: ColumnType },
-    #[error("is only in --schema")]
-    OnlyGiven,
-    #[error("is missing in --schema")]
-    OnlyThere,
 }
 
 impl Exit {
@@ -141,7 +128,6 @@ impl Error {
             | Error::Stdin { .. }
             | Error::Threads { .. }
             | Error::Prompt { .. }
-            | Error::OtherSchema { .. }
             | Error::NoDatabase { .. }
             | Error::NotText { .. }
             | Error::ScriptTooLong { .. }
@@ -189,10 +175,7 @@ pub(crate) fn sentence(error: &(dyn StdError + 'static)) -> String {
     let mut next = Some(error);
     while let Some(part) = next {
         next = part.source();
-        let message = match part.downcast_ref::<io::Error>() {
-            Some(error) => plain_words(error),
-            None => part.to_string(),
-        };
+        let message = plain_words(&part.to_string());
         if text.contains(&message) {
             continue;
         }
@@ -205,14 +188,11 @@ pub(crate) fn sentence(error: &(dyn StdError + 'static)) -> String {
 }
 
 /// `No such file or directory (os error 2)` without the number, and in our own case.
-fn plain_words(error: &io::Error) -> String {
-    let text = error.to_string();
-    let words = text.split(" (os error ").next().unwrap_or_default();
+fn plain_words(message: &str) -> String {
+    let Some((words, _)) = message.split_once(" (os error ") else { return message.to_owned() };
     let mut characters = words.chars();
-    match characters.next() {
-        Some(first) => first.to_lowercase().chain(characters).collect(),
-        None => error.kind().to_string(),
-    }
+    let first = characters.next().map(char::to_lowercase);
+    first.into_iter().flatten().chain(characters).collect()
 }
 
 #[cfg(test)]

@@ -4,14 +4,16 @@ mod summary;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
 
 use tidegate_ingest::{
     ColumnSource, DialectOptions, FileFormat, Header, ImportOptions, ImportSummary, MissingFields,
-    OnError, Progress, Source, expand_paths,
+    OnError, Phase, Progress, Source, expand_paths,
 };
-use tidegate_model::schema::same_name;
-use tidegate_model::{ByteCount, Column, ColumnType, PartitionUnit, Schema};
+use tidegate_model::{ByteCount, ColumnType, PartitionUnit};
 use tidegate_platform::IoMode;
 use tidegate_query::parse_create_table;
 use tidegate_storage::Database;
@@ -19,7 +21,7 @@ use tidegate_storage::Database;
 use crate::args::{
     DialectArguments, FileKind, ImportArguments, IoArgument, OnErrorArgument, Quote,
 };
-use crate::error::{Difference, Error, Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::progress::{Drawing, Ending, show_while};
 use crate::session::Session;
 use crate::{sql, tell};
@@ -28,12 +30,16 @@ pub(crate) use self::summary::Report;
 
 /// The part of RAM that an import takes unless told otherwise.
 const MEMORY_PART: u64 = 4;
+/// How often the thread that waits looks for Ctrl-C.
+const TICK: Duration = Duration::from_millis(50);
+/// How long an interrupted import may take to see it.
+const GRACE: Duration = Duration::from_secs(1);
+const UNCHANGED: Error = Error::Interrupted { consequence: "; the table is as it was" };
 
 pub(crate) fn run(arguments: &ImportArguments, session: &Session) -> Result<Exit> {
     let options = options(arguments, session)?;
     let interrupted = session.catch_interrupts();
     let database = session.open()?;
-    check_schema(&database, &options)?;
     let drawing = arguments.progress.drawing(&session.environment);
     let start = session.clock.monotonic_nanos();
     let summary = import(&database, &options, drawing, session, &interrupted)?;
@@ -43,62 +49,76 @@ pub(crate) fn run(arguments: &ImportArguments, session: &Session) -> Result<Exit
     Ok(report.exit())
 }
 
-/// `--schema` must be the table's own, if the table exists: rows would go elsewhere than the user
-/// thinks.
-fn check_schema(database: &Database, options: &ImportOptions) -> Result<()> {
-    let ColumnSource::Given(given) = &options.columns else { return Ok(()) };
-    match database.snapshot(&options.table) {
-        Ok(snapshot) => match difference(&snapshot.schema, given) {
-            Some((column, difference)) => {
-                Err(Error::OtherSchema { table: snapshot.name.clone(), column, difference })
-            }
-            None => Ok(()),
-        },
-        Err(tidegate_storage::Error::NoSuchTable { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The first column in which they differ; the order of columns does not matter.
-fn difference(own: &Schema, given: &[(String, ColumnType)]) -> Option<(String, Difference)> {
-    let of_given = given.iter().find_map(|(name, ty)| match own.find(name) {
-        None => Some((name.clone(), Difference::OnlyGiven)),
-        Some(column) if column.ty != *ty => {
-            Some((name.clone(), Difference::Type { own: column.ty, given: *ty }))
-        }
-        Some(_) => None,
-    });
-    of_given.or_else(|| {
-        let is_given =
-            |column: &&Column| given.iter().any(|(name, _)| same_name(name, &column.name));
-        let missing = own.columns().iter().find(|column| !is_given(column))?;
-        Some((missing.name.clone(), Difference::OnlyThere))
-    })
-}
-
 /// Runs an import and shows its progress.
 pub(crate) fn import(
     database: &Arc<Database>,
     options: &ImportOptions,
     drawing: Drawing,
     session: &Session,
-    interrupted: &AtomicBool,
+    interrupted: &Arc<AtomicBool>,
 ) -> Result<ImportSummary> {
     let progress = Arc::new(Progress::new());
-    let ending_of = |result: &tidegate_ingest::Result<ImportSummary>| match result {
+    let ending_of = |result: &Result<ImportSummary>| match result {
         Ok(_) => Ending::Done,
-        Err(tidegate_ingest::Error::Cancelled) => Ending::Interrupted,
+        Err(Error::Interrupted { .. }) => Ending::Interrupted,
         Err(_) => Ending::Failed,
     };
-    let result = show_while(drawing, &progress, &*session.clock, ending_of, || {
-        tidegate_ingest::import(database, options, &progress, interrupted)
-    });
-    result.map_err(|error| match error {
-        tidegate_ingest::Error::Cancelled => {
-            Error::Interrupted { consequence: "; the table is as it was" }
-        }
-        error => Error::from(error),
+    show_while(drawing, &progress, &*session.clock, ending_of, || {
+        let outcomes = start(database, options, &progress, interrupted)?;
+        wait(&outcomes, &progress, interrupted)
     })
+}
+
+type Outcomes = Receiver<tidegate_ingest::Result<ImportSummary>>;
+
+/// The import on a thread of its own, which may be left behind.
+fn start(
+    database: &Arc<Database>,
+    options: &ImportOptions,
+    progress: &Arc<Progress>,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<Outcomes> {
+    let (sender, outcomes) = sync_channel(1);
+    let (database, options) = (Arc::clone(database), options.clone());
+    let (progress, cancel) = (Arc::clone(progress), Arc::clone(interrupted));
+    let work = move || {
+        let outcome = tidegate_ingest::import(&database, &options, &progress, &cancel);
+        // The last owner closes the database: whoever waits, and not this thread on its way out.
+        drop(database);
+        // If nobody waits any more, nobody needs to know.
+        let _ = sender.send(outcome);
+    };
+    let named = thread::Builder::new().name("import".to_owned()).spawn(work);
+    named.map_err(|source| Error::Threads { source })?;
+    Ok(outcomes)
+}
+
+/// Waits for the outcome.
+///
+/// An import that was interrupted and does not end is waiting for its input, perhaps for ever. It
+/// is left behind: it will see that it was cancelled before it could commit, and what it has
+/// written is removed when the database is opened again.
+fn wait(
+    outcomes: &Outcomes,
+    progress: &Progress,
+    interrupted: &AtomicBool,
+) -> Result<ImportSummary> {
+    let mut patience = GRACE;
+    loop {
+        match outcomes.recv_timeout(TICK) {
+            Ok(Err(tidegate_ingest::Error::Cancelled)) => return Err(UNCHANGED),
+            Ok(outcome) => return Ok(outcome?),
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::Panicked),
+            Err(RecvTimeoutError::Timeout) if interrupted.load(Relaxed) => {
+                let is_reading = matches!(progress.sample().phase, Phase::Setup | Phase::Read);
+                patience = patience.saturating_sub(TICK);
+                if is_reading && patience.is_zero() {
+                    return Err(UNCHANGED);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
 }
 
 /// What was typed, as what it means.
@@ -211,24 +231,6 @@ mod tests {
         let paths = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert!(matches!(source(&paths(&["-"])), Ok(Source::Stdin)));
         assert!(matches!(source(&paths(&["-", "x.csv"])), Err(Error::StdinAmongFiles)));
-    }
-
-    #[test]
-    fn a_schema_differs_in_a_type_or_a_column_but_not_in_case_or_order() {
-        let columns = |list: &[(&str, ColumnType)]| -> Vec<(String, ColumnType)> {
-            list.iter().map(|&(name, ty)| (name.to_owned(), ty)).collect()
-        };
-        let (a, b) = (("a", ColumnType::Int32), ("b", ColumnType::Varchar));
-        let own = Schema::new(&columns(&[a, b]), None, PartitionUnit::None).unwrap();
-        let check = |given: &[(&str, ColumnType)], expected: Option<(&str, Difference)>| {
-            let expected = expected.map(|(column, difference)| (column.to_owned(), difference));
-            assert_eq!(difference(&own, &columns(given)), expected);
-        };
-        check(&[("B", ColumnType::Varchar), a], None);
-        check(&[a], Some(("b", Difference::OnlyThere)));
-        check(&[a, b, ("c", ColumnType::Date)], Some(("c", Difference::OnlyGiven)));
-        let other = Difference::Type { own: ColumnType::Int32, given: ColumnType::Int64 };
-        check(&[("a", ColumnType::Int64), b], Some(("a", other)));
     }
 
     #[test]

@@ -64,7 +64,49 @@ fn main() -> ExitCode {
         let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
         Trial::test(format!("slt::{name}"), move || run_file(&path, is_complete))
     });
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    let mut trials = trials.collect::<Vec<_>>();
+    trials.push(Trial::test("engine::a_dropped_stream_ends_its_work", || {
+        on_runtime(a_dropped_stream_ends_its_work())
+    }));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn on_runtime<T>(work: impl Future<Output = Result<T, TestError>>) -> Result<T, Failed> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
+    runtime.block_on(work).map_err(|error| Failed::from(error.to_string()))
+}
+
+/// Rows in several partitions and page frames, with a text that sorts otherwise than the time.
+const MANY_ROWS: &str = "import into many timestamp=ts partition=day as \
+    SELECT CAST(x * 2000000 AS TIMESTAMP) AS ts, 'text number ' || ((x * 7919) % 150001) AS t \
+    FROM long_sequence(150000)";
+
+/// The snapshot that a query reads is let go of when its stream is, wherever it was.
+async fn a_dropped_stream_ends_its_work() -> Result<(), TestError> {
+    let mut test = TestDatabase::new(MEMORY_MAX)?;
+    test.run(MANY_ROWS).await?;
+    let database = Arc::clone(test.engine().database());
+    let snapshot = database.snapshot("many").map_err(|error| TestError::of(&error))?;
+    let before = Arc::strong_count(&snapshot);
+    for sql in
+        ["SELECT * FROM many", "SELECT t FROM many WHERE t > 'text'", "SELECT max(t) FROM many"]
+    {
+        let Answer::Rows { mut stream, .. } = test.engine().execute(sql).await? else {
+            panic!("{sql} gives rows");
+        };
+        assert!(Arc::strong_count(&snapshot) > before, "{sql} reads the snapshot");
+        let first = stream.try_next().await.map_err(tidegate_query::Error::from)?;
+        assert!(first.is_some(), "{sql} has rows");
+        drop(stream);
+        // Tasks on other threads end at their next step.
+        let mut yields = 0;
+        while Arc::strong_count(&snapshot) > before {
+            yields += 1;
+            assert!(yields < 10_000_000, "{sql} still runs");
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(())
 }
 
 fn slt_folder() -> PathBuf {
@@ -74,7 +116,7 @@ fn slt_folder() -> PathBuf {
 fn run_file(path: &Path, is_complete: bool) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
     runtime.block_on(async {
-        let mut runner = Runner::new(|| async { TestDatabase::new() });
+        let mut runner = Runner::new(|| async { TestDatabase::new(MEMORY_MAX) });
         runner.with_column_validator(sqllogictest::strict_column_validator);
         if is_complete {
             let written = runner
@@ -145,14 +187,16 @@ struct TestDatabase {
     /// `None` only while the database is being reopened.
     engine: Option<Engine>,
     folder: tempfile::TempDir,
+    /// Of queries.
+    memory_max: ByteCount,
     imports: usize,
 }
 
 impl TestDatabase {
-    fn new() -> Result<TestDatabase, TestError> {
+    fn new(memory_max: ByteCount) -> Result<TestDatabase, TestError> {
         let folder = tempfile::tempdir().map_err(|error| TestError::of(&error))?;
-        let engine = Some(open(folder.path())?);
-        Ok(TestDatabase { engine, folder, imports: 0 })
+        let engine = Some(open(folder.path(), memory_max)?);
+        Ok(TestDatabase { engine, folder, memory_max, imports: 0 })
     }
 
     fn engine(&self) -> &Engine {
@@ -231,12 +275,12 @@ impl TestDatabase {
     }
 }
 
-fn open(folder: &Path) -> Result<Engine, TestError> {
-    let options = OpenOptions::new(Arc::new(SystemClock::default()));
+fn open(folder: &Path, memory_max: ByteCount) -> Result<Engine, TestError> {
+    let options = OpenOptions::new(Arc::new(SystemClock));
     let database = Database::open(Arc::new(RealDisk), &folder.join("db"), &options);
     let database = database.map_err(|error| TestError::of(&error))?;
     let spill_dir = folder.join("spill");
-    let options = EngineOptions { threads: THREADS, memory_max: MEMORY_MAX, spill_dir };
+    let options = EngineOptions { threads: THREADS, memory_max, spill_dir };
     Ok(Engine::new(database, &options)?)
 }
 
@@ -282,7 +326,7 @@ impl AsyncDB for TestDatabase {
         }
         if sql.trim() == "reopen" {
             self.engine = None;
-            self.engine = Some(open(self.folder.path())?);
+            self.engine = Some(open(self.folder.path(), self.memory_max)?);
             return Ok(DBOutput::StatementComplete(0));
         }
         if let Some(query) = sql.strip_prefix("names of ") {

@@ -1,17 +1,17 @@
 //! One module for each fuzz target. Each has a `check`, which takes any bytes and panics if a
 //! promise is broken.
 
-pub mod input;
-pub mod index;
-pub mod csv;
-pub mod cell;
-pub mod timestamp;
-pub mod sniff;
-pub mod checksum;
-pub mod footer;
-pub mod segment;
-pub mod catalog;
-pub mod manifest;
-pub mod mask;
-pub mod symbols;
-pub mod wal_group;
+pub(super) mod input;
+pub(super) mod index;
+pub(super) mod csv;
+pub(super) mod cell;
+pub(super) mod timestamp;
+pub(super) mod sniff;
+pub(super) mod checksum;
+pub(super) mod footer;
+pub(super) mod segment;
+pub(super) mod catalog;
+pub(super) mod manifest;
+pub(super) mod mask;
+pub(super) mod symbols;
+pub(super) mod wal_group;

@@ -7,7 +7,7 @@ use tidegate_model::{ColumnType, Value, limits};
 use super::input::Input;
 use crate::slow;
 
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let precision = input.byte() % 38 + 1;
     let scale = input.byte() % (precision + 1);

@@ -2,7 +2,7 @@
 //! the code behind them.
 
 /// The CRC32C of these bytes.
-pub fn crc32c(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = table();
     let step = |crc: u32, byte: &u8| {
         let index = (crc ^ u32::from(*byte)) & 0xFF;
@@ -11,6 +11,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, step)
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "below 256")]
 const fn table() -> [u32; 256] {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -28,7 +29,7 @@ const fn table() -> [u32; 256] {
 }
 
 /// The file of one value around a body: docs/format.md, Envelope.
-pub fn envelope(magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
+pub(crate) fn envelope(magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
     let mut file = magic.to_vec();
     file.extend_from_slice(&1_u32.to_le_bytes());
     file.extend_from_slice(&(body.len() as u64).to_le_bytes());

@@ -21,11 +21,11 @@ use crate::world::{Expected, World, check_import, schema_of};
 /// Where the pipeline cuts its input.
 const PIECE_BYTES: usize = 256 << 10;
 
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let world = World::on(Arc::new(SimDisk::new(1)), Path::new("/"));
     let partition_by = input.pick(&[PartitionUnit::Day, PartitionUnit::None]);
-    let is_ordered = input.byte() % 4 != 0;
+    let is_ordered = !input.byte().is_multiple_of(4);
     let schema = schema(is_ordered, partition_by);
     let mut options = world.options(&schema, &[]);
     choose(&mut input, &mut options);

@@ -5,7 +5,7 @@ use tidegate_model::layout::SegmentFooter;
 /// Where regions end, for the footers of this target.
 const REGIONS_END: u64 = 1 << 16;
 
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     if let Ok(footer) = SegmentFooter::decode(bytes, REGIONS_END) {
         let again = SegmentFooter::decode(&footer.encode(), REGIONS_END);
         assert_eq!(again, Ok(footer), "L3");

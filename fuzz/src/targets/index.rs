@@ -9,7 +9,7 @@ use tidegate_ingest::index::{
 
 use super::input::Input;
 
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let delimiter = input.pick(b",;\t|a");
     let quote = input.pick(&[Some(b'"'), Some(b'\''), Some(b'b'), None]);

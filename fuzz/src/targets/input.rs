@@ -2,36 +2,36 @@
 
 /// Reads from the front; what is not there is 0.
 #[derive(Debug)]
-pub struct Input<'a> {
+pub(crate) struct Input<'a> {
     pub rest: &'a [u8],
 }
 
 impl<'a> Input<'a> {
-    pub fn new(bytes: &'a [u8]) -> Input<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Input<'a> {
         Input { rest: bytes }
     }
 
-    pub fn byte(&mut self) -> u8 {
+    pub(crate) fn byte(&mut self) -> u8 {
         let byte = self.rest.first().copied().unwrap_or(0);
         self.rest = self.rest.get(1..).unwrap_or_default();
         byte
     }
 
     /// A number of two bytes, the low one first.
-    pub fn short(&mut self) -> usize {
+    pub(crate) fn short(&mut self) -> usize {
         let low = self.byte();
         usize::from(u16::from_le_bytes([low, self.byte()]))
     }
 
     /// At most so many bytes.
-    pub fn take(&mut self, count: usize) -> &'a [u8] {
+    pub(crate) fn take(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(count.min(self.rest.len()));
         self.rest = rest;
         taken
     }
 
     /// One of these.
-    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[usize::from(self.byte()) % choices.len()]
     }
 }

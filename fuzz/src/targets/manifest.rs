@@ -8,7 +8,7 @@ use super::checksum::envelope;
 /// The table whose manifests these are.
 const TABLE: TableId = TableId(1);
 
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     for file in [bytes, &envelope(b"TIDEMAN\0", bytes)] {
         if let Ok(manifest) = decode(file, TABLE) {
             let again = decode(&manifest.encode(), TABLE);

@@ -8,7 +8,7 @@ use super::checksum::envelope;
 const TABLE: TableId = TableId(1);
 const SEGMENT: SegmentId = SegmentId(2);
 
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     for file in [bytes, &envelope(b"TIDEMSK\0", bytes)] {
         if let Ok(mask) = decode(file, TABLE, SEGMENT) {
             let live = (0..mask.rows().0).filter(|&row| mask.is_live(row)).count() as u64;

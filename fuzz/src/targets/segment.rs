@@ -23,7 +23,7 @@ use super::input::Input;
 const VALUES_MAX: u64 = 1 << 19;
 const MAGIC: &[u8; 8] = b"TIDESEG\0";
 
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let footer_bytes = input.short();
     let (footer, regions) = (input.take(footer_bytes), input.rest);
@@ -100,7 +100,8 @@ fn schema(footer: &SegmentFooter) -> Option<Schema> {
 }
 
 fn read(reader: &Reader, schema: &Schema) {
-    let symbols = Arc::new(SymbolTable::of(&["", "a", "bb", "ccc", "a longer one than twelve bytes"]));
+    let symbols =
+        Arc::new(SymbolTable::of(&["", "a", "bb", "ccc", "a longer one than twelve bytes"]));
     let of_symbols = schema.columns().iter().filter(|column| column.ty == ColumnType::Symbol);
     let symbols: SymbolTables =
         of_symbols.map(|column| (column.id, Arc::clone(&symbols))).collect();

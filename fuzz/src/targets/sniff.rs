@@ -11,7 +11,7 @@ use tidegate_model::{ColumnType, PartitionUnit, TimeUnit};
 use super::input::Input;
 use crate::world::schema_of;
 
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let columns = [
         ("ts", ColumnType::Timestamp(TimeUnit::Nanos)),
@@ -31,7 +31,7 @@ pub fn check(bytes: &[u8]) {
         expected: input.pick(&[None, Some(&schema)]),
         columns: None,
         designated: input.pick(&[None, Some("ts"), Some("f0")]),
-        head_is_whole: input.byte() % 2 == 0,
+        head_is_whole: input.byte().is_multiple_of(2),
     };
     let (head_bytes, window_bytes) = (input.short(), input.short());
     let head = input.take(head_bytes);

@@ -14,7 +14,7 @@ const COLUMN: ColumnId = ColumnId(2);
 /// First id, count, bytes of text; then the checksum.
 const FIELDS_BYTES: usize = 12;
 
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let count = u32::try_from(input.short()).expect("two bytes");
     check_file(input.rest, count);

@@ -12,7 +12,7 @@ use crate::slow;
 const EPOCHS: [EpochUnit; 4] =
     [EpochUnit::Seconds, EpochUnit::Millis, EpochUnit::Micros, EpochUnit::Nanos];
 
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let choice = input.byte();
     let mut lines = input.rest.split(|&byte| byte == b'\n');
@@ -21,10 +21,12 @@ pub fn check(bytes: &[u8]) {
         1 => TimestampFormat::DayFirst,
         2 => TimestampFormat::MonthFirst,
         3 => TimestampFormat::Epoch(EPOCHS[usize::from(choice / 5) % 4]),
-        _ => match lines.next().map(|line| TimestampFormat::parse(&String::from_utf8_lossy(line))) {
-            Some(Ok(format)) => format,
-            _ => return,
-        },
+        _ => {
+            match lines.next().map(|line| TimestampFormat::parse(&String::from_utf8_lossy(line))) {
+                Some(Ok(format)) => format,
+                _ => return,
+            }
+        }
     };
     if let TimestampFormat::Pattern(pattern) = &format {
         let again = TimestampFormat::parse(&pattern.to_string());

@@ -19,7 +19,7 @@ const LSN: Lsn = Lsn(8_192);
 /// Magic, log, LSN, durable LSN, bytes, count, checksum.
 const HEADER_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 4;
 
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let _ = decode_group(bytes, LOG, LSN);
     let Ok(group) = decode_group(&sealed(bytes), LOG, LSN) else { return };
     assert!(group.durable <= LSN && LSN < group.end);

@@ -4,6 +4,7 @@
 //! A sample is only a sample: a bucket may turn out larger, and is then sorted all the same, only
 //! with less of it in cache.
 
+use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{PartitionUnit, TimeUnit, Timestamp};
 
 /// At most so many buckets: each worker fills a slab of each at the same time.
@@ -26,6 +27,8 @@ pub(crate) struct PlanOptions {
     pub(crate) unit: TimeUnit,
     /// How many rows there will be, about.
     pub(crate) rows: u64,
+    /// A bucket should have no more, if there can be so many.
+    pub(crate) bucket_rows_max: u64,
 }
 
 impl BucketPlan {
@@ -34,15 +37,18 @@ impl BucketPlan {
         BucketPlan { bounds: Vec::new() }
     }
 
-    /// `sample` is any timestamps of the input, in any order.
+    /// `sample` is any timestamps of the input, in any order. Those that no row can have (T1) do
+    /// not count.
     pub(crate) fn from_sample(mut sample: Vec<i64>, options: PlanOptions) -> BucketPlan {
+        sample.retain(|ts| (TIMESTAMP_MIN..=TIMESTAMP_MAX).contains(ts));
         if sample.is_empty() {
             return BucketPlan::single();
         }
         sample.sort_unstable();
         let rows_per_sample = (options.rows as f64 / sample.len() as f64).max(1.0);
         // With more rows than `BUCKETS_MAX` buckets should hold, buckets grow.
-        let bucket_rows = BUCKET_ROWS.max(options.rows.div_ceil(BUCKETS_MAX as u64 * 3 / 4));
+        let least = options.rows.div_ceil(BUCKETS_MAX as u64 * 3 / 4);
+        let bucket_rows = BUCKET_ROWS.min(options.bucket_rows_max).max(least);
         let samples = |rows: u64| ((rows as f64 / rows_per_sample).ceil()).max(1.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1")]
         let (per_bucket, shared) =
@@ -97,8 +103,8 @@ mod tests {
 
     fn plan(days: i64, per_day: i64, rows: u64) -> BucketPlan {
         let sample = (0..days * per_day).map(|i| i * DAY / per_day).collect();
-        let options =
-            PlanOptions { partition_by: PartitionUnit::Day, unit: TimeUnit::Micros, rows };
+        let (partition_by, unit) = (PartitionUnit::Day, TimeUnit::Micros);
+        let options = PlanOptions { partition_by, unit, rows, bucket_rows_max: u64::MAX };
         BucketPlan::from_sample(sample, options)
     }
 

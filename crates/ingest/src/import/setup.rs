@@ -27,7 +27,14 @@ pub(super) struct SampledFile {
     pub(super) sample: Sample,
 }
 
-/// Opens all inputs. The first one is sampled all over, the others at their beginning.
+impl SampledFile {
+    /// Whether it has no record.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sample.head.is_empty()
+    }
+}
+
+/// Opens all inputs. The first one with records is sampled all over, the others at their beginning.
 pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<Inputs> {
     let Source::Files(paths) = &options.source else {
         return Ok(Inputs::Text(vec![stdin(options)?]));
@@ -43,7 +50,8 @@ pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<In
         if is_parquet {
             parquet.push(path.clone());
         } else {
-            let sample = sample_of(&input, text.is_empty())?;
+            let is_first = text.iter().all(SampledFile::is_empty);
+            let sample = sample_of(&input, is_first)?;
             text.push(skipped(SampledFile { input, sample }, options)?);
         }
     }
@@ -82,16 +90,25 @@ fn stdin(options: &ImportOptions) -> Result<SampledFile> {
         .map_err(|source| Error::Stdin { source })?;
     let rest = Cursor::new(head.clone()).chain(stream);
     let bytes = InputBytes::Stream(Mutex::new(Box::new(rest)));
-    let input = InputFile { path: PathBuf::from("standard input"), bytes, skip_bytes: 0 };
+    let path = PathBuf::from("standard input");
+    let input = InputFile { path, bytes, skip_bytes: 0, skip_lines: 0 };
     skipped(SampledFile { input, sample: Sample::of_head(head) }, options)
 }
 
-/// Steps over a byte order mark and the lines that are to be skipped.
+/// Steps over a byte order mark, the lines that are to be skipped, and blank ones behind them.
 fn skipped(mut file: SampledFile, options: &ImportOptions) -> Result<SampledFile> {
     let head = &mut file.sample.head;
     let mut skip = if head.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    // CR alone ends lines only where there is no LF.
+    let line_end = if memchr::memchr(b'\n', head).is_some() { b'\n' } else { b'\r' };
     for _ in 0..options.dialect.skip_lines {
-        skip += memchr::memchr(b'\n', &head[skip..]).map_or(head.len() - skip, |at| at + 1);
+        let end = memchr::memchr(line_end, &head[skip..]);
+        file.input.skip_lines += u64::from(end.is_some());
+        skip += end.map_or(head.len() - skip, |at| at + 1);
+    }
+    while let Some(bytes) = blank_line(&head[skip..], line_end) {
+        skip += bytes;
+        file.input.skip_lines += 1;
     }
     file.input.skip_bytes = skip as u64;
     head.drain(..skip);
@@ -100,6 +117,15 @@ fn skipped(mut file: SampledFile, options: &ImportOptions) -> Result<SampledFile
         return Err(Error::Binary { path, offset: (skip + at) as u64 });
     }
     Ok(file)
+}
+
+/// How many bytes a blank line has, if the text begins with one.
+fn blank_line(text: &[u8], line_end: u8) -> Option<usize> {
+    match text {
+        [first, ..] if *first == line_end => Some(1),
+        [b'\r', second, ..] if *second == line_end => Some(2),
+        _ => None,
+    }
 }
 
 /// The schema that the rows get: that of the table if it exists, else a new one.

@@ -40,7 +40,7 @@ pub(super) fn read(
     let Reading { structure, target, files, formats, null_text, notes } =
         prepare(context, &inputs)?;
     let layout = RowLayout::new(&target.schema);
-    let plan = plan(&inputs, &structure, &files[0], &layout, &formats, &target.schema);
+    let plan = plan(&inputs, &structure, &files, &layout, &formats, &target.schema);
     let txn = context.begin(target.exists, &target.schema)?;
     let (buckets, spill) = context.buckets(&txn, BucketSetup { plan, layout: layout.clone() })?;
     context.progress.set_bytes_total(total_bytes(&inputs));
@@ -59,7 +59,7 @@ pub(super) fn read(
         null_text: null_text.as_deref(),
         missing_fields: context.options.dialect.missing_fields,
         queue: &queue,
-        chain: SplitChain::new(1 + context.options.dialect.skip_lines),
+        chain: SplitChain::new(),
         joints: Joints::default(),
         buckets: &buckets,
         spill: &spill,
@@ -90,15 +90,16 @@ pub(super) fn read(
             .collect();
         threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
     });
-    let interners = first_error(outcomes)?;
+    let (interners, held) = first_error(outcomes)?.into_iter().unzip();
     reader.join().map_err(|_| Error::WorkerPanicked)?;
+    assert!(job.joints.is_empty(), "T1 of `read`: every record was whole in the end");
     let cells_nulled = job.faults.cells_nulled.load(Relaxed);
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
     }
     let created_table = !target.exists;
-    Ok(Parsed { txn, buckets, spill, interners, cells_nulled, created_table, notes })
+    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, created_table, notes })
 }
 
 fn total_bytes(inputs: &[SampledFile]) -> u64 {
@@ -113,7 +114,9 @@ fn total_bytes(inputs: &[SampledFile]) -> u64 {
 fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Reading> {
     let options = context.options;
     let existing = setup::existing_schema(context.database, options)?;
-    let first = &inputs[0];
+    // A file without records has nothing to say of the others.
+    let first_at = inputs.iter().position(|file| !file.is_empty()).unwrap_or(0);
+    let first = &inputs[first_at];
     let path = &first.input.path;
     let given = match (&existing, &options.columns) {
         (None, ColumnSource::Given(columns)) => {
@@ -136,16 +139,16 @@ fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Readin
     let mut notes = sniffed.notes.clone();
     let first_file = text_file(context, first, &sniffed, &schema, &mut notes)?;
     let formats = formats(context, &schema, &first_file, &sniffed);
-    let mut files = vec![first_file];
-    for other in &inputs[1..] {
+    let mut files = vec![first_file.clone(); first_at + 1];
+    for other in &inputs[first_at + 1..] {
         let own = sniff_file(context, other, Some(&schema), Some(&sniffed))?;
         if own.names.is_empty() {
             // An empty file among others has no records and does no harm.
-            files.push(files[0].clone());
+            files.push(first_file.clone());
             continue;
         }
         let file = text_file(context, other, &own, &schema, &mut Vec::new())?;
-        same_columns(&file, &files[0], other, first, &schema)?;
+        same_columns(&file, &first_file, other, first, &schema)?;
         files.push(file);
     }
     let structure = Structure {
@@ -226,7 +229,12 @@ fn text_file(
             sources[column] = Some(field);
         }
     }
-    Ok(TextFile { sources, fields: map.targets.len(), has_header: sniffed.dialect.has_header })
+    Ok(TextFile {
+        sources,
+        fields: map.targets.len(),
+        has_header: sniffed.dialect.has_header,
+        skip_lines: file.input.skip_lines,
+    })
 }
 
 /// All files must have the same columns of the table, in whatever order.
@@ -256,22 +264,19 @@ fn same_columns(
 fn plan(
     inputs: &[SampledFile],
     structure: &Structure,
-    file: &TextFile,
+    files: &[TextFile],
     layout: &RowLayout,
     formats: &[Option<TimestampFormat>],
     schema: &Schema,
 ) -> BucketPlan {
     let unit = schema.time_unit();
-    let designated = layout.timestamp.and_then(|column| {
-        let format = formats[column].as_ref().unwrap_or(&TimestampFormat::Detect);
-        Some((file.sources[column]?, TimestampParser::new(format, unit)))
-    });
-    if designated.is_none() {
-        return BucketPlan::single();
-    }
+    let Some(column) = layout.timestamp else { return BucketPlan::single() };
+    let format = formats[column].as_ref().unwrap_or(&TimestampFormat::Detect);
+    let parser = TimestampParser::new(format, unit);
     let (mut timestamps, mut rows) = (Vec::new(), 0);
-    for input in inputs {
-        let found = input.sample.records(structure, file.fields, designated.clone());
+    for (input, file) in inputs.iter().zip(files) {
+        let designated = file.sources[column].map(|field| (field, parser.clone()));
+        let found = input.sample.records(structure, file.fields, designated);
         let record_bytes = (found.bytes as f64 / found.records.max(1) as f64).max(1.0);
         let bytes = match &input.input.bytes {
             InputBytes::File { bytes, .. } => *bytes as f64,
@@ -283,5 +288,6 @@ fn plan(
         timestamps.extend(found.timestamps);
     }
     let partition_by = schema.partition_by();
-    BucketPlan::from_sample(timestamps, PlanOptions { partition_by, unit, rows })
+    let options = PlanOptions { partition_by, unit, rows, bucket_rows_max: u64::MAX };
+    BucketPlan::from_sample(timestamps, options)
 }

@@ -153,7 +153,8 @@ impl PreparedBatch<'_> {
         }
     }
 
-    fn text_bytes(&self, rows: &Range<usize>) -> usize {
+    /// How many bytes of text these rows have.
+    pub(super) fn text_bytes(&self, rows: &Range<usize>) -> usize {
         let arrays = self.arrays.iter().flatten().map(|(_, array)| array);
         let of = |array: &ArrayRef| -> usize {
             match array.data_type() {

@@ -12,3 +12,5 @@ mod source;
 mod world;
 mod import;
 mod crash;
+mod parquet;
+mod fuzz;

@@ -114,7 +114,9 @@ impl SpecialCast {
         let mut builder = FixedSizeBinaryBuilder::with_capacity(texts.len(), 16);
         for text in texts {
             match text.map(|text| self.parsed(text)).transpose()?.flatten() {
-                Some(ScalarValue::FixedSizeBinary(_, Some(bytes))) => builder.append_value(bytes)?,
+                Some(ScalarValue::FixedSizeBinary(_, Some(bytes))) => {
+                    builder.append_value(bytes)?
+                }
                 _ => builder.append_null(),
             }
         }

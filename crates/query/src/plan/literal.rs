@@ -181,7 +181,7 @@ mod tests {
         check("x", ColumnType::Varchar, "text");
         check(" 12 ", ColumnType::Int16, "Int64(12)");
         check("1e3", ColumnType::Float64, "Float64(1000)");
-        check("1.25", ColumnType::Decimal { precision: 5, scale: 2 }, "Decimal128(Some(125),5,2)");
+        check("1.25", ColumnType::Decimal { precision: 5, scale: 2 }, "Decimal128(1.25,5,2)");
         check("TRUE", ColumnType::Boolean, "Boolean(true)");
     }
 

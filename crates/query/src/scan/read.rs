@@ -15,8 +15,8 @@ use datafusion::arrow::compute::{
     and, filter_record_batch, prep_null_mask_filter, take_record_batch,
 };
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
 use datafusion::common::cast::as_boolean_array;
-use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use tidegate_model::{Column, limits};
 use tidegate_storage::{RowMask, SegmentRun, Snapshot};
@@ -200,28 +200,27 @@ impl Decoded<'_> {
 
     /// A batch of these columns, decoded where they are not yet.
     fn batch(&mut self, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch> {
-        let is_new = |at: &&usize| !self.arrays.iter().any(|(decoded, _)| decoded == *at);
-        let mut missing = columns.iter().filter(is_new).copied().collect::<Vec<_>>();
-        missing.sort_unstable();
-        missing.dedup();
-        if !missing.is_empty() {
-            let wanted = missing.iter().map(|&at| self.plan.column(at).clone()).collect::<Vec<_>>();
-            let arrays = self
-                .decode(&wanted)
-                .map_err(|error| DataFusionError::from(Error::Storage(error)))?;
-            self.arrays.extend(missing.into_iter().zip(arrays));
+        let mut arrays = Vec::with_capacity(columns.len());
+        for &at in columns {
+            let found = self.arrays.iter().find(|(decoded, _)| *decoded == at);
+            arrays.push(match found {
+                Some((_, array)) => Arc::clone(array),
+                None => {
+                    let array = self.decode(at).map_err(Error::Storage)?;
+                    self.arrays.push((at, Arc::clone(&array)));
+                    array
+                }
+            });
         }
-        let array_of = |at: &usize| {
-            let found = self.arrays.iter().find(|(decoded, _)| decoded == at);
-            Arc::clone(&found.expect("decoded above").1)
-        };
-        let arrays = columns.iter().map(array_of).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows.len()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
     }
 
-    fn decode(&self, columns: &[Column]) -> tidegate_storage::Result<Vec<ArrayRef>> {
+    fn decode(&self, at: usize) -> tidegate_storage::Result<ArrayRef> {
+        let column = std::slice::from_ref(self.plan.column(at));
         let symbols = &self.plan.snapshot.symbols;
-        self.segment.reader()?.arrays(self.frame, self.rows.clone(), columns, symbols)
+        let reader = self.segment.reader()?;
+        let arrays = reader.arrays(self.frame, self.rows.clone(), column, symbols)?;
+        Ok(arrays.into_iter().next().expect("one array a column"))
     }
 }

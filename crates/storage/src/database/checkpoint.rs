@@ -45,7 +45,20 @@ impl Database {
 
     /// As `checkpoint`, also while the database is being tidied.
     pub(super) fn write_checkpoints(&self) -> Result<()> {
-        let mut checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write_into(&mut self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes a checkpoint unless somebody is making one.
+    ///
+    /// What it is for is committed: if there cannot be a checkpoint now, the next commit tries
+    /// again, and fails with its error when the log has reached its bound.
+    pub(super) fn checkpoint_if_nobody_does(&self) {
+        if let Ok(mut checkpoints) = self.checkpoints.try_lock() {
+            let _ = self.write_into(&mut checkpoints);
+        }
+    }
+
+    fn write_into(&self, checkpoints: &mut Checkpoints) -> Result<()> {
         let (lsn, tables) = {
             let published = self.published();
             let tables = &published.tables;
@@ -55,7 +68,7 @@ impl Database {
         if lsn == checkpoints.lsn {
             return Ok(());
         }
-        self.write_manifests(&mut checkpoints, &tables)?;
+        self.write_manifests(checkpoints, &tables)?;
         let catalog = self.catalog_of(lsn, &tables);
         envelope::replace(self.guarded.as_ref(), &self.paths.catalog(), &catalog.encode())
             .map_err(Error::disk("write catalog"))?;

@@ -200,12 +200,13 @@ impl TableFolder {
         Ok(opened.map(|(column, dictionary)| (column, dictionary.table())).collect())
     }
 
-    /// A column was dropped: its symbols are needed no more. Where old snapshots may still want to
-    /// read them, that is left to the next open.
+    /// A column was dropped: removes its symbols. Those that somebody has read stay in memory.
     pub(crate) fn discard_symbols(&self, column: ColumnId) {
-        let open = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(dictionary) = open.get(&column) {
-            dictionary.drop_file();
+        let mut open = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
+        match open.remove(&column) {
+            Some(dictionary) => dictionary.drop_file(),
+            // If that fails, the next open removes it.
+            None => drop(self.disk.remove(&self.paths.symbol_file(column))),
         }
     }
 

@@ -81,27 +81,25 @@ impl Database {
     /// database is read-only.
     pub fn begin_import(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ImportTxn> {
         self.tidy()?;
-        let (folder, schema, source) = match target {
-            ImportTarget::Existing(name) => {
-                let table = self.table(name)?;
-                let schema = Arc::clone(&table.manifest.schema);
-                (Arc::clone(&table.folder), schema, Source::Existing(table))
-            }
+        let (folder, schema, source, dictionaries) = match target {
+            ImportTarget::Existing(name) => self.with_tables(&[name], &|found| {
+                let TableState { folder, manifest, .. } = found[0].as_ref();
+                let schema = Arc::clone(&manifest.schema);
+                let dictionaries = folder.open_dictionaries(&schema, &manifest.symbols)?;
+                let source = Source::Existing(Arc::clone(&found[0]));
+                Ok((Arc::clone(folder), schema, source, dictionaries))
+            })?,
             ImportTarget::New { name, schema } => {
                 check_name(name)?;
-                if self.table(name).is_ok() {
+                if self.published().tables.find(name).is_some() {
                     return Err(Error::TableExists { table: name.to_owned() });
                 }
                 let new = self.new_table(name, schema);
-                (Arc::clone(&new.folder), Arc::clone(&new.schema), Source::New(new))
+                let (folder, schema) = (Arc::clone(&new.folder), Arc::clone(&new.schema));
+                let dictionaries = folder.open_dictionaries(&schema, &BTreeMap::new())?;
+                (folder, schema, Source::New(new), dictionaries)
             }
         };
-        let no_marks = BTreeMap::new();
-        let marks = match &source {
-            Source::New(_) => &no_marks,
-            Source::Existing(table) => &table.manifest.symbols,
-        };
-        let dictionaries = folder.open_dictionaries(&schema, marks)?;
         let number = self.next_import.fetch_add(1, Ordering::Relaxed);
         let scratch = self.paths.scratch().join(format!("import-{number}"));
         // One of an earlier process may be left.

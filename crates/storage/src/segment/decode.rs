@@ -214,6 +214,9 @@ fn map_codes<T>(codes: &Codes<'_>, rows: Range<usize>, value: impl Fn(u64) -> T)
     match codes {
         Codes::Same(code) => rows.map(|_| value(u64::from(*code))).collect(),
         Codes::Sequence => rows.map(|row| value(row as u64)).collect(),
+        Codes::Bits(bits) => {
+            rows.map(|row| value(u64::from(bits[row / 8] >> (row % 8) & 1))).collect()
+        }
         Codes::U8(codes) => codes[rows].iter().map(|&code| value(code.into())).collect(),
         Codes::U16(codes) => {
             codes[rows].iter().map(|&code| value(u16::from_le_bytes(code).into())).collect()

@@ -15,8 +15,8 @@ use tidegate_model::layout::{ColumnFooter, Encoding, FrameFooter, Region, Zone};
 use tidegate_model::{ColumnId, ColumnType, limits};
 
 use kernels::{
-    Float, Integer, Step, append_codes, bounds, code_width, common_step, fill_nulls, frame_footer,
-    has_null, is_valid, null_count, regular_step, sampled_scale, scale_exactly,
+    Float, Integer, Step, append_bits, append_codes, bounds, code_width, common_step, fill_nulls,
+    frame_footer, has_null, is_valid, null_count, regular_step, sampled_scale, scale_exactly,
 };
 use zones::{fixed16_zone, float_zone, integer_zone, whole_bounds, wide_zone};
 
@@ -174,6 +174,10 @@ impl ColumnEncoder {
             return self.end_frame(start, FrameFooter { step, ..frame });
         }
         let step = if code_width(range) > 1 { common_step(values, min) } else { 1 };
+        if values.iter().all(|&value| value == min || value == max) {
+            append_bits(values, max, &mut self.bytes);
+            return self.end_frame(start, FrameFooter { step: range, scale: 1, ..frame });
+        }
         let width = code_width(range / step);
         append_codes(values, min, Step { step, width }, &mut self.bytes);
         self.end_frame(start, FrameFooter { step, width, ..frame })

@@ -108,6 +108,7 @@ fn ends_inside_an_escape(compressed: &[u8]) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, reason = "test values are small")]
 mod tests {
     use super::*;
 
@@ -116,7 +117,7 @@ mod tests {
         let texts: Vec<Vec<u8>> = (0..2_000_usize)
             .map(|i| format!("http://example.org/{}/{}", i % 37, "x".repeat(i % 50)).into_bytes())
             .chain((0..300).map(|len| vec![255_u8; len]))
-            .chain((0..40).map(|len| (0..len).map(|i| i as u8 * 31).collect()))
+            .chain((0..40).map(|len| (0..len).map(|i| (i as u8).wrapping_mul(31)).collect()))
             .collect();
         let encoder = Encoder::train(texts.len(), |i| &texts[i]);
         let decoder = Decoder::new(&encoder.table()).expect("a table");

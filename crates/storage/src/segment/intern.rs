@@ -204,6 +204,7 @@ fn words(text: &[u8]) -> [u64; 2] {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, reason = "test values are small")]
 mod tests {
     use super::*;
 

@@ -338,13 +338,14 @@ fn read_footer(path: &Path, bytes: &[u8]) -> Result<(SegmentFooter, u32)> {
     }
     let trailer_start = bytes.len() - SEGMENT_TRAILER_BYTES;
     let mut trailer = ByteReader::new(&bytes[trailer_start..]);
-    let (Ok(length), Ok(crc), Ok(_), Ok(magic)) =
+    let (Ok(length), Ok(crc), Ok(version), Ok(magic)) =
         (trailer.u64(), trailer.u32(), trailer.u32(), trailer.array::<8>())
     else {
         return Err(damaged(trailer_start, Damage::Trailer));
     };
     let start = usize::try_from(length).ok().and_then(|length| trailer_start.checked_sub(length));
-    let Some(start) = start.filter(|_| magic == SEGMENT_MAGIC) else {
+    let is_trailer = magic == SEGMENT_MAGIC && version == SEGMENT_VERSION;
+    let Some(start) = start.filter(|_| is_trailer) else {
         return Err(damaged(trailer_start, Damage::Trailer));
     };
     let footer = &bytes[start..trailer_start];
@@ -389,7 +390,11 @@ impl<'a> FrameParts<'a> {
             Encoding::Null => Encoded::Null,
             Encoding::Constant => Encoded::Constant(frame.base),
             Encoding::Narrow => {
-                let codes = if width == 0 { Codes::Sequence } else { codes()? };
+                let codes = match (width, frame.scale) {
+                    (0, 0) => Codes::Sequence,
+                    (0, 1) => Codes::Bits(rest.get(..rows.div_ceil(8))?),
+                    _ => codes()?,
+                };
                 Encoded::Narrow { base: frame.base, step: frame.step, codes }
             }
             Encoding::Decimal => self.decimal(rest, codes()?)?,

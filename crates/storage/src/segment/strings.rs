@@ -292,6 +292,7 @@ impl Packed {
 const _: () = assert!(limits::SEGMENT_ROWS.0 < u32::MAX as u64);
 
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, reason = "test values are small")]
 mod tests {
     use super::*;
 

@@ -260,9 +260,13 @@ fn extremes(ty: ColumnType) -> Vec<Value> {
                 .map(Value::Float)
                 .to_vec()
         }
-        ColumnType::Symbol | ColumnType::Varchar => {
-            texts(&[b"", b"a", "h\u{e9}llo w\u{f6}rld, \u{1f600}".as_bytes(), b"a\tb", &[b'x'; 5_000]])
-        }
+        ColumnType::Symbol | ColumnType::Varchar => texts(&[
+            b"",
+            b"a",
+            "h\u{e9}llo w\u{f6}rld, \u{1f600}".as_bytes(),
+            b"a\tb",
+            &[b'x'; 5_000],
+        ]),
         ColumnType::Binary => texts(&[b"", b"\0\xFF\xFE", &[0; 300]]),
         ColumnType::Uuid => [[0; 16], [1; 16], [255; 16]].map(Value::Fixed16).to_vec(),
     }
@@ -313,10 +317,19 @@ fn encodings_are_the_narrow_ones() {
     let minutes = ints(&|row| row * 7_919 % 1_440 * 60_000_000);
     assert_eq!(encoding_of(micros, &minutes), (Encoding::Narrow, 2));
     conforms(micros, &minutes, "minutes");
+    // Two values take a bit each, however far apart they are.
+    let two: Vec<Value> =
+        (0..9_000).map(|row| Value::Integer([-5, 1 << 60][row % 7 % 2])).collect();
+    assert_eq!(encoded(ColumnType::Int64, &two, &mut Vec::new()).footer.frames[0].scale, 1);
+    assert_eq!(encoding_of(ColumnType::Int64, &two), (Encoding::Narrow, 0));
+    conforms(ColumnType::Int64, &two, "two values");
     let decimals = floats(&|row| (row * 7_919 % 1_000) as f64 / 100.0);
     assert_eq!(encoding_of(ColumnType::Float64, &decimals), (Encoding::Decimal, 2));
     conforms(ColumnType::Float64, &decimals, "decimals");
-    conforms(ColumnType::Float32, &decimals, "decimals as floats");
+    let singles: Vec<Value> =
+        (0..9_000_u16).map(|row| Value::Float(f64::from(f32::from(row % 1_000) / 100.0))).collect();
+    assert_eq!(encoding_of(ColumnType::Float32, &singles), (Encoding::Decimal, 2));
+    conforms(ColumnType::Float32, &singles, "decimals as floats");
     let mut odd = decimals;
     odd[7] = Value::Float(std::f64::consts::PI);
     odd[8_000] = Value::Float(f64::NAN);
@@ -327,8 +340,7 @@ fn encodings_are_the_narrow_ones() {
     let noise = floats(&|row| (row as f64).sqrt());
     assert_eq!(encoding_of(ColumnType::Float64, &noise), (Encoding::Fixed, 8));
     conforms(ColumnType::Float64, &noise, "noise");
-    let wide: Vec<Value> =
-        (0..500).map(|row| Value::Integer(i128::from(row) << 100)).collect();
+    let wide: Vec<Value> = (0..500).map(|row| Value::Integer(i128::from(row) << 100)).collect();
     let decimal = ColumnType::Decimal { precision: 38, scale: 2 };
     assert_eq!(encoding_of(decimal, &wide), (Encoding::Fixed, 16));
     conforms(decimal, &wide, "wide");
@@ -356,7 +368,9 @@ fn rows_of_a_time_range_are_found_in_every_frame() {
     let encoded = encoded(micros, &values, &mut Vec::new());
     let (disk, meta) = written(values.len(), vec![encoded], range);
     let reader = opened(&disk, &meta).expect("opens");
-    for (start, end) in [(0, 1), (5, 15), (0, 500_000), (-9, 0), (499_990, 600_000), (70, 70), (218_450, 218_461)] {
+    for (start, end) in
+        [(0, 1), (5, 15), (0, 500_000), (-9, 0), (499_990, 600_000), (70, 70), (218_450, 218_461)]
+    {
         let found = reader
             .rows_in(&column(micros), TimeRange { unit: TimeUnit::Micros, start, end })
             .expect("reads");

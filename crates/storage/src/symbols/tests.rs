@@ -202,7 +202,15 @@ fn a_failed_write_or_sync_loses_nothing_that_was_saved_later() {
             let failed = dictionary.save();
             assert_eq!(failed.is_err(), nth == 1);
             dictionary.intern(&[b"d"]).unwrap();
+            let syncs = disk.syncs();
             let again = dictionary.save();
+            // A file whose sync has failed is not used again: a new one is synced, and its name.
+            let expected = match (writes, nth) {
+                (true, 2) => 0,
+                (false, 1) => 2,
+                _ => 1,
+            };
+            assert_eq!(disk.syncs() - syncs, expected, "Y5");
             let mark = if nth == 2 { dictionary.save() } else { again }.unwrap();
             assert!(first < mark);
             let disk = disk.after_power_loss();

@@ -265,6 +265,40 @@ fn what_is_in_doubt_is_decided_by_the_next_open() {
 }
 
 #[test]
+fn files_are_removed_only_when_no_power_failure_can_bring_them_back() {
+    // A statement is in doubt, and the process is killed; the next one reads its record from the
+    // kernel's memory, and then power fails.
+    let mut outcomes = std::collections::BTreeSet::new();
+    for step in [Step::Truncate("t"), Step::Drop(vec!["t"]), Step::DropColumn("t", "host")] {
+        for seed in 0..60 {
+            let (crash_at, disk) = (1 + seed % 7, SimDisk::new(seed));
+            let database = open(&disk);
+            let mut before = Tables::new();
+            let first = Step::ImportNew("t", vec![(5, "a", 1), (DAY, "b", 2)]);
+            first.run(&database).unwrap();
+            first.apply(&mut before);
+            let mut after = before.clone();
+            step.apply(&mut after);
+            disk.set_capacity(disk.files().iter().map(|(_, bytes)| bytes).sum());
+            disk.fail_sync_at(1);
+            let error = step.run(&database).unwrap_err();
+            assert!(matches!(error, Error::InDoubt { .. }), "{error:?}");
+            drop(database);
+            disk.set_capacity(u64::MAX);
+            disk.crash_at_sync(crash_at);
+            drop(try_open(&disk));
+            let disk = disk.after_power_loss();
+            let database = open(&disk);
+            let found = read(&database);
+            outcomes.insert((crash_at, found == after));
+            let expected = if found == after { after } else { before };
+            check(&disk, &database, &expected, &format!("O3: {step:?}, sync {crash_at}"));
+        }
+    }
+    assert!(outcomes.contains(&(1, true)) && outcomes.contains(&(1, false)), "{outcomes:?}");
+}
+
+#[test]
 fn files_of_an_import_in_doubt_stay_until_the_next_open_decides() {
     for seed in 0..20 {
         let disk = SimDisk::new(seed);

@@ -165,6 +165,41 @@ fn a_mask_that_was_replaced_is_not_needed_by_those_who_have_read_it() {
 }
 
 #[test]
+fn symbols_of_a_dropped_column_go_whether_or_not_they_were_read() {
+    for is_read in [true, false] {
+        let (disk, database) = with_rows();
+        drop(database);
+        let database = open(&disk);
+        let before = is_read.then(|| database.snapshot("t").unwrap());
+        assert_eq!(files(&disk, ".sym").len(), 1);
+        database.drop_columns("t", &["host"]).unwrap();
+        assert!(files(&disk, ".sym").is_empty());
+        if let Some(before) = before {
+            assert_eq!(read_table(&before).rows[0][1].as_deref(), Some("a"));
+        }
+        assert_eq!(database.snapshot("t").unwrap().symbols.iter().count(), 0);
+    }
+}
+
+#[test]
+fn columns_come_and_go_while_others_read() {
+    let (_, database) = with_rows();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for _ in 0..25 {
+                database.drop_columns("t", &["host"]).unwrap();
+                let host = columns(&[("host", tidegate_model::ColumnType::Symbol)]);
+                database.add_columns("t", &host).unwrap();
+                import(&database, "t", &[(1, "x", 1)]).unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            read_table(&database.snapshot("t").unwrap());
+        }
+    });
+}
+
+#[test]
 fn a_partition_none_table_is_one_partition() {
     let (_, database) = new_database();
     let columns: Vec<_> = schema().columns().iter().map(|c| (c.name.clone(), c.ty)).collect();

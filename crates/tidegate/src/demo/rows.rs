@@ -141,7 +141,7 @@ impl Random {
 
     /// Evenly in `0..bound`, for bounds far below 2^32.
     fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 32) * bound >> 32
+        ((self.next() >> 32) * bound) >> 32
     }
 
     /// In `0..bound`, small numbers far more often than large ones.
@@ -193,7 +193,7 @@ mod tests {
         let commas = HEADER.matches(',').count();
         assert!(text.lines().all(|line| line.matches(',').count() == commas));
         let mean = text.len() as u64 / count;
-        assert!(ROW_BYTES - 3 <= mean && mean <= ROW_BYTES, "{mean}");
+        assert!((ROW_BYTES - 3..=ROW_BYTES).contains(&mean), "{mean}");
     }
 
     #[test]

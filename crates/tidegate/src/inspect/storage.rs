@@ -71,6 +71,7 @@ fn encoding_name(frame: &FrameFooter) -> String {
     let name = match frame.encoding {
         Encoding::Null => "null",
         Encoding::Constant => "constant",
+        Encoding::Narrow if frame.width == 0 && frame.scale == 1 => "two values",
         Encoding::Narrow if frame.width == 0 => "regular",
         Encoding::Narrow => "narrow",
         Encoding::Decimal => "decimal",

@@ -7,6 +7,7 @@
 //! JSON. Not here: quoting, which each format does in its own way.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewArray, StringViewArray,
@@ -46,7 +47,7 @@ pub(super) struct Column<'a> {
     /// The same for all rows.
     pub(super) shape: Shape,
     array: &'a dyn Array,
-    format: Box<dyn Fn(usize, &mut String) + 'a>,
+    format: CellFormat<'a>,
 }
 
 impl Shape {
@@ -107,18 +108,19 @@ pub(super) fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {
         DataType::Dictionary(_, values) => arrow::compute::cast(array, values),
         DataType::RunEndEncoded(_, values) => arrow::compute::cast(array, values.data_type()),
-        _ => Ok(array.clone()),
+        _ => Ok(Arc::clone(array)),
     }
 }
 
-type Format<'a> = Box<dyn Fn(usize, &mut String) + 'a>;
+/// Appends the text of a row.
+pub(super) type CellFormat<'a> = Box<dyn Fn(usize, &mut String) + 'a>;
 
 /// Whether it is this type of Tidegate, which Arrow does not have.
 fn is_called(field: &Field, ty: &str) -> bool {
     field.metadata().get("tidegate.type").is_some_and(|name| name == ty)
 }
 
-fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<Format<'a>, ArrowError> {
+fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<CellFormat<'a>, ArrowError> {
     Ok(match array.data_type() {
         DataType::Boolean => {
             let values = array.as_boolean();
@@ -161,7 +163,7 @@ fn formatter<'a>(field: &Field, array: &'a dyn Array) -> Result<Format<'a>, Arro
     })
 }
 
-fn bytes_or_other<'a>(field: &Field, array: &'a dyn Array) -> Result<Format<'a>, ArrowError> {
+fn bytes_or_other<'a>(field: &Field, array: &'a dyn Array) -> Result<CellFormat<'a>, ArrowError> {
     Ok(match array.data_type() {
         DataType::Utf8 => {
             let values = array.as_string::<i32>();
@@ -203,7 +205,7 @@ fn bytes_or_other<'a>(field: &Field, array: &'a dyn Array) -> Result<Format<'a>,
     })
 }
 
-fn integer<T>(array: &dyn Array) -> Format<'_>
+fn integer<T>(array: &dyn Array) -> CellFormat<'_>
 where
     T: ArrowPrimitiveType,
     T::Native: std::fmt::Display,
@@ -213,7 +215,7 @@ where
 }
 
 /// `Debug` of a float has the shortest digits, a point, and an exponent where it saves zeros.
-fn float<T>(array: &dyn Array) -> Format<'_>
+fn float<T>(array: &dyn Array) -> CellFormat<'_>
 where
     T: ArrowPrimitiveType,
     T::Native: std::fmt::Debug + Into<f64>,
@@ -232,7 +234,7 @@ where
     })
 }
 
-fn ipv4(array: &dyn Array) -> Format<'_> {
+fn ipv4(array: &dyn Array) -> CellFormat<'_> {
     let values = array.as_primitive::<UInt32Type>();
     Box::new(|row, text| {
         let address = std::net::Ipv4Addr::from_bits(values.value(row));
@@ -240,7 +242,7 @@ fn ipv4(array: &dyn Array) -> Format<'_> {
     })
 }
 
-fn timestamp(array: &dyn Array, unit: TimeUnit) -> Format<'_> {
+fn timestamp(array: &dyn Array, unit: TimeUnit) -> CellFormat<'_> {
     match unit {
         TimeUnit::Second => instants::<TimestampSecondType>(array, 0),
         TimeUnit::Millisecond => instants::<TimestampMillisecondType>(array, 3),
@@ -249,7 +251,10 @@ fn timestamp(array: &dyn Array, unit: TimeUnit) -> Format<'_> {
     }
 }
 
-fn instants<T: ArrowPrimitiveType<Native = i64>>(array: &dyn Array, digits: usize) -> Format<'_> {
+fn instants<T: ArrowPrimitiveType<Native = i64>>(
+    array: &dyn Array,
+    digits: usize,
+) -> CellFormat<'_> {
     let values = array.as_primitive::<T>();
     Box::new(move |row, text| push_instant(values.value(row), digits, text))
 }

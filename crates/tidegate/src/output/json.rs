@@ -11,7 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow::error::ArrowError;
 
-use super::cell::{Column, Shape, plain};
+use super::cell::{CellFormat, Column, Shape, plain};
 use super::{ResultWriter, WriteError};
 
 /// How the objects are put together.
@@ -72,9 +72,7 @@ impl ResultWriter for JsonWriter<'_> {
 }
 
 /// How lists and structs are written: as JSON, in every format.
-pub(super) fn nested<'a>(
-    array: &'a dyn Array,
-) -> Result<Box<dyn Fn(usize, &mut String) + 'a>, ArrowError> {
+pub(super) fn nested<'a>(array: &'a dyn Array) -> Result<CellFormat<'a>, ArrowError> {
     match array.data_type() {
         DataType::Struct(fields) => {
             let keys: Vec<String> = fields.iter().map(|field| key(field.name())).collect();
@@ -217,7 +215,7 @@ mod tests {
     #[test]
     fn a_result_without_rows_is_an_empty_array_or_no_line() {
         let empty = sample().slice(0, 0);
-        assert_eq!(written(Format::Json, &[empty.clone()], Layout::Plain), "[]\n");
+        assert_eq!(written(Format::Json, std::slice::from_ref(&empty), Layout::Plain), "[]\n");
         assert_eq!(written(Format::Ndjson, &[empty], Layout::Plain), "");
     }
 

@@ -294,7 +294,8 @@ mod tests {
     #[test]
     fn texts_are_cut_to_fit_a_terminal_and_records_are_the_last_resort() {
         let batch = texts(&[("short", "abc"), ("long", &"x".repeat(60))]);
-        let shown = written(Format::Table, &[batch.clone()], Layout::Terminal { columns: 40 });
+        let shown =
+            written(Format::Table, std::slice::from_ref(&batch), Layout::Terminal { columns: 40 });
         let cells = format!(" abc   | {}\u{2026}\n", "x".repeat(29));
         assert!(shown.ends_with(&cells), "{shown}");
         assert!(shown.lines().all(|line| line.width() <= 40), "{shown}");

@@ -27,7 +27,8 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// The engine and its threads.
 pub(crate) struct Runner {
-    runtime: Runtime,
+    /// There until it is dropped.
+    runtime: Option<Runtime>,
     engine: Arc<Engine>,
     database: Arc<Database>,
     clock: Arc<dyn Clock>,
@@ -64,7 +65,11 @@ impl Runner {
             .build()
             .map_err(|source| Error::Threads { source })?;
         let engine = Arc::new(Engine::new(Arc::clone(&database), options)?);
-        Ok(Runner { runtime, engine, database, clock })
+        Ok(Runner { runtime: Some(runtime), engine, database, clock })
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("taken only by drop")
     }
 
     pub(crate) fn database(&self) -> &Arc<Database> {
@@ -72,6 +77,7 @@ impl Runner {
     }
 
     /// Runs one statement and writes its rows. `results` counts the results already in `target`.
+    #[expect(clippy::too_many_arguments, reason = "all differ in type")]
     pub(crate) fn run(
         &self,
         sql: &str,
@@ -99,6 +105,7 @@ impl Runner {
         Ok(outcome)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "all differ in type")]
     fn write(
         &self,
         answer: &mut Running,
@@ -131,7 +138,7 @@ impl Runner {
     pub(crate) fn measure(&self, sql: &str, interrupted: &AtomicBool) -> Result<(u64, u64)> {
         let (engine, clock) = (Arc::clone(&self.engine), Arc::clone(&self.clock));
         let sql = sql.to_owned();
-        let mut work = self.runtime.spawn(async move {
+        let mut work = self.runtime().spawn(async move {
             let start = clock.monotonic_nanos();
             let mut rows = 0;
             if let Answer::Rows { mut stream, .. } = engine.execute(&sql).await? {
@@ -141,7 +148,7 @@ impl Runner {
             }
             Ok((clock.monotonic_nanos() - start, rows))
         });
-        self.runtime.block_on(async {
+        self.runtime().block_on(async {
             loop {
                 tokio::select! {
                     result = &mut work => {
@@ -161,13 +168,22 @@ impl Runner {
     fn start(&self, sql: &str) -> Running {
         let (sender, pieces) = channel(QUEUE);
         let (engine, sql) = (Arc::clone(&self.engine), sql.to_owned());
-        let work = self.runtime.spawn(async move {
+        let work = self.runtime().spawn(async move {
             if let Err(error) = execute(&engine, &sql, &sender).await {
                 // If nobody waits for it any more, nobody needs to know.
                 let _ = sender.send(Piece::Failed(error)).await;
             }
         });
         Running { pieces, work }
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        // Without waiting for an operator that does not look whether it is still wanted (R2).
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -179,7 +195,7 @@ struct Running {
 
 impl Running {
     fn next(&mut self, runner: &Runner, interrupted: &AtomicBool) -> Result<Piece> {
-        runner.runtime.block_on(async {
+        runner.runtime().block_on(async {
             while !interrupted.load(Relaxed) {
                 tokio::select! {
                     piece = self.pieces.recv() => return piece.ok_or(Error::Panicked),

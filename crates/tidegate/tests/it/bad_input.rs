@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::world::{Run, World};
+use crate::world::{Run, World, wait_until};
 
 /// A table with one row, so that it can be seen to be left alone.
 fn world() -> World {
@@ -124,9 +124,7 @@ fn a_file_that_shrinks_while_it_is_read() {
     let path = world.file("x.csv", format!("ts,n\n{rows}"));
     let mut command = world.command(&["import", "x.csv", "--table", "t", "--progress", "none"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
-    crate::world::wait_until("the import to begin", || {
-        fs::read_dir(world.path("db/scratch")).is_ok_and(|entries| entries.count() > 0)
-    });
+    wait_until("the import to begin", || world.scratch() > 0);
     fs::File::options().write(true).open(&path).and_then(|file| file.set_len(1_000)).expect("cut");
     let run = Run::of(child.wait_with_output().expect("ends"));
     run.fails(1, &["x.csv"]);
@@ -137,9 +135,6 @@ fn a_file_that_shrinks_while_it_is_read() {
 fn places_that_cannot_be_written() {
     let world = world();
     world.file("plain", "");
-    let mut command = world.command(&[]);
-    command.args(["--db", "plain/db", "sql", "SELECT 1"]);
-    // clap takes the last `--db`? It refuses two, so this is its own command.
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.current_dir(world.path("")).args(["--db", "plain/db", "sql", "SELECT 1"]);
     Run::of(command.output().expect("runs")).fails(1, &["plain/db", "not a directory"]);

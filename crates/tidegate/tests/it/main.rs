@@ -4,7 +4,11 @@
 //! whole process shows: signals, locks, pipes, a full disk.
 
 #![cfg(test)]
-#![expect(clippy::disallowed_methods, reason = "these tests are about files on a real disk")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "these tests are about files on a real disk"
+)]
 #![forbid(unsafe_code)]
 
 mod world;

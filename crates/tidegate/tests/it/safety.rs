@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Child;
 
-use crate::world::{Run, World, signal};
+use crate::world::{Run, World, signal, wait_until};
 
 fn world() -> World {
     let world = World::new();
@@ -15,13 +15,13 @@ fn world() -> World {
     world
 }
 
-/// An import that has rows and waits for more.
+/// An import that has rows, more than it takes as a sample, and waits for more of them.
 fn half_done(world: &World, table: &str) -> Child {
     let mut child = world.start_import(table);
-    let rows: String = (1..50_000).map(|n| format!("2025-01-{:02},{n}\n", n % 28 + 1)).collect();
+    let rows: String = (1..250_000).map(|n| format!("2025-01-{:02},{n}\n", n % 28 + 1)).collect();
     let pipe = child.stdin.as_mut().expect("a pipe");
     pipe.write_all(format!("ts,n\n{rows}").as_bytes()).expect("taken");
-    pipe.flush().expect("taken");
+    wait_until("the import to begin", || world.scratch() > 0);
     child
 }
 
@@ -30,17 +30,23 @@ fn one_interrupt_cancels_an_import_that_waits_for_its_pipe() {
     let world = world();
     let stored = world.stored_as(".seg");
     for table in ["t", "new"] {
-        let mut child = half_done(&world, table);
-        signal(&child, "-INT");
-        // The pipe stays open: nobody but us ends it.
-        let pipe = child.stdin.take();
-        let run = Run::of(child.wait_with_output().expect("ends"));
-        drop(pipe);
-        run.fails(130, &["tidegate: import: interrupted; the table is as it was"]);
+        let silent = world.start_import(table);
+        interrupt(silent);
+        interrupt(half_done(&world, table));
         assert_eq!(world.ask("SELECT n FROM t"), "1");
         assert_eq!(world.stored_as(".seg"), stored);
     }
     assert_eq!(world.run(&["tables", "--format", "ndjson"]).succeeds().lines().count(), 1);
+}
+
+#[track_caller]
+fn interrupt(mut child: Child) {
+    signal(&child, "-INT");
+    // The pipe stays open: nobody but us ends it.
+    let pipe = child.stdin.take();
+    let run = Run::of(child.wait_with_output().expect("ends"));
+    drop(pipe);
+    run.fails(130, &["tidegate: import: interrupted; the table is as it was"]);
 }
 
 #[test]
@@ -54,8 +60,7 @@ fn a_killed_import_leaves_no_trace() {
     let after = world.run(&["sql", "SELECT * FROM t", "--format", "csv"]).succeeds();
     assert_eq!(after, before);
     assert_eq!(world.stored_as(".seg"), stored, "no litter");
-    let scratch = std::fs::read_dir(world.path("db/scratch")).map_or(0, Iterator::count);
-    assert_eq!(scratch, 0, "no litter");
+    assert_eq!(world.scratch(), 0, "no litter");
     world.run(&["verify"]).succeeds();
     world.run(&["import", "x.csv", "--table", "t", "--progress", "none"]).succeeds();
     assert_eq!(world.ask("SELECT count(*) FROM t"), "2");
@@ -85,7 +90,7 @@ fn an_interrupt_ends_a_query() {
     let child = command.spawn().expect("runs");
     let busy = format!("/proc/{}/stat", child.id());
     // Once it has used processor time, it is past its start.
-    crate::world::wait_until("the query to run", || {
+    wait_until("the query to run", || {
         let stat = std::fs::read_to_string(&busy).unwrap_or_default();
         stat.split(' ').nth(13).is_some_and(|ticks| ticks.parse::<u64>().is_ok_and(|t| t > 20))
     });

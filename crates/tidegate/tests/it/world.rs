@@ -79,19 +79,19 @@ impl World {
         run
     }
 
-    /// Starts an import of standard input and waits until it has begun.
+    /// Starts an import of standard input, which stays open, and waits until it has the database.
     pub(crate) fn start_import(&self, table: &str) -> Child {
-        let before = self.scratch();
         let mut command = self.command(&["import", "-", "--table", table, "--progress", "none"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("the program runs");
-        wait_until("the import to begin", || self.scratch() > before);
+        wait_until("the database to be in use", || self.run(&["tables"]).code == Some(3));
         child
     }
 
-    /// How many imports have a scratch folder.
-    fn scratch(&self) -> usize {
-        fs::read_dir(self.path("db/scratch")).map_or(0, Iterator::count)
+    /// How many folders are in `scratch` for imports and queries.
+    pub(crate) fn scratch(&self) -> usize {
+        let Ok(entries) = fs::read_dir(self.path("db/scratch")) else { return 0 };
+        entries.filter(|entry| entry.as_ref().expect("an entry").file_name() != "query").count()
     }
 
     /// What a query answers, as CSV without its header.

@@ -1,5 +1,6 @@
 //! An import that is told to stop, at any call of the disk.
 
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,8 +51,11 @@ fn cancelled_at(nth: u64, workers: usize) -> Option<Phase> {
     let first = world.put("first.csv", &text(100));
     world.import(&world.options(&schema(), &[first])).unwrap();
     let (before, files) = (world.rows(), sim.files());
-    let second = world.put("second.csv", &text(60_000));
-    let mut options = world.options(&schema(), &[second.clone()]);
+    // A compressed file is read in many calls.
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    gz.write_all(&text(6_000)).unwrap();
+    let second = world.put("second.csv", &gz.finish().unwrap());
+    let mut options = world.options(&schema(), std::slice::from_ref(&second));
     options.workers = NonZeroUsize::new(workers).unwrap();
     options.memory_max = ByteCount(128 << 20);
     calls.store(nth, SeqCst);
@@ -60,8 +64,8 @@ fn cancelled_at(nth: u64, workers: usize) -> Option<Phase> {
     let context = format!("call {nth}, {:?}", phase.lock().unwrap());
     match outcome {
         Ok(summary) => {
-            assert_eq!(summary.rows_imported, 60_000, "{context}");
-            assert_eq!(world.rows().len(), 60_100, "{context}");
+            assert_eq!(summary.rows_imported, 6_000, "{context}");
+            assert_eq!(world.rows().len(), 6_100, "{context}");
         }
         Err(Error::Cancelled) => {
             assert_same_rows(&world.rows(), &before, &context);
@@ -89,7 +93,7 @@ fn a_cancelled_import_leaves_no_trace_whenever_it_is_told() {
         if phases.last() != Some(&phase) {
             phases.push(phase);
         }
-        nth += 3;
+        nth += 1 + nth / 20;
     }
     for phase in [Phase::Setup, Phase::Read, Phase::Seal, Phase::Commit] {
         assert!(phases.contains(&phase), "{phase} was hit: {phases:?}");

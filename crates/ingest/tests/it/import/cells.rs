@@ -35,7 +35,9 @@ pub(crate) fn value(random: &mut Random, ty: ColumnType) -> Cell {
         return Cell::Null;
     }
     let text = match ty {
-        ColumnType::Boolean => random.pick(&["true", "false", "1", "0", "T", "No", "yes"]).to_owned(),
+        ColumnType::Boolean => {
+            random.pick(&["true", "false", "1", "0", "T", "No", "yes"]).to_owned()
+        }
         ColumnType::Int8 => integer(random, i8::MIN.into(), i8::MAX.into()),
         ColumnType::Int16 => integer(random, i16::MIN.into(), i16::MAX.into()),
         ColumnType::Int32 => integer(random, i32::MIN.into(), i32::MAX.into()),
@@ -57,7 +59,9 @@ pub(crate) fn value(random: &mut Random, ty: ColumnType) -> Cell {
         }
         ColumnType::Symbol => symbol(random),
         ColumnType::Varchar => return Cell::Text(text(random)),
-        ColumnType::Binary => format!("\\x{:0width$x}", random.next(), width = 16 + 2 * random.index(9)),
+        ColumnType::Binary => {
+            format!("\\x{:0width$x}", random.next(), width = 16 + 2 * random.index(9))
+        }
         ColumnType::Uuid => uuid(random),
         ColumnType::Ipv4 => {
             let [a, b, c, d, ..] = random.next().to_le_bytes();
@@ -107,7 +111,7 @@ fn decimal(random: &mut Random, precision: u8, scale: u8) -> String {
     let whole = if used == 0 { "0" } else { &digits[40 - used..] };
     match random.below(3) {
         0 if 0 < used => format!("{sign}{whole}"),
-        _ => format!("{sign}{whole}.{}", &digits[..usize::from(scale).max(1).min(10)]),
+        _ => format!("{sign}{whole}.{}", &digits[..usize::from(scale).clamp(1, 10)]),
     }
 }
 
@@ -131,8 +135,20 @@ fn symbol(random: &mut Random) -> String {
 /// Texts with everything that quotes are for, characters of one to four bytes, and long ones.
 pub(crate) fn text(random: &mut Random) -> Vec<u8> {
     const PARTS: [&str; 14] = [
-        "a", "word ", ",", ";", "\t", "|", "\"", "''", "\n", "\r\n", "\u{e9}", "\u{20ac}",
-        "\u{1F600}", "\\",
+        "a",
+        "word ",
+        ",",
+        ";",
+        "\t",
+        "|",
+        "\"",
+        "''",
+        "\n",
+        "\r\n",
+        "\u{e9}",
+        "\u{20ac}",
+        "\u{1F600}",
+        "\\",
     ];
     let parts = match random.below(12) {
         0 => 0,

@@ -10,10 +10,10 @@ use tidegate_platform::{DirEntry, DirLock, Disk, DiskFile, Mapping, OpenMode, Re
 /// A call that is about to be made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Call<'a> {
-    Open(&'a Path),
+    Open,
     Read(&'a Path, u64),
-    Write(&'a Path),
-    Sync(&'a Path),
+    Write,
+    Sync,
 }
 
 /// What is told.
@@ -54,7 +54,7 @@ impl fmt::Debug for HookFile {
 
 impl Disk for HookDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>> {
-        (self.hook)(Call::Open(path));
+        (self.hook)(Call::Open);
         let file = self.disk.open(path, mode)?;
         Ok(Arc::new(HookFile { file, hook: Arc::clone(&self.hook) }))
     }
@@ -84,7 +84,7 @@ impl Disk for HookDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        (self.hook)(Call::Sync(dir));
+        (self.hook)(Call::Sync);
         self.disk.sync_dir(dir)
     }
 
@@ -108,7 +108,7 @@ impl DiskFile for HookFile {
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        (self.hook)(Call::Write(self.path()));
+        (self.hook)(Call::Write);
         self.file.write_all_at(bytes, offset)
     }
 
@@ -121,7 +121,7 @@ impl DiskFile for HookFile {
     }
 
     fn sync_data(&self) -> Result<()> {
-        (self.hook)(Call::Sync(self.path()));
+        (self.hook)(Call::Sync);
         self.file.sync_data()
     }
 

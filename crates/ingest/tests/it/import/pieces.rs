@@ -25,9 +25,9 @@ fn schema() -> Schema {
 
 /// Rows up to `end`, the last of them as long as it takes.
 fn fill(text: &mut Vec<u8>, end: usize) {
-    const ROW: &[u8] = b"2020-01-03T00:00:00,some filling text,5\n";
-    while text.len() + 2 * ROW.len() <= end {
-        text.extend_from_slice(ROW);
+    let row = format!("2020-01-03T00:00:00,{},5\n", "some filling text ".repeat(100));
+    while text.len() + 2 * row.len() <= end {
+        text.extend_from_slice(row.as_bytes());
     }
     let missing = end - text.len();
     text.extend_from_slice(b"2020-01-02T00:00:00,");

@@ -190,7 +190,9 @@ fn an_instant_out_of_range_is_rejected() {
 
 #[test]
 fn epochs_of_every_unit_are_instants_of_both_types() {
-    for (name, factor) in [("epoch_s", 1), ("epoch_ms", 1_000), ("epoch_us", 1_000_000), ("epoch_ns", 1_000_000_000)] {
+    for (name, factor) in
+        [("epoch_s", 1), ("epoch_ms", 1_000), ("epoch_us", 1_000_000), ("epoch_ns", 1_000_000_000)]
+    {
         for unit in [TimeUnit::Micros, TimeUnit::Nanos] {
             let columns = [("n", ColumnType::Int64), ("ts", ColumnType::Timestamp(unit))];
             let schema = schema_of(&columns, Some("ts"), PartitionUnit::Month);
@@ -243,13 +245,15 @@ fn a_bucket_that_no_sample_has_foreseen_is_split() {
     let mut random = Random::new(3);
     let mut text = Vec::new();
     for row in 0..90_000 {
-        let seconds = if row < 42_000 { random.index(600) } else { 86_400 + random.index(6 * 86_400) };
+        let seconds =
+            if row < 42_000 { random.index(600) } else { 86_400 + random.index(6 * 86_400) };
         text.extend_from_slice(date_time(seconds).as_bytes());
         for at in 0..16 {
-            let cell = if at % 5 == 0 && row % 3 == 0 { ",".into() } else { format!(",{}", row % 7) };
+            let cell = if (row + at) % 12 == 0 { format!(",{}", row % 7) } else { ",".into() };
             text.extend_from_slice(cell.as_bytes());
         }
-        text.extend_from_slice(format!(",text {row},{}\n", row % 11).as_bytes());
+        let line = format!(",text {row} that fills the sample,{}\n", row % 11);
+        text.extend_from_slice(line.as_bytes());
     }
     assert!(text.len() > 5 << 20, "{}", text.len());
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

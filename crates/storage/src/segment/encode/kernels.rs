@@ -241,6 +241,13 @@ pub(in crate::segment) fn append_codes<T: Integer>(
     }
 }
 
+/// Appends a bit for every value: whether it is `one`.
+pub(in crate::segment) fn append_bits<T: Integer>(values: &[T], one: T, out: &mut Vec<u8>) {
+    out.extend(values.chunks(8).map(|eight| {
+        eight.iter().rev().fold(0_u8, |bits, &value| bits << 1 | u8::from(value == one))
+    }));
+}
+
 /// The low bytes of a word.
 #[inline]
 fn low<const N: usize>(word: u64) -> [u8; N] {
