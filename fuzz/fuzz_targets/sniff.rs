@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::targets::sniff::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::sniff(bytes));

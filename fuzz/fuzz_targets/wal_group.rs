@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::targets::wal_group::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::wal_group(bytes));

@@ -11,4 +11,20 @@ mod plain;
 #[path = "../../crates/ingest/tests/it/world.rs"]
 mod world;
 #[path = "targets/all.rs"]
-pub mod targets;
+mod targets;
+
+macro_rules! run {
+    ($($target:ident),* $(,)?) => {
+        $(
+            /// Any bytes are fine; it panics if a promise is broken.
+            pub fn $target(bytes: &[u8]) {
+                targets::$target::check(bytes);
+            }
+        )*
+    };
+}
+
+run!(
+    catalog, cell, csv, footer, index, manifest, mask, segment, sniff, symbols, timestamp,
+    wal_group,
+);

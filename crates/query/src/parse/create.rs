@@ -321,7 +321,8 @@ mod tests {
         check("CREATE TABLE t\n(a INT", "error: line 2, column 7: expected `)`, found the end");
         check(
             "CREATE TABLE t (a INT) PARTITION BY FORTNIGHT",
-            "error: line 1, column 37: expected NONE, HOUR, DAY, WEEK, MONTH or YEAR, found `FORTNIGHT`",
+            "error: line 1, column 37: expected NONE, HOUR, DAY, WEEK, MONTH or YEAR, \
+             found `FORTNIGHT`",
         );
         check(
             "CREATE TABLE t (a DECIMAL(39))",

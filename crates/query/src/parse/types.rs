@@ -1,4 +1,4 @@
-//! The names of column types in SQL: specs of the project call this section "Types".
+//! The names of column types in SQL, with their aliases and parameters.
 
 use tidegate_model::{ColumnType, TimeUnit};
 

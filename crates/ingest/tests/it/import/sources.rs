@@ -83,18 +83,18 @@ fn check_refused(
     let (schema, text) = (schema(), text_of(0..50));
     let first = world.put("first.csv", &text);
     world.import(&world.options(&schema, &[first])).unwrap();
-    let (before, files) = (world.rows(), data_files(world));
+    let (before, files) = (world.rows(), stored_files(world));
     let mut options = world.options(&schema, &[]);
     change(&mut options);
     let error = world.import(&options).expect_err("it is refused");
     check(&error);
     assert_same_rows(&world.rows(), &before, "the table is as it was");
-    assert_eq!(data_files(world), files, "no file is left: {error}");
+    assert_eq!(stored_files(world), files, "no file is left: {error}");
     world.check_sound("refused");
 }
 
 /// Segments and whatever lies in the scratch folder.
-fn data_files(world: &World) -> Vec<PathBuf> {
+fn stored_files(world: &World) -> Vec<PathBuf> {
     fn walk(world: &World, dir: &Path, found: &mut Vec<PathBuf>) {
         for entry in world.disk.list(dir).unwrap_or_default() {
             let path = dir.join(&entry.name);
@@ -110,7 +110,8 @@ fn data_files(world: &World) -> Vec<PathBuf> {
 
 #[test]
 fn a_compressed_file_that_ends_early_is_an_error() {
-    let text = text_of(0..12_000);
+    // More than the sample sees.
+    let text = text_of(0..50_000);
     for (kind, bytes) in [("gzip", gz(&text)), ("zstd", zst(&text))] {
         for cut in [20, bytes.len() / 2, bytes.len() - 1] {
             let world = world();
