@@ -48,7 +48,15 @@ pub enum Error {
          {reason}",
         .path.display()
     )]
-    BadValue { path: PathBuf, line: u64, offset: u64, column: String, text: String, reason: Reason },
+    BadValue {
+        path: PathBuf,
+        line: u64,
+        // Where the record begins.
+        offset: u64,
+        column: String,
+        text: String,
+        reason: Reason,
+    },
     #[error("{}: line {line}: {reason}", .path.display())]
     BadRecord { path: PathBuf, line: u64, reason: Reason },
     #[error("all {count} records were rejected, most of them because: {reason}")]

@@ -11,6 +11,7 @@
 mod columns;
 mod source;
 
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -19,6 +20,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
 use tidegate_model::{ColumnType, Schema};
 use tidegate_platform::Reservation;
 use tidegate_storage::segment::arrow_type;
@@ -146,8 +148,7 @@ fn prepare(
     for path in paths {
         let source = ParquetSource::open(&**context.database.disk(), path, context.progress)?;
         let damaged = |source| Error::Parquet { path: path.clone(), source };
-        let metadata = ArrowReaderMetadata::load(&source, ArrowReaderOptions::new());
-        let metadata = metadata.map_err(damaged)?;
+        let metadata = load(&source, ArrowReaderOptions::new()).map_err(damaged)?;
         let fields = metadata.schema().fields();
         let schema = match &mut schema {
             Some(schema) => schema,
@@ -247,7 +248,18 @@ fn with_wanted_types(
         fields[source] = Arc::new(field);
     }
     let schema: SchemaRef = Arc::new(ArrowSchema::new(fields));
-    ArrowReaderMetadata::load(source, ArrowReaderOptions::new().with_schema(schema))
+    load(source, ArrowReaderOptions::new().with_schema(schema))
+}
+
+/// Reads the footer. The decoder of the Arrow schema in it panics on some damaged bytes: that is an
+/// error like any other.
+fn load(
+    source: &ParquetSource,
+    options: ArrowReaderOptions,
+) -> parquet::errors::Result<ArrowReaderMetadata> {
+    let loading = AssertUnwindSafe(|| ArrowReaderMetadata::load(source, options));
+    let damaged = || ParquetError::General("the schema in its footer is damaged".to_owned());
+    std::panic::catch_unwind(loading).unwrap_or_else(|_| Err(damaged()))
 }
 
 fn check_types(

@@ -15,7 +15,10 @@ use tidegate_platform::Class;
 pub enum SourceError {
     #[error("no file matches `{pattern}`")]
     NoMatch { pattern: String },
-    #[error("{} is a directory: name its files, as in `{}`", .path.display(), .path.join("*").display())]
+    #[error(
+        "{} is a directory: name its files, as in `{}`",
+        .path.display(), .path.join("*").display()
+    )]
     Directory { path: PathBuf },
     #[error("`{pattern}` is not a pattern")]
     BadPattern { pattern: String, source: glob::PatternError },

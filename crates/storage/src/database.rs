@@ -238,8 +238,8 @@ impl Database {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with tables as they are at one moment. If it fails and one of them has changed
-    /// meanwhile, it is done again: its files may have been those of an older version.
+    /// Does something with tables as they are at one moment. If it fails and one of them has
+    /// changed meanwhile, it is done again: its files may have been those of an older version.
     fn with_tables<T>(
         &self,
         names: &[&str],

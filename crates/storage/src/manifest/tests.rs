@@ -53,7 +53,10 @@ fn change(seq: u64) -> impl Strategy<Value = TableChange> {
         6 => add,
         3 => mask,
         1 => Just(TableChange::Truncate),
-        1 => Just(TableChange::Alter { schema: Arc::new(schema().without_column("host").unwrap()) }),
+        1 => Just({
+            let schema = Arc::new(schema().without_column("host").unwrap());
+            TableChange::Alter { schema }
+        }),
         1 => Just(TableChange::Rename { name: "other".to_owned() }),
     ]
 }

@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn null_is_empty_and_empty_text_is_quoted() {
-        let expected = "n,x,price,word,ok\n1,1.5,0.10,\"a \"\"b\"\"\n\\\",true\n,,,,\n-3,NaN,12.00,\"\",false\n";
+        let expected = "n,x,price,word,ok\n1,1.5,0.10,\"a \"\"b\"\"\n\\\",true\n,,,,\n\
+                        -3,NaN,12.00,\"\",false\n";
         assert_eq!(written(Format::Csv, &[sample()], Layout::Plain), expected);
     }
 

@@ -83,8 +83,15 @@ impl World {
     pub(crate) fn start_import(&self, table: &str) -> Child {
         let mut command = self.command(&["import", "-", "--table", table, "--progress", "none"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().expect("the program runs");
-        wait_until("the database to be in use", || self.run(&["tables"]).code == Some(3));
+        let mut child = command.spawn().expect("the program runs");
+        wait_until("the database to be in use", || {
+            let is_in_use = self.run(&["tables"]).code == Some(3);
+            // Whoever asks has the database for a moment, in which the import cannot get it.
+            if !is_in_use && child.try_wait().expect("the child can be asked").is_some() {
+                child = command.spawn().expect("the program runs");
+            }
+            is_in_use
+        });
         child
     }
 

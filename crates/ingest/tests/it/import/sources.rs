@@ -128,6 +128,10 @@ fn a_compressed_file_that_ends_early_is_an_error() {
                 },
             );
         }
+        if kind == "zstd" {
+            // Without a checksum, which is optional there, not all damage can be seen.
+            continue;
+        }
         let mut damaged = bytes.clone();
         let middle = damaged.len() / 2;
         damaged[middle..middle + 64].fill(0xA5);
