@@ -55,12 +55,12 @@ const QUESTIONS: [(&str, &str); 5] = [
          GROUP BY week ORDER BY week",
     ),
     (
-        "Which pages failed most often? Symbols are compared as small numbers.",
+        "Which pages failed most often? Text with few values is stored as small numbers.",
         "SELECT site, page, count(*) AS errors, max(time) AS last\n  FROM visits\n \
          WHERE status >= 500\n GROUP BY site, page ORDER BY errors DESC, site, page LIMIT 5",
     ),
     (
-        "What did one visitor do last? A search through all rows, skipping what cannot match.",
+        "What did one visitor do last? A search through all rows, decoding only what it needs.",
         "SELECT time, site, page, status, duration_ms\n  FROM visits\n WHERE visitor = 4711\n \
          ORDER BY time DESC LIMIT 5",
     ),
