@@ -426,7 +426,6 @@ fn files_without_rows_and_files_of_two_kinds_are_refused() {
 
 /// Cut, a bit turned over, a byte of the footer changed.
 #[test]
-#[ignore = "slow: 150 imports, and not run yet: the decoder may ask for any amount of memory"]
 fn damaged_files_are_errors_and_never_panics() {
     let mut random = Random::new(7);
     let rows = random_rows(&mut random, 300);
