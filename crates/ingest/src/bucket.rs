@@ -14,9 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_platform::{AlignedBuffer, BufferPool, BufferPoolOptions, MemoryBudget, Reservation};
+use tidegate_storage::segment::strings::StringCompressor;
 
 use crate::error::Result;
-use crate::layout::{RowLayout, Slab};
+use crate::layout::{RowLayout, Slab, TextPages};
+use crate::packed::PackedSlab;
 
 pub(crate) use plan::{BucketPlan, PlanOptions};
 pub(crate) use spill::{SpillFile, SpilledSlab};
@@ -31,6 +33,8 @@ pub(crate) struct Buckets {
     /// Bytes in memory of each bucket, to find the largest without its lock.
     sizes: Vec<AtomicU64>,
     slab_rows: usize,
+    /// One a column.
+    pub(crate) compressors: Arc<[StringCompressor]>,
     pool: BufferPool,
     pub(crate) budget: Arc<MemoryBudget>,
 }
@@ -58,9 +62,16 @@ pub(crate) enum StoredSlab {
     Spilled(SpilledSlab),
 }
 
-/// A slab and its part of the budget.
+/// A full slab and its part of the budget.
 #[derive(Debug)]
 pub(crate) struct HeldSlab {
+    pub(crate) slab: PackedSlab,
+    pub(crate) held: Reservation,
+}
+
+/// A slab that is being filled and its part of the budget.
+#[derive(Debug)]
+pub(crate) struct OpenSlab {
     pub(crate) slab: Slab,
     pub(crate) held: Reservation,
 }
@@ -92,10 +103,11 @@ impl Buckets {
     ) -> Buckets {
         let count = plan.count();
         let piece_bytes = (slab_rows * layout.row_bytes).next_multiple_of(4_096);
-        // Slabs are given back one segment at a time while others are taken from the system.
+        // A full slab's memory is soon wanted for the next one.
         let vacant_max = 64;
         let options = BufferPoolOptions { headroom: 0, piece_bytes, tailroom: 0, vacant_max };
         let key = BucketKey::Time;
+        let compressors = layout.columns.iter().map(|_| StringCompressor::default()).collect();
         Buckets {
             plan,
             key,
@@ -103,6 +115,7 @@ impl Buckets {
             slots: (0..count).map(|_| Mutex::default()).collect(),
             sizes: (0..count).map(|_| AtomicU64::new(0)).collect(),
             slab_rows,
+            compressors,
             pool: BufferPool::new(options),
             budget,
         }
@@ -114,29 +127,29 @@ impl Buckets {
         let rows = self.slab_rows * self.count().min(plan.count()) / plan.count();
         let slab_rows = 1 << rows.max(64).ilog2();
         let budget = Arc::clone(&self.budget);
-        Buckets { key, ..Buckets::new(plan, self.layout.clone(), slab_rows, budget) }
+        let compressors = Arc::clone(&self.compressors);
+        Buckets { key, compressors, ..Buckets::new(plan, self.layout.clone(), slab_rows, budget) }
     }
 
     pub(crate) fn count(&self) -> usize {
         self.slots.len()
     }
 
-    /// An empty slab for `worker`.
-    pub(crate) fn new_slab(&self, worker: u32) -> HeldSlab {
+    /// An empty slab for `worker`, whose texts go to these pages.
+    pub(crate) fn new_slab(&self, worker: u32, texts: TextPages) -> OpenSlab {
         let held = self.budget.reserve_unchecked(self.pool.buffer_bytes() as u64);
-        HeldSlab { slab: Slab::new(self.pool.take(), &self.layout, worker), held }
+        OpenSlab { slab: Slab::new(self.pool.take(), texts, &self.layout, worker), held }
     }
 
-    /// Takes a slab back whose rows are not needed any more.
+    /// Takes the memory of a slab back whose rows are packed.
     pub(crate) fn recycle(&self, fixed: AlignedBuffer) {
-        if fixed.len() == self.pool.buffer_bytes() {
-            self.pool.give(fixed);
-        }
+        self.pool.give(fixed);
     }
 
     /// Adds a slab to its bucket (U2).
-    pub(crate) fn add(&self, bucket: usize, held: HeldSlab) {
-        let bytes = held.held.bytes();
+    pub(crate) fn add(&self, bucket: usize, slab: PackedSlab) {
+        let bytes = slab.memory_bytes() as u64;
+        let held = HeldSlab { slab, held: self.budget.reserve_unchecked(bytes) };
         let mut slot = self.lock(bucket);
         slot.rows += held.slab.rows as u64;
         slot.slabs.push(StoredSlab::Here(held));
@@ -179,10 +192,8 @@ impl Buckets {
                 held.push(slab);
             }
         }
-        let written = spill.write(&held, &self.layout)?;
-        for slab in held {
-            self.recycle(slab.slab.fixed);
-        }
+        let written = spill.write(&held)?;
+        drop(held);
         rest.extend(written.into_iter().map(StoredSlab::Spilled));
         self.lock(bucket).slabs.append(&mut rest);
         Ok(true)

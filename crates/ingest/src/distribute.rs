@@ -8,9 +8,12 @@
 
 use std::sync::Arc;
 
-use crate::bucket::{BucketKey, Buckets, HeldSlab, SpillFile};
+use crate::bucket::{BucketKey, Buckets, OpenSlab, SpillFile};
 use crate::error::Result;
-use crate::layout::{ColumnLayout, INTERNED, NULL_SLOT, SLAB_TEXT_MAX, Slab, TEXT_PAGES_MAX};
+use crate::layout::{
+    ColumnLayout, INTERNED, NULL_SLOT, SLAB_TEXT_MAX, Slab, TEXT_PAGES_MAX, TextPages,
+};
+use crate::packed::SlabPacker;
 use crate::strip::{Cell, CellKind, Place, STRIP_ROWS, Strip, Values};
 
 /// A worker's side of the buckets: the slabs it is filling.
@@ -31,12 +34,15 @@ pub(crate) struct Distributor {
     rows: Vec<u32>,
     /// The group of every live row.
     group_of_row: Vec<u32>,
+    packer: SlabPacker,
+    /// Text pages of slabs that are packed.
+    pages: Vec<TextPages>,
 }
 
 #[derive(Debug)]
 struct Filling {
     bucket: usize,
-    held: Option<HeldSlab>,
+    held: Option<OpenSlab>,
     /// Text bytes that are counted in `held`.
     counted: usize,
     /// The group of the strip at hand that goes here.
@@ -68,6 +74,8 @@ impl Distributor {
             groups: Vec::new(),
             rows: Vec::with_capacity(STRIP_ROWS),
             group_of_row: Vec::with_capacity(STRIP_ROWS),
+            packer: SlabPacker::default(),
+            pages: Vec::new(),
         }
     }
 
@@ -212,7 +220,7 @@ impl Distributor {
 
     #[cold]
     fn open(&mut self, bucket: usize) -> usize {
-        let mut held = self.buckets.new_slab(self.worker);
+        let mut held = self.buckets.new_slab(self.worker, self.pages.pop().unwrap_or_default());
         held.slab.sequence = self.begun;
         self.begun += 1;
         let filling = Filling { bucket, held: Some(held), counted: 0, group: None };
@@ -280,20 +288,24 @@ impl Distributor {
         }
     }
 
+    /// Packs a slab and gives it to its bucket; its memory is used again.
     fn retire(&mut self, index: usize) {
         let filling = &mut self.slabs[index];
-        let Some(mut held) = filling.held.take() else { return };
-        let text = held.slab.text_bytes();
-        held.held.grow(text.saturating_sub(filling.counted) as u64);
-        if self.current[filling.bucket] == Some(index) {
-            self.current[filling.bucket] = None;
+        let Some(OpenSlab { mut slab, held }) = filling.held.take() else { return };
+        let bucket = filling.bucket;
+        if self.current[bucket] == Some(index) {
+            self.current[bucket] = None;
         }
         self.vacant.push(index);
-        if held.slab.rows > 0 {
-            self.buckets.add(filling.bucket, held);
-        } else {
-            self.buckets.recycle(held.slab.fixed);
+        if slab.rows > 0 {
+            let Buckets { layout, compressors, .. } = &*self.buckets;
+            let packed = self.packer.pack(&mut slab, layout, compressors);
+            self.buckets.add(bucket, packed);
         }
+        slab.texts.clear();
+        self.pages.push(slab.texts);
+        self.buckets.recycle(slab.fixed);
+        drop(held);
     }
 }
 

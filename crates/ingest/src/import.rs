@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tidegate_model::{RowCount, Schema, limits};
 use tidegate_platform::{Clock, Disk, IoChoice, MemoryBudget, Reservation, SystemClock, detect_io};
 use tidegate_storage::segment::intern::Interner;
-use tidegate_storage::segment::strings::StringCompressor;
 use tidegate_storage::{Database, ImportTarget, ImportTxn, WrittenSegment};
 
 use crate::bucket::{BucketPlan, Buckets, SpillFile};
@@ -253,7 +252,6 @@ impl ImportContext<'_> {
         texts: &InternedTexts<'_>,
     ) -> Result<Vec<WrittenSegment>> {
         let columns = buckets.layout.columns.len();
-        let compressors: Vec<_> = (0..columns).map(|_| StringCompressor::default()).collect();
         let histories: Vec<_> = (0..columns).map(|_| TextHistory::default()).collect();
         let sample = self.progress.sample();
         let rows = (sample.rows_read - sample.rows_rejected).max(1);
@@ -283,7 +281,6 @@ impl ImportContext<'_> {
             queue: &refined,
             spill,
             interners: texts.interners,
-            compressors: &compressors,
             histories: &histories,
             partition_by: txn.schema().partition_by(),
             unit: txn.schema().time_unit(),
@@ -309,7 +306,7 @@ impl ImportContext<'_> {
 const MEMORY_MIN_PER_WORKER: u64 = 32 << 20;
 /// What a row's text may take beside its fixed bytes, for the size of slabs only.
 const TEXT_GUESS_BYTES: u64 = 128;
-const SLAB_ROWS_MAX: usize = 8_192;
+const SLAB_ROWS_MAX: usize = 2_048;
 /// Buckets of more rows are split before they are sealed: a column of one would not stay in cache.
 /// Rows in the order of the input are gathered front to back, and may be more.
 const SPLIT_ROWS: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! How parsed rows lie in memory until they are sealed: a slab is some rows, column by column.
+//! How parsed rows lie in memory: a slab is some rows, column by column. Full ones are packed.
 //!
 //! - Y1. Columns of a slab begin at multiples of its capacity, which is a multiple of 64: every
 //!   value is aligned.
@@ -39,7 +39,7 @@ pub(crate) struct ColumnLayout {
     pub(crate) text: Option<usize>,
 }
 
-/// Some rows of one bucket that one worker has parsed.
+/// Some rows of one bucket that one worker is parsing.
 #[derive(Debug)]
 pub(crate) struct Slab {
     pub(crate) fixed: AlignedBuffer,
@@ -100,7 +100,12 @@ fn width_of(physical: Physical) -> usize {
 }
 
 impl Slab {
-    pub(crate) fn new(fixed: AlignedBuffer, layout: &RowLayout, worker: u32) -> Slab {
+    pub(crate) fn new(
+        fixed: AlignedBuffer,
+        texts: TextPages,
+        layout: &RowLayout,
+        worker: u32,
+    ) -> Slab {
         let capacity = fixed.len() / layout.row_bytes / 64 * 64;
         assert!(capacity > 0, "Y1");
         Slab {
@@ -108,7 +113,7 @@ impl Slab {
             capacity,
             rows: 0,
             nulls: vec![None; layout.columns.len()],
-            texts: TextPages::default(),
+            texts,
             marks: Vec::new(),
             worker,
             sequence: 0,
@@ -161,6 +166,8 @@ pub(crate) struct TextPages {
     pub(crate) pages: Vec<Vec<u8>>,
     /// The capacity of all pages together.
     pub(crate) bytes: usize,
+    /// Empty pages.
+    spare: Vec<Vec<u8>>,
 }
 
 /// Offsets in a page have sixteen bits.
@@ -169,6 +176,9 @@ pub(crate) const TEXT_PAGE_BYTES: usize = 64 << 10;
 pub(crate) const TEXT_PAGES_MAX: usize = 1 << 14;
 /// A slab with so much text is full: all of it may be in one strip, where places have 31 bits.
 pub(crate) const SLAB_TEXT_MAX: usize = 256 << 20;
+
+/// A slab of common texts has no more pages.
+const SPARE_PAGES_MAX: usize = 8;
 
 impl TextPages {
     /// Appends a text; `text_at` of what is returned reads it back.
@@ -194,15 +204,23 @@ impl TextPages {
         slot
     }
 
-    /// Appends a page as it was.
-    pub(crate) fn restore(&mut self, page: &[u8]) {
-        self.bytes += page.len();
-        self.pages.push(page.to_vec());
+    /// Forgets all texts and keeps pages for others.
+    pub(crate) fn clear(&mut self) {
+        self.bytes = 0;
+        for mut page in self.pages.drain(..) {
+            if page.capacity() == TEXT_PAGE_BYTES && self.spare.len() < SPARE_PAGES_MAX {
+                page.clear();
+                self.spare.push(page);
+            }
+        }
     }
 
     #[cold]
     fn add_page(&mut self, wanted: usize) {
-        let page = Vec::with_capacity(wanted.max(TEXT_PAGE_BYTES));
+        let page = match self.spare.pop() {
+            Some(page) if wanted <= TEXT_PAGE_BYTES => page,
+            _ => Vec::with_capacity(wanted.max(TEXT_PAGE_BYTES)),
+        };
         self.bytes += page.capacity();
         self.pages.push(page);
     }

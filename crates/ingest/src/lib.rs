@@ -19,6 +19,7 @@ mod split;
 mod input;
 mod sample;
 mod layout;
+mod packed;
 mod strip;
 mod convert;
 mod faults;

@@ -12,12 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use tidegate_model::{PartitionUnit, TimeUnit};
+use tidegate_storage::segment::strings::TextForm;
 
 use crate::bucket::{Bucket, BucketKey, BucketPlan, Buckets, PlanOptions, SpillFile, StoredSlab};
 use crate::distribute::{Distributor, order_key};
 use crate::error::{Error, Result};
 use crate::import::first_error;
-use crate::layout::{INTERNED, NULL_SLOT, RowLayout, Slab};
+use crate::layout::{ColumnLayout, RowLayout};
+use crate::packed::{PackedSlab, SlotCode};
 use crate::progress::Progress;
 use crate::strip::{Cell, Place, STRIP_ROWS, Strip, Values};
 
@@ -89,11 +91,14 @@ fn split(job: &RefineJob<'_>, bucket: Bucket) -> Result<Vec<Bucket>> {
 /// Timestamps of rows of some slabs, spread over all; or their pieces, if there are none.
 fn sample(job: &RefineJob<'_>, bucket: &Bucket) -> Result<Vec<i64>> {
     let layout = &job.buckets.layout;
-    let column = layout.timestamp.map(|column| &layout.columns[column]);
+    let column = layout.timestamp.map(|column| (column, &layout.columns[column]));
     let mut sample = Vec::new();
-    let mut add = |slab: &Slab| match column {
-        Some(column) => {
-            let instants = slab.column(column).as_chunks::<8>().0.iter().step_by(SAMPLED_STEP);
+    let mut values = Vec::new();
+    let mut add = |slab: &PackedSlab| match column {
+        Some((index, column)) => {
+            values.clear();
+            slab.unpack(index, column, &mut values);
+            let instants = values.as_chunks::<8>().0.iter().step_by(SAMPLED_STEP);
             sample.extend(instants.map(|bytes| i64::from_le_bytes(*bytes)));
         }
         None => {
@@ -130,6 +135,7 @@ fn redistribute(
     slabs.sort_by_key(StoredSlab::sequence); // RF1
     let mut distributor = Distributor::new(Arc::clone(parts), worker);
     let mut strip = Strip::new(layout);
+    let mut unpacked = vec![Vec::new(); layout.columns.len()];
     for stored in slabs {
         if job.cancel.load(Relaxed) {
             return Err(Error::Cancelled);
@@ -138,16 +144,21 @@ fn redistribute(
             StoredSlab::Here(held) => (held.slab, Some(held.held)),
             StoredSlab::Spilled(spilled) => (job.spill.read(spilled, layout, job.progress)?, None),
         };
+        for (index, values) in unpacked.iter_mut().enumerate() {
+            values.clear();
+            slab.unpack(index, &layout.columns[index], values);
+        }
+        let rows = UnpackedRows { slab: &slab, columns: &unpacked, buckets: job.buckets };
         for (index, mark) in slab.marks.iter().enumerate() {
             let end = slab.marks.get(index + 1).map_or(slab.rows, |next| next.start as usize);
             for start in (mark.start as usize..end).step_by(STRIP_ROWS) {
                 strip.clear();
                 strip.order = mark.order;
-                fill(&mut strip, &slab, start, (start + STRIP_ROWS).min(end), layout);
+                rows.fill(&mut strip, start, (start + STRIP_ROWS).min(end), layout);
                 distributor.distribute(&strip, &[]);
             }
         }
-        job.buckets.recycle(slab.fixed);
+        drop(slab);
         distributor.settle();
         distributor.spill_down_to(job.spill_from, job.spill)?;
     }
@@ -155,33 +166,59 @@ fn redistribute(
     Ok(())
 }
 
-/// Puts rows of a slab into an empty strip.
-fn fill(strip: &mut Strip, slab: &Slab, start: usize, end: usize, layout: &RowLayout) {
-    strip.rows = end - start;
-    let Strip { columns, unescaped, .. } = strip;
-    for (index, (column, into)) in layout.columns.iter().zip(columns).enumerate() {
-        let bytes = &slab.column(column)[start * column.width..end * column.width];
-        match &mut into.values {
-            Values::W1(values) => values.extend_from_slice(bytes),
-            Values::W2(values) => extend(values, bytes, u16::from_le_bytes),
-            Values::W4(values) => extend(values, bytes, u32::from_le_bytes),
-            Values::W8(values) => extend(values, bytes, u64::from_le_bytes),
-            Values::W16(values) => extend(values, bytes, u128::from_le_bytes),
-            Values::Text(cells) => extend(cells, bytes, |slot| match u32::from_le_bytes(slot) {
-                NULL_SLOT => Cell::NULL,
-                slot if slot & INTERNED != 0 => Cell::interned(slot & !INTERNED),
-                slot => {
-                    let text = slab.texts.text_at(slot);
-                    let at = unescaped.len();
-                    unescaped.extend_from_slice(text);
-                    Cell::at(Place::Unescaped(at, text.len()))
+/// A slab whose columns are as they were before they were packed.
+struct UnpackedRows<'a> {
+    slab: &'a PackedSlab,
+    columns: &'a [Vec<u8>],
+    buckets: &'a Buckets,
+}
+
+impl UnpackedRows<'_> {
+    /// Puts rows of the slab into an empty strip.
+    fn fill(&self, strip: &mut Strip, start: usize, end: usize, layout: &RowLayout) {
+        strip.rows = end - start;
+        let Strip { columns, unescaped, .. } = strip;
+        for (index, (column, into)) in layout.columns.iter().zip(columns).enumerate() {
+            let bytes = &self.columns[index][start * column.width..end * column.width];
+            match &mut into.values {
+                Values::W1(values) => values.extend_from_slice(bytes),
+                Values::W2(values) => extend(values, bytes, u16::from_le_bytes),
+                Values::W4(values) => extend(values, bytes, u32::from_le_bytes),
+                Values::W8(values) => extend(values, bytes, u64::from_le_bytes),
+                Values::W16(values) => extend(values, bytes, u128::from_le_bytes),
+                Values::Text(cells) => {
+                    extend(cells, bytes, |code| self.cell(index, column, code, unescaped));
                 }
-            }),
+            }
+            if let Some(bits) = &self.slab.nulls[index] {
+                let is_null = |row: &usize| bits[row / 64] >> (row % 64) & 1 == 1;
+                let rows = (start..end).filter(is_null).map(|row| row - start);
+                into.nulls.extend(rows.map(|row| u32::try_from(row).expect("STRIP_ROWS")));
+            }
         }
-        if let Some(bits) = &slab.nulls[index] {
-            let is_null = |row: &usize| bits[row / 64] >> (row % 64) & 1 == 1;
-            let rows = (start..end).filter(is_null).map(|row| row - start);
-            into.nulls.extend(rows.map(|row| u32::try_from(row).expect("STRIP_ROWS")));
+    }
+
+    fn cell(
+        &self,
+        index: usize,
+        column: &ColumnLayout,
+        code: [u8; 4],
+        unescaped: &mut Vec<u8>,
+    ) -> Cell {
+        match SlotCode::decode(u32::from_le_bytes(code)) {
+            SlotCode::Null => Cell::NULL,
+            SlotCode::Interned(number) => Cell::interned(number),
+            SlotCode::Own(own) => {
+                let texts = &self.slab.texts[column.text.expect("a text column")];
+                let at = unescaped.len();
+                match texts.form {
+                    TextForm::Raw => unescaped.extend_from_slice(texts.text(own)),
+                    TextForm::Compressed => {
+                        self.buckets.compressors[index].decompress(texts.text(own), unescaped);
+                    }
+                }
+                Cell::at(Place::Unescaped(at, unescaped.len() - at))
+            }
         }
     }
 }

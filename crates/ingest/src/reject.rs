@@ -91,6 +91,8 @@ pub enum RejectError {
     Disk(#[from] tidegate_platform::Error),
     #[error("more than {max} rejects")]
     TooMany { max: u64 },
+    #[error("{} would list the rejects, but there is a file that is no such list", .path.display())]
+    Taken { path: PathBuf },
 }
 
 impl RejectError {
@@ -99,7 +101,7 @@ impl RejectError {
     pub fn class(&self) -> Class {
         match self {
             RejectError::Disk(source) => source.class(),
-            RejectError::TooMany { .. } => Class::Caller,
+            RejectError::TooMany { .. } | RejectError::Taken { .. } => Class::Caller,
         }
     }
 }
@@ -188,13 +190,30 @@ impl RejectLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A file that is there is only replaced if it lists the rejects of an earlier import.
+    fn check_path(&self) -> Result<(), RejectError> {
+        if !self.disk.exists(&self.path)? {
+            return Ok(());
+        }
+        let mut start = [0; LINE_START.len()];
+        let file = self.disk.open(&self.path, OpenMode::Read)?;
+        let bytes = file.read_at(&mut start, 0)?;
+        if bytes == 0 || start == LINE_START {
+            return Ok(());
+        }
+        Err(RejectError::Taken { path: self.path.clone() })
+    }
+
     fn flush(&self, state: &mut State) -> Result<(), RejectError> {
         if state.buffer.is_empty() {
             return Ok(());
         }
         let file = match &state.file {
             Some(file) => Arc::clone(file),
-            None => self.disk.open(&self.path, OpenMode::CreateOrTruncate)?, // J1
+            None => {
+                self.check_path()?;
+                self.disk.open(&self.path, OpenMode::CreateOrTruncate)? // J1
+            }
         };
         state.file = Some(Arc::clone(&file));
         file.write_all_at(&state.buffer, state.file_bytes)?;
@@ -212,9 +231,12 @@ impl Drop for RejectLog {
     }
 }
 
+/// How every line begins.
+const LINE_START: [u8; 8] = *b"{\"file\":";
+
 fn push_line(out: &mut Vec<u8>, reject: &Reject<'_>) {
     let start = out.len();
-    out.extend_from_slice(b"{\"file\":");
+    out.extend_from_slice(&LINE_START);
     push_string(out, reject.file);
     out.extend_from_slice(format!(",\"line\":{},\"byte\":{}", reject.line, reject.byte).as_bytes());
     out.extend_from_slice(b",\"column\":");

@@ -18,7 +18,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tidegate_model::{PartitionKey, PartitionUnit, RowCount, TimeUnit, Timestamp};
 use tidegate_platform::{IoChoice, WriteQueue};
 use tidegate_storage::segment::intern::Interner;
-use tidegate_storage::segment::strings::StringCompressor;
 use tidegate_storage::segment::{RegionSink, Writer, WriterSpec};
 use tidegate_storage::{ImportTxn, WrittenSegment};
 
@@ -39,7 +38,6 @@ pub(crate) struct SealJob<'a> {
     /// For each worker that parsed, its interners in the order of the text columns.
     pub(crate) interners: &'a [Vec<Interner>],
     /// One a column.
-    pub(crate) compressors: &'a [StringCompressor],
     pub(crate) histories: &'a [TextHistory],
     pub(crate) partition_by: PartitionUnit,
     pub(crate) unit: TimeUnit,

@@ -23,6 +23,7 @@ mod columns;
 
 use evidence::{Evidence, Inferred};
 use records::{Record, Records, Shape};
+use window::QuotedLines;
 
 /// What ends a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -241,16 +242,26 @@ struct Sample<'a> {
 impl<'a> Sample<'a> {
     /// The first record, and what all the others say about each column.
     fn read(&self, options: &SniffOptions<'_>) -> (Option<Record<'a>>, Vec<Evidence>) {
+        let mut lines = QuotedLines::Single;
         let mut records = Records::new(self.head, self.shape)
+            .inspect(|record| {
+                let goes_on = |cell: &records::Cell<'_>| {
+                    cell.is_quoted && memchr::memchr2(b'\n', b'\r', &cell.text).is_some()
+                };
+                if record.cells.iter().any(goes_on) {
+                    lines = QuotedLines::Several;
+                }
+            })
             .filter(|record| dialect::is_usable(record, options));
         let first = records.next();
         let columns = first.as_ref().map_or(0, |first| first.cells.len()).max(self.columns);
         let mut evidence = vec![Evidence::new(options.timestamp_format); columns];
-        for record in records.filter(|record| record.is_sound) {
+        for record in records.by_ref().filter(|record| record.is_sound) {
             add(&mut evidence, &record, options);
         }
+        drop(records);
         for window in self.windows {
-            for record in window::fitting(window, self.shape, self.columns) {
+            for record in window::fitting(window, self.shape, self.columns, lines) {
                 add(&mut evidence, &record, options);
             }
         }

@@ -7,7 +7,7 @@
 use crate::layout::RowLayout;
 
 /// The most rows of a strip.
-pub(crate) const STRIP_ROWS: usize = 512;
+pub(crate) const STRIP_ROWS: usize = 128;
 
 /// Converted rows.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use tidegate_model::{
 };
 use tidegate_platform::{Disk, DiskFile, OpenMode, SimDisk};
 use tidegate_storage::segment::encode::{ColumnEncoder, EncodedColumn, FrameValues};
-use tidegate_storage::segment::strings::{DictionaryRows, StringCompressor};
-use tidegate_storage::segment::{Reader, RegionSink, Writer, WriterSpec};
+use tidegate_storage::segment::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
+use tidegate_storage::segment::{PickedRows, Reader, RegionSink, Writer, WriterSpec};
 use tidegate_storage::{Error, Result, SymbolTable, SymbolTables};
 
 /// A page frame.
@@ -77,7 +77,8 @@ fn strings(name: &'static str, of: fn(u64) -> String) -> Kind {
     let encode = move |spare| {
         let mut encoder = ColumnEncoder::new(COLUMN, ColumnType::Varchar, spare);
         let rows: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
-        encoder.push_strings(&rows, None, &compressor);
+        let rows = StringRows { texts: &rows, form: TextForm::Raw, validity: None };
+        encoder.push_strings(rows, &compressor);
         encoder.finish()
     };
     Kind { name, ty: ColumnType::Varchar, value_bytes, encode: Box::new(encode) }
@@ -97,7 +98,8 @@ fn dictionary(name: &'static str, ty: ColumnType) -> Kind {
     let encode = move |spare| {
         let mut encoder = ColumnEncoder::new(COLUMN, ty, spare);
         let values: Vec<&[u8]> = values.iter().map(String::as_bytes).collect();
-        let rows = DictionaryRows { ids: &ids, values: &values, validity: None };
+        let rows =
+            DictionaryRows { ids: &ids, values: &values, form: TextForm::Raw, validity: None };
         match ty {
             ColumnType::Symbol => encoder.push_symbols(rows, &symbols),
             _ => encoder.push_dictionary(rows, &StringCompressor::default()),
@@ -181,7 +183,7 @@ fn decode(criterion: &mut Criterion) {
         group.bench_function(kind.name, |bencher| {
             let rows = reader.frame_rows(0);
             bencher.iter(|| {
-                let arrays = reader.arrays(0, 0..rows, &columns, &symbols);
+                let arrays = reader.arrays(0, &PickedRows::Range(0..rows), &columns, &symbols);
                 black_box(arrays.expect("sound"))
             });
         });

@@ -26,7 +26,7 @@ use tidegate_model::layout::LayoutError;
 use tidegate_model::{ByteCount, PartitionKey, RowCount, SegmentId, SeqTxn};
 use tidegate_platform::DiskFile;
 
-pub use decode::{arrow_field, arrow_type};
+pub use decode::{PickedRows, arrow_field, arrow_type};
 pub use read::Reader;
 pub use write::{RegionSink, Writer, WriterSpec};
 

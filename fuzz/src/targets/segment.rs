@@ -13,7 +13,7 @@ use tidegate_model::{
     ByteCount, Column, ColumnId, ColumnType, PartitionUnit, Schema, SchemaVersion, TimeRange,
 };
 use tidegate_platform::{Disk, OpenMode, SimDisk};
-use tidegate_storage::segment::Reader;
+use tidegate_storage::segment::{PickedRows, Reader};
 use tidegate_storage::{SegmentMeta, SymbolTable, SymbolTables};
 
 use super::checksum::crc32c;
@@ -109,7 +109,8 @@ fn read(reader: &Reader, schema: &Schema) {
     for frame in 0..reader.frame_count() {
         let rows = reader.frame_rows(frame);
         for range in [0..rows, rows / 3..rows / 2, rows..rows] {
-            let arrays = reader.arrays(frame, range.clone(), schema.columns(), &symbols);
+            let arrays =
+                reader.arrays(frame, &PickedRows::Range(range.clone()), schema.columns(), &symbols);
             assert!(arrays.is_ok() || !is_sound, "{arrays:?}");
             for array in arrays.into_iter().flatten() {
                 assert_eq!(array.len(), range.len());

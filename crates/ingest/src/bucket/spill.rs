@@ -4,18 +4,20 @@
 //!
 //! A spill file lives in the transaction's scratch folder and ends with it, so its bytes have no
 //! version and no checksum: nobody reads them after a crash. Each slab is a header of counts, then
-//! marks, NULL bitmaps, columns of `rows` values, texts.
+//! marks, NULL bitmaps, where columns are, their codes, texts.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_model::bytes::{ByteReader, ByteWriter, Truncated};
-use tidegate_platform::{AlignedBuffer, Disk, DiskFile, IoChoice, OpenMode, WriteQueue};
+use tidegate_platform::{Disk, DiskFile, IoChoice, OpenMode, WriteQueue};
+use tidegate_storage::segment::strings::TextForm;
 
 use super::HeldSlab;
 use crate::error::{Error, Result};
-use crate::layout::{Mark, RowLayout, Slab};
+use crate::layout::{Mark, RowLayout};
+use crate::packed::{PackedColumn, PackedSlab, PackedTexts};
 use crate::progress::Progress;
 
 /// A file of slabs.
@@ -57,12 +59,12 @@ impl SpillFile {
     }
 
     /// Writes slabs behind each other.
-    pub(crate) fn write(&self, slabs: &[HeldSlab], layout: &RowLayout) -> Result<Vec<SpilledSlab>> {
+    pub(crate) fn write(&self, slabs: &[HeldSlab]) -> Result<Vec<SpilledSlab>> {
         let mut spilled = Vec::with_capacity(slabs.len());
         let mut buffer = ByteWriter(Vec::with_capacity(WRITE_BYTES));
         for held in slabs {
             buffer.0.clear();
-            encode(&held.slab, layout, &mut buffer);
+            encode(&held.slab, &mut buffer);
             let bytes = buffer.0.len() as u64;
             let offset = self.end.fetch_add(bytes.next_multiple_of(4_096), Relaxed);
             let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +98,7 @@ impl SpillFile {
         spilled: SpilledSlab,
         layout: &RowLayout,
         progress: &Progress,
-    ) -> Result<Slab> {
+    ) -> Result<PackedSlab> {
         self.flush()?;
         let mut bytes = vec![0; usize::try_from(spilled.bytes).expect("it was in memory")];
         self.file
@@ -107,7 +109,7 @@ impl SpillFile {
     }
 }
 
-fn encode(slab: &Slab, layout: &RowLayout, out: &mut ByteWriter) {
+fn encode(slab: &PackedSlab, out: &mut ByteWriter) {
     let count = |count: usize| u32::try_from(count).expect("a slab is small");
     out.u32(count(slab.rows)).u32(slab.worker).u64(slab.sequence).u32(count(slab.marks.len()));
     for mark in &slab.marks {
@@ -120,43 +122,44 @@ fn encode(slab: &Slab, layout: &RowLayout, out: &mut ByteWriter) {
             out.u64(*word);
         }
     }
-    for column in &layout.columns {
-        out.raw(slab.column(column));
+    for column in &slab.columns {
+        out.u32(column.start).u8(column.width).u64(column.base);
     }
-    out.u32(count(slab.texts.pages.len()));
-    for page in &slab.texts.pages {
-        out.counted(page);
+    out.counted(&slab.codes);
+    for texts in &slab.texts {
+        out.u8((texts.form == TextForm::Compressed).into()).u32(count(texts.ends.len()));
+        for end in &texts.ends {
+            out.u32(*end);
+        }
+        out.counted(&texts.bytes);
     }
 }
 
-fn decode(bytes: &[u8], layout: &RowLayout) -> std::result::Result<Slab, Truncated> {
+fn decode(bytes: &[u8], layout: &RowLayout) -> std::result::Result<PackedSlab, Truncated> {
     let mut r = ByteReader::new(bytes);
     let (rows, worker) = (r.u32()? as usize, r.u32()?);
-    let (sequence, marks) = (r.u64()?, r.u32()?);
-    let capacity = rows.next_multiple_of(64).max(64);
-    let fixed = AlignedBuffer::new(capacity * layout.row_bytes);
-    let mut slab = Slab::new(fixed, layout, worker);
-    slab.rows = rows;
-    slab.sequence = sequence;
-    for _ in 0..marks {
-        slab.marks.push(Mark { order: r.u64()?, start: r.u32()? });
+    let (sequence, mark_count) = (r.u64()?, r.u32()?);
+    let mut marks = Vec::new();
+    for _ in 0..mark_count {
+        marks.push(Mark { order: r.u64()?, start: r.u32()? });
     }
-    for nulls in &mut slab.nulls {
+    let mut nulls = vec![None; layout.columns.len()];
+    for nulls in &mut nulls {
         if r.u8()? == 1 {
-            let mut words = vec![0; capacity / 64];
-            for word in &mut words[..rows.div_ceil(64)] {
-                *word = r.u64()?;
-            }
-            *nulls = Some(words.into_boxed_slice());
+            let words = (0..rows.div_ceil(64)).map(|_| r.u64());
+            *nulls = Some(words.collect::<std::result::Result<Box<[u64]>, _>>()?);
         }
     }
-    for column in &layout.columns {
-        let values = r.raw(rows * column.width)?;
-        let start = column.start * capacity;
-        slab.fixed[start..start + values.len()].copy_from_slice(values);
+    let mut columns = Vec::with_capacity(layout.columns.len());
+    for _ in &layout.columns {
+        columns.push(PackedColumn { start: r.u32()?, width: r.u8()?, base: r.u64()? });
     }
-    for _ in 0..r.u32()? {
-        slab.texts.restore(r.counted()?);
+    let codes = r.counted()?.to_vec();
+    let mut texts = Vec::new();
+    for _ in layout.columns.iter().filter(|column| column.text.is_some()) {
+        let form = if r.u8()? == 1 { TextForm::Compressed } else { TextForm::Raw };
+        let ends = (0..r.u32()?).map(|_| r.u32()).collect::<std::result::Result<_, _>>()?;
+        texts.push(PackedTexts { form, ends, bytes: r.counted()?.to_vec() });
     }
-    Ok(slab)
+    Ok(PackedSlab { rows, columns, codes, nulls, texts, marks, worker, sequence })
 }

@@ -1,13 +1,17 @@
 //! Columns of a segment: their values are collected in order, a page frame at a time, and encoded
 //! while they are in cache.
 
+use std::sync::Arc;
+
 use tidegate_model::types::Physical;
 use tidegate_model::{ColumnType, limits};
 use tidegate_storage::segment::encode::{ColumnEncoder, EncodedColumn, FrameValues};
+use tidegate_storage::segment::intern::Interner;
 
-use super::{Part, SealJob};
+use super::{Part, SealJob, SortedBucket};
 use crate::error::Result;
-use crate::layout::{ColumnLayout, Slab};
+use crate::layout::ColumnLayout;
+use crate::packed::PackedSlab;
 
 /// A worker's memory for encoding.
 pub(super) struct Encoder<'a> {
@@ -15,6 +19,38 @@ pub(super) struct Encoder<'a> {
     scratch: Scratch,
     spare: Vec<Vec<u8>>,
     validity: Vec<u64>,
+    pub(super) unpacked: Unpacked,
+    pub(super) found: Interner,
+}
+
+/// A column of a bucket, unpacked.
+#[derive(Default)]
+pub(super) struct Unpacked {
+    of: Option<(Arc<SortedBucket>, usize)>,
+    values: Vec<u8>,
+}
+
+impl Unpacked {
+    /// The values of a column, each at its place in the bucket's order.
+    pub(super) fn column(
+        &mut self,
+        bucket: &Arc<SortedBucket>,
+        index: usize,
+        layout: &ColumnLayout,
+    ) -> &[u8] {
+        let is_there =
+            |of: &(Arc<SortedBucket>, usize)| Arc::ptr_eq(&of.0, bucket) && of.1 == index;
+        if !self.of.as_ref().is_some_and(is_there) {
+            bucket.unpack(index, layout, &mut self.values);
+            self.of = Some((Arc::clone(bucket), index));
+        }
+        &self.values
+    }
+
+    /// Lets go of the bucket.
+    fn clear(&mut self) {
+        self.of = None;
+    }
 }
 
 /// A page frame of values of each width.
@@ -39,7 +75,14 @@ const _: () = assert!(FRAME_ROWS as u64 == limits::FRAME_ROWS.0);
 
 impl<'a> Encoder<'a> {
     pub(super) fn new(job: &'a SealJob<'a>) -> Encoder<'a> {
-        Encoder { job, scratch: Scratch::default(), spare: Vec::new(), validity: Vec::new() }
+        Encoder {
+            job,
+            scratch: Scratch::default(),
+            spare: Vec::new(),
+            validity: Vec::new(),
+            unpacked: Unpacked::default(),
+            found: Interner::default(),
+        }
     }
 
     /// Encodes one column of a segment that consists of `parts`.
@@ -54,6 +97,7 @@ impl<'a> Encoder<'a> {
         let mut encoder = ColumnEncoder::new(id, ty, self.spare.pop().unwrap_or_default());
         if layout.text.is_some() {
             self.text_column(parts, rows, column, &mut encoder)?;
+            self.unpacked.clear();
             return Ok(encoder.finish());
         }
         let has_nulls = parts
@@ -68,8 +112,10 @@ impl<'a> Encoder<'a> {
                 gather_validity(&frame, column, &mut self.validity);
             }
             let validity = has_nulls.then_some(self.validity.as_slice());
-            self.scratch.push_frame(&frame, layout, &mut encoder, validity);
+            let mut values = Gather { parts: &frame, column, layout, unpacked: &mut self.unpacked };
+            self.scratch.push_frame(&mut values, &mut encoder, validity);
         }
+        self.unpacked.clear();
         Ok(encoder.finish())
     }
 
@@ -91,7 +137,7 @@ pub(super) fn frame_parts(parts: &[Part], start: usize, end: usize, into: &mut V
         let (first, last) = (start.max(before), end.min(before + rows));
         if first < last {
             into.push(Part {
-                bucket: std::sync::Arc::clone(&part.bucket),
+                bucket: Arc::clone(&part.bucket),
                 start: part.start + first - before,
                 end: part.start + last - before,
             });
@@ -106,7 +152,7 @@ pub(super) fn gather_validity(parts: &[Part], column: usize, words: &mut Vec<u64
     for part in parts {
         let bits = part.bucket.row_bits();
         let mask = (1_u32 << bits) - 1;
-        let slabs: Vec<&Slab> = part.bucket.slabs().collect();
+        let slabs: Vec<&PackedSlab> = part.bucket.slabs().collect();
         for &place in part.bucket.order(part.start, part.end) {
             let (slab, at) = (slabs[(place >> bits) as usize], (place & mask) as usize);
             let is_null =
@@ -120,88 +166,87 @@ pub(super) fn gather_validity(parts: &[Part], column: usize, words: &mut Vec<u64
     }
 }
 
-/// Collects the values of some rows, in order.
-fn gather<T, const N: usize>(
-    parts: &[Part],
-    layout: &ColumnLayout,
-    into: &mut Vec<T>,
-    value: impl Fn([u8; N]) -> T,
-) {
-    assert_eq!(layout.width, N, "Y1");
-    into.clear();
-    for part in parts {
-        let columns: Vec<&[[u8; N]]> =
-            part.bucket.slabs().map(|slab| slab.column(layout).as_chunks::<N>().0).collect();
-        let bits = part.bucket.row_bits();
-        let mask = (1_u32 << bits) - 1;
-        into.extend(
-            part.bucket
-                .order(part.start, part.end)
-                .iter()
-                .map(|&place| value(columns[(place >> bits) as usize][(place & mask) as usize])),
-        );
+/// The values of a column in some rows.
+struct Gather<'a> {
+    parts: &'a [Part],
+    column: usize,
+    layout: &'a ColumnLayout,
+    unpacked: &'a mut Unpacked,
+}
+
+impl Gather<'_> {
+    /// Collects the values, in order.
+    fn into<T, const N: usize>(&mut self, into: &mut Vec<T>, value: impl Fn([u8; N]) -> T) {
+        assert_eq!(self.layout.width, N, "Y1");
+        into.clear();
+        for part in self.parts {
+            let values = self.unpacked.column(&part.bucket, self.column, self.layout);
+            let values = values.as_chunks::<N>().0;
+            let places = part.bucket.order(part.start, part.end).iter();
+            into.extend(places.map(|&place| value(values[place as usize])));
+        }
     }
 }
 
 impl Scratch {
     fn push_frame(
         &mut self,
-        parts: &[Part],
-        layout: &ColumnLayout,
+        values: &mut Gather<'_>,
         encoder: &mut ColumnEncoder,
         validity: Option<&[u64]>,
     ) {
-        let mut values = match (layout.column.ty, layout.column.ty.physical()) {
+        let ty = values.layout.column.ty;
+        let mut values = match (ty, ty.physical()) {
             (_, Physical::Bit) => {
-                gather(parts, layout, &mut self.u8, |[byte]| byte);
+                values.into(&mut self.u8, |[byte]| byte);
                 FrameValues::Bits(&mut self.u8)
             }
             (_, Physical::Signed(1)) => {
-                gather(parts, layout, &mut self.i8, i8::from_le_bytes);
+                values.into(&mut self.i8, i8::from_le_bytes);
                 FrameValues::I8(&mut self.i8)
             }
             (_, Physical::Signed(2)) => {
-                gather(parts, layout, &mut self.i16, i16::from_le_bytes);
+                values.into(&mut self.i16, i16::from_le_bytes);
                 FrameValues::I16(&mut self.i16)
             }
             (_, Physical::Signed(4)) => {
-                gather(parts, layout, &mut self.i32, i32::from_le_bytes);
+                values.into(&mut self.i32, i32::from_le_bytes);
                 FrameValues::I32(&mut self.i32)
             }
             (_, Physical::Signed(_)) => {
-                gather(parts, layout, &mut self.i64, i64::from_le_bytes);
+                values.into(&mut self.i64, i64::from_le_bytes);
                 FrameValues::I64(&mut self.i64)
             }
             (_, Physical::Unsigned(1)) => {
-                gather(parts, layout, &mut self.u8, |[byte]| byte);
+                values.into(&mut self.u8, |[byte]| byte);
                 FrameValues::U8(&mut self.u8)
             }
             (_, Physical::Unsigned(2)) => {
-                gather(parts, layout, &mut self.u16, u16::from_le_bytes);
+                values.into(&mut self.u16, u16::from_le_bytes);
                 FrameValues::U16(&mut self.u16)
             }
             (_, Physical::Unsigned(4)) => {
-                gather(parts, layout, &mut self.u32, u32::from_le_bytes);
+                values.into(&mut self.u32, u32::from_le_bytes);
                 FrameValues::U32(&mut self.u32)
             }
             (_, Physical::Unsigned(_)) => {
-                gather(parts, layout, &mut self.u64, u64::from_le_bytes);
+                values.into(&mut self.u64, u64::from_le_bytes);
                 FrameValues::U64(&mut self.u64)
             }
             (_, Physical::Wide) => {
-                gather(parts, layout, &mut self.i128, i128::from_le_bytes);
+                values.into(&mut self.i128, i128::from_le_bytes);
                 FrameValues::I128(&mut self.i128)
             }
             (_, Physical::Float32) => {
-                gather(parts, layout, &mut self.f32, f32::from_le_bytes);
+                values.into(&mut self.f32, f32::from_le_bytes);
                 FrameValues::F32(&mut self.f32)
             }
             (_, Physical::Float64) => {
-                gather(parts, layout, &mut self.f64, f64::from_le_bytes);
+                values.into(&mut self.f64, f64::from_le_bytes);
                 FrameValues::F64(&mut self.f64)
             }
             (ColumnType::Uuid, _) => {
-                gather(parts, layout, &mut self.fixed16, |bytes| bytes);
+                values.into(&mut self.fixed16, |bytes| bytes);
                 FrameValues::Fixed16(&mut self.fixed16)
             }
             (ty, _) => unreachable!("{} is text", ty.sql()),

@@ -2,12 +2,13 @@
 
 use tidegate_platform::Reservation;
 
-use crate::layout::{RowLayout, Slab};
+use crate::layout::{ColumnLayout, RowLayout};
+use crate::packed::PackedSlab;
 
 /// The slabs of a bucket, and its rows in the order of time.
 #[derive(Debug)]
 pub(crate) struct SortedBucket {
-    slabs: Vec<(Slab, Option<Reservation>)>,
+    slabs: Vec<(PackedSlab, Option<Reservation>)>,
     /// Slab and row of every row, packed: `slab << row_bits | row`.
     order: Vec<u32>,
     row_bits: u32,
@@ -17,30 +18,35 @@ pub(crate) struct SortedBucket {
 
 impl SortedBucket {
     pub(crate) fn new(
-        mut slabs: Vec<(Slab, Option<Reservation>)>,
+        mut slabs: Vec<(PackedSlab, Option<Reservation>)>,
         layout: &RowLayout,
     ) -> SortedBucket {
         slabs.retain(|(slab, _)| slab.rows > 0);
-        let capacity = slabs.iter().map(|(slab, _)| slab.capacity).max().unwrap_or(1);
+        let capacity = slabs.iter().map(|(slab, _)| slab.rows).max().unwrap_or(1);
         let row_bits = capacity.next_power_of_two().trailing_zeros();
         let order = input_order(&slabs, row_bits);
         let Some(column) = layout.timestamp else {
             return SortedBucket { slabs, order, row_bits, timestamps: Vec::new() };
         };
-        let columns: Vec<&[[u8; 8]]> = slabs
-            .iter()
-            .map(|(slab, _)| slab.column(&layout.columns[column]).as_chunks::<8>().0)
-            .collect();
-        let mask = (1_u32 << row_bits) - 1;
-        let timestamps: Vec<i64> = order
-            .iter()
-            .map(|&place| {
-                let (slab, row) = (place >> row_bits, place & mask);
-                i64::from_le_bytes(columns[slab as usize][row as usize])
-            })
-            .collect();
-        let (order, timestamps) = sort(order, timestamps);
-        SortedBucket { slabs, order, row_bits, timestamps }
+        let mut bucket =
+            SortedBucket { slabs, order: Vec::new(), row_bits, timestamps: Vec::new() };
+        let mut values = Vec::new();
+        bucket.unpack(column, &layout.columns[column], &mut values);
+        let values = values.as_chunks::<8>().0;
+        let instant = |&place: &u32| i64::from_le_bytes(values[place as usize]);
+        let instants = order.iter().map(instant).collect();
+        (bucket.order, bucket.timestamps) = sort(order, instants);
+        bucket
+    }
+
+    /// The values of a column as they were parsed, each at its place in `order`. The places between
+    /// the last row of a slab and the next one hold nothing.
+    pub(crate) fn unpack(&self, index: usize, column: &ColumnLayout, out: &mut Vec<u8>) {
+        out.clear();
+        for (number, (slab, _)) in self.slabs.iter().enumerate() {
+            out.resize((number << self.row_bits) * column.width, 0);
+            slab.unpack(index, column, out);
+        }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -60,8 +66,13 @@ impl SortedBucket {
         start + self.timestamps[start..].partition_point(|&own| own < ts)
     }
 
-    pub(crate) fn slabs(&self) -> impl Iterator<Item = &Slab> {
+    pub(crate) fn slabs(&self) -> impl Iterator<Item = &PackedSlab> {
         self.slabs.iter().map(|(slab, _)| slab)
+    }
+
+    /// How many rows a slab has.
+    pub(crate) fn slab_rows(&self, slab: usize) -> usize {
+        self.slabs[slab].0.rows
     }
 
     /// Slab and row of some rows, packed with `row_bits`.
@@ -75,7 +86,7 @@ impl SortedBucket {
 }
 
 /// All rows as they stand in the input: by the marks of their slabs (Y3).
-fn input_order(slabs: &[(Slab, Option<Reservation>)], row_bits: u32) -> Vec<u32> {
+fn input_order(slabs: &[(PackedSlab, Option<Reservation>)], row_bits: u32) -> Vec<u32> {
     let mut runs = Vec::new();
     for (index, (slab, _)) in slabs.iter().enumerate() {
         assert!(index < 1 << (32 - row_bits), "slabs and rows fit 32 bits together");

@@ -1,25 +1,29 @@
 //! Text columns of a segment: numbers of the workers' interners and texts of slabs become either
 //! codes of the segment's own distinct values or the texts one after the other.
+//!
+//! - TX1. All texts of a column of a segment are of one form: compressed, if those of one slab are.
+//!   Equal texts are equal in either form, so they are told apart without being decompressed.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use tidegate_model::ColumnType;
 use tidegate_storage::segment::encode::ColumnEncoder;
-use tidegate_storage::segment::intern::Interner;
-use tidegate_storage::segment::strings::DictionaryRows;
+use tidegate_storage::segment::intern::{INTERNED_BYTES_MAX, Interner};
+use tidegate_storage::segment::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
 
-use super::Part;
-use super::gather::Encoder;
+use super::gather::{Encoder, Unpacked};
+use super::{Part, SealJob};
 use crate::error::{Error, Result};
-use crate::layout::{INTERNED, NULL_SLOT, Slab};
+use crate::layout::{ColumnLayout, SLAB_TEXT_MAX};
+use crate::packed::{PackedTexts, SlotCode};
 
 /// How many texts that are not interned are looked at before a dictionary is given up.
 const TRIAL_ROWS: usize = 65_536;
 
 /// Rows as numbers of distinct texts.
-struct Distinct<'a> {
+struct Distinct {
     ids: Vec<u32>,
-    values: Vec<&'a [u8]>,
     validity: Option<Vec<u64>>,
 }
 
@@ -53,20 +57,24 @@ impl Encoder<'_> {
     ) -> Result<()> {
         let layout = &self.job.buckets.layout.columns[column];
         let is_symbol = layout.column.ty == ColumnType::Symbol;
-        let (history, compressor) = (&self.job.histories[column], &self.job.compressors[column]);
-        let texts = TextRows { encoder: self, parts, rows, column };
+        let history = &self.job.histories[column];
+        let compressor = &self.job.buckets.compressors[column];
+        let texts = TextRows::new(self.job, parts, rows, column);
+        let form = texts.form;
         if is_symbol || history.is_worth_a_look() {
-            let distinct = texts.distinct(is_symbol);
-            if is_symbol && distinct.is_none() {
+            let found = texts.distinct(is_symbol, &mut self.unpacked, &mut self.found);
+            if is_symbol && found.is_none() {
                 let column = layout.column.name.clone();
                 return Err(Error::TooManySymbols { column });
             }
-            let wanted = distinct.filter(|distinct| is_symbol || distinct.pays_off());
+            let values = self.found.texts().collect::<Vec<_>>();
+            let wanted = found.filter(|found| is_symbol || found.pays_off(&values));
             history.is_plain.store(wanted.is_none(), Relaxed);
-            if let Some(Distinct { ids, values, validity }) = &wanted {
-                let rows = DictionaryRows { ids, values, validity: validity.as_deref() };
+            if let Some(Distinct { ids, validity }) = &wanted {
+                let validity = validity.as_deref();
+                let rows = DictionaryRows { ids, values: &values, form, validity };
                 if is_symbol {
-                    let symbols = self.job.txn.intern(layout.column.id, values)?;
+                    let symbols = self.job.txn.intern(layout.column.id, &values)?;
                     encoder.push_symbols(rows, &symbols);
                 } else {
                     encoder.push_dictionary(rows, compressor);
@@ -74,148 +82,288 @@ impl Encoder<'_> {
                 return Ok(());
             }
         }
-        let (texts, validity) = texts.plain();
-        encoder.push_strings(&texts, validity.as_deref(), compressor);
+        let interned = texts.interned(&mut self.unpacked);
+        let (texts, validity) = texts.plain(&interned, &mut self.unpacked);
+        let rows = StringRows { texts: &texts, form, validity: validity.as_deref() };
+        encoder.push_strings(rows, compressor);
         Ok(())
     }
 }
 
-impl Distinct<'_> {
+impl Distinct {
     /// Whether a dictionary is smaller than the texts by enough to be worth its sorting. Offsets
     /// of values have four bytes, as those of texts would.
-    fn pays_off(&self) -> bool {
-        if self.values.len() * 2 <= self.ids.len() {
+    fn pays_off(&self, values: &[&[u8]]) -> bool {
+        if values.len() * 2 <= self.ids.len() {
             return true;
         }
-        let distinct: usize = self.values.iter().map(|text| text.len()).sum();
-        let all: usize = self.ids.iter().map(|&id| self.values[id as usize].len()).sum();
+        let distinct: usize = values.iter().map(|text| text.len()).sum();
+        let all: usize =
+            self.ids.iter().filter_map(|&id| values.get(id as usize)).map(|v| v.len()).sum();
         distinct * 4 <= all * 3
     }
 }
 
 /// The rows of a text column.
 struct TextRows<'a> {
-    encoder: &'a Encoder<'a>,
+    job: &'a SealJob<'a>,
     parts: &'a [Part],
     rows: usize,
     column: usize,
+    /// Of all texts, when they are handed over (TX1).
+    form: TextForm,
+    /// For each part, what its slabs hold of this column, in `form`.
+    slabs: Vec<Vec<SlabTexts<'a>>>,
 }
 
-/// A row's slot, with the slab that gives it meaning.
-#[derive(Clone, Copy)]
-struct SlotRow<'a> {
-    slab: &'a Slab,
-    slot: u32,
+/// A slab's texts of a column, and whose interner its numbers are of.
+struct SlabTexts<'a> {
+    worker: usize,
+    texts: Cow<'a, PackedTexts>,
+}
+
+/// For each worker, the texts of its interner that a column refers to.
+struct InternedTexts {
+    places: Vec<Vec<(u32, u32)>>,
+    bytes: Vec<u8>,
 }
 
 impl<'a> TextRows<'a> {
-    fn each(&self, mut step: impl FnMut(usize, SlotRow<'a>) -> bool) {
-        let layout = &self.encoder.job.buckets.layout.columns[self.column];
+    fn new(job: &'a SealJob<'a>, parts: &'a [Part], rows: usize, column: usize) -> TextRows<'a> {
+        let text = text_index(&job.buckets.layout.columns[column]);
+        let all = parts.iter().flat_map(|part| part.bucket.slabs());
+        let is_compressed =
+            all.map(|slab| slab.texts[text].form).any(|f| f == TextForm::Compressed);
+        let form = if is_compressed { TextForm::Compressed } else { TextForm::Raw };
+        let compressor = &job.buckets.compressors[column];
+        let in_form = |texts: &'a PackedTexts| match form == texts.form || texts.ends.is_empty() {
+            true => Cow::Borrowed(texts),
+            false => Cow::Owned(texts.compressed(compressor)),
+        };
+        let slabs_of = |part: &'a Part| {
+            let slabs = part.bucket.slabs();
+            let of = slabs.map(|slab| SlabTexts {
+                worker: slab.worker as usize,
+                texts: in_form(&slab.texts[text]),
+            });
+            of.collect()
+        };
+        TextRows { job, parts, rows, column, form, slabs: parts.iter().map(slabs_of).collect() }
+    }
+
+    /// Calls `step` with every row, in the order of the segment.
+    fn each<'b>(
+        &'b self,
+        unpacked: &mut Unpacked,
+        mut step: impl FnMut(usize, &'b SlabTexts<'a>, SlotCode),
+    ) {
+        let layout = &self.job.buckets.layout.columns[self.column];
         let mut row = 0;
-        for part in self.parts {
-            let slabs: Vec<(&Slab, &[[u8; 4]])> = part
-                .bucket
-                .slabs()
-                .map(|slab| (slab, slab.column(layout).as_chunks::<4>().0))
-                .collect();
+        for (part, slabs) in self.parts.iter().zip(&self.slabs) {
+            let codes = unpacked.column(&part.bucket, self.column, layout).as_chunks::<4>().0;
             let bits = part.bucket.row_bits();
-            let mask = (1_u32 << bits) - 1;
             for &place in part.bucket.order(part.start, part.end) {
-                let (slab, slots) = slabs[(place >> bits) as usize];
-                let slot = u32::from_le_bytes(slots[(place & mask) as usize]);
-                if !step(row, SlotRow { slab, slot }) {
-                    return;
-                }
+                let code = SlotCode::decode(u32::from_le_bytes(codes[place as usize]));
+                step(row, &slabs[(place >> bits) as usize], code);
                 row += 1;
             }
         }
     }
 
-    fn text_index(&self) -> usize {
-        let layout = &self.encoder.job.buckets.layout.columns[self.column];
-        layout.text.expect("a text column")
+    fn compressor(&self) -> &'a StringCompressor {
+        &self.job.buckets.compressors[self.column]
     }
 
-    fn interner(&self, worker: u32) -> &'a Interner {
-        &self.encoder.job.interners[worker as usize][self.text_index()]
+    fn interner(&self, worker: usize) -> &'a Interner {
+        let layout = &self.job.buckets.layout.columns[self.column];
+        &self.job.interners[worker][text_index(layout)]
     }
 
-    fn text(&self, row: SlotRow<'a>) -> &'a [u8] {
-        if row.slot & INTERNED != 0 {
-            self.interner(row.slab.worker).text(row.slot & !INTERNED)
-        } else {
-            row.slab.texts.text_at(row.slot)
+    /// A text of an interner in the form of all, appended to `out`.
+    fn append_interned(&self, worker: usize, number: u32, out: &mut Vec<u8>) {
+        let text = self.interner(worker).text(number);
+        match self.form {
+            TextForm::Raw => out.extend_from_slice(text),
+            TextForm::Compressed => self.compressor().compress(&[text], out, &mut Vec::new()),
         }
     }
 
-    /// Every row's text; a NULL is empty.
-    fn plain(&self) -> (Vec<&'a [u8]>, Option<Vec<u64>>) {
-        let mut validity = Validity::new(self.rows);
-        let mut texts = Vec::with_capacity(self.rows);
-        self.each(|index, row| {
-            if row.slot == NULL_SLOT {
-                validity.set_null(index);
-                texts.push(&[][..]);
-            } else {
-                texts.push(self.text(row));
+    /// For each worker, a place for what is known of each number of its interner.
+    fn known<T: Clone>(&self, value: &T) -> Vec<Vec<T>> {
+        let workers = 0..self.job.interners.len();
+        workers.map(|worker| vec![value.clone(); self.interner(worker).len()]).collect()
+    }
+
+    /// The interned texts that rows refer to.
+    fn interned(&self, unpacked: &mut Unpacked) -> InternedTexts {
+        const NOWHERE: (u32, u32) = (u32::MAX, 0);
+        let mut interned = InternedTexts { places: self.known(&NOWHERE), bytes: Vec::new() };
+        self.each(unpacked, |_, slab, code| {
+            if let SlotCode::Interned(number) = code {
+                let InternedTexts { places, bytes } = &mut interned;
+                let place = &mut places[slab.worker][number as usize];
+                if *place == NOWHERE {
+                    let narrow = |at: usize| u32::try_from(at).expect("INTERNED_BYTES_MAX");
+                    let start = narrow(bytes.len());
+                    self.append_interned(slab.worker, number, bytes);
+                    *place = (start, narrow(bytes.len()));
+                }
             }
-            true
+        });
+        interned
+    }
+
+    /// Every row's text; a NULL is empty.
+    fn plain<'b>(
+        &'b self,
+        interned: &'b InternedTexts,
+        unpacked: &mut Unpacked,
+    ) -> (Vec<&'b [u8]>, Option<Vec<u64>>) {
+        let mut validity = Validity::new(self.rows);
+        let mut texts: Vec<&[u8]> = Vec::with_capacity(self.rows);
+        self.each(unpacked, |row, slab, code| {
+            texts.push(match code {
+                SlotCode::Null => {
+                    validity.set_null(row);
+                    &[]
+                }
+                SlotCode::Own(index) => slab.texts.text(index),
+                SlotCode::Interned(number) => interned.text(slab.worker, number),
+            });
         });
         (texts, validity.finish())
     }
 
-    /// Every row as a number of a distinct text, unless too many are distinct; `always` says that
-    /// there are never too many.
-    fn distinct(&self, always: bool) -> Option<Distinct<'a>> {
-        let job = self.encoder.job;
-        let workers = job.interners.len();
+    /// Every row as a number of a distinct text, which `found` holds afterwards, unless too many
+    /// are distinct; `always` says that there are never too many.
+    ///
+    /// Rows are looked at as they lie in their slabs, and the numbers put in order afterwards.
+    fn distinct(
+        &self,
+        always: bool,
+        unpacked: &mut Unpacked,
+        found: &mut Interner,
+    ) -> Option<Distinct> {
+        found.clear();
         // For each worker, what its interner's numbers are here.
-        let mut known: Vec<Vec<u32>> = (0..workers)
-            .map(|worker| {
-                let worker = u32::try_from(worker).expect("few workers");
-                vec![u32::MAX; self.interner(worker).len()]
-            })
-            .collect();
-        let mut found = Interner::default();
+        let known = self.known(&UNKNOWN);
+        let mut search = Search { texts: self, found, known, text: Vec::new(), own: 0, rows: 0 };
+        let layout = &self.job.buckets.layout.columns[self.column];
         let mut validity = Validity::new(self.rows);
         let mut ids = Vec::with_capacity(self.rows);
-        let mut values: Vec<&[u8]> = Vec::new();
-        let (mut loose, mut gave_up) = (0_usize, false);
-        self.each(|index, row| {
-            if row.slot == NULL_SLOT {
-                validity.set_null(index);
-                ids.push(0);
-                return true;
-            }
-            let is_interned = row.slot & INTERNED != 0;
-            let worker = row.slab.worker as usize;
-            if is_interned {
-                let id = known[worker][(row.slot & !INTERNED) as usize];
-                if id != u32::MAX {
-                    ids.push(id);
-                    return true;
+        let mut of_places = Vec::new();
+        for (part, slabs) in self.parts.iter().zip(&self.slabs) {
+            let codes = unpacked.column(&part.bucket, self.column, layout).as_chunks::<4>().0;
+            let places = part.bucket.order(part.start, part.end);
+            of_places.clear();
+            of_places.resize(codes.len(), 0);
+            let bits = part.bucket.row_bits();
+            for (number, slab) in slabs.iter().enumerate() {
+                let first = number << bits;
+                let rows = part.bucket.slab_rows(number);
+                let ids = &mut of_places[first..first + rows];
+                // A part of a bucket may lack some of the texts.
+                let wanted =
+                    (places.len() < part.bucket.rows()).then(|| wanted(places, first, rows));
+                search.slab(slab, &codes[first..first + rows], ids, wanted.as_deref());
+                let is_many = search.own >= TRIAL_ROWS && search.found.len() * 10 > search.rows * 9;
+                if search.is_full() || !always && is_many {
+                    return None;
                 }
             }
-            let text = self.text(row);
-            let Some(id) = found.intern(text) else {
-                gave_up = true;
-                return false;
+            for &place in places {
+                let id = of_places[place as usize];
+                if id == NULL_ID {
+                    validity.set_null(ids.len());
+                }
+                ids.push(if id == NULL_ID { 0 } else { id });
+            }
+        }
+        Some(Distinct { ids, validity: validity.finish() })
+    }
+}
+
+/// No number was given yet.
+const UNKNOWN: u32 = u32::MAX;
+/// The row is NULL.
+const NULL_ID: u32 = u32::MAX - 1;
+
+/// Which of a slab's rows are among these places.
+fn wanted(places: &[u32], first: usize, rows: usize) -> Vec<bool> {
+    let mut wanted = vec![false; rows];
+    for &place in places {
+        if let Some(is_wanted) =
+            (place as usize).checked_sub(first).and_then(|at| wanted.get_mut(at))
+        {
+            *is_wanted = true;
+        }
+    }
+    wanted
+}
+
+/// The search for distinct texts.
+struct Search<'a, 'b> {
+    texts: &'a TextRows<'b>,
+    found: &'a mut Interner,
+    known: Vec<Vec<u32>>,
+    text: Vec<u8>,
+    /// Texts that were not interned before.
+    own: usize,
+    rows: usize,
+}
+
+impl Search<'_, '_> {
+    /// The numbers of a slab's rows.
+    fn slab(
+        &mut self,
+        slab: &SlabTexts<'_>,
+        codes: &[[u8; 4]],
+        ids: &mut [u32],
+        wanted: Option<&[bool]>,
+    ) {
+        let Search { texts, found, known, text, own, rows } = self;
+        let known = &mut known[slab.worker];
+        for (row, (id, code)) in ids.iter_mut().zip(codes).enumerate() {
+            if wanted.is_some_and(|wanted| !wanted[row]) {
+                continue;
+            }
+            *rows += 1;
+            *id = match SlotCode::decode(u32::from_le_bytes(*code)) {
+                SlotCode::Null => NULL_ID,
+                SlotCode::Interned(number) => {
+                    let id = &mut known[number as usize];
+                    if *id == UNKNOWN {
+                        text.clear();
+                        texts.append_interned(slab.worker, number, text);
+                        *id = found.intern(text).unwrap_or(UNKNOWN);
+                    }
+                    *id
+                }
+                SlotCode::Own(index) => {
+                    *own += 1;
+                    found.intern(slab.texts.text(index)).unwrap_or(UNKNOWN)
+                }
             };
-            if id as usize == values.len() {
-                values.push(text);
-            }
-            if is_interned {
-                known[worker][(row.slot & !INTERNED) as usize] = id;
-            } else {
-                loose += 1;
-                gave_up =
-                    !always && loose.is_multiple_of(TRIAL_ROWS) && values.len() * 10 > index * 9;
-            }
-            ids.push(id);
-            !gave_up
-        });
-        let validity = validity.finish();
-        (!gave_up).then_some(Distinct { ids, values, validity })
+        }
+    }
+
+    /// Whether there may be more texts than there are numbers for.
+    fn is_full(&self) -> bool {
+        self.found.text_bytes() > FOUND_BYTES_MAX
+    }
+}
+
+/// The next slab may have so much text, and `Interner` so much in all.
+const FOUND_BYTES_MAX: usize = INTERNED_BYTES_MAX - SLAB_TEXT_MAX;
+
+fn text_index(layout: &ColumnLayout) -> usize {
+    layout.text.expect("a text column")
+}
+
+impl InternedTexts {
+    fn text(&self, worker: usize, number: u32) -> &[u8] {
+        let (start, end) = self.places[worker][number as usize];
+        &self.bytes[start as usize..end as usize]
     }
 }
 

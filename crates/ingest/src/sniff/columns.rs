@@ -11,7 +11,8 @@ use super::{ColumnMap, Header, SniffError, SniffOptions};
 use crate::parse::trimmed;
 
 /// C-31: the first record is a header if none of its cells is a value while some column below has
-/// a type, or if most of its cells are names of the table.
+/// a type, or nothing is below and all of its cells look like names, or if most of its cells are
+/// names of the table.
 pub(super) fn is_header(
     first: &Record<'_>,
     below: &[Evidence],
@@ -34,7 +35,16 @@ pub(super) fn is_header(
     let has_value = texts().zip(below).any(|(text, column)| column.is_value(text));
     let is_typed =
         |column: &Evidence| column.infer(None, false).ty != tidegate_model::ColumnType::Varchar;
-    !has_value && below.iter().any(is_typed)
+    let has_rows = below.iter().any(|column| !column.is_empty());
+    let is_alone = !has_rows && first.count > 1 && texts().all(looks_like_a_name);
+    !has_value && (is_alone || below.iter().any(is_typed))
+}
+
+/// A word, as people call columns.
+fn looks_like_a_name(text: &[u8]) -> bool {
+    let is_start = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_' || *byte >= 0x80;
+    let goes_on = |byte: &u8| is_start(byte) || byte.is_ascii_digit() || b" -.".contains(byte);
+    text.first().is_some_and(is_start) && text.len() <= 64 && text.iter().all(goes_on)
 }
 
 /// The names in a header; an empty one is `f` and its position.

@@ -52,7 +52,8 @@ pub(super) fn shape(
         let shape = with(options.delimiter);
         return (shape, trial(head, shape, options).columns);
     }
-    let mut best = (with(CANDIDATES[0]), Trial { columns: 0, score: 0.0 });
+    let others = || CANDIDATES.into_iter().flatten().filter(|byte| Some(*byte) != quote);
+    let mut best = (with(others().next()), Trial { columns: 0, score: 0.0 });
     for delimiter in
         CANDIDATES.into_iter().filter(|delimiter| delimiter.is_none() || *delimiter != quote)
     {
@@ -65,8 +66,7 @@ pub(super) fn shape(
     }
     let (shape, trial) = best;
     // A file of one column gets a delimiter too, one that it does not have if there is one.
-    let absent = CANDIDATES.into_iter().flatten().find(|byte| !head.contains(byte));
-    let spare = absent.filter(|byte| Some(*byte) != quote).or(Some(b','));
+    let spare = others().find(|byte| !head.contains(byte)).or_else(|| others().next());
     (with(shape.delimiter.or(spare)), trial.columns)
 }
 

@@ -143,6 +143,11 @@ impl Evidence {
         fits(&TimestampFormat::DayFirst) && fits(&TimestampFormat::MonthFirst)
     }
 
+    /// Whether no cell has said anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.cells == 0
+    }
+
     /// Whether a cell that is not among these is a value on its own: the number, timestamp or UUID
     /// that a header does not have (C-31). So are `true` and `false`, but `t` or `no` only where
     /// the cells below are all booleans.

@@ -95,7 +95,8 @@ fn a_header_has_no_values_where_the_rows_have_some() {
     check("a,b\nx,1\n", ", header a:VARCHAR b:BIGINT");
     check("a,b\nx,y\n", ", rows f0:VARCHAR f1:VARCHAR");
     check("a,2\nx,1\n", ", rows f0:VARCHAR f1:BIGINT");
-    check("a,b\n", ", rows f0:VARCHAR f1:VARCHAR");
+    check("a,b\n", ", header a:VARCHAR b:VARCHAR");
+    check("a,2\n", ", rows f0:VARCHAR f1:BIGINT");
     check("t,no\n1,2\n", ", header t:BIGINT no:BIGINT");
     check("t,no\nt,yes\n", ", rows f0:BOOLEAN f1:BOOLEAN");
     check("id,ok\nx,true\n", ", header id:VARCHAR ok:BOOLEAN");

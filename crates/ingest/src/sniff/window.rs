@@ -2,6 +2,8 @@
 //!
 //! Both answers are tried: the wrong one reads text as records, and few of those have the right
 //! number of cells. Whatever does not fit is left out, since this is a sample and nothing more.
+//! Where quoted text goes over lines the wrong answer can fit, so there only what stands around the
+//! window's first quote counts: it opens or it closes, or the window says nothing.
 
 use super::records::{Record, Records, Shape};
 
@@ -10,8 +12,22 @@ const BYTES: usize = 16 << 10;
 /// But so many records in any case, as far as the window goes.
 const RECORDS: usize = 8;
 
+/// Whether quoted text goes over lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum QuotedLines {
+    /// None was seen.
+    Single,
+    /// Some does.
+    Several,
+}
+
 /// The records of a window that have `columns` cells, with the better of both answers.
-pub(super) fn fitting<'a>(window: &'a [u8], shape: Shape, columns: usize) -> Vec<Record<'a>> {
+pub(super) fn fitting<'a>(
+    window: &'a [u8],
+    shape: Shape,
+    columns: usize,
+    lines: QuotedLines,
+) -> Vec<Record<'a>> {
     let fitting = |bytes| {
         let records = whole_records(bytes, shape);
         let whole = records.len();
@@ -20,6 +36,15 @@ pub(super) fn fitting<'a>(window: &'a [u8], shape: Shape, columns: usize) -> Vec
         };
         (records.into_iter().filter(fits).collect::<Vec<_>>(), whole)
     };
+    if lines == QuotedLines::Several {
+        return match first_quote(window, shape) {
+            Some(Side::Opens) => fitting(window).0,
+            Some(Side::Closes) => {
+                behind_open_quote(window, shape).map_or(Vec::new(), |behind| fitting(behind).0)
+            }
+            None => Vec::new(),
+        };
+    }
     let (outside, outside_whole) = fitting(window);
     if outside.len() == outside_whole && outside_whole != 0 {
         return outside;
@@ -43,6 +68,27 @@ fn whole_records(bytes: &[u8], shape: Shape) -> Vec<Record<'_>> {
         }
     }
     records
+}
+
+/// What a quote does.
+enum Side {
+    Opens,
+    Closes,
+}
+
+/// What the first quote of a window does, if what stands around it tells.
+fn first_quote(window: &[u8], shape: Shape) -> Option<Side> {
+    let quote = shape.quote?;
+    let at = memchr::memchr(quote, window)?;
+    let bounds = |byte: Option<&u8>| {
+        byte.is_some_and(|byte| Some(*byte) == shape.delimiter || matches!(byte, b'\n' | b'\r'))
+    };
+    let before = at.checked_sub(1).and_then(|before| window.get(before));
+    match (bounds(before), bounds(window.get(at + 1))) {
+        (true, false) if window.get(at + 1) != Some(&quote) => Some(Side::Opens),
+        (false, true) => Some(Side::Closes),
+        _ => None,
+    }
 }
 
 /// If the window begins inside quotes: what comes behind the quote that closes them.

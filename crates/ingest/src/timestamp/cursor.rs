@@ -65,7 +65,8 @@ impl<'a> Cursor<'a> {
             return None;
         }
         let hours = self.number(2)?;
-        let minutes = if self.eat(b":") { self.number(2)? } else { self.number(2).unwrap_or(0) };
+        let has_minutes = self.eat(b":") || self.rest.first().is_some_and(u8::is_ascii_digit);
+        let minutes = if has_minutes { self.number(2)? } else { 0 };
         Some(Offset { is_behind, hours, minutes })
     }
 }

@@ -17,6 +17,7 @@ use tidegate_ingest::{
 };
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Schema, TimeUnit, Value};
 use tidegate_platform::{Disk, IoMode, OpenMode, SimClock};
+use tidegate_storage::segment::PickedRows;
 use tidegate_storage::{Database, LogOptions, OpenOptions, Run, SegmentRun, Snapshot};
 
 use crate::plain::Plain;
@@ -326,7 +327,8 @@ fn read_segment(
     let mut rows = Vec::new();
     for frame in 0..reader.frame_count() {
         let count = reader.frame_rows(frame);
-        let arrays = reader.arrays(frame, 0..count, columns, &snapshot.symbols)?;
+        let arrays =
+            reader.arrays(frame, &PickedRows::Range(0..count), columns, &snapshot.symbols)?;
         let cells = |row| {
             let cells = arrays.iter().zip(columns).map(|(array, c)| value(array, c.ty, row));
             cells.collect()

@@ -105,7 +105,9 @@ pub(super) fn dictionary(
 ) -> Decoded<DecodedDictionary> {
     let mut builder = ViewBuilder::default();
     match dictionary {
-        Dictionary::Strings(strings) => builder.push_all(strings, 0..strings.count())?,
+        Dictionary::Strings(strings) => {
+            builder.push_all(strings, &PickedRows::Range(0..strings.count()))?
+        }
         Dictionary::Symbols(_) => {
             let symbols = symbols.ok_or(Damage::Symbol)?;
             for code in 0..dictionary.count() {
@@ -120,17 +122,90 @@ pub(super) fn dictionary(
     builder.finish(column.ty).map(DecodedDictionary)
 }
 
+/// Which rows of a page frame are wanted.
+#[derive(Debug, Clone)]
+pub enum PickedRows<'a> {
+    /// All from one to another.
+    Range(Range<usize>),
+    /// These, ascending.
+    List(&'a [u32]),
+}
+
+impl PickedRows<'_> {
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        match self {
+            PickedRows::Range(rows) => rows.len(),
+            PickedRows::List(rows) => rows.len(),
+        }
+    }
+
+    /// Where the last one ends.
+    fn end(&self) -> usize {
+        match self {
+            PickedRows::Range(rows) => rows.end.max(rows.start),
+            PickedRows::List(rows) => rows.last().map_or(0, |&row| row as usize + 1),
+        }
+    }
+
+    /// Which of them is this row.
+    fn position(&self, row: u32) -> Option<usize> {
+        match self {
+            PickedRows::Range(rows) => {
+                let at = (row as usize).checked_sub(rows.start)?;
+                (at < rows.len()).then_some(at)
+            }
+            PickedRows::List(rows) => rows.binary_search(&row).ok(),
+        }
+    }
+
+    /// The value of each row, from its number.
+    #[inline]
+    fn map<T>(&self, value: impl FnMut(usize) -> T) -> Vec<T> {
+        match self {
+            PickedRows::Range(rows) => rows.clone().map(value).collect(),
+            PickedRows::List(rows) => rows.iter().map(|&row| row as usize).map(value).collect(),
+        }
+    }
+
+    /// The value of each row, from what it has among `all`.
+    #[inline]
+    fn map_of<T: Copy, U>(&self, all: &[T], mut value: impl FnMut(T) -> U) -> Vec<U> {
+        match self {
+            PickedRows::Range(rows) => all[rows.clone()].iter().map(|&of| value(of)).collect(),
+            PickedRows::List(rows) => rows.iter().map(|&row| value(all[row as usize])).collect(),
+        }
+    }
+
+    /// The bits of the rows in a bitmap.
+    fn bits(&self, bitmap: &[u8]) -> BooleanBuffer {
+        match self {
+            PickedRows::Range(rows) => {
+                // Only the bytes around the rows are copied.
+                let first = rows.start / 8;
+                let bytes = &bitmap[first..rows.end.div_ceil(8).max(first)];
+                BooleanBuffer::new(Buffer::from(bytes), rows.start - first * 8, rows.len())
+            }
+            PickedRows::List(rows) => BooleanBuffer::collect_bool(rows.len(), |at| {
+                let row = rows[at] as usize;
+                bitmap[row / 8] >> (row % 8) & 1 == 1
+            }),
+        }
+    }
+}
+
 /// Rows of a slice as an array. `dictionary` is the column's, where it has one.
 pub(super) fn array(
     slice: &ColumnSlice<'_>,
-    rows: Range<usize>,
+    rows: &PickedRows<'_>,
     dictionary: Option<&DecodedDictionary>,
 ) -> Decoded<ArrayRef> {
-    assert!(rows.start <= rows.end && rows.end <= slice.rows, "F1");
+    assert!(rows.end() <= slice.rows, "F1");
     if let Encoded::Null = slice.encoded {
-        return Ok(new_null_array(&arrow_type(slice.ty), rows.len()));
+        return Ok(new_null_array(&arrow_type(slice.ty), rows.count()));
     }
-    let part = Part { slice, nulls: nulls(slice, &rows), rows };
+    let part = Part { slice, nulls: nulls(slice, rows), rows };
     match slice.ty {
         ColumnType::Boolean => part.booleans(),
         ColumnType::Int8 => part.integers::<Int8Type>(),
@@ -173,19 +248,15 @@ fn low_word(value: i128) -> u64 {
     value as u64
 }
 
-fn nulls(slice: &ColumnSlice<'_>, rows: &Range<usize>) -> Option<NullBuffer> {
-    let bits = slice.validity?;
-    // Only the bytes around the rows are copied.
-    let first = rows.start / 8;
-    let bytes = &bits[first..rows.end.div_ceil(8).max(first)];
-    let buffer = BooleanBuffer::new(Buffer::from(bytes), rows.start - first * 8, rows.len());
-    Some(NullBuffer::new(buffer)).filter(|nulls| nulls.null_count() > 0)
+fn nulls(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Option<NullBuffer> {
+    let nulls = NullBuffer::new(rows.bits(slice.validity?));
+    Some(nulls).filter(|nulls| nulls.null_count() > 0)
 }
 
 /// Rows of a slice on their way to an array.
 struct Part<'a> {
     slice: &'a ColumnSlice<'a>,
-    rows: Range<usize>,
+    rows: &'a PickedRows<'a>,
     nulls: Option<NullBuffer>,
 }
 
@@ -210,37 +281,25 @@ macro_rules! from_word {
 from_word!(i8, i16, i32, i64, u8, u16, u32, u64);
 
 /// Calls `value` with the code of every row.
-fn map_codes<T>(codes: &Codes<'_>, rows: Range<usize>, value: impl Fn(u64) -> T) -> Vec<T> {
+#[inline]
+fn map_codes<T>(codes: &Codes<'_>, rows: &PickedRows<'_>, value: impl Fn(u64) -> T) -> Vec<T> {
     match codes {
-        Codes::Same(code) => rows.map(|_| value(u64::from(*code))).collect(),
-        Codes::Sequence => rows.map(|row| value(row as u64)).collect(),
-        Codes::Bits(bits) => {
-            rows.map(|row| value(u64::from(bits[row / 8] >> (row % 8) & 1))).collect()
-        }
-        Codes::U8(codes) => codes[rows].iter().map(|&code| value(code.into())).collect(),
-        Codes::U16(codes) => {
-            codes[rows].iter().map(|&code| value(u16::from_le_bytes(code).into())).collect()
-        }
-        Codes::U32(codes) => {
-            codes[rows].iter().map(|&code| value(u32::from_le_bytes(code).into())).collect()
-        }
-        Codes::U64(codes) => {
-            codes[rows].iter().map(|&code| value(u64::from_le_bytes(code))).collect()
-        }
+        Codes::Same(code) => rows.map(|_| value(u64::from(*code))),
+        Codes::Sequence => rows.map(|row| value(row as u64)),
+        Codes::Bits(bits) => rows.map(|row| value(u64::from(bits[row / 8] >> (row % 8) & 1))),
+        Codes::U8(codes) => rows.map_of(codes, |code| value(code.into())),
+        Codes::U16(codes) => rows.map_of(codes, |code| value(u16::from_le_bytes(code).into())),
+        Codes::U32(codes) => rows.map_of(codes, |code| value(u32::from_le_bytes(code).into())),
+        Codes::U64(codes) => rows.map_of(codes, |code| value(u64::from_le_bytes(code))),
     }
 }
 
 impl Part<'_> {
     fn booleans(self) -> Decoded<ArrayRef> {
         let values = match &self.slice.encoded {
-            Encoded::Constant(0) => BooleanBuffer::new_unset(self.rows.len()),
-            Encoded::Constant(_) => BooleanBuffer::new_set(self.rows.len()),
-            Encoded::Bits(bits) => {
-                let first = self.rows.start / 8;
-                let bytes = &bits[first..self.rows.end.div_ceil(8).max(first)];
-                let offset = self.rows.start - first * 8;
-                BooleanBuffer::new(Buffer::from(bytes), offset, self.rows.len())
-            }
+            Encoded::Constant(0) => BooleanBuffer::new_unset(self.rows.count()),
+            Encoded::Constant(_) => BooleanBuffer::new_set(self.rows.count()),
+            Encoded::Bits(bits) => self.rows.bits(bits),
             _ => return Err(Damage::FrameShape),
         };
         Ok(Arc::new(BooleanArray::new(values, self.nulls)))
@@ -253,7 +312,7 @@ impl Part<'_> {
     {
         let values: Vec<T::Native> = match &self.slice.encoded {
             Encoded::Constant(value) => {
-                vec![T::Native::from_word(low_word(*value)); self.rows.len()]
+                vec![T::Native::from_word(low_word(*value)); self.rows.count()]
             }
             Encoded::Narrow { base, step: 1, codes } => {
                 let base = low_word(*base);
@@ -278,21 +337,18 @@ impl Part<'_> {
         let values: Vec<T::Native> = match &self.slice.encoded {
             Encoded::Constant(bits) => {
                 let value = T::Native::from_double(f64::from_bits(low_word(*bits)));
-                vec![value; self.rows.len()]
+                vec![value; self.rows.count()]
             }
             Encoded::Fixed { bytes, .. } => T::Native::from_bytes(bytes, self.rows),
             Encoded::Decimal { base, scale, codes, exception_rows, exception_values } => {
                 let (base, power) = (*base, POWERS[usize::from(*scale)]);
-                let start = self.rows.start;
                 let mut values = map_codes(codes, self.rows, |code| {
                     let scaled = base.wrapping_add(code.cast_signed());
                     T::Native::from_double(scaled as f64 / power)
                 });
                 for (row, bits) in exception_rows.iter().zip(*exception_values) {
-                    let row = u32::from_le_bytes(*row) as usize;
-                    let slot = row.checked_sub(start).and_then(|row| values.get_mut(row));
-                    if let Some(slot) = slot {
-                        *slot = T::Native::from_double(f64::from_le_bytes(*bits));
+                    if let Some(at) = self.rows.position(u32::from_le_bytes(*row)) {
+                        values[at] = T::Native::from_double(f64::from_le_bytes(*bits));
                     }
                 }
                 values
@@ -304,17 +360,16 @@ impl Part<'_> {
 
     fn decimals(self, precision: u8, scale: u8) -> Decoded<ArrayRef> {
         let values: Vec<i128> = match &self.slice.encoded {
-            Encoded::Constant(value) => vec![*value; self.rows.len()],
+            Encoded::Constant(value) => vec![*value; self.rows.count()],
             Encoded::Narrow { base, step, codes } => {
                 let (base, step) = (*base, *step);
                 map_codes(codes, self.rows, |code| {
                     base.wrapping_add(i128::from(step).wrapping_mul(code.into()))
                 })
             }
-            Encoded::Fixed { bytes, .. } => bytes.as_chunks::<16>().0[self.rows]
-                .iter()
-                .map(|b| i128::from_le_bytes(*b))
-                .collect(),
+            Encoded::Fixed { bytes, .. } => {
+                self.rows.map_of(bytes.as_chunks::<16>().0, i128::from_le_bytes)
+            }
             _ => return Err(Damage::FrameShape),
         };
         let scale = i8::try_from(scale).expect("at most 38");
@@ -325,9 +380,9 @@ impl Part<'_> {
 
     fn fixed16(self) -> Decoded<ArrayRef> {
         let bytes = match &self.slice.encoded {
-            Encoded::Constant(bits) => bits.to_le_bytes().repeat(self.rows.len()),
+            Encoded::Constant(bits) => bits.to_le_bytes().repeat(self.rows.count()),
             Encoded::Fixed { bytes, .. } => {
-                bytes[self.rows.start * 16..self.rows.end * 16].to_vec()
+                self.rows.map_of(bytes.as_chunks::<16>().0, |value| value).into_flattened()
             }
             _ => return Err(Damage::FrameShape),
         };
@@ -340,14 +395,13 @@ impl Part<'_> {
                 let DecodedDictionary(of_codes) = dictionary.ok_or(Damage::Dictionary)?;
                 let count = of_codes.views.len();
                 let mut foreign = false;
-                let views =
-                    map_codes(codes, self.rows, |code| usize::try_from(code).unwrap_or(count))
-                        .into_iter()
-                        .map(|code| {
-                            foreign |= code >= count;
-                            of_codes.views.get(code).copied().unwrap_or(0)
-                        })
-                        .collect();
+                let codes =
+                    map_codes(codes, self.rows, |code| usize::try_from(code).unwrap_or(count));
+                let view = |code: usize| {
+                    foreign |= code >= count;
+                    of_codes.views.get(code).copied().unwrap_or(0)
+                };
+                let views = codes.into_iter().map(view).collect();
                 if foreign {
                     return Err(Damage::Code);
                 }
@@ -367,7 +421,7 @@ impl Part<'_> {
 /// FLOAT and DOUBLE of an Arrow array.
 trait FromDouble: Copy {
     fn from_double(value: f64) -> Self;
-    fn from_bytes(bytes: &[u8], rows: Range<usize>) -> Vec<Self>;
+    fn from_bytes(bytes: &[u8], rows: &PickedRows<'_>) -> Vec<Self>;
 }
 
 impl FromDouble for f64 {
@@ -376,8 +430,8 @@ impl FromDouble for f64 {
         value
     }
 
-    fn from_bytes(bytes: &[u8], rows: Range<usize>) -> Vec<f64> {
-        bytes.as_chunks::<8>().0[rows].iter().map(|b| f64::from_le_bytes(*b)).collect()
+    fn from_bytes(bytes: &[u8], rows: &PickedRows<'_>) -> Vec<f64> {
+        rows.map_of(bytes.as_chunks::<8>().0, f64::from_le_bytes)
     }
 }
 
@@ -388,8 +442,8 @@ impl FromDouble for f32 {
         value as f32
     }
 
-    fn from_bytes(bytes: &[u8], rows: Range<usize>) -> Vec<f32> {
-        bytes.as_chunks::<4>().0[rows].iter().map(|b| f32::from_le_bytes(*b)).collect()
+    fn from_bytes(bytes: &[u8], rows: &PickedRows<'_>) -> Vec<f32> {
+        rows.map_of(bytes.as_chunks::<4>().0, f32::from_le_bytes)
     }
 }
 
@@ -422,18 +476,23 @@ struct ViewBuilder {
 }
 
 impl ViewBuilder {
-    fn push_all(&mut self, strings: Strings<'_>, rows: Range<usize>) -> Decoded<()> {
-        self.views.reserve(rows.len());
-        match strings.table {
-            None => rows.for_each(|row| self.push(strings.stored(row))),
-            Some(table) => {
-                let decoder = Decoder::new(table).ok_or(Damage::StringTable)?;
-                for row in rows {
-                    let start = self.begin();
-                    decoder.decompress(strings.stored(row), &mut self.text);
-                    self.end(start);
-                }
+    fn push_all(&mut self, strings: Strings<'_>, rows: &PickedRows<'_>) -> Decoded<()> {
+        self.views.reserve(rows.count());
+        let decoder = match strings.table {
+            None => None,
+            Some(table) => Some(Decoder::new(table).ok_or(Damage::StringTable)?),
+        };
+        let add = |row: usize| match &decoder {
+            None => self.push(strings.stored(row)),
+            Some(decoder) => {
+                let start = self.begin();
+                decoder.decompress(strings.stored(row), &mut self.text);
+                self.end(start);
             }
+        };
+        match rows {
+            PickedRows::Range(rows) => rows.clone().for_each(add),
+            PickedRows::List(rows) => rows.iter().map(|&row| row as usize).for_each(add),
         }
         Ok(())
     }

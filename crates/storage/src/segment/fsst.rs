@@ -59,6 +59,7 @@ impl Encoder {
 }
 
 /// A table, ready to decompress.
+#[derive(Debug)]
 pub(super) struct Decoder {
     symbols: Box<[Symbol; 255]>,
     lengths: Box<[u8; 255]>,
@@ -84,6 +85,25 @@ impl Decoder {
             lengths[index] = lengths_given[index];
         }
         Some(Decoder { symbols, lengths })
+    }
+
+    /// The first eight bytes of a compressed string's text, as `zones::prefix` has them.
+    #[inline]
+    pub(super) fn prefix(&self, compressed: &[u8]) -> u64 {
+        let (mut word, mut bits) = (0_u64, 0_u32);
+        let mut codes = compressed.iter();
+        while let Some(&code) = codes.next() {
+            let (symbol, length) = match code {
+                255 => (u64::from(codes.next().copied().unwrap_or_default()), 1),
+                code => (self.symbols[code as usize].to_u64(), self.lengths[code as usize]),
+            };
+            word |= symbol << bits;
+            bits += 8 * u32::from(length);
+            if bits >= 64 {
+                break;
+            }
+        }
+        word.swap_bytes()
     }
 
     /// Appends the text of a compressed string.
@@ -130,6 +150,10 @@ mod tests {
             let (start, end) = (end[0] as usize, end[1] as usize);
             decoder.decompress(&compressed[start..end], &mut out);
             assert_eq!(&out[4..], text, "X2");
+            let mut first = [0; 8];
+            let shown = text.len().min(8);
+            first[..shown].copy_from_slice(&text[..shown]);
+            assert_eq!(decoder.prefix(&compressed[start..end]), u64::from_be_bytes(first));
             plain += text.len();
             packed += end - start;
         }

@@ -52,6 +52,27 @@ impl Interner {
         }
     }
 
+    /// Forgets all strings and keeps the memory.
+    pub fn clear(&mut self) {
+        if self.ends.len() * 16 > self.slots.len() {
+            self.slots.fill(Slot::default());
+        } else {
+            // Few strings in a large table: only their slots are touched.
+            for id in 0..self.ends.len() {
+                let id = u32::try_from(id).expect("N1");
+                let text = self.text(id);
+                let mut at = self.home(text, words(text));
+                while self.slots[at & self.mask].len == 0 || self.slots[at & self.mask].id != id {
+                    at += 1;
+                }
+                let taken = at & self.mask;
+                self.slots[taken] = Slot::default();
+            }
+        }
+        self.ends.clear();
+        self.bytes.clear();
+    }
+
     /// How many strings.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -228,6 +249,20 @@ mod tests {
         assert_eq!(interner.len(), plain.len());
         assert!(interner.texts().eq(plain.iter().map(Vec::as_slice)));
         assert_eq!(interner.find(b"never seen"), None);
+    }
+
+    #[test]
+    fn a_cleared_interner_is_as_a_new_one() {
+        let mut interner = Interner::default();
+        for count in [40_000_u32, 7, 0, 2_000, 3] {
+            for number in 0..count {
+                let text = format!("{number} of {count}");
+                assert_eq!(interner.intern(text.as_bytes()), Some(number), "N1");
+                assert_eq!(interner.text(number), text.as_bytes(), "N2");
+            }
+            interner.clear();
+            assert!(interner.is_empty() && interner.slots.iter().all(|slot| slot.len == 0));
+        }
     }
 
     #[test]

@@ -6,7 +6,6 @@
 //!
 //! Not here: Arrow arrays (`decode`).
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +23,7 @@ use tidegate_model::{
 };
 use tidegate_platform::{Disk, Mapping, OpenMode};
 
-use super::decode::{self, DecodedDictionary};
+use super::decode::{self, DecodedDictionary, PickedRows};
 use super::write::FILE_BYTES_MIN;
 use super::{Damage, SegmentMeta};
 use crate::error::{Error, Result};
@@ -135,7 +134,7 @@ impl Reader {
     pub fn arrays(
         &self,
         frame: u64,
-        rows: Range<usize>,
+        rows: &PickedRows<'_>,
         columns: &[Column],
         symbols: &SymbolTables,
     ) -> Result<Vec<arrow::array::ArrayRef>> {
@@ -144,7 +143,7 @@ impl Reader {
             .map(|column| {
                 let slice = self.slice(frame, column)?;
                 let dictionary = self.decoded_dictionary(column, symbols)?;
-                decode::array(&slice, rows.clone(), dictionary)
+                decode::array(&slice, rows, dictionary)
                     .map_err(|damage| self.frame_damage(column, frame, damage))
             })
             .collect()
@@ -224,7 +223,11 @@ impl Reader {
         let footer = &self.footer.columns[position];
         let index = usize::try_from(frame).expect("64 at most");
         let frame_footer = footer.frames[index];
-        let bytes = self.checked(position, FRAMES + index, frame_footer.region)?;
+        let bytes = self.checked_by(position, FRAMES + index, frame_footer.region, |bytes| {
+            let is_text = frame_footer.encoding == Encoding::Strings;
+            let offsets = is_text.then(|| offsets(values_of(frame_footer, rows, bytes)?, rows));
+            (is_text && !offsets.flatten().is_some_and(ascend)).then_some(Damage::FrameShape)
+        })?;
         let zones = self.checked(position, ZONES, footer.zones)?.as_chunks::<ZONE_BYTES>().0;
         let per_frame = usize::try_from(limits::FRAME_ROWS.0 / limits::ZONE_ROWS.0).expect("16");
         let first = index * per_frame;
@@ -262,12 +265,16 @@ impl Reader {
     pub(super) fn dictionary(&self, position: usize) -> Result<Option<Dictionary<'_>>> {
         let column = &self.footer.columns[position];
         let Some(dictionary) = column.dictionary else { return Ok(None) };
-        let bytes = self.checked(position, DICTIONARY, dictionary.region)?;
+        let count = dictionary.count as usize;
+        let bytes = self.checked_by(position, DICTIONARY, dictionary.region, |bytes| {
+            let is_text = dictionary.kind == DictionaryKind::Strings;
+            let is_sound = !is_text || offsets(bytes, count).is_some_and(ascend);
+            (!is_sound).then_some(Damage::Dictionary)
+        })?;
         let table = match column.string_table.bytes {
             0 => None,
             _ => Some(self.checked(position, STRING_TABLE, column.string_table)?),
         };
-        let count = dictionary.count as usize;
         let parsed = match dictionary.kind {
             DictionaryKind::Strings => parse_strings(bytes, count, table).map(Dictionary::Strings),
             DictionaryKind::Symbols => {
@@ -300,6 +307,17 @@ impl Reader {
 
     /// The bytes of a region, their CRC compared if it is the first touch (R2).
     fn checked(&self, position: usize, part: usize, region: Region) -> Result<&[u8]> {
+        self.checked_by(position, part, region, |_| None)
+    }
+
+    /// As `checked`; at the first touch the bytes must also be without `fault`.
+    fn checked_by(
+        &self,
+        position: usize,
+        part: usize,
+        region: Region,
+        fault: impl FnOnce(&[u8]) -> Option<Damage>,
+    ) -> Result<&[u8]> {
         let start = usize::try_from(region.offset).expect("regions lie in the mapped file");
         let end = start + usize::try_from(region.bytes).expect("regions lie in the mapped file");
         let bytes = &self.mapping[start..end];
@@ -309,6 +327,9 @@ impl Reader {
         if word.load(Ordering::Acquire) & mask == 0 {
             if !bytes.is_empty() && crc32c::crc32c(bytes) != region.crc {
                 return Err(Error::segment(&self.path, region.offset, Damage::Crc));
+            }
+            if let Some(damage) = fault(bytes) {
+                return Err(Error::segment(&self.path, region.offset, damage));
             }
             word.fetch_or(mask, Ordering::AcqRel);
         }
@@ -376,14 +397,8 @@ impl<'a> FrameParts<'a> {
         table: Option<&'a [u8]>,
     ) -> Option<(Option<&'a [u8]>, Encoded<'a>)> {
         let FrameParts { rows, frame, .. } = *self;
-        let (validity, rest) = if frame.has_validity {
-            let bitmap_bytes = rows.div_ceil(64) * 8;
-            let align = usize::try_from(limits::REGION_ALIGN_BYTES).ok()?;
-            let rest = self.bytes.get(bitmap_bytes.next_multiple_of(align)..)?;
-            (Some(&self.bytes[..bitmap_bytes]), rest)
-        } else {
-            (None, self.bytes)
-        };
+        let rest = values_of(frame, rows, self.bytes)?;
+        let validity = frame.has_validity.then(|| &self.bytes[..rows.div_ceil(64) * 8]);
         let width = usize::from(frame.width);
         let codes = || Codes::new(frame.width, rest.get(..rows * width)?);
         let encoded = match frame.encoding {
@@ -461,16 +476,34 @@ impl<'a> FrameParts<'a> {
     }
 }
 
-/// Offsets and strings, `None` if there are too few bytes or offsets do not ascend.
+/// The bytes of a page frame behind its validity bitmap, `None` if there are too few.
+fn values_of(frame: FrameFooter, rows: usize, bytes: &[u8]) -> Option<&[u8]> {
+    if !frame.has_validity {
+        return Some(bytes);
+    }
+    let align = usize::try_from(limits::REGION_ALIGN_BYTES).ok()?;
+    bytes.get((rows.div_ceil(64) * 8).next_multiple_of(align)..)
+}
+
+/// The offsets of so many strings, `None` if there are too few bytes.
+fn offsets(bytes: &[u8], count: usize) -> Option<&[[u8; 4]]> {
+    let offsets_bytes = count.checked_add(1)?.checked_mul(4)?;
+    Some(bytes.get(..offsets_bytes)?.as_chunks::<4>().0)
+}
+
+fn ascend(offsets: &[[u8; 4]]) -> bool {
+    offsets.is_sorted_by_key(|offset| u32::from_le_bytes(*offset))
+}
+
+/// Offsets and strings, `None` if there are too few bytes. Offsets were found to ascend when they
+/// were first touched.
 fn parse_strings<'a>(
     bytes: &'a [u8],
     count: usize,
     table: Option<&'a [u8]>,
 ) -> Option<Strings<'a>> {
-    let offsets_bytes = count.checked_add(1)?.checked_mul(4)?;
-    let offsets = bytes.get(..offsets_bytes)?.as_chunks::<4>().0;
-    let bytes = &bytes[offsets_bytes..];
-    let ascends = offsets.is_sorted_by_key(|offset| u32::from_le_bytes(*offset));
+    let offsets = offsets(bytes, count)?;
+    let bytes = &bytes[offsets.len() * 4..];
     let last = u32::from_le_bytes(*offsets.last()?) as usize;
-    (ascends && last <= bytes.len()).then_some(Strings { offsets, bytes, table })
+    (last <= bytes.len()).then_some(Strings { offsets, bytes, table })
 }

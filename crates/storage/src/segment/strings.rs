@@ -1,11 +1,13 @@
 //! Columns of strings: a dictionary of codes, symbols, or one string after the other.
 //!
 //! - D1. A dictionary is sorted by bytes and every value is used: codes compare as texts do.
-//! - D2. Strings are compressed (FSST, each alone) only where that saves a tenth or more.
+//! - D2. Strings are compressed (FSST, each alone) only where that saves a tenth or more: of a page
+//!   frame or dictionary, or, if whoever holds the rows has compressed them before, of what the
+//!   column's table was trained on.
 //!
 //! Not here: finding the distinct values, which whoever holds the rows does best (`intern`).
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tidegate_model::layout::{DictionaryFooter, DictionaryKind, Encoding, FrameFooter, Zone};
 use tidegate_model::{SymbolId, limits};
@@ -13,15 +15,47 @@ use tidegate_model::{SymbolId, limits};
 use super::encode::kernels::{append_codes_by, code_width, frame_footer, has_null, is_valid};
 use super::encode::zones::{code_zone, prefix, string_zone};
 use super::encode::{ColumnEncoder, FRAME_ROWS, Validity, ZONE_ROWS};
-use super::fsst::Encoder;
+use super::fsst::{Decoder, Encoder};
 
 /// Fewer bytes than this are not worth a table of two kilobytes.
 const COMPRESSED_FROM_BYTES: usize = 16 << 10;
 
-/// Compresses the strings of one column of one import: trained once, on the first segment that has
-/// enough text, since columns look alike from segment to segment.
+/// Compresses the strings of one column of one import: trained once, on the first texts that are
+/// enough, since columns look alike from segment to segment.
 #[derive(Debug, Default)]
-pub struct StringCompressor(OnceLock<Encoder>);
+pub struct StringCompressor {
+    trained: OnceLock<Trained>,
+    /// Texts of several callers, collected until they are enough to train on.
+    collected: Mutex<Vec<Vec<u8>>>,
+}
+
+#[derive(Debug)]
+struct Trained {
+    encoder: Encoder,
+    decoder: Decoder,
+    /// Whether the texts it was trained on shrank by a tenth or more (D2).
+    is_worthwhile: bool,
+}
+
+/// How strings are handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextForm {
+    /// As they are.
+    Raw,
+    /// Compressed by the column's [`StringCompressor`].
+    Compressed,
+}
+
+/// Rows as strings.
+#[derive(Debug, Clone, Copy)]
+pub struct StringRows<'a> {
+    /// One a row; what stands under a NULL must be empty.
+    pub texts: &'a [&'a [u8]],
+    /// Of all texts.
+    pub form: TextForm,
+    /// Over all rows.
+    pub validity: Validity<'a>,
+}
 
 /// Rows as numbers of distinct values.
 #[derive(Debug, Clone, Copy)]
@@ -30,8 +64,94 @@ pub struct DictionaryRows<'a> {
     pub ids: &'a [u32],
     /// The distinct values; each is used by a row that is not NULL.
     pub values: &'a [&'a [u8]],
+    /// Of all values.
+    pub form: TextForm,
     /// Over all rows.
     pub validity: Validity<'a>,
+}
+
+impl StringCompressor {
+    /// Whether texts like these should be compressed. Until it has been asked for texts of so many
+    /// places that a table of them is good for all, the answer is no.
+    pub fn is_worthwhile(&self, texts: &[&[u8]]) -> bool {
+        if let Some(trained) = self.trained.get() {
+            return trained.is_worthwhile;
+        }
+        let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: usize = texts.iter().map(|text| text.len()).sum();
+        let step = (bytes / COLLECTED_AT_ONCE_BYTES).max(1);
+        collected.extend(texts.iter().step_by(step).map(|text| text.to_vec()));
+        let bytes: usize = collected.iter().map(Vec::len).sum();
+        if bytes < COLLECTED_BYTES {
+            return false;
+        }
+        let texts = std::mem::take(&mut *collected);
+        let views: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+        self.trained.get_or_init(|| Trained::new(&views)).is_worthwhile
+    }
+
+    /// Appends the compressed form of every text, and where each ends in `out`.
+    ///
+    /// # Panics
+    /// If no texts were enough to train on: [`is_worthwhile`](Self::is_worthwhile) says so.
+    pub fn compress(&self, texts: &[&[u8]], out: &mut Vec<u8>, ends: &mut Vec<u64>) {
+        self.table().encoder.compress(texts, out, ends);
+    }
+
+    /// Appends the text of a compressed string.
+    ///
+    /// # Panics
+    /// As `compress`.
+    pub fn decompress(&self, compressed: &[u8], out: &mut Vec<u8>) {
+        self.table().decoder.decompress(compressed, out);
+    }
+
+    /// The table, trained on these texts if there is none yet and they are enough.
+    fn trained(&self, texts: &[&[u8]]) -> Option<&Trained> {
+        if let Some(trained) = self.trained.get() {
+            return Some(trained);
+        }
+        let bytes: usize = texts.iter().map(|text| text.len()).sum();
+        (bytes >= COMPRESSED_FROM_BYTES).then(|| self.trained.get_or_init(|| Trained::new(texts)))
+    }
+
+    fn table(&self) -> &Trained {
+        self.trained.get().expect("it is trained")
+    }
+}
+
+/// What is collected for training: in all, and of the texts that are asked for at once.
+const COLLECTED_BYTES: usize = 96 << 10;
+const COLLECTED_AT_ONCE_BYTES: usize = 6 << 10;
+
+/// So many tables are tried, each trained on other texts: the algorithm looks at few, and one table
+/// is up to a tenth better than another.
+const CANDIDATES: usize = 4;
+
+impl Trained {
+    fn new(texts: &[&[u8]]) -> Trained {
+        // What repeats will be in a dictionary, once.
+        let mut distinct = texts.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let plain_bytes: usize = distinct.iter().map(|text| text.len()).sum();
+        let is_enough = plain_bytes >= CANDIDATES * COMPRESSED_FROM_BYTES;
+        let candidates = if is_enough { CANDIDATES } else { 1 };
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        let candidate = |number: usize| {
+            let count = distinct.len().saturating_sub(number).div_ceil(candidates);
+            let encoder = Encoder::train(count, |index| distinct[index * candidates + number]);
+            bytes.clear();
+            ends.clear();
+            encoder.compress(&distinct, &mut bytes, &mut ends);
+            (bytes.len(), encoder)
+        };
+        let tried = (0..candidates).map(candidate).min_by_key(|&(bytes, _)| bytes);
+        let (bytes, encoder) = tried.expect("one at least");
+        let decoder = Decoder::new(&encoder.table()).expect("X1");
+        let is_worthwhile = bytes <= plain_bytes - plain_bytes / 10;
+        Trained { encoder, decoder, is_worthwhile }
+    }
 }
 
 /// A compressed or plain list of strings.
@@ -50,11 +170,28 @@ impl ColumnEncoder {
         if rows.values.is_empty() {
             return self.push_null_frames(rows.ids.len());
         }
-        let order = text_order(rows.values);
-        let sorted: Vec<&[u8]> = order.iter().map(|&id| rows.values[id as usize]).collect();
-        let packed = pack(&sorted, compressor);
+        let mut raw = RawTexts::default();
+        let texts = match rows.form {
+            TextForm::Raw => rows.values.to_vec(),
+            TextForm::Compressed => raw.of(rows.values, compressor),
+        };
+        let order = text_order(&texts);
+        let sorted: Vec<&[u8]> = order.iter().map(|&id| texts[id as usize]).collect();
+        let packed = match rows.form {
+            TextForm::Raw => pack(&sorted, compressor),
+            TextForm::Compressed => {
+                let plain_bytes: usize = sorted.iter().map(|text| text.len()).sum();
+                let bytes: usize = rows.values.iter().map(|text| text.len()).sum();
+                if plain_bytes >= COMPRESSED_FROM_BYTES && bytes <= plain_bytes - plain_bytes / 10 {
+                    let sorted = order.iter().map(|&id| rows.values[id as usize]);
+                    Packed { compressed: true, ..Packed::of(sorted, order.len(), bytes) }
+                } else {
+                    Packed::of(sorted.iter().copied(), sorted.len(), plain_bytes)
+                }
+            }
+        };
         if packed.compressed {
-            let table = compressor.0.get().expect("it compressed").table();
+            let table = compressor.table().encoder.table();
             self.footer.string_table = self.append_region(|bytes, _| bytes.extend(&table));
         }
         let region = self.append_region(|bytes, _| packed.append(bytes));
@@ -70,6 +207,7 @@ impl ColumnEncoder {
     /// As `push_dictionary`.
     pub fn push_symbols(&mut self, rows: DictionaryRows<'_>, symbols: &[SymbolId]) {
         assert_eq!(rows.values.len(), symbols.len(), "a symbol for every value");
+        assert_eq!(rows.form, TextForm::Raw, "symbols are looked up by their text");
         if rows.values.is_empty() {
             return self.push_null_frames(rows.ids.len());
         }
@@ -85,27 +223,23 @@ impl ColumnEncoder {
         self.push_code_frames(rows, &order);
     }
 
-    /// Encodes the whole column string by string; what stands under a NULL must be empty.
+    /// Encodes the whole column string by string.
     ///
     /// # Panics
     /// If a page frame has more than 4 GiB of text: whoever cuts segments prevents it.
-    pub fn push_strings(
-        &mut self,
-        rows: &[&[u8]],
-        validity: Validity<'_>,
-        compressor: &StringCompressor,
-    ) {
+    pub fn push_strings(&mut self, rows: StringRows<'_>, compressor: &StringCompressor) {
         let mut frames = Vec::new();
-        for (index, rows) in rows.chunks(FRAME_ROWS).enumerate() {
-            let validity = frame_validity(validity, index, rows.len());
-            if (0..rows.len()).all(|row| !is_valid(validity, row)) {
-                frames.push(self.push_null(rows.len()));
+        for (index, texts) in rows.texts.chunks(FRAME_ROWS).enumerate() {
+            let validity = frame_validity(rows.validity, index, texts.len());
+            if (0..texts.len()).all(|row| !is_valid(validity, row)) {
+                frames.push(self.push_null(texts.len()));
             } else {
-                frames.push(self.push_string_frame(rows, validity, compressor));
+                let rows = StringRows { texts, validity, ..rows };
+                frames.push(self.push_string_frame(rows, compressor));
             }
         }
-        if let Some(encoder) = compressor.0.get() {
-            let table = encoder.table();
+        if let Some(trained) = compressor.trained.get() {
+            let table = trained.encoder.table();
             self.footer.string_table = self.append_region(|bytes, _| bytes.extend(&table));
         }
         self.footer.frames = frames;
@@ -113,15 +247,27 @@ impl ColumnEncoder {
 
     fn push_string_frame(
         &mut self,
-        rows: &[&[u8]],
-        validity: Validity<'_>,
+        rows: StringRows<'_>,
         compressor: &StringCompressor,
     ) -> FrameFooter {
-        for (index, zone) in rows.chunks(ZONE_ROWS).enumerate() {
-            self.push_zone(string_zone(zone, validity, index));
+        let StringRows { texts, form, validity } = rows;
+        for (index, zone) in texts.chunks(ZONE_ROWS).enumerate() {
+            self.push_zone(match form {
+                TextForm::Raw => string_zone(zone, validity, index, prefix),
+                TextForm::Compressed => {
+                    let decoder = &compressor.table().decoder;
+                    string_zone(zone, validity, index, |text| decoder.prefix(text))
+                }
+            });
         }
-        let packed = pack(rows, compressor);
-        let start = self.begin_frame(rows.len(), validity);
+        let packed = match form {
+            TextForm::Raw => pack(texts, compressor),
+            TextForm::Compressed => {
+                let bytes = texts.iter().map(|text| text.len()).sum();
+                Packed { compressed: true, ..Packed::of(texts.iter().copied(), texts.len(), bytes) }
+            }
+        };
+        let start = self.begin_frame(texts.len(), validity);
         packed.append(&mut self.bytes);
         let frame = FrameFooter {
             has_validity: validity.is_some(),
@@ -246,33 +392,53 @@ fn sort_from(entries: &mut [SortKey], texts: &[&[u8]], depth: usize) {
     }
 }
 
+/// The texts of compressed strings.
+#[derive(Debug, Default)]
+struct RawTexts {
+    bytes: Vec<u8>,
+}
+
+impl RawTexts {
+    fn of(&mut self, compressed: &[&[u8]], compressor: &StringCompressor) -> Vec<&[u8]> {
+        let decoder = &compressor.table().decoder;
+        let mut ends = Vec::with_capacity(compressed.len());
+        for text in compressed {
+            decoder.decompress(text, &mut self.bytes);
+            ends.push(self.bytes.len());
+        }
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        starts.zip(&ends).map(|(start, &end)| &self.bytes[start..end]).collect()
+    }
+}
+
 /// D2.
 fn pack(texts: &[&[u8]], compressor: &StringCompressor) -> Packed {
     let plain_bytes: usize = texts.iter().map(|text| text.len()).sum();
-    if plain_bytes >= COMPRESSED_FROM_BYTES {
-        let encoder = compressor.0.get_or_init(|| Encoder::train(texts.len(), |i| texts[i]));
+    let trained = compressor.trained(texts).filter(|trained| trained.is_worthwhile);
+    if let Some(trained) = trained.filter(|_| plain_bytes >= COMPRESSED_FROM_BYTES) {
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(texts.len() + 1));
         ends.push(0);
-        encoder.compress(texts, &mut bytes, &mut ends);
+        trained.encoder.compress(texts, &mut bytes, &mut ends);
         if bytes.len() <= plain_bytes - plain_bytes / 10 {
             let offset = |end| u32::try_from(end).expect("a page frame has below 4 GiB of text");
             let offsets = ends.into_iter().map(offset).collect();
             return Packed { offsets, bytes, compressed: true };
         }
     }
-    let mut packed = Packed::with_capacity(texts.len(), plain_bytes);
-    for text in texts {
-        packed.bytes.extend_from_slice(text);
-        packed.end_string();
-    }
-    packed
+    Packed::of(texts.iter().copied(), texts.len(), plain_bytes)
 }
 
 impl Packed {
-    fn with_capacity(strings: usize, bytes: usize) -> Packed {
-        let mut offsets = Vec::with_capacity(strings + 1);
+    /// So many texts as they are, of so many bytes together.
+    fn of<'a>(texts: impl Iterator<Item = &'a [u8]>, count: usize, bytes: usize) -> Packed {
+        let mut offsets = Vec::with_capacity(count + 1);
         offsets.push(0);
-        Packed { offsets, bytes: Vec::with_capacity(bytes), compressed: false }
+        let mut packed = Packed { offsets, bytes: Vec::with_capacity(bytes), compressed: false };
+        for text in texts {
+            packed.bytes.extend_from_slice(text);
+            packed.end_string();
+        }
+        packed
     }
 
     fn end_string(&mut self) {

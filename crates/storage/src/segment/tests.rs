@@ -13,8 +13,8 @@ use tidegate_model::{
 use tidegate_platform::{Disk, DiskFile, OpenMode, SimDisk};
 
 use super::encode::{ColumnEncoder, EncodedColumn, FrameValues};
-use super::strings::{DictionaryRows, StringCompressor};
-use super::{Reader, RegionSink, SegmentMeta, Writer, WriterSpec};
+use super::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
+use super::{PickedRows, Reader, RegionSink, SegmentMeta, Writer, WriterSpec};
 use crate::error::{Error, Result};
 use crate::symbols::{SymbolTable, SymbolTables};
 
@@ -85,7 +85,7 @@ fn push_texts(
     encoder: &mut ColumnEncoder,
     symbols: &mut Vec<Vec<u8>>,
 ) {
-    let texts: Vec<&[u8]> = values
+    let mut texts: Vec<&[u8]> = values
         .iter()
         .map(|value| match value {
             Value::Bytes(bytes) => bytes.as_slice(),
@@ -106,18 +106,38 @@ fn push_texts(
         });
         ids.push(u32::try_from(id).unwrap());
     }
-    let rows = DictionaryRows { ids: &ids, values: &distinct, validity: validity.as_deref() };
     let compressor = StringCompressor::default();
+    let validity = validity.as_deref();
     if ty == ColumnType::Symbol {
         // Ids in another order than the texts.
         symbols.extend(distinct.iter().rev().map(|text| text.to_vec()));
         let last = distinct.len();
         let of = |at| tidegate_model::SymbolId(u32::try_from(last - 1 - at).unwrap());
+        let rows = DictionaryRows { ids: &ids, values: &distinct, form: TextForm::Raw, validity };
         encoder.push_symbols(rows, &(0..last).map(of).collect::<Vec<_>>());
-    } else if distinct.len() * 2 <= values.len() {
+        return;
+    }
+    // Texts that are worth it are handed over compressed every other time.
+    let asked = values.len().is_multiple_of(2) && !distinct.is_empty();
+    let form = match asked && (0..64).any(|_| compressor.is_worthwhile(&distinct)) {
+        true => TextForm::Compressed,
+        false => TextForm::Raw,
+    };
+    let (mut bytes, mut ends) = (Vec::new(), vec![0]);
+    if form == TextForm::Compressed {
+        compressor.compress(&distinct, &mut bytes, &mut ends);
+        let end = |id: usize| usize::try_from(ends[id]).expect("a few bytes");
+        let of = |id: usize| &bytes[end(id)..end(id + 1)];
+        for (text, (&id, value)) in texts.iter_mut().zip(ids.iter().zip(values)) {
+            *text = if *value == Value::Null { &[] } else { of(id as usize) };
+        }
+        distinct = (0..distinct.len()).map(of).collect();
+    }
+    if distinct.len() * 2 <= values.len() {
+        let rows = DictionaryRows { ids: &ids, values: &distinct, form, validity };
         encoder.push_dictionary(rows, &compressor);
     } else {
-        encoder.push_strings(&texts, validity.as_deref(), &compressor);
+        encoder.push_strings(StringRows { texts: &texts, form, validity }, &compressor);
     }
 }
 
@@ -217,9 +237,16 @@ fn conforms(ty: ColumnType, values: &[Value], what: &str) -> Vec<Encoding> {
     let mut row = 0;
     for frame in 0..reader.frame_count() {
         let rows = reader.frame_rows(frame);
+        let columns = std::slice::from_ref(&column);
+        let arrays_of = |rows| reader.arrays(frame, &rows, columns, &tables).expect("decodes");
+        let some: Vec<u32> = (0..rows).step_by(3).map(|at| u32::try_from(at).unwrap()).collect();
+        let picked = arrays_of(PickedRows::List(&some));
+        for (at, &place) in some.iter().enumerate() {
+            let (found, wanted) = (value_at(ty, &picked[0], at), &values[row + place as usize]);
+            assert!(same(&found, wanted), "G3 {ty:?} {what} picked row {place}: {found:?}");
+        }
         for part in [0..rows / 3, rows / 3..rows] {
-            let columns = std::slice::from_ref(&column);
-            let arrays = reader.arrays(frame, part.clone(), columns, &tables).expect("decodes");
+            let arrays = arrays_of(PickedRows::Range(part.clone()));
             assert_eq!(arrays[0].len(), part.len());
             for at in 0..part.len() {
                 let found = value_at(ty, &arrays[0], at);

@@ -9,7 +9,7 @@ use tidegate_model::{Codes, Column, ColumnType, Encoded, Schema, TimeUnit};
 use super::encode::ZONE_ROWS;
 use super::encode::kernels::is_valid;
 use super::encode::zones::{
-    code_zone, fixed16_zone, float_zone, integer_zone, string_zone, whole_bounds, wide_zone,
+    code_zone, fixed16_zone, float_zone, integer_zone, prefix, string_zone, whole_bounds, wide_zone,
 };
 use super::{Damage, Reader, decode};
 use crate::error::{Error, Result};
@@ -51,7 +51,8 @@ fn verify_column(reader: &Reader, column: &Column, footer: &ColumnFooter) -> Res
                 zones.map(|(index, codes)| code_zone(codes, words.as_deref(), index)).collect()
             }
             _ => {
-                let array = decode::array(&slice, 0..slice.rows, None).map_err(damaged)?;
+                let rows = decode::PickedRows::Range(0..slice.rows);
+                let array = decode::array(&slice, &rows, None).map_err(damaged)?;
                 zones_of(column.ty, &array, words.as_deref())
             }
         };
@@ -135,7 +136,7 @@ fn zones_of(ty: ColumnType, array: &ArrayRef, words: Option<&[u64]>) -> Vec<Zone
                 })
                 .collect();
             let zones = texts.chunks(ZONE_ROWS).enumerate();
-            zones.map(|(index, texts)| string_zone(texts, words, index)).collect()
+            zones.map(|(index, texts)| string_zone(texts, words, index, prefix)).collect()
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidegate_model::{ColumnType, PartitionUnit, RowCount, Schema, SymbolId, TimeUnit, Timestamp};
 use tidegate_platform::{DiskFile, SimClock, SimDisk};
 use tidegate_storage::segment::encode::{ColumnEncoder, FrameValues};
-use tidegate_storage::segment::strings::DictionaryRows;
+use tidegate_storage::segment::strings::{DictionaryRows, TextForm};
 use tidegate_storage::segment::{RegionSink, Writer, WriterSpec};
 use tidegate_storage::{
     Database, Error, ImportTarget, ImportTxn, LogOptions, OpenOptions, Result, WrittenSegment,
@@ -132,7 +132,8 @@ fn write_columns(txn: &ImportTxn, writer: &Writer, rows: &[Row]) -> Result<()> {
                     ids.push(u32::try_from(id).unwrap());
                 }
                 let symbols: Vec<SymbolId> = txn.intern(column.id, &values)?;
-                let rows = DictionaryRows { ids: &ids, values: &values, validity: None };
+                let form = TextForm::Raw;
+                let rows = DictionaryRows { ids: &ids, values: &values, form, validity: None };
                 encoder.push_symbols(rows, &symbols);
             }
             _ => continue,

@@ -8,6 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use tidegate_model::ColumnType;
 use tidegate_platform::SimDisk;
+use tidegate_storage::segment::PickedRows;
 use tidegate_storage::{Database, ImportTarget, MaskedRows, Result, Run, SegmentRun, Snapshot};
 
 use crate::fixture::{self, DIR, Row, columns, schema, try_open};
@@ -188,7 +189,8 @@ fn rows_of_segment(snapshot: &Snapshot, run: &SegmentRun) -> Result<Vec<Vec<Opti
     for frame in 0..reader.frame_count() {
         let count = reader.frame_rows(frame);
         let columns = snapshot.schema.columns();
-        let arrays = reader.arrays(frame, 0..count, columns, &snapshot.symbols)?;
+        let arrays =
+            reader.arrays(frame, &PickedRows::Range(0..count), columns, &snapshot.symbols)?;
         rows.extend((0..count).map(|row| arrays.iter().map(|array| cell(array, row)).collect()));
     }
     Ok(rows)

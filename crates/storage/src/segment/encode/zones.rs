@@ -94,11 +94,12 @@ pub(in crate::segment) fn code_zone(codes: &[u32], validity: Validity<'_>, index
     zone
 }
 
-/// Bounds as the first eight bytes of the texts, highest first.
+/// Bounds as the first eight bytes of the texts, highest first, which `prefix` finds.
 pub(in crate::segment) fn string_zone(
     texts: &[&[u8]],
     validity: Validity<'_>,
     index: usize,
+    prefix: impl Fn(&[u8]) -> u64,
 ) -> Zone {
     let first = index * ZONE_ROWS;
     let (mut min, mut max) = (u64::MAX, 0);
