@@ -1,7 +1,7 @@
 //! The engine: statements in, answers out.
 //!
 //! - H1. A statement sees the tables as they are when it is planned, all as of one moment.
-//! - H2. Dropping an answer's stream ends its work.
+//! - H2. Dropping an answer's stream ends its work, and so does the end of its time (`control` K1).
 //!
 //! The methods are `async` and belong on a runtime whose threads may compute: planning, decoding
 //! and DataFusion's operators run there. Statements that change tables wait for the disk on a
@@ -18,20 +18,27 @@ use datafusion::common::{DataFusionError, Result as PlanResult};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
+use datafusion::execution::{
+    SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
+};
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, TryStreamExt, stream};
 use tidegate_model::ByteCount;
 use tidegate_storage::{Database, Error as StorageError};
 
+use crate::control::{
+    StatementOptions, Stop, Timeout, finish_in_time, guarded, run, without_guards,
+};
 use crate::ddl;
 use crate::error::{Error, Result};
 use crate::parse::{Explain, Statement, parse_statement};
-use crate::plan::{OperatorPlanner, OrderedScans, PlannedQuery, plan_query, table_functions};
+use crate::plan::{
+    OperatorPlanner, OrderedScans, PlanCache, PlannedQuery, plan_query, table_functions,
+};
 use crate::show::show;
 
 /// How many users of memory an error names when memory is used up.
@@ -49,6 +56,8 @@ pub struct EngineOptions {
     pub memory_max: ByteCount,
     /// Where queries spill to; made if it is not there.
     pub spill_dir: PathBuf,
+    /// How long a query may work, unless its own options say otherwise.
+    pub timeout: Timeout,
 }
 
 /// What came of a statement.
@@ -98,6 +107,7 @@ impl Done {
 pub struct Engine {
     database: Arc<Database>,
     state: SessionState,
+    timeout: Timeout,
 }
 
 impl Engine {
@@ -126,7 +136,7 @@ impl Engine {
             .with_default_features()
             .with_physical_optimizer_rules(physical)
             .build();
-        Ok(Engine { database, state })
+        Ok(Engine { database, state, timeout: options.timeout })
     }
 
     /// The database it runs on.
@@ -141,10 +151,20 @@ impl Engine {
     /// If the text is no statement, names what is not there, or could not be done; then nothing has
     /// changed. Errors of finding the rows come from the stream, where [`Error::from`] takes them.
     pub async fn execute(&self, sql: &str) -> Result<Answer> {
+        self.execute_with(sql, &StatementOptions::default()).await
+    }
+
+    /// As [`execute`](Self::execute), with options of its own. The runtime must have timers, if
+    /// there is a timeout; it counts for queries only: what changes tables is done to its end.
+    ///
+    /// # Errors
+    /// As there, and [`Error::Canceled`] when its time is over.
+    pub async fn execute_with(&self, sql: &str, options: &StatementOptions) -> Result<Answer> {
+        let stop = Arc::new(Stop::new(options.timeout.unwrap_or(self.timeout)));
         match parse_statement(sql)? {
-            Statement::Query => self.query(sql).await,
+            Statement::Query => self.query(sql.to_owned(), &stop).await,
             Statement::Explain(explain) => {
-                self.explain(&blanked(sql, explain.offset), explain).await
+                self.explain(blanked(sql, explain.offset), explain, &stop).await
             }
             Statement::Show(what) => {
                 let batch = show(&self.database, sql, &what)?;
@@ -163,11 +183,20 @@ impl Engine {
         }
     }
 
-    async fn query(&self, sql: &str) -> Result<Answer> {
-        let state = self.statement_state();
-        let planned = plan_query(&state, &self.database, sql).await?;
-        let stream = execute_stream(Arc::clone(&planned.plan), state.task_ctx())?;
+    async fn query(&self, sql: String, stop: &Arc<Stop>) -> Result<Answer> {
+        let (planned, context) = self.plan(sql, stop).await?;
+        let stream = run(guarded(Arc::clone(&planned.plan), stop)?, context, stop)?;
         Ok(renamed(stream, planned))
+    }
+
+    /// Plans on a task of its own, which nobody can interrupt, so that nobody need wait for it.
+    async fn plan(&self, sql: String, stop: &Stop) -> Result<(PlannedQuery, Arc<TaskContext>)> {
+        let (state, database) = (self.statement_state(), Arc::clone(&self.database));
+        let task = SpawnedTask::spawn(async move {
+            let planned = plan_query(&state, &database, &sql).await?;
+            Ok((planned, state.task_ctx()))
+        });
+        finish_in_time(task, stop).await
     }
 
     /// The session for one statement, for which `now()` stands still.
@@ -177,16 +206,18 @@ impl Engine {
         state
     }
 
-    async fn explain(&self, sql: &str, how: Explain) -> Result<Answer> {
-        let state = self.statement_state();
-        let PlannedQuery { plan, .. } = plan_query(&state, &self.database, sql).await?;
-        if how.analyze {
-            let mut stream = execute_stream(Arc::clone(&plan), state.task_ctx())?;
+    async fn explain(&self, sql: String, how: Explain, stop: &Arc<Stop>) -> Result<Answer> {
+        let (PlannedQuery { plan, .. }, context) = self.plan(sql, stop).await?;
+        let text = if how.analyze {
+            let plan = guarded(plan, stop)?;
+            let mut stream = run(Arc::clone(&plan), context, stop)?;
             while let Some(batch) = stream.next().await {
                 batch?;
             }
-        }
-        let text = plan_text(plan.as_ref(), how);
+            without_guards(&plan_text(plan.as_ref(), how))
+        } else {
+            plan_text(plan.as_ref(), how)
+        };
         let lines = Arc::new(text.lines().map(Some).collect::<StringViewArray>());
         let batch = RecordBatch::try_from_iter([("QUERY PLAN", lines as _)]);
         Ok(rows_of(batch.map_err(DataFusionError::from)?))
@@ -204,6 +235,7 @@ fn plan_text(plan: &dyn ExecutionPlan, how: Explain) -> String {
 
 fn session_config(engine: &EngineOptions) -> SessionConfig {
     let mut config = SessionConfig::new()
+        .with_extension(Arc::new(PlanCache::default()))
         .with_target_partitions(engine.threads.get())
         .with_collect_statistics(false)
         .with_create_default_catalog_and_schema(false)
@@ -211,6 +243,8 @@ fn session_config(engine: &EngineOptions) -> SessionConfig {
     let options = config.options_mut();
     // Scans share their work out themselves, and an ordered one has a single partition on purpose.
     options.optimizer.enable_round_robin_repartition = false;
+    // LIMIT, LATEST ON and joins in time look at the order of subqueries.
+    options.sql_parser.enable_subquery_sort_elimination = false;
     // For places in errors.
     options.sql_parser.collect_spans = true;
     // Each thread's sort keeps so much back for merging what it has spilled; together they must

@@ -10,9 +10,11 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 use thiserror::Error as ThisError;
+use tidegate_filter::{Class as FilterClass, Error as FilterError};
 use tidegate_model::{ColumnType, SchemaError as BadSchema};
 use tidegate_storage::{Class, Error as StorageError};
 
+use crate::control::CancelReason;
 use crate::parse::Position;
 
 /// The result of everything in this crate that can fail.
@@ -86,12 +88,29 @@ pub enum Error {
         /// As it is written.
         column: String,
     },
+    /// A clause says something that has no meaning.
+    #[error("{}{what}", At(*.position))]
+    Clause {
+        /// Where it stands.
+        position: Option<Position>,
+        /// What is wrong with it.
+        what: ClauseProblem,
+    },
     /// The columns of a CREATE TABLE make no table.
     #[error(transparent)]
     Schema(#[from] BadSchema),
     /// The storage could not do it.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// A condition has no answer for some row.
+    #[error("{0}")]
+    Filter(FilterError),
+    /// It was ended before it was done.
+    #[error("canceling statement due to {reason}")]
+    Canceled {
+        /// Why.
+        reason: CancelReason,
+    },
     /// DataFusion could not plan or run it.
     #[error("{}{}", At(*.position), Innermost(.foreign))]
     Engine {
@@ -142,6 +161,103 @@ pub enum SyntaxError {
         /// Its message.
         message: String,
     },
+}
+
+/// What is wrong with a clause of a time-series query, or with a function of times.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum ClauseProblem {
+    /// A bound of LIMIT is no constant integer.
+    #[error("LIMIT takes constant integers")]
+    LimitBound,
+    /// `LIMIT -m, n`.
+    #[error("LIMIT counts from the end first, and from the start then")]
+    LimitFromEndToStart,
+    /// A clause needs a designated timestamp, and the rows have none.
+    #[error("{clause} needs a designated timestamp: name one with (query) TIMESTAMP(column)")]
+    NoDesignated {
+        /// Which clause.
+        clause: &'static str,
+    },
+    /// A column that should be a designated timestamp is none.
+    #[error("column `{column}` is no TIMESTAMP")]
+    NoTimestamp {
+        /// Which column.
+        column: String,
+    },
+    /// No such time zone.
+    #[error("there is no time zone '{zone}'")]
+    NoTimeZone {
+        /// As it is written.
+        zone: String,
+    },
+    /// An offset is not written as such.
+    #[error("'{offset}' is no offset like '+01:30'")]
+    Offset {
+        /// As it is written.
+        offset: String,
+    },
+    /// A length of time that is none.
+    #[error("'{stride}' is no length of time like '15m': units are n U T s m h d w M y")]
+    Stride {
+        /// As it is written.
+        stride: String,
+    },
+    /// A unit that there is not.
+    #[error("'{unit}' is no unit of time: units are n u U T s m h d w M y")]
+    Unit {
+        /// As it is written.
+        unit: String,
+    },
+    /// FROM or TO is no instant.
+    #[error("{bound} of SAMPLE BY takes a constant timestamp")]
+    SampleBound {
+        /// FROM or TO.
+        bound: &'static str,
+    },
+    /// SAMPLE BY and GROUP BY.
+    #[error("SAMPLE BY groups by itself: leave GROUP BY out")]
+    SampleGrouped,
+    /// No aggregate stands beside SAMPLE BY.
+    #[error("SAMPLE BY takes columns and aggregates, and at least one aggregate")]
+    SampleItems,
+    /// FILL has one value for several aggregates, or the other way round.
+    #[error("FILL has {values} values for {aggregates} aggregates")]
+    FillCount {
+        /// Values in FILL.
+        values: usize,
+        /// Aggregates in SELECT.
+        aggregates: usize,
+    },
+    /// FILL(LINEAR) for something else than a number.
+    #[error("FILL(LINEAR) takes numbers, and `{column}` is none")]
+    FillLinear {
+        /// Which column.
+        column: String,
+    },
+    /// A value in FILL is not of the column's type.
+    #[error("FILL takes constants of the aggregate's type, which is not so for `{column}`")]
+    FillValue {
+        /// Which column.
+        column: String,
+    },
+    /// Keys of a join in time have types that are not compared.
+    #[error("the keys of a join must be of one type, not {left} and {right}")]
+    KeyTypes {
+        /// Of the left side.
+        left: String,
+        /// Of the right side.
+        right: String,
+    },
+    /// A fill would make too many rows.
+    #[error("FILL would make {rows} rows, more than {} are not made", crate::plan::FILL_ROWS_MAX)]
+    FillRows {
+        /// How many; as far as they were counted.
+        rows: u64,
+    },
+    /// A time is out of the range of its type.
+    #[error("a time is out of the range of its type")]
+    TimeRange,
 }
 
 /// Why a text is no value of a type.
@@ -201,6 +317,10 @@ pub enum Condition {
     InvalidTableDefinition,
     /// The statement cannot be planned.
     InvalidStatement,
+    /// A clause or a function is given something without meaning.
+    InvalidParameter,
+    /// What is named is of another kind.
+    WrongObjectType,
     /// Division by zero.
     DivisionByZero,
     /// The memory of queries is used up.
@@ -211,6 +331,8 @@ pub enum Condition {
     Environment,
     /// The bytes are not what was written.
     Corruption,
+    /// It was ended before it was done.
+    QueryCanceled,
     /// We are at fault.
     Internal,
 }
@@ -231,8 +353,14 @@ impl Error {
             | Error::NoSuchTable { .. }
             | Error::NoSuchColumn { .. }
             | Error::AmbiguousColumn { .. }
+            | Error::Clause { .. }
+            | Error::Canceled { .. }
             | Error::Schema(_) => Class::Caller,
             Error::Storage(source) => source.class(),
+            Error::Filter(source) => match source.class() {
+                FilterClass::Caller => Class::Caller,
+                FilterClass::Corruption => Class::Corruption,
+            },
             Error::Engine { foreign, .. } => match innermost(foreign) {
                 DataFusionError::External(foreign) => match foreign.downcast_ref::<Error>() {
                     Some(ours) => ours.class(),
@@ -262,7 +390,17 @@ impl Error {
             Error::NoSuchTable { .. } => Condition::UndefinedTable,
             Error::NoSuchColumn { .. } => Condition::UndefinedColumn,
             Error::AmbiguousColumn { .. } => Condition::AmbiguousName,
+            Error::Clause { what, .. } => clause_condition(what),
             Error::Schema(source) => schema_condition(source),
+            Error::Canceled { .. } => Condition::QueryCanceled,
+            Error::Filter(source) => match source {
+                FilterError::DivideByZero => Condition::DivisionByZero,
+                FilterError::Overflow { .. } | FilterError::CastRange { .. } => {
+                    Condition::OutOfRange
+                }
+                other if other.class() == FilterClass::Corruption => Condition::Corruption,
+                _ => Condition::InvalidStatement,
+            },
             Error::Storage(StorageError::NoSuchTable { .. }) => Condition::UndefinedTable,
             Error::Storage(StorageError::TableExists { .. }) => Condition::DuplicateTable,
             Error::Storage(StorageError::Schema(source)) => schema_condition(source),
@@ -285,8 +423,11 @@ impl Error {
             | Error::NoSuchTable { position, .. }
             | Error::NoSuchColumn { position, .. }
             | Error::AmbiguousColumn { position, .. }
+            | Error::Clause { position, .. }
             | Error::Engine { position, .. } => *position,
-            Error::Schema(_) | Error::Storage(_) => None,
+            Error::Schema(_) | Error::Storage(_) | Error::Filter(_) | Error::Canceled { .. } => {
+                None
+            }
         }
     }
 }
@@ -345,6 +486,28 @@ fn schema_condition(source: &BadSchema) -> Condition {
         BadSchema::NoSuchColumn { .. } => Condition::UndefinedColumn,
         BadSchema::TooManyColumns { .. } => Condition::LimitExceeded,
         _ => Condition::InvalidTableDefinition,
+    }
+}
+
+fn clause_condition(what: &ClauseProblem) -> Condition {
+    match what {
+        ClauseProblem::NoDesignated { .. } | ClauseProblem::NoTimestamp { .. } => {
+            Condition::WrongObjectType
+        }
+        ClauseProblem::FillRows { .. } => Condition::LimitExceeded,
+        ClauseProblem::TimeRange => Condition::OutOfRange,
+        ClauseProblem::SampleGrouped | ClauseProblem::SampleItems => Condition::InvalidStatement,
+        ClauseProblem::LimitBound
+        | ClauseProblem::LimitFromEndToStart
+        | ClauseProblem::NoTimeZone { .. }
+        | ClauseProblem::Offset { .. }
+        | ClauseProblem::Stride { .. }
+        | ClauseProblem::Unit { .. }
+        | ClauseProblem::SampleBound { .. }
+        | ClauseProblem::FillCount { .. }
+        | ClauseProblem::FillLinear { .. }
+        | ClauseProblem::FillValue { .. }
+        | ClauseProblem::KeyTypes { .. } => Condition::InvalidParameter,
     }
 }
 

@@ -6,19 +6,22 @@
 //! - Every error says where in the statement it arose, if that can be known (`error`).
 //!
 //! The way of a statement: `engine` asks `parse` what it is; tables are changed by `ddl`, shown by
-//! `show`; a query is planned by `plan` and reads through `scan`. Not here: storing rows
-//! (`storage`), importing them (`ingest`), the wire (`server`).
+//! `show`; a query is planned by `plan`, reads through `scan`, and ends when `control` says so. Not
+//! here: storing rows (`storage`), importing them (`ingest`), the wire (`server`).
 
 #![forbid(unsafe_code)]
 
 mod error;
+mod control;
 mod parse;
 mod plan;
+mod timeseries;
 mod scan;
 mod ddl;
 mod show;
 mod engine;
 
+pub use control::{CancelReason, StatementOptions, Timeout};
 pub use engine::{Answer, Engine, EngineOptions};
-pub use error::{Condition, Error, Result, SyntaxError, TextProblem};
+pub use error::{ClauseProblem, Condition, Error, Result, SyntaxError, TextProblem};
 pub use parse::{Position, TableDefinition, parse_create_table, split_statements};

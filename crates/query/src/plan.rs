@@ -16,37 +16,49 @@ mod type_names;
 mod functions;
 mod tables;
 mod order;
-mod last;
 mod locate;
+mod cache;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, TableSource};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::planner::RelationPlanner;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::SqlToRel;
 use datafusion::sql::resolve::resolve_table_references;
-use tidegate_storage::{Database, Error as StorageError};
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
 use crate::error::{Error, Result};
 use crate::scan::{NAME_KEY, ScanOrder, ScanTable, without_name};
-use last::{Direction, LastExec};
+use crate::timeseries::{MarkedRelations, OurNodes, mark_blocks};
+use cache::CachedPlan;
 use query_text::{OutputNames, QueryText, parse_query};
-use tables::{Tables, table_name};
+use tables::Tables;
 
+pub(crate) use cache::PlanCache;
 pub(crate) use coerce::OperatorPlanner;
-pub(crate) use functions::table_functions;
-pub(crate) use literal::time_value;
-pub(crate) use order::OrderedScans;
+pub(crate) use functions::{rewrite_aggregate, table_functions};
+pub(crate) use literal::{integer_of, time_of_integer, time_value, value_of_text};
+pub(crate) use order::{OrderedScans, in_table_order};
+pub(crate) use query_text::{NESTING_MAX, parser_error, position_at};
+pub(crate) use tables::table_name;
 pub(crate) use time_text::merged;
+#[cfg(test)]
+pub(crate) use time_text::{TimeScale, parse_time};
 
 /// Windows of an interval: with more, the condition itself would be the work.
 pub(crate) const WINDOWS_MAX: usize = 10_000;
+
+/// Rows that a FILL makes at most.
+pub(crate) const FILL_ROWS_MAX: u64 = 10_000_000;
 
 /// A query that can run.
 #[derive(Debug)]
@@ -62,8 +74,14 @@ pub(crate) async fn plan_query(
     database: &Database,
     sql: &str,
 ) -> Result<PlannedQuery> {
+    let cache = state.config().get_extension::<PlanCache>();
+    if let Some(cache) = &cache
+        && let Some((plan, cached)) = cache.find(sql, database)?
+    {
+        return physical(state, &plan, &cached.names, &cached.columns).await;
+    }
     let query = parse_query(sql)?;
-    match plan_parsed(state, database, query).await {
+    match plan_parsed(state, database, sql, query).await {
         Ok(planned) => Ok(planned),
         Err(error) => Err(locate::locate(sql, error)),
     }
@@ -72,43 +90,54 @@ pub(crate) async fn plan_query(
 async fn plan_parsed(
     state: &SessionState,
     database: &Database,
+    sql: &str,
     query: QueryText,
 ) -> Result<PlannedQuery> {
-    let QueryText { statement, names, last } = query;
-    let plan = logical_plan(state, database, Statement::Statement(Box::new(statement)))?;
-    let planned = planned_names(plan.schema());
-    let (plan, direction) = match last {
-        None => (order::in_table_order(plan, ScanOrder::Forward)?.0, Direction::Forward),
-        Some(rows) => last_rows(plan, rows)?,
-    };
-    let plan = state.create_physical_plan(&plan).await?;
-    let plan: Arc<dyn ExecutionPlan> = match last {
-        None => plan,
-        Some(rows) => Arc::new(LastExec::new(plan, rows, direction)),
-    };
-    let schema = output_schema(&plan.schema(), &names, &planned);
-    Ok(PlannedQuery { plan, schema })
+    let names = query.names.clone();
+    let (written, snapshots) = logical_plan(state, database, sql, query)?;
+    let columns = planned_names(written.schema());
+    let (ordered, _) = in_table_order(written.clone(), ScanOrder::Forward)?;
+    let plan = state.optimize(&ordered)?;
+    let planned = physical(state, &plan, &names, &columns).await?;
+    if let Some(cache) = state.config().get_extension::<PlanCache>() {
+        let make = |plan| CachedPlan::new(plan, names, columns, &snapshots);
+        cache.keep(sql, &written, plan, make)?;
+    }
+    Ok(planned)
 }
 
-/// The plan of `LIMIT -rows`, without the step that picks the last ones.
-fn last_rows(plan: LogicalPlan, rows: usize) -> Result<(LogicalPlan, Direction)> {
-    let (backward, is_plain) = order::in_table_order(plan.clone(), ScanOrder::Backward)?;
-    if !is_plain {
-        let forward = order::in_table_order(plan, ScanOrder::Forward)?.0;
-        return Ok((forward, Direction::Forward));
-    }
-    let limited = LogicalPlanBuilder::from(backward).limit(0, Some(rows))?.build()?;
-    Ok((limited, Direction::Backward))
+async fn physical(
+    state: &SessionState,
+    plan: &LogicalPlan,
+    names: &OutputNames,
+    columns: &[(String, Option<String>)],
+) -> Result<PlannedQuery> {
+    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(OurNodes)]);
+    let plan = planner.create_physical_plan(plan, state).await?;
+    let schema = output_schema(&plan.schema(), names, columns);
+    Ok(PlannedQuery { plan, schema })
 }
 
 fn logical_plan(
     state: &SessionState,
     database: &Database,
-    statement: Statement,
-) -> Result<LogicalPlan> {
+    sql: &str,
+    query: QueryText,
+) -> Result<(LogicalPlan, HashMap<String, Arc<Snapshot>>)> {
+    let QueryText { statement: mut tree, clauses, .. } = query;
+    let aggregates = state.aggregate_functions().keys().chain(functions::AGGREGATES.keys());
+    let aggregates = aggregates.cloned().collect::<HashSet<_>>();
+    let marks = mark_blocks(sql, &mut tree, clauses, &|name| aggregates.contains(name));
+    let statement = Statement::Statement(Box::new(SqlStatement::Query(tree)));
     let (references, _) = resolve_table_references(&statement, true)?;
-    let sources = sources(database, &references)?;
-    let tables = Tables { state, sources };
+    let snapshots = snapshots(database, &references)?;
+    let source = |(name, snapshot): (&String, &Arc<Snapshot>)| {
+        (name.clone(), provider_as_source(Arc::new(ScanTable::new(Arc::clone(snapshot)))))
+    };
+    let sources = snapshots.iter().map(source).collect();
+    let relations = MarkedRelations::new(state, marks, aggregates, snapshots.clone());
+    let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(relations)];
+    let tables = Tables { state, sources, relations };
     let plan = SqlToRel::new(&tables).statement_to_plan(statement)?;
     let refused = match &plan {
         LogicalPlan::Ddl(_) => Some("this statement"),
@@ -120,14 +149,15 @@ fn logical_plan(
     if let Some(feature) = refused {
         return Err(Error::NotSupported { position: None, feature });
     }
-    Ok(coerce::convert_literals(plan)?)
+    let plan = functions::resolve_first_last(coerce::convert_literals(plan)?)?;
+    Ok((plan, snapshots))
 }
 
 /// The tables that a query names, as of one moment (Z1). What is no table may be a function.
-fn sources(
+fn snapshots(
     database: &Database,
     references: &[TableReference],
-) -> Result<HashMap<String, Arc<dyn TableSource>>> {
+) -> Result<HashMap<String, Arc<Snapshot>>> {
     let mut existing = Vec::new();
     for name in references.iter().filter_map(table_name) {
         match database.snapshot(name) {
@@ -137,11 +167,7 @@ fn sources(
         }
     }
     let snapshots = database.snapshots(&existing)?;
-    let source = |(name, snapshot): (&&str, _)| {
-        let source = provider_as_source(Arc::new(ScanTable::new(snapshot)));
-        ((*name).to_owned(), source)
-    };
-    Ok(existing.iter().zip(snapshots).map(source).collect())
+    Ok(existing.iter().map(|name| (*name).to_owned()).zip(snapshots).collect())
 }
 
 /// The names of a plan's columns, each with the name it is stored under.

@@ -12,6 +12,8 @@
 mod time_filter;
 mod prune;
 mod task;
+mod condition;
+mod row_filter;
 mod read;
 mod merge;
 mod stream;
@@ -52,8 +54,10 @@ use tidegate_storage::segment::arrow_field;
 
 use crate::error::Error;
 use crate::plan::time_value;
+use condition::Translator;
 use prune::{Counts, Selected};
 use read::{Conjunct, ReadPlan};
+use row_filter::RowFilter;
 use stream::{OrderedStream, QueueStream, TaskQueue};
 use task::{ScanTask, tasks, value_bytes};
 use time_filter::{TimeColumn, split_filters};
@@ -84,6 +88,16 @@ impl ScanTable {
         ScanTable { snapshot, schema: Arc::new(Schema::new(fields)), order: ScanOrder::Any }
     }
 
+    /// What it reads.
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// The same table as of another moment, at which it has the same columns.
+    pub(crate) fn as_of(&self, snapshot: Arc<Snapshot>) -> ScanTable {
+        ScanTable { snapshot, ..self.clone() }
+    }
+
     /// The same table read in this order.
     pub(crate) fn with_order(&self, order: ScanOrder) -> ScanTable {
         ScanTable { order, ..self.clone() }
@@ -104,6 +118,23 @@ impl ScanTable {
         let (ranges, rest) = split_filters(TimeColumn { name: &name, unit }, filters);
         let is_all = ranges == [TimeRange::all(unit)];
         ((!is_all).then_some(ranges), rest)
+    }
+
+    /// What of these conditions is worked on as rows are stored, and the others.
+    fn filter<'a>(&self, filters: &[&'a Expr]) -> Result<(Option<Arc<RowFilter>>, Vec<&'a Expr>)> {
+        let mut translator = Translator::new(&self.snapshot.schema, Arc::clone(&self.schema));
+        let (mut conditions, mut rest) = (Vec::new(), Vec::new());
+        for &filter in filters {
+            match translator.condition(filter) {
+                Some(condition) => conditions.push(condition),
+                None => rest.push(filter),
+            }
+        }
+        if conditions.is_empty() {
+            return Ok((None, rest));
+        }
+        let filter = RowFilter::new(&self.snapshot, &translator.columns, conditions)?;
+        Ok((Some(Arc::new(filter)), rest))
     }
 
     fn conjunct(&self, session: &dyn Session, filter: &Expr) -> Result<Conjunct> {
@@ -160,6 +191,7 @@ impl TableProvider for ScanTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (ranges, rest) = self.split(filters);
+        let (filter, rest) = self.filter(&rest)?;
         let selected = prune::select(&self.snapshot, ranges.as_deref()).map_err(Error::Storage)?;
         let conjuncts = rest.into_iter().map(|filter| self.conjunct(session, filter));
         let output = match projection {
@@ -168,6 +200,7 @@ impl TableProvider for ScanTable {
         };
         let read = ReadPlan {
             snapshot: Arc::clone(&self.snapshot),
+            filter,
             conjuncts: conjuncts.collect::<Result<_>>()?,
             schema: Arc::new(self.schema.project(&output)?),
             output,
@@ -204,9 +237,12 @@ impl ScanSource {
         let columns = read.snapshot.schema.columns();
         let filtered = read.conjuncts.iter().flat_map(|conjunct| &conjunct.columns);
         let bytes_of = |&at: &usize| value_bytes(columns[at].ty);
-        let row_bytes = read.output.iter().chain(filtered).map(bytes_of).sum();
         // Rows without columns look alike in any order.
         let order = if read.output.is_empty() { ScanOrder::Any } else { read.order };
+        let row_bytes = match order {
+            ScanOrder::Any => 0,
+            _ => read.output.iter().chain(filtered).map(bytes_of).sum(),
+        };
         let tasks = tasks(&selected, order, row_bytes).into();
         let metrics = ExecutionPlanMetricsSet::new();
         ScanSource { read: Arc::new(read), selected, tasks, bounds, metrics }
@@ -242,7 +278,7 @@ impl ScanSource {
     fn rows(&self) -> (usize, bool) {
         let Counts { rows, has_masked, .. } = self.selected.counts;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-        let is_exact = !has_masked && self.read.conjuncts.is_empty();
+        let is_exact = !has_masked && self.read.filter.is_none() && self.read.conjuncts.is_empty();
         (rows.min(self.bounds.limit.unwrap_or(usize::MAX)), is_exact)
     }
 
@@ -259,9 +295,10 @@ impl ScanSource {
 }
 
 impl ReadPlan {
-    fn copy(&self) -> ReadPlan {
+    pub(crate) fn copy(&self) -> ReadPlan {
         ReadPlan {
             snapshot: Arc::clone(&self.snapshot),
+            filter: self.filter.clone(),
             conjuncts: self.conjuncts.clone(),
             output: self.output.clone(),
             schema: Arc::clone(&self.schema),
@@ -320,9 +357,12 @@ impl DataSource for ScanSource {
         if let Some(ranges) = &self.bounds.ranges {
             write!(f, ", time=[{}]", ranges.iter().map(shown).collect::<Vec<_>>().join(", "))?;
         }
-        if !self.read.conjuncts.is_empty() {
-            let filters = self.read.conjuncts.iter().map(|conjunct| conjunct.expr.to_string());
-            write!(f, ", filter=[{}]", filters.collect::<Vec<_>>().join(", "))?;
+        let described = self.read.filter.iter().flat_map(|filter| filter.describe());
+        let decoded = self.read.conjuncts.iter();
+        let decoded = decoded.map(|conjunct| format!("{} [decoded]", conjunct.expr));
+        let filters = described.chain(decoded).collect::<Vec<_>>();
+        if !filters.is_empty() {
+            write!(f, ", filter=[{}]", filters.join(", "))?;
         }
         match self.read.order {
             ScanOrder::Any => {}

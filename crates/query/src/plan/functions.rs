@@ -1,16 +1,42 @@
-//! Table functions that DataFusion does not have.
+//! Functions that DataFusion does not have, or has otherwise.
+//!
+//! Not here: `count()`, which it plans as `count(*)`, and the meaning of operators
+//! (`plan::coerce`).
 
-use std::sync::Arc;
+mod pattern;
+mod time;
+mod first_last;
+mod ksum;
+mod rewritten;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::catalog::{TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Result, plan_err};
 use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::functions_table::generate_series::GenerateSeriesFunc;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, col, lit};
+use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlanBuilder, ScalarUDF, col, lit};
 
 use super::literal::integer_of;
 
-/// The functions, under their names.
+pub(crate) use first_last::resolve_first_last;
+pub(crate) use rewritten::rewrite_aggregate;
+
+/// Functions of a value, under their names in lower case.
+pub(super) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
+    let named = |function: ScalarUDF| (function.name().to_owned(), Arc::new(function));
+    time::time_functions().into_iter().map(named).collect()
+});
+
+/// Functions of many values, under their names in lower case.
+pub(super) static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
+    let named = |function: AggregateUDF| (function.name().to_owned(), Arc::new(function));
+    let all = [first_last::first_last_functions(), ksum::exact_sums()];
+    all.into_iter().flatten().map(named).collect()
+});
+
+/// The table functions, under their names.
 pub(crate) fn table_functions() -> Vec<Arc<TableFunction>> {
     vec![Arc::new(TableFunction::new("long_sequence".to_owned(), Arc::new(LongSequence)))]
 }

@@ -5,7 +5,7 @@
 
 use datafusion::common::{Column, DataFusionError, SchemaError};
 
-use crate::error::{Error, innermost};
+use crate::error::{ClauseProblem, Error, innermost};
 use crate::parse::{Position, Token, TokenKind, tokenize};
 
 /// Names that differ in more letters are not suggested.
@@ -32,6 +32,19 @@ pub(crate) fn locate(sql: &str, error: Error) -> Error {
                 }
                 None => Error::NoSuchTable { position: None, table },
             }
+        }
+        Error::Clause { position: None, what } => {
+            let name = match &what {
+                ClauseProblem::NoDesignated { clause } => {
+                    clause.split(' ').next().map(str::to_owned)
+                }
+                ClauseProblem::NoTimestamp { column } => Some(column.clone()),
+                _ => None,
+            };
+            let is_it = |token: &Token<'_>| {
+                name.as_ref().is_some_and(|name| token.unquoted().eq_ignore_ascii_case(name))
+            };
+            Error::Clause { position: find(sql, is_it).and_then(|token| at(token.offset)), what }
         }
         Error::Engine { position: None, foreign } => located(sql, foreign),
         error => error,

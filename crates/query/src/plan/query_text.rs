@@ -4,7 +4,8 @@
 //!   lost.
 //! - Q2. `ts IN 'text'` is in the tree as the operator `tidegate.in`; `plan::coerce` gives it a
 //!   meaning.
-//! - Q3. What was lifted out of the text (`LIMIT -n`) or added to it does not move a position.
+//! - Q3. What was taken out of the text (`timeseries::clauses`) or added to it does not move a
+//!   position.
 //!
 //! The tree that keeps the written case is looked at only for the names of the output columns.
 
@@ -13,7 +14,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, SetExpr, Statement, UnaryOperator, Value, VisitMut, VisitorMut,
+    SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -22,9 +23,10 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 
 use crate::error::{Error, Result, SyntaxError};
 use crate::parse::Position;
+use crate::timeseries::{Clauses, lift_clauses, wrap_timestamps};
 
 /// How deep an expression or a query may be nested.
-const NESTING_MAX: usize = 500;
+pub(crate) const NESTING_MAX: usize = 500;
 
 /// Q2.
 const IN_OPERATOR: [&str; 2] = ["tidegate", "in"];
@@ -38,14 +40,14 @@ pub(crate) fn is_in_operator(op: &BinaryOperator) -> bool {
 #[derive(Debug)]
 pub(crate) struct QueryText {
     /// Q1.
-    pub(crate) statement: Statement,
+    pub(crate) statement: Box<Query>,
+    /// What sqlparser does not know.
+    pub(crate) clauses: Clauses,
     pub(crate) names: OutputNames,
-    /// `LIMIT -n`: only the last n rows.
-    pub(crate) last: Option<usize>,
 }
 
 /// What the columns of the outermost SELECT are called.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct OutputNames {
     items: Vec<OutputName>,
     /// Names given with AS anywhere in the query, by their lower case.
@@ -65,8 +67,10 @@ enum OutputName {
 /// Reads a query.
 pub(crate) fn parse_query(sql: &str) -> Result<QueryText> {
     let mut tokens = tokenize(sql)?;
+    wrap_timestamps(&mut tokens);
     let intervals = bracket_intervals(&mut tokens);
     select_everything(&mut tokens);
+    let clauses = lift_clauses(sql, &mut tokens)?;
     let written = parse(sql, tokens.clone())?;
     for token in &mut tokens {
         if let Token::Word(word) = &mut token.token {
@@ -75,12 +79,11 @@ pub(crate) fn parse_query(sql: &str) -> Result<QueryText> {
     }
     let mut query = parse(sql, tokens)?;
     let mut lifter = Lifter { sql, intervals: &intervals };
-    let last = lift_last(&mut query);
     if let ControlFlow::Break(error) = query.visit(&mut lifter) {
         return Err(*error);
     }
     let names = OutputNames::of(*written);
-    Ok(QueryText { statement: Statement::Query(query), names, last })
+    Ok(QueryText { statement: query, clauses, names })
 }
 
 fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
@@ -112,7 +115,7 @@ fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
     Ok(query)
 }
 
-fn position_at(sql: &str, location: Location) -> Position {
+pub(crate) fn position_at(sql: &str, location: Location) -> Position {
     let place = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     Position::of_line(sql, place(location.line), place(location.column))
 }
@@ -222,7 +225,7 @@ fn has_outer_select(tokens: &[TokenWithSpan]) -> bool {
     })
 }
 
-/// Whether the tokens are `t`, `t WHERE ..` or `(query) WHERE ..`.
+/// Whether the tokens are `t`, `t WHERE ..`, `(query) WHERE ..` or their like.
 fn is_short_form(tokens: &[TokenWithSpan]) -> bool {
     let is_name = match &tokens[0].token {
         Token::Word(word) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
@@ -234,9 +237,18 @@ fn is_short_form(tokens: &[TokenWithSpan]) -> bool {
         _ => None,
     };
     let Some(after) = after else { return false };
-    match tokens[after..].iter().find(|token| !is_blank(token)) {
+    let next = tokens[after..].iter().find(|token| !is_blank(token));
+    let is_one_of = |words: &[&str]| {
+        let word = next.map_or_else(String::new, |token| token.token.to_string());
+        words.iter().any(|it| word.eq_ignore_ascii_case(it))
+    };
+    match next {
         None => is_name,
-        Some(next) => keyword(next) == Some(Keyword::WHERE),
+        // A query in brackets may have the others itself.
+        Some(_) => {
+            is_one_of(&["WHERE", "LATEST", "SAMPLE", "ASOF", "LT"])
+                || is_name && is_one_of(&["ORDER", "LIMIT", "JOIN", "LEFT", "INNER", "CROSS"])
+        }
     }
 }
 
@@ -264,29 +276,6 @@ fn closing(tokens: &[TokenWithSpan]) -> Option<usize> {
     None
 }
 
-/// `LIMIT -n` of the outermost query, taken out of it.
-fn lift_last(query: &mut Query) -> Option<usize> {
-    let Some(LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by }) =
-        &query.limit_clause
-    else {
-        return None;
-    };
-    let rows = negative_limit(limit).filter(|_| limit_by.is_empty())?;
-    query.limit_clause = None;
-    Some(rows)
-}
-
-fn negative_limit(limit: &Expr) -> Option<usize> {
-    let Expr::UnaryOp { op: UnaryOperator::Minus, expr } = limit else { return None };
-    match expr.as_ref() {
-        Expr::Value(value) => match &value.value {
-            Value::Number(digits, _) => digits.parse().ok(),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
 /// Rewrites a tree in place: Q1 for names in single quotes, Q2, and FETCH as LIMIT.
 struct Lifter<'a> {
     sql: &'a str,
@@ -305,14 +294,6 @@ impl VisitorMut for Lifter<'_> {
     type Break = Box<Error>;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
-        if matches!(query.limit_clause, Some(LimitClause::OffsetCommaLimit { .. })) {
-            return self.not_supported(Span::empty(), "LIMIT with two bounds");
-        }
-        if let Some(LimitClause::LimitOffset { limit: Some(limit), .. }) = &query.limit_clause
-            && negative_limit(limit).is_some()
-        {
-            return self.not_supported(Span::empty(), "a negative LIMIT of a subquery");
-        }
         if let Some(fetch) = query.fetch.take() {
             if fetch.with_ties || fetch.percent {
                 return self.not_supported(Span::empty(), "FETCH with PERCENT or TIES");
@@ -525,10 +506,7 @@ mod tests {
     #[track_caller]
     fn check(sql: &str, expected: &str) {
         let shown = match parse_query(sql) {
-            Ok(query) => match query.last {
-                Some(rows) => format!("{} LAST {rows}", query.statement),
-                None => query.statement.to_string(),
-            },
+            Ok(query) => query.statement.to_string(),
             Err(error) => format!("error: {error}"),
         };
         assert_eq!(shown, expected, "{sql}");
@@ -562,13 +540,46 @@ mod tests {
     }
 
     #[test]
-    fn limits_from_the_end_are_lifted() {
-        check("SELECT * FROM t LIMIT -10", "SELECT * FROM t LAST 10");
+    fn clauses_of_ours_leave_the_text() {
         check("SELECT a FROM t FETCH FIRST 3 ROWS ONLY", "SELECT a FROM t LIMIT 3");
-        check("SELECT a FROM t LIMIT 1, 2", "error: LIMIT with two bounds is not supported yet");
+        check("SELECT a FROM t LIMIT 5,", "SELECT a FROM t LIMIT 5, 0");
+        check("SELECT a FROM t LIMIT ,5", "SELECT a FROM t LIMIT 0, 5");
+        check("t LIMIT -5", "SELECT * FROM t LIMIT -5");
         check(
-            "SELECT * FROM (SELECT a FROM t LIMIT -1)",
-            "error: a negative LIMIT of a subquery is not supported yet",
+            "SELECT 1 FROM t AS lt JOIN latest ON latest.a = lt.a",
+            "SELECT 1 FROM t AS lt JOIN latest ON latest.a = lt.a",
+        );
+        check(
+            "SELECT ts, avg(a) FROM t SAMPLE BY 1h FILL(PREV) LIMIT 2",
+            "SELECT ts, avg(a) FROM t LIMIT 2",
+        );
+        check("t WHERE a = 1 LATEST ON ts PARTITION BY k, j", "SELECT * FROM t WHERE a = 1");
+        check(
+            "(t) TIMESTAMP(ts) WHERE a = 1",
+            "error: line 1, column 2: expected SELECT, VALUES, or a subquery in the query body, \
+             found `t`",
+        );
+    }
+
+    #[test]
+    fn clauses_that_are_not_whole_are_refused_at_their_place() {
+        check(
+            "SELECT a FROM t SAMPLE BY h",
+            "error: line 1, column 27: expected a number and a unit, like 15m, found `h`",
+        );
+        check(
+            "SELECT a FROM t SAMPLE BY 1q",
+            "error: line 1, column 28: expected one of the units n U T s m h d w M y, found `q`",
+        );
+        check("t LATEST ON ts", "error: line 1, column 15: expected PARTITION, found the end");
+        check(
+            "SELECT 1 FROM a SPLICE JOIN b",
+            "error: line 1, column 17: SPLICE JOIN is not supported yet",
+        );
+        check(
+            "SELECT a FROM t SAMPLE BY 1h SAMPLE BY 1h",
+            "error: line 1, column 30: expected this clause once, behind a SELECT .. FROM, \
+             found `SAMPLE`",
         );
     }
 

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF,
 };
 
+use super::functions::{AGGREGATES, SCALARS};
 use super::type_names::ColumnTypePlanner;
 use crate::error::Error;
 
@@ -25,6 +26,8 @@ pub(crate) struct Tables<'a> {
     pub(crate) state: &'a SessionState,
     /// By their name in lower case.
     pub(crate) sources: HashMap<String, Arc<dyn TableSource>>,
+    /// What plans the clauses of ours.
+    pub(crate) relations: Vec<Arc<dyn RelationPlanner>>,
 }
 
 /// The name of a table of ours; `None` for what lies in another schema.
@@ -68,7 +71,7 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
-        self.state.relation_planners()
+        &self.relations
     }
 
     fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
@@ -76,7 +79,7 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.state.scalar_functions().get(name).cloned()
+        SCALARS.get(name).or(self.state.scalar_functions().get(name)).cloned()
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
@@ -84,7 +87,7 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.state.aggregate_functions().get(name).cloned()
+        AGGREGATES.get(name).or(self.state.aggregate_functions().get(name)).cloned()
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
@@ -100,7 +103,7 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn udf_names(&self) -> Vec<String> {
-        self.state.scalar_functions().keys().cloned().collect()
+        self.state.scalar_functions().keys().chain(SCALARS.keys()).cloned().collect()
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {
@@ -108,7 +111,7 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn udaf_names(&self) -> Vec<String> {
-        self.state.aggregate_functions().keys().cloned().collect()
+        self.state.aggregate_functions().keys().chain(AGGREGATES.keys()).cloned().collect()
     }
 
     fn udwf_names(&self) -> Vec<String> {

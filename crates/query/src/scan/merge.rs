@@ -168,7 +168,7 @@ impl Input {
                 None => return Ok(()),
             },
         };
-        match reader.step()? {
+        match reader.step(BATCH_ROWS)? {
             Step::Batch(batch) => {
                 self.head = Some(head_of(batch)?);
                 self.reader = Some(reader);
@@ -204,11 +204,5 @@ fn with_timestamp(plan: &ReadPlan) -> ReadPlan {
     fields.push(Arc::new(field));
     let mut output = plan.output.clone();
     output.push(position);
-    ReadPlan {
-        snapshot: Arc::clone(&plan.snapshot),
-        conjuncts: plan.conjuncts.clone(),
-        output,
-        schema: Arc::new(Schema::new(fields)),
-        order: plan.order,
-    }
+    ReadPlan { output, schema: Arc::new(Schema::new(fields)), ..plan.copy() }
 }

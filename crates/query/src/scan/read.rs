@@ -1,8 +1,12 @@
-//! From rows of a segment to batches: decode what the filter needs, filter, decode the rest.
+//! From rows of a segment to batches: find the rows that pass, decode only those.
 //!
-//! - D1. A batch holds exactly the rows that pass all conjuncts and are not masked, in the order
+//! - D1. A batch holds exactly the rows that pass all conditions and are not masked, in the order
 //!   asked for.
-//! - D2. No more than `BATCH_ROWS` rows are decoded at a time; whoever calls decides when to yield.
+//! - D2. No more than `BATCH_ROWS` rows are decoded at a time, and not many more than are wanted;
+//!   whoever calls decides when to yield.
+//!
+//! Conditions that are worked on as rows are stored come first (`row_filter`); what only DataFusion
+//! knows is asked about the rows that they have left.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +14,6 @@ use std::sync::Arc;
 use datafusion::arrow::array::{
     Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array,
 };
-use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::{
     and, filter_record_batch, prep_null_mask_filter, take_record_batch,
 };
@@ -18,10 +21,13 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::physical_expr::PhysicalExpr;
+use tidegate_filter::Selection;
 use tidegate_model::{Column, limits};
+use tidegate_storage::segment::PickedRows;
 use tidegate_storage::{RowMask, SegmentRun, Snapshot};
 
 use super::merge::Merge;
+use super::row_filter::{Asked, RowFilter};
 use super::task::{BATCH_ROWS, FrameRows, ScanOrder, ScanTask};
 use crate::error::Error;
 
@@ -39,6 +45,9 @@ pub(crate) struct Conjunct {
 #[derive(Debug)]
 pub(crate) struct ReadPlan {
     pub(crate) snapshot: Arc<Snapshot>,
+    /// Conditions that are worked on as rows are stored.
+    pub(crate) filter: Option<Arc<RowFilter>>,
+    /// Conditions that only DataFusion knows.
     pub(crate) conjuncts: Vec<Conjunct>,
     /// Positions in the table of the columns of a batch.
     pub(crate) output: Vec<usize>,
@@ -70,10 +79,10 @@ impl TaskReader {
         }
     }
 
-    /// Decodes and filters at most `BATCH_ROWS` rows (D2).
-    pub(crate) fn step(&mut self) -> Result<Step> {
+    /// Finds some rows, about as many as are `wanted` (D2).
+    pub(crate) fn step(&mut self, wanted: usize) -> Result<Step> {
         match self {
-            TaskReader::Rows(reader) => reader.step(),
+            TaskReader::Rows(reader) => reader.step(wanted),
             TaskReader::Merge(merge) => merge.step(),
         }
     }
@@ -82,32 +91,107 @@ impl TaskReader {
 /// Reads rows of one page frame.
 pub(crate) struct RowsReader {
     plan: Arc<ReadPlan>,
+    /// Its rows are those that were not looked at.
     task: FrameRows,
+    picked: Picked,
+}
+
+/// Rows that have passed the filter and were not handed out yet.
+enum Picked {
+    Range(Range<usize>),
+    /// Ascending, and which of them are left.
+    List(Vec<u32>, Range<usize>),
+}
+
+impl Picked {
+    const NONE: Picked = Picked::Range(0..0);
+
+    fn count(&self) -> usize {
+        match self {
+            Picked::Range(rows) | Picked::List(_, rows) => rows.len(),
+        }
+    }
+
+    /// Takes some rows: the first ones, or the last ones.
+    fn take(&mut self, rows: usize, order: ScanOrder) -> PickedRows<'_> {
+        let (Picked::Range(left) | Picked::List(_, left)) = self;
+        let taken = take_rows(left, rows, order);
+        match self {
+            Picked::Range(_) => PickedRows::Range(taken),
+            Picked::List(rows, _) => {
+                let rows = &rows[taken];
+                match rows {
+                    [first, .., last] if (last - first) as usize == rows.len() - 1 => {
+                        PickedRows::Range(*first as usize..*last as usize + 1)
+                    }
+                    rows => PickedRows::List(rows),
+                }
+            }
+        }
+    }
+}
+
+/// Takes rows from the end where reading begins.
+fn take_rows(left: &mut Range<usize>, rows: usize, order: ScanOrder) -> Range<usize> {
+    if order == ScanOrder::Backward {
+        let start = left.end.saturating_sub(rows).max(left.start);
+        let taken = start..left.end;
+        left.end = start;
+        taken
+    } else {
+        let end = (left.start + rows).min(left.end);
+        let taken = left.start..end;
+        left.start = end;
+        taken
+    }
 }
 
 impl RowsReader {
     pub(crate) fn new(plan: Arc<ReadPlan>, task: FrameRows) -> RowsReader {
-        RowsReader { plan, task }
+        RowsReader { plan, task, picked: Picked::NONE }
     }
 
-    fn step(&mut self) -> Result<Step> {
-        let rows = &mut self.task.rows;
-        if rows.start == rows.end {
-            return Ok(Step::End);
+    fn step(&mut self, wanted: usize) -> Result<Step> {
+        let plan = &self.plan;
+        if self.picked.count() == 0 {
+            let rows = &mut self.task.rows;
+            if rows.start == rows.end {
+                return Ok(Step::End);
+            }
+            // Few rows are looked at if few are wanted, else as many as a pass is made for.
+            let looked_at = match &plan.filter {
+                Some(_) if wanted < BATCH_ROWS => to_zone_bound(rows, plan.order),
+                Some(_) => rows.len(),
+                None if plan.is_counting() => rows.len(),
+                None => BATCH_ROWS,
+            };
+            let rows = take_rows(rows, looked_at, plan.order);
+            let asked = Asked { segment: &self.task.segment, frame: self.task.frame, rows };
+            if plan.is_counting() {
+                let count = plan.count(&asked)?;
+                return Ok(if count == 0 { Step::Nothing } else { Step::Batch(plan.rows(count)?) });
+            }
+            self.picked = plan.pick(asked)?;
         }
-        let taken = if self.plan.order == ScanOrder::Backward {
-            let start = rows.end.saturating_sub(BATCH_ROWS).max(rows.start);
-            let taken = start..rows.end;
-            rows.end = start;
-            taken
-        } else {
-            let end = (rows.start + BATCH_ROWS).min(rows.end);
-            let taken = rows.start..end;
-            rows.start = end;
-            taken
-        };
-        let read = self.plan.read(&self.task.segment, self.task.frame, taken)?;
+        if self.picked.count() == 0 {
+            return Ok(Step::Nothing);
+        }
+        // How many rows pass what is asked of decoded ones, nobody knows.
+        let rows = if plan.conjuncts.is_empty() { wanted.clamp(1, BATCH_ROWS) } else { BATCH_ROWS };
+        let rows = self.picked.take(rows, plan.order);
+        let read = plan.read(&self.task.segment, self.task.frame, rows)?;
         Ok(read.map_or(Step::Nothing, Step::Batch))
+    }
+}
+
+/// So many rows that what is left ends with a zone.
+fn to_zone_bound(rows: &Range<usize>, order: ScanOrder) -> usize {
+    const ZONE_ROWS: usize = 4_096;
+    const _: () = assert!(ZONE_ROWS as u64 == limits::ZONE_ROWS.0);
+    if order == ScanOrder::Backward {
+        rows.end - (rows.end - 1) / ZONE_ROWS * ZONE_ROWS
+    } else {
+        (rows.start / ZONE_ROWS + 1) * ZONE_ROWS - rows.start
     }
 }
 
@@ -116,25 +200,76 @@ impl ReadPlan {
         &self.snapshot.schema.columns()[position]
     }
 
-    /// The rows of a page frame that pass; `None` if there are none.
+    /// Whether only the number of rows is asked for.
+    fn is_counting(&self) -> bool {
+        self.output.is_empty() && self.conjuncts.is_empty()
+    }
+
+    /// How many rows pass the filter.
+    fn count(&self, asked: &Asked<'_>) -> Result<usize> {
+        match (&self.filter, asked.segment.mask.as_deref()) {
+            (Some(filter), _) => filter.count(asked),
+            (None, Some(mask)) => Ok(live_rows(mask, asked).count()),
+            (None, None) => Ok(asked.rows.len()),
+        }
+    }
+
+    /// So many rows without columns.
+    fn rows(&self, count: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), vec![], &options)?)
+    }
+
+    /// The rows that pass the filter.
+    fn pick(&self, asked: Asked<'_>) -> Result<Picked> {
+        let (start, all) = (asked.rows.start, asked.rows.len());
+        let rows: Vec<u32> = match (&self.filter, asked.segment.mask.as_deref()) {
+            (Some(filter), _) => {
+                let mut selection = Selection::new();
+                let count = filter.select(&asked, &mut selection)?;
+                if count == all {
+                    return Ok(Picked::Range(start..start + all));
+                }
+                let mut rows = Vec::with_capacity(count);
+                rows.extend(selection.rows().map(narrow));
+                rows
+            }
+            (None, Some(mask)) => live_rows(mask, &asked).map(narrow).collect(),
+            (None, None) => return Ok(Picked::Range(start..start + all)),
+        };
+        let left = 0..rows.len();
+        Ok(Picked::List(rows, left))
+    }
+
+    /// Those of some rows of a page frame that pass; `None` if there are none.
     fn read(
         &self,
         segment: &SegmentRun,
         frame: u64,
-        rows: Range<usize>,
+        rows: PickedRows<'_>,
     ) -> Result<Option<RecordBatch>> {
         let mut decoded = Decoded { plan: self, segment, frame, rows, arrays: Vec::new() };
         let Some(selection) = decoded.selection()? else { return Ok(None) };
         let batch = decoded.batch(&self.output, &self.schema)?;
         let batch = match selection {
-            Selection::All => batch,
-            Selection::Some(mask) => filter_record_batch(&batch, &mask)?,
+            Selected::All => batch,
+            Selected::Some(mask) => filter_record_batch(&batch, &mask)?,
         };
         Ok(Some(match self.order {
             ScanOrder::Backward => reversed(&batch)?,
             ScanOrder::Any | ScanOrder::Forward => batch,
         }))
     }
+}
+
+fn narrow(row: usize) -> u32 {
+    u32::try_from(row).expect("limits::FRAME_ROWS")
+}
+
+/// The rows that are not masked.
+fn live_rows<'a>(mask: &'a RowMask, asked: &Asked<'_>) -> impl Iterator<Item = usize> + 'a {
+    let first = asked.frame * limits::FRAME_ROWS.0;
+    asked.rows.clone().filter(move |&row| mask.is_live(first + row as u64))
 }
 
 /// The rows in the opposite order.
@@ -147,7 +282,7 @@ pub(crate) fn reversed(batch: &RecordBatch) -> Result<RecordBatch> {
 }
 
 /// Which of the decoded rows pass.
-enum Selection {
+enum Selected {
     All,
     Some(BooleanArray),
 }
@@ -157,21 +292,21 @@ struct Decoded<'a> {
     plan: &'a ReadPlan,
     segment: &'a SegmentRun,
     frame: u64,
-    rows: Range<usize>,
+    rows: PickedRows<'a>,
     arrays: Vec<(usize, ArrayRef)>,
 }
 
 impl Decoded<'_> {
-    /// The rows that are there and pass every conjunct; `None` if there are none. A conjunct whose
-    /// rows have all failed before is not looked at, and its columns not decoded.
-    fn selection(&mut self) -> Result<Option<Selection>> {
-        let mut selected = self.segment.mask.as_deref().and_then(|mask| self.live(mask));
+    /// The rows that pass every conjunct; `None` if there are none. A conjunct whose rows have all
+    /// failed before is not looked at, and its columns not decoded.
+    fn selection(&mut self) -> Result<Option<Selected>> {
+        let mut selected: Option<BooleanArray> = None;
         for conjunct in &self.plan.conjuncts {
             if selected.as_ref().is_some_and(|selected| !selected.has_true()) {
                 return Ok(None);
             }
             let batch = self.batch(&conjunct.columns, &conjunct.schema)?;
-            let value = conjunct.expr.evaluate(&batch)?.into_array(self.rows.len())?;
+            let value = conjunct.expr.evaluate(&batch)?.into_array(self.rows.count())?;
             let passes = as_boolean_array(&value)?;
             let passes = match passes.null_count() {
                 0 => passes.clone(),
@@ -183,19 +318,11 @@ impl Decoded<'_> {
             });
         }
         Ok(match selected {
-            None => Some(Selection::All),
+            None => Some(Selected::All),
             Some(mask) if !mask.has_true() => None,
-            Some(mask) if !mask.has_false() => Some(Selection::All),
-            Some(mask) => Some(Selection::Some(mask)),
+            Some(mask) if !mask.has_false() => Some(Selected::All),
+            Some(mask) => Some(Selected::Some(mask)),
         })
-    }
-
-    /// Which rows are not masked; `None` if all are there.
-    fn live(&self, mask: &RowMask) -> Option<BooleanArray> {
-        let first = self.frame * limits::FRAME_ROWS.0;
-        let is_live = |at: usize| mask.is_live(first + (self.rows.start + at) as u64);
-        let bits = BooleanBuffer::collect_bool(self.rows.len(), is_live);
-        (bits.count_set_bits() < self.rows.len()).then(|| BooleanArray::new(bits, None))
     }
 
     /// A batch of these columns, decoded where they are not yet.
@@ -212,7 +339,7 @@ impl Decoded<'_> {
                 }
             });
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(self.rows.len()));
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows.count()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
     }
 
@@ -220,7 +347,7 @@ impl Decoded<'_> {
         let column = std::slice::from_ref(self.plan.column(at));
         let symbols = &self.plan.snapshot.symbols;
         let reader = self.segment.reader()?;
-        let arrays = reader.arrays(self.frame, self.rows.clone(), column, symbols)?;
+        let arrays = reader.arrays(self.frame, &self.rows, column, symbols)?;
         Ok(arrays.into_iter().next().expect("one array a column"))
     }
 }

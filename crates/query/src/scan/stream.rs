@@ -64,8 +64,13 @@ impl TaskQueue {
         self.tasks.get(at).map(|task| TaskReader::new(&self.plan, task.clone()))
     }
 
+    /// Rows that are still wanted.
+    fn wanted(&self) -> usize {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
     fn is_satisfied(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed) == 0
+        self.wanted() == 0
     }
 
     /// As much of the batch as is still wanted; `None` if nothing is (W4).
@@ -100,7 +105,7 @@ impl QueueStream {
                 self.reader = self.queue.take();
             }
             let Some(reader) = &mut self.reader else { return Poll::Ready(None) };
-            match reader.step() {
+            match reader.step(self.queue.wanted()) {
                 Ok(Step::Batch(batch)) => match self.queue.claim(batch) {
                     Some(batch) => return Poll::Ready(Some(Ok(batch))),
                     None => return Poll::Ready(None),
@@ -167,7 +172,7 @@ impl OrderedStream {
         loop {
             while self.ahead.len() < self.window {
                 let Some(reader) = self.queue.take() else { break };
-                self.ahead.push_back(decode_ahead(reader, &self.metrics));
+                self.ahead.push_back(decode_ahead(reader, &self.queue, &self.metrics));
             }
             let Some(front) = self.ahead.front_mut() else { return Poll::Ready(None) };
             if let Some(batch) = ready!(front.batches.poll_recv(context)) {
@@ -194,13 +199,18 @@ impl OrderedStream {
 }
 
 /// Decodes a task on another thread, batch by batch; ends when nobody listens any more.
-fn decode_ahead(mut reader: TaskReader, metrics: &BaselineMetrics) -> Ahead {
+fn decode_ahead(
+    mut reader: TaskReader,
+    queue: &Arc<TaskQueue>,
+    metrics: &BaselineMetrics,
+) -> Ahead {
     let (sender, batches) = mpsc::channel(BATCHES_PER_TASK);
     let elapsed = metrics.elapsed_compute().clone();
+    let queue = Arc::clone(queue);
     let task = SpawnedTask::spawn(async move {
         loop {
             let timer = elapsed.timer();
-            let step = reader.step()?;
+            let step = reader.step(queue.wanted())?;
             drop(timer);
             match step {
                 Step::Batch(batch) => {

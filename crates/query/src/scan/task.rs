@@ -66,7 +66,8 @@ pub(crate) fn value_bytes(ty: ColumnType) -> usize {
     }
 }
 
-/// Cuts the selected rows into tasks (N1). `row_bytes` is what a row takes in arrays.
+/// Cuts the selected rows into tasks (N1). `row_bytes` is what a row takes in arrays; 0 if they are
+/// not decoded ahead.
 pub(crate) fn tasks(selected: &Selected, order: ScanOrder, row_bytes: usize) -> Vec<ScanTask> {
     let fitting = TASK_BYTES_MAX / row_bytes.max(1) / BATCH_ROWS * BATCH_ROWS;
     let rows_max = fitting.clamp(BATCH_ROWS, limits::FRAME_ROWS.as_len());

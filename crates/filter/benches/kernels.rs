@@ -1,0 +1,139 @@
+//! How fast rows are selected: kernels alone, and a filter with everything around them.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use tidegate_filter::kernel::{CodeRange, CodeTest, select};
+use tidegate_filter::{
+    Adapt, ArithmeticOp, CompareOp, Context, Expr, Filter, JitCache, Level, LowerCache, NoSymbols,
+    Request, roofline,
+};
+use tidegate_model::{Codes, ColumnSlice, ColumnType, Encoded, PageFrame, Value};
+
+/// Rows of a kernel's benchmark: more bytes than any cache holds. `cargo test` takes a few.
+fn rows() -> usize {
+    if std::env::args().any(|argument| argument == "--bench") { 16 << 20 } else { 1 << 16 }
+}
+
+const FRAME_ROWS: usize = 1 << 16;
+
+/// Codes of `width` bytes that look random.
+fn codes(rows: usize, width: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut bytes = Vec::with_capacity(rows * width);
+    for _ in 0..rows {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        bytes.extend_from_slice(&(state >> 16).to_le_bytes()[..width]);
+    }
+    bytes
+}
+
+/// One range over codes of each width, at each level: does it keep up with memory?
+fn ranges(c: &mut Criterion) {
+    let rows = rows();
+    for width in [1_u8, 2, 4, 8] {
+        let bytes = codes(rows, width.into());
+        let codes = Codes::new(width, &bytes).expect("whole codes");
+        let half = 1 << (u32::from(width) * 8 - 1);
+        let test = CodeTest::new(width.into(), vec![CodeRange { first: 5, last: half }]);
+        let mut group = c.benchmark_group(format!("range_u{}", u32::from(width) * 8));
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
+        for level in Level::available() {
+            group.bench_function(level.name(), |b| {
+                let mut words = [0; 64];
+                b.iter(|| {
+                    for start in (0..rows).step_by(4_096) {
+                        select(level, &codes, start..start + 4_096, &test, &mut words);
+                        black_box(&words);
+                    }
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+/// Twenty single values among codes of one byte: a table of sixteen bytes twice, or a lookup each?
+fn members(c: &mut Criterion) {
+    let rows = rows();
+    let bytes = codes(rows, 1);
+    let ranges = (0..20).map(|i| CodeRange { first: i * 11, last: i * 11 }).collect();
+    let test = CodeTest::new(1, ranges);
+    let mut group = c.benchmark_group("in_u8");
+    group.throughput(Throughput::Bytes(bytes.len() as u64));
+    for level in Level::available() {
+        group.bench_function(level.name(), |b| {
+            let mut words = [0; 64];
+            b.iter(|| {
+                for start in (0..rows).step_by(4_096) {
+                    select(level, &Codes::U8(&bytes), start..start + 4_096, &test, &mut words);
+                    black_box(&words);
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+/// The plain loops to compare with.
+fn roofs(c: &mut Criterion) {
+    let bytes = codes(rows(), 2);
+    let mut group = c.benchmark_group("roofline");
+    group.throughput(Throughput::Bytes(bytes.len() as u64));
+    let pairs = bytes.as_chunks::<2>().0;
+    group.bench_function("count_u16", |b| {
+        b.iter(|| roofline::count_u16(Level::detect(), black_box(pairs), 100, 30_000));
+    });
+    let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b)).collect();
+    group.bench_function("sum_words", |b| b.iter(|| roofline::sum_words(black_box(&words))));
+    group.finish();
+}
+
+fn column(codes: Codes<'_>) -> ColumnSlice<'_> {
+    let encoded = Encoded::Narrow { base: 0, step: 1, codes };
+    ColumnSlice { ty: ColumnType::Int64, rows: FRAME_ROWS, validity: None, encoded, zones: &[] }
+}
+
+fn compare(op: CompareOp, left: Expr, right: i128) -> Expr {
+    Expr::compare(op, left, Expr::literal(ColumnType::Int64, Value::Integer(right)))
+}
+
+/// `a >= 100 AND b < 20000` and `a * 3 + b < 1000` on one page frame: lowering, and counting.
+fn filters(c: &mut Criterion) {
+    let (a, b) = (codes(FRAME_ROWS, 1), codes(FRAME_ROWS, 2));
+    let frame = PageFrame::new(
+        FRAME_ROWS,
+        vec![column(Codes::U8(&a)), column(Codes::U16(b.as_chunks().0))],
+    );
+    let calculate =
+        |op, left, right| Expr::Arithmetic { op, left: Box::new(left), right: Box::new(right) };
+    let three = Expr::literal(ColumnType::Int64, Value::Integer(3));
+    let product = calculate(ArithmeticOp::Mul, Expr::Column(0), three);
+    let sum = calculate(ArithmeticOp::Add, product, Expr::Column(1));
+    let ranges = Expr::And(vec![
+        compare(CompareOp::Ge, Expr::Column(0), 100),
+        compare(CompareOp::Lt, Expr::Column(1), 20_000),
+    ]);
+    let mut group = c.benchmark_group("filter");
+    group.throughput(Throughput::Elements(FRAME_ROWS as u64));
+    for (name, expr) in [("ranges", ranges), ("compiled", compare(CompareOp::Lt, sum, 1_000))] {
+        let filter = Filter::new(vec![ColumnType::Int64; 2], expr).expect("types fit");
+        let (cache, jit) = (LowerCache::new(), JitCache::new());
+        let level = Level::detect();
+        let context = Context { symbols: &NoSymbols, cache: &cache, level, jit: Some(&jit) };
+        group.bench_function(BenchmarkId::new("lower", name), |b| {
+            b.iter(|| filter.lower(&frame, &context).expect("whole"));
+        });
+        let lowered = filter.lower(&frame, &context).expect("whole");
+        let request = Request { first: 0, end: FRAME_ROWS, live: None, stop: &|| false };
+        group.bench_function(BenchmarkId::new("count", name), |b| {
+            let mut adapt = Adapt::new();
+            b.iter(|| lowered.count(&request, &mut adapt).expect("no errors"));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, ranges, members, roofs, filters);
+criterion_main!(benches);

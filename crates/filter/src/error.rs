@@ -1,0 +1,81 @@
+//! What can go wrong with a filter, as facts.
+
+#![expect(missing_docs, reason = "the message of a variant is its documentation")]
+
+use thiserror::Error;
+use tidegate_model::{ColumnType, Value};
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an expression is no filter, or why a filter has no answer.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("the filter names column {column} of {columns}")]
+    NoSuchColumn { column: usize, columns: usize },
+    #[error("{} stands where {} is wanted", given.sql(), wanted.sql())]
+    Mismatch { wanted: ColumnType, given: ColumnType },
+    #[error("{value:?} is no {}", ty.sql())]
+    NotOfType { value: Value, ty: ColumnType },
+    #[error("{operation} is not defined for {}", ty.sql())]
+    Unsupported { operation: &'static str, ty: ColumnType },
+    #[error("{} is not cast to {}", from.sql(), to.sql())]
+    NoCast { from: ColumnType, to: ColumnType },
+    #[error("{operation} has no operands")]
+    NoOperands { operation: &'static str },
+    #[error("the filter is nested deeper than {}", crate::ir::DEPTH_MAX)]
+    TooDeep,
+    #[error("division by zero")]
+    DivideByZero,
+    #[error("{left} / {right} is out of range of {}", ty.sql())]
+    Overflow { left: i128, right: i128, ty: ColumnType },
+    #[error("{value:?} is out of range of {}", to.sql())]
+    CastRange { value: Value, to: ColumnType },
+    #[error("stopped")]
+    Stopped,
+    #[error("the page frame has {given} columns, and the filter {wanted}")]
+    FrameColumns { wanted: usize, given: usize },
+    #[error("filter column {column} is not stored as {} can be", ty.sql())]
+    FrameShape { column: usize, ty: ColumnType },
+    #[error("filter column {column}: code {code} is not in a dictionary of {count}")]
+    Code { column: usize, code: u64, count: usize },
+    #[error("filter column {column}: symbol {symbol} is not in the dictionary of the table")]
+    Symbol { column: usize, symbol: u32 },
+    #[error("filter column {column}: its string table is none")]
+    StringTable { column: usize },
+}
+
+/// Who can do something about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Change the request.
+    Caller,
+    /// The bytes are not what was written.
+    Corruption,
+}
+
+impl Error {
+    /// Who can do something about it.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Error::NoSuchColumn { .. }
+            | Error::Mismatch { .. }
+            | Error::NotOfType { .. }
+            | Error::Unsupported { .. }
+            | Error::NoCast { .. }
+            | Error::NoOperands { .. }
+            | Error::TooDeep
+            | Error::DivideByZero
+            | Error::Overflow { .. }
+            | Error::CastRange { .. }
+            | Error::Stopped
+            | Error::FrameColumns { .. } => Class::Caller,
+            Error::FrameShape { .. }
+            | Error::Code { .. }
+            | Error::Symbol { .. }
+            | Error::StringTable { .. } => Class::Corruption,
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Lowering: what each conjunct of a filter is for the codes of one page frame.
+//!
+//! - W1. A lowered conjunct selects the rows for which the interpreter says TRUE, bit for bit, or
+//!   is the interpreter. Constants are translated into codes by the function that decodes them.
+//! - W2. What is asked of every value of a dictionary is asked once for a segment, not for each of
+//!   its page frames: `LowerCache` keeps it.
+//!
+//! Not here: walking over rows (`evaluate`), the loops (`kernel`).
+
+mod codes;
+mod dictionary;
+
+pub(crate) use dictionary::CodeSet;
+pub use dictionary::LowerCache;
+
+use std::sync::Arc;
+
+use tidegate_model::types::Physical;
+use tidegate_model::{Codes, ColumnType, Encoded, PageFrame};
+
+use crate::column::{Column, constant};
+use crate::error::Result;
+use crate::evaluate::FrameFilter;
+use crate::filter::{Conjunct, Filter, Kind};
+use crate::interpret::Node;
+use crate::jit::{JitCache, JitPlan};
+use crate::kernel::{CodeRange, CodeTest, FloatTest, Level};
+use crate::pattern::Pattern;
+use crate::ranges::Ranges;
+use crate::scalar::Scalar;
+use crate::text::SymbolText;
+use crate::zones::ZoneTest;
+
+/// What lowering needs beside the page frame.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The texts of symbols.
+    pub symbols: &'a dyn SymbolText,
+    /// What was found out about the dictionaries of this segment, for this filter.
+    pub cache: &'a LowerCache,
+    /// The instructions that kernels use.
+    pub level: Level,
+    /// Compiled conditions; `None` leaves to the interpreter what kernels cannot do.
+    pub jit: Option<&'a JitCache>,
+}
+
+impl std::fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
+/// How a conjunct is worked on in a page frame.
+pub(crate) enum Plan<'a> {
+    /// Every row matches.
+    All,
+    /// No row matches.
+    None,
+    /// Rows of one column are selected by their codes or values.
+    Select(Select<'a>),
+    /// Rows for which one of these matches.
+    Any(Vec<Part<'a>>),
+    /// Rows for which all of these match.
+    Every(Vec<Part<'a>>),
+    /// Compiled code looks at every row.
+    Compiled(JitPlan<'a>),
+    /// The interpreter is asked about every row that is left.
+    Interpret,
+}
+
+/// A part of a conjunct.
+pub(crate) struct Part<'a> {
+    /// What it means.
+    pub(crate) conjunct: &'a Conjunct,
+    /// How it is worked on.
+    pub(crate) plan: Plan<'a>,
+}
+
+/// A selection by the codes or values of one column.
+pub(crate) struct Select<'a> {
+    /// The column, by its position.
+    pub(crate) column: usize,
+    /// What its zones say.
+    pub(crate) zones: ZoneTest<'a>,
+    /// What is asked of rows that have a value.
+    pub(crate) kernel: Kernel<'a>,
+    /// Whether rows that are NULL match.
+    pub(crate) on_null: bool,
+}
+
+/// What is asked of rows that have a value.
+pub(crate) enum Kernel<'a> {
+    /// Nothing: all match, or none.
+    Fixed(bool),
+    /// Their codes; but for some rows the answer is known.
+    Codes { codes: Codes<'a>, test: Arc<CodeSet>, known: Vec<(usize, bool)> },
+    /// A bit: whether clear and set ones match.
+    Bits { bits: &'a [u8], on: [bool; 2] },
+    /// DOUBLE values.
+    Doubles { values: &'a [[u8; 8]], test: FloatTest },
+    /// FLOAT values.
+    Floats { values: &'a [[u8; 4]], test: FloatTest },
+    /// Values of so many bytes, by their keys.
+    Keyed { width: usize, bytes: &'a [u8], yes: &'a Ranges<i128> },
+    /// Texts in ranges.
+    Texts(&'a Ranges<Vec<u8>>),
+    /// Texts like a pattern, or not.
+    Like { pattern: &'a Pattern, negated: bool },
+}
+
+impl Kernel<'_> {
+    /// Bytes that are touched for a row, or what takes about as long.
+    pub(crate) fn cost(&self) -> f64 {
+        match self {
+            Kernel::Fixed(_) => 0.1,
+            Kernel::Codes { codes, test, .. } => {
+                let bytes = match codes {
+                    Codes::Same(_) | Codes::Sequence | Codes::Bits(_) => 0.2,
+                    Codes::U8(_) => 1.0,
+                    Codes::U16(_) => 2.0,
+                    Codes::U32(_) => 4.0,
+                    Codes::U64(_) => 8.0,
+                };
+                let is_lookup = matches!(test.test, CodeTest::Bitmap(_) | CodeTest::Sorted(_));
+                if is_lookup { bytes + 8.0 } else { bytes }
+            }
+            Kernel::Bits { .. } => 0.2,
+            Kernel::Doubles { .. } => 8.0,
+            Kernel::Floats { .. } => 4.0,
+            Kernel::Keyed { .. } => 32.0,
+            Kernel::Texts(_) => 64.0,
+            Kernel::Like { .. } => 128.0,
+        }
+    }
+}
+
+impl Filter {
+    /// The filter for one page frame, whose columns are those of the filter, in its order.
+    ///
+    /// # Errors
+    /// If the columns are not those of the filter, or are damaged.
+    pub fn lower<'a>(
+        &'a self,
+        frame: &'a PageFrame<'a>,
+        context: &Context<'a>,
+    ) -> Result<FrameFilter<'a>> {
+        let columns = self.columns_of(frame, context.symbols)?;
+        let plans = self
+            .conjuncts()
+            .iter()
+            .map(|conjunct| plan(conjunct, &columns, context))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(FrameFilter::new(self, frame.rows(), columns, plans, context.level))
+    }
+}
+
+fn plan<'a>(
+    conjunct: &'a Conjunct,
+    columns: &[Column<'a>],
+    context: &Context<'a>,
+) -> Result<Plan<'a>> {
+    match &conjunct.kind {
+        Kind::Constant => Ok(match conjunct.selects_value(&Scalar::Null) {
+            Ok(true) => Plan::All,
+            Ok(false) => Plan::None,
+            Err(_) => Plan::Interpret, // An error only if there is a row.
+        }),
+        Kind::Keys(truth) => {
+            let column = &columns[conjunct.columns[0]];
+            let on_null = truth.on_null == Some(true);
+            let Some(kernel) = keys(column, &truth.yes) else {
+                return Ok(row_by_row(conjunct, columns, context));
+            };
+            let zones = ZoneTest::Keys(column.slice.ty, &truth.yes);
+            Ok(select(column, zones, kernel, on_null))
+        }
+        Kind::Texts(truth) => {
+            let column = &columns[conjunct.columns[0]];
+            let on_null = truth.on_null == Some(true);
+            if let Some((codes, entries)) = dictionary::of(column) {
+                let set = context.cache.get_or_find(conjunct.id, column, || {
+                    dictionary::ranges_of_texts(entries, &truth.yes)
+                })?;
+                return Ok(by_codes(column, codes, &set, on_null));
+            }
+            let kernel = match column.slice.encoded {
+                Encoded::Strings(_) => Kernel::Texts(&truth.yes),
+                _ => Kernel::Fixed(false),
+            };
+            Ok(select(column, ZoneTest::Texts(&truth.yes), kernel, on_null))
+        }
+        Kind::One => plan_of_one(conjunct, &columns[conjunct.columns[0]], context)
+            .map(|plan| plan.unwrap_or_else(|| row_by_row(conjunct, columns, context))),
+        Kind::Any(parts) => {
+            let parts = plans(parts, columns, context)?;
+            if parts.iter().any(|part| matches!(part.plan, Plan::All)) {
+                return Ok(Plan::All);
+            }
+            let is_none = |part: &Part<'_>| matches!(part.plan, Plan::None);
+            let parts: Vec<_> = parts.into_iter().filter(|part| !is_none(part)).collect();
+            Ok(if parts.is_empty() { Plan::None } else { Plan::Any(parts) })
+        }
+        Kind::Every(parts) => {
+            let parts = plans(parts, columns, context)?;
+            if parts.iter().any(|part| matches!(part.plan, Plan::None)) {
+                return Ok(Plan::None);
+            }
+            let is_all = |part: &Part<'_>| matches!(part.plan, Plan::All);
+            let parts: Vec<_> = parts.into_iter().filter(|part| !is_all(part)).collect();
+            Ok(if parts.is_empty() { Plan::All } else { Plan::Every(parts) })
+        }
+        Kind::Many => Ok(row_by_row(conjunct, columns, context)),
+    }
+}
+
+fn plans<'a>(
+    parts: &'a [Conjunct],
+    columns: &[Column<'a>],
+    context: &Context<'a>,
+) -> Result<Vec<Part<'a>>> {
+    let part = |conjunct| Ok(Part { conjunct, plan: plan(conjunct, columns, context)? });
+    let mut parts = parts.iter().map(part).collect::<Result<Vec<_>>>()?;
+    parts.sort_by(|a, b| a.plan.cost().total_cmp(&b.plan.cost()));
+    Ok(parts)
+}
+
+/// What no kernel does: compiled if that can be done.
+fn row_by_row<'a>(conjunct: &Conjunct, columns: &[Column<'a>], context: &Context<'a>) -> Plan<'a> {
+    let compiled = context.jit.and_then(|jit| jit.plan(conjunct, columns));
+    compiled.map_or(Plan::Interpret, Plan::Compiled)
+}
+
+/// Something about one column: asked of every value there can be, where these are few. `None` if
+/// they are not, or if it fails for one of them.
+fn plan_of_one<'a>(
+    conjunct: &'a Conjunct,
+    column: &Column<'a>,
+    context: &Context<'a>,
+) -> Result<Option<Plan<'a>>> {
+    // An error on NULL is one only if there is a row that is NULL.
+    let on_null = conjunct.selects_value(&Scalar::Null);
+    let Ok(on_null) = (if column.has_nulls() { on_null } else { Ok(false) }) else {
+        return Ok(None);
+    };
+    if let Some((codes, entries)) = dictionary::of(column) {
+        let set = context
+            .cache
+            .get_or_find(conjunct.id, column, || dictionary::ranges_of_values(entries, conjunct));
+        // A value for which it fails may be that of no row here.
+        return Ok(match set {
+            Ok(set) => Some(by_codes(column, codes, &set, on_null)),
+            Err(_) => None,
+        });
+    }
+    let kernel = match &column.slice.encoded {
+        Encoded::Strings(_) => {
+            like_of(conjunct).map(|(pattern, negated)| Kernel::Like { pattern, negated })
+        }
+        _ => codes::of_values(column, &|value| conjunct.selects_value(value)),
+    };
+    Ok(kernel.map(|kernel| select(column, ZoneTest::Blind, kernel, on_null)))
+}
+
+/// The plan of a set of dictionary codes.
+fn by_codes<'a>(
+    column: &Column<'a>,
+    codes: Codes<'a>,
+    set: &Arc<CodeSet>,
+    on_null: bool,
+) -> Plan<'a> {
+    let kernel = codes::kernel(codes, Arc::clone(set), column.slice.rows, Vec::new());
+    let zones = ZoneTest::Codes(Arc::clone(set));
+    select(column, zones, kernel, on_null)
+}
+
+/// The plan, if all rows or none need not be looked at.
+fn select<'a>(
+    column: &Column<'a>,
+    zones: ZoneTest<'a>,
+    kernel: Kernel<'a>,
+    on_null: bool,
+) -> Plan<'a> {
+    let all_null = matches!(column.slice.encoded, Encoded::Null);
+    match kernel {
+        _ if all_null => {
+            if on_null {
+                Plan::All
+            } else {
+                Plan::None
+            }
+        }
+        Kernel::Fixed(true) if on_null || !column.has_nulls() => Plan::All,
+        Kernel::Fixed(false) if !on_null || !column.has_nulls() => Plan::None,
+        kernel => Plan::Select(Select { column: column.position, zones, kernel, on_null }),
+    }
+}
+
+/// The kernel of a set of keys; `None` if codes cannot say it.
+fn keys<'a>(column: &Column<'a>, yes: &'a Ranges<i128>) -> Option<Kernel<'a>> {
+    let slice = column.slice;
+    match &slice.encoded {
+        Encoded::Null => Some(Kernel::Fixed(false)),
+        Encoded::Constant(value) => {
+            let key = constant(slice.ty, *value).order_key()?;
+            Some(Kernel::Fixed(yes.contains(&key)))
+        }
+        Encoded::Bits(bits) => {
+            let on = [yes.contains(&0), yes.contains(&1)];
+            Some(if on[0] == on[1] { Kernel::Fixed(on[0]) } else { Kernel::Bits { bits, on } })
+        }
+        Encoded::Narrow { .. } | Encoded::Decimal { .. } => codes::of_keys(column, yes),
+        Encoded::Fixed { bytes, .. } => Some(fixed(slice.ty, bytes, slice.rows, yes)),
+        Encoded::Dictionary { .. } | Encoded::Strings(_) => None,
+    }
+}
+
+/// Ranges of floats that each value is compared with; of more, a value's is searched for.
+const FLOAT_RANGES_MAX: usize = 8;
+
+fn fixed<'a>(ty: ColumnType, bytes: &'a [u8], rows: usize, yes: &'a Ranges<i128>) -> Kernel<'a> {
+    let few = yes.iter().count() <= FLOAT_RANGES_MAX;
+    match ty.physical() {
+        Physical::Float64 if few => {
+            let values = &bytes.as_chunks().0[..rows];
+            Kernel::Doubles { values, test: codes::float_test(yes) }
+        }
+        Physical::Float32 if few => {
+            let values = &bytes.as_chunks().0[..rows];
+            Kernel::Floats { values, test: codes::float_test(yes) }
+        }
+        Physical::Float32 => Kernel::Keyed { width: 4, bytes, yes },
+        Physical::Float64 => Kernel::Keyed { width: 8, bytes, yes },
+        _ => Kernel::Keyed { width: 16, bytes, yes },
+    }
+}
+
+/// The pattern of a LIKE on the column itself, and whether it is NOT LIKE.
+fn like_of(conjunct: &Conjunct) -> Option<(&Pattern, bool)> {
+    let (node, negated) = match &conjunct.node {
+        Node::Not(node) => (&**node, true),
+        node => (node, false),
+    };
+    match node {
+        Node::Like { expr, pattern } if matches!(**expr, Node::Column(_)) => {
+            Some((pattern, negated))
+        }
+        _ => None,
+    }
+}
+
+/// Ranges of ascending numbers, neighbours joined.
+#[derive(Default)]
+struct RangeBuilder(Vec<CodeRange>);
+
+impl RangeBuilder {
+    /// Adds the codes from `first` to `last`, which are above all before.
+    fn push(&mut self, first: u64, last: u64) {
+        match self.0.last_mut() {
+            Some(range) if range.last.checked_add(1) == Some(first) => range.last = last,
+            _ => self.0.push(CodeRange { first, last }),
+        }
+    }
+}

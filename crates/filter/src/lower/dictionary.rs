@@ -1,0 +1,162 @@
+//! Conditions to codes of a dictionary: by binary search, or by asking every value once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tidegate_model::frame::Dictionary;
+use tidegate_model::{Codes, Encoded};
+
+use super::{RangeBuilder, codes};
+use crate::column::Column;
+use crate::error::{Error, Result};
+use crate::filter::Conjunct;
+use crate::kernel::{CodeRange, CodeTest};
+use crate::ranges::Ranges;
+use crate::scalar::Scalar;
+use crate::text::Entries;
+use crate::zones::signature;
+
+/// Codes that match, as kernels and as zones need them.
+#[derive(Debug)]
+pub(crate) struct CodeSet {
+    /// Ascending; neighbours do not touch.
+    pub(crate) ranges: Vec<CodeRange>,
+    /// The same, for kernels.
+    pub(crate) test: CodeTest,
+    /// Which codes modulo 64 are in it.
+    pub(crate) signature: u64,
+}
+
+impl CodeSet {
+    /// The set of these ranges, for codes of `width` bytes.
+    pub(crate) fn new(width: usize, ranges: Vec<CodeRange>) -> CodeSet {
+        let signature = signature(&ranges);
+        CodeSet { test: CodeTest::new(width, ranges.clone()), signature, ranges }
+    }
+}
+
+/// Sets of codes that were found for the dictionaries of one segment and one filter.
+///
+/// It may be shared by threads. A cache belongs to one filter and to memory that stays as it is: a
+/// dictionary is known by where it lies.
+#[derive(Debug, Default)]
+pub struct LowerCache {
+    sets: Mutex<HashMap<CacheKey, Arc<Slot>>>,
+}
+
+/// Sets that a cache holds: three widths for each of many conjuncts. More are found every time.
+const SETS_MAX: usize = 1_024;
+
+type Slot = OnceLock<Result<Arc<CodeSet>>>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct CacheKey {
+    conjunct: usize,
+    /// Where the dictionary lies, how many values it has, how many bytes a code.
+    address: usize,
+    count: usize,
+    width: usize,
+}
+
+impl LowerCache {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> LowerCache {
+        LowerCache::default()
+    }
+
+    /// The set of a conjunct for the dictionary of a column. Threads that want the same one wait
+    /// for it; it is found once.
+    pub(super) fn get_or_find(
+        &self,
+        conjunct: usize,
+        column: &Column<'_>,
+        find: impl FnOnce() -> Result<Vec<CodeRange>>,
+    ) -> Result<Arc<CodeSet>> {
+        let Encoded::Dictionary { codes, dictionary } = &column.slice.encoded else {
+            return Err(Error::FrameShape { column: column.position, ty: column.slice.ty });
+        };
+        let width = codes::width(codes);
+        let find = || find().map(|ranges| Arc::new(CodeSet::new(width, ranges)));
+        let address = match dictionary {
+            Dictionary::Strings(strings) => strings.offsets.as_ptr().addr(),
+            Dictionary::Symbols(ids) => ids.as_ptr().addr(),
+        };
+        let key = CacheKey { conjunct, address, count: dictionary.count(), width };
+        match self.slot(key) {
+            Some(slot) => slot.get_or_init(find).clone(),
+            None => find(),
+        }
+    }
+
+    fn slot(&self, key: CacheKey) -> Option<Arc<Slot>> {
+        // A thread that panicked has left a map that is whole: slots are only added.
+        let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        if sets.len() >= SETS_MAX && !sets.contains_key(&key) {
+            return None;
+        }
+        Some(Arc::clone(sets.entry(key).or_default()))
+    }
+}
+
+/// The codes and the dictionary of a column that has one.
+pub(super) fn of<'c, 'a>(column: &'c Column<'a>) -> Option<(Codes<'a>, &'c Entries<'a>)> {
+    match &column.slice.encoded {
+        Encoded::Dictionary { codes, .. } => Some((*codes, column.entries()?)),
+        _ => None,
+    }
+}
+
+/// The codes whose texts are in the set: codes ascend as their texts do.
+pub(super) fn ranges_of_texts(
+    entries: &Entries<'_>,
+    yes: &Ranges<Vec<u8>>,
+) -> Result<Vec<CodeRange>> {
+    let count = entries.count() as u64;
+    let mut scratch = Vec::new();
+    // The first code whose text is at least `text`, and not below `from`.
+    let mut first_at = |text: &[u8], from: u64| -> Result<u64> {
+        let (mut low, mut high) = (from, count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if entries.at(middle, &mut scratch)? < text {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    };
+    let mut ranges = RangeBuilder::default();
+    let mut from = 0;
+    for (start, end) in yes.iter() {
+        let first = first_at(start, from)?;
+        let behind = end.as_ref().map_or(Ok(count), |end| first_at(end, first))?;
+        if first < behind {
+            ranges.push(first, behind - 1);
+        }
+        from = behind;
+    }
+    Ok(ranges.0)
+}
+
+/// The codes for whose values the conjunct is TRUE.
+pub(super) fn ranges_of_values(
+    entries: &Entries<'_>,
+    conjunct: &Conjunct,
+) -> Result<Vec<CodeRange>> {
+    let mut ranges = RangeBuilder::default();
+    let mut scratch = Vec::new();
+    let pattern = super::like_of(conjunct);
+    for code in 0..entries.count() as u64 {
+        let text = entries.at(code, &mut scratch)?;
+        let matches = match pattern {
+            Some((pattern, negated)) => pattern.matches(text) != negated,
+            None => conjunct.selects_value(&Scalar::Bytes(text.to_vec().into()))?,
+        };
+        if matches {
+            ranges.push(code, code);
+        }
+    }
+    Ok(ranges.0)
+}

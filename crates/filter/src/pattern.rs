@@ -1,0 +1,233 @@
+//! LIKE patterns: `%` is any text, `_` any character, `\` takes the next character as it is.
+//!
+//! - L1. A backslash at the end is a backslash.
+//! - L2. ILIKE folds ASCII letters, and the two letters beyond ASCII that fold to one of them:
+//!   U+017F to `s` and U+212A, the sign of kelvin, to `k`. Its pattern is ASCII.
+//!
+//! Patterns without `_` are pieces of text between `%`, and are found piece by piece; that is
+//! nearly all of them. The others walk the characters.
+
+/// A pattern, ready to match.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Pattern {
+    parts: Vec<Part>,
+    folds: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    /// These bytes; folded for ILIKE.
+    Text(Vec<u8>),
+    /// One character.
+    AnyOne,
+    /// Any text.
+    AnyText,
+}
+
+impl Pattern {
+    pub(crate) fn new(pattern: &str, case_insensitive: bool) -> Pattern {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut chars = pattern.chars();
+        while let Some(c) = chars.next() {
+            match c {
+                '%' if parts.last() == Some(&Part::AnyText) => {}
+                '%' => parts.push(Part::AnyText),
+                '_' => parts.push(Part::AnyOne),
+                '\\' => push_char(&mut parts, chars.next().unwrap_or('\\')), // L1
+                c => push_char(&mut parts, c),
+            }
+        }
+        if case_insensitive {
+            for part in &mut parts {
+                if let Part::Text(text) = part {
+                    text.make_ascii_lowercase();
+                }
+            }
+        }
+        Pattern { parts, folds: case_insensitive }
+    }
+
+    /// The text that all matching ones begin with, if that is all the pattern asks for.
+    pub(crate) fn as_prefix(&self) -> Option<&[u8]> {
+        match self.parts.as_slice() {
+            _ if self.folds => None,
+            [Part::AnyText] => Some(&[]),
+            [Part::Text(text), Part::AnyText] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The only text that matches, if there is just one.
+    pub(crate) fn as_text(&self) -> Option<&[u8]> {
+        match self.parts.as_slice() {
+            _ if self.folds => None,
+            [] => Some(&[]),
+            [Part::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether the text matches.
+    pub(crate) fn matches(&self, text: &[u8]) -> bool {
+        if self.folds {
+            return match_parts(&self.parts, &fold(text));
+        }
+        match_parts(&self.parts, text)
+    }
+}
+
+fn push_char(parts: &mut Vec<Part>, c: char) {
+    let mut buffer = [0; 4];
+    let bytes = c.encode_utf8(&mut buffer).as_bytes();
+    match parts.last_mut() {
+        Some(Part::Text(text)) => text.extend_from_slice(bytes),
+        _ => parts.push(Part::Text(bytes.to_vec())),
+    }
+}
+
+/// L2.
+fn fold(text: &[u8]) -> Vec<u8> {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    let mut folded = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, behind)) = rest.split_first() {
+        let (byte, left) = match rest {
+            [0xC5, 0xBF, left @ ..] => (b's', left),
+            [0xE2, 0x84, 0xAA, left @ ..] => (b'k', left),
+            _ => (first.to_ascii_lowercase(), behind),
+        };
+        folded.push(byte);
+        rest = left;
+    }
+    folded
+}
+
+/// Matches greedily: where a part after `%` fails, the text of that `%` grows by a byte. Only the
+/// last `%` has to be tried again, for an earlier one that took less leaves no less behind it.
+fn match_parts(parts: &[Part], text: &[u8]) -> bool {
+    let (mut part, mut at) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        let step = match parts.get(part) {
+            None if at == text.len() => return true,
+            None => None,
+            Some(Part::AnyText) if part + 1 == parts.len() => return true,
+            Some(Part::AnyText) => {
+                retry = Some((part + 1, at));
+                Some(at)
+            }
+            Some(Part::AnyOne) => after_character(text, at),
+            Some(Part::Text(wanted)) => text[at..].starts_with(wanted).then_some(at + wanted.len()),
+        };
+        match (step, &mut retry) {
+            (Some(next), _) => (part, at) = (part + 1, next),
+            (None, None) => return false,
+            (None, Some((behind, from))) => {
+                let Some(next) = next_try(&parts[*behind..], text, *from) else { return false };
+                (part, at) = (*behind, next);
+                *from = next;
+            }
+        }
+    }
+}
+
+/// The next place behind `from` where what follows a `%` may begin.
+fn next_try(parts: &[Part], text: &[u8], from: usize) -> Option<usize> {
+    let next = after_character(text, from)?;
+    match parts {
+        // Nothing but the end of the text can follow.
+        [Part::Text(wanted)] => {
+            let at = text.len().checked_sub(wanted.len())?;
+            (next <= at && text.ends_with(wanted)).then_some(at)
+        }
+        [Part::Text(wanted), ..] => find(&text[next..], wanted).map(|at| next + at),
+        _ => Some(next),
+    }
+}
+
+/// The position behind the character at `at`.
+fn after_character(text: &[u8], at: usize) -> Option<usize> {
+    let rest = text.get(at + 1..)?;
+    Some(at + 1 + rest.iter().take_while(|&&byte| byte & 0xC0 == 0x80).count())
+}
+
+/// Where `wanted` begins in `text`.
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    let (&first, rest) = wanted.split_first()?;
+    let last = text.len().checked_sub(wanted.len())?;
+    let mut from = 0;
+    while from <= last {
+        from += position(&text[from..=last], first)?;
+        if text[from + 1..].starts_with(rest) {
+            return Some(from);
+        }
+        from += 1;
+    }
+    None
+}
+
+/// Where a byte is, 32 bytes at a time.
+fn position(text: &[u8], byte: u8) -> Option<usize> {
+    let (whole, rest) = text.as_chunks::<32>();
+    for (index, lane) in whole.iter().enumerate() {
+        if lane.iter().fold(false, |found, &b| found | (b == byte)) {
+            let at = lane.iter().position(|&b| b == byte)?;
+            return Some(index * 32 + at);
+        }
+    }
+    rest.iter().position(|&b| b == byte).map(|at| whole.len() * 32 + at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, matching: &[&str], others: &[&str]) {
+        let compiled = Pattern::new(pattern, false);
+        for text in matching {
+            assert!(compiled.matches(text.as_bytes()), "{text} LIKE {pattern}");
+        }
+        for text in others {
+            assert!(!compiled.matches(text.as_bytes()), "{text} NOT LIKE {pattern}");
+        }
+    }
+
+    #[test]
+    fn patterns_match_as_like_says() {
+        check("", &[""], &["a"]);
+        check("abc", &["abc"], &["ab", "abcd", "xabc"]);
+        check("a%", &["a", "ab"], &["", "ba"]);
+        check("%a", &["a", "ba", "aba"], &["", "ab"]);
+        check("%google%", &["google", "www.google.com", "ggoogle"], &["", "goog%le"]);
+        check("a%b%c", &["abc", "aXbXc", "abbcc"], &["acb", "ab", "abcX"]);
+        check("%ab%ab", &["abab", "xabxab"], &["ab", "aba", "abaab "]);
+        check("_", &["a", "\u{e4}", "\u{1f600}"], &["", "ab"]);
+        check("%_b", &["ab", "\u{e4}b", "bb"], &["b", ""]);
+        check("a\\%", &["a%"], &["ab", "a\\%"]);
+        check("a\\", &["a\\"], &["a"]);
+        check("%aab%", &["aaab", "xaab"], &["aaa"]);
+        check("%", &["", "x"], &[]);
+    }
+
+    #[test]
+    fn ilike_folds_ascii_and_its_two_relatives() {
+        let pattern = Pattern::new("%KILOs%", true);
+        for text in ["kilos", "xKiLoSx", "\u{212a}ilo\u{17f}"] {
+            assert!(pattern.matches(text.as_bytes()), "{text}");
+        }
+        assert!(!pattern.matches("kil\u{f6}s".as_bytes()));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_give_no_panic() {
+        for pattern in ["%_a%_", "_", "%\u{e4}_"] {
+            for text in [&[0x80_u8, 0xBF][..], &[0xC3], &[b'a', 0xFF, 0x80]] {
+                let _ = Pattern::new(pattern, false).matches(text);
+                let _ = Pattern::new(pattern, true).matches(text);
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Where the texts of a column come from: symbols, dictionaries, strings, compressed or not.
+//!
+//! - X1. Damaged strings give what the decoder of segments gives: an offset out of place the empty
+//!   string, a code that the string table does not define one zero byte, an escape without its byte
+//!   no text.
+//! - X2. A code or a symbol that is out of its dictionary is an error.
+//!
+//! Bytes: docs/format.md, Strings.
+
+#![expect(unsafe_code, reason = "fsst writes into spare capacity")]
+
+use std::borrow::Cow;
+
+use fsst::{Decompressor, Symbol};
+use tidegate_model::SymbolId;
+use tidegate_model::frame::{Dictionary, Strings};
+
+use crate::error::{Error, Result};
+
+/// The texts of symbols. Page frames are filtered by many threads at once.
+pub trait SymbolText: Sync {
+    /// The text of a symbol of filter column `column`; `None` if there is no such symbol, which
+    /// only a damaged segment asks for.
+    fn text(&self, column: usize, id: SymbolId) -> Option<&[u8]>;
+}
+
+/// For filters without SYMBOL columns.
+#[derive(Debug, Clone, Copy)]
+pub struct NoSymbols;
+
+impl SymbolText for NoSymbols {
+    fn text(&self, _column: usize, _id: SymbolId) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// A string table, ready to decompress.
+pub(crate) struct Decoder {
+    symbols: Box<[Symbol; 255]>,
+    lengths: Box<[u8; 255]>,
+}
+
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Decoder")
+    }
+}
+
+impl Decoder {
+    /// The decoder of a table's bytes; `None` if they are no table.
+    fn new(table: &[u8]) -> Option<Decoder> {
+        let (&count, rest) = table.split_first()?;
+        let count = usize::from(count);
+        if rest.len() != count * 9 {
+            return None;
+        }
+        let (given_lengths, given_symbols) = rest.split_at(count);
+        let mut symbols = Box::new([Symbol::from_u8(0); 255]);
+        let mut lengths = Box::new([1_u8; 255]);
+        for (index, symbol) in given_symbols.as_chunks::<8>().0.iter().enumerate() {
+            if !(1..=8).contains(&given_lengths[index]) {
+                return None;
+            }
+            symbols[index] = Symbol::from_slice(symbol);
+            lengths[index] = given_lengths[index];
+        }
+        Some(Decoder { symbols, lengths })
+    }
+
+    /// Replaces `out` by the text of a compressed string.
+    fn decompress(&self, compressed: &[u8], out: &mut Vec<u8>) {
+        out.clear();
+        let escapes = compressed.iter().rev().take_while(|&&code| code == 255).count();
+        if escapes % 2 == 1 {
+            return; // X1: the last escape has no byte.
+        }
+        let decompressor = Decompressor::new(&self.symbols, &self.lengths);
+        out.reserve(decompressor.max_decompression_capacity(compressed) + 8);
+        let written = decompressor.decompress_into(compressed, out.spare_capacity_mut());
+        // SAFETY: the function has initialised so many bytes of the spare capacity.
+        unsafe { out.set_len(written) }
+    }
+}
+
+/// A list of strings with what reading it takes.
+#[derive(Debug)]
+pub(crate) struct Texts<'a> {
+    strings: Strings<'a>,
+    decoder: Option<Decoder>,
+}
+
+impl<'a> Texts<'a> {
+    pub(crate) fn new(strings: Strings<'a>, column: usize) -> Result<Texts<'a>> {
+        let decoder = match strings.table {
+            None => None,
+            Some(table) => Some(Decoder::new(table).ok_or(Error::StringTable { column })?),
+        };
+        Ok(Texts { strings, decoder })
+    }
+
+    /// The text of a string, in `scratch` if it is compressed.
+    ///
+    /// # Panics
+    /// If there is no string `index`.
+    #[inline]
+    pub(crate) fn at<'b>(&self, index: usize, scratch: &'b mut Vec<u8>) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        let stored = self.strings.stored(index);
+        match &self.decoder {
+            None => stored,
+            Some(decoder) => {
+                decoder.decompress(stored, scratch);
+                scratch
+            }
+        }
+    }
+}
+
+/// A dictionary with what reading it takes.
+pub(crate) struct Entries<'a> {
+    column: usize,
+    source: Source<'a>,
+}
+
+enum Source<'a> {
+    Strings(Texts<'a>),
+    Symbols(Dictionary<'a>, &'a dyn SymbolText),
+}
+
+impl<'a> Entries<'a> {
+    pub(crate) fn new(
+        column: usize,
+        dictionary: Dictionary<'a>,
+        symbols: &'a dyn SymbolText,
+    ) -> Result<Entries<'a>> {
+        let source = match dictionary {
+            Dictionary::Strings(strings) => Source::Strings(Texts::new(strings, column)?),
+            Dictionary::Symbols(_) => Source::Symbols(dictionary, symbols),
+        };
+        Ok(Entries { column, source })
+    }
+
+    /// How many.
+    pub(crate) fn count(&self) -> usize {
+        match &self.source {
+            Source::Strings(texts) => texts.strings.count(),
+            Source::Symbols(dictionary, _) => dictionary.count(),
+        }
+    }
+
+    /// The text of a code, in `scratch` if it is compressed (X2).
+    pub(crate) fn at<'b>(&'b self, code: u64, scratch: &'b mut Vec<u8>) -> Result<&'b [u8]> {
+        let count = self.count();
+        let out_of_it = Error::Code { column: self.column, code, count };
+        let index = usize::try_from(code).ok().filter(|&index| index < count).ok_or(out_of_it)?;
+        match &self.source {
+            Source::Strings(texts) => Ok(texts.at(index, scratch)),
+            Source::Symbols(dictionary, symbols) => {
+                let id = dictionary.symbol(index);
+                let missing = Error::Symbol { column: self.column, symbol: id.0 };
+                symbols.text(self.column, id).ok_or(missing)
+            }
+        }
+    }
+
+    /// As `at`, for callers that keep the text.
+    pub(crate) fn owned(&self, code: u64) -> Result<Cow<'static, [u8]>> {
+        let mut scratch = Vec::new();
+        self.at(code, &mut scratch).map(|text| Cow::Owned(text.to_vec()))
+    }
+}

@@ -1,0 +1,182 @@
+//! What the bounds of a zone say of its rows: docs/format.md, Zones.
+//!
+//! - Z1. `Skip` only if no row matches, `Whole` only if all do. Where bounds are wider than the
+//!   values (strings, UUIDs, large DECIMALs) they are taken as wide as they may be.
+
+use std::sync::Arc;
+
+use tidegate_model::ColumnType;
+use tidegate_model::layout::Zone;
+use tidegate_model::types::Physical;
+
+use crate::kernel::CodeRange;
+use crate::lower::CodeSet;
+use crate::ranges::{Key, Ranges, behind_prefix};
+use crate::scalar::{NAN_KEY, fixed16_key, float_key};
+
+/// What is to be done with the rows of a zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// None of them matches.
+    Skip,
+    /// All of them match.
+    Whole,
+    /// They have to be looked at.
+    Look,
+}
+
+/// The values that match, as zones know them.
+#[derive(Debug, Clone)]
+pub(crate) enum ZoneTest<'a> {
+    /// Nothing is known.
+    Blind,
+    /// By keys of values.
+    Keys(ColumnType, &'a Ranges<i128>),
+    /// By texts, of which zones know how they begin.
+    Texts(&'a Ranges<Vec<u8>>),
+    /// By codes of a dictionary.
+    Codes(Arc<CodeSet>),
+}
+
+impl ZoneTest<'_> {
+    /// What `zone` says, if rows that are NULL match or not (Z1).
+    pub(crate) fn verdict(&self, zone: &Zone, on_null: bool) -> Verdict {
+        let (meets, covers) = if zone.has_value { self.values(zone) } else { (false, true) };
+        let nan_matches = matches!(self, ZoneTest::Keys(_, yes) if yes.contains(&NAN_KEY));
+        let some = meets || (zone.has_nan && nan_matches) || (zone.has_null && on_null);
+        let all = covers && (!zone.has_nan || nan_matches) && (!zone.has_null || on_null);
+        match (some, all) {
+            _ if matches!(self, ZoneTest::Blind) => Verdict::Look,
+            (false, _) => Verdict::Skip,
+            (true, true) => Verdict::Whole,
+            (true, false) => Verdict::Look,
+        }
+    }
+
+    /// Whether some value can match, and whether all do.
+    fn values(&self, zone: &Zone) -> (bool, bool) {
+        match self {
+            ZoneTest::Blind => (true, false),
+            ZoneTest::Keys(ty, yes) => {
+                let (least, greatest) = key_bounds(*ty, zone);
+                both(yes, &least, Some(&greatest))
+            }
+            ZoneTest::Texts(yes) => {
+                let (least, greatest) = text_bounds(zone);
+                both(yes, &least, greatest.as_ref())
+            }
+            ZoneTest::Codes(set) => {
+                let ranges = &set.ranges;
+                let (least, greatest) = (zone.min & 0xFFFF_FFFF, zone.min >> 32);
+                let first = ranges.partition_point(|range| range.last < least);
+                let Some(range) = ranges.get(first).filter(|range| range.first <= greatest) else {
+                    return (false, false);
+                };
+                let meets = set.signature & zone.max != 0;
+                (meets, range.first <= least && greatest <= range.last)
+            }
+        }
+    }
+}
+
+fn both<K: Key>(yes: &Ranges<K>, least: &K, greatest: Option<&K>) -> (bool, bool) {
+    (yes.meets(least, greatest), yes.covers(least, greatest))
+}
+
+/// Which codes modulo 64 are in the ranges.
+pub(crate) fn signature(ranges: &[CodeRange]) -> u64 {
+    ranges.iter().fold(0, |signature, range| {
+        let span = range.last - range.first;
+        let bits = if span >= 63 { u64::MAX } else { (1 << (span + 1)) - 1 };
+        let turn = u32::try_from(range.first % 64).expect("below 64");
+        signature | bits.rotate_left(turn)
+    })
+}
+
+/// The least and the greatest key that a value of the zone can have.
+fn key_bounds(ty: ColumnType, zone: &Zone) -> (i128, i128) {
+    match ty.physical() {
+        Physical::Signed(_) => (zone.min.cast_signed().into(), zone.max.cast_signed().into()),
+        Physical::Wide => {
+            let (min, max) = (zone.min.cast_signed(), zone.max.cast_signed());
+            let least = if min == i64::MIN { i128::MIN } else { min.into() };
+            let greatest = if max == i64::MAX { i128::MAX } else { max.into() };
+            (least, greatest)
+        }
+        Physical::Float32 | Physical::Float64 => {
+            (float_key(f64::from_bits(zone.min)), float_key(f64::from_bits(zone.max)))
+        }
+        Physical::Fixed16 => {
+            let bound = |prefix: u64, rest: u64| u128::from(prefix) << 64 | u128::from(rest);
+            let key = |bound: u128| fixed16_key(bound.to_be_bytes());
+            (key(bound(zone.min, 0)), key(bound(zone.max, u64::MAX)))
+        }
+        Physical::Bit | Physical::Unsigned(_) | Physical::Bytes => {
+            (zone.min.into(), zone.max.into())
+        }
+    }
+}
+
+/// The least text of the zone, and one that none of its texts reaches; `None` if there is none.
+fn text_bounds(zone: &Zone) -> (Vec<u8>, Option<Vec<u8>>) {
+    let mut least = zone.min.to_be_bytes().to_vec();
+    // Zeros at the end may be padding.
+    let kept = least.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    least.truncate(kept);
+    (least, behind_prefix(&zone.max.to_be_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::CompareOp;
+
+    const ZONE: Zone = Zone { has_null: false, has_value: true, has_nan: false, min: 5, max: 9 };
+
+    #[track_caller]
+    fn check(op: CompareOp, key: i128, zone: Zone, expected: Verdict) {
+        let yes = Ranges::comparing(op, &key);
+        let test = ZoneTest::Keys(ColumnType::Int64, &yes);
+        assert_eq!(test.verdict(&zone, false), expected, "{op} {key}");
+    }
+
+    #[test]
+    fn bounds_decide_where_they_can() {
+        check(CompareOp::Ge, 5, ZONE, Verdict::Whole);
+        check(CompareOp::Ge, 6, ZONE, Verdict::Look);
+        check(CompareOp::Gt, 9, ZONE, Verdict::Skip);
+        check(CompareOp::Ne, 4, ZONE, Verdict::Whole);
+        check(CompareOp::Eq, 10, ZONE, Verdict::Skip);
+        let with_null = Zone { has_null: true, ..ZONE };
+        check(CompareOp::Ge, 5, with_null, Verdict::Look);
+        check(CompareOp::Gt, 9, with_null, Verdict::Skip);
+        check(CompareOp::Gt, 9, Zone { has_nan: true, ..ZONE }, Verdict::Look);
+    }
+
+    #[test]
+    fn signatures_know_every_code_of_a_range() {
+        for first in [0, 5, 62, 63, 64, 1_000] {
+            for span in [0, 1, 5, 62, 63, 64, 200] {
+                let range = CodeRange { first, last: first + span };
+                let slow = (first..=range.last).fold(0_u64, |bits, code| bits | 1 << (code % 64));
+                assert_eq!(signature(&[range]), slow, "{range:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn padding_of_short_texts_is_no_bound() {
+        let word = |text: &[u8; 8]| u64::from_be_bytes(*text);
+        let zone = Zone { min: word(b"ab\0\0\0\0\0\0"), max: word(b"abcdefgh"), ..ZONE };
+        let check = |op, text: &[u8], expected| {
+            let yes = Ranges::comparing(op, &text.to_vec());
+            assert_eq!(ZoneTest::Texts(&yes).verdict(&zone, false), expected, "{op} {text:?}");
+        };
+        check(CompareOp::Eq, b"ab", Verdict::Look);
+        check(CompareOp::Lt, b"ab", Verdict::Skip);
+        check(CompareOp::Ge, b"ab", Verdict::Whole);
+        check(CompareOp::Eq, b"abcdefghi", Verdict::Look);
+        check(CompareOp::Ge, b"abcdefgi", Verdict::Look);
+        check(CompareOp::Gt, b"abcdefgi", Verdict::Skip);
+    }
+}

@@ -1,0 +1,206 @@
+//! How long a statement may work, and how it is ended before it is done.
+//!
+//! - K1. Between any two operators of a running plan stands a guard (`guard`), which asks before
+//!   each batch whether the statement is to go on. So whatever ends it (its timeout, or a stream
+//!   that was dropped), every operator ends with the batch it is at: nothing is read any more.
+//! - K2. Whoever waits for rows, or for a plan, waits no longer than the timeout, whatever the
+//!   threads are doing (`rows`).
+//! - K3. Time in which rows wait for whoever takes them is not counted: a slow reader is no slow
+//!   statement.
+//!
+//! What one step of an operator does is not interrupted. A scan's is at most 8 page frames without
+//! a match (`scan::stream` W3). Steps of DataFusion's that can be long: sorting the rows that one
+//! thread has gathered, joining up the build side of a hash join, planning, and the longest of all:
+//! a join on a condition without equality compares a batch of one side with all rows of the other.
+//! They end by themselves, and nobody waits for them (K2).
+//!
+//! The clock is that of the runtime's timers. Not here: statements that change tables, which are
+//! done or not done, but not half.
+
+mod guard;
+mod rows;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::Error;
+
+pub(crate) use guard::{guarded, without_guards};
+pub(crate) use rows::{finish_in_time, run};
+
+/// How long a statement may work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// As long as it takes.
+    Never,
+    /// From its text to its last row.
+    After(Duration),
+}
+
+impl Timeout {
+    /// Long enough for what people wait for, short enough for what nobody waits for any more.
+    pub const STANDARD: Timeout = Timeout::After(Duration::from_mins(1));
+}
+
+/// What holds for one statement. Whatever is `None` is as the engine has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatementOptions {
+    /// How long it may work.
+    pub timeout: Option<Timeout>,
+}
+
+/// Why a statement was ended before it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CancelReason {
+    /// It has worked for so long.
+    Timeout(Duration),
+    /// Nobody takes its rows any more.
+    Abandoned,
+}
+
+impl fmt::Display for CancelReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CancelReason::Timeout(after) if after.subsec_nanos() == 0 => {
+                write!(f, "statement timeout after {} s", after.as_secs())
+            }
+            CancelReason::Timeout(after) => {
+                write!(f, "statement timeout after {} ms", after.as_millis())
+            }
+            CancelReason::Abandoned => f.write_str("nobody takes its rows"),
+        }
+    }
+}
+
+/// Whether a running statement is to go on: all who work on it share one.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    start: Instant,
+    timeout: Timeout,
+    is_abandoned: AtomicBool,
+    /// When the wait for the reader began that still lasts, in nanoseconds from `start` and never
+    /// 0; 0 if none does (K3).
+    wait_start: AtomicU64,
+    /// Nanoseconds of the waits that are over.
+    waited: AtomicU64,
+}
+
+impl Stop {
+    /// From now on the time counts.
+    pub(crate) fn new(timeout: Timeout) -> Stop {
+        Stop {
+            start: Instant::now(),
+            timeout,
+            is_abandoned: AtomicBool::new(false),
+            wait_start: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+        }
+    }
+
+    /// Why the statement is not to go on, if it is not.
+    pub(crate) fn reason(&self) -> Option<CancelReason> {
+        if self.is_abandoned.load(Relaxed) {
+            return Some(CancelReason::Abandoned);
+        }
+        match self.timeout {
+            Timeout::After(timeout) if timeout <= self.worked() => {
+                Some(CancelReason::Timeout(timeout))
+            }
+            Timeout::Never | Timeout::After(_) => None,
+        }
+    }
+
+    /// When the time will be over if no reader is waited for; `None` if it has no end.
+    fn deadline(&self) -> Option<Instant> {
+        match self.timeout {
+            Timeout::Never => None,
+            // One that no clock will ever show is none.
+            Timeout::After(timeout) => {
+                Instant::now().checked_add(timeout.saturating_sub(self.worked()))
+            }
+        }
+    }
+
+    /// Nobody waits any more.
+    fn abandon(&self) {
+        self.is_abandoned.store(true, Relaxed);
+    }
+
+    /// The time that counts (K3).
+    fn worked(&self) -> Duration {
+        let (wait_start, waited) = (self.wait_start.load(Relaxed), self.waited.load(Relaxed));
+        Duration::from_nanos(working_nanos(self.elapsed_nanos(), wait_start, waited))
+    }
+
+    fn begin_wait(&self) {
+        self.wait_start.store(self.elapsed_nanos().max(1), Relaxed);
+    }
+
+    fn end_wait(&self) {
+        let wait_start = self.wait_start.load(Relaxed);
+        self.waited.fetch_add(self.elapsed_nanos().saturating_sub(wait_start), Relaxed);
+        self.wait_start.store(0, Relaxed);
+    }
+
+    fn elapsed_nanos(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl From<CancelReason> for Error {
+    fn from(reason: CancelReason) -> Error {
+        Error::Canceled { reason }
+    }
+}
+
+/// What counts of the time since the start, less the waits (K3): see [`Stop`] for the three.
+fn working_nanos(elapsed: u64, wait_start: u64, waited: u64) -> u64 {
+    let end = if wait_start == 0 { elapsed } else { wait_start };
+    end.saturating_sub(waited)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_for_the_reader_do_not_count() {
+        for (elapsed, wait_start, waited, expected) in
+            [(0, 0, 0, 0), (70, 0, 0, 70), (70, 0, 30, 40), (70, 50, 0, 50), (99, 50, 30, 20)]
+        {
+            assert_eq!(working_nanos(elapsed, wait_start, waited), expected, "K3");
+        }
+        let stop = Stop::new(Timeout::After(Duration::from_hours(1)));
+        stop.begin_wait();
+        let worked = stop.worked();
+        assert_eq!(stop.worked(), worked, "K3: time stands still");
+        stop.end_wait();
+        assert!(stop.reason().is_none() && stop.deadline().is_some());
+    }
+
+    #[test]
+    fn a_statement_goes_on_until_its_time_is_over_or_nobody_waits() {
+        assert_eq!(Stop::new(Timeout::Never).reason(), None);
+        assert_eq!(Stop::new(Timeout::After(Duration::MAX)).reason(), None);
+        let over = Stop::new(Timeout::After(Duration::ZERO));
+        assert_eq!(over.reason(), Some(CancelReason::Timeout(Duration::ZERO)));
+        let left = Stop::new(Timeout::Never);
+        left.abandon();
+        assert_eq!(left.reason(), Some(CancelReason::Abandoned));
+    }
+
+    #[test]
+    fn reasons_say_how_long_it_was() {
+        let after = |millis| CancelReason::Timeout(Duration::from_millis(millis));
+        for (reason, expected) in [
+            (after(5_000), "canceling statement due to statement timeout after 5 s"),
+            (after(1_500), "canceling statement due to statement timeout after 1500 ms"),
+        ] {
+            assert_eq!(Error::from(reason).to_string(), expected);
+        }
+    }
+}

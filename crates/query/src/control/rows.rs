@@ -1,0 +1,317 @@
+//! The rows of a running plan, and the end of the wait for them (K2).
+//!
+//! - P1. The plan runs on a task of its own; at most `BATCHES_WAITING` batches wait for the reader.
+//! - P2. Dropping the rows, their end and their error all end the task.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result as PlanResult};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::{FutureExt, Stream, StreamExt};
+use tokio::sync::mpsc;
+use tokio::time::{Sleep, sleep_until, timeout_at};
+
+use super::Stop;
+use crate::error::{Error, Result};
+
+/// One that is being written while the next one is made.
+const BATCHES_WAITING: usize = 1;
+
+/// Waits for a task, but no longer than the statement may work (K2).
+pub(crate) async fn finish_in_time<T: 'static>(
+    task: SpawnedTask<Result<T>>,
+    stop: &Stop,
+) -> Result<T> {
+    let joined = match stop.deadline() {
+        None => task.join_unwind().await,
+        Some(deadline) => match timeout_at(deadline, task.join_unwind()).await {
+            Ok(joined) => joined,
+            Err(_) => return Err(stop.reason().expect("the time is over").into()),
+        },
+    };
+    joined.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?
+}
+
+/// Runs a plan that is guarded by `stop`.
+pub(crate) fn run(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    stop: &Arc<Stop>,
+) -> Result<SendableRecordBatchStream> {
+    let schema = plan.schema();
+    let stream = execute_stream(plan, context)?;
+    let (sender, batches) = mpsc::channel(BATCHES_WAITING);
+    let task = SpawnedTask::spawn(hand_over(stream, sender, Arc::clone(stop)));
+    let alarm = stop.deadline().map(|deadline| Box::pin(sleep_until(deadline)));
+    let running = Some(Running { batches, task, alarm });
+    Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), running }))
+}
+
+/// Sends the batches of a stream, until nobody takes them any more.
+async fn hand_over(
+    mut stream: SendableRecordBatchStream,
+    sender: mpsc::Sender<PlanResult<RecordBatch>>,
+    stop: Arc<Stop>,
+) {
+    while let Some(batch) = stream.next().await {
+        // Without a place for it, the reader is slower than we are (K3).
+        let place = match sender.try_reserve() {
+            Ok(place) => place,
+            Err(_) => {
+                stop.begin_wait();
+                let place = sender.reserve().await;
+                stop.end_wait();
+                let Ok(place) = place else { return };
+                place
+            }
+        };
+        place.send(batch);
+    }
+}
+
+/// What there is until the last row.
+struct Running {
+    batches: mpsc::Receiver<PlanResult<RecordBatch>>,
+    /// Dropping it ends it.
+    task: SpawnedTask<()>,
+    /// Set for the end of the statement's time; it may ring too early, if a reader was waited for.
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+/// The rows of a plan that runs.
+struct Rows {
+    schema: SchemaRef,
+    stop: Arc<Stop>,
+    /// `None` once it has ended (P2).
+    running: Option<Running>,
+}
+
+impl Rows {
+    fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<PlanResult<RecordBatch>>> {
+        let Some(running) = &mut self.running else { return Poll::Ready(None) };
+        match running.batches.poll_recv(context) {
+            Poll::Ready(Some(batch)) => Poll::Ready(Some(batch)),
+            // All is sent, unless the task has panicked.
+            Poll::Ready(None) => match ready!(running.task.poll_unpin(context)) {
+                Ok(()) => Poll::Ready(None),
+                Err(join) => Poll::Ready(Some(Err(DataFusionError::ExecutionJoin(Box::new(join))))),
+            },
+            Poll::Pending => {
+                let Some(alarm) = &mut running.alarm else { return Poll::Pending };
+                ready!(alarm.as_mut().poll(context));
+                loop {
+                    if let Some(reason) = self.stop.reason() {
+                        return Poll::Ready(Some(Err(Error::from(reason).into())));
+                    }
+                    alarm.as_mut().reset(self.stop.deadline().expect("there was one"));
+                    ready!(alarm.as_mut().poll(context));
+                }
+            }
+        }
+    }
+}
+
+impl Stream for Rows {
+    type Item = PlanResult<RecordBatch>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<PlanResult<RecordBatch>>> {
+        let batch = ready!(self.poll_batch(context));
+        if !matches!(batch, Some(Ok(_))) {
+            self.stop.abandon();
+            self.running = None;
+        }
+        Poll::Ready(batch)
+    }
+}
+
+impl RecordBatchStream for Rows {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        self.stop.abandon();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::time::Duration;
+
+    use datafusion::arrow::array::Int64Array;
+    use datafusion::common::internal_err;
+    use datafusion::common::tree_node::TreeNodeRecursion;
+    use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+    use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+    use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+    use datafusion::physical_plan::expressions::Literal;
+    use datafusion::physical_plan::filter::FilterExec;
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use datafusion::physical_plan::{DisplayAs, DisplayFormatType, PlanProperties};
+    use datafusion::scalar::ScalarValue;
+
+    use super::*;
+    use crate::control::{CancelReason, Timeout, guarded};
+
+    const PARTITIONS: usize = 2;
+
+    /// Batches without end, which never yields; it counts what it has given.
+    #[derive(Debug)]
+    struct Endless {
+        batch: RecordBatch,
+        given: Arc<AtomicU64>,
+        properties: Arc<PlanProperties>,
+    }
+
+    impl Endless {
+        fn new(given: &Arc<AtomicU64>) -> Endless {
+            let rows = Arc::new(Int64Array::from_iter_values(0..1_000));
+            let batch = RecordBatch::try_from_iter([("n", rows as _)]).unwrap();
+            let properties = PlanProperties::new(
+                EquivalenceProperties::new(batch.schema()),
+                Partitioning::UnknownPartitioning(PARTITIONS),
+                EmissionType::Incremental,
+                Boundedness::Bounded,
+            );
+            Endless { batch, given: Arc::clone(given), properties: Arc::new(properties) }
+        }
+    }
+
+    impl DisplayAs for Endless {
+        fn fmt_as(
+            &self,
+            _: DisplayFormatType,
+            f: &mut std::fmt::Formatter<'_>,
+        ) -> std::fmt::Result {
+            f.write_str("Endless")
+        }
+    }
+
+    impl ExecutionPlan for Endless {
+        fn name(&self) -> &'static str {
+            "Endless"
+        }
+
+        fn properties(&self) -> &Arc<PlanProperties> {
+            &self.properties
+        }
+
+        fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+            Vec::new()
+        }
+
+        fn with_new_children(
+            self: Arc<Self>,
+            _: Vec<Arc<dyn ExecutionPlan>>,
+        ) -> PlanResult<Arc<dyn ExecutionPlan>> {
+            internal_err!("it has none")
+        }
+
+        fn apply_expressions(
+            &self,
+            _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> PlanResult<TreeNodeRecursion>,
+        ) -> PlanResult<TreeNodeRecursion> {
+            Ok(TreeNodeRecursion::Continue)
+        }
+
+        fn execute(&self, _: usize, _: Arc<TaskContext>) -> PlanResult<SendableRecordBatchStream> {
+            let (batch, given) = (self.batch.clone(), Arc::clone(&self.given));
+            let batches = futures::stream::repeat_with(move || {
+                given.fetch_add(1, Relaxed);
+                Ok(batch.clone())
+            });
+            Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+        }
+    }
+
+    /// A filter that looks for a row that never comes, without ever going back to its caller.
+    fn start(given: &Arc<AtomicU64>, timeout: Timeout) -> SendableRecordBatchStream {
+        let nothing = Arc::new(Literal::new(ScalarValue::Boolean(Some(false))));
+        let filter = FilterExec::try_new(nothing, Arc::new(Endless::new(given))).unwrap();
+        let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(filter)));
+        let stop = Arc::new(Stop::new(timeout));
+        let plan = guarded(plan, &stop).unwrap();
+        run(plan, Arc::default(), &stop).unwrap()
+    }
+
+    /// Batches given from now until all work has ended.
+    async fn given_until_the_end(given: &Arc<AtomicU64>) -> u64 {
+        let before = given.load(Relaxed);
+        let mut yields = 0;
+        while Arc::strong_count(given) > 1 {
+            yields += 1;
+            assert!(yields < 100_000_000, "it still works");
+            tokio::task::yield_now().await;
+        }
+        given.load(Relaxed) - before
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_timeout_ends_operators_that_never_yield() {
+        let given = Arc::new(AtomicU64::new(0));
+        let after = Duration::from_millis(20);
+        let mut rows = start(&given, Timeout::After(after));
+        let error = rows.next().await.expect("an error comes").expect_err("no rows come");
+        let Error::Canceled { reason } = Error::from(error) else { panic!("another error") };
+        assert_eq!(reason, CancelReason::Timeout(after));
+        let more = given_until_the_end(&given).await;
+        assert!(more <= PARTITIONS as u64, "K1: {more} batches after the end");
+        assert!(given.load(Relaxed) > 0 && rows.next().await.is_none());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn dropped_rows_end_operators_that_never_yield() {
+        let given = Arc::new(AtomicU64::new(0));
+        let rows = start(&given, Timeout::Never);
+        while given.load(Relaxed) < 100 {
+            tokio::task::yield_now().await;
+        }
+        drop(rows);
+        let more = given_until_the_end(&given).await;
+        assert!(more <= PARTITIONS as u64, "K1: {more} batches after the end");
+    }
+
+    /// One thread, so that a yield gives every other task its turn: nothing here depends on time.
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_slow_reader_is_no_slow_statement() {
+        let given = Arc::new(AtomicU64::new(0));
+        let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
+        let stop = Arc::new(Stop::new(Timeout::After(Duration::from_secs(30))));
+        let mut rows = run(guarded(plan, &stop).unwrap(), Arc::default(), &stop).unwrap();
+        for _ in 0..3 {
+            assert!(rows.next().await.unwrap().is_ok());
+            yield_often().await;
+            assert_ne!(stop.wait_start.load(Relaxed), 0, "the plan waits for its reader");
+            let (worked, before) = (stop.worked(), given.load(Relaxed));
+            yield_often().await;
+            assert_eq!((stop.worked(), given.load(Relaxed)), (worked, before), "K3");
+        }
+    }
+
+    async fn yield_often() {
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn nobody_waits_for_a_plan_longer_than_the_timeout() {
+        let stop = Stop::new(Timeout::After(Duration::from_millis(5)));
+        let endless = SpawnedTask::spawn(std::future::pending::<Result<()>>());
+        let error = finish_in_time(endless, &stop).await.expect_err("its time is over");
+        assert_eq!(error.condition(), crate::Condition::QueryCanceled, "K2");
+        assert_eq!(finish_in_time(SpawnedTask::spawn(async { Ok(7) }), &stop).await.unwrap(), 7);
+    }
+}

@@ -1,0 +1,525 @@
+//! Functions of times: parts of the calendar, buckets, arithmetic, zones and texts.
+//!
+//! - F1. A text that does not match its pattern gives NULL; a time out of the range of its type is
+//!   an error.
+//! - F2. The clock stands still within a statement: its functions become values when a statement
+//!   is planned.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, StringViewBuilder,
+};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit as ArrowUnit};
+use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+};
+use tidegate_model::time::{CivilDate, days_in_month, is_leap_year};
+use tidegate_model::{ColumnType, TimeUnit};
+
+use super::pattern::Pattern;
+use crate::error::{ClauseProblem, Error};
+use crate::plan::literal::time_value;
+use crate::plan::time_text::{TimeScale, parse_time};
+use crate::timeseries::{Grid, Origin, Stride, Zone, instant, parse_offset};
+
+/// Every function, by its name.
+pub(super) fn time_functions() -> Vec<ScalarUDF> {
+    let function = |&(name, kind): &(&'static str, Kind)| {
+        let signature = match kind {
+            Kind::Clock { .. } => Signature::nullary(Volatility::Stable),
+            _ => Signature::variadic_any(Volatility::Immutable),
+        };
+        ScalarUDF::new_from_impl(TimeFunction { name, kind, signature })
+    };
+    FUNCTIONS.iter().map(function).collect()
+}
+
+const FUNCTIONS: [(&str, Kind); 30] = [
+    ("timestamp_floor", Kind::Floor),
+    ("timestamp_ceil", Kind::Ceil),
+    ("dateadd", Kind::Add),
+    ("datediff", Kind::Difference),
+    ("year", Kind::Part(Part::Year)),
+    ("month", Kind::Part(Part::Month)),
+    ("day", Kind::Part(Part::Day)),
+    ("hour", Kind::Part(Part::Hour)),
+    ("minute", Kind::Part(Part::Minute)),
+    ("second", Kind::Part(Part::Second)),
+    ("millis", Kind::Part(Part::Millis)),
+    ("micros", Kind::Part(Part::Micros)),
+    ("nanos", Kind::Part(Part::Nanos)),
+    ("day_of_week", Kind::Part(Part::DayOfWeek)),
+    ("day_of_week_sunday_first", Kind::Part(Part::DayOfWeekSundayFirst)),
+    ("week_of_year", Kind::Part(Part::WeekOfYear)),
+    ("days_in_month", Kind::Part(Part::DaysInMonth)),
+    ("is_leap_year", Kind::IsLeapYear),
+    ("to_timestamp", Kind::Parse(ColumnType::Timestamp(TimeUnit::Micros))),
+    ("to_timestamp_ns", Kind::Parse(ColumnType::Timestamp(TimeUnit::Nanos))),
+    ("to_date", Kind::Parse(ColumnType::Date)),
+    ("to_str", Kind::Format),
+    ("to_utc", Kind::Zone(Toward::Utc)),
+    ("to_timezone", Kind::Zone(Toward::Clocks)),
+    ("systimestamp", Kind::Clock { cut: Cut::Micros, days: 0 }),
+    ("systimestamp_ns", Kind::Clock { cut: Cut::Nanos, days: 0 }),
+    ("sysdate", Kind::Clock { cut: Cut::Millis, days: 0 }),
+    ("today", Kind::Clock { cut: Cut::Day, days: 0 }),
+    ("yesterday", Kind::Clock { cut: Cut::Day, days: -1 }),
+    ("tomorrow", Kind::Clock { cut: Cut::Day, days: 1 }),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Floor,
+    Ceil,
+    Add,
+    Difference,
+    Part(Part),
+    IsLeapYear,
+    Parse(ColumnType),
+    Format,
+    Zone(Toward),
+    Clock { cut: Cut, days: i64 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Toward {
+    Utc,
+    Clocks,
+}
+
+/// To what the time of the clock is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Cut {
+    Nanos,
+    Micros,
+    Millis,
+    Day,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Part {
+    Year,
+    Month,
+    Day,
+    Hour,
+    Minute,
+    Second,
+    Millis,
+    Micros,
+    Nanos,
+    DayOfWeek,
+    DayOfWeekSundayFirst,
+    WeekOfYear,
+    DaysInMonth,
+}
+
+impl Kind {
+    /// The numbers of arguments, and how a call is written.
+    fn usage(self) -> (std::ops::RangeInclusive<usize>, &'static str) {
+        match self {
+            Kind::Floor | Kind::Ceil => {
+                (2..=5, "a stride like '15m', a timestamp, and perhaps from, offset and zone")
+            }
+            Kind::Add => (3..=3, "a unit, a number and a timestamp"),
+            Kind::Difference => (3..=3, "a unit and two timestamps"),
+            Kind::Part(_) | Kind::IsLeapYear => (1..=1, "a timestamp"),
+            Kind::Parse(_) => (1..=2, "a text and perhaps a pattern"),
+            Kind::Format => (2..=2, "a timestamp and a pattern"),
+            Kind::Zone(_) => (2..=2, "a timestamp and a time zone"),
+            Kind::Clock { .. } => (0..=0, "nothing"),
+        }
+    }
+
+    /// Which argument is the time that the result is of the type of.
+    fn time_argument(self) -> Option<usize> {
+        match self {
+            Kind::Floor | Kind::Ceil => Some(1),
+            Kind::Add => Some(2),
+            Kind::Zone(_) => Some(0),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TimeFunction {
+    name: &'static str,
+    kind: Kind,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for TimeFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
+        let (counts, usage) = self.kind.usage();
+        if !counts.contains(&args.len()) {
+            return plan_err!("{} takes {usage}", self.name);
+        }
+        if let Some(at) = self.kind.time_argument() {
+            return Ok(timestamp(unit_of(&args[at])));
+        }
+        Ok(match self.kind {
+            Kind::Difference => DataType::Int64,
+            Kind::IsLeapYear => DataType::Boolean,
+            Kind::Parse(ty) => time_value(0, ty).data_type(),
+            Kind::Format => DataType::Utf8View,
+            Kind::Clock { cut: Cut::Nanos, .. } => timestamp(TimeUnit::Nanos),
+            Kind::Clock { .. } => timestamp(TimeUnit::Micros),
+            _ => DataType::Int32,
+        })
+    }
+
+    /// F2.
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let (Kind::Clock { cut, days }, Some(now)) =
+            (self.kind, context.query_execution_start_time())
+        else {
+            return Ok(ExprSimplifyResult::Original(args));
+        };
+        const PER_DAY: i64 = 86_400_000_000;
+        let micros = |value| time_value(value, ColumnType::Timestamp(TimeUnit::Micros));
+        let of_now = now.timestamp_micros();
+        let value = match cut {
+            Cut::Nanos => {
+                let nanos = now.timestamp_nanos_opt();
+                let nanos = nanos.unwrap_or(of_now.saturating_mul(1_000));
+                time_value(nanos, ColumnType::Timestamp(TimeUnit::Nanos))
+            }
+            Cut::Micros => micros(of_now),
+            Cut::Millis => micros(of_now - of_now.rem_euclid(1_000)),
+            Cut::Day => micros(of_now - of_now.rem_euclid(PER_DAY) + days * PER_DAY),
+        };
+        Ok(ExprSimplifyResult::Simplified(lit(value)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let call = Call { name: self.name, args: &args.args, rows };
+        Ok(ColumnarValue::Array(match self.kind {
+            Kind::Floor | Kind::Ceil => call.bucket(self.kind)?,
+            Kind::Add => call.add()?,
+            Kind::Difference => call.difference()?,
+            Kind::Part(part) => {
+                let (times, unit) = call.times(0)?;
+                let of = |time: Option<i64>| time.map(|time| part_of(part, time, unit));
+                Arc::new(times.iter().map(of).collect::<Int32Array>())
+            }
+            Kind::IsLeapYear => {
+                let (times, unit) = call.times(0)?;
+                let of = |time: i64| {
+                    is_leap_year(CivilDate::from_days(time.div_euclid(unit.per_day())).year)
+                };
+                Arc::new(times.iter().map(|time| time.map(of)).collect::<BooleanArray>())
+            }
+            Kind::Parse(ty) => call.parse(ty)?,
+            Kind::Format => call.format()?,
+            Kind::Zone(toward) => call.zone(toward)?,
+            Kind::Clock { .. } => return internal_err!("{} was made a value", self.name),
+        }))
+    }
+}
+
+/// A call and its arguments.
+struct Call<'a> {
+    name: &'static str,
+    args: &'a [ColumnarValue],
+    rows: usize,
+}
+
+impl Call<'_> {
+    fn array(&self, at: usize) -> Result<ArrayRef> {
+        self.args[at].to_array(self.rows)
+    }
+
+    /// An argument that is the same for all rows; `None` for NULL, and if it is not there.
+    fn constant(&self, at: usize) -> Result<Option<ScalarValue>> {
+        let value = match self.args.get(at) {
+            None => return Ok(None),
+            Some(ColumnarValue::Scalar(value)) => value.clone(),
+            Some(ColumnarValue::Array(_)) => {
+                return plan_err!("argument {} of {} must be constant", at + 1, self.name);
+            }
+        };
+        Ok((!value.is_null()).then_some(value))
+    }
+
+    fn text(&self, at: usize) -> Result<Option<String>> {
+        match self.constant(at)? {
+            None => Ok(None),
+            Some(value) => match value.try_as_str().flatten() {
+                Some(text) => Ok(Some(text.to_owned())),
+                None => plan_err!("argument {} of {} must be a text", at + 1, self.name),
+            },
+        }
+    }
+
+    /// An argument as times, in the unit they have.
+    fn times(&self, at: usize) -> Result<(Int64Array, TimeUnit)> {
+        let array = self.array(at)?;
+        let unit = unit_of(array.data_type());
+        if matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
+            let texts = cast(&array, &DataType::Utf8View)?;
+            let ty = ColumnType::Timestamp(unit);
+            let parse = |text: &str| {
+                let bad =
+                    |reason| Error::BadText { position: None, text: text.to_owned(), ty, reason };
+                parse_time(text, TimeScale::Unit(unit)).map_err(bad)
+            };
+            let times = texts.as_string_view().iter();
+            let times = times.map(|text| text.map(parse).transpose());
+            return Ok((times.collect::<std::result::Result<Int64Array, Error>>()?, unit));
+        }
+        let times = match array.data_type() {
+            ty if ty.is_integer() => array,
+            _ => cast(&array, &timestamp(unit))?,
+        };
+        Ok((cast(&times, &DataType::Int64)?.as_primitive::<Int64Type>().clone(), unit))
+    }
+
+    /// A unit of time; `None` for NULL.
+    fn unit(&self) -> Result<Option<Stride>> {
+        let Some(text) = self.text(0)? else { return Ok(None) };
+        let bad = || wrong(ClauseProblem::Unit { unit: text.clone() });
+        let is_unit = text.chars().count() == 1;
+        let stride = Stride::parse(&text).ok().filter(|_| is_unit);
+        stride.map(Some).ok_or_else(|| bad().into())
+    }
+
+    fn bucket(&self, kind: Kind) -> Result<ArrayRef> {
+        let (times, unit) = self.times(1)?;
+        let Some(stride) = self.text(0)? else { return nulls(unit, self.rows) };
+        let stride = Stride::parse(&stride).map_err(wrong)?;
+        let zone = match self.text(4)? {
+            Some(zone) => match Zone::parse(&zone) {
+                Some(zone) => Some(zone),
+                None => return Err(wrong(ClauseProblem::NoTimeZone { zone }).into()),
+            },
+            None => None,
+        };
+        let offset = match self.text(3)? {
+            Some(offset) => match parse_offset(&offset) {
+                Some(seconds) => seconds,
+                None => return Err(wrong(ClauseProblem::Offset { offset }).into()),
+            },
+            None => 0,
+        };
+        let origin = match self.constant(2)? {
+            None => Origin::Calendar { offset },
+            Some(from) => match instant(&from, unit, zone) {
+                Some(from) => Origin::Instant(from.saturating_add(offset * unit.per_second())),
+                None => return plan_err!("the third argument of {} is a timestamp", self.name),
+            },
+        };
+        let grid = Grid::new(stride, unit, zone, origin).map_err(wrong)?;
+        let floors = grid.floor_all(times.values());
+        let values = match kind {
+            Kind::Ceil => {
+                let pairs = floors.iter().zip(times.values());
+                let ceil = |(&floor, &time): (&i64, &i64)| {
+                    if floor == time { time } else { grid.start(grid.index(time) + 1) }
+                };
+                pairs.map(ceil).collect()
+            }
+            _ => floors,
+        };
+        of_unit(&Int64Array::new(values.into(), times.nulls().cloned()), unit)
+    }
+
+    fn add(&self) -> Result<ArrayRef> {
+        let (times, unit) = self.times(2)?;
+        let Some(step) = self.unit()? else { return nulls(unit, self.rows) };
+        let counts = cast(&self.array(1)?, &DataType::Int64)?;
+        let moved = times.iter().zip(counts.as_primitive::<Int64Type>().iter());
+        let moved = moved.map(|pair| match pair {
+            (Some(time), Some(count)) => match moved_by(time, count, step, unit) {
+                Some(time) => Ok(Some(time)),
+                None => Err(wrong(ClauseProblem::TimeRange)),
+            },
+            _ => Ok(None),
+        });
+        of_unit(&moved.collect::<std::result::Result<Int64Array, Error>>()?, unit)
+    }
+
+    fn difference(&self) -> Result<ArrayRef> {
+        let Some(step) = self.unit()? else {
+            return Ok(Arc::new(Int64Array::new_null(self.rows)));
+        };
+        let ((a, a_unit), (b, b_unit)) = (self.times(1)?, self.times(2)?);
+        let between = a.iter().zip(b.iter()).map(|pair| match pair {
+            (Some(a), Some(b)) => between(in_nanos(a, a_unit), in_nanos(b, b_unit), step),
+            _ => None,
+        });
+        Ok(Arc::new(between.collect::<Int64Array>()))
+    }
+
+    fn parse(&self, ty: ColumnType) -> Result<ArrayRef> {
+        let unit = if ty == ColumnType::Timestamp(TimeUnit::Nanos) {
+            TimeUnit::Nanos
+        } else {
+            TimeUnit::Micros
+        };
+        let target = time_value(0, ty).data_type();
+        let array = self.array(0)?;
+        if array.data_type().is_integer() {
+            let counts = cast(&array, &DataType::Int64)?;
+            return Ok(cast(&cast(&counts, &timestamp(unit))?, &target)?);
+        }
+        if array.data_type().is_temporal() {
+            return Ok(cast(&array, &target)?);
+        }
+        let pattern = self.text(1)?;
+        if self.args.len() == 2 && pattern.is_none() {
+            return Ok(datafusion::arrow::array::new_null_array(&target, self.rows));
+        }
+        let pattern = pattern.map(|pattern| Pattern::new(&pattern));
+        let texts = cast(&array, &DataType::Utf8View)?;
+        let parse = |text: &str| match &pattern {
+            Some(pattern) => pattern.parse(text, unit),
+            None => parse_time(text, TimeScale::Unit(unit)).ok(),
+        };
+        let times = texts.as_string_view().iter().map(|text| text.and_then(parse));
+        Ok(cast(&of_unit(&times.collect::<Int64Array>(), unit)?, &target)?)
+    }
+
+    fn format(&self) -> Result<ArrayRef> {
+        let (times, unit) = self.times(0)?;
+        let mut builder = StringViewBuilder::with_capacity(times.len());
+        let pattern = self.text(1)?.map(|pattern| Pattern::new(&pattern));
+        let mut text = String::new();
+        for time in &times {
+            match (time, &pattern) {
+                (Some(time), Some(pattern)) => {
+                    text.clear();
+                    pattern.format(time, unit, &mut text);
+                    builder.append_value(&text);
+                }
+                _ => builder.append_null(),
+            }
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    fn zone(&self, toward: Toward) -> Result<ArrayRef> {
+        let (times, unit) = self.times(0)?;
+        let Some(name) = self.text(1)? else { return nulls(unit, self.rows) };
+        let Some(zone) = Zone::parse(&name) else {
+            return Err(wrong(ClauseProblem::NoTimeZone { zone: name }).into());
+        };
+        let per_second = unit.per_second();
+        let moved = |time: i64| {
+            let seconds = time.div_euclid(per_second);
+            let offset = match toward {
+                Toward::Clocks => zone.offset_at(seconds),
+                Toward::Utc => zone.to_utc(seconds) - seconds,
+            };
+            time.saturating_add(offset * per_second)
+        };
+        of_unit(&times.unary(moved), unit)
+    }
+}
+
+fn wrong(what: ClauseProblem) -> Error {
+    Error::Clause { position: None, what }
+}
+
+fn timestamp(unit: TimeUnit) -> DataType {
+    time_value(0, ColumnType::Timestamp(unit)).data_type()
+}
+
+/// What times of a type count, as far as these functions see it.
+fn unit_of(ty: &DataType) -> TimeUnit {
+    match ty {
+        DataType::Timestamp(ArrowUnit::Nanosecond, _) => TimeUnit::Nanos,
+        _ => TimeUnit::Micros,
+    }
+}
+
+fn of_unit(times: &Int64Array, unit: TimeUnit) -> Result<ArrayRef> {
+    Ok(cast(times, &timestamp(unit))?)
+}
+
+fn nulls(unit: TimeUnit, rows: usize) -> Result<ArrayRef> {
+    of_unit(&Int64Array::new_null(rows), unit)
+}
+
+fn in_nanos(time: i64, unit: TimeUnit) -> i128 {
+    i128::from(time) * i128::from(1_000_000_000 / unit.per_second())
+}
+
+/// A time so many units later; months keep the day where the month has it.
+fn moved_by(time: i64, count: i64, step: Stride, unit: TimeUnit) -> Option<i64> {
+    if let Some(nanos) = step.nanos() {
+        let worth = i128::from(1_000_000_000 / unit.per_second());
+        let moved = in_nanos(time, unit) + nanos.checked_mul(i128::from(count))?;
+        return i64::try_from(moved.div_euclid(worth)).ok();
+    }
+    let months = if step.unit == 'y' { count.checked_mul(12)? } else { count };
+    let date = CivilDate::from_days(time.div_euclid(unit.per_day()));
+    let number = (date.year * 12 + i64::from(date.month) - 1).checked_add(months)?;
+    let (year, month) = (number.div_euclid(12), u32::try_from(number.rem_euclid(12) + 1).ok()?);
+    // Beyond this no type has times, and the calendar's arithmetic might overflow.
+    if year.abs() > 300_000 {
+        return None;
+    }
+    let day = date.day.min(days_in_month(year, month));
+    let days = CivilDate { year, month, day }.to_days();
+    days.checked_mul(unit.per_day())?.checked_add(time.rem_euclid(unit.per_day()))
+}
+
+/// How many whole units lie between two times, whichever is the earlier.
+fn between(a: i128, b: i128, step: Stride) -> Option<i64> {
+    let (low, high) = (a.min(b), a.max(b));
+    if let Some(nanos) = step.nanos() {
+        return i64::try_from((high - low) / nanos).ok();
+    }
+    const PER_DAY: i128 = 86_400_000_000_000;
+    let month_of = |time: i128| -> Option<(i64, (u32, i128))> {
+        let date = CivilDate::from_days(i64::try_from(time.div_euclid(PER_DAY)).ok()?);
+        let number = date.year * 12 + i64::from(date.month) - 1;
+        Some((number, (date.day, time.rem_euclid(PER_DAY))))
+    };
+    let ((first, from), (last, to)) = (month_of(low)?, month_of(high)?);
+    let months = last - first - i64::from(to < from);
+    Some(if step.unit == 'y' { months / 12 } else { months })
+}
+
+fn part_of(part: Part, time: i64, unit: TimeUnit) -> i32 {
+    let days = time.div_euclid(unit.per_day());
+    let of_day = time.rem_euclid(unit.per_day());
+    let second = of_day / unit.per_second();
+    let nanos = of_day % unit.per_second() * (1_000_000_000 / unit.per_second());
+    let date = CivilDate::from_days(days);
+    let monday_first = (days + 3).rem_euclid(7);
+    let value = match part {
+        Part::Year => date.year,
+        Part::Month => i64::from(date.month),
+        Part::Day => i64::from(date.day),
+        Part::Hour => second / 3_600,
+        Part::Minute => second / 60 % 60,
+        Part::Second => second % 60,
+        Part::Millis => nanos / 1_000_000,
+        Part::Micros => nanos / 1_000 % 1_000,
+        Part::Nanos => nanos % 1_000,
+        Part::DayOfWeek => monday_first + 1,
+        Part::DayOfWeekSundayFirst => (monday_first + 1) % 7 + 1,
+        Part::WeekOfYear => {
+            // The week belongs to the year of its Thursday.
+            let thursday = days - monday_first + 3;
+            let year = CivilDate::from_days(thursday).year;
+            (thursday - CivilDate { year, month: 1, day: 1 }.to_days()) / 7 + 1
+        }
+        Part::DaysInMonth => i64::from(days_in_month(date.year, date.month)),
+    };
+    i32::try_from(value).expect("years of 64 bits of microseconds have six digits")
+}

@@ -1,0 +1,95 @@
+//! Time-series SQL: SAMPLE BY, LATEST ON, ASOF and LT JOIN, TIMESTAMP(column), and LIMIT counted
+//! from the end.
+//!
+//! - T1. A clause that sqlparser does not know is taken out of the tokens (`clauses`) and comes
+//!   back as a derived table whose alias no query can write (`blocks`), so that whatever walks the
+//!   tree sees all of it.
+//! - T2. Such a derived table is planned by `relations`, once, after all that is inside of it.
+//! - T3. Our operators hold no more than their docs say, count it against the memory of queries,
+//!   and do at most one batch of work between two points where they can be dropped; but a fill
+//!   copies its rows, which are those of an aggregate, into one batch.
+//!
+//! Not here: the order of scans (`plan::order`), and functions that need no clause
+//! (`plan::functions`).
+
+mod clauses;
+mod blocks;
+mod designated;
+mod relations;
+mod pick;
+mod zone;
+mod bucket;
+mod sample;
+mod fill;
+mod keys;
+mod latest;
+mod asof;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::Result;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{
+    Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
+
+pub(crate) use blocks::mark_blocks;
+pub(crate) use bucket::{Grid, Origin, Stride};
+pub(crate) use clauses::{Clauses, lift_clauses, wrap_timestamps};
+pub(crate) use designated::designated;
+pub(crate) use relations::MarkedRelations;
+pub(crate) use sample::instant;
+pub(crate) use zone::{Zone, parse_offset};
+
+use asof::AsofJoin;
+use designated::Designated;
+use fill::FillGaps;
+use latest::LatestOn;
+use pick::PickRows;
+
+/// What names begin with that only we give.
+const OURS: char = '\u{1}';
+
+fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
+    LogicalPlan::Extension(Extension { node: Arc::new(node) })
+}
+
+/// Makes operators of our logical nodes.
+#[derive(Debug)]
+pub(crate) struct OurNodes;
+
+#[async_trait]
+impl ExtensionPlanner for OurNodes {
+    async fn plan_extension(
+        &self,
+        _planner: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _logical_inputs: &[&LogicalPlan],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        _session: &dyn Session,
+        _context: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let node = node.as_any();
+        let [input, ..] = inputs else { return Ok(None) };
+        if let Some(pick) = node.downcast_ref::<PickRows>() {
+            return Ok(Some(pick.exec(Arc::clone(input))));
+        }
+        if let Some(fill) = node.downcast_ref::<FillGaps>() {
+            return Ok(Some(fill.exec(Arc::clone(input))));
+        }
+        if let Some(latest) = node.downcast_ref::<LatestOn>() {
+            return latest.exec(Arc::clone(input)).map(Some);
+        }
+        if let (Some(join), [left, right]) = (node.downcast_ref::<AsofJoin>(), inputs) {
+            return join.exec(Arc::clone(left), Arc::clone(right)).map(Some);
+        }
+        if node.is::<Designated>() {
+            return Ok(Some(Arc::clone(input)));
+        }
+        Ok(None)
+    }
+}

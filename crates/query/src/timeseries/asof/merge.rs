@@ -1,0 +1,298 @@
+//! The merge of a join in time.
+//!
+//! - M1. Both sides come in by ascending time. Before a left row is looked at, all right rows that
+//!   may count for it are noted, so that the last one noted of its key is the one.
+//! - M2. Of the right side, held are the rows that were noted last, one a key, and at most as many
+//!   others and `spare_rows`: beyond that, what is needed is copied and the rest let go.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array,
+};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::compute::{cast, interleave, interleave_record_batch};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type, Schema, SchemaRef};
+use datafusion::arrow::row::Rows;
+use datafusion::common::Result;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
+use futures::StreamExt;
+
+use crate::timeseries::keys::KeyMaker;
+use crate::timeseries::pick::bytes;
+
+/// What a key takes besides its bytes, about.
+const KEY_BYTES: usize = 64;
+
+/// The times of both sides, and how they are compared.
+#[derive(Debug)]
+pub(super) struct Sides {
+    /// The positions of the columns.
+    pub(super) left_time: usize,
+    pub(super) right_time: usize,
+    /// The nanoseconds that they count.
+    pub(super) left_worth: i128,
+    pub(super) right_worth: i128,
+    /// Whether the right time must be before the left one.
+    pub(super) is_strict: bool,
+    /// In nanoseconds.
+    pub(super) tolerance: Option<i128>,
+    /// M2.
+    pub(super) spare_rows: usize,
+}
+
+/// The keys of both sides: positions, and the type that each pair is compared in.
+#[derive(Debug)]
+pub(super) struct MergeKeys {
+    pub(super) left: Vec<usize>,
+    pub(super) right: Vec<usize>,
+    pub(super) types: Vec<DataType>,
+}
+
+/// Rows of one side, with their times in nanoseconds and their keys.
+struct SideRows {
+    batch: RecordBatch,
+    /// `i128::MIN` for a left row without a time, `i128::MAX` for a right one.
+    times: Vec<i128>,
+    /// `None` if there are no keys.
+    keys: Option<Rows>,
+    /// Rows with a NULL among their keys.
+    has_null: Option<NullBuffer>,
+    row: usize,
+}
+
+impl SideRows {
+    /// The key of a row; `None` if a part of it is NULL.
+    fn key(&self, row: usize) -> Option<&[u8]> {
+        if self.has_null.as_ref().is_some_and(|valid| valid.is_null(row)) {
+            return None;
+        }
+        Some(self.keys.as_ref().map_or(&[], |keys| keys.row(row).data()))
+    }
+}
+
+/// A right row: which of the held batches, which row of it, and its time.
+#[derive(Debug, Clone, Copy)]
+struct Noted {
+    batch: usize,
+    row: usize,
+    time: i128,
+}
+
+/// The work of one stream.
+pub(super) struct Merge {
+    left: SendableRecordBatchStream,
+    /// `None` when it has ended.
+    right: Option<SendableRecordBatchStream>,
+    schema: SchemaRef,
+    join: Arc<(Sides, MergeKeys)>,
+    maker: Option<KeyMaker>,
+    left_rows: Option<SideRows>,
+    right_rows: Option<SideRows>,
+    /// Those of the right side that rows noted last are in; the first is one row of NULLs.
+    held: Vec<RecordBatch>,
+    held_rows: usize,
+    last: HashMap<Box<[u8]>, Noted>,
+    /// For the left rows that are done and not yet given out: batch and row of the right side.
+    places: Vec<(usize, usize)>,
+    key_bytes: usize,
+    memory: MemoryReservation,
+}
+
+impl Merge {
+    pub(super) fn new(
+        (left, right): (SendableRecordBatchStream, SendableRecordBatchStream),
+        schema: SchemaRef,
+        join: Arc<(Sides, MergeKeys)>,
+        memory: MemoryReservation,
+    ) -> Result<Merge> {
+        let maker = match join.1.types.is_empty() {
+            true => None,
+            false => Some(KeyMaker::new(join.1.types.iter().cloned())?),
+        };
+        let right_schema = right.schema();
+        let null = |field: &FieldRef| new_null_array(field.data_type(), 1);
+        let nulls = right_schema.fields().iter().map(null).collect::<Vec<_>>();
+        let nullable =
+            right_schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let nullable = Schema::new(nullable.collect::<Vec<_>>());
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let nulls = RecordBatch::try_new_with_options(Arc::new(nullable), nulls, &options)?;
+        Ok(Merge {
+            left,
+            right: Some(right),
+            schema,
+            join,
+            maker,
+            left_rows: None,
+            right_rows: None,
+            held: vec![nulls],
+            held_rows: 0,
+            last: HashMap::new(),
+            places: Vec::new(),
+            key_bytes: 0,
+            memory,
+        })
+    }
+
+    /// The next rows of the result (J1).
+    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if self.left_rows.is_none() {
+                let Some(batch) = self.left.next().await.transpose()? else { return Ok(None) };
+                let (sides, keys) = self.join.as_ref();
+                let time = (sides.left_time, sides.left_worth, i128::MIN);
+                let columns = (keys.left.as_slice(), keys.types.as_slice());
+                self.left_rows = Some(side_rows(self.maker.as_ref(), batch, time, columns)?);
+            }
+            self.advance().await?;
+            let joined = self.give_out()?;
+            if self.is_full() {
+                self.compact()?;
+            }
+            if joined.is_some() {
+                return Ok(joined);
+            }
+        }
+    }
+
+    /// Finds the right rows of left ones, until the left batch ends or too much is held.
+    async fn advance(&mut self) -> Result<()> {
+        let Some(mut left) = self.left_rows.take() else { return Ok(()) };
+        let is_strict = self.join.0.is_strict;
+        while left.row < left.batch.num_rows() {
+            let time = left.times[left.row];
+            // With whole nanoseconds, before is the same as at or before one earlier.
+            let until = if is_strict { time.saturating_sub(1) } else { time };
+            if !self.note_until(until).await? {
+                break;
+            }
+            let key = left.key(left.row).filter(|_| time != i128::MIN);
+            let noted = key.and_then(|key| self.last.get(key));
+            let tolerance = self.join.0.tolerance;
+            let is_near = |noted: &&Noted| tolerance.is_none_or(|most| time - noted.time <= most);
+            let place = noted.filter(is_near).map_or((0, 0), |noted| (noted.batch, noted.row));
+            self.places.push(place);
+            left.row += 1;
+        }
+        self.left_rows = Some(left);
+        Ok(())
+    }
+
+    /// Notes the right rows up to a time. False if too much is held for it: then it goes on where
+    /// it was.
+    async fn note_until(&mut self, until: i128) -> Result<bool> {
+        loop {
+            if let Some(rows) = &mut self.right_rows {
+                while rows.row < rows.times.len() && rows.times[rows.row] <= until {
+                    let time = rows.times[rows.row];
+                    let noted = Noted { batch: self.held.len() - 1, row: rows.row, time };
+                    if let Some(key) = rows.key(rows.row) {
+                        match self.last.get_mut(key) {
+                            Some(last) => *last = noted,
+                            None => {
+                                self.memory.try_grow(key.len() + KEY_BYTES)?;
+                                self.key_bytes += key.len() + KEY_BYTES;
+                                self.last.insert(key.into(), noted);
+                            }
+                        }
+                    }
+                    rows.row += 1;
+                }
+                if rows.row < rows.times.len() {
+                    return Ok(true);
+                }
+                self.right_rows = None;
+                if self.is_full() {
+                    return Ok(false);
+                }
+            }
+            let Some(right) = &mut self.right else { return Ok(true) };
+            let Some(batch) = right.next().await.transpose()? else {
+                self.right = None;
+                return Ok(true);
+            };
+            self.memory.try_grow(bytes(&batch))?;
+            self.held_rows += batch.num_rows();
+            self.held.push(batch.clone());
+            let (sides, keys) = self.join.as_ref();
+            let time = (sides.right_time, sides.right_worth, i128::MAX);
+            let columns = (keys.right.as_slice(), keys.types.as_slice());
+            self.right_rows = Some(side_rows(self.maker.as_ref(), batch, time, columns)?);
+        }
+    }
+
+    /// The left rows that are done, with their right rows.
+    fn give_out(&mut self) -> Result<Option<RecordBatch>> {
+        let places = std::mem::take(&mut self.places);
+        let Some(left) = &self.left_rows else { return Ok(None) };
+        let (end, count) = (left.row, places.len());
+        let rows = left.batch.slice(end - count, count);
+        if end == left.batch.num_rows() {
+            self.left_rows = None;
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let mut columns = rows.columns().to_vec();
+        for at in 0..self.held[0].num_columns() {
+            let sources = self.held.iter().map(|batch| batch.column(at).as_ref());
+            columns.push(interleave(&sources.collect::<Vec<_>>(), &places)?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        let schema = Arc::clone(&self.schema);
+        Ok(Some(RecordBatch::try_new_with_options(schema, columns, &options)?))
+    }
+
+    fn is_full(&self) -> bool {
+        self.join.0.spare_rows + 2 * self.last.len() < self.held_rows
+    }
+
+    /// M2. The right batch at hand stays, as rows of it will be noted yet.
+    fn compact(&mut self) -> Result<()> {
+        let current = self.right_rows.as_ref().map(|_| self.held.len() - 1);
+        let mut places = Vec::new();
+        for noted in self.last.values_mut() {
+            if Some(noted.batch) == current {
+                // It comes behind the copy.
+                noted.batch = 2;
+            } else {
+                places.push((noted.batch, noted.row));
+                *noted = Noted { batch: 1, row: places.len() - 1, time: noted.time };
+            }
+        }
+        let sources = self.held.iter().collect::<Vec<_>>();
+        let copy = interleave_record_batch(&sources, &places)?;
+        let current = current.map(|at| self.held[at].clone());
+        self.held.truncate(1);
+        self.held.push(copy);
+        self.held.extend(current);
+        self.held_rows = self.held[1..].iter().map(RecordBatch::num_rows).sum();
+        let held_bytes = self.held.iter().map(bytes).sum::<usize>();
+        self.memory.try_resize(held_bytes + self.key_bytes)?;
+        Ok(())
+    }
+}
+
+/// A batch with what a merge looks at: the position of its times, the nanoseconds they count and
+/// what stands for none; the positions of its keys and their types.
+fn side_rows(
+    maker: Option<&KeyMaker>,
+    batch: RecordBatch,
+    (time, worth, no_time): (usize, i128, i128),
+    (keys, types): (&[usize], &[DataType]),
+) -> Result<SideRows> {
+    let counts = cast(batch.column(time), &DataType::Int64)?;
+    let counts = counts.as_primitive::<Int64Type>();
+    let nanos = |count: Option<i64>| count.map_or(no_time, |count| i128::from(count) * worth);
+    let times = counts.iter().map(nanos).collect();
+    let columns = keys.iter().zip(types).map(|(&at, ty)| cast(batch.column(at), ty));
+    let columns = columns.collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
+    let has_null = columns.iter().fold(None, |valid, column| {
+        NullBuffer::union(valid.as_ref(), column.logical_nulls().as_ref())
+    });
+    let keys = maker.map(|maker| maker.keys(&columns)).transpose()?;
+    Ok(SideRows { batch, times, keys, has_null, row: 0 })
+}

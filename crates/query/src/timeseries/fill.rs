@@ -1,0 +1,642 @@
+//! FILL: rows for the buckets of SAMPLE BY that have none.
+//!
+//! - F1. The result has one row for each bucket from the first to the last, and each key.
+//! - F2. More than `FILL_ROWS_MAX` rows are refused before the first one is made.
+//! - F3. Rows that are there stay as they are.
+//!
+//! The rows that come in, which are those of an aggregate, are held until all keys are known; the
+//! result is made a batch at a time.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, RecordBatch, UInt64Array,
+};
+use datafusion::arrow::compute::{cast, concat_batches, interleave, take};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DFSchemaRef, Result, ScalarValue, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::physical_expr::{LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, PlanProperties,
+};
+use futures::{StreamExt, stream};
+use tidegate_model::{ColumnType, TimeUnit};
+
+use super::bucket::{Grid, Origin, Stride};
+use super::keys::KeyMaker;
+use super::pick::bytes;
+use crate::error::{ClauseProblem, Error};
+use crate::plan::{FILL_ROWS_MAX, time_value};
+
+/// Rows of a batch of the result.
+const BATCH_ROWS: usize = 8_192;
+/// What a row takes besides its values, about: its places in the tables of rows and keys.
+const ROW_BYTES: usize = 64;
+
+/// What a column of the result of SAMPLE BY is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+pub(super) enum Role {
+    /// The start of the bucket.
+    Bucket,
+    /// A key.
+    Key,
+    /// An aggregate, and what it is where there are no rows.
+    Value(Fill),
+}
+
+/// What is put where there are no rows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+pub(super) enum Fill {
+    Null,
+    /// The value of the last row of the key.
+    Prev,
+    /// Between the values around it.
+    Linear,
+    Value(ScalarValue),
+}
+
+impl fmt::Display for Fill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fill::Null => f.write_str("null"),
+            Fill::Prev => f.write_str("prev"),
+            Fill::Linear => f.write_str("linear"),
+            Fill::Value(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+/// The logical node. Its input ascends by the first column, which is the bucket.
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
+pub(super) struct FillGaps {
+    pub(super) input: LogicalPlan,
+    /// Of each column.
+    pub(super) roles: Vec<Role>,
+    pub(super) stride: Stride,
+    pub(super) unit: TimeUnit,
+    /// `None` if buckets are counted from the first row.
+    pub(super) grid: Option<Grid>,
+    pub(super) from: Option<i64>,
+    pub(super) to: Option<i64>,
+}
+
+impl FillGaps {
+    /// The operator of the node.
+    pub(super) fn exec(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        let filling = Filling {
+            roles: self.roles.clone(),
+            stride: self.stride,
+            unit: self.unit,
+            grid: self.grid,
+            from: self.from,
+            to: self.to,
+        };
+        let ordering = input.output_ordering().cloned();
+        Arc::new(FillExec::new(input, Arc::new(filling), ordering))
+    }
+}
+
+impl UserDefinedLogicalNodeCore for FillGaps {
+    fn name(&self) -> &'static str {
+        "FillGaps"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.input.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        Vec::new()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FillGaps")
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
+        let Some(input) = inputs.pop().filter(|_| inputs.is_empty()) else {
+            return internal_err!("FillGaps has one input");
+        };
+        Ok(FillGaps {
+            input,
+            roles: self.roles.clone(),
+            stride: self.stride,
+            unit: self.unit,
+            grid: self.grid,
+            from: self.from,
+            to: self.to,
+        })
+    }
+}
+
+/// How to fill.
+#[derive(Debug)]
+struct Filling {
+    roles: Vec<Role>,
+    stride: Stride,
+    unit: TimeUnit,
+    grid: Option<Grid>,
+    from: Option<i64>,
+    to: Option<i64>,
+}
+
+/// The operator.
+#[derive(Debug)]
+struct FillExec {
+    input: Arc<dyn ExecutionPlan>,
+    filling: Arc<Filling>,
+    /// By bucket.
+    ordering: Option<LexOrdering>,
+    properties: Arc<PlanProperties>,
+}
+
+impl FillExec {
+    fn new(
+        input: Arc<dyn ExecutionPlan>,
+        filling: Arc<Filling>,
+        ordering: Option<LexOrdering>,
+    ) -> FillExec {
+        let input = match input.output_partitioning().partition_count() {
+            1 => input,
+            _ => Arc::new(CoalescePartitionsExec::new(input)),
+        };
+        // Constants and the like of the input need not be such of the result; its order is kept.
+        let equivalence = datafusion::physical_expr::EquivalenceProperties::new_with_orderings(
+            input.schema(),
+            ordering.clone().map(|ordering| ordering.into_iter().take(1).collect::<Vec<_>>()),
+        );
+        let properties = Arc::new(PlanProperties::new(
+            equivalence,
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        ));
+        FillExec { input, filling, ordering, properties }
+    }
+}
+
+impl DisplayAs for FillExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Filling { roles, stride, .. } = self.filling.as_ref();
+        let fills = roles.iter().filter_map(|role| match role {
+            Role::Value(fill) => Some(fill.to_string()),
+            _ => None,
+        });
+        let fills = fills.collect::<Vec<_>>().join(", ");
+        write!(f, "SampleByFillExec: every={}{}, fill=[{fills}]", stride.count, stride.unit)
+    }
+}
+
+impl ExecutionPlan for FillExec {
+    fn name(&self) -> &'static str {
+        "SampleByFillExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        vec![self.ordering.clone().map(OrderingRequirements::from)]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(input) = children.pop().filter(|_| children.is_empty()) else {
+            return internal_err!("SampleByFillExec has one input");
+        };
+        let filling = Arc::clone(&self.filling);
+        Ok(Arc::new(FillExec::new(input, filling, self.ordering.clone())))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let memory = MemoryConsumer::new("SampleByFillExec").register(context.memory_pool());
+        let filling = Arc::clone(&self.filling);
+        let schema = self.schema();
+        let gaps = async move { Gaps::read(filling, schema, input, memory).await };
+        let filled = stream::once(gaps).map(|gaps| match gaps {
+            Ok(gaps) => stream::try_unfold(gaps, |mut gaps| async move {
+                Ok(gaps.next_batch()?.map(|batch| (batch, gaps)))
+            })
+            .left_stream(),
+            Err(error) => stream::once(async move { Err(error) }).right_stream(),
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), filled.flatten())))
+    }
+}
+
+/// A row of the result.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    /// The start of its bucket.
+    instant: i64,
+    /// The row of the input it is, or the one before it of the same key.
+    source: Source,
+    /// Any row of its key; `None` if there are no keys and no rows.
+    of_key: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Row(u64),
+    Gap { before: Option<u64> },
+}
+
+/// The work of one stream.
+struct Gaps {
+    filling: Arc<Filling>,
+    schema: SchemaRef,
+    rows: RecordBatch,
+    /// `None` if there are no rows, and nothing else tells where buckets begin.
+    grid: Option<Grid>,
+    /// Of each row, its bucket.
+    buckets: Vec<i128>,
+    /// Of each row, its key, numbered from 0 in the order of their first rows.
+    keys: Vec<usize>,
+    /// Of each key, its first row; `None` for the one key of no rows.
+    first_rows: Vec<Option<u64>>,
+    /// Of each row, the next one of its key.
+    next_rows: Vec<Option<u64>>,
+    /// For each key, the last row given out.
+    last_rows: Vec<Option<u64>>,
+    /// The next row of the input to be given out.
+    row: usize,
+    bucket: i128,
+    key: usize,
+    end: i128,
+    _memory: MemoryReservation,
+}
+
+impl Gaps {
+    async fn read(
+        filling: Arc<Filling>,
+        schema: SchemaRef,
+        mut input: SendableRecordBatchStream,
+        memory: MemoryReservation,
+    ) -> Result<Gaps> {
+        let mut read = ReadRows::new(&filling, &schema)?;
+        let mut batches = Vec::new();
+        while let Some(batch) = input.next().await.transpose()? {
+            let key_bytes = read.add(&filling, &batch)?;
+            // Twice: as batches, and as the one that they become.
+            memory.try_grow(2 * bytes(&batch) + ROW_BYTES * batch.num_rows() + key_bytes)?;
+            batches.push(batch);
+        }
+        let rows = concat_batches(&schema, &batches)?;
+        Gaps::new(filling, schema, (rows, read), memory)
+    }
+
+    fn new(
+        filling: Arc<Filling>,
+        schema: SchemaRef,
+        (rows, read): (RecordBatch, ReadRows),
+        memory: MemoryReservation,
+    ) -> Result<Gaps> {
+        let ReadRows { grid, buckets, keys, mut first_rows, next_rows, maker, .. } = read;
+        if maker.is_none() && first_rows.is_empty() {
+            // Without keys there is one, even without rows.
+            first_rows.push(None);
+        }
+        // With no row to count from, FROM and TO alone tell.
+        let grid = grid.or(filling.grid);
+        let place = |instant: i64| grid.map(|grid| grid.index(instant));
+        let first = filling.from.and_then(place).or(buckets.first().copied());
+        let last = filling.to.and_then(|to| place(to.saturating_sub(1)));
+        let last = last.or(buckets.last().copied());
+        let (bucket, end) = match (first, last) {
+            (Some(first), Some(last)) => (first, (last + 1).max(first)),
+            _ => (0, 0),
+        };
+        let key_count = i128::try_from(first_rows.len()).unwrap_or(i128::MAX);
+        let total = u64::try_from((end - bucket).saturating_mul(key_count)).unwrap_or(u64::MAX);
+        if total > FILL_ROWS_MAX {
+            let what = ClauseProblem::FillRows { rows: total };
+            return Err(Error::Clause { position: None, what }.into());
+        }
+        Ok(Gaps {
+            last_rows: vec![None; first_rows.len()],
+            filling,
+            schema,
+            rows,
+            grid,
+            buckets,
+            keys,
+            first_rows,
+            next_rows,
+            row: 0,
+            bucket,
+            key: 0,
+            end,
+            _memory: memory,
+        })
+    }
+
+    /// The first instant of a bucket.
+    fn start(&self, bucket: i128) -> i64 {
+        self.grid.map_or(0, |grid| grid.start(bucket))
+    }
+
+    /// The rows of the result, in order.
+    fn next_cells(&mut self) -> Vec<Cell> {
+        let mut cells = Vec::with_capacity(BATCH_ROWS);
+        let mut instant = self.start(self.bucket);
+        // Of this bucket, the row of each key, as far as it is given out in this batch.
+        let mut present = self.present();
+        while self.bucket < self.end && cells.len() < BATCH_ROWS {
+            if self.key == self.first_rows.len() {
+                self.key = 0;
+                self.bucket += 1;
+                instant = self.start(self.bucket);
+                present = self.present();
+                continue;
+            }
+            let key = self.key;
+            let source = match present.get(&key) {
+                Some(&row) => {
+                    self.last_rows[key] = Some(row);
+                    Source::Row(row)
+                }
+                None => Source::Gap { before: self.last_rows[key] },
+            };
+            cells.push(Cell { instant, source, of_key: self.first_rows[key] });
+            self.key += 1;
+        }
+        cells
+    }
+
+    /// The rows of the bucket at hand by their keys. Goes past them once the bucket is done.
+    fn present(&mut self) -> HashMap<usize, u64> {
+        while self.row < self.buckets.len() && self.buckets[self.row] < self.bucket {
+            self.row += 1;
+        }
+        let rows = (self.row..self.buckets.len())
+            .take_while(|&row| self.buckets[row] == self.bucket)
+            .map(|row| (self.keys[row], row as u64));
+        rows.collect()
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let cells = self.next_cells();
+        if cells.is_empty() {
+            return Ok(None);
+        }
+        let mut columns = Vec::with_capacity(self.filling.roles.len());
+        for (at, role) in self.filling.roles.iter().enumerate() {
+            let column = self.rows.column(at);
+            columns.push(match role {
+                Role::Bucket => self.instants(&cells, column.data_type())?,
+                Role::Key => {
+                    let rows = cells.iter().map(|cell| cell.of_key).collect::<UInt64Array>();
+                    take(column, &rows, None)?
+                }
+                Role::Value(fill) => self.filled(column, fill, &cells)?,
+            });
+        }
+        Ok(Some(RecordBatch::try_new(Arc::clone(&self.schema), columns)?))
+    }
+
+    fn instants(&self, cells: &[Cell], ty: &DataType) -> Result<ArrayRef> {
+        let ty_of_unit = time_value(0, ColumnType::Timestamp(self.filling.unit)).data_type();
+        let counts = cells.iter().map(|cell| cell.instant);
+        let counts = datafusion::arrow::array::Int64Array::from_iter_values(counts);
+        Ok(cast(&cast(&counts, &ty_of_unit)?, ty)?)
+    }
+
+    fn filled(&self, column: &ArrayRef, fill: &Fill, cells: &[Cell]) -> Result<ArrayRef> {
+        let row_or = |gap: fn(Option<u64>) -> Option<u64>| {
+            let row = |cell: &Cell| match cell.source {
+                Source::Row(row) => Some(row),
+                Source::Gap { before } => gap(before),
+            };
+            cells.iter().map(row).collect::<UInt64Array>()
+        };
+        Ok(match fill {
+            Fill::Null => take(column, &row_or(|_| None), None)?,
+            Fill::Prev => take(column, &row_or(|before| before), None)?,
+            Fill::Value(value) => {
+                let value = value.to_array()?;
+                let places = cells.iter().map(|cell| match cell.source {
+                    Source::Row(row) => Ok((0, usize::try_from(row)?)),
+                    Source::Gap { .. } => Ok((1, 0)),
+                });
+                let places =
+                    places.collect::<std::result::Result<Vec<_>, std::num::TryFromIntError>>();
+                let places = places.expect("rows are counted in usize");
+                interleave(&[column.as_ref(), value.as_ref()], &places)?
+            }
+            Fill::Linear => self.linear(column, cells)?,
+        })
+    }
+
+    /// Straight lines between the values around a gap, and NULL where there is none on one side.
+    fn linear(&self, column: &ArrayRef, cells: &[Cell]) -> Result<ArrayRef> {
+        let line = |cell: &Cell| self.ends(column, cell);
+        if column.data_type().is_floating() {
+            let values = cast(column, &DataType::Float64)?;
+            let values = values.as_primitive::<Float64Type>();
+            let value = |cell: &Cell| match cell.source {
+                Source::Row(row) => value_at(values, row).map(|row| values.value(row)),
+                Source::Gap { .. } => line(cell).map(|line| {
+                    let (from, to) = (values.value(line.from), values.value(line.to));
+                    from + (to - from) * (line.passed as f64 / line.whole as f64)
+                }),
+            };
+            let filled = cells.iter().map(value).collect::<Float64Array>();
+            return Ok(cast(&filled, column.data_type())?);
+        }
+        let scale = match column.data_type() {
+            DataType::Decimal128(_, scale) => *scale,
+            _ => 0,
+        };
+        let wide = DataType::Decimal128(38, scale);
+        let values = cast(column, &wide)?;
+        let values = values.as_primitive::<Decimal128Type>();
+        let value = |cell: &Cell| match cell.source {
+            Source::Row(row) => value_at(values, row).map(|row| values.value(row)),
+            Source::Gap { .. } => line(cell).map(|line| {
+                let (from, to) = (values.value(line.from), values.value(line.to));
+                from + part_of(to - from, line.passed, line.whole)
+            }),
+        };
+        let filled = cells.iter().map(value).collect::<Decimal128Array>().with_data_type(wide);
+        Ok(cast(&filled, column.data_type())?)
+    }
+
+    /// The rows with values around a gap.
+    fn ends(&self, column: &ArrayRef, cell: &Cell) -> Option<Line> {
+        let Source::Gap { before: Some(before) } = cell.source else { return None };
+        let to_usize = |row: u64| usize::try_from(row).expect("rows are counted in usize");
+        let mut to = self.next_rows[to_usize(before)];
+        while let Some(row) = to.map(to_usize).filter(|&row| column.is_null(row)) {
+            to = self.next_rows[row];
+        }
+        let (from, to) = (to_usize(before), to_usize(to?));
+        if column.is_null(from) {
+            return None;
+        }
+        let start = |row: usize| i128::from(self.start(self.buckets[row]));
+        let (passed, whole) = (i128::from(cell.instant) - start(from), start(to) - start(from));
+        Some(Line { from, to, passed, whole })
+    }
+}
+
+/// Two rows, and how far it is from the one to the other.
+struct Line {
+    from: usize,
+    to: usize,
+    passed: i128,
+    whole: i128,
+}
+
+fn value_at(values: &dyn Array, row: u64) -> Option<usize> {
+    let row = usize::try_from(row).expect("rows are counted in usize");
+    values.is_valid(row).then_some(row)
+}
+
+/// `whole * passed / of`, rounded half away from zero.
+fn part_of(whole: i128, passed: i128, of: i128) -> i128 {
+    match whole.checked_mul(2 * passed) {
+        Some(twice) => {
+            let rounding = if twice < 0 { -of } else { of };
+            (twice + rounding) / (2 * of)
+        }
+        None => whole / of * passed,
+    }
+}
+
+/// What is known of the rows that were read.
+struct ReadRows {
+    /// Where buckets begin.
+    grid: Option<Grid>,
+    buckets: Vec<i128>,
+    keys: Vec<usize>,
+    first_rows: Vec<Option<u64>>,
+    next_rows: Vec<Option<u64>>,
+    /// Of each key, its last row.
+    last_rows: Vec<usize>,
+    numbers: HashMap<Box<[u8]>, usize>,
+    /// The positions of the keys.
+    columns: Vec<usize>,
+    /// `None` if there are no keys.
+    maker: Option<KeyMaker>,
+}
+
+impl ReadRows {
+    fn new(filling: &Filling, schema: &SchemaRef) -> Result<ReadRows> {
+        let is_key = |(at, role): (usize, &Role)| (*role == Role::Key).then_some(at);
+        let columns = filling.roles.iter().enumerate().filter_map(is_key).collect::<Vec<_>>();
+        let types = columns.iter().map(|&at| schema.field(at).data_type().clone());
+        let maker = if columns.is_empty() { None } else { Some(KeyMaker::new(types)?) };
+        Ok(ReadRows {
+            grid: filling.grid,
+            buckets: Vec::new(),
+            keys: Vec::new(),
+            first_rows: Vec::new(),
+            next_rows: Vec::new(),
+            last_rows: Vec::new(),
+            numbers: HashMap::new(),
+            columns,
+            maker,
+        })
+    }
+
+    /// Adds the rows of a batch. Returns how many bytes its new keys take, about.
+    fn add(&mut self, filling: &Filling, batch: &RecordBatch) -> Result<usize> {
+        let starts = cast(batch.column(0), &DataType::Int64)?;
+        let starts = starts.as_primitive::<Int64Type>().values();
+        let grid = match (self.grid, starts.first()) {
+            (Some(grid), _) => grid,
+            (None, None) => return Ok(0),
+            (None, Some(&first)) => {
+                let grid = Grid::new(filling.stride, filling.unit, None, Origin::Instant(first));
+                grid.map_err(|what| Error::Clause { position: None, what })?
+            }
+        };
+        self.grid = Some(grid);
+        self.buckets.extend(starts.iter().map(|&start| grid.index(start)));
+        let columns = self.columns.iter().map(|&at| Arc::clone(batch.column(at)));
+        let columns = columns.collect::<Vec<_>>();
+        let texts = self.maker.as_ref().map(|maker| maker.keys(&columns)).transpose()?;
+        let mut key_bytes = 0;
+        for row in 0..batch.num_rows() {
+            let key: &[u8] = match &texts {
+                Some(texts) => texts.row(row).data(),
+                None => &[],
+            };
+            let number = match self.numbers.get(key) {
+                Some(&number) => number,
+                None => {
+                    key_bytes += key.len() + ROW_BYTES;
+                    self.numbers.insert(key.into(), self.first_rows.len());
+                    self.first_rows.len()
+                }
+            };
+            self.place(number);
+        }
+        Ok(key_bytes)
+    }
+
+    /// Puts the next row behind the others of its key.
+    fn place(&mut self, key: usize) {
+        let row = self.keys.len();
+        if key == self.first_rows.len() {
+            self.first_rows.push(Some(row as u64));
+            self.last_rows.push(row);
+        } else {
+            self.next_rows[self.last_rows[key]] = Some(row as u64);
+            self.last_rows[key] = row;
+        }
+        self.keys.push(key);
+        self.next_rows.push(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_rounded_half_away_from_zero() {
+        assert_eq!(part_of(10, 1, 4), 3);
+        assert_eq!(part_of(-10, 1, 4), -3);
+        assert_eq!(part_of(9, 1, 4), 2);
+        assert_eq!(part_of(0, 1, 4), 0);
+        assert_eq!(part_of(i128::MAX, 1, 2), i128::MAX / 2);
+    }
+}

@@ -1,0 +1,361 @@
+//! LATEST ON: of each key the row with the greatest timestamp.
+//!
+//! - N1. Rows come in newest first, so the first row of a key is the one. Among equal timestamps a
+//!   scan gives the last committed row first.
+//! - N2. Held are the keys and their rows, and nothing else.
+//! - N3. If the number of keys is known, the input ends when all are found.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::{SortOptions, take_record_batch};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Column, DFSchemaRef, Result, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::planner::RelationPlannerContext;
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::physical_expr::expressions::Column as ColumnExpr;
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr,
+    PhysicalSortExpr,
+};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements,
+    PlanProperties,
+};
+use datafusion::sql::sqlparser::ast::Expr as SqlExpr;
+use futures::{StreamExt, stream};
+use tidegate_model::ColumnType;
+use tidegate_storage::Snapshot;
+
+use super::clauses::LatestClause;
+use super::extension;
+use super::keys::KeyMaker;
+use super::pick::bytes;
+use super::sample::time_unit;
+use crate::error::{ClauseProblem, Error};
+use crate::plan::table_name;
+use crate::scan::reversed;
+
+/// Segments whose footers are looked at for NULL among the keys.
+const SEGMENTS_ASKED_MAX: usize = 1_000;
+/// What a key takes besides its bytes, about.
+const KEY_BYTES: usize = 48;
+
+/// The plan of rows with LATEST ON.
+pub(super) fn latest(
+    clause: &LatestClause,
+    rows: LogicalPlan,
+    snapshots: &HashMap<String, Arc<Snapshot>>,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let column = |expr: &SqlExpr, context: &mut dyn RelationPlannerContext| match context
+        .sql_to_expr(expr.clone(), rows.schema())?
+    {
+        Expr::Column(column) => Ok(column),
+        _ => internal_err!("a name is no column"),
+    };
+    let time = column(&clause.timestamp, context)?;
+    let no_time = |_| {
+        let what = ClauseProblem::NoTimestamp { column: time.name.clone() };
+        Error::Clause { position: Some(clause.position), what }
+    };
+    time_unit(rows.schema(), &time).map_err(no_time)?;
+    let keys = clause.keys.iter().map(|key| column(key, context)).collect::<Result<Vec<_>>>()?;
+    let key_count = match keys.as_slice() {
+        [key] => whole_table(&rows).and_then(|table| {
+            let snapshot = snapshots.get(table)?;
+            symbol_count(snapshot, &key.name)
+        }),
+        _ => None,
+    };
+    Ok(extension(LatestOn { input: rows, time, keys, key_count }))
+}
+
+/// The name of the table all of whose rows a plan reads, with its columns under their names.
+fn whole_table(plan: &LogicalPlan) -> Option<&str> {
+    match plan {
+        LogicalPlan::TableScan(scan) if scan.fetch.is_none() && scan.filters.is_empty() => {
+            table_name(&scan.table_name)
+        }
+        LogicalPlan::SubqueryAlias(alias) => whole_table(&alias.input),
+        LogicalPlan::Projection(projection) => {
+            let is_column = |expr: &Expr| matches!(expr, Expr::Column(_));
+            projection.expr.iter().all(is_column).then(|| whole_table(&projection.input))?
+        }
+        _ => None,
+    }
+}
+
+/// How many values a SYMBOL column has, NULL among them; `None` if it is no such column, or telling
+/// would be work. There may be symbols that no row has any more: then all rows are read.
+fn symbol_count(snapshot: &Snapshot, name: &str) -> Option<usize> {
+    let columns = snapshot.schema.columns();
+    let column = columns.iter().find(|column| column.name.to_lowercase() == name)?;
+    if column.ty != ColumnType::Symbol || snapshot.segments().nth(SEGMENTS_ASKED_MAX).is_some() {
+        return None;
+    }
+    let symbols = snapshot.symbols.get(column.id).map_or(0, |symbols| symbols.len());
+    let mut has_null = false;
+    for segment in snapshot.segments() {
+        let footer = segment.reader().ok()?.footer();
+        let column = footer.columns.iter().find(|footer| footer.id == column.id);
+        has_null |= column.is_none_or(|column| column.null_count > 0);
+    }
+    symbols.checked_add(usize::from(has_null))
+}
+
+/// The logical node.
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
+pub(super) struct LatestOn {
+    input: LogicalPlan,
+    time: Column,
+    keys: Vec<Column>,
+    /// How many keys there are, if that is known.
+    key_count: Option<usize>,
+}
+
+impl LatestOn {
+    /// The designated timestamp of the result.
+    pub(super) fn time(&self) -> &Column {
+        &self.time
+    }
+
+    /// The operator of the node.
+    pub(super) fn exec(&self, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = self.input.schema();
+        let time = schema.index_of_column(&self.time)?;
+        let keys = self.keys.iter().map(|key| schema.index_of_column(key));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        Ok(Arc::new(LatestExec::new(input, time, keys, self.key_count)))
+    }
+}
+
+impl UserDefinedLogicalNodeCore for LatestOn {
+    fn name(&self) -> &'static str {
+        "LatestOn"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.input.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        [&self.time].into_iter().chain(&self.keys).cloned().map(Expr::Column).collect()
+    }
+
+    /// What says something of the keys alone keeps or drops them as wholes.
+    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
+        let is_key = |column: &Column| self.keys.contains(column);
+        let columns = self.schema().columns().into_iter();
+        columns.filter(|column| !is_key(column)).map(|column| column.name).collect()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LatestOn: {}", self.time)
+    }
+
+    fn with_exprs_and_inputs(
+        &self,
+        exprs: Vec<Expr>,
+        mut inputs: Vec<LogicalPlan>,
+    ) -> Result<Self> {
+        let column = |expr| match expr {
+            Expr::Column(column) => Ok(column),
+            _ => internal_err!("LatestOn takes columns"),
+        };
+        let mut columns = exprs.into_iter().map(column).collect::<Result<VecDeque<_>>>()?;
+        match (columns.pop_front(), inputs.pop().filter(|_| inputs.is_empty())) {
+            (Some(time), Some(input)) => {
+                let keys = columns.into();
+                Ok(LatestOn { input, time, keys, key_count: self.key_count })
+            }
+            _ => internal_err!("LatestOn has a time and an input"),
+        }
+    }
+
+    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        // DataFusion adds what the expressions need.
+        Some(vec![output_columns.to_vec()])
+    }
+}
+
+/// The operator.
+#[derive(Debug)]
+struct LatestExec {
+    input: Arc<dyn ExecutionPlan>,
+    /// The positions of the timestamp and of the keys.
+    time: usize,
+    keys: Vec<usize>,
+    key_count: Option<usize>,
+    properties: Arc<PlanProperties>,
+}
+
+impl LatestExec {
+    fn new(
+        input: Arc<dyn ExecutionPlan>,
+        time: usize,
+        keys: Vec<usize>,
+        key_count: Option<usize>,
+    ) -> LatestExec {
+        let ascending = Self::by_time(&input, time, SortOptions::new(false, false));
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new_with_orderings(input.schema(), [[ascending]]),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        ));
+        LatestExec { input, time, keys, key_count, properties }
+    }
+
+    fn by_time(
+        input: &Arc<dyn ExecutionPlan>,
+        time: usize,
+        options: SortOptions,
+    ) -> PhysicalSortExpr {
+        let column = ColumnExpr::new(input.schema().field(time).name(), time);
+        PhysicalSortExpr { expr: Arc::new(column), options }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let schema = self.input.schema();
+        self.keys.iter().map(|&key| schema.field(key).name().clone()).collect()
+    }
+}
+
+impl DisplayAs for LatestExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schema = self.input.schema();
+        let (time, keys) = (schema.field(self.time).name(), self.names().join(", "));
+        write!(f, "LatestOnExec: on={time}, keys=[{keys}]")?;
+        self.key_count.map_or(Ok(()), |count| write!(f, ", key_count={count}"))
+    }
+}
+
+impl ExecutionPlan for LatestExec {
+    fn name(&self) -> &'static str {
+        "LatestOnExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        // NULL is no time, and comes last.
+        let newest_first = SortOptions { descending: true, nulls_first: false };
+        let field = self.input.schema();
+        let field = field.field(self.time);
+        let options = match field.is_nullable() {
+            true => newest_first,
+            // As scans say it.
+            false => SortOptions { descending: true, nulls_first: true },
+        };
+        let ordering = LexOrdering::new([Self::by_time(&self.input, self.time, options)]);
+        vec![ordering.map(OrderingRequirements::from)]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(input) = children.pop().filter(|_| children.is_empty()) else {
+            return internal_err!("LatestOnExec has one input");
+        };
+        Ok(Arc::new(LatestExec::new(input, self.time, self.keys.clone(), self.key_count)))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let memory = MemoryConsumer::new("LatestOnExec").register(context.memory_pool());
+        let schema = self.schema();
+        let types = self.keys.iter().map(|&key| schema.field(key).data_type().clone());
+        let found = Found {
+            maker: KeyMaker::new(types)?,
+            columns: self.keys.clone(),
+            key_count: self.key_count,
+            seen: HashSet::new(),
+            batches: VecDeque::new(),
+            memory,
+        };
+        let rows = async move { found.read(input).await };
+        let batches = stream::once(rows).map(|found| match found {
+            Ok(found) => stream::iter(found.batches).map(Ok).left_stream(),
+            Err(error) => stream::once(async move { Err(error) }).right_stream(),
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.flatten())))
+    }
+}
+
+/// The keys that were seen, and their rows.
+struct Found {
+    maker: KeyMaker,
+    /// The positions of the keys.
+    columns: Vec<usize>,
+    key_count: Option<usize>,
+    seen: HashSet<Box<[u8]>>,
+    /// By ascending timestamp.
+    batches: VecDeque<RecordBatch>,
+    memory: MemoryReservation,
+}
+
+impl Found {
+    async fn read(mut self, mut input: SendableRecordBatchStream) -> Result<Found> {
+        while self.key_count != Some(self.seen.len()) {
+            let Some(batch) = input.next().await.transpose()? else { break };
+            self.add(&batch)?;
+        }
+        Ok(self)
+    }
+
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let columns = self.columns.iter().map(|&at| Arc::clone(batch.column(at)));
+        let columns = columns.collect::<Vec<ArrayRef>>();
+        let keys = self.maker.keys(&columns)?;
+        let mut fresh = Vec::new();
+        let mut grown = 0;
+        for row in 0..batch.num_rows() {
+            let keys = keys.row(row);
+            if !self.seen.contains(keys.data()) {
+                self.seen.insert(keys.data().into());
+                grown += keys.data().len() + KEY_BYTES;
+                fresh.push(u32::try_from(row).expect("a batch has fewer rows"));
+            }
+        }
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let rows = take_record_batch(batch, &UInt32Array::from(fresh))?;
+        self.memory.try_grow(grown + bytes(&rows))?;
+        self.batches.push_front(reversed(&rows)?);
+        Ok(())
+    }
+}

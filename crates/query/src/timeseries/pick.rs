@@ -1,0 +1,388 @@
+//! Rows counted from the end of a result: `LIMIT -n` and its like.
+//!
+//! - E1. Never more rows are held than the clause counts from the end, and one batch.
+//!
+//! Over a plain scan the last rows come in backward and the input ends after them, so that only the
+//! end of the table is read. The rows held count against the memory of queries.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore};
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr,
+};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
+use futures::{StreamExt, stream};
+
+use super::extension;
+use crate::plan::in_table_order;
+use crate::scan::{ScanOrder, reversed};
+
+/// In which direction the rows come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+enum Direction {
+    /// In the order of the result.
+    Forward,
+    /// The other way round, and none but the wanted ones.
+    Backward,
+}
+
+/// Which rows are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+pub(crate) enum Pick {
+    /// The last `rows` without the last `dropped` of them.
+    Last {
+        /// Counted from the end.
+        rows: usize,
+        /// Of these, how many at the end are left out: at most `rows`.
+        dropped: usize,
+    },
+    /// All but the last so many.
+    AllButLast {
+        /// How many at the end are left out.
+        dropped: usize,
+    },
+}
+
+impl Pick {
+    /// How many rows must be held back until the input ends.
+    fn held(self) -> usize {
+        match self {
+            Pick::Last { rows, .. } => rows,
+            Pick::AllButLast { dropped } => dropped,
+        }
+    }
+}
+
+/// The picked rows of a plan. A plain scan is read from its end where that is enough.
+pub(crate) fn picked(plan: LogicalPlan, pick: Pick) -> Result<LogicalPlan> {
+    let forward = |plan: LogicalPlan| -> Result<LogicalPlan> {
+        let (input, _) = in_table_order(plan, ScanOrder::Forward)?;
+        Ok(extension(PickRows { input, pick, direction: Direction::Forward }))
+    };
+    let Pick::Last { rows, dropped } = pick else { return forward(plan) };
+    let (backward, is_plain) = in_table_order(plan.clone(), ScanOrder::Backward)?;
+    if !is_plain {
+        return forward(plan);
+    }
+    let wanted = rows - dropped;
+    let input = LogicalPlanBuilder::from(backward).limit(dropped, Some(wanted))?.build()?;
+    let pick = Pick::Last { rows: wanted, dropped: 0 };
+    Ok(extension(PickRows { input, pick, direction: Direction::Backward }))
+}
+
+/// The logical node.
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
+pub(crate) struct PickRows {
+    input: LogicalPlan,
+    pick: Pick,
+    direction: Direction,
+}
+
+impl PickRows {
+    pub(super) fn input(&self) -> &LogicalPlan {
+        &self.input
+    }
+
+    /// The operator of the node.
+    pub(crate) fn exec(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        let required = match self.direction {
+            Direction::Forward => input.output_ordering().cloned(),
+            Direction::Backward => None,
+        };
+        Arc::new(PickExec::new(input, self.pick, self.direction, required))
+    }
+}
+
+impl UserDefinedLogicalNodeCore for PickRows {
+    fn name(&self) -> &'static str {
+        "PickRows"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.input.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        Vec::new()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PickRows: {:?}", self.pick)
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
+        let Some(input) = inputs.pop().filter(|_| inputs.is_empty()) else {
+            return internal_err!("PickRows has one input");
+        };
+        Ok(PickRows { input, pick: self.pick, direction: self.direction })
+    }
+
+    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        Some(vec![output_columns.to_vec()])
+    }
+}
+
+/// The operator: one stream in, the picked rows of it out.
+#[derive(Debug)]
+struct PickExec {
+    input: Arc<dyn ExecutionPlan>,
+    pick: Pick,
+    direction: Direction,
+    /// The order of the input that makes its last rows the last ones.
+    required: Option<LexOrdering>,
+    properties: Arc<PlanProperties>,
+}
+
+impl PickExec {
+    fn new(
+        input: Arc<dyn ExecutionPlan>,
+        pick: Pick,
+        direction: Direction,
+        required: Option<LexOrdering>,
+    ) -> PickExec {
+        let input = match input.output_partitioning().partition_count() {
+            1 => input,
+            _ => Arc::new(CoalescePartitionsExec::new(input)),
+        };
+        let equivalence = match direction {
+            Direction::Forward => input.equivalence_properties().clone(),
+            Direction::Backward => {
+                let turned = input.output_ordering().map(|ordering| {
+                    let turn = |sort: &datafusion::physical_expr::PhysicalSortExpr| sort.reverse();
+                    ordering.iter().map(turn).collect::<Vec<_>>()
+                });
+                EquivalenceProperties::new_with_orderings(input.schema(), turned)
+            }
+        };
+        let emission = match pick {
+            Pick::Last { .. } => EmissionType::Final,
+            Pick::AllButLast { .. } => EmissionType::Incremental,
+        };
+        let properties = Arc::new(PlanProperties::new(
+            equivalence,
+            Partitioning::UnknownPartitioning(1),
+            emission,
+            Boundedness::Bounded,
+        ));
+        PickExec { input, pick, direction, required, properties }
+    }
+}
+
+impl DisplayAs for PickExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pick {
+            Pick::Last { rows, dropped: 0 } => write!(f, "LastExec: rows={rows}"),
+            Pick::Last { rows, dropped } => write!(f, "LastExec: rows={rows}, dropped={dropped}"),
+            Pick::AllButLast { dropped } => write!(f, "AllButLastExec: dropped={dropped}"),
+        }
+    }
+}
+
+impl ExecutionPlan for PickExec {
+    fn name(&self) -> &'static str {
+        match self.pick {
+            Pick::Last { .. } => "LastExec",
+            Pick::AllButLast { .. } => "AllButLastExec",
+        }
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        vec![self.required.clone().map(OrderingRequirements::from)]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![self.direction == Direction::Forward]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(input) = children.pop().filter(|_| children.is_empty()) else {
+            return internal_err!("{} has one input", self.name());
+        };
+        let required = self.required.clone();
+        Ok(Arc::new(PickExec::new(input, self.pick, self.direction, required)))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let memory = MemoryConsumer::new(self.name()).register(context.memory_pool());
+        let picking = Picking {
+            input: Some(input),
+            pick: self.pick,
+            direction: self.direction,
+            held: Held { batches: VecDeque::new(), rows: 0, memory },
+            ready: VecDeque::new(),
+        };
+        let batches = stream::try_unfold(picking, |mut picking| async move {
+            Ok(picking.next().await?.map(|batch| (batch, picking)))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+    }
+}
+
+/// The work of one stream.
+struct Picking {
+    /// `None` when it has ended.
+    input: Option<SendableRecordBatchStream>,
+    pick: Pick,
+    direction: Direction,
+    held: Held,
+    /// What can go out.
+    ready: VecDeque<RecordBatch>,
+}
+
+impl Picking {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                return Ok(Some(batch));
+            }
+            let Some(input) = &mut self.input else { return Ok(None) };
+            match input.next().await.transpose()? {
+                Some(batch) => self.take(batch)?,
+                None => {
+                    self.input = None;
+                    self.finish();
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, batch: RecordBatch) -> Result<()> {
+        match self.direction {
+            Direction::Backward => self.held.push_front(reversed(&batch)?),
+            Direction::Forward => {
+                self.held.push_back(batch)?;
+                let passed = self.held.drop_front(self.pick.held());
+                if matches!(self.pick, Pick::AllButLast { .. }) {
+                    self.ready.extend(passed);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What is held is the last of the input.
+    fn finish(&mut self) {
+        if let Pick::Last { rows, dropped } = self.pick {
+            let wanted = match self.direction {
+                Direction::Forward => self.held.rows.saturating_sub(dropped),
+                Direction::Backward => rows,
+            };
+            self.held.drop_back(wanted);
+            self.ready.append(&mut self.held.batches);
+        }
+        self.held.batches.clear();
+    }
+}
+
+/// Rows and the memory they take.
+struct Held {
+    /// In the order of the result.
+    batches: VecDeque<RecordBatch>,
+    rows: usize,
+    memory: MemoryReservation,
+}
+
+impl Held {
+    fn push_front(&mut self, batch: RecordBatch) -> Result<()> {
+        self.memory.try_grow(bytes(&batch))?;
+        self.rows += batch.num_rows();
+        self.batches.push_front(batch);
+        Ok(())
+    }
+
+    fn push_back(&mut self, batch: RecordBatch) -> Result<()> {
+        self.memory.try_grow(bytes(&batch))?;
+        self.rows += batch.num_rows();
+        self.batches.push_back(batch);
+        Ok(())
+    }
+
+    /// Lets go of what is before the last `rows` rows, and gives it away.
+    fn drop_front(&mut self, rows: usize) -> Vec<RecordBatch> {
+        let mut passed = Vec::new();
+        while let Some(front) = self.batches.front_mut() {
+            let excess = self.rows.saturating_sub(rows).min(front.num_rows());
+            if excess == 0 {
+                break;
+            }
+            self.rows -= excess;
+            if excess == front.num_rows() {
+                self.memory.shrink(bytes(front).min(self.memory.size()));
+                passed.extend(self.batches.pop_front());
+            } else {
+                // Its bytes stay counted, as they stay held.
+                passed.push(front.slice(0, excess));
+                *front = front.slice(excess, front.num_rows() - excess);
+                break;
+            }
+        }
+        passed
+    }
+
+    /// Lets go of what is behind the first `rows` rows.
+    fn drop_back(&mut self, rows: usize) {
+        while let Some(back) = self.batches.back_mut() {
+            let excess = self.rows.saturating_sub(rows).min(back.num_rows());
+            if excess == 0 {
+                break;
+            }
+            self.rows -= excess;
+            if excess == back.num_rows() {
+                self.batches.pop_back();
+            } else {
+                *back = back.slice(0, back.num_rows() - excess);
+                break;
+            }
+        }
+    }
+}
+
+/// What the rows of a batch take, about: texts that several batches share are not counted.
+pub(super) fn bytes(batch: &RecordBatch) -> usize {
+    let sizes = batch.columns().iter().map(|column| column.to_data().get_slice_memory_size());
+    sizes.map(|size| size.unwrap_or(0)).sum()
+}

@@ -1,0 +1,312 @@
+//! Plans of the derived tables that `blocks` has marked.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::common::{Column, DFSchema, Result, ScalarValue};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::sql::sqlparser::ast::{
+    Expr as SqlExpr, Ident, ObjectName, Query, TableAlias, TableFactor, TableWithJoins,
+};
+use tidegate_storage::Snapshot;
+
+use super::asof::time_join;
+use super::blocks::{Mark, is_time_join, mark_number};
+use super::clauses::timestamp_prefix;
+use super::designated::{Designated, designated};
+use super::latest::latest;
+use super::pick::{Pick, picked};
+use super::sample::sampled;
+use super::{OURS, extension};
+use crate::error::{ClauseProblem, Error};
+use crate::parse::Position;
+use crate::plan::integer_of;
+
+/// Plans the marked derived tables of one query.
+#[derive(Debug)]
+pub(crate) struct MarkedRelations {
+    marks: Vec<Mark>,
+    aggregates: HashSet<String>,
+    simplify: SimplifyContext,
+    /// By the names of their tables in lower case.
+    snapshots: HashMap<String, Arc<Snapshot>>,
+    /// Plans that come back as tables while another one is planned.
+    slots: Mutex<Vec<LogicalPlan>>,
+}
+
+impl MarkedRelations {
+    pub(crate) fn new(
+        state: &SessionState,
+        marks: Vec<Mark>,
+        aggregates: HashSet<String>,
+        snapshots: HashMap<String, Arc<Snapshot>>,
+    ) -> MarkedRelations {
+        let simplify = SimplifyContext::builder()
+            .with_config_options(Arc::clone(state.config_options()))
+            .with_query_execution_start_time(state.execution_props().query_execution_start_time)
+            .build();
+        let slots = Mutex::new(Vec::new());
+        MarkedRelations { marks, aggregates, simplify, snapshots, slots }
+    }
+
+    /// Whether a function of this name, in lower case, is an aggregate.
+    pub(super) fn is_aggregate(&self, name: &str) -> bool {
+        self.aggregates.contains(name)
+    }
+
+    /// The value of an expression without columns; `None` if it has not got one yet.
+    pub(super) fn constant(
+        &self,
+        expr: SqlExpr,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<ScalarValue>> {
+        let schema = DFSchema::empty();
+        let expr = context.sql_to_expr(expr, &schema)?;
+        let simplifier = ExprSimplifier::new(self.simplify.clone());
+        let expr = simplifier.simplify(simplifier.coerce(expr, &schema)?)?;
+        Ok(match expr {
+            Expr::Literal(value, _) => Some(value),
+            _ => None,
+        })
+    }
+
+    /// The plan of a query in brackets.
+    pub(super) fn inner(
+        query: Query,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<LogicalPlan> {
+        let subquery = Box::new(query);
+        context.plan(TableFactor::Derived { lateral: false, subquery, alias: None, sample: None })
+    }
+
+    /// A table that stands for a plan, with its names.
+    pub(super) fn slot(&self, plan: LogicalPlan) -> TableFactor {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = format!("{}{}", slot_prefix(), slots.len());
+        slots.push(plan);
+        TableFactor::Table {
+            name: ObjectName::from(vec![Ident::with_quote('"', name)]),
+            alias: None,
+            args: None,
+            with_hints: Vec::new(),
+            version: None,
+            with_ordinality: false,
+            partitions: Vec::new(),
+            json_path: None,
+            sample: None,
+            index_hints: Vec::new(),
+        }
+    }
+
+    fn slot_plan(&self, name: &ObjectName) -> Option<LogicalPlan> {
+        let [part] = name.0.as_slice() else { return None };
+        let number = part.as_ident()?.value.strip_prefix(&slot_prefix())?.parse::<usize>().ok()?;
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).get(number).cloned()
+    }
+
+    fn marked(
+        &self,
+        alias: &TableAlias,
+        query: Query,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<LogicalPlan> {
+        if let Some(column) = alias.name.value.strip_prefix(&timestamp_prefix()) {
+            return with_timestamp(Self::inner(query, context)?, column);
+        }
+        match mark_number(alias).and_then(|number| self.marks.get(number)).cloned() {
+            Some(Mark::Limit { position, low, high }) => {
+                let plan = Self::inner(query, context)?;
+                let bound = |expr, context: &mut dyn RelationPlannerContext| {
+                    self.bound(expr, position, context)
+                };
+                let low = low.map(|low| bound(*low, context)).transpose()?;
+                let high = bound(*high, context)?;
+                let rows =
+                    wanted_rows(low, high).map_err(|what| Error::Clause { position, what })?;
+                limited(plan, rows)
+            }
+            Some(Mark::Latest(clause)) => {
+                let rows = Self::inner(query, context)?;
+                latest(&clause, rows, &self.snapshots, context)
+            }
+            Some(Mark::Sample(clause)) => sampled(self, &clause, query, context),
+            None => Self::inner(query, context),
+        }
+    }
+
+    /// A bound of LIMIT. NULL is `None`: no bound.
+    fn bound(
+        &self,
+        expr: SqlExpr,
+        position: Option<Position>,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<i64>> {
+        let value = self.constant(expr, context)?;
+        match value {
+            Some(value) if value.is_null() => Ok(None),
+            Some(value) => match integer_of(&value).and_then(|value| i64::try_from(value).ok()) {
+                Some(bound) => Ok(Some(bound)),
+                None => Err(Error::Clause { position, what: ClauseProblem::LimitBound }.into()),
+            },
+            None => Err(Error::Clause { position, what: ClauseProblem::LimitBound }.into()),
+        }
+    }
+}
+
+fn slot_prefix() -> String {
+    format!("{OURS}slot ")
+}
+
+impl RelationPlanner for MarkedRelations {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let planned =
+            |plan| Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))));
+        match relation {
+            TableFactor::Derived { subquery, alias: Some(alias), .. }
+                if alias.name.value.starts_with(OURS) =>
+            {
+                planned(self.marked(&alias, *subquery, context)?)
+            }
+            TableFactor::Table { ref name, .. } => match self.slot_plan(name) {
+                Some(plan) => planned(plan),
+                None => Ok(RelationPlanning::Original(Box::new(relation))),
+            },
+            TableFactor::NestedJoin { table_with_joins, alias: None }
+                if is_time_join(&table_with_joins) =>
+            {
+                let TableWithJoins { relation, mut joins } = *table_with_joins;
+                let join = joins.pop().expect("it has one");
+                planned(time_join(relation, join, context)?)
+            }
+            relation => Ok(RelationPlanning::Original(Box::new(relation))),
+        }
+    }
+}
+
+/// `(plan) TIMESTAMP(column)`.
+fn with_timestamp(plan: LogicalPlan, name: &str) -> Result<LogicalPlan> {
+    let column = Column::from(plan.schema().qualified_field_with_unqualified_name(name)?);
+    if designated(&plan).as_ref() == Some(&column) {
+        return Ok(plan);
+    }
+    let (_, field) = plan.schema().qualified_field_from_column(&column)?;
+    if !matches!(field.data_type(), datafusion::arrow::datatypes::DataType::Timestamp(..)) {
+        let what = ClauseProblem::NoTimestamp { column: name.to_owned() };
+        return Err(Error::Clause { position: None, what }.into());
+    }
+    in_order_of(plan, column)
+}
+
+/// The rows of a plan by a column, which becomes their designated timestamp.
+pub(super) fn in_order_of(plan: LogicalPlan, column: Column) -> Result<LogicalPlan> {
+    let by_time = SortExpr::new(Expr::Column(column.clone()), true, false);
+    let input = LogicalPlanBuilder::from(plan).sort([by_time])?.build()?;
+    Ok(extension(Designated { input, column }))
+}
+
+/// Which rows a LIMIT lets through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WantedRows {
+    /// Counted from the start.
+    FromStart { skip: usize, fetch: Option<usize> },
+    /// The picked ones of those behind the first `skip`.
+    Picked { skip: usize, pick: Pick },
+}
+
+/// The rows of `LIMIT high` and `LIMIT low, high`; an inner `None` is NULL.
+fn wanted_rows(
+    low: Option<Option<i64>>,
+    high: Option<i64>,
+) -> std::result::Result<WantedRows, ClauseProblem> {
+    let count = |bound: i64| usize::try_from(bound.unsigned_abs()).unwrap_or(usize::MAX);
+    let last = |rows, dropped| WantedRows::Picked { skip: 0, pick: Pick::Last { rows, dropped } };
+    Ok(match (low.map(Option::unwrap_or_default), high) {
+        (None, None) => WantedRows::FromStart { skip: 0, fetch: None },
+        (None, Some(high)) if high < 0 => last(count(high), 0),
+        (None, Some(high)) => WantedRows::FromStart { skip: 0, fetch: Some(count(high)) },
+        (Some(low), None) if low < 0 => last(count(low), 0),
+        (Some(low), None) => WantedRows::FromStart { skip: count(low), fetch: None },
+        (Some(low), Some(high)) => match (low < 0, high < 0) {
+            (false, false) => {
+                let (skip, end) = (count(low.min(high)), count(low.max(high)));
+                WantedRows::FromStart { skip, fetch: Some(end - skip) }
+            }
+            (true, true) => last(count(low.min(high)), count(low.max(high))),
+            (false, true) => {
+                let pick = Pick::AllButLast { dropped: count(high) };
+                WantedRows::Picked { skip: count(low), pick }
+            }
+            (true, false) if high == 0 => last(count(low), 0),
+            (true, false) => return Err(ClauseProblem::LimitFromEndToStart),
+        },
+    })
+}
+
+fn limited(plan: LogicalPlan, rows: WantedRows) -> Result<LogicalPlan> {
+    match rows {
+        WantedRows::FromStart { skip, fetch } => {
+            LogicalPlanBuilder::from(plan).limit(skip, fetch)?.build()
+        }
+        WantedRows::Picked { skip: 0, pick } => picked(plan, pick),
+        WantedRows::Picked { skip, pick } => {
+            picked(LogicalPlanBuilder::from(plan).limit(skip, None)?.build()?, pick)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(low: Option<i64>, high: i64, expected: &str) {
+        // Ten rows, numbered from 1, stand for any result.
+        let shown = match wanted_rows(low.map(Some), Some(high)) {
+            Err(problem) => format!("error: {problem}"),
+            Ok(rows) => {
+                let (skip, end) = match rows {
+                    WantedRows::FromStart { skip, fetch } => {
+                        (skip, fetch.map_or(10, |fetch| (skip + fetch).min(10)))
+                    }
+                    WantedRows::Picked { skip, pick: Pick::Last { rows, dropped } } => {
+                        (skip.max(10_usize.saturating_sub(rows)), 10_usize.saturating_sub(dropped))
+                    }
+                    WantedRows::Picked { skip, pick: Pick::AllButLast { dropped } } => {
+                        (skip, 10_usize.saturating_sub(dropped))
+                    }
+                };
+                if skip < end { format!("{}..{end}", skip + 1) } else { "none".to_owned() }
+            }
+        };
+        assert_eq!(shown, expected, "LIMIT {low:?}, {high}");
+    }
+
+    #[test]
+    fn limits_mean_what_the_table_says() {
+        check(None, 3, "1..3");
+        check(None, -3, "8..10");
+        check(None, 0, "none");
+        check(Some(2), 5, "3..5");
+        check(Some(5), 2, "3..5");
+        check(Some(0), 4, "1..4");
+        check(Some(4), 0, "1..4");
+        check(Some(-5), -2, "6..8");
+        check(Some(-2), -5, "6..8");
+        check(Some(3), -2, "4..8");
+        check(Some(8), -5, "none");
+        check(Some(-4), 0, "7..10");
+        check(Some(-40), 0, "1..10");
+        check(Some(-4), 2, "error: LIMIT counts from the end first, and from the start then");
+        check(None, i64::MIN, "1..10");
+    }
+}
