@@ -5,10 +5,12 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tidegate_ingest::timestamp::TimestampFormat;
 use tidegate_model::{ByteCount, PartitionUnit};
+use tidegate_query::Timeout;
 
 use crate::output::Format;
 use crate::progress::ProgressStyle;
@@ -77,6 +79,9 @@ pub(crate) enum Command {
     Describe(DescribeArguments),
     /// Read every byte of the database and check it
     Verify,
+    /// Measure this machine
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Make rows, import them into ./tidegate-demo, and ask five questions
     Demo(DemoArguments),
 }
@@ -178,6 +183,9 @@ pub(crate) struct SqlArguments {
     /// Print times as JSON instead of the rows: each run plans the statement and takes all rows
     #[arg(long)]
     pub(crate) timings: bool,
+    /// How long a statement may work, such as 500ms, 5s, 2m, or none [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
+    pub(crate) timeout: Option<Timeout>,
     #[command(flatten)]
     pub(crate) resources: ResourceArguments,
 }
@@ -207,6 +215,31 @@ pub(crate) struct DescribeArguments {
     /// How the columns are written
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Measure what memory and disk allow, to compare imports and queries with
+    Roofline(RooflineArguments),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RooflineArguments {
+    /// How much memory each loop goes over; less than 1GiB may measure the cache
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size)]
+    pub(crate) memory: ByteCount,
+    /// Size of the file that is written and read
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size)]
+    pub(crate) file: ByteCount,
+    /// Directory of that file, which is removed afterwards [default: that of the database]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Threads besides one [default: the number of cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -273,6 +306,7 @@ impl Command {
             Command::Tables(_) => "tables",
             Command::Describe(_) => "describe",
             Command::Verify => "verify",
+            Command::Bench(BenchCommand::Roofline(_)) => "bench roofline",
             Command::Demo(_) => "demo",
         }
     }
@@ -289,6 +323,26 @@ fn parse_unit(text: &str) -> Result<PartitionUnit, String> {
 fn parse_size(text: &str) -> Result<ByteCount, String> {
     let size = ByteCount::parse(text).filter(|size| size.0 > 0);
     size.ok_or_else(|| "not a size such as 512MiB or 2GiB".to_owned())
+}
+
+/// A number with a unit, or `none`.
+fn parse_timeout(text: &str) -> Result<Timeout, String> {
+    if text == "none" {
+        return Ok(Timeout::Never);
+    }
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit_ms = match unit {
+        "ms" => Some(1),
+        "s" => Some(1_000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    let millis = number.parse::<u64>().ok().filter(|&number| number > 0);
+    let millis = millis.zip(unit_ms).and_then(|(number, unit_ms)| number.checked_mul(unit_ms));
+    let timeout = millis.map(|millis| Timeout::After(Duration::from_millis(millis)));
+    timeout.ok_or_else(|| "not a time such as 500ms, 5s, 2m or 1h, nor none".to_owned())
 }
 
 fn parse_byte(text: &str) -> Result<u8, String> {
@@ -358,6 +412,8 @@ mod tests {
             "import x.csv --table t --on-error ignore",
             "sql --repeat 3 x",
             "sql x -f y",
+            "bench",
+            "bench roofline --memory 0B",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
@@ -370,5 +426,17 @@ mod tests {
         assert_eq!(parse_byte("|"), Ok(b'|'));
         assert!(parse_byte("\u{a7}").is_err() && parse_byte("").is_err());
         assert_eq!(parse_quote("none"), Ok(Quote(None)));
+    }
+
+    #[test]
+    fn timeouts_have_a_unit() {
+        for (text, millis) in [("500ms", 500), ("5s", 5_000), ("2m", 120_000), ("1h", 3_600_000)] {
+            let expected = Timeout::After(Duration::from_millis(millis));
+            assert_eq!(parse_timeout(text), Ok(expected), "{text}");
+        }
+        assert_eq!(parse_timeout("none"), Ok(Timeout::Never));
+        for text in ["", "5", "0s", "-1s", "5 s", "5d", "1.5s", "99999999999999999999s", "s"] {
+            assert!(parse_timeout(text).is_err(), "{text}");
+        }
     }
 }

@@ -19,7 +19,7 @@ use tidegate_ingest::{
 use tidegate_model::schema::same_name;
 use tidegate_model::{ByteCount, PartitionUnit};
 use tidegate_platform::{Disk, IoMode, OpenMode, free_disk_bytes};
-use tidegate_query::parse_create_table;
+use tidegate_query::{TableDefinition, parse_create_table};
 use tidegate_storage::Database;
 
 use crate::args::{DemoArguments, ResourceArguments};
@@ -77,9 +77,9 @@ pub(crate) fn run(arguments: &DemoArguments, session: &Session) -> Result<Exit> 
     require_space(&session.db, stored, "--db names another place, --rows makes fewer")?;
 
     sql::print(&format!(
-        "This is what Tidegate does with {} page views of a month, in the order in which they\n\
+        "This is what Tidegate does with {} of a month, in the order in which they\n\
          arrived: most within seconds, some after hours.\n\n",
-        counted(rows, "row")
+        counted(rows, "page view")
     ))?;
     let demo = Demo { session, interrupted: &interrupted, rows };
     let folder = Folder::create(dir, Arc::clone(&session.disk), arguments.keep)?;
@@ -98,6 +98,11 @@ pub(crate) fn run(arguments: &DemoArguments, session: &Session) -> Result<Exit> 
          tidegate import FILE.csv --table NAME --timestamp COLUMN --partition-by day\n"
     ))?;
     Ok(Exit::Done)
+}
+
+/// The table that the rows go to.
+fn definition() -> Result<TableDefinition> {
+    Ok(parse_create_table(&format!("CREATE TABLE {TABLE} ({})", rows::COLUMNS))?)
 }
 
 /// What every step needs.
@@ -130,6 +135,12 @@ impl Demo<'_> {
     fn load(&self, database: &Arc<Database>, csv: &Path) -> Result<()> {
         // Y2.
         if database.tables().iter().any(|table| same_name(&table.name, TABLE)) {
+            // With these columns it is the table of a demo before; else it may be anybody's.
+            let schema = Arc::clone(&database.snapshot(TABLE)?.schema);
+            let own = schema.columns().iter().map(|column| (column.name.clone(), column.ty));
+            if !own.eq(definition()?.columns) {
+                return Err(Error::DemoTable { table: TABLE, dir: self.session.db.clone() });
+            }
             database.drop_tables(&[TABLE])?;
         }
         let options = self.options(csv)?;
@@ -145,7 +156,7 @@ impl Demo<'_> {
 
     /// As `tidegate import` would have them.
     fn options(&self, csv: &Path) -> Result<ImportOptions> {
-        let definition = parse_create_table(&format!("CREATE TABLE {TABLE} ({})", rows::COLUMNS))?;
+        let definition = definition()?;
         Ok(ImportOptions {
             source: Source::Files(vec![csv.to_path_buf()]),
             table: TABLE.to_owned(),

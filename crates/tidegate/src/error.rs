@@ -69,6 +69,8 @@ pub(crate) enum Error {
     Prompt { source: rustyline::error::ReadlineError },
     #[error("there is no database in {}; --db names another place", .dir.display())]
     NoDatabase { dir: PathBuf },
+    #[error("{} has a table `{table}` already; drop it, or name another --db", .dir.display())]
+    DemoTable { table: &'static str, dir: PathBuf },
     #[error("{} is not UTF-8 at byte {at}", .place.display())]
     NotText { place: PathBuf, at: usize },
     #[error("{} has more than {} of SQL", .place.display(), ByteCount(limits::SQL_BYTES as u64))]
@@ -129,6 +131,7 @@ impl Error {
             | Error::Threads { .. }
             | Error::Prompt { .. }
             | Error::NoDatabase { .. }
+            | Error::DemoTable { .. }
             | Error::NotText { .. }
             | Error::ScriptTooLong { .. }
             | Error::SecondResult { .. }

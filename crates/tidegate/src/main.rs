@@ -18,6 +18,7 @@ mod sql;
 mod prompt;
 mod inspect;
 mod verify;
+mod bench;
 mod demo;
 mod output;
 mod text;
@@ -32,7 +33,7 @@ use std::{io, thread};
 use clap::Parser;
 use tidegate_platform::install_sigbus_handler;
 
-use crate::args::{Arguments, Command};
+use crate::args::{Arguments, BenchCommand, Command};
 use crate::environment::Environment;
 use crate::error::{Exit, Result, sentence};
 use crate::session::Session;
@@ -76,6 +77,7 @@ fn run(command: &Command, session: &Session) -> Result<Exit> {
         Command::Tables(arguments) => inspect::tables(arguments, session),
         Command::Describe(arguments) => inspect::describe(arguments, session),
         Command::Verify => verify::run(session),
+        Command::Bench(BenchCommand::Roofline(arguments)) => bench::roofline(arguments, session),
         Command::Demo(arguments) => demo::run(arguments, session),
     }
 }

@@ -31,7 +31,8 @@ impl Session {
 
     /// Opens the database, which must be there: a command that only looks makes none.
     pub(crate) fn open_existing(&self) -> Result<Arc<Database>> {
-        if !self.disk.exists(&self.db).map_err(Error::disk("open the database"))? {
+        let inside = self.db.join("data");
+        if !self.disk.exists(&inside).map_err(Error::disk("open the database"))? {
             return Err(Error::NoDatabase { dir: self.db.clone() });
         }
         self.open()

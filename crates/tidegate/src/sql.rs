@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_model::{ByteCount, limits};
-use tidegate_query::EngineOptions;
+use tidegate_query::{EngineOptions, Timeout};
 use tidegate_storage::Database;
 
 use crate::args::{ResourceArguments, SqlArguments};
@@ -41,13 +41,13 @@ pub(crate) fn run(arguments: &SqlArguments, session: &Session) -> Result<Exit> {
     }
     let form = form(arguments.format, arguments.output.as_deref(), session)?;
     if is_prompt {
-        let runner = runner(session.open()?, &arguments.resources, session)?;
+        let runner = start(arguments, session)?;
         return prompt::run(&runner, form, arguments.output.as_deref(), session);
     }
     // Read before Ctrl-C is caught: while we wait for a pipe, it should just end us.
     let script = read_script(arguments, session)?;
     let interrupted = session.catch_interrupts();
-    let runner = runner(session.open()?, &arguments.resources, session)?;
+    let runner = start(arguments, session)?;
     if arguments.timings {
         let times = timings::measure(&runner, &script, arguments.repeat, &interrupted)?;
         print(&times)?;
@@ -80,19 +80,29 @@ pub(crate) fn run(arguments: &SqlArguments, session: &Session) -> Result<Exit> {
     }
 }
 
+fn start(arguments: &SqlArguments, session: &Session) -> Result<Runner> {
+    let mut options = engine_options(&arguments.resources, session);
+    options.timeout = arguments.timeout.unwrap_or(options.timeout);
+    Runner::new(session.open()?, &options, Arc::clone(&session.clock))
+}
+
 /// The engine on its own threads.
 pub(crate) fn runner(
     database: Arc<Database>,
     resources: &ResourceArguments,
     session: &Session,
 ) -> Result<Runner> {
+    Runner::new(database, &engine_options(resources, session), Arc::clone(&session.clock))
+}
+
+fn engine_options(resources: &ResourceArguments, session: &Session) -> EngineOptions {
     let memory = ByteCount(session.environment.memory.0 / MEMORY_PART);
-    let options = EngineOptions {
+    EngineOptions {
         threads: resources.threads.unwrap_or(session.environment.cores),
         memory_max: resources.memory.unwrap_or(memory),
         spill_dir: session.db.join("scratch").join("query"),
-    };
-    Runner::new(database, &options, Arc::clone(&session.clock))
+        timeout: Timeout::STANDARD,
+    }
 }
 
 /// Where results go: a file, or standard output.

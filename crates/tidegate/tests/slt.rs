@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{
@@ -41,7 +42,9 @@ use tidegate_ingest::{
 use tidegate_model::time::{CivilDate, IsoTimestamp};
 use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Timestamp};
 use tidegate_platform::{IoMode, RealDisk, SystemClock};
-use tidegate_query::{Answer, Engine, EngineOptions};
+use tidegate_query::{
+    Answer, CancelReason, Condition, Engine, EngineOptions, StatementOptions, Timeout,
+};
 use tidegate_storage::{Database, OpenOptions};
 
 /// Threads of a query: more than one, so that plans and scans are those of a real machine.
@@ -68,11 +71,15 @@ fn main() -> ExitCode {
     trials.push(Trial::test("engine::a_dropped_stream_ends_its_work", || {
         on_runtime(a_dropped_stream_ends_its_work())
     }));
+    trials.push(Trial::test("engine::a_timeout_ends_queries_of_any_kind", || {
+        on_runtime(a_timeout_ends_queries_of_any_kind())
+    }));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 fn on_runtime<T>(work: impl Future<Output = Result<T, TestError>>) -> Result<T, Failed> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
     runtime.block_on(work).map_err(|error| Failed::from(error.to_string()))
 }
 
@@ -87,10 +94,12 @@ async fn a_dropped_stream_ends_its_work() -> Result<(), TestError> {
     test.run(MANY_ROWS).await?;
     let database = Arc::clone(test.engine().database());
     let snapshot = database.snapshot("many").map_err(|error| TestError::of(&error))?;
-    let before = Arc::strong_count(&snapshot);
     for sql in
         ["SELECT * FROM many", "SELECT t FROM many WHERE t > 'text'", "SELECT max(t) FROM many"]
     {
+        // So that the plan is known, and whatever is kept with it.
+        test.rows(sql).await?;
+        let before = Arc::strong_count(&snapshot);
         let Answer::Rows { mut stream, .. } = test.engine().execute(sql).await? else {
             panic!("{sql} gives rows");
         };
@@ -109,12 +118,57 @@ async fn a_dropped_stream_ends_its_work() -> Result<(), TestError> {
     Ok(())
 }
 
+/// Each of these would go on for hours. What they read and remember is gone when they are; chance
+/// keeps their plans from being kept.
+async fn a_timeout_ends_queries_of_any_kind() -> Result<(), TestError> {
+    let mut test = TestDatabase::new(MEMORY_MAX)?;
+    test.run(MANY_ROWS).await?;
+    let database = Arc::clone(test.engine().database());
+    let snapshot = database.snapshot("many").map_err(|error| TestError::of(&error))?;
+    let before = Arc::strong_count(&snapshot);
+    let after = Duration::from_millis(100);
+    let options = StatementOptions { timeout: Some(Timeout::After(after)) };
+    for sql in [
+        "SELECT sum(length(a.t) + random()) FROM many a CROSS JOIN many b",
+        "SELECT max(a.t || b.t || random()) FROM many a, many b GROUP BY length(a.t) + length(b.t)",
+        "EXPLAIN ANALYZE SELECT a.ts, random() AS r FROM many a, many b ORDER BY r LIMIT 5",
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x % 9 + 1 FROM n) SELECT sum(x) FROM n",
+    ] {
+        let error = match test.engine().execute_with(sql, &options).await {
+            Ok(Answer::Rows { stream, .. }) => {
+                let rows = stream.try_collect::<Vec<_>>().await;
+                tidegate_query::Error::from(rows.expect_err(sql))
+            }
+            Ok(Answer::Done { tag, .. }) => panic!("{sql} is {tag}"),
+            Err(error) => error,
+        };
+        assert_eq!(error.condition(), Condition::QueryCanceled, "{sql}: {error}");
+        let reason = CancelReason::Timeout(after).to_string();
+        assert_eq!(error.to_string(), format!("canceling statement due to {reason}"), "{sql}");
+        let mut yields = 0;
+        while Arc::strong_count(&snapshot) > before {
+            yields += 1;
+            assert!(yields < 10_000_000, "{sql} still runs");
+            tokio::task::yield_now().await;
+        }
+    }
+    // A statement that is quick enough does not care.
+    let Answer::Rows { stream, .. } = test.engine().execute_with("SELECT 1", &options).await?
+    else {
+        panic!("it gives rows");
+    };
+    let rows = stream.try_collect::<Vec<_>>().await.map_err(tidegate_query::Error::from)?;
+    assert_eq!(rows.len(), 1);
+    Ok(())
+}
+
 fn slt_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt")
 }
 
 fn run_file(path: &Path, is_complete: bool) -> Result<(), Failed> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
     runtime.block_on(async {
         let mut runner = Runner::new(|| async { TestDatabase::new(MEMORY_MAX) });
         runner.with_column_validator(sqllogictest::strict_column_validator);
@@ -280,7 +334,8 @@ fn open(folder: &Path, memory_max: ByteCount) -> Result<Engine, TestError> {
     let database = Database::open(Arc::new(RealDisk), &folder.join("db"), &options);
     let database = database.map_err(|error| TestError::of(&error))?;
     let spill_dir = folder.join("spill");
-    let options = EngineOptions { threads: THREADS, memory_max, spill_dir };
+    let timeout = Timeout::STANDARD;
+    let options = EngineOptions { threads: THREADS, memory_max, spill_dir, timeout };
     Ok(Engine::new(database, &options)?)
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewArray, StringViewArray,
 };
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Field, Float16Type,
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
@@ -46,7 +47,7 @@ pub(super) enum Shape {
 pub(super) struct Column<'a> {
     /// The same for all rows.
     pub(super) shape: Shape,
-    array: &'a dyn Array,
+    nulls: Option<NullBuffer>,
     format: CellFormat<'a>,
 }
 
@@ -90,11 +91,12 @@ impl Shape {
 impl<'a> Column<'a> {
     /// A column of the types that `plain` leaves.
     pub(super) fn new(field: &Field, array: &'a dyn Array) -> Result<Column<'a>, ArrowError> {
-        Ok(Column { shape: Shape::of_field(field), array, format: formatter(field, array)? })
+        let format = formatter(field, array)?;
+        Ok(Column { shape: Shape::of_field(field), nulls: array.logical_nulls(), format })
     }
 
     pub(super) fn is_null(&self, row: usize) -> bool {
-        self.array.is_null(row)
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
     /// Appends the text of a value that is not NULL.

@@ -1,8 +1,8 @@
 //! Runs statements on the engine's threads and hands their batches to the thread that writes.
 //!
 //! - R1. At most `QUEUE` batches wait: a slow writer slows the query, and memory stays the same.
-//! - R2. Ctrl-C is answered within `TICK`, whatever the engine does: the writer stops waiting and
-//!   drops the stream, which ends the scans below it.
+//! - R2. Ctrl-C is answered within `TICK`, whatever the engine does: the writer, whose timers are
+//!   its own, stops waiting and drops the stream, which ends all operators below it.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ const TICK: Duration = Duration::from_millis(10);
 pub(crate) struct Runner {
     /// There until it is dropped.
     runtime: Option<Runtime>,
+    /// Of the thread that writes. Timers of the other one ring late when all its threads compute.
+    front: Runtime,
     engine: Arc<Engine>,
     database: Arc<Database>,
     clock: Arc<dyn Clock>,
@@ -64,8 +66,10 @@ impl Runner {
             .enable_time()
             .build()
             .map_err(|source| Error::Threads { source })?;
+        let front = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let front = front.map_err(|source| Error::Threads { source })?;
         let engine = Arc::new(Engine::new(Arc::clone(&database), options)?);
-        Ok(Runner { runtime: Some(runtime), engine, database, clock })
+        Ok(Runner { runtime: Some(runtime), front, engine, database, clock })
     }
 
     fn runtime(&self) -> &Runtime {
@@ -148,7 +152,7 @@ impl Runner {
             }
             Ok((clock.monotonic_nanos() - start, rows))
         });
-        self.runtime().block_on(async {
+        self.front.block_on(async {
             loop {
                 tokio::select! {
                     result = &mut work => {
@@ -195,7 +199,7 @@ struct Running {
 
 impl Running {
     fn next(&mut self, runner: &Runner, interrupted: &AtomicBool) -> Result<Piece> {
-        runner.runtime().block_on(async {
+        runner.front.block_on(async {
             while !interrupted.load(Relaxed) {
                 tokio::select! {
                     piece = self.pieces.recv() => return piece.ok_or(Error::Panicked),

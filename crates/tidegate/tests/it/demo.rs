@@ -29,6 +29,14 @@ fn the_demo_makes_imports_asks_and_cleans_up_and_can_be_run_again() {
 }
 
 #[test]
+fn a_table_of_somebody_else_is_left_alone() {
+    let world = World::new();
+    world.run(&["sql", "CREATE TABLE Visits (time TIMESTAMP, x INT)"]).succeeds();
+    world.run(&["demo", "--rows", "100"]).fails(1, &["visits", "already"]);
+    assert_eq!(world.ask("SELECT count(x) FROM visits"), "0");
+}
+
+#[test]
 fn the_file_is_kept_and_placed_on_demand() {
     let world = World::new();
     fs::create_dir(world.path("place")).expect("a folder");

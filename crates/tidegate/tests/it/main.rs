@@ -20,4 +20,5 @@ mod sql;
 mod inspect;
 mod safety;
 mod damage;
+mod bench;
 mod demo;

@@ -1,9 +1,11 @@
 //! Signals, kills and locks: whatever happens to the process, the table is as it was.
 
-use std::io::Write;
-use std::process::Child;
+use std::io::{Read, Write};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
-use crate::world::{Run, World, signal, wait_until};
+use crate::world::{Run, World, cpu_ticks, signal, signal_process, wait_until, wait_until_busy};
 
 fn world() -> World {
     let world = World::new();
@@ -80,20 +82,71 @@ fn a_second_process_is_told_that_the_database_is_in_use() {
     assert_eq!(world.ask("SELECT n FROM t"), "1\n2");
 }
 
+/// A query that goes on for days.
+const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 3000000) AS a \
+                       CROSS JOIN generate_series(1, 3000000) AS b \
+                       WHERE (a.value * b.value) % 7 = 3";
+
 #[test]
 fn an_interrupt_ends_a_query() {
     let world = world();
-    let sql = "SELECT count(*) FROM generate_series(1, 3000000) AS a \
-               CROSS JOIN generate_series(1, 3000000) AS b WHERE (a.value * b.value) % 7 = 3";
-    let mut command = world.command(&["sql", sql]);
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let child = command.spawn().expect("runs");
-    let busy = format!("/proc/{}/stat", child.id());
-    // Once it has used processor time, it is past its start.
-    wait_until("the query to run", || {
-        let stat = std::fs::read_to_string(&busy).unwrap_or_default();
-        stat.split(' ').nth(13).is_some_and(|ticks| ticks.parse::<u64>().is_ok_and(|t| t > 20))
+    for options in [&[][..], &["--timings"], &["--timeout", "none", "--format", "csv"]] {
+        let mut command = world.command(&[&["sql", ENDLESS], options].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("runs");
+        wait_until_busy(child.id(), 0);
+        signal(&child, "-INT");
+        let run = Run::of(child.wait_with_output().expect("ends"));
+        run.fails(130, &["tidegate: sql: interrupted"]);
+    }
+}
+
+#[test]
+fn an_interrupt_at_the_prompt_ends_the_statement_and_not_the_prompt() {
+    let world = world();
+    let mut command = world.command_on_terminal("sql --timeout none");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("runs");
+    let mut keys = child.stdin.take().expect("a pipe");
+    let screen = Arc::new(Mutex::new(String::new()));
+    let mut output = child.stdout.take().expect("a pipe");
+    let shown = Arc::clone(&screen);
+    let reader = thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = output.read(&mut bytes) {
+            shown.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
     });
-    signal(&child, "-INT");
-    Run::of(child.wait_with_output().expect("ends")).fails(130, &["tidegate: sql: interrupted"]);
+    let wait_for = |text: &str| wait_until(text, || screen.lock().unwrap().contains(text));
+    let mut enter = |line: &str| keys.write_all(format!("{line}\r").as_bytes()).expect("typed");
+    wait_for("tidegate> ");
+    let process = world.process().expect("it runs");
+    for _ in 0..2 {
+        let before = cpu_ticks(process);
+        enter(&format!("{ENDLESS};"));
+        wait_until_busy(process, before);
+        screen.lock().unwrap().clear();
+        signal_process(process, "-INT");
+        wait_for("error: interrupted");
+        wait_for("tidegate> ");
+    }
+    enter("SELECT 6 * 7 AS answer;");
+    wait_for("     42");
+    enter("\\q");
+    let status = child.wait().expect("ends");
+    reader.join().expect("the reader ends");
+    assert_eq!(status.code(), Some(0), "{}", screen.lock().unwrap());
+}
+
+#[test]
+fn a_timeout_ends_a_statement_and_the_script() {
+    let world = world();
+    let script = format!("SELECT n FROM t; {ENDLESS}; DROP TABLE t");
+    let run = world.run(&["sql", &script, "--format", "csv", "--timeout", "150ms"]);
+    // The header of the second result came before its time was over.
+    assert_eq!(run.stdout, "n\n1\ncount(*)\n");
+    run.fails(1, &["tidegate: sql: canceling statement due to statement timeout after 150 ms"]);
+    let timed = world.run(&["sql", ENDLESS, "--timings", "--timeout", "1s"]);
+    timed.fails(1, &["statement timeout after 1 s"]);
+    assert_eq!(world.ask("SELECT n FROM t"), "1");
 }

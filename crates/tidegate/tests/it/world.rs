@@ -56,6 +56,29 @@ impl World {
         command
     }
 
+    /// The same on a terminal of its own, which takes and gives the bytes of pipes.
+    pub(crate) fn command_on_terminal(&self, arguments: &str) -> Command {
+        let mut command = Command::new("script");
+        self.place(&mut command);
+        let program = env!("CARGO_BIN_EXE_tidegate");
+        let line = format!("exec {program} --db db {arguments}");
+        command.args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"]);
+        command
+    }
+
+    /// The process of the program that runs in this world, if there is one.
+    pub(crate) fn process(&self) -> Option<u32> {
+        let processes = fs::read_dir("/proc").ok()?;
+        let mut numbers =
+            processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let program = Path::new(env!("CARGO_BIN_EXE_tidegate"));
+        numbers.find(|number: &u32| {
+            let link = |name: &str| fs::read_link(format!("/proc/{number}/{name}"));
+            link("exe").is_ok_and(|exe| exe == program)
+                && link("cwd").is_ok_and(|cwd| cwd == self.dir.path())
+        })
+    }
+
     fn place(&self, command: &mut Command) {
         command.current_dir(self.dir.path()).env_clear();
         command.env("PATH", "/usr/bin:/bin").env("HOME", self.dir.path());
@@ -166,9 +189,24 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Waits until a process has used processor time: then it is past its start.
+pub(crate) fn wait_until_busy(process: u32, before: u64) {
+    wait_until("the query to run", || cpu_ticks(process) > before + 20);
+}
+
+/// Hundredths of a second that a process has computed.
+pub(crate) fn cpu_ticks(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.split(' ').nth(13).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+}
+
 /// Sends a signal as `kill` does.
 pub(crate) fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill").arg(name).arg(child.id().to_string()).status();
+    signal_process(child.id(), name);
+}
+
+pub(crate) fn signal_process(process: u32, name: &str) {
+    let status = Command::new("kill").arg(name).arg(process.to_string()).status();
     assert!(status.expect("kill").success());
 }
 
