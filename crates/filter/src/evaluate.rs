@@ -128,12 +128,18 @@ impl<'a> FrameFilter<'a> {
         let Request { first, end, live, .. } = *request;
         assert!(first <= end && end <= self.rows, "a request is within its page frame");
         assert!(live.is_none_or(|live| live.len() * 64 >= self.rows), "a bit for every row");
+        let zones = first / ZONE_ROWS..end.div_ceil(ZONE_ROWS);
         if self.is_none() || first == end {
+            let none = self.plans.iter().position(|plan| matches!(plan, Plan::None));
+            for zone in zones.filter(|_| first < end) {
+                let rows = end.min((zone + 1) * ZONE_ROWS) - first.max(zone * ZONE_ROWS);
+                adapt.note(none.unwrap_or(0), Method::Skipped, rows, 0);
+            }
             return Ok(0);
         }
         let order = self.order(adapt);
         let mut count = 0;
-        for zone in first / ZONE_ROWS..end.div_ceil(ZONE_ROWS) {
+        for zone in zones {
             if (request.stop)() {
                 return Err(Error::Stopped); // E3
             }

@@ -11,6 +11,8 @@
 //! compiled (`JitCache`), and what cannot be compiled either, the interpreter does; it is the
 //! oracle of all tests.
 //!
+//! `aggregate` folds the rows that are left, again as they are stored.
+//!
 //! Lifetimes of what a caller keeps: a `JitCache` for the process, a `Filter` for the query, an
 //! `Adapt` and a `Selection` for each worker, a `LowerCache` for each segment of the query.
 //!
@@ -29,6 +31,7 @@ mod selection;
 mod statistics;
 pub mod kernel;
 pub mod roofline;
+pub mod aggregate;
 mod jit;
 mod interpret;
 mod ranges;

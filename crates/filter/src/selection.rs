@@ -44,6 +44,20 @@ impl Selection {
         &self.0
     }
 
+    /// Selects these rows and no others, and says how many they are.
+    ///
+    /// # Panics
+    /// If a page frame has no such row.
+    pub fn replace(&mut self, rows: impl Iterator<Item = usize>) -> usize {
+        self.clear();
+        let mut count = 0;
+        for row in rows {
+            self.0[row / 64] |= 1 << (row % 64);
+            count += 1;
+        }
+        count
+    }
+
     pub(crate) fn clear(&mut self) {
         self.0.fill(0);
     }

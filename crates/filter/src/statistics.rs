@@ -82,6 +82,12 @@ impl Adapt {
         self.conjuncts.iter().map(|learned| &learned.statistics)
     }
 
+    /// What was counted, which is 0 from then on; what was learned stays.
+    pub fn take_statistics(&mut self) -> Vec<ConjunctStatistics> {
+        let take = |learned: &mut Learned| std::mem::take(&mut learned.statistics);
+        self.conjuncts.iter_mut().map(take).collect()
+    }
+
     /// The least goes first: bytes touched for each row that is removed.
     pub(crate) fn rank(&self, conjunct: usize, cost: f64) -> f64 {
         let pass = self.conjuncts.get(conjunct).map_or(0.5, |learned| learned.pass);

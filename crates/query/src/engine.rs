@@ -39,6 +39,7 @@ use crate::parse::{Explain, Statement, parse_statement};
 use crate::plan::{
     OperatorPlanner, OrderedScans, PlanCache, PlannedQuery, plan_query, table_functions,
 };
+use crate::scan::FusedAggregates;
 use crate::show::show;
 
 /// How many users of memory an error names when memory is used up.
@@ -128,6 +129,9 @@ impl Engine {
             .build_arc()?;
         let mut physical = PhysicalOptimizer::new().rules;
         physical.insert(0, Arc::new(OrderedScans));
+        // Behind what answers from statistics alone, before aggregates are shared out.
+        let counted = physical.iter().position(|rule| rule.name() == "aggregate_statistics");
+        physical.insert(counted.map_or(1, |at| at + 1), Arc::new(FusedAggregates));
         let state = SessionStateBuilder::new()
             .with_config(session_config(options))
             .with_runtime_env(runtime)
@@ -190,8 +194,12 @@ impl Engine {
     }
 
     /// Plans on a task of its own, which nobody can interrupt, so that nobody need wait for it.
-    async fn plan(&self, sql: String, stop: &Stop) -> Result<(PlannedQuery, Arc<TaskContext>)> {
-        let (state, database) = (self.statement_state(), Arc::clone(&self.database));
+    async fn plan(
+        &self,
+        sql: String,
+        stop: &Arc<Stop>,
+    ) -> Result<(PlannedQuery, Arc<TaskContext>)> {
+        let (state, database) = (self.statement_state(stop), Arc::clone(&self.database));
         let task = SpawnedTask::spawn(async move {
             let planned = plan_query(&state, &database, &sql).await?;
             Ok((planned, state.task_ctx()))
@@ -199,10 +207,12 @@ impl Engine {
         finish_in_time(task, stop).await
     }
 
-    /// The session for one statement, for which `now()` stands still.
-    fn statement_state(&self) -> SessionState {
+    /// The session for one statement, for which `now()` stands still, and whose scans know when to
+    /// end.
+    fn statement_state(&self, stop: &Arc<Stop>) -> SessionState {
         let mut state = self.state.clone();
         state.mark_start_execution();
+        state.config_mut().set_extension(Arc::clone(stop));
         state
     }
 

@@ -13,11 +13,14 @@ mod time_filter;
 mod prune;
 mod task;
 mod condition;
+mod dynamic;
 mod row_filter;
 mod read;
 mod merge;
 mod stream;
+mod fused;
 
+pub(crate) use fused::FusedAggregates;
 pub(crate) use read::reversed;
 pub(crate) use task::ScanOrder;
 
@@ -45,22 +48,28 @@ use datafusion::physical_expr::{
 };
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::SchedulingType;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use tidegate_model::time::IsoTimestamp;
 use tidegate_model::{TimeRange, Timestamp};
 use tidegate_storage::Snapshot;
 use tidegate_storage::segment::arrow_field;
 
+use crate::control::Stop;
 use crate::error::Error;
 use crate::plan::time_value;
 use condition::Translator;
+use dynamic::{DynamicFilters, is_dynamic};
 use prune::{Counts, Selected};
 use read::{Conjunct, ReadPlan};
 use row_filter::RowFilter;
 use stream::{OrderedStream, QueueStream, TaskQueue};
 use task::{ScanTask, tasks, value_bytes};
 use time_filter::{TimeColumn, split_filters};
+
+/// Of how many rows one passes a condition, as long as nobody knows: joins go by it.
+const FILTERED_SHARE: usize = 5;
 
 /// The metadata key of the name that a column is stored under.
 pub(crate) const NAME_KEY: &str = "tidegate.name";
@@ -201,10 +210,12 @@ impl TableProvider for ScanTable {
         let read = ReadPlan {
             snapshot: Arc::clone(&self.snapshot),
             filter,
+            dynamic: None,
             conjuncts: conjuncts.collect::<Result<_>>()?,
             schema: Arc::new(self.schema.project(&output)?),
             output,
             order: self.order,
+            stop: session.config().get_extension::<Stop>(),
         };
         let threads = session.config().target_partitions();
         let source =
@@ -274,12 +285,54 @@ impl ScanSource {
         }
     }
 
-    /// Rows that come out at most; exactly so many if the second value is true.
+    /// Rows that come out; exactly so many if the second value is true, else about as many.
     fn rows(&self) -> (usize, bool) {
         let Counts { rows, has_masked, .. } = self.selected.counts;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-        let is_exact = !has_masked && self.read.filter.is_none() && self.read.conjuncts.is_empty();
+        let is_filtered = self.read.filter.is_some() || !self.read.conjuncts.is_empty();
+        let rows = if is_filtered { rows.div_ceil(FILTERED_SHARE) } else { rows };
+        let is_exact = !has_masked && !is_filtered;
         (rows.min(self.bounds.limit.unwrap_or(usize::MAX)), is_exact)
+    }
+
+    /// For EXPLAIN.
+    fn describe(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if matches!(format, DisplayFormatType::TreeRender) {
+            return write!(f, "table={}", self.read.snapshot.name);
+        }
+        let snapshot = &self.read.snapshot;
+        let counts = self.selected.counts;
+        let names = self.read.output.iter().map(|&at| snapshot.schema.columns()[at].name.as_str());
+        write!(
+            f,
+            "table={}, partitions={} of {}, segments={} of {}, columns=[{}]",
+            snapshot.name,
+            counts.partitions,
+            counts.partitions_total,
+            counts.segments,
+            counts.segments_total,
+            names.collect::<Vec<_>>().join(", "),
+        )?;
+        if let Some(ranges) = &self.bounds.ranges {
+            write!(f, ", time=[{}]", ranges.iter().map(shown).collect::<Vec<_>>().join(", "))?;
+        }
+        let described = self.read.filter.iter().flat_map(|filter| filter.describe());
+        let decoded = self.read.conjuncts.iter();
+        let decoded = decoded.map(|conjunct| format!("{} [decoded]", conjunct.expr));
+        let filters = described.chain(decoded).collect::<Vec<_>>();
+        if !filters.is_empty() {
+            write!(f, ", filter=[{}]", filters.join(", "))?;
+        }
+        if let Some(dynamic) = &self.read.dynamic {
+            let exprs = dynamic.exprs().iter().map(ToString::to_string).collect::<Vec<_>>();
+            write!(f, ", dynamic=[{}]", exprs.join(", "))?;
+        }
+        match self.read.order {
+            ScanOrder::Any => {}
+            ScanOrder::Forward => f.write_str(", order=forward")?,
+            ScanOrder::Backward => f.write_str(", order=backward")?,
+        }
+        self.bounds.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
     }
 
     /// Bounds of the designated timestamp, where the metadata tell: if all rows are read.
@@ -299,10 +352,12 @@ impl ReadPlan {
         ReadPlan {
             snapshot: Arc::clone(&self.snapshot),
             filter: self.filter.clone(),
+            dynamic: self.dynamic.clone(),
             conjuncts: self.conjuncts.clone(),
             output: self.output.clone(),
             schema: Arc::clone(&self.schema),
             order: self.order,
+            stop: self.stop.clone(),
         }
     }
 }
@@ -338,38 +393,7 @@ impl DataSource for ScanSource {
     }
 
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if matches!(format, DisplayFormatType::TreeRender) {
-            return write!(f, "table={}", self.read.snapshot.name);
-        }
-        let snapshot = &self.read.snapshot;
-        let counts = self.selected.counts;
-        let names = self.read.output.iter().map(|&at| snapshot.schema.columns()[at].name.as_str());
-        write!(
-            f,
-            "table={}, partitions={} of {}, segments={} of {}, columns=[{}]",
-            snapshot.name,
-            counts.partitions,
-            counts.partitions_total,
-            counts.segments,
-            counts.segments_total,
-            names.collect::<Vec<_>>().join(", "),
-        )?;
-        if let Some(ranges) = &self.bounds.ranges {
-            write!(f, ", time=[{}]", ranges.iter().map(shown).collect::<Vec<_>>().join(", "))?;
-        }
-        let described = self.read.filter.iter().flat_map(|filter| filter.describe());
-        let decoded = self.read.conjuncts.iter();
-        let decoded = decoded.map(|conjunct| format!("{} [decoded]", conjunct.expr));
-        let filters = described.chain(decoded).collect::<Vec<_>>();
-        if !filters.is_empty() {
-            write!(f, ", filter=[{}]", filters.join(", "))?;
-        }
-        match self.read.order {
-            ScanOrder::Any => {}
-            ScanOrder::Forward => f.write_str(", order=forward")?,
-            ScanOrder::Backward => f.write_str(", order=backward")?,
-        }
-        self.bounds.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
+        self.describe(format, f)
     }
 
     fn output_partitioning(&self) -> Partitioning {
@@ -419,6 +443,9 @@ impl DataSource for ScanSource {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        if limit.is_some() && self.read.dynamic.is_some() {
+            return None;
+        }
         let bounds = ScanBounds { limit, ..self.bounds.clone() };
         Some(Arc::new(ScanSource { bounds, ..self.clone() }))
     }
@@ -428,7 +455,28 @@ impl DataSource for ScanSource {
     }
 
     fn metrics(&self) -> ExecutionPlanMetricsSet {
-        self.metrics.clone()
+        with_zones(&self.metrics, self.read.filter.as_deref())
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
+        // Whoever gives them drops rows himself, too.
+        let answer = vec![PushedDown::No; filters.len()];
+        let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answer);
+        let known = self.read.dynamic.iter().flat_map(|dynamic| dynamic.exprs()).cloned();
+        let given = filters.into_iter().filter(is_dynamic);
+        let exprs: Vec<_> = known.chain(given).collect();
+        // Rows that are spared would be missing from the first ones of a limit.
+        if exprs.is_empty() || self.bounds.limit.is_some() {
+            return Ok(propagation);
+        }
+        let fields = ScanTable::new(Arc::clone(&self.read.snapshot)).schema;
+        let dynamic = Some(Arc::new(DynamicFilters::new(exprs, fields)));
+        let read = Arc::new(ReadPlan { dynamic, ..self.read.copy() });
+        Ok(propagation.with_updated_node(Arc::new(ScanSource { read, ..self.clone() })))
     }
 
     fn try_swapping_with_projection(
@@ -449,13 +497,37 @@ impl DataSource for ScanSource {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        for conjunct in &self.read.conjuncts {
-            if f(&conjunct.expr)? == TreeNodeRecursion::Stop {
+        let conjuncts = self.read.conjuncts.iter().map(|conjunct| &conjunct.expr);
+        let dynamic = self.read.dynamic.iter().flat_map(|dynamic| dynamic.exprs());
+        for expr in conjuncts.chain(dynamic) {
+            if f(expr)? == TreeNodeRecursion::Stop {
                 return Ok(TreeNodeRecursion::Stop);
             }
         }
         Ok(TreeNodeRecursion::Continue)
     }
+}
+
+/// The metrics of a scan with what its conditions have found out about zones, for EXPLAIN ANALYZE.
+fn with_zones(
+    metrics: &ExecutionPlanMetricsSet,
+    filter: Option<&RowFilter>,
+) -> ExecutionPlanMetricsSet {
+    let Some(filter) = filter else { return metrics.clone() };
+    let all = ExecutionPlanMetricsSet::new();
+    metrics.clone_inner().iter().for_each(|metric| all.register(Arc::clone(metric)));
+    let zones = filter.statistics();
+    for (name, count) in [
+        ("zones_skipped", zones.zones_skipped),
+        ("zones_whole", zones.zones_whole),
+        ("zones_kernel", zones.zones_kernel),
+        ("zones_compiled", zones.zones_compiled),
+        ("zones_interpreted", zones.zones_interpreted),
+    ] {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        MetricBuilder::new(&all).global_counter(name).add(count);
+    }
+    all
 }
 
 /// A time range for EXPLAIN.

@@ -42,7 +42,7 @@ pub(crate) use bucket::{Grid, Origin, Stride};
 pub(crate) use clauses::{Clauses, lift_clauses, wrap_timestamps};
 pub(crate) use designated::designated;
 pub(crate) use relations::MarkedRelations;
-pub(crate) use sample::instant;
+pub(crate) use sample::{bucket_stride, instant};
 pub(crate) use zone::{Zone, parse_offset};
 
 use asof::AsofJoin;

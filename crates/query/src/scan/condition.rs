@@ -28,9 +28,16 @@ impl<'a> Translator<'a> {
 
     /// The condition that a filter can work on; `None` if there is none.
     pub(super) fn condition(&mut self, expr: &Expr) -> Option<Condition> {
+        self.checked(|translator| translator.translate(expr))
+    }
+
+    /// What `translate` gives, if a filter can work on it; else no column becomes known.
+    pub(super) fn checked(
+        &mut self,
+        translate: impl FnOnce(&mut Translator<'a>) -> Option<Condition>,
+    ) -> Option<Condition> {
         let known = self.columns.len();
-        let condition = self
-            .translate(expr)
+        let condition = translate(self)
             .filter(|condition| Filter::new(self.types(), condition.clone()).is_ok());
         if condition.is_none() {
             self.columns.truncate(known);
@@ -75,7 +82,7 @@ impl<'a> Translator<'a> {
         exprs.iter().map(|expr| self.translate(expr)).collect()
     }
 
-    fn column(&mut self, name: &str) -> Option<Condition> {
+    pub(super) fn column(&mut self, name: &str) -> Option<Condition> {
         let at = self.fields.index_of(name).ok()?;
         let known = self.columns.iter().position(|&column| column == at);
         Some(Condition::Column(known.unwrap_or_else(|| {
@@ -155,7 +162,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-fn compare_op(op: Operator) -> Option<CompareOp> {
+pub(super) fn compare_op(op: Operator) -> Option<CompareOp> {
     Some(match op {
         Operator::Eq => CompareOp::Eq,
         Operator::NotEq => CompareOp::Ne,
@@ -168,7 +175,7 @@ fn compare_op(op: Operator) -> Option<CompareOp> {
 }
 
 /// The type whose values are those of an Arrow type.
-fn column_type(ty: &DataType) -> Option<ColumnType> {
+pub(super) fn column_type(ty: &DataType) -> Option<ColumnType> {
     Some(match ty {
         DataType::Boolean => ColumnType::Boolean,
         DataType::Int8 => ColumnType::Int8,
@@ -196,7 +203,7 @@ fn column_type(ty: &DataType) -> Option<ColumnType> {
     })
 }
 
-fn literal(value: &ScalarValue) -> Option<Condition> {
+pub(super) fn literal(value: &ScalarValue) -> Option<Condition> {
     let ty = column_type(&value.data_type())?;
     if value.is_null() {
         return Some(Condition::literal(ty, Value::Null));

@@ -26,9 +26,11 @@ use tidegate_model::{Column, limits};
 use tidegate_storage::segment::PickedRows;
 use tidegate_storage::{RowMask, SegmentRun, Snapshot};
 
+use super::dynamic::DynamicFilters;
 use super::merge::Merge;
 use super::row_filter::{Asked, RowFilter};
 use super::task::{BATCH_ROWS, FrameRows, ScanOrder, ScanTask};
+use crate::control::Stop;
 use crate::error::Error;
 
 /// A condition and the columns it looks at.
@@ -47,12 +49,16 @@ pub(crate) struct ReadPlan {
     pub(crate) snapshot: Arc<Snapshot>,
     /// Conditions that are worked on as rows are stored.
     pub(crate) filter: Option<Arc<RowFilter>>,
+    /// What the operators above find out while they run.
+    pub(crate) dynamic: Option<Arc<DynamicFilters>>,
     /// Conditions that only DataFusion knows.
     pub(crate) conjuncts: Vec<Conjunct>,
     /// Positions in the table of the columns of a batch.
     pub(crate) output: Vec<usize>,
     pub(crate) schema: SchemaRef,
     pub(crate) order: ScanOrder,
+    /// Whether the statement is to go on.
+    pub(crate) stop: Option<Arc<Stop>>,
 }
 
 /// Reads the rows of a task, batch after batch.
@@ -161,17 +167,19 @@ impl RowsReader {
             // Few rows are looked at if few are wanted, else as many as a pass is made for.
             let looked_at = match &plan.filter {
                 Some(_) if wanted < BATCH_ROWS => to_zone_bound(rows, plan.order),
+                // What is above may know more after each batch.
+                Some(_) if plan.dynamic.is_some() => BATCH_ROWS,
                 Some(_) => rows.len(),
                 None if plan.is_counting() => rows.len(),
                 None => BATCH_ROWS,
             };
             let rows = take_rows(rows, looked_at, plan.order);
-            let asked = Asked { segment: &self.task.segment, frame: self.task.frame, rows };
+            let asked = plan.asked(&self.task, rows);
             if plan.is_counting() {
                 let count = plan.count(&asked)?;
                 return Ok(if count == 0 { Step::Nothing } else { Step::Batch(plan.rows(count)?) });
             }
-            self.picked = plan.pick(asked)?;
+            self.picked = plan.pick(&asked)?;
         }
         if self.picked.count() == 0 {
             return Ok(Step::Nothing);
@@ -205,12 +213,22 @@ impl ReadPlan {
         self.output.is_empty() && self.conjuncts.is_empty()
     }
 
+    /// Asks about some rows of a task.
+    pub(crate) fn asked<'a>(&'a self, task: &'a FrameRows, rows: Range<usize>) -> Asked<'a> {
+        let stop = self.stop.as_deref();
+        Asked { segment: &task.segment, frame: task.frame, rows, stop }
+    }
+
     /// How many rows pass the filter.
-    fn count(&self, asked: &Asked<'_>) -> Result<usize> {
-        match (&self.filter, asked.segment.mask.as_deref()) {
-            (Some(filter), _) => filter.count(asked),
-            (None, Some(mask)) => Ok(live_rows(mask, asked).count()),
-            (None, None) => Ok(asked.rows.len()),
+    pub(crate) fn count(&self, asked: &Asked<'_>) -> Result<usize> {
+        match &self.filter {
+            Some(filter) if self.dynamic.is_none() => {
+                filter.count(asked, live_words(asked)?.as_deref())
+            }
+            _ => {
+                let count = self.select(asked, &mut Selection::new())?;
+                Ok(count.unwrap_or(asked.rows.len()))
+            }
         }
     }
 
@@ -220,23 +238,49 @@ impl ReadPlan {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), vec![], &options)?)
     }
 
-    /// The rows that pass the filter.
-    fn pick(&self, asked: Asked<'_>) -> Result<Picked> {
-        let (start, all) = (asked.rows.start, asked.rows.len());
-        let rows: Vec<u32> = match (&self.filter, asked.segment.mask.as_deref()) {
-            (Some(filter), _) => {
-                let mut selection = Selection::new();
-                let count = filter.select(&asked, &mut selection)?;
-                if count == all {
-                    return Ok(Picked::Range(start..start + all));
-                }
-                let mut rows = Vec::with_capacity(count);
-                rows.extend(selection.rows().map(narrow));
-                rows
-            }
-            (None, Some(mask)) => live_rows(mask, &asked).map(narrow).collect(),
-            (None, None) => return Ok(Picked::Range(start..start + all)),
+    /// Which rows pass the filter and are not masked, in `selection`, and how many they are. `None`
+    /// if it is all of those asked for; then `selection` is of no use.
+    pub(crate) fn select(
+        &self,
+        asked: &Asked<'_>,
+        selection: &mut Selection,
+    ) -> Result<Option<usize>> {
+        let dynamic = match &self.dynamic {
+            Some(dynamic) => dynamic.current(&self.snapshot)?,
+            None => None,
         };
+        let mut count = None;
+        let mut live = live_words(asked)?;
+        let mut filters = dynamic.iter().chain(&self.filter).peekable();
+        while let Some(filter) = filters.next() {
+            let left = filter.select(asked, live.as_deref(), selection)?;
+            count = Some(left);
+            if left == 0 {
+                break;
+            }
+            live = filters.peek().map(|_| selection.words().to_vec());
+        }
+        let count = match (count, asked.segment.mask.as_deref()) {
+            (Some(count), _) => count,
+            (None, Some(mask)) => selection.replace(live_rows(mask, asked)),
+            (None, None) => return Ok(None),
+        };
+        Ok((count < asked.rows.len()).then_some(count))
+    }
+
+    /// The rows that pass the filter.
+    fn pick(&self, asked: &Asked<'_>) -> Result<Picked> {
+        let may_drop =
+            self.filter.is_some() || self.dynamic.is_some() || asked.segment.mask.is_some();
+        if !may_drop {
+            return Ok(Picked::Range(asked.rows.clone()));
+        }
+        let mut selection = Selection::new();
+        let Some(count) = self.select(asked, &mut selection)? else {
+            return Ok(Picked::Range(asked.rows.clone()));
+        };
+        let mut rows = Vec::with_capacity(count);
+        rows.extend(selection.rows().map(narrow));
         let left = 0..rows.len();
         Ok(Picked::List(rows, left))
     }
@@ -270,6 +314,27 @@ fn narrow(row: usize) -> u32 {
 fn live_rows<'a>(mask: &'a RowMask, asked: &Asked<'_>) -> impl Iterator<Item = usize> + 'a {
     let first = asked.frame * limits::FRAME_ROWS.0;
     asked.rows.clone().filter(move |&row| mask.is_live(first + row as u64))
+}
+
+/// The rows of a page frame that are there, a bit each; `None` if all are.
+fn live_words(asked: &Asked<'_>) -> Result<Option<Vec<u64>>> {
+    let Some(mask) = asked.segment.mask.as_deref() else { return Ok(None) };
+    let reader = asked.segment.reader().map_err(Error::Storage)?;
+    let zones_in_frame = limits::FRAME_ROWS.0 / limits::ZONE_ROWS.0;
+    let words_in_zone = usize::try_from(limits::ZONE_ROWS.0 / 64).expect("64");
+    let first = asked.frame * zones_in_frame;
+    let zones = (reader.frame_rows(asked.frame) as u64).div_ceil(limits::ZONE_ROWS.0);
+    if (first..first + zones).all(|zone| mask.zone(zone).is_none()) {
+        return Ok(None);
+    }
+    let mut words = Vec::with_capacity(words_in_zone * 16);
+    for zone in first..first + zones {
+        match mask.zone(zone) {
+            None => words.resize(words.len() + words_in_zone, u64::MAX),
+            Some(bits) => words.extend_from_slice(bits),
+        }
+    }
+    Ok(Some(words))
 }
 
 /// The rows in the opposite order.

@@ -7,16 +7,17 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use datafusion::common::Result;
 use tidegate_filter::{
-    Adapt, Context, Expr as Condition, Filter, FrameFilter, JitCache, Level, LowerCache, Request,
-    Result as Filtered, Selection, SymbolText,
+    Adapt, ConjunctStatistics, Context, Expr as Condition, Filter, FrameFilter, JitCache, Level,
+    LowerCache, Request, Result as Filtered, Selection, SymbolText,
 };
-use tidegate_model::{Column, ColumnType, PageFrame, SegmentId, SymbolId, limits};
-use tidegate_storage::{RowMask, SegmentRun, Snapshot, SymbolTable};
+use tidegate_model::{Column, ColumnType, SegmentId, SymbolId};
+use tidegate_storage::{SegmentRun, Snapshot, SymbolTable};
 
+use crate::control::Stop;
 use crate::error::Error;
 
 /// Compiled conditions of all queries: they are kept by shape, so that the next query with other
@@ -33,7 +34,25 @@ pub(crate) struct RowFilter {
     columns: Vec<Column>,
     symbols: ColumnSymbols,
     caches: Mutex<HashMap<SegmentId, Arc<LowerCache>>>,
-    adapt: Mutex<Adapt>,
+    learned: Mutex<Learned>,
+}
+
+/// What evaluation has found out.
+#[derive(Debug, Default)]
+struct Learned {
+    /// As the latest worker left it, without counts.
+    adapt: Adapt,
+    /// What all workers have counted, one for each condition.
+    counted: Vec<ConjunctStatistics>,
+}
+
+impl Learned {
+    fn note(&mut self, mut adapt: Adapt) {
+        let counted = adapt.take_statistics();
+        self.counted.resize(self.counted.len().max(counted.len()), ConjunctStatistics::default());
+        self.counted.iter_mut().zip(&counted).for_each(|(sum, counted)| sum.merge(counted));
+        self.adapt = adapt;
+    }
 }
 
 /// The symbols of each column of a filter.
@@ -53,6 +72,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) frame: u64,
     /// Counted from the start of the page frame.
     pub(crate) rows: Range<usize>,
+    /// Whether to go on is asked before each zone.
+    pub(crate) stop: Option<&'a Stop>,
 }
 
 impl RowFilter {
@@ -73,7 +94,7 @@ impl RowFilter {
             symbols: ColumnSymbols(symbols.collect()),
             columns,
             caches: Mutex::default(),
-            adapt: Mutex::default(),
+            learned: Mutex::default(),
         })
     }
 
@@ -83,65 +104,65 @@ impl RowFilter {
         self.filter.describe(&names)
     }
 
-    /// How many rows there are for which the conditions hold.
-    pub(crate) fn count(&self, asked: &Asked<'_>) -> Result<usize> {
-        self.run(asked, |filter, request, adapt| filter.count(request, adapt))
+    /// How many rows there are for which the conditions hold. `live` are the rows of the page frame
+    /// that are there, a bit each; `None` if all are.
+    pub(crate) fn count(&self, asked: &Asked<'_>, live: Option<&[u64]>) -> Result<usize> {
+        self.run(asked, live, |filter, request, adapt| filter.count(request, adapt))
     }
 
     /// Which rows there are for which the conditions hold, and how many.
-    pub(crate) fn select(&self, asked: &Asked<'_>, selection: &mut Selection) -> Result<usize> {
-        self.run(asked, |filter, request, adapt| filter.evaluate(request, adapt, selection))
+    pub(crate) fn select(
+        &self,
+        asked: &Asked<'_>,
+        live: Option<&[u64]>,
+        selection: &mut Selection,
+    ) -> Result<usize> {
+        self.run(asked, live, |filter, request, adapt| filter.evaluate(request, adapt, selection))
+    }
+
+    /// What was found out about zones so far, of all conditions together.
+    pub(crate) fn statistics(&self) -> ConjunctStatistics {
+        let learned = self.learned();
+        let mut sum = ConjunctStatistics::default();
+        learned.counted.iter().for_each(|counted| sum.merge(counted));
+        sum
     }
 
     fn run(
         &self,
         asked: &Asked<'_>,
+        live: Option<&[u64]>,
         run: impl FnOnce(&FrameFilter<'_>, &Request<'_>, &mut Adapt) -> Filtered<usize>,
     ) -> Result<usize> {
         let reader = asked.segment.reader().map_err(Error::Storage)?;
         let frame = reader.frame(asked.frame, &self.columns).map_err(Error::Storage)?;
         let cache = self.cache(asked.segment.meta.id);
-        let live = asked.segment.mask.as_deref().and_then(|mask| live_words(mask, asked, &frame));
         let context =
             Context { symbols: &self.symbols, cache: &cache, level: *LEVEL, jit: Some(&*COMPILED) };
         let filter = self.filter.lower(&frame, &context).map_err(Error::Filter)?;
         let request = Request {
             first: asked.rows.start,
             end: asked.rows.end,
-            live: live.as_deref(),
-            stop: &|| false,
+            live,
+            stop: &|| asked.stop.is_some_and(|stop| stop.reason().is_some()),
         };
-        let mut adapt = self.adapt().clone();
-        let count = run(&filter, &request, &mut adapt).map_err(Error::Filter)?;
-        *self.adapt() = adapt;
-        Ok(count)
+        let mut adapt = self.learned().adapt.clone();
+        let count = run(&filter, &request, &mut adapt);
+        let mut learned = self.learned();
+        learned.note(adapt);
+        drop(learned);
+        count.map_err(|error| match asked.stop.and_then(Stop::reason) {
+            Some(reason) => Error::from(reason).into(),
+            None => Error::Filter(error).into(),
+        })
     }
 
-    fn adapt(&self) -> std::sync::MutexGuard<'_, Adapt> {
-        self.adapt.lock().unwrap_or_else(PoisonError::into_inner)
+    fn learned(&self) -> MutexGuard<'_, Learned> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn cache(&self, segment: SegmentId) -> Arc<LowerCache> {
         let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(caches.entry(segment).or_default())
     }
-}
-
-/// The rows of a page frame that are there, a bit each; `None` if all are.
-fn live_words(mask: &RowMask, asked: &Asked<'_>, frame: &PageFrame<'_>) -> Option<Vec<u64>> {
-    let zones_in_frame = limits::FRAME_ROWS.0 / limits::ZONE_ROWS.0;
-    let words_in_zone = usize::try_from(limits::ZONE_ROWS.0 / 64).expect("64");
-    let first = asked.frame * zones_in_frame;
-    let zones = (frame.rows() as u64).div_ceil(limits::ZONE_ROWS.0);
-    if (first..first + zones).all(|zone| mask.zone(zone).is_none()) {
-        return None;
-    }
-    let mut words = Vec::with_capacity(words_in_zone * 16);
-    for zone in first..first + zones {
-        match mask.zone(zone) {
-            None => words.resize(words.len() + words_in_zone, u64::MAX),
-            Some(bits) => words.extend_from_slice(bits),
-        }
-    }
-    Some(words)
 }

@@ -396,6 +396,13 @@ struct SampleBucket {
     signature: Signature,
 }
 
+/// The stride of the buckets that a function puts times into, if it is that of a SAMPLE BY whose
+/// buckets count from a known instant.
+pub(crate) fn bucket_stride(function: &ScalarUDF) -> Option<Stride> {
+    let bucket = function.inner().downcast_ref::<SampleBucket>()?;
+    bucket.grid.map(|_| bucket.stride)
+}
+
 impl ScalarUDFImpl for SampleBucket {
     fn name(&self) -> &'static str {
         "sample_by"

@@ -17,6 +17,7 @@ mod round_trip;
 mod import;
 mod bad_input;
 mod sql;
+mod aggregates;
 mod inspect;
 mod safety;
 mod damage;

@@ -148,3 +148,20 @@ fn long_results_are_streamed() {
     assert_eq!(csv.lines().count(), 300_001);
     assert!(csv.starts_with("n\n1\n2\n") && csv.ends_with("\n300000\n"));
 }
+
+#[test]
+fn a_top_k_reads_few_rows_of_a_scan() {
+    let world = World::new();
+    let rows = (0..200_000).map(|row| format!("{row},{}\n", row * 7_919 % 200_003));
+    world.file("t.csv", format!("ts,n\n{}", rows.collect::<String>()));
+    let import = ["import", "t.csv", "--table", "t", "--timestamp", "ts"];
+    let format = ["--timestamp-format", "epoch_s", "--progress", "none"];
+    world.run(&[&import[..], &format].concat()).succeeds();
+    let plan = world.ask("EXPLAIN ANALYZE SELECT * FROM t ORDER BY n LIMIT 3");
+    let scan = plan.lines().find(|line| line.contains("DataSourceExec")).expect("a scan");
+    let (_, rows) = scan.split_once("output_rows=").expect("its metrics");
+    let (rows, _) = rows.split_once(" K").expect("some thousands");
+    let rows: f64 = rows.parse().expect("a number");
+    // The first batch of each worker, and what beats the bound then.
+    assert!(rows < 50.0, "{scan}");
+}

@@ -1,0 +1,137 @@
+//! Conditions that the operators above a scan find while they run: the bound of a TopK so far, the
+//! keys of the other side of a join.
+//!
+//! - DY1. They only spare rows that whoever found them would drop himself. So a part of one that
+//!   cannot be translated spares nothing, and is no error.
+//! - DY2. They are asked for before each page frame, and translated anew only if they have changed.
+//!
+//! A TopK reads wide columns only of rows that beat its bound: the others are not decoded.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CastExpr, Column as ColumnExpr, DynamicFilterPhysicalExpr, InListExpr,
+    IsNotNullExpr, IsNullExpr, Literal, NotExpr,
+};
+use datafusion::physical_expr_common::physical_expr::{
+    snapshot_generation, snapshot_physical_expr,
+};
+use tidegate_filter::Expr as Condition;
+use tidegate_storage::Snapshot;
+
+use super::condition::{Translator, column_type, compare_op, literal};
+use super::row_filter::RowFilter;
+
+/// The conditions of one scan.
+#[derive(Debug)]
+pub(crate) struct DynamicFilters {
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    /// The table as DataFusion sees it; columns are found by their names in it.
+    fields: SchemaRef,
+    known: Mutex<Known>,
+}
+
+/// What the conditions were when they were last looked at.
+#[derive(Debug, Default)]
+struct Known {
+    generations: Vec<u64>,
+    filter: Option<Arc<RowFilter>>,
+}
+
+/// Whether an expression changes while a query runs.
+pub(super) fn is_dynamic(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.downcast_ref::<DynamicFilterPhysicalExpr>().is_some()
+        || expr.children().into_iter().any(is_dynamic)
+}
+
+impl DynamicFilters {
+    pub(super) fn new(exprs: Vec<Arc<dyn PhysicalExpr>>, fields: SchemaRef) -> DynamicFilters {
+        DynamicFilters { exprs, fields, known: Mutex::default() }
+    }
+
+    pub(super) fn exprs(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.exprs
+    }
+
+    /// The conditions as they are now; `None` if they spare nothing (DY2).
+    pub(super) fn current(&self, snapshot: &Snapshot) -> Result<Option<Arc<RowFilter>>> {
+        let generations: Vec<u64> = self.exprs.iter().map(snapshot_generation).collect();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.generations != generations {
+            known.filter = self.translated(snapshot)?;
+            known.generations = generations;
+        }
+        Ok(known.filter.clone())
+    }
+
+    fn translated(&self, snapshot: &Snapshot) -> Result<Option<Arc<RowFilter>>> {
+        let mut translator = Translator::new(&snapshot.schema, Arc::clone(&self.fields));
+        let mut conditions = Vec::new();
+        for expr in &self.exprs {
+            let now = snapshot_physical_expr(Arc::clone(expr))?;
+            add_parts(&now, &mut translator, &mut conditions);
+        }
+        if conditions.is_empty() {
+            return Ok(None);
+        }
+        RowFilter::new(snapshot, &translator.columns, conditions).map(Arc::new).map(Some)
+    }
+}
+
+/// The parts of nested ANDs that can be translated (DY1).
+fn add_parts(
+    expr: &Arc<dyn PhysicalExpr>,
+    translator: &mut Translator<'_>,
+    conditions: &mut Vec<Condition>,
+) {
+    if let Some(binary) = expr.downcast_ref::<BinaryExpr>()
+        && *binary.op() == Operator::And
+    {
+        add_parts(binary.left(), translator, conditions);
+        add_parts(binary.right(), translator, conditions);
+        return;
+    }
+    let is_literal = expr.downcast_ref::<Literal>().is_some();
+    let condition = translator.checked(|translator| translate(expr, translator));
+    conditions.extend(condition.filter(|_| !is_literal));
+}
+
+fn translate(expr: &Arc<dyn PhysicalExpr>, translator: &mut Translator<'_>) -> Option<Condition> {
+    let mut boxed = |expr| translate(expr, translator).map(Box::new);
+    if let Some(column) = expr.downcast_ref::<ColumnExpr>() {
+        return translator.column(column.name());
+    }
+    if let Some(value) = expr.downcast_ref::<Literal>() {
+        return literal(value.value());
+    }
+    if let Some(inner) = expr.downcast_ref::<NotExpr>() {
+        return Some(Condition::Not(boxed(inner.arg())?));
+    }
+    if let Some(inner) = expr.downcast_ref::<IsNullExpr>() {
+        return Some(Condition::IsNull(boxed(inner.arg())?));
+    }
+    if let Some(inner) = expr.downcast_ref::<IsNotNullExpr>() {
+        return Some(Condition::IsNotNull(boxed(inner.arg())?));
+    }
+    if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+        let (to, expr) = (column_type(cast.cast_type())?, boxed(cast.expr())?);
+        return Some(Condition::Cast { expr, to, is_try: false });
+    }
+    if let Some(list) = expr.downcast_ref::<InListExpr>() {
+        let (expr, negated) = (boxed(list.expr())?, list.negated());
+        let list = list.list().iter().map(|item| translate(item, translator));
+        let list = list.collect::<Option<Vec<_>>>().filter(|list| !list.is_empty())?;
+        return Some(Condition::InList { expr, list, negated });
+    }
+    let binary = expr.downcast_ref::<BinaryExpr>()?;
+    let (left, right) = (boxed(binary.left())?, boxed(binary.right())?);
+    Some(match binary.op() {
+        Operator::And => Condition::And(vec![*left, *right]),
+        Operator::Or => Condition::Or(vec![*left, *right]),
+        op => Condition::compare(compare_op(*op)?, *left, *right),
+    })
+}

@@ -1,0 +1,198 @@
+//! Aggregates that are folded where rows are stored, in place of DataFusion's partial ones.
+//!
+//! ```text
+//! AggregateExec Final                 AggregateExec Final
+//!   AggregateExec Partial      -->      FusedAggregateExec
+//!     DataSourceExec (scan)
+//! ```
+//!
+//! - FA1. What comes out has the schema and the meaning of what the partial aggregate gives, so
+//!   that the final one cannot tell; which of them ran is only seen in EXPLAIN.
+//! - FA2. An aggregate is fused whole or not at all (`plan`); what is not is DataFusion's.
+//! - FA3. Each group is a slot of a dense array; how many there can be is known when it is planned,
+//!   and bounded (`plan::SLOT_BYTES_MAX`).
+//! - FA4. Between two page frames a worker gives way, and dropping the stream ends it there.
+//!
+//! Not here: the folds themselves (`filter::aggregate`).
+
+mod key;
+mod output;
+mod plan;
+mod work;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::with_zones;
+use plan::FusedPlan;
+use work::{States, TaskList, Worker};
+
+/// Puts fused aggregates where they can stand.
+#[derive(Debug)]
+pub(crate) struct FusedAggregates;
+
+impl PhysicalOptimizerRule for FusedAggregates {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let fused = plan.transform_down(|plan| {
+            let partial = plan.downcast_ref::<AggregateExec>();
+            let partial = partial.filter(|plan| *plan.mode() == AggregateMode::Partial);
+            match partial.map(FusedPlan::of).transpose()?.flatten() {
+                Some(fused) => Ok(Transformed::yes(Arc::new(FusedAggregateExec::new(fused)))),
+                None => Ok(Transformed::no(plan)),
+            }
+        })?;
+        Ok(fused.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "FusedAggregates"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// A scan and the partial aggregate over it, as one.
+#[derive(Debug)]
+struct FusedAggregateExec {
+    plan: Arc<FusedPlan>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl FusedAggregateExec {
+    fn new(plan: FusedPlan) -> FusedAggregateExec {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&plan.schema)),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        let metrics = ExecutionPlanMetricsSet::new();
+        FusedAggregateExec { plan: Arc::new(plan), properties: Arc::new(properties), metrics }
+    }
+}
+
+impl DisplayAs for FusedAggregateExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FusedAggregateExec: {}, ", self.plan.aggregates)?;
+        self.plan.source.describe(format, f)
+    }
+}
+
+impl ExecutionPlan for FusedAggregateExec {
+    fn name(&self) -> &'static str {
+        "FusedAggregateExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("it has no input") }
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let plan = Arc::clone(&self.plan);
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let schema = Arc::clone(&self.plan.schema);
+        let batches = async move {
+            let batch_rows = context.session_config().batch_size();
+            let workers = plan.workers();
+            let reserved = MemoryConsumer::new("FusedAggregate").register(context.memory_pool());
+            reserved.try_grow(workers * plan.state_bytes())?;
+            let elapsed = metrics.elapsed_compute().clone();
+            let states = work_together(&plan, workers, &elapsed).await?;
+            let timer = elapsed.timer();
+            let batches = output::batches(&plan, &states, batch_rows)?;
+            drop(timer);
+            Ok::<_, DataFusionError>(stream::iter(batches.into_iter().map(move |batch| {
+                // They are counted as long as there are any.
+                let _ = &reserved;
+                metrics.output_rows().add(batch.num_rows());
+                Ok(batch)
+            })))
+        };
+        let rows = stream::once(batches).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.boxed())))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        let filter = self.plan.source.read.filter.as_deref();
+        Some(with_zones(&self.metrics, filter).clone_inner())
+    }
+}
+
+/// What all workers have made of the tasks of a plan.
+async fn work_together(
+    plan: &Arc<FusedPlan>,
+    workers: usize,
+    elapsed: &datafusion::physical_plan::metrics::Time,
+) -> Result<States> {
+    let tasks = Arc::new(TaskList::new(plan));
+    let work = |_| {
+        let (plan, tasks, elapsed) = (Arc::clone(plan), Arc::clone(&tasks), elapsed.clone());
+        SpawnedTask::spawn(async move {
+            let mut worker = Worker::new(&plan);
+            while let Some((number, task)) = tasks.take() {
+                let timer = elapsed.timer();
+                worker.fold(number, task)?;
+                drop(timer);
+                tokio::task::yield_now().await;
+            }
+            Ok::<_, DataFusionError>(worker.into_states())
+        })
+    };
+    let mut joined: Option<States> = None;
+    for worker in (0..workers).map(work).collect::<Vec<_>>() {
+        let states = worker
+            .join_unwind()
+            .await
+            .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+        match &mut joined {
+            Some(joined) => joined.merge(&states),
+            None => joined = Some(states),
+        }
+    }
+    Ok(joined.expect("a plan has a worker"))
+}

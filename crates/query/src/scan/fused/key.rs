@@ -1,0 +1,442 @@
+//! What rows are grouped by, as small numbers.
+//!
+//! - K1. A key has an id below its domain for each of its values; 0 stands for NULL.
+//! - K2. Ids are the same for all workers, so that their states can be joined slot by slot.
+//! - K3. Buckets of the designated timestamp ascend with it: where a zone begins and ends in the
+//!   same bucket, all of it is in that bucket.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringViewBuilder};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
+use datafusion::physical_expr::utils::reassign_expr_columns;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use tidegate_filter::aggregate::{ZoneRows, ZoneValues};
+use tidegate_model::layout::Zone;
+use tidegate_model::{ColumnType, SegmentId, TimeUnit};
+use tidegate_storage::SymbolTable;
+
+use super::output::{from_integers, integers_of};
+use crate::error::Error;
+use crate::scan::ScanSource;
+use crate::timeseries::{Stride, bucket_stride};
+
+/// A key over one column.
+#[derive(Debug)]
+pub(super) struct Key {
+    /// In `FusedPlan::columns`.
+    pub(super) column: usize,
+    /// How many ids there are at most (K1).
+    pub(super) domain: usize,
+    kind: Kind,
+    ty: DataType,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Symbols: their ids in the table.
+    Symbol(Arc<SymbolTable>, CodeIds),
+    /// Texts of dictionaries.
+    Text(Mutex<TextIds>, CodeIds),
+    /// Integers from the least one on.
+    Integer { least: i64 },
+    /// false and true.
+    Boolean,
+    /// Buckets of the designated timestamp.
+    Bucket { expr: Arc<dyn PhysicalExpr>, schema: SchemaRef, ids: Mutex<BucketIds> },
+}
+
+/// The ids of the codes of each segment.
+type CodeIds = Mutex<HashMap<SegmentId, Arc<Vec<u32>>>>;
+
+#[derive(Debug, Default)]
+struct TextIds {
+    ids: HashMap<Vec<u8>, u32>,
+    texts: Vec<Vec<u8>>,
+}
+
+#[derive(Debug, Default)]
+struct BucketIds {
+    ids: HashMap<i64, u32>,
+    starts: Vec<i64>,
+}
+
+/// The key of rows of a zone.
+pub(super) enum ZoneKey {
+    /// It is the same for all of them.
+    Same(u32),
+    /// Each has its own.
+    Each,
+}
+
+impl Key {
+    /// The key that an expression of a scan's columns gives; `None` if it cannot be one. `column`
+    /// gives the place of a column of the scan.
+    pub(super) fn of(
+        expr: &Arc<dyn PhysicalExpr>,
+        source: &ScanSource,
+        column: &mut impl FnMut(usize) -> usize,
+    ) -> Result<Option<Key>> {
+        let ty = expr.data_type(&source.read.schema)?;
+        if let Some(named) = expr.downcast_ref::<ColumnExpr>() {
+            let Some((kind, domain)) = of_column(named.index(), source)? else { return Ok(None) };
+            return Ok(Some(Key { column: column(named.index()), domain, kind, ty }));
+        }
+        let Some((at, nanos)) = bucketed(expr) else { return Ok(None) };
+        let snapshot = &source.read.snapshot;
+        let designated = &snapshot.schema.columns()[source.read.output[at]];
+        let Some((least, greatest)) = snapshot.min_max_ts() else { return Ok(None) };
+        let ColumnType::Timestamp(unit) = designated.ty else { return Ok(None) };
+        let is_time = matches!(ty, DataType::Timestamp(..) | DataType::Date32);
+        if snapshot.schema.designated() != Some(designated.id) || !is_time {
+            return Ok(None);
+        }
+        let span = (i128::from(greatest) - i128::from(least)) * nanos_per(unit);
+        let Ok(domain) = usize::try_from(span / nanos.max(1) + 3) else { return Ok(None) };
+        let schema = Arc::new(Schema::new(vec![source.read.schema.field(at).clone()]));
+        let expr = reassign_expr_columns(Arc::clone(expr), &schema)?;
+        let kind = Kind::Bucket { expr, schema, ids: Mutex::default() };
+        Ok(Some(Key { column: column(at), domain, kind, ty }))
+    }
+
+    /// The ids of rows of a zone, in `ids` if they differ.
+    pub(super) fn ids(
+        &self,
+        values: &ZoneValues<'_>,
+        segment: SegmentId,
+        rows: ZoneRows<'_>,
+        scratch: &mut KeyScratch,
+        ids: &mut [u32],
+    ) -> Result<ZoneKey> {
+        values.nulls(rows, &mut scratch.nulls);
+        match &self.kind {
+            Kind::Symbol(_, codes) | Kind::Text(_, codes) => {
+                let known = self.code_ids(values, segment, codes)?;
+                values.codes(rows, ids).map_err(Error::Filter)?;
+                for id in ids.iter_mut() {
+                    // Codes under NULL are 0, even where there is no code.
+                    *id = known.get(*id as usize).copied().unwrap_or(0);
+                }
+            }
+            Kind::Integer { least } => {
+                let integers = &mut scratch.integers[..ids.len()];
+                values.integers(rows, integers).map_err(Error::Filter)?;
+                for (id, integer) in ids.iter_mut().zip(integers) {
+                    let above = integer.wrapping_sub(*least).wrapping_add(1).cast_unsigned();
+                    *id = u32::try_from(above).unwrap_or(0);
+                }
+            }
+            Kind::Boolean => {
+                let integers = &mut scratch.integers[..ids.len()];
+                values.integers(rows, integers).map_err(Error::Filter)?;
+                for (id, integer) in ids.iter_mut().zip(integers) {
+                    *id = if *integer == 0 { 1 } else { 2 };
+                }
+            }
+            Kind::Bucket { expr, schema, ids: known } => {
+                return self.bucket_ids(values, rows, (expr, schema), known, scratch, ids);
+            }
+        }
+        for &null in &scratch.nulls {
+            ids[null as usize] = 0;
+        }
+        if ids.iter().any(|&id| id as usize >= self.domain) {
+            return internal_err!("K1: an id of {} is too large", self.ty);
+        }
+        Ok(ZoneKey::Each)
+    }
+
+    fn bucket_ids(
+        &self,
+        values: &ZoneValues<'_>,
+        rows: ZoneRows<'_>,
+        (expr, schema): (&Arc<dyn PhysicalExpr>, &SchemaRef),
+        known: &Mutex<BucketIds>,
+        scratch: &mut KeyScratch,
+        ids: &mut [u32],
+    ) -> Result<ZoneKey> {
+        let times = &mut scratch.integers[..ids.len()];
+        values.integers(rows, times).map_err(Error::Filter)?;
+        let starts_of = |times: &[i64]| -> Result<Vec<i64>> {
+            let array = from_integers(times.to_vec(), None, schema.field(0).data_type())?;
+            let batch = RecordBatch::try_new(Arc::clone(schema), vec![array])?;
+            integers_of(&expr.evaluate(&batch)?.into_array(times.len())?)
+        };
+        let [first, .., last] = *times else {
+            let starts = starts_of(times)?;
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            return Ok(ZoneKey::Same(known.id(starts[0], self.domain)?));
+        };
+        let ends = match scratch.buckets.filter(|(from, to, _)| (*from..=*to).contains(&last)) {
+            Some((from, _, start)) if from <= first => [start, start],
+            _ => {
+                let ends = starts_of(&[first, last])?;
+                [ends[0], ends[1]]
+            }
+        };
+        if ends[0] == ends[1] {
+            scratch.buckets = Some((first, last, ends[0]));
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            return Ok(ZoneKey::Same(known.id(ends[0], self.domain)?));
+        }
+        let starts = starts_of(times)?;
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = None;
+        for (id, start) in ids.iter_mut().zip(starts) {
+            *id = match latest {
+                Some((of, id)) if of == start => id,
+                _ => known.id(start, self.domain)?,
+            };
+            latest = Some((start, *id));
+        }
+        Ok(ZoneKey::Each)
+    }
+
+    /// The ids of a segment's codes (K2).
+    fn code_ids(
+        &self,
+        values: &ZoneValues<'_>,
+        segment: SegmentId,
+        known: &CodeIds,
+    ) -> Result<Arc<Vec<u32>>> {
+        let Some(count) = values.dictionary_count() else { return Ok(Arc::default()) };
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ids) = known.get(&segment) {
+            return Ok(Arc::clone(ids));
+        }
+        let mut ids = Vec::with_capacity(count);
+        for code in 0..count {
+            ids.push(match &self.kind {
+                Kind::Symbol(..) => values.symbol(code).map_err(Error::Filter)?.0 + 1,
+                Kind::Text(texts, _) => {
+                    let text = values.text(code as u64).map_err(Error::Filter)?;
+                    texts.lock().unwrap_or_else(PoisonError::into_inner).id(text)?
+                }
+                Kind::Integer { .. } | Kind::Boolean | Kind::Bucket { .. } => 0,
+            });
+        }
+        let ids = Arc::new(ids);
+        known.insert(segment, Arc::clone(&ids));
+        Ok(ids)
+    }
+
+    /// The values of ids.
+    pub(super) fn values(&self, ids: &[usize]) -> Result<ArrayRef> {
+        let integers = |value_of: &dyn Fn(usize) -> i64| {
+            let values = ids.iter().map(|&id| if id == 0 { 0 } else { value_of(id) }).collect();
+            let valid = ids.iter().map(|&id| id != 0).collect::<Vec<_>>();
+            from_integers(values, Some(valid), &self.ty)
+        };
+        let texts = |text_of: &dyn Fn(usize) -> Result<Vec<u8>>| -> Result<ArrayRef> {
+            let mut builder = StringViewBuilder::with_capacity(ids.len());
+            for &id in ids {
+                if id == 0 {
+                    builder.append_null();
+                    continue;
+                }
+                match String::from_utf8(text_of(id)?) {
+                    Ok(text) => builder.append_value(text),
+                    Err(_) => return internal_err!("a text is no UTF-8"),
+                }
+            }
+            cast_to(&(Arc::new(builder.finish()) as ArrayRef), &self.ty)
+        };
+        match &self.kind {
+            Kind::Symbol(symbols, _) => texts(&|id| {
+                let symbol = u32::try_from(id - 1).unwrap_or(u32::MAX);
+                Ok(symbols.text(tidegate_model::SymbolId(symbol)).to_vec())
+            }),
+            Kind::Text(known, _) => {
+                let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                texts(&|id| Ok(known.texts[id - 1].clone()))
+            }
+            Kind::Integer { least } => {
+                integers(&|id| least.wrapping_add(id as i64).wrapping_sub(1))
+            }
+            Kind::Boolean => {
+                let values = ids.iter().map(|&id| (id != 0).then_some(id == 2));
+                Ok(Arc::new(values.collect::<BooleanArray>()))
+            }
+            Kind::Bucket { ids: known, .. } => {
+                let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                integers(&|id| known.starts[id - 1])
+            }
+        }
+    }
+}
+
+/// What finding ids needs, kept from zone to zone.
+#[derive(Debug)]
+pub(super) struct KeyScratch {
+    integers: Vec<i64>,
+    nulls: Vec<u32>,
+    /// Two times that are in one bucket, and its start.
+    buckets: Option<(i64, i64, i64)>,
+}
+
+impl KeyScratch {
+    /// For zones of so many rows.
+    pub(super) fn new(zone_rows: usize) -> KeyScratch {
+        KeyScratch { integers: vec![0; zone_rows], nulls: Vec::new(), buckets: None }
+    }
+}
+
+impl TextIds {
+    fn id(&mut self, text: Vec<u8>) -> Result<u32> {
+        if let Some(&id) = self.ids.get(&text) {
+            return Ok(id);
+        }
+        self.texts.push(text.clone());
+        let id = small(self.texts.len())?;
+        self.ids.insert(text, id);
+        Ok(id)
+    }
+}
+
+impl BucketIds {
+    fn id(&mut self, start: i64, domain: usize) -> Result<u32> {
+        if let Some(&id) = self.ids.get(&start) {
+            return Ok(id);
+        }
+        self.starts.push(start);
+        let id = small(self.starts.len())?;
+        if id as usize >= domain {
+            return internal_err!("K1: there are more than {domain} buckets");
+        }
+        self.ids.insert(start, id);
+        Ok(id)
+    }
+}
+
+fn small(id: usize) -> Result<u32> {
+    u32::try_from(id).or_else(|_| internal_err!("K1: too many ids"))
+}
+
+fn cast_to(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == ty { Ok(Arc::clone(array)) } else { Ok(cast(array, ty)?) }
+}
+
+/// The kind and the domain of a plain column.
+fn of_column(at: usize, source: &ScanSource) -> Result<Option<(Kind, usize)>> {
+    let snapshot = &source.read.snapshot;
+    let column = &snapshot.schema.columns()[source.read.output[at]];
+    Ok(match column.ty {
+        ColumnType::Symbol => snapshot.symbols.get(column.id).map(|symbols| {
+            (Kind::Symbol(Arc::clone(symbols), Mutex::default()), symbols.len() + 1)
+        }),
+        ColumnType::Boolean => Some((Kind::Boolean, 3)),
+        ColumnType::Varchar => {
+            let mut domain = 1;
+            for run in source.selected.groups.iter().flat_map(|group| &group.runs) {
+                let footer = run.segment.reader().map_err(Error::Storage)?.footer();
+                let Some(footer) = footer.column(column.id) else { continue };
+                match footer.dictionary {
+                    Some(dictionary) => domain += dictionary.count as usize,
+                    None if footer.bounds.has_value => return Ok(None),
+                    None => {}
+                }
+            }
+            Some((Kind::Text(Mutex::default(), Mutex::default()), domain))
+        }
+        ColumnType::Int8
+        | ColumnType::Int16
+        | ColumnType::Int32
+        | ColumnType::Int64
+        | ColumnType::UInt8
+        | ColumnType::UInt16
+        | ColumnType::UInt32
+        | ColumnType::Date => {
+            let mut bounds: Option<(i64, i64)> = None;
+            for run in source.selected.groups.iter().flat_map(|group| &group.runs) {
+                let footer = run.segment.reader().map_err(Error::Storage)?.footer();
+                let Some(footer) = footer.column(column.id) else { continue };
+                let Zone { has_value: true, min, max, .. } = footer.bounds else { continue };
+                let (min, max) = (min.cast_signed(), max.cast_signed());
+                let (least, greatest) = bounds.unwrap_or((min, max));
+                bounds = Some((least.min(min), greatest.max(max)));
+            }
+            let (least, greatest) = bounds.unwrap_or((0, 0));
+            let span = i128::from(greatest) - i128::from(least);
+            let domain = usize::try_from(span + 2).unwrap_or(usize::MAX);
+            Some((Kind::Integer { least }, domain))
+        }
+        ColumnType::UInt64
+        | ColumnType::Float32
+        | ColumnType::Float64
+        | ColumnType::Decimal { .. }
+        | ColumnType::Timestamp(_)
+        | ColumnType::Binary
+        | ColumnType::Uuid
+        | ColumnType::Ipv4 => None,
+    })
+}
+
+/// The column that an expression puts into buckets, and what these span at least, in nanoseconds.
+fn bucketed(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, i128)> {
+    const DAY: i128 = 86_400_000_000_000;
+    let column =
+        |expr: &Arc<dyn PhysicalExpr>| expr.downcast_ref::<ColumnExpr>().map(ColumnExpr::index);
+    if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+        let is_day = *cast.cast_type() == DataType::Date32;
+        return Some((column(cast.expr()).filter(|_| is_day)?, DAY));
+    }
+    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    let args = call.args();
+    let literal = |at: usize| args.get(at)?.downcast_ref::<Literal>().map(Literal::value);
+    let text = |at| literal(at)?.try_as_str().flatten().map(str::to_owned);
+    if let Some(stride) = bucket_stride(call.fun()) {
+        // With a second argument buckets count from a value that the plan finds.
+        let [time] = args else { return None };
+        return Some((column(time)?, least_nanos(stride)));
+    }
+    match call.name() {
+        "timestamp_floor" => {
+            let are_constant =
+                args.iter().enumerate().all(|(at, _)| at == 1 || literal(at).is_some());
+            let stride = Stride::parse(&text(0)?).ok().filter(|_| are_constant)?;
+            Some((column(args.get(1)?)?, least_nanos(stride)))
+        }
+        "date_trunc" => {
+            let unit = text(0)?.to_lowercase();
+            let nanos = match unit.as_str() {
+                "second" => 1_000_000_000,
+                "minute" => 60_000_000_000,
+                "hour" => 3_600_000_000_000,
+                "day" => DAY,
+                "week" => 7 * DAY,
+                "month" => 28 * DAY,
+                "quarter" => 90 * DAY,
+                "year" => 365 * DAY,
+                _ => return None,
+            };
+            Some((column(args.get(1).filter(|_| args.len() == 2)?)?, nanos))
+        }
+        "date_bin" => {
+            let nanos = match literal(0)? {
+                ScalarValue::IntervalMonthDayNano(Some(interval)) => {
+                    let days = i128::from(interval.months) * 28 + i128::from(interval.days);
+                    days * DAY + i128::from(interval.nanoseconds)
+                }
+                _ => return None,
+            };
+            let is_plain = nanos > 0 && (args.len() == 2 || literal(2).is_some());
+            Some((column(args.get(1)?).filter(|_| is_plain)?, nanos))
+        }
+        _ => None,
+    }
+}
+
+/// What buckets of a stride span at least: days of a zone's clocks can be shorter than 24 hours.
+fn least_nanos(stride: Stride) -> i128 {
+    const MONTH: i128 = 28 * 86_400_000_000_000;
+    let nanos = stride.nanos().unwrap_or(MONTH * i128::from(stride.count));
+    if matches!(stride.unit, 'd' | 'w' | 'M' | 'y') { nanos / 2 } else { nanos }
+}
+
+fn nanos_per(unit: TimeUnit) -> i128 {
+    i128::from(1_000_000_000 / unit.per_second())
+}

@@ -1,0 +1,294 @@
+//! Which aggregates can be fused, and what they are then.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::Result;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{CastExpr, Column as ColumnExpr, Literal};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use tidegate_filter::aggregate::{Accumulator, Fold};
+use tidegate_model::types::Physical;
+use tidegate_model::{Column, ColumnType};
+
+use super::key::Key;
+use crate::scan::ScanSource;
+use crate::scan::task::ScanTask;
+
+/// What the states of one worker may take: they are to stay in a cache, and to be made quickly.
+pub(super) const SLOT_BYTES_MAX: usize = 16 << 20;
+/// Slots that are made for nothing cost as much as so many rows do.
+const ROWS_PER_SLOT: usize = 4;
+/// So many slots cost nothing.
+const SLOTS_FREE: usize = 4_096;
+
+/// An aggregate over a scan.
+#[derive(Debug)]
+pub(super) struct FusedPlan {
+    /// What is read.
+    pub(super) source: ScanSource,
+    /// The columns of the table that keys and aggregates look at.
+    pub(super) columns: Vec<Column>,
+    pub(super) keys: Vec<Key>,
+    /// What is done with columns, each read once.
+    pub(super) reads: Vec<Read>,
+    /// What comes out behind the keys.
+    pub(super) states: Vec<State>,
+    /// Of all `reads` together.
+    pub(super) folds: Vec<Fold>,
+    pub(super) slots: usize,
+    pub(super) schema: SchemaRef,
+    /// For EXPLAIN.
+    pub(super) aggregates: String,
+}
+
+/// A column read in one way, and the folds that take it in.
+#[derive(Debug)]
+pub(super) struct Read {
+    /// In `FusedPlan::columns`.
+    pub(super) column: usize,
+    pub(super) how: How,
+    /// In `FusedPlan::folds`.
+    pub(super) folds: Vec<usize>,
+}
+
+/// How values are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// Not at all: only whether they are NULL.
+    Nulls,
+    /// As integers of the same order: floats by keys, UBIGINT with its highest bit turned.
+    Ordered,
+    /// As integers.
+    Integers,
+    /// As floats.
+    Floats,
+}
+
+/// One aggregate in the output.
+#[derive(Debug)]
+pub(super) enum State {
+    /// How many rows there are.
+    Rows,
+    /// How many have a value.
+    Count(usize),
+    /// A sum.
+    Sum(usize),
+    /// How many have a value, and their sum.
+    Mean(usize),
+    /// An ordered value of this type of column.
+    Ordered(usize, ColumnType),
+    /// The same, and whether there is a row.
+    Positioned(usize, ColumnType),
+}
+
+impl FusedPlan {
+    /// The fused form of a partial aggregate; `None` if it has none (FA2).
+    pub(super) fn of(partial: &AggregateExec) -> Result<Option<FusedPlan>> {
+        let Some(exec) = partial.input().downcast_ref::<DataSourceExec>() else { return Ok(None) };
+        let Some(source) = exec.data_source().downcast_ref::<ScanSource>() else {
+            return Ok(None);
+        };
+        let is_plain = source.bounds.limit.is_none()
+            && source.read.conjuncts.is_empty()
+            && source.read.dynamic.is_none()
+            && partial.filter_expr().iter().all(Option::is_none)
+            && partial.limit_options().is_none()
+            && !partial.group_expr().has_grouping_set();
+        if !is_plain || partial.aggr_expr().is_empty() {
+            return Ok(None);
+        }
+        let mut builder = Builder { source, columns: Vec::new(), reads: Vec::new(), folds: vec![] };
+        let mut keys = Vec::new();
+        for (expr, _) in partial.group_expr().expr() {
+            let Some(key) = Key::of(expr, source, &mut |at| builder.column(at))? else {
+                return Ok(None);
+            };
+            keys.push(key);
+        }
+        let states = partial.aggr_expr().iter().map(|aggregate| builder.state(aggregate));
+        let Some(states) = states.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let Builder { columns, reads, folds, .. } = builder;
+        let slots = keys.iter().try_fold(1_usize, |slots, key| slots.checked_mul(key.domain));
+        let Some(slots) = slots.filter(|&slots| is_worth(slots, &folds, source)) else {
+            return Ok(None);
+        };
+        let aggregates = partial.aggr_expr().iter().map(|aggregate| aggregate.name());
+        let by = partial.group_expr().expr().iter().map(|(_, name)| name.as_str());
+        let aggregates = format!(
+            "gby=[{}], aggr=[{}]",
+            by.collect::<Vec<_>>().join(", "),
+            aggregates.collect::<Vec<_>>().join(", ")
+        );
+        let (source, schema) = (source.clone(), partial.schema());
+        Ok(Some(FusedPlan {
+            source,
+            columns,
+            keys,
+            reads,
+            states,
+            folds,
+            slots,
+            schema,
+            aggregates,
+        }))
+    }
+
+    /// How many workers share the tasks.
+    pub(super) fn workers(&self) -> usize {
+        self.source.bounds.threads.min(self.source.tasks.len()).max(1)
+    }
+
+    /// What the states of a worker take.
+    pub(super) fn state_bytes(&self) -> usize {
+        self.slots * slot_bytes(&self.folds)
+    }
+}
+
+fn slot_bytes(folds: &[Fold]) -> usize {
+    folds.iter().fold(8, |bytes, fold| bytes + Accumulator::slot_bytes(*fold))
+}
+
+/// FA3, and whether so many slots pay for the rows there are.
+fn is_worth(slots: usize, folds: &[Fold], source: &ScanSource) -> bool {
+    let rows = usize::try_from(source.selected.counts.rows).unwrap_or(usize::MAX);
+    let bytes = slots.checked_mul(slot_bytes(folds));
+    bytes.is_some_and(|bytes| bytes <= SLOT_BYTES_MAX)
+        && slots <= SLOTS_FREE.max(rows / ROWS_PER_SLOT)
+}
+
+/// Collects what is read.
+struct Builder<'a> {
+    source: &'a ScanSource,
+    columns: Vec<Column>,
+    reads: Vec<Read>,
+    folds: Vec<Fold>,
+}
+
+impl Builder<'_> {
+    /// The place of a column of the scan among those that are read.
+    fn column(&mut self, at: usize) -> usize {
+        let column = &self.source.read.snapshot.schema.columns()[self.source.read.output[at]];
+        let known = self.columns.iter().position(|known| known.id == column.id);
+        known.unwrap_or_else(|| {
+            self.columns.push(column.clone());
+            self.columns.len() - 1
+        })
+    }
+
+    fn fold(&mut self, column: usize, how: How, fold: Fold) -> usize {
+        let number = self.folds.len();
+        self.folds.push(fold);
+        match self.reads.iter_mut().find(|read| read.column == column && read.how == how) {
+            Some(read) => read.folds.push(number),
+            None => self.reads.push(Read { column, how, folds: vec![number] }),
+        }
+        number
+    }
+
+    fn state(&mut self, aggregate: &AggregateFunctionExpr) -> Option<State> {
+        if aggregate.is_distinct() || aggregate.is_reversed() || !aggregate.order_bys().is_empty() {
+            return None;
+        }
+        let args = aggregate.expressions();
+        let [arg] = args.as_slice() else { return None };
+        let name = aggregate.fun().name();
+        if let ("count", Some(literal)) = (name, arg.downcast_ref::<Literal>()) {
+            return (!literal.value().is_null()).then_some(State::Rows);
+        }
+        let (at, cast) = column_of(arg)?;
+        let column = self.column(at);
+        let ty = self.columns[column].ty;
+        let result = aggregate.field().data_type().clone();
+        let physical = ty.physical();
+        match name {
+            "count" => Some(State::Count(self.fold(column, How::Nulls, Fold::Count))),
+            "sum" => {
+                let (how, fold) = summed(physical, cast.as_ref(), &result)?;
+                Some(State::Sum(self.fold(column, how, fold)))
+            }
+            "avg" if result == DataType::Float64 => {
+                let (how, fold) = summed(physical, cast.as_ref(), &DataType::Float64)?;
+                Some(State::Mean(self.fold(column, how, fold)))
+            }
+            "min" | "max" if cast.is_none() && is_ordered(ty) => {
+                let fold = if name == "min" { Fold::Min } else { Fold::Max };
+                Some(State::Ordered(self.fold(column, How::Ordered, fold), ty))
+            }
+            "first_value" | "last_value" if cast.is_none() && is_ordered(ty) => {
+                // Positions are those of tasks.
+                let is_merged = |task: &ScanTask| matches!(task, ScanTask::Merge(_));
+                if self.source.tasks.iter().any(is_merged) {
+                    return None;
+                }
+                let ignores_nulls = aggregate.ignore_nulls();
+                let fold = if name == "first_value" {
+                    Fold::First { ignores_nulls }
+                } else {
+                    Fold::Last { ignores_nulls }
+                };
+                Some(State::Positioned(self.fold(column, How::Ordered, fold), ty))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The column that an expression gives, and the type it is cast to.
+fn column_of(expr: &Arc<dyn PhysicalExpr>) -> Option<(usize, Option<DataType>)> {
+    if let Some(column) = expr.downcast_ref::<ColumnExpr>() {
+        return Some((column.index(), None));
+    }
+    let cast = expr.downcast_ref::<CastExpr>()?;
+    let column = cast.expr().downcast_ref::<ColumnExpr>()?;
+    Some((column.index(), Some(cast.cast_type().clone())))
+}
+
+/// How numbers are summed to this type, if no value changes on the way.
+fn summed(physical: Physical, cast: Option<&DataType>, to: &DataType) -> Option<(How, Fold)> {
+    let is_float = matches!(physical, Physical::Float32 | Physical::Float64);
+    let is_integer = matches!(physical, Physical::Signed(_) | Physical::Unsigned(_));
+    let fits = match (physical, cast) {
+        (_, None) => true,
+        (Physical::Signed(_) | Physical::Unsigned(1 | 2 | 4), Some(DataType::Int64))
+        | (Physical::Unsigned(_), Some(DataType::UInt64)) => true,
+        (_, Some(cast)) => *cast == DataType::Float64 && (is_float || is_integer),
+    };
+    match to {
+        DataType::Float64 if fits && (is_float || cast.is_some()) => {
+            Some((How::Floats, Fold::SumFloats))
+        }
+        DataType::Int64 | DataType::UInt64 if fits && is_integer => {
+            Some((How::Integers, Fold::SumIntegers))
+        }
+        _ => None,
+    }
+}
+
+/// Whether values can be read in the order of integers, and written again.
+fn is_ordered(ty: ColumnType) -> bool {
+    match ty {
+        ColumnType::Int8
+        | ColumnType::Int16
+        | ColumnType::Int32
+        | ColumnType::Int64
+        | ColumnType::UInt8
+        | ColumnType::UInt16
+        | ColumnType::UInt32
+        | ColumnType::UInt64
+        | ColumnType::Float32
+        | ColumnType::Float64
+        | ColumnType::Timestamp(_)
+        | ColumnType::Date => true,
+        ColumnType::Boolean
+        | ColumnType::Decimal { .. }
+        | ColumnType::Symbol
+        | ColumnType::Varchar
+        | ColumnType::Binary
+        | ColumnType::Uuid
+        | ColumnType::Ipv4 => false,
+    }
+}

@@ -1,0 +1,251 @@
+//! One worker: zones in, states out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::common::Result;
+use tidegate_filter::aggregate::{
+    Accumulator, Batch, Fold, Slots, Values, ZoneRows, ZoneValues, count_rows,
+};
+use tidegate_filter::{NoSymbols, Selection};
+use tidegate_model::layout::Zone;
+use tidegate_model::types::Physical;
+use tidegate_model::{SegmentId, limits};
+
+use super::key::{KeyScratch, ZoneKey};
+use super::plan::{FusedPlan, How, Read};
+use crate::error::Error;
+use crate::scan::task::{FrameRows, ScanTask};
+
+const ZONE_ROWS: usize = 4_096;
+const _: () = assert!(ZONE_ROWS as u64 == limits::ZONE_ROWS.0);
+const ZONE_WORDS: usize = ZONE_ROWS / 64;
+
+/// The tasks of a plan, each taken once.
+pub(super) struct TaskList {
+    tasks: Arc<[ScanTask]>,
+    next: AtomicUsize,
+}
+
+impl TaskList {
+    pub(super) fn new(plan: &FusedPlan) -> TaskList {
+        TaskList { tasks: Arc::clone(&plan.source.tasks), next: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn take(&self) -> Option<(usize, &ScanTask)> {
+        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        self.tasks.get(at).map(|task| (at, task))
+    }
+}
+
+/// What is known of all slots.
+pub(super) struct States {
+    /// How many rows.
+    pub(super) rows: Vec<u64>,
+    pub(super) folds: Vec<Accumulator>,
+}
+
+impl States {
+    fn new(plan: &FusedPlan) -> States {
+        let folds = plan.folds.iter().map(|&fold| Accumulator::new(fold, plan.slots));
+        States { rows: vec![0; plan.slots], folds: folds.collect() }
+    }
+
+    /// Takes in what another worker has of other rows.
+    pub(super) fn merge(&mut self, other: &States) {
+        for (rows, other) in self.rows.iter_mut().zip(&other.rows) {
+            *rows += other;
+        }
+        for (fold, other) in self.folds.iter_mut().zip(&other.folds) {
+            fold.merge(other);
+        }
+    }
+}
+
+/// A worker, with its memory.
+pub(super) struct Worker<'p> {
+    plan: &'p FusedPlan,
+    states: States,
+    selection: Selection,
+    scratch: Scratch,
+}
+
+/// What is used again for each zone.
+struct Scratch {
+    list: Vec<u16>,
+    slots: Vec<u32>,
+    ids: Vec<u32>,
+    key: KeyScratch,
+    nulls: Vec<u32>,
+    integers: Vec<i64>,
+    floats: Vec<f64>,
+}
+
+impl<'p> Worker<'p> {
+    pub(super) fn new(plan: &'p FusedPlan) -> Worker<'p> {
+        let scratch = Scratch {
+            list: Vec::with_capacity(ZONE_ROWS),
+            slots: vec![0; ZONE_ROWS],
+            ids: vec![0; ZONE_ROWS],
+            key: KeyScratch::new(ZONE_ROWS),
+            nulls: Vec::new(),
+            integers: vec![0; ZONE_ROWS],
+            floats: vec![0.0; ZONE_ROWS],
+        };
+        Worker { plan, states: States::new(plan), selection: Selection::new(), scratch }
+    }
+
+    pub(super) fn into_states(self) -> States {
+        self.states
+    }
+
+    /// Takes the rows of a task in.
+    pub(super) fn fold(&mut self, number: usize, task: &ScanTask) -> Result<()> {
+        match task {
+            ScanTask::Rows(rows) => self.fold_frame(number, rows),
+            ScanTask::Merge(inputs) => {
+                inputs.iter().flatten().try_for_each(|rows| self.fold_frame(number, rows))
+            }
+        }
+    }
+
+    fn fold_frame(&mut self, number: usize, task: &FrameRows) -> Result<()> {
+        let read = &self.plan.source.read;
+        let asked = read.asked(task, task.rows.clone());
+        if self.plan.columns.is_empty() {
+            self.states.rows[0] += read.count(&asked)? as u64;
+            return Ok(());
+        }
+        let is_selected = read.select(&asked, &mut self.selection)?;
+        if is_selected == Some(0) {
+            return Ok(());
+        }
+        let reader = task.segment.reader().map_err(Error::Storage)?;
+        let frame = reader.frame(task.frame, &self.plan.columns).map_err(Error::Storage)?;
+        let columns = frame.columns().iter().enumerate();
+        let columns = columns.map(|(at, slice)| ZoneValues::new(at, slice, &NoSymbols));
+        let columns =
+            columns.collect::<tidegate_filter::Result<Vec<_>>>().map_err(Error::Filter)?;
+        let position = (number as u64) << 16;
+        let segment = task.segment.meta.id;
+        let Worker { plan, states, selection, scratch } = self;
+        let mut list = std::mem::take(&mut scratch.list);
+        for zone in task.rows.start / ZONE_ROWS..task.rows.end.div_ceil(ZONE_ROWS) {
+            let all = zone * ZONE_ROWS..((zone + 1) * ZONE_ROWS).min(frame.rows());
+            let rows = if is_selected.is_some() {
+                let words = &selection.words()[zone * ZONE_WORDS..][..ZONE_WORDS];
+                ZoneRows::selected(zone, words, &mut list)
+            } else {
+                let start = all.start.max(task.rows.start);
+                ZoneRows::Run { start, end: all.end.min(task.rows.end) }
+            };
+            let count = rows.count();
+            if count == 0 {
+                continue;
+            }
+            let one = slots(plan, &columns, segment, rows, scratch)?;
+            let slots = match one {
+                Some(slot) => Slots::One(slot),
+                None => Slots::Each(&scratch.slots[..count]),
+            };
+            count_rows(&mut states.rows, slots, count);
+            let batch = Batch { slots, rows, position };
+            for read in &plan.reads {
+                let values = &columns[read.column];
+                let whole = (count == all.len()).then_some(zone);
+                let memory = Memory {
+                    nulls: &mut scratch.nulls,
+                    integers: &mut scratch.integers[..count],
+                    floats: &mut scratch.floats[..count],
+                };
+                fold_column(plan, states, read, values, &batch, whole, memory)?;
+            }
+        }
+        scratch.list = list;
+        Ok(())
+    }
+}
+
+/// The slot of all rows of a zone, or those of each in `scratch.slots`.
+fn slots(
+    plan: &FusedPlan,
+    columns: &[ZoneValues<'_>],
+    segment: SegmentId,
+    rows: ZoneRows<'_>,
+    scratch: &mut Scratch,
+) -> Result<Option<usize>> {
+    let count = rows.count();
+    let mut same = Some(0_usize);
+    for key in &plan.keys {
+        let ids = &mut scratch.ids[..count];
+        let slots = &mut scratch.slots[..count];
+        let domain = u32::try_from(key.domain).expect("FA3");
+        match (key.ids(&columns[key.column], segment, rows, &mut scratch.key, ids)?, same) {
+            (ZoneKey::Same(id), Some(slot)) => same = Some(slot * key.domain + id as usize),
+            (ZoneKey::Same(id), None) => {
+                slots.iter_mut().for_each(|slot| *slot = *slot * domain + id);
+            }
+            (ZoneKey::Each, Some(slot)) => {
+                let above = u32::try_from(slot * key.domain).expect("FA3");
+                slots.iter_mut().zip(ids).for_each(|(slot, id)| *slot = above + *id);
+                same = None;
+            }
+            (ZoneKey::Each, None) => {
+                slots.iter_mut().zip(ids).for_each(|(slot, id)| *slot = *slot * domain + *id);
+            }
+        }
+    }
+    Ok(same)
+}
+
+/// Memory for the values of a zone.
+struct Memory<'m> {
+    nulls: &'m mut Vec<u32>,
+    integers: &'m mut [i64],
+    floats: &'m mut [f64],
+}
+
+/// Takes in one column of a zone; `whole` is its number if all of its rows are there.
+fn fold_column(
+    plan: &FusedPlan,
+    states: &mut States,
+    read: &Read,
+    values: &ZoneValues<'_>,
+    batch: &Batch<'_>,
+    whole: Option<usize>,
+    memory: Memory<'_>,
+) -> Result<()> {
+    let Memory { nulls, integers, floats } = memory;
+    let ty = plan.columns[read.column].ty;
+    let is_bound = |&fold: &usize| matches!(plan.folds[fold], Fold::Min | Fold::Max);
+    if let (Slots::One(slot), Some(zone), Physical::Signed(_)) = (batch.slots, whole, ty.physical())
+        && read.folds.iter().all(is_bound)
+        && let Some(Zone { has_value: true, min, max, .. }) = values.bounds(zone)
+    {
+        for &fold in &read.folds {
+            let bound = if plan.folds[fold] == Fold::Min { min } else { max };
+            states.folds[fold].add_bound(slot, bound.cast_signed());
+        }
+        return Ok(());
+    }
+    values.nulls(batch.rows, nulls);
+    match read.how {
+        How::Nulls => {}
+        How::Floats => values.floats(batch.rows, floats).map_err(Error::Filter)?,
+        How::Integers | How::Ordered => {
+            values.integers(batch.rows, integers).map_err(Error::Filter)?;
+            if read.how == How::Ordered && ty.physical() == Physical::Unsigned(8) {
+                integers.iter_mut().for_each(|integer| *integer ^= i64::MIN);
+            }
+        }
+    }
+    for &fold in &read.folds {
+        let given = match read.how {
+            How::Nulls => Values::Unread,
+            How::Floats => Values::Floats(floats),
+            How::Integers | How::Ordered => Values::Integers(integers),
+        };
+        states.folds[fold].add(batch, given, nulls);
+    }
+    Ok(())
+}
