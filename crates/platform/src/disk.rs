@@ -136,6 +136,13 @@ pub trait DiskFile: Send + Sync + Debug {
     /// For queues that talk to the kernel directly; `None` if there is no kernel behind it.
     fn raw_fd(&self) -> Option<RawFd>;
 
+    /// The same file, written around the page cache; `None` where that is not possible. Addresses,
+    /// offsets and lengths must be multiples of its alignment, and what it writes must share no
+    /// page with what is written through the cache at the same time.
+    fn around_cache(&self) -> Option<Arc<dyn DiskFile>> {
+        None
+    }
+
     /// What addresses, offsets and lengths of kernel reads must be multiples of: 1, or more on a
     /// file that was opened around the page cache. `read_at` itself takes anything.
     fn alignment(&self) -> usize {

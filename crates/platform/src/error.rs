@@ -99,6 +99,12 @@ impl Error {
     }
 
     /// The same facts again, for whoever has to report a failure more than once.
+    /// Whether a file system says that it knows no way around the page cache.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        let Error::Io { source, .. } = self else { return false };
+        matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+    }
+
     pub(crate) fn duplicate(&self) -> Error {
         match self {
             Error::Io { call, path, source } => {

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::{
     AlignedBuffer, DirEntry, DirLock, Disk, DiskFile, Error, Mapping, OpenMode, Result, sys,
@@ -32,15 +32,14 @@ impl RealDisk {
     /// Opens a file for reading around the page cache (`O_DIRECT`); `None` where the file system
     /// cannot do that.
     pub fn open_direct(path: &Path) -> Result<Option<Arc<dyn DiskFile>>> {
-        let Some(file) = open_around_cache(path).map_err(Error::io("open", path))? else {
-            return Ok(None);
-        };
-        let file = RealFile { path: path.to_path_buf(), file, alignment: DIRECT_ALIGNMENT };
+        let opened = open_around_cache(OpenOptions::new().read(true), path)?;
+        let Some(file) = opened else { return Ok(None) };
+        let file = RealFile::new(path.to_path_buf(), file, DIRECT_ALIGNMENT);
         // Some file systems refuse at the first read, or want more alignment than ours.
         let mut trial = AlignedBuffer::new(DIRECT_ALIGNMENT);
         match file.read_at(&mut trial, 0) {
             Ok(_) => Ok(Some(Arc::new(file))),
-            Err(Error::Io { source, .. }) if is_unsupported(&source) => Ok(None),
+            Err(error) if error.is_unsupported() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -75,7 +74,11 @@ impl Disk for RealDisk {
             OpenMode::CreateOrTruncate => options.write(true).create(true).truncate(true),
         };
         let file = options.open(path).map_err(Error::io("open", path))?;
-        Ok(Arc::new(RealFile { path: path.to_path_buf(), file, alignment: 1 }))
+        let mut file = RealFile::new(path.to_path_buf(), file, 1);
+        if mode == OpenMode::Read {
+            file.around_cache = OnceLock::from(None);
+        }
+        Ok(Arc::new(file))
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
@@ -143,9 +146,15 @@ struct RealFile {
     file: File,
     /// More than 1 if the file was opened around the page cache.
     alignment: usize,
+    /// The same file, written around the page cache, once somebody has asked for it.
+    around_cache: OnceLock<Option<Arc<RealFile>>>,
 }
 
 impl RealFile {
+    fn new(path: PathBuf, file: File, alignment: usize) -> RealFile {
+        RealFile { path, file, alignment, around_cache: OnceLock::new() }
+    }
+
     fn is_aligned(&self, buf: &[u8], offset: u64) -> bool {
         buf.as_ptr().addr().is_multiple_of(self.alignment)
             && buf.len().is_multiple_of(self.alignment)
@@ -239,6 +248,18 @@ impl DiskFile for RealFile {
         Some(self.file.as_raw_fd())
     }
 
+    fn around_cache(&self) -> Option<Arc<dyn DiskFile>> {
+        let opened = self.around_cache.get_or_init(|| {
+            // The file may have another name by now, or none.
+            let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            let opened = open_around_cache(OpenOptions::new().write(true), Path::new(&link));
+            // Whatever is wrong, writing through the cache will say so.
+            let file = opened.ok().flatten()?;
+            Some(Arc::new(RealFile::new(self.path.clone(), file, DIRECT_ALIGNMENT)))
+        });
+        opened.clone().map(|file| file as Arc<dyn DiskFile>)
+    }
+
     fn alignment(&self) -> usize {
         self.alignment
     }
@@ -265,21 +286,15 @@ fn gone_is_fine(outcome: io::Result<()>) -> io::Result<()> {
 }
 
 #[cfg(target_os = "linux")]
-fn open_around_cache(path: &Path) -> io::Result<Option<File>> {
-    let mut options = OpenOptions::new();
-    match options.read(true).custom_flags(libc::O_DIRECT).open(path) {
+fn open_around_cache(options: &mut OpenOptions, path: &Path) -> Result<Option<File>> {
+    match options.custom_flags(libc::O_DIRECT).open(path).map_err(Error::io("open", path)) {
         Ok(file) => Ok(Some(file)),
-        Err(error) if is_unsupported(&error) => Ok(None),
+        Err(error) if error.is_unsupported() => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_around_cache(_path: &Path) -> io::Result<Option<File>> {
+fn open_around_cache(_options: &mut OpenOptions, _path: &Path) -> Result<Option<File>> {
     Ok(None)
-}
-
-/// How a file system says that it cannot read around the page cache.
-fn is_unsupported(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }

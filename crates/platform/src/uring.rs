@@ -55,6 +55,23 @@ unsafe impl PinnedBytes for AlignedBuffer {
     }
 }
 
+/// What is written: a buffer of whoever writes, or a chunk that goes around the page cache.
+#[derive(Debug)]
+pub(crate) enum WriteBytes {
+    Given(Vec<u8>),
+    Chunk(AlignedBuffer),
+}
+
+// SAFETY: moving the value moves neither what a `Vec` owns nor the pages of a buffer.
+unsafe impl PinnedBytes for WriteBytes {
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            WriteBytes::Given(bytes) => bytes,
+            WriteBytes::Chunk(bytes) => bytes,
+        }
+    }
+}
+
 /// What all transfers of a ring do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direction {

@@ -68,7 +68,8 @@ impl SpillFile {
             let bytes = buffer.0.len() as u64;
             let offset = self.end.fetch_add(bytes.next_multiple_of(4_096), Relaxed);
             let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            let full = std::mem::take(&mut buffer.0);
+            let mut full = std::mem::take(&mut buffer.0);
+            full.resize(full.len().next_multiple_of(4_096), 0);
             let spare = queue.0.write(&self.file, full, offset).map_err(Error::disk("spill"))?;
             buffer.0 = spare.unwrap_or_default();
             spilled.push(SpilledSlab {

@@ -207,6 +207,38 @@ fn queued_writes_are_all_there_after_a_flush() {
 }
 
 #[test]
+fn large_writes_are_all_there_whichever_way_they_went() {
+    const PAGE: u64 = 4096;
+    let dir = tempfile::tempdir().unwrap();
+    for choice in choices() {
+        for depth in [1, 3] {
+            let path = dir.path().join("file");
+            let file = put(&RealDisk, &path, b"");
+            let mut queue = WriteQueue::new(choice, depth).unwrap();
+            let mut expected = Vec::new();
+            let mut random = Random(depth as u64);
+            for step in 0..30 {
+                // Whole pages and odd ends, below and above what goes around the cache, and now and
+                // then more than goes in one piece.
+                let whole = random.below(100) * PAGE + (step % 7 / 6) * (5 << 20);
+                let count = whole + (step % 2) * random.below(PAGE);
+                let bytes = random.bytes(count);
+                let offset = expected.len() as u64;
+                expected.extend_from_slice(&bytes);
+                expected.resize(expected.len().next_multiple_of(4096), 0);
+                queue.write(&file, bytes, offset).unwrap();
+            }
+            queue.flush().unwrap();
+            file.sync_data().unwrap();
+            let mut written = fs::read(&path).unwrap();
+            written.resize(written.len().next_multiple_of(4096), 0);
+            assert!(written == expected, "Q1, Q3: {choice} {depth}");
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+#[test]
 fn buffers_come_back_once_the_queue_is_full() {
     let dir = tempfile::tempdir().unwrap();
     let file = put(&RealDisk, &dir.path().join("file"), b"");

@@ -115,6 +115,11 @@ impl Writer {
         shift(&mut footer, start);
         state.large.push(footer);
         drop(state);
+        // Nothing else comes into the page that it ends in: so whole pages are written.
+        let page = usize::try_from(limits::PAGE_BYTES).expect("4,096");
+        let padded = bytes.len().next_multiple_of(page);
+        bytes.reserve_exact(padded - bytes.len());
+        bytes.resize(padded, 0);
         sink.write(&self.file, bytes, start)
     }
 
