@@ -61,14 +61,18 @@ pub enum Error {
     BadRecord { path: PathBuf, line: u64, reason: Reason },
     #[error("all {count} records were rejected, most of them because: {reason}")]
     AllRejected { count: u64, reason: Reason },
-    #[error("{}: damaged {kind} stream after {offset} bytes", .path.display())]
+    #[error("{}: damaged {kind} stream after {offset} decompressed bytes", .path.display())]
     Compression { path: PathBuf, kind: &'static str, offset: u64, source: std::io::Error },
     #[error(
         "{} has other columns than {}: {}", .path.display(), .first.display(), .names.join(", ")
     )]
     OtherColumns { path: PathBuf, first: PathBuf, names: Vec<String> },
-    #[error("read standard input")]
-    Stdin { source: std::io::Error },
+    #[error("read {}", .path.display())]
+    Pipe { path: PathBuf, source: std::io::Error },
+    #[error(
+        "{} was changed while it was read: {}", .path.display(), shown_change(*.before, *.after)
+    )]
+    InputChanged { path: PathBuf, before: u64, after: u64 },
     #[error("there is no column `{name}` in {place}")]
     NoSuchColumn { name: String, place: String },
     #[error(
@@ -90,8 +94,8 @@ pub enum Error {
     ParquetTarget { path: PathBuf, column: String, ty: ColumnType },
     #[error("Parquet files and text files cannot be imported together: {}", .path.display())]
     MixedFormats { path: PathBuf },
-    #[error("Parquet cannot be read from standard input")]
-    ParquetFromPipe,
+    #[error("Parquet cannot be read from a pipe: {}", .path.display())]
+    ParquetFromPipe { path: PathBuf },
     #[error("--memory {bytes} is less than the {min} that {workers} workers need")]
     MemoryTooSmall { bytes: u64, min: u64, workers: usize },
     #[error("column `{column}` has more distinct symbols than fit in memory")]
@@ -110,7 +114,9 @@ impl Error {
             Error::Disk { source, .. } => source.class(),
             Error::Storage(source) => source.class(),
             Error::Reject(RejectError::Disk(source)) => source.class(),
-            Error::Stdin { .. } | Error::WorkerPanicked => Class::Environment,
+            Error::Pipe { .. } | Error::InputChanged { .. } | Error::WorkerPanicked => {
+                Class::Environment
+            }
             Error::Reject(_)
             | Error::Source(_)
             | Error::Schema(_)
@@ -133,7 +139,7 @@ impl Error {
             | Error::ParquetType { .. }
             | Error::ParquetTarget { .. }
             | Error::MixedFormats { .. }
-            | Error::ParquetFromPipe
+            | Error::ParquetFromPipe { .. }
             | Error::MemoryTooSmall { .. }
             | Error::TooManySymbols { .. }
             | Error::Cancelled => Class::Caller,
@@ -143,5 +149,13 @@ impl Error {
     /// For `map_err`: adds what the call was for.
     pub(crate) fn disk(purpose: &'static str) -> impl Fn(tidegate_platform::Error) -> Error {
         move |source| Error::Disk { purpose, source }
+    }
+}
+
+/// How an input was changed, as far as its size says it.
+fn shown_change(before: u64, after: u64) -> String {
+    match before == after {
+        true => "it has the same size, but was written to".to_owned(),
+        false => format!("it had {before} bytes, and has {after} now"),
     }
 }

@@ -126,7 +126,12 @@ pub(crate) fn read(
             .collect();
         threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
     });
-    let (interners, held) = first_error(outcomes)?.into_iter().unzip();
+    let outcome = first_error(outcomes);
+    if !matches!(outcome, Err(Error::Cancelled)) {
+        // That a file was changed is the reason of whatever else is wrong with it.
+        files.iter().try_for_each(|file| file.source.check_unchanged())?;
+    }
+    let (interners, held) = outcome?.into_iter().unzip();
     let cells_nulled = job.faults.cells_nulled.load(Relaxed);
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {

@@ -10,7 +10,7 @@ use tidegate_platform::Disk;
 use tidegate_storage::Database;
 
 use crate::error::{Error, Result};
-use crate::input::{InputBytes, InputFile, head_of, open_input, open_stdin};
+use crate::input::{InputBytes, InputFile, broken_stream, head_of, open_input, open_pipe};
 use crate::options::{ColumnSource, FileFormat, ImportOptions, Source};
 use crate::sample::Sample;
 use crate::source::Magic;
@@ -34,13 +34,22 @@ impl SampledFile {
     }
 }
 
+/// What messages call standard input.
+const STDIN: &str = "standard input";
+
 /// Opens all inputs. The first one with records is sampled all over, the others at their beginning.
 pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<Inputs> {
     let Source::Files(paths) = &options.source else {
-        return Ok(Inputs::Text(vec![stdin(options)?]));
+        let path = PathBuf::from(STDIN);
+        return Ok(Inputs::Text(vec![pipe(path, Box::new(std::io::stdin()), options)?]));
     };
     let (mut text, mut parquet) = (Vec::new(), Vec::new());
     for path in paths {
+        let stream = disk.open_stream(path).map_err(Error::disk("open input"))?;
+        if let Some(stream) = stream {
+            text.push(pipe(path.clone(), stream, options)?);
+            continue;
+        }
         let input = open_input(disk, path)?;
         let is_parquet = match (options.format, &input.bytes) {
             (FileFormat::Parquet, _) => true,
@@ -63,34 +72,32 @@ pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<In
 }
 
 fn sample_of(input: &InputFile, is_first: bool) -> Result<Sample> {
-    let InputBytes::File { file, bytes, magic } = &input.bytes else {
-        unreachable!("a path is a file")
+    let InputBytes::File { file, stamp, magic } = &input.bytes else {
+        unreachable!("pipes are sampled where they are opened")
     };
     match magic {
-        Magic::Plain | Magic::Parquet if is_first => Sample::of_file(&**file, *bytes),
+        Magic::Plain | Magic::Parquet if is_first => Sample::of_file(&**file, stamp.bytes),
         magic => {
             let magic = if *magic == Magic::Parquet { Magic::Plain } else { *magic };
-            head_of(file, *bytes, magic, Sample::head_bytes()).map(Sample::of_head)
+            head_of(file, stamp.bytes, magic, Sample::head_bytes()).map(Sample::of_head)
         }
     }
 }
 
-fn stdin(options: &ImportOptions) -> Result<SampledFile> {
+/// Standard input, or what a path names that is no file.
+fn pipe(path: PathBuf, pipe: Box<dyn Read + Send>, options: &ImportOptions) -> Result<SampledFile> {
     if options.format == FileFormat::Parquet {
-        return Err(Error::ParquetFromPipe);
+        return Err(Error::ParquetFromPipe { path });
     }
-    let (magic, mut stream) = open_stdin()?;
+    let (magic, mut stream) = open_pipe(&path, pipe)?;
     if magic == Magic::Parquet && options.format == FileFormat::Auto {
-        return Err(Error::ParquetFromPipe);
+        return Err(Error::ParquetFromPipe { path });
     }
     let mut head = Vec::new();
-    (&mut stream)
-        .take(Sample::head_bytes())
-        .read_to_end(&mut head)
-        .map_err(|source| Error::Stdin { source })?;
+    let read = (&mut stream).take(Sample::head_bytes()).read_to_end(&mut head);
+    read.map_err(|source| broken_stream(&path, magic, head.len() as u64, source))?;
     let rest = Cursor::new(head.clone()).chain(stream);
-    let bytes = InputBytes::Stream(Mutex::new(Box::new(rest)));
-    let path = PathBuf::from("standard input");
+    let bytes = InputBytes::Stream { stream: Mutex::new(Box::new(rest)), magic };
     let input = InputFile { path, bytes, skip_bytes: 0, skip_lines: 0 };
     skipped(SampledFile { input, sample: Sample::of_head(head) }, options)
 }

@@ -51,6 +51,7 @@ pub(super) fn read(
     let queue = Arc::new(queue);
     let paths: Vec<PathBuf> = inputs.iter().map(|file| file.input.path.clone()).collect();
     let inputs: Vec<InputFile> = inputs.into_iter().map(|file| file.input).collect();
+    let inputs = Arc::new(inputs);
     let job = ReadJob {
         files: &files,
         layout: &layout,
@@ -79,7 +80,9 @@ pub(super) fn read(
     // A pipe may be silent for ever, so nobody waits for the thread that reads it.
     let (reading_queue, progress, io) =
         (Arc::clone(&queue), Arc::clone(context.progress), context.io);
-    let reader = std::thread::spawn(move || reader.run(&inputs, &reading_queue, io, &progress));
+    let reading_inputs = Arc::clone(&inputs);
+    let reader =
+        std::thread::spawn(move || reader.run(&reading_inputs, &reading_queue, io, &progress));
     let outcomes = std::thread::scope(|scope| {
         let job = &job;
         let threads: Vec<_> = (0..workers)
@@ -90,7 +93,15 @@ pub(super) fn read(
             .collect();
         threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
     });
-    let (interners, held) = first_error(outcomes)?.into_iter().unzip();
+    let (interners, held) = match first_error(outcomes) {
+        Ok(results) => results.into_iter().unzip(),
+        Err(Error::Cancelled) => return Err(Error::Cancelled),
+        Err(error) => {
+            // That an input was changed is the reason of whatever else is wrong with it.
+            inputs.iter().try_for_each(InputFile::check_unchanged)?;
+            return Err(error);
+        }
+    };
     reader.join().map_err(|_| Error::WorkerPanicked)?;
     assert!(job.joints.is_empty(), "T1 of `read`: every record was whole in the end");
     let cells_nulled = job.faults.cells_nulled.load(Relaxed);
@@ -104,8 +115,8 @@ pub(super) fn read(
 
 fn total_bytes(inputs: &[SampledFile]) -> u64 {
     let bytes = inputs.iter().map(|file| match &file.input.bytes {
-        InputBytes::File { bytes, .. } => Some(*bytes),
-        InputBytes::Stream(_) => None,
+        InputBytes::File { stamp, .. } => Some(stamp.bytes),
+        InputBytes::Stream { .. } => None,
     });
     bytes.sum::<Option<u64>>().unwrap_or(0)
 }
@@ -279,8 +290,8 @@ fn plan(
         let found = input.sample.records(structure, file.fields, designated);
         let record_bytes = (found.bytes as f64 / found.records.max(1) as f64).max(1.0);
         let bytes = match &input.input.bytes {
-            InputBytes::File { bytes, .. } => *bytes as f64,
-            InputBytes::Stream(_) => found.bytes as f64,
+            InputBytes::File { stamp, .. } => stamp.bytes as f64,
+            InputBytes::Stream { .. } => found.bytes as f64,
         };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a guess")]
         let guess = (bytes / record_bytes) as u64;
