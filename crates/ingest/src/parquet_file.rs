@@ -26,9 +26,9 @@ use tidegate_platform::Reservation;
 use tidegate_storage::segment::arrow_type;
 use tidegate_storage::segment::intern::Interner;
 
-use crate::bucket::{BucketPlan, Buckets, PlanOptions, SpillFile};
+use crate::bucket::{BucketPlan, Buckets, PlanOptions};
 use crate::convert::Converter;
-use crate::distribute::Distributor;
+use crate::distribute::{Distributor, Room};
 use crate::error::{Error, Result};
 use crate::faults::FaultContext;
 use crate::import::{
@@ -65,8 +65,7 @@ struct ParquetJob<'a> {
     next: AtomicUsize,
     layout: &'a RowLayout,
     buckets: &'a Arc<Buckets>,
-    spill: &'a SpillFile,
-    spill_from: u64,
+    room: Room<'a>,
     faults: FaultContext<'a>,
     progress: &'a Progress,
     cancel: &'a AtomicBool,
@@ -98,8 +97,7 @@ pub(crate) fn read(
         next: AtomicUsize::new(0),
         layout: &layout,
         buckets: &buckets,
-        spill: &spill,
-        spill_from: context.spill_from(),
+        room: Room { spill: &spill, spill_from: context.spill_from(), progress: context.progress },
         faults: FaultContext {
             on_error: context.options.on_error,
             layout: &layout,
@@ -420,12 +418,7 @@ impl<'a> Worker<'a> {
     }
 
     fn settle(&mut self) -> Result<()> {
-        self.distributor.settle();
-        let held = self.converter.memory_bytes() as u64;
-        self.interners.grow(held.saturating_sub(self.interners.bytes()));
-        let job = self.job;
-        self.distributor.spill_down_to(job.spill_from, job.spill)?;
-        job.progress.set_memory(job.buckets.budget.used_bytes());
-        Ok(())
+        let interned = self.converter.memory_bytes();
+        self.distributor.settle_in(&self.job.room, &mut self.interners, interned)
     }
 }

@@ -119,11 +119,27 @@ fn skipped(mut file: SampledFile, options: &ImportOptions) -> Result<SampledFile
     }
     file.input.skip_bytes = skip as u64;
     head.drain(..skip);
-    if let Some(at) = memchr::memchr(0, head) {
+    if let Some(at) = memchr::memchr(0, head)
+        && is_binary(head)
+    {
         let path = file.input.path.clone();
         return Err(Error::Binary { path, offset: (skip + at) as u64 });
     }
     Ok(file)
+}
+
+/// Whether bytes with a NUL among them are no text at all; else that NUL is in a bad cell like any
+/// other. Of compressed, compiled or encrypted bytes more than a third is neither a character nor a
+/// line end.
+fn is_binary(head: &[u8]) -> bool {
+    const PART: usize = 8;
+    let mut strange = 0;
+    for part in head.utf8_chunks() {
+        let is_control = |byte: &u8| *byte < b' ' && !matches!(byte, b'\t' | b'\r' | b'\n');
+        strange += part.invalid().len();
+        strange += part.valid().bytes().filter(|byte| is_control(byte)).count();
+    }
+    strange * PART > head.len()
 }
 
 /// How many bytes a blank line has, if the text begins with one.
