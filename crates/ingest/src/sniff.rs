@@ -204,9 +204,10 @@ pub fn sniff(
     with_types(sniffed, &evidence, options)
 }
 
-/// The structure in which a whole text ends inside of quotes, if there is one.
-pub(crate) fn open_quote(head: &[u8], options: &SniffOptions<'_>) -> Option<Structure> {
-    let quote = options.quote.byte().filter(|_| options.head_is_whole)?;
+/// The structure in which a text ends inside of quotes, if there is one, and where the record begins
+/// that they are in.
+pub(crate) fn open_quote(head: &[u8], options: &SniffOptions<'_>) -> Option<(Structure, usize)> {
+    let quote = options.quote.byte()?;
     let line_end = dialect::line_end(head, &[]);
     let (shape, _) = dialect::shape(head, line_end, Some(quote), options);
     // Where a quote swallows most of the text, its delimiter is a guess.
@@ -220,7 +221,8 @@ pub(crate) fn open_quote(head: &[u8], options: &SniffOptions<'_>) -> Option<Stru
         let start = Start { state: QuoteState::Outside, after: Before::FieldStart };
         let mut index = FieldIndex::default();
         let outcome = Kernel::Scalar.index(head, start, &structure, &mut index);
-        (outcome.end.state == QuoteState::Inside).then_some(structure)
+        let last = index.row_ends.last().map(|&end| index.field_ends[end as usize] as usize + 1);
+        (outcome.end.state == QuoteState::Inside).then_some((structure, last.unwrap_or(0)))
     })
 }
 

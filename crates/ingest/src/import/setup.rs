@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use tidegate_model::schema::same_name;
-use tidegate_model::{Column, ColumnType, PartitionUnit, Schema, TimeUnit};
+use tidegate_model::{Column, ColumnType, PartitionUnit, Schema, TimeUnit, limits};
 use tidegate_platform::Disk;
 use tidegate_storage::Database;
 
@@ -32,7 +32,42 @@ impl SampledFile {
     pub(super) fn is_empty(&self) -> bool {
         self.sample.head.is_empty()
     }
+
+    /// How a quote ends that opens at byte `opened` and is open where the head of the file ends;
+    /// `None` if it is closed, or nobody can tell without reading the input.
+    pub(super) fn end_of_quote(&self, quote: u8, opened: u64) -> Option<QuoteEnd> {
+        if self.sample.is_whole {
+            return Some(QuoteEnd::Never);
+        }
+        let InputBytes::File { file, magic: Magic::Plain, .. } = &self.input.bytes else {
+            return None;
+        };
+        let mut offset = self.input.skip_bytes + self.sample.head.len() as u64;
+        let mut bytes = vec![0; LOOK_BYTES];
+        while offset - opened <= limits::CSV_ROW_BYTES as u64 {
+            let read = file.read_at(&mut bytes, offset).ok()?;
+            if read == 0 {
+                return Some(QuoteEnd::Never);
+            }
+            if memchr::memchr(quote, &bytes[..read]).is_some() {
+                return None;
+            }
+            offset += read as u64;
+        }
+        Some(QuoteEnd::TooLate)
+    }
 }
+
+/// How a quote ends that hides what is behind it.
+pub(super) enum QuoteEnd {
+    /// With the file.
+    Never,
+    /// Behind more bytes than a record may have, if at all.
+    TooLate,
+}
+
+/// What is read at a time to find the end of a quote.
+const LOOK_BYTES: usize = 1 << 20;
 
 /// What messages call standard input.
 const STDIN: &str = "standard input";

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tidegate_model::schema::same_name;
 use tidegate_model::{ColumnType, Schema};
 
-use super::setup::{self, SampledFile, TargetSchema};
+use super::setup::{self, QuoteEnd, SampledFile, TargetSchema};
 use super::{BucketSetup, ImportContext, Parsed, PhaseClock, first_error};
 use crate::bucket::{BucketPlan, PlanOptions};
 use crate::distribute::Room;
 use crate::error::{Error, Result};
-use crate::faults::{FaultContext, TextPlace, place_of_quote};
+use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote};
 use crate::index::Structure;
 use crate::input::{InputBytes, InputFile, piece_queue};
 use crate::layout::RowLayout;
@@ -132,11 +132,19 @@ fn explained(context: &ImportContext<'_>, inputs: &[SampledFile], error: Error) 
     let found = inputs.iter().filter(|_| is_of_columns).find_map(|file| {
         let options = sniff_options(context, file, None, None);
         let head = &file.sample.head;
-        let structure = open_quote(head, &options)?;
+        let (structure, record) = open_quote(head, &options)?;
         let InputFile { path, skip_bytes, skip_lines, .. } = &file.input;
         let start = TextPlace { file: 0, line: 1 + skip_lines, offset: *skip_bytes };
         let TextPlace { line, offset, .. } = place_of_quote(&start, head, &structure);
-        Some(Error::UnclosedQuote { path: path.clone(), line, offset })
+        let path = path.clone();
+        match file.end_of_quote(structure.quote?, offset)? {
+            QuoteEnd::Never => Some(Error::UnclosedQuote { path, line, offset }),
+            QuoteEnd::TooLate => {
+                let record = Lines::new(head, structure.line_end, start).at(record);
+                let (quote_line, line) = (line, record.line);
+                Some(Error::RecordTooLong { path, line, quote_line, offset })
+            }
+        }
     });
     found.unwrap_or(error)
 }

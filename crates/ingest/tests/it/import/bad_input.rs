@@ -194,6 +194,20 @@ fn a_quote_that_hides_the_header_is_named() {
             format!("/a.csv: line {line}: the quote that opens at byte {byte} is never closed");
         assert_eq!(error.to_string(), expected);
     }
+    // The sample ends before the quote could be closed.
+    let rows = "2021-03-01,a,1\n".repeat(200_000);
+    let shown = |text: String| {
+        let error = refused(&world(), text.as_bytes(), |options| {
+            options.columns = ColumnSource::Infer;
+            options.dialect.header = Header::Present;
+        });
+        error.to_string()
+    };
+    let never = "/a.csv: line 2: the quote that opens at byte 10 is never closed";
+    assert_eq!(shown(format!("ts,text,n\n\"2021-03-01,a,1\n{rows}")), never);
+    let too_long = "/a.csv: the record at line 1 is longer than 64 MiB: \
+                    the quote that opens in line 1 at byte 0 is not closed by then";
+    assert_eq!(shown(format!("\"ts,text,n\n{}", rows.repeat(23))), too_long);
 }
 
 #[test]
