@@ -204,8 +204,8 @@ pub fn sniff(
     with_types(sniffed, &evidence, options)
 }
 
-/// The structure in which a text ends inside of quotes, if there is one, and where the record begins
-/// that they are in.
+/// The structure in which a text ends inside of quotes, if there is one, and where the record
+/// begins that they are in.
 pub(crate) fn open_quote(head: &[u8], options: &SniffOptions<'_>) -> Option<(Structure, usize)> {
     let quote = options.quote.byte()?;
     let line_end = dialect::line_end(head, &[]);

@@ -20,7 +20,8 @@ use crate::symbols::SymbolTables;
 /// Magic and version, which `open` has read; zeros follow up to the end of the header.
 const HEADER_FIELDS_BYTES: usize = 8 + 4;
 
-/// Every CRC, zeros outside of regions, every zone against its values, NULL counts, dictionaries, and the order of rows (G2).
+/// Every CRC, zeros outside of regions, every zone against its values, NULL counts, dictionaries,
+/// and the order of rows (G2).
 /// Columns that the table has dropped are read like the others. Symbols of a column that `symbols`
 /// does not have are not looked up: somebody else has said that they cannot be read.
 pub(super) fn verify(reader: &Reader, schema: &Schema, symbols: &SymbolTables) -> Result<()> {

@@ -44,7 +44,8 @@ pub(crate) fn verify(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Vec<Error> {
 }
 
 impl OpenFile {
-    /// Reads its header, all groups up to `limit`, and what is behind them. Replay begins at `from`.
+    /// Reads its header, all groups up to `limit`, and what is behind them. Replay begins at
+    /// `from`.
     fn verify(&self, limit: Lsn, from: Lsn) -> Result<()> {
         let header = self.read(0, FILE_HEADER_BYTES as u64)?;
         self.zeros(&header, FILE_FIELDS_BYTES + 4, 0)?;
