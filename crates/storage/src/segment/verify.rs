@@ -197,7 +197,8 @@ fn verify_dictionary(reader: &Reader, column: &Column, symbols: &SymbolTables) -
     let offset = reader.footer().columns[position].dictionary.map_or(0, |d| d.region.offset);
     let damaged = |damage| Error::segment(reader.path(), offset, damage);
     let table = symbols.get(column.id).map(|table| &**table);
-    if matches!(dictionary, Dictionary::Symbols(_)) && table.is_none() {
+    let are_symbols = matches!(dictionary, Dictionary::Symbols(_));
+    if are_symbols && column.ty == ColumnType::Symbol && table.is_none() {
         return Ok(());
     }
     let decoded = decode::dictionary(column, dictionary, table).map_err(damaged)?;
@@ -207,8 +208,7 @@ fn verify_dictionary(reader: &Reader, column: &Column, symbols: &SymbolTables) -
         _ => texts.as_string_view().value(code).as_bytes(),
     };
     let ascends = (1..texts.len()).all(|code| text(code - 1) < text(code));
-    let is_right_kind =
-        matches!(dictionary, Dictionary::Symbols(_)) == (column.ty == ColumnType::Symbol);
+    let is_right_kind = are_symbols == (column.ty == ColumnType::Symbol);
     if ascends && is_right_kind { Ok(()) } else { Err(damaged(Damage::Dictionary)) }
 }
 
