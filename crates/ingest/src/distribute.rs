@@ -8,13 +8,25 @@
 
 use std::sync::Arc;
 
+use tidegate_platform::Reservation;
+
 use crate::bucket::{BucketKey, Buckets, OpenSlab, SpillFile};
 use crate::error::Result;
 use crate::layout::{
     ColumnLayout, INTERNED, NULL_SLOT, SLAB_TEXT_MAX, Slab, TEXT_PAGES_MAX, TextPages,
 };
 use crate::packed::SlabPacker;
+use crate::progress::Progress;
 use crate::strip::{Cell, CellKind, Place, STRIP_ROWS, Strip, Values};
+
+/// What the memory of workers is held against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room<'a> {
+    pub(crate) spill: &'a SpillFile,
+    /// Anonymous memory from which on buckets are spilled.
+    pub(crate) spill_from: u64,
+    pub(crate) progress: &'a Progress,
+}
 
 /// A worker's side of the buckets: the slabs it is filling.
 #[derive(Debug)]
@@ -122,6 +134,24 @@ impl Distributor {
                 self.retire(index);
             }
         }
+    }
+
+    /// Counts what a worker's memory has grown by, also that of its interners, who hold
+    /// `interned_bytes`, and spills what is too much.
+    ///
+    /// # Errors
+    /// If the spill file cannot be written.
+    pub(crate) fn settle_in(
+        &mut self,
+        room: &Room<'_>,
+        interners: &mut Reservation,
+        interned_bytes: usize,
+    ) -> Result<()> {
+        self.settle();
+        interners.grow((interned_bytes as u64).saturating_sub(interners.bytes()));
+        self.spill_down_to(room.spill_from, room.spill)?;
+        room.progress.set_memory(self.buckets.budget.used_bytes());
+        Ok(())
     }
 
     /// Spills until no more than `bytes` are in memory, or nothing is left that is worth it: first

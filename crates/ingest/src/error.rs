@@ -6,7 +6,7 @@ use thiserror::Error;
 use tidegate_model::{ColumnType, PartitionUnit, SchemaError, limits};
 use tidegate_platform::Class;
 
-use crate::reject::{Reason, RejectError};
+use crate::reject::{Reason, RejectError, RejectPlace, Rejected};
 use crate::sniff::SniffError;
 use crate::source::SourceError;
 
@@ -39,36 +39,43 @@ pub enum Error {
     )]
     UnclosedQuote { path: PathBuf, line: u64, offset: u64 },
     #[error(
-        "{}: line {line}: a record of more than {} MiB begins at byte {offset}",
+        "{}: the record at line {line} is longer than {} MiB: \
+         the quote that opens in line {quote_line} at byte {offset} is not closed by then",
         .path.display(), limits::CSV_ROW_BYTES >> 20
     )]
-    RecordTooLong { path: PathBuf, line: u64, offset: u64 },
-    #[error(
-        "bad value [file={}, line={line}, offset={offset}, column={column}, value='{text}']: \
-         {reason}",
-        .path.display()
-    )]
+    RecordTooLong { path: PathBuf, line: u64, quote_line: u64, offset: u64 },
+    #[error("bad {} [file={}, {}value='{text}']: {reason}", what(.column), .path.display(),
+        fields(.place, .column))]
     BadValue {
         path: PathBuf,
-        line: u64,
-        // Where the record begins.
-        offset: u64,
-        column: String,
+        place: RejectPlace,
+        // `None` if it is the record as a whole, which is the text then.
+        column: Option<String>,
         text: String,
         reason: Reason,
     },
-    #[error("{}: line {line}: {reason}", .path.display())]
-    BadRecord { path: PathBuf, line: u64, reason: Reason },
-    #[error("all {count} records were rejected, most of them because: {reason}")]
-    AllRejected { count: u64, reason: Reason },
-    #[error("{}: damaged {kind} stream after {offset} bytes", .path.display())]
+    #[error(
+        "all {count} records were rejected, most of them because: {reason}; the first: {first}"
+    )]
+    AllRejected { count: u64, reason: Reason, first: Box<Rejected> },
+    #[error("{}: damaged {kind} stream after {offset} decompressed bytes", .path.display())]
     Compression { path: PathBuf, kind: &'static str, offset: u64, source: std::io::Error },
     #[error(
         "{} has other columns than {}: {}", .path.display(), .first.display(), .names.join(", ")
     )]
     OtherColumns { path: PathBuf, first: PathBuf, names: Vec<String> },
-    #[error("read standard input")]
-    Stdin { source: std::io::Error },
+    #[error("read {}", .path.display())]
+    Pipe { path: PathBuf, source: std::io::Error },
+    #[error(
+        "{} was changed while it was read: {}", .path.display(), shown_change(*.before, *.after)
+    )]
+    InputChanged { path: PathBuf, before: u64, after: u64 },
+    #[error(
+        "column `{column}` is {}, which alone is no time: \
+         say with --timestamp-format whether it is epoch_s, epoch_ms, epoch_us or epoch_ns",
+        .ty.sql()
+    )]
+    TimestampNeedsFormat { column: String, ty: ColumnType },
     #[error("there is no column `{name}` in {place}")]
     NoSuchColumn { name: String, place: String },
     #[error(
@@ -90,10 +97,10 @@ pub enum Error {
     ParquetTarget { path: PathBuf, column: String, ty: ColumnType },
     #[error("Parquet files and text files cannot be imported together: {}", .path.display())]
     MixedFormats { path: PathBuf },
-    #[error("Parquet cannot be read from standard input")]
-    ParquetFromPipe,
-    #[error("--memory {bytes} is less than the {min} that {workers} workers need")]
-    MemoryTooSmall { bytes: u64, min: u64, workers: usize },
+    #[error("Parquet cannot be read from a pipe: {}", .path.display())]
+    ParquetFromPipe { path: PathBuf },
+    #[error("--memory {bytes} is less than the {min} that a worker needs")]
+    MemoryTooSmall { bytes: u64, min: u64 },
     #[error("column `{column}` has more distinct symbols than fit in memory")]
     TooManySymbols { column: String },
     #[error("cancelled")]
@@ -110,7 +117,9 @@ impl Error {
             Error::Disk { source, .. } => source.class(),
             Error::Storage(source) => source.class(),
             Error::Reject(RejectError::Disk(source)) => source.class(),
-            Error::Stdin { .. } | Error::WorkerPanicked => Class::Environment,
+            Error::Pipe { .. } | Error::InputChanged { .. } | Error::WorkerPanicked => {
+                Class::Environment
+            }
             Error::Reject(_)
             | Error::Source(_)
             | Error::Schema(_)
@@ -120,11 +129,11 @@ impl Error {
             | Error::UnclosedQuote { .. }
             | Error::RecordTooLong { .. }
             | Error::BadValue { .. }
-            | Error::BadRecord { .. }
             | Error::AllRejected { .. }
             | Error::Compression { .. }
             | Error::OtherColumns { .. }
             | Error::NoSuchColumn { .. }
+            | Error::TimestampNeedsFormat { .. }
             | Error::OtherTimestamp { .. }
             | Error::OtherPartitioning { .. }
             | Error::OtherSchema { .. }
@@ -133,7 +142,7 @@ impl Error {
             | Error::ParquetType { .. }
             | Error::ParquetTarget { .. }
             | Error::MixedFormats { .. }
-            | Error::ParquetFromPipe
+            | Error::ParquetFromPipe { .. }
             | Error::MemoryTooSmall { .. }
             | Error::TooManySymbols { .. }
             | Error::Cancelled => Class::Caller,
@@ -144,4 +153,28 @@ impl Error {
     pub(crate) fn disk(purpose: &'static str) -> impl Fn(tidegate_platform::Error) -> Error {
         move |source| Error::Disk { purpose, source }
     }
+}
+
+/// How an input was changed, as far as its size says it.
+fn shown_change(before: u64, after: u64) -> String {
+    match before == after {
+        true => "it has the same size, but was written to".to_owned(),
+        false => format!("it had {before} bytes, and has {after} now"),
+    }
+}
+
+fn what(column: &Option<String>) -> &'static str {
+    if column.is_some() { "value" } else { "record" }
+}
+
+/// Place and column as COPY's messages have them.
+fn fields(place: &RejectPlace, column: &Option<String>) -> String {
+    let mut fields = match place {
+        RejectPlace::Line { line, byte } => format!("line={line}, offset={byte}, "),
+        RejectPlace::Row(row) => format!("row={row}, "),
+    };
+    if let Some(column) = column {
+        fields.push_str(&format!("column={column}, "));
+    }
+    fields
 }

@@ -17,7 +17,7 @@ use crate::index::Structure;
 use crate::layout::RowLayout;
 use crate::options::OnError;
 use crate::progress::Progress;
-use crate::reject::{Reason, Reject, RejectLog};
+use crate::reject::{Reason, Reject, RejectLog, RejectPlace};
 use crate::strip::{Strip, Values};
 
 /// What faults are judged by.
@@ -37,6 +37,19 @@ pub(crate) struct TextPlace {
     pub(crate) file: usize,
     pub(crate) line: u64,
     pub(crate) offset: u64,
+}
+
+/// Which record is at fault.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordPlace {
+    pub(crate) file: usize,
+    pub(crate) place: RejectPlace,
+}
+
+impl From<TextPlace> for RecordPlace {
+    fn from(TextPlace { file, line, offset }: TextPlace) -> RecordPlace {
+        RecordPlace { file, place: RejectPlace::Line { line, byte: offset } }
+    }
 }
 
 /// The lines of a stretch of text, counted as far as somebody has asked: positions that are asked
@@ -71,8 +84,8 @@ impl<'a> Lines<'a> {
 
 /// Where the rows of a strip come from, for those who ask.
 pub(crate) trait RowOrigin {
-    /// Where a row begins.
-    fn place(&self, row: u32) -> TextPlace;
+    /// Where a row is.
+    fn place(&self, row: u32) -> RecordPlace;
     /// What stood in the field.
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]>;
 }
@@ -84,8 +97,8 @@ pub(crate) struct TextOrigin<'a> {
 }
 
 impl RowOrigin for TextOrigin<'_> {
-    fn place(&self, row: u32) -> TextPlace {
-        self.lines.at(self.rows.rows[row as usize].start as usize)
+    fn place(&self, row: u32) -> RecordPlace {
+        self.lines.at(self.rows.rows[row as usize].start as usize).into()
     }
 
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]> {
@@ -147,12 +160,11 @@ impl FaultContext<'_> {
         Ok(())
     }
 
-    fn record(&self, fault: &Fault, origin: &dyn RowOrigin, place: &TextPlace) -> Result<()> {
+    fn record(&self, fault: &Fault, origin: &dyn RowOrigin, place: &RecordPlace) -> Result<()> {
         let column = &self.layout.columns[fault.column as usize].column;
         self.rejects.record(&Reject {
             file: &self.paths[place.file].to_string_lossy(),
-            line: place.line,
-            byte: place.offset,
+            place: place.place,
             column: Some(&column.name),
             text: &origin.text(fault),
             reason: fault.reason,
@@ -160,15 +172,14 @@ impl FaultContext<'_> {
         Ok(())
     }
 
-    fn abort(&self, fault: &Fault, origin: &dyn RowOrigin, place: &TextPlace) -> Result<()> {
+    fn abort(&self, fault: &Fault, origin: &dyn RowOrigin, place: &RecordPlace) -> Result<()> {
         self.record(fault, origin, place)?;
         let text = origin.text(fault);
         Err(Error::BadValue {
             path: self.paths[place.file].clone(),
-            line: place.line,
-            offset: place.offset,
-            column: self.layout.columns[fault.column as usize].column.name.clone(),
-            text: String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES)]).into_owned(),
+            place: place.place,
+            column: Some(self.layout.columns[fault.column as usize].column.name.clone()),
+            text: shown(&text),
             reason: fault.reason,
         })
     }
@@ -180,17 +191,18 @@ impl FaultContext<'_> {
         text: &[u8],
         reason: Reason,
     ) -> Result<()> {
-        let path = &self.paths[place.file];
+        let RecordPlace { file, place } = (*place).into();
+        let path = &self.paths[file];
         self.rejects.record(&Reject {
             file: &path.to_string_lossy(),
-            line: place.line,
-            byte: place.offset,
+            place,
             column: None,
             text,
             reason,
         })?;
         if self.on_error == OnError::Abort {
-            return Err(Error::BadRecord { path: path.clone(), line: place.line, reason });
+            let (path, text) = (path.clone(), shown(text));
+            return Err(Error::BadValue { path, place, column: None, text, reason });
         }
         self.progress.add_rows_rejected(1);
         Ok(())
@@ -224,22 +236,45 @@ impl FaultContext<'_> {
         }
     }
 
-    /// The error of a record whose quote is open at its end.
+    /// The error of a record whose quote is open at the end of its file.
     pub(crate) fn unclosed_quote(
         &self,
         place: &TextPlace,
         text: &[u8],
         structure: &Structure,
     ) -> Error {
-        let opened = opening_quote(text, structure);
-        let place = Lines::new(text, structure.line_end, *place).at(opened);
+        let opened = place_of_quote(place, text, structure);
         let path = self.paths[place.file].clone();
-        Error::UnclosedQuote { path, line: place.line, offset: place.offset }
+        Error::UnclosedQuote { path, line: opened.line, offset: opened.offset }
+    }
+
+    /// The error of a record that is too long, its quote still open. It may be closed further on,
+    /// but where records behind it begin could not be trusted.
+    pub(crate) fn record_too_long(
+        &self,
+        place: &TextPlace,
+        text: &[u8],
+        structure: &Structure,
+    ) -> Error {
+        let opened = place_of_quote(place, text, structure);
+        let path = self.paths[place.file].clone();
+        let (quote_line, offset) = (opened.line, opened.offset);
+        Error::RecordTooLong { path, line: place.line, quote_line, offset }
     }
 }
 
 /// How much of a value an error message shows.
 const SHOWN_BYTES: usize = 200;
+
+fn shown(text: &[u8]) -> String {
+    String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES)]).into_owned()
+}
+
+/// Where the quote opens that is open at the end of the text, which begins at `place`.
+pub(crate) fn place_of_quote(place: &TextPlace, text: &[u8], structure: &Structure) -> TextPlace {
+    let opened = opening_quote(text, structure);
+    Lines::new(text, structure.line_end, *place).at(opened)
+}
 
 /// Where the quote opens that is open at the end of the text.
 fn opening_quote(text: &[u8], structure: &Structure) -> usize {

@@ -12,6 +12,7 @@ mod text;
 
 pub(crate) use setup::{TargetSchema, existing_schema, new_schema};
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -80,6 +81,7 @@ pub fn import(
     cancel: &AtomicBool,
 ) -> Result<ImportSummary> {
     progress.enter(Phase::Setup);
+    let (options, fewer_workers) = &affordable(options)?;
     let clock = SystemClock;
     let mut phases =
         PhaseClock { clock: &clock, last: clock.monotonic_nanos(), phases: Vec::new() };
@@ -92,7 +94,35 @@ pub fn import(
         setup::Inputs::Text(inputs) => text::read(&context, inputs, &mut phases)?,
         setup::Inputs::Parquet(files) => parquet_file::read(&context, &files, &mut phases)?,
     };
-    context.finish(parsed, phases)
+    let mut summary = context.finish(parsed, phases)?;
+    summary.notes.extend(fewer_workers.clone());
+    if let Err(error) = rejects.remove_stale() {
+        // The rows are in: that is no reason to fail.
+        summary
+            .notes
+            .push(format!("{} is of an earlier import: {error}", options.rejects.display()));
+    }
+    Ok(summary)
+}
+
+/// The options with as many workers as there is memory for, and what to say if those are fewer.
+fn affordable(options: &ImportOptions) -> Result<(ImportOptions, Option<String>)> {
+    let mut options = options.clone();
+    let memory = options.memory_max.0;
+    let wanted = options.workers;
+    let most = usize::try_from(memory / MEMORY_MIN_PER_WORKER).unwrap_or(usize::MAX);
+    let Some(most) = NonZeroUsize::new(most) else {
+        return Err(Error::MemoryTooSmall { bytes: memory, min: MEMORY_MIN_PER_WORKER });
+    };
+    options.workers = wanted.min(most);
+    let note = (most < wanted).then(|| {
+        format!(
+            "{most} of {wanted} threads have worked: each needs {} MiB, and --memory is {} MiB",
+            MEMORY_MIN_PER_WORKER >> 20,
+            memory >> 20,
+        )
+    });
+    Ok((options, note))
 }
 
 /// What all steps of an import need.
@@ -161,10 +191,6 @@ impl ImportContext<'_> {
         let BucketSetup { plan, layout } = setup;
         let workers = self.options.workers.get();
         let memory = self.options.memory_max.0;
-        let min = MEMORY_MIN_PER_WORKER * workers as u64;
-        if memory < min {
-            return Err(Error::MemoryTooSmall { bytes: memory, min, workers });
-        }
         // All slabs that are being filled take at most a quarter of the budget.
         let slabs = (workers * plan.count()) as u64;
         let slab_bytes = memory / 4 / slabs;
@@ -196,7 +222,8 @@ impl ImportContext<'_> {
         let rejected = self.rejects.finish()?;
         if rows_read > 0 && rows_rejected == rows_read {
             let &(_, reason, _) = rejected.reasons.first().expect("something was rejected");
-            return Err(Error::AllRejected { count: rows_rejected, reason });
+            let first = Box::new(rejected.first.expect("something was rejected"));
+            return Err(Error::AllRejected { count: rows_rejected, reason, first });
         }
         self.progress.enter(Phase::Seal);
         spill.flush()?;

@@ -1,8 +1,8 @@
 //! The bytes of all inputs as numbered pieces, in order, from one thread that reads ahead.
 //!
 //! - H1. Pieces are numbered from 0 through all files; the last one of each file says so.
-//! - H2. A file's size is fixed when it is opened: what is appended later is not read, and a file
-//!   that shrinks is an error.
+//! - H2. A file stays as it was when it was opened: one whose size or time of change is another
+//!   when it has been read is an error, since nobody knows which of its states was read.
 //! - H3. At most `PIECES_AHEAD` pieces wait for a worker.
 //!
 //! Not here: what is in the bytes.
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_platform::{
-    BufferPool, BufferPoolOptions, Disk, DiskFile, IoChoice, OpenMode, Piece, ReadAhead,
+    BufferPool, BufferPoolOptions, Disk, DiskFile, FileStamp, IoChoice, OpenMode, Piece, ReadAhead,
     available_memory_bytes,
 };
 
@@ -50,22 +50,43 @@ pub(crate) struct InputFile {
 pub(crate) enum InputBytes {
     File {
         file: Arc<dyn DiskFile>,
-        bytes: u64,
+        /// As it was when it was opened (H2).
+        stamp: FileStamp,
         magic: Magic,
     },
-    /// Decompressed already; can be read once.
-    Stream(Mutex<Box<dyn Read + Send>>),
+    /// A pipe: decompressed already, from what `magic` says; can be read once.
+    Stream { stream: Mutex<Box<dyn Read + Send>>, magic: Magic },
 }
 
 impl std::fmt::Debug for InputBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            InputBytes::File { file, bytes, magic } => {
-                write!(f, "File({file:?}, {bytes}, {magic:?})")
+            InputBytes::File { file, stamp, magic } => {
+                write!(f, "File({file:?}, {stamp:?}, {magic:?})")
             }
-            InputBytes::Stream(_) => f.write_str("Stream"),
+            InputBytes::Stream { magic, .. } => write!(f, "Stream({magic:?})"),
         }
     }
+}
+
+impl InputFile {
+    /// H2; a pipe has no state that could be compared.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        match &self.bytes {
+            InputBytes::File { file, stamp, .. } => check_unchanged(&**file, stamp),
+            InputBytes::Stream { .. } => Ok(()),
+        }
+    }
+}
+
+/// H2.
+pub(crate) fn check_unchanged(file: &dyn DiskFile, opened: &FileStamp) -> Result<()> {
+    let now = file.stamp().map_err(Error::disk("read input"))?;
+    if now == *opened {
+        return Ok(());
+    }
+    let path = file.path().to_owned();
+    Err(Error::InputChanged { path, before: opened.bytes, after: now.bytes })
 }
 
 /// A piece and where it is.
@@ -172,7 +193,9 @@ impl PieceReader {
         progress: &Arc<Progress>,
     ) {
         for (index, file) in files.iter().enumerate() {
-            if let Err(error) = self.send_file(index, file, queue, io, progress) {
+            let sent = self.send_file(index, file, queue, io, progress);
+            // That it was changed is the reason of whatever else is wrong with it.
+            if let Err(error) = file.check_unchanged().and(sent) {
                 // The workers may be gone already, for a reason of their own.
                 let _ = self.sender.send(Err(error));
                 return;
@@ -191,15 +214,15 @@ impl PieceReader {
     ) -> Result<()> {
         let place = FilePlace { index, path: &input.path, skip: input.skip_bytes, bytes: 0 };
         match &input.bytes {
-            InputBytes::File { file, bytes, magic: Magic::Plain | Magic::Parquet } => {
-                let place = FilePlace { bytes: *bytes, ..place };
+            InputBytes::File { file, stamp, magic: Magic::Plain | Magic::Parquet } => {
+                let place = FilePlace { bytes: stamp.bytes, ..place };
                 self.send_plain(file, &place, io, progress)
             }
-            InputBytes::File { file, bytes, magic } => {
+            InputBytes::File { file, stamp, magic } => {
                 let source = SizedFile {
                     file: Arc::clone(file),
                     offset: 0,
-                    bytes: *bytes,
+                    bytes: stamp.bytes,
                     progress: Some(Arc::clone(progress)),
                 };
                 let kind = kind_of(*magic);
@@ -208,10 +231,10 @@ impl PieceReader {
                 let fail = |offset, error| place.damaged(kind, offset, error);
                 self.send_stream(stream, &place, queue, fail)
             }
-            InputBytes::Stream(stream) => {
+            InputBytes::Stream { stream, magic } => {
                 let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
                 let counted = Counted { stream: &mut **stream, progress };
-                let fail = |_, source| Error::Stdin { source };
+                let fail = |offset, source| broken_stream(&input.path, *magic, offset, source);
                 self.send_stream(counted, &place, queue, fail)
             }
         }
@@ -386,15 +409,33 @@ impl Read for Counted<'_> {
     }
 }
 
-/// Opens standard input, decompressed if it begins as a compressed stream does.
-pub(crate) fn open_stdin() -> Result<(Magic, Box<dyn Read + Send>)> {
-    let fail = |source| Error::Stdin { source };
+/// A pipe: what it holds, and its decompressed bytes.
+pub(crate) fn open_pipe(
+    path: &Path,
+    mut pipe: Box<dyn Read + Send>,
+) -> Result<(Magic, Box<dyn Read + Send>)> {
+    let fail = |source| Error::Pipe { path: path.to_owned(), source };
     let mut head = Vec::new();
-    let mut stdin = std::io::stdin();
-    (&mut stdin).take(Magic::BYTES as u64).read_to_end(&mut head).map_err(fail)?;
+    (&mut pipe).take(Magic::BYTES as u64).read_to_end(&mut head).map_err(fail)?;
     let magic = Magic::of(&head);
-    let stream = decompressor(Cursor::new(head).chain(stdin), magic).map_err(fail)?;
+    let stream = decompressor(Cursor::new(head).chain(pipe), magic).map_err(fail)?;
     Ok((magic, stream))
+}
+
+/// Why a pipe cannot be read on: what it brings is damaged, or it is itself broken.
+pub(crate) fn broken_stream(
+    path: &Path,
+    magic: Magic,
+    offset: u64,
+    source: std::io::Error,
+) -> Error {
+    let path = path.to_owned();
+    match magic {
+        Magic::Gzip | Magic::Zstd => {
+            Error::Compression { path, kind: kind_of(magic), offset, source }
+        }
+        Magic::Plain | Magic::Parquet => Error::Pipe { path, source },
+    }
 }
 
 /// The decompressed bytes of a stream, all its members or frames.
@@ -417,17 +458,19 @@ fn kind_of(magic: Magic) -> &'static str {
 pub(crate) fn open_input(disk: &dyn Disk, path: &Path) -> Result<InputFile> {
     let open = Error::disk("open input");
     let file = disk.open(path, OpenMode::Read).map_err(&open)?;
-    let bytes = file.len().map_err(&open)?;
+    let stamp = file.stamp().map_err(&open)?;
     let mut head = [0; Magic::BYTES];
     let read = file.read_at(&mut head, 0).map_err(Error::disk("read input"))?;
     let magic = Magic::of(&head[..read]);
     // What does not fit the cache would only push out what does.
-    let direct = if bytes > available_memory_bytes() {
+    let direct = if stamp.bytes > available_memory_bytes() {
         disk.open_direct(path).map_err(&open)?
     } else {
         None
     };
-    let bytes = InputBytes::File { file: direct.unwrap_or(file), bytes, magic };
+    let file = direct.unwrap_or(file);
+    check_unchanged(&*file, &stamp)?;
+    let bytes = InputBytes::File { file, stamp, magic };
     Ok(InputFile { path: path.to_owned(), bytes, skip_bytes: 0, skip_lines: 0 })
 }
 
@@ -440,10 +483,11 @@ pub(crate) fn head_of(
 ) -> Result<Vec<u8>> {
     let path = file.path().to_owned();
     let place = FilePlace { index: 0, path: &path, skip: 0, bytes: 0 };
-    let damaged = |source| place.damaged(kind_of(magic), 0, source);
+    let damaged = |offset, source| place.damaged(kind_of(magic), offset, source);
     let source = SizedFile { file: Arc::clone(file), offset: 0, bytes, progress: None };
     let mut head = Vec::new();
-    let stream = decompressor(source, magic).map_err(damaged)?;
-    stream.take(bytes_max).read_to_end(&mut head).map_err(damaged)?;
+    let stream = decompressor(source, magic).map_err(|source| damaged(0, source))?;
+    let read = stream.take(bytes_max).read_to_end(&mut head);
+    read.map_err(|source| damaged(head.len() as u64, source))?;
     Ok(head)
 }

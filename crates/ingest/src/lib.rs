@@ -39,4 +39,4 @@ pub use options::{
 };
 pub use progress::{Phase, Progress, ProgressSample};
 pub use sniff::Header;
-pub use source::expand_paths;
+pub use source::{ExpandedPaths, expand_paths};

@@ -101,6 +101,18 @@ pub enum Quote {
     None,
 }
 
+impl Quote {
+    /// The byte, if there is one.
+    #[must_use]
+    pub fn byte(self) -> Option<u8> {
+        match self {
+            Quote::Standard => Some(b'"'),
+            Quote::Byte(byte) => Some(byte),
+            Quote::None => None,
+        }
+    }
+}
+
 /// What a record with too few fields is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MissingFields {

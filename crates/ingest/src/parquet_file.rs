@@ -26,9 +26,9 @@ use tidegate_platform::Reservation;
 use tidegate_storage::segment::arrow_type;
 use tidegate_storage::segment::intern::Interner;
 
-use crate::bucket::{BucketPlan, Buckets, PlanOptions, SpillFile};
+use crate::bucket::{BucketPlan, Buckets, PlanOptions};
 use crate::convert::Converter;
-use crate::distribute::Distributor;
+use crate::distribute::{Distributor, Room};
 use crate::error::{Error, Result};
 use crate::faults::FaultContext;
 use crate::import::{
@@ -65,8 +65,7 @@ struct ParquetJob<'a> {
     next: AtomicUsize,
     layout: &'a RowLayout,
     buckets: &'a Arc<Buckets>,
-    spill: &'a SpillFile,
-    spill_from: u64,
+    room: Room<'a>,
     faults: FaultContext<'a>,
     progress: &'a Progress,
     cancel: &'a AtomicBool,
@@ -98,8 +97,7 @@ pub(crate) fn read(
         next: AtomicUsize::new(0),
         layout: &layout,
         buckets: &buckets,
-        spill: &spill,
-        spill_from: context.spill_from(),
+        room: Room { spill: &spill, spill_from: context.spill_from(), progress: context.progress },
         faults: FaultContext {
             on_error: context.options.on_error,
             layout: &layout,
@@ -126,7 +124,12 @@ pub(crate) fn read(
             .collect();
         threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
     });
-    let (interners, held) = first_error(outcomes)?.into_iter().unzip();
+    let outcome = first_error(outcomes);
+    if !matches!(outcome, Err(Error::Cancelled)) {
+        // That a file was changed is the reason of whatever else is wrong with it.
+        files.iter().try_for_each(|file| file.source.check_unchanged())?;
+    }
+    let (interners, held) = outcome?.into_iter().unzip();
     let cells_nulled = job.faults.cells_nulled.load(Relaxed);
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
@@ -415,12 +418,7 @@ impl<'a> Worker<'a> {
     }
 
     fn settle(&mut self) -> Result<()> {
-        self.distributor.settle();
-        let held = self.converter.memory_bytes() as u64;
-        self.interners.grow(held.saturating_sub(self.interners.bytes()));
-        let job = self.job;
-        self.distributor.spill_down_to(job.spill_from, job.spill)?;
-        job.progress.set_memory(job.buckets.budget.used_bytes());
-        Ok(())
+        let interned = self.converter.memory_bytes();
+        self.distributor.settle_in(&self.job.room, &mut self.interners, interned)
     }
 }

@@ -14,9 +14,9 @@ use tidegate_model::limits;
 use tidegate_platform::Reservation;
 use tidegate_storage::segment::intern::Interner;
 
-use crate::bucket::{Buckets, SpillFile};
+use crate::bucket::Buckets;
 use crate::convert::{Converter, RowPlace, RowsOfText};
-use crate::distribute::Distributor;
+use crate::distribute::{Distributor, Room};
 use crate::error::{Error, Result};
 use crate::faults::{FaultContext, Lines, TextOrigin, TextPlace};
 use crate::index::{Before, FieldIndex, IndexOutcome, Kernel, QuoteState, Start, Structure};
@@ -42,9 +42,7 @@ pub(crate) struct ReadJob<'a> {
     pub(crate) chain: SplitChain,
     pub(crate) joints: Joints,
     pub(crate) buckets: &'a Arc<Buckets>,
-    pub(crate) spill: &'a SpillFile,
-    /// Anonymous memory from which on buckets are spilled.
-    pub(crate) spill_from: u64,
+    pub(crate) room: Room<'a>,
     pub(crate) faults: FaultContext<'a>,
     pub(crate) progress: &'a Progress,
     pub(crate) cancel: &'a AtomicBool,
@@ -139,21 +137,11 @@ impl<'a> Worker<'a> {
             }
             self.piece(&piece)?;
             job.queue.recycle(piece);
-            self.settle()?;
+            let interned = self.converter.memory_bytes();
+            self.distributor.settle_in(&job.room, &mut self.interners, interned)?;
         }
         self.distributor.finish();
         Ok((self.converter.into_interners(), self.interners))
-    }
-
-    /// Counts what memory has grown by, and spills what is too much.
-    fn settle(&mut self) -> Result<()> {
-        self.distributor.settle();
-        let held = self.converter.memory_bytes() as u64;
-        self.interners.grow(held.saturating_sub(self.interners.bytes()));
-        let job = self.job;
-        self.distributor.spill_down_to(job.spill_from, job.spill)?;
-        job.progress.set_memory(job.buckets.budget.used_bytes());
-        Ok(())
     }
 
     fn piece(&mut self, piece: &InputPiece) -> Result<()> {
@@ -262,10 +250,13 @@ impl<'a> Worker<'a> {
 
     /// Converts a record that lay in several pieces, or had no line end at the end of its file.
     fn record(&mut self, record: Fragment, file: usize) -> Result<()> {
-        let is_open = record.is_open || record.is_open_too_long();
+        let (is_open, is_too_long) = (record.is_open, record.is_open_too_long());
         let Fragment { mut bytes, origin, is_cut, .. } = record;
         let job = self.job;
         let place = TextPlace { file, line: origin.line, offset: origin.offset };
+        if is_too_long {
+            return Err(job.faults.record_too_long(&place, &bytes, &job.structure));
+        }
         if is_open {
             return Err(job.faults.unclosed_quote(&place, &bytes, &job.structure));
         }

@@ -1,7 +1,8 @@
 //! What was not imported, and why: a file with one line of JSON for each rejected record and each
 //! cell that became NULL.
 //!
-//! - J1. The file exists only if something was rejected; one that was there before is replaced.
+//! - J1. The file exists only if something was rejected; one that was there before is replaced,
+//!   or removed when nothing was.
 //! - J2. Lines are whole and valid UTF-8, whatever bytes the input has.
 //! - J3. Every reject is counted before `record` returns; `finish` writes those that are not yet
 //!   in the file, and so does dropping the log, as far as it can.
@@ -11,10 +12,12 @@
 //! ```
 //!
 //! `line` counts physical lines from 1, `byte` is where the record begins in the decompressed
-//! file, `column` is null where no single cell is at fault; `text` is the cell then, else the
-//! record, up to `TEXT_BYTES`. The order of lines is that in which workers found them.
+//! file; a row of a Parquet file has `"row":7` in their place. `column` is null where no single
+//! cell is at fault; `text` is the record then, else the cell, up to `TEXT_BYTES`. The order of
+//! lines is that in which workers found them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -66,15 +69,36 @@ impl Reason {
     }
 }
 
+/// Where a record is in its file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RejectPlace {
+    /// In text: where it begins.
+    Line {
+        /// Physical lines, from 1.
+        line: u64,
+        /// Bytes from the start of the decompressed file.
+        byte: u64,
+    },
+    /// In a Parquet file: its number among all rows of the file, from 1.
+    Row(u64),
+}
+
+impl fmt::Display for RejectPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RejectPlace::Line { line, .. } => write!(f, "line {line}"),
+            RejectPlace::Row(row) => write!(f, "row {row}"),
+        }
+    }
+}
+
 /// One reject.
 #[derive(Clone, Copy, Debug)]
 pub struct Reject<'a> {
     /// The file's path, or what stands for it.
     pub file: &'a str,
-    /// Where the record begins: physical lines, from 1.
-    pub line: u64,
-    /// Where the record begins: bytes from the start of the decompressed file.
-    pub byte: u64,
+    /// Where the record is in it.
+    pub place: RejectPlace,
     /// The column at fault; `None` if it is the record as a whole.
     pub column: Option<&'a str>,
     /// The cell, or the record.
@@ -83,14 +107,48 @@ pub struct Reject<'a> {
     pub reason: Reason,
 }
 
+/// A reject as messages name it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rejected {
+    /// The file's path, or what stands for it.
+    pub file: String,
+    /// Where the record is in it.
+    pub place: RejectPlace,
+    /// The column at fault; `None` if it is the record as a whole.
+    pub column: Option<String>,
+    /// What is wrong with it.
+    pub reason: Reason,
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.file, self.place)?;
+        if let Some(column) = &self.column {
+            write!(f, ", column `{column}`")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+impl Rejected {
+    fn of(reject: &Reject<'_>) -> Rejected {
+        Rejected {
+            file: reject.file.to_owned(),
+            place: reject.place,
+            column: reject.column.map(str::to_owned),
+            reason: reject.reason,
+        }
+    }
+}
+
 /// What stops a job that rejects.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RejectError {
     #[error("write rejects")]
     Disk(#[from] tidegate_platform::Error),
-    #[error("more than {max} rejects")]
-    TooMany { max: u64 },
+    #[error("more than {max} rejects, listed in {}; the last: {last}", .path.display())]
+    TooMany { max: u64, path: PathBuf, last: Box<Rejected> },
     #[error("{} would list the rejects, but there is a file that is no such list", .path.display())]
     Taken { path: PathBuf },
 }
@@ -118,6 +176,8 @@ pub struct RejectLog {
 #[derive(Debug, Default)]
 struct State {
     count: u64,
+    /// Of those in the file that was first in having any, the one that stands first.
+    first: Option<Rejected>,
     /// At most one for each column and reason.
     reasons: BTreeMap<(Option<String>, Reason), u64>,
     /// Whole lines that are not in the file yet.
@@ -133,6 +193,8 @@ pub struct RejectSummary {
     pub count: u64,
     /// The file; `None` if nothing was rejected.
     pub path: Option<PathBuf>,
+    /// The first one; `None` if nothing was rejected.
+    pub first: Option<Rejected>,
     /// Column, reason and how often, the most frequent first.
     pub reasons: Vec<(Option<String>, Reason, u64)>,
 }
@@ -154,12 +216,22 @@ impl RejectLog {
         state.count += 1;
         let key = (reject.column.map(str::to_owned), reject.reason);
         *state.reasons.entry(key).or_insert(0) += 1;
+        let is_first = state
+            .first
+            .as_ref()
+            .is_none_or(|first| first.file == reject.file && reject.place < first.place);
+        if is_first {
+            state.first = Some(Rejected::of(reject));
+        }
         push_line(&mut state.buffer, reject);
         if BUFFER_BYTES <= state.buffer.len() {
             self.flush(&mut state)?;
         }
         match self.errors_max {
-            Some(max) if max < state.count => Err(RejectError::TooMany { max }),
+            Some(max) if max < state.count => {
+                let last = Box::new(Rejected::of(reject));
+                Err(RejectError::TooMany { max, path: self.path.clone(), last })
+            }
             _ => Ok(()),
         }
     }
@@ -182,7 +254,22 @@ impl RejectLog {
             .collect();
         reasons.sort_by_key(|(_, _, count)| std::cmp::Reverse(*count));
         let path = (0 < state.count).then(|| self.path.clone());
-        Ok(RejectSummary { count: state.count, path, reasons })
+        Ok(RejectSummary { count: state.count, path, first: state.first.clone(), reasons })
+    }
+
+    /// Removes the list of an earlier job if this one, which was done, has rejected nothing (J1).
+    ///
+    /// # Errors
+    /// `Disk`.
+    pub fn remove_stale(&self) -> Result<(), RejectError> {
+        if self.count() > 0 || !self.disk.exists(&self.path)? {
+            return Ok(());
+        }
+        match self.beginning()? {
+            (_, LINE_START) => Ok(self.disk.remove(&self.path)?),
+            // It is somebody else's.
+            _ => Ok(()),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -195,13 +282,18 @@ impl RejectLog {
         if !self.disk.exists(&self.path)? {
             return Ok(());
         }
+        match self.beginning()? {
+            (0, _) | (_, LINE_START) => Ok(()),
+            _ => Err(RejectError::Taken { path: self.path.clone() }),
+        }
+    }
+
+    /// The first bytes of the file that is there, and how many those are.
+    fn beginning(&self) -> Result<(usize, [u8; LINE_START.len()]), RejectError> {
         let mut start = [0; LINE_START.len()];
         let file = self.disk.open(&self.path, OpenMode::Read)?;
         let bytes = file.read_at(&mut start, 0)?;
-        if bytes == 0 || start == LINE_START {
-            return Ok(());
-        }
-        Err(RejectError::Taken { path: self.path.clone() })
+        Ok((bytes, start))
     }
 
     fn flush(&self, state: &mut State) -> Result<(), RejectError> {
@@ -238,7 +330,11 @@ fn push_line(out: &mut Vec<u8>, reject: &Reject<'_>) {
     let start = out.len();
     out.extend_from_slice(&LINE_START);
     push_string(out, reject.file);
-    out.extend_from_slice(format!(",\"line\":{},\"byte\":{}", reject.line, reject.byte).as_bytes());
+    let place = match reject.place {
+        RejectPlace::Line { line, byte } => format!(",\"line\":{line},\"byte\":{byte}"),
+        RejectPlace::Row(row) => format!(",\"row\":{row}"),
+    };
+    out.extend_from_slice(place.as_bytes());
     out.extend_from_slice(b",\"column\":");
     match reject.column {
         Some(column) => push_string(out, column),
@@ -291,8 +387,7 @@ mod tests {
 
     const REJECT: Reject<'_> = Reject {
         file: "a.csv",
-        line: 7,
-        byte: 512,
+        place: RejectPlace::Line { line: 7, byte: 512 },
         column: Some("price"),
         text: b"x1",
         reason: Reason::Cell(CellError::NotANumber),
@@ -338,8 +433,47 @@ mod tests {
     fn without_rejects_there_is_no_file() {
         let disk = disk();
         let summary = log(&disk, Some(0)).finish().expect("nothing to write");
-        assert_eq!(summary, RejectSummary { count: 0, path: None, reasons: vec![] });
+        assert_eq!(summary, RejectSummary { count: 0, path: None, first: None, reasons: vec![] });
         assert!(!disk.exists(Path::new("/rejects.ndjson")).expect("asked"), "J1");
+    }
+
+    /// A list of an earlier import lay there after a clean one, as if it were of that one.
+    #[test]
+    fn a_list_of_an_earlier_job_goes_when_nothing_is_rejected() {
+        let disk = disk();
+        let path = Path::new("/rejects.ndjson");
+        let earlier = log(&disk, None);
+        earlier.record(&REJECT).expect("recorded");
+        earlier.finish().expect("written");
+        earlier.remove_stale().expect("it is its own");
+        assert!(disk.exists(path).expect("asked"));
+        log(&disk, None).remove_stale().expect("removed");
+        assert!(!disk.exists(path).expect("asked"), "J1");
+        let letter = disk.open(path, OpenMode::CreateNew).expect("a file");
+        letter.write_all_at(b"Dear reader", 0).expect("written");
+        log(&disk, None).remove_stale().expect("left alone");
+        assert_eq!(written(&disk), "Dear reader");
+    }
+
+    #[test]
+    fn the_first_reject_is_the_one_that_stands_first() {
+        let log = log(&disk(), None);
+        for line in [9, 3, 5] {
+            let place = RejectPlace::Line { line, byte: line * 10 };
+            log.record(&Reject { place, ..REJECT }).expect("recorded");
+        }
+        let first = log.finish().expect("written").first.expect("there are three");
+        assert_eq!(first.to_string(), "a.csv, line 3, column `price`: not a number");
+    }
+
+    #[test]
+    fn a_row_of_a_parquet_file_has_a_number_and_no_byte() {
+        let disk = disk();
+        let log = log(&disk, None);
+        log.record(&Reject { place: RejectPlace::Row(4), ..REJECT }).expect("recorded");
+        log.finish().expect("written");
+        let expected = r#"{"file":"a.csv","row":4,"column":"price","text":"x1","#;
+        assert!(written(&disk).starts_with(expected), "{}", written(&disk));
     }
 
     #[test]
@@ -349,7 +483,9 @@ mod tests {
             log.record(&REJECT).expect("allowed");
         }
         let error = log.record(&REJECT).expect_err("one too many");
-        assert_eq!(error.to_string(), "more than 2 rejects");
+        let expected = "more than 2 rejects, listed in /rejects.ndjson; \
+                        the last: a.csv, line 7, column `price`: not a number";
+        assert_eq!(error.to_string(), expected);
         assert_eq!(log.count(), 3);
     }
 
@@ -395,7 +531,8 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for line in 0..1_000 {
-                        log.record(&Reject { line, ..REJECT }).expect("recorded");
+                        log.record(&Reject { place: RejectPlace::Row(line), ..REJECT })
+                            .expect("recorded");
                     }
                 });
             }

@@ -12,6 +12,7 @@ use thiserror::Error;
 use tidegate_model::{ColumnType, Schema};
 use tidegate_platform::Class;
 
+use crate::index::{Before, FieldIndex, Kernel, QuoteState, Start, Structure};
 use crate::options::Quote;
 use crate::timestamp::TimestampFormat;
 
@@ -171,11 +172,7 @@ pub fn sniff(
     windows: &[&[u8]],
     options: &SniffOptions<'_>,
 ) -> Result<Sniffed, SniffError> {
-    let quote = match options.quote {
-        Quote::Standard => Some(b'"'),
-        Quote::Byte(byte) => Some(byte),
-        Quote::None => None,
-    };
+    let quote = options.quote.byte();
     let line_end = dialect::line_end(head, windows);
     check_dialect(options.delimiter, quote)?;
     let (shape, columns) = dialect::shape(head, line_end, quote, options);
@@ -205,6 +202,28 @@ pub fn sniff(
     };
     let sniffed = Sniffed { dialect, names, types: vec![], formats: vec![], notes: vec![] };
     with_types(sniffed, &evidence, options)
+}
+
+/// The structure in which a text ends inside of quotes, if there is one, and where the record
+/// begins that they are in.
+pub(crate) fn open_quote(head: &[u8], options: &SniffOptions<'_>) -> Option<(Structure, usize)> {
+    let quote = options.quote.byte()?;
+    let line_end = dialect::line_end(head, &[]);
+    let (shape, _) = dialect::shape(head, line_end, Some(quote), options);
+    // Where a quote swallows most of the text, its delimiter is a guess.
+    let others = dialect::delimiters().filter(|_| options.delimiter.is_none());
+    shape.delimiter.into_iter().chain(others).find_map(|delimiter| {
+        let line_end = match line_end {
+            LineEnd::LfOrCrlf => b'\n',
+            LineEnd::Cr => b'\r',
+        };
+        let structure = Structure { delimiter, quote: Some(quote), line_end };
+        let start = Start { state: QuoteState::Outside, after: Before::FieldStart };
+        let mut index = FieldIndex::default();
+        let outcome = Kernel::Scalar.index(head, start, &structure, &mut index);
+        let last = index.row_ends.last().map(|&end| index.field_ends[end as usize] as usize + 1);
+        (outcome.end.state == QuoteState::Inside).then_some((structure, last.unwrap_or(0)))
+    })
 }
 
 /// Which columns of `schema` the columns of the file are (C-29, C-30).

@@ -4,7 +4,7 @@
 //! statement, which is the server's.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use thiserror::Error;
 use tidegate_platform::Class;
@@ -13,6 +13,8 @@ use tidegate_platform::Class;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SourceError {
+    #[error("{} is named twice: its rows would be imported once", .path.display())]
+    Twice { path: PathBuf },
     #[error("no file matches `{pattern}`")]
     NoMatch { pattern: String },
     #[error(
@@ -31,7 +33,8 @@ impl SourceError {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            SourceError::NoMatch { .. }
+            SourceError::Twice { .. }
+            | SourceError::NoMatch { .. }
             | SourceError::Directory { .. }
             | SourceError::BadPattern { .. } => Class::Caller,
             SourceError::Unreadable { .. } => Class::Environment,
@@ -39,29 +42,52 @@ impl SourceError {
     }
 }
 
+/// What paths and patterns name.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ExpandedPaths {
+    /// Each file once, in the order in which they were named.
+    pub paths: Vec<PathBuf>,
+    /// Files that several patterns match.
+    pub repeated: Vec<PathBuf>,
+}
+
 /// The files that paths and patterns (`*`, `?`, `[..]`, `**`) name: in the order of the patterns,
 /// the matches of one in byte order, each file once. A path that exists is no pattern, whatever
 /// characters it has; folders that a pattern matches are passed over.
 ///
 /// # Errors
-/// A pattern without a match, a path that is a directory, a folder that cannot be read.
-pub fn expand_paths(patterns: &[String]) -> Result<Vec<PathBuf>, SourceError> {
-    let mut seen = HashSet::new();
-    let mut paths = Vec::new();
+/// A path that is there twice, a pattern without a match, a path that is a directory, a folder that
+/// cannot be read.
+pub fn expand_paths(patterns: &[String]) -> Result<ExpandedPaths, SourceError> {
+    let (mut named, mut seen) = (HashSet::new(), HashSet::new());
+    let mut expanded = ExpandedPaths::default();
     for pattern in patterns {
-        paths.extend(expand(pattern)?.into_iter().filter(|path| seen.insert(path.clone())));
+        let path = Path::new(pattern);
+        if path.is_dir() {
+            return Err(SourceError::Directory { path: path.to_path_buf() });
+        }
+        let is_named = path.exists();
+        if is_named && !named.insert(plain(path)) {
+            return Err(SourceError::Twice { path: path.to_path_buf() });
+        }
+        let matches = if is_named { vec![path.to_path_buf()] } else { matches(pattern)? };
+        for path in matches {
+            let is_new = seen.insert(plain(&path));
+            let list = if is_new { &mut expanded.paths } else { &mut expanded.repeated };
+            list.push(path);
+        }
     }
-    Ok(paths)
+    expanded.repeated.sort();
+    expanded.repeated.dedup();
+    Ok(expanded)
 }
 
-fn expand(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
-    let path = Path::new(pattern);
-    if path.is_dir() {
-        return Err(SourceError::Directory { path: path.to_path_buf() });
-    }
-    if path.exists() {
-        return Ok(vec![path.to_path_buf()]);
-    }
+/// A path without the dots that mean nothing, so that `./a` is `a`.
+fn plain(path: &Path) -> PathBuf {
+    path.components().filter(|part| !matches!(part, Component::CurDir)).collect()
+}
+
+fn matches(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
     let matches = glob::glob(pattern)
         .map_err(|source| SourceError::BadPattern { pattern: pattern.to_owned(), source })?;
     let mut paths = matches

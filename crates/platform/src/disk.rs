@@ -10,6 +10,7 @@
 //! Not here: queues with several operations in flight, which are `ReadAhead` and `WriteQueue`.
 
 use std::fmt::Debug;
+use std::io::Read;
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +24,12 @@ pub trait Disk: Send + Sync + Debug {
 
     /// Opens a file for reading around the page cache; `None` where that is not possible.
     fn open_direct(&self, _path: &Path) -> Result<Option<Arc<dyn DiskFile>>> {
+        Ok(None)
+    }
+
+    /// Opens what can be read only once and front to back, a pipe or a device; `None` for a file.
+    /// Waits until a named pipe has a writer.
+    fn open_stream(&self, _path: &Path) -> Result<Option<Box<dyn Read + Send>>> {
         Ok(None)
     }
 
@@ -87,6 +94,17 @@ pub struct DirEntry {
     pub bytes: u64,
 }
 
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStamp {
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// When it was written to last, in nanoseconds; a counter on a simulated disk.
+    pub modified: i128,
+    /// Which file it is, whatever its name.
+    pub identity: (u64, u64),
+}
+
 /// An open file. All offsets are absolute, so that threads can share it.
 #[expect(clippy::len_without_is_empty, reason = "whether a file is empty interests nobody")]
 pub trait DiskFile: Send + Sync + Debug {
@@ -95,6 +113,9 @@ pub trait DiskFile: Send + Sync + Debug {
 
     /// How many bytes it has now.
     fn len(&self) -> Result<u64>;
+
+    /// What it is now: another stamp later says that somebody has written to it.
+    fn stamp(&self) -> Result<FileStamp>;
 
     /// Reads until `buf` is full or the file ends, and returns how many bytes that were.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;

@@ -34,7 +34,7 @@ mod sys;
 
 pub use buffer::{AlignedBuffer, BufferPool, BufferPoolOptions};
 pub use clock::{Clock, SimClock, SystemClock};
-pub use disk::{DirEntry, DirLock, Disk, DiskFile, OpenMode};
+pub use disk::{DirEntry, DirLock, Disk, DiskFile, FileStamp, OpenMode};
 pub use error::{Class, Error, NoUringReason, Result};
 pub use interrupt::install_interrupt_handler;
 pub use io::{IoChoice, IoMode, detect_io};

@@ -5,14 +5,15 @@
 //! Not here: what a disk promises, which is in `disk`, and several operations in flight.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::{
-    AlignedBuffer, DirEntry, DirLock, Disk, DiskFile, Error, Mapping, OpenMode, Result, sys,
+    AlignedBuffer, DirEntry, DirLock, Disk, DiskFile, Error, FileStamp, Mapping, OpenMode, Result,
+    sys,
 };
 
 /// Only the user that runs the database may read it.
@@ -79,6 +80,15 @@ impl Disk for RealDisk {
             file.around_cache = OnceLock::from(None);
         }
         Ok(Arc::new(file))
+    }
+
+    fn open_stream(&self, path: &Path) -> Result<Option<Box<dyn Read + Send>>> {
+        let metadata = fs::metadata(path).map_err(Error::io("open", path))?;
+        if metadata.is_file() || metadata.is_dir() {
+            return Ok(None);
+        }
+        let file = File::open(path).map_err(Error::io("open", path))?;
+        Ok(Some(Box::new(file)))
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
@@ -205,6 +215,16 @@ impl DiskFile for RealFile {
 
     fn len(&self) -> Result<u64> {
         Ok(self.file.metadata().map_err(Error::io("stat", &self.path))?.len())
+    }
+
+    fn stamp(&self) -> Result<FileStamp> {
+        let metadata = self.file.metadata().map_err(Error::io("stat", &self.path))?;
+        let seconds = i128::from(metadata.mtime());
+        Ok(FileStamp {
+            bytes: metadata.len(),
+            modified: seconds * 1_000_000_000 + i128::from(metadata.mtime_nsec()),
+            identity: (metadata.dev(), metadata.ino()),
+        })
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {

@@ -23,7 +23,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use self::file::SimBytes;
 use self::random::Random;
 use self::tree::{NodeId, Tree, os_error};
-use crate::{DirEntry, DirLock, Disk, DiskFile, Error, Mapping, OpenMode, Result, usize_of};
+use crate::{
+    DirEntry, DirLock, Disk, DiskFile, Error, FileStamp, Mapping, OpenMode, Result, usize_of,
+};
 
 /// A simulated disk. A clone is the same disk.
 ///
@@ -362,6 +364,15 @@ impl DiskFile for SimFile {
 
     fn len(&self) -> Result<u64> {
         self.read("stat", SimBytes::len)
+    }
+
+    fn stamp(&self) -> Result<FileStamp> {
+        let identity = (0, self.id.0 as u64);
+        self.read("stat", |bytes| FileStamp {
+            bytes: bytes.len(),
+            modified: bytes.changes().into(),
+            identity,
+        })
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {

@@ -96,6 +96,8 @@ pub enum Corruption {
     Differs { what: &'static str, expected: u64, actual: u64 },
     #[error("{what} is not UTF-8")]
     NotText { what: &'static str },
+    #[error("a byte that must be zero is not")]
+    NotZero,
     #[error("the log counts this group as durable, but it is damaged")]
     DurableGroup,
 }

@@ -71,6 +71,8 @@ pub enum Damage {
     NotASegment,
     #[error("it has {found} bytes instead of {wanted}")]
     Length { wanted: u64, found: u64 },
+    #[error("the format version is {version}")]
+    Version { version: u32 },
     #[error("the trailer is damaged")]
     Trailer,
     #[error("the checksum does not match")]
@@ -93,6 +95,8 @@ pub enum Damage {
     NotUtf8,
     #[error("the designated timestamp is missing")]
     TimestampMissing,
+    #[error("a byte outside of all regions is not zero")]
+    NotZero,
     #[error("row {row} is out of order")]
     Order { row: u64 },
     #[error("zone {zone} does not bound its values")]

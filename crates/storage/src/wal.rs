@@ -18,6 +18,7 @@ mod record;
 mod group;
 mod log;
 mod replay;
+mod verify;
 
 pub use group::{Group, decode_group};
 pub use record::{Record, TableChange, TableOp};
@@ -28,3 +29,4 @@ pub(crate) use group::RECORDS_BYTES_MAX;
 pub(crate) use log::{Fate, Log, create, list_files};
 pub(crate) use record::{encode_record, record_bytes_max};
 pub(crate) use replay::{LogEnd, LogSpan, ReplayedRecord, is_unused, replay};
+pub(crate) use verify::verify;

@@ -349,7 +349,11 @@ fn parse_byte(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         _ if text == "tab" || text == "\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0) => Ok(*byte),
-        _ => Err("not one ASCII character".to_owned()),
+        _ if !text.is_ascii() => {
+            Err("it is not ASCII: only one byte of ASCII can be it".to_owned())
+        }
+        bytes if bytes.len() > 1 => Err(format!("it has {} bytes, and must be one", bytes.len())),
+        _ => Err("not one ASCII character, or a line end".to_owned()),
     }
 }
 

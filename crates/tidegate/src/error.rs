@@ -85,6 +85,8 @@ pub(crate) enum Error {
     SecondResult { format: &'static str },
     #[error("--timings measures one statement, not {count}")]
     ManyStatements { count: usize },
+    #[error("--repeat measures queries: what {word} does can be done once")]
+    ChangeRepeated { word: String },
     #[error("there is no statement")]
     NoStatement,
     #[error("{needed} are needed in {}, and {free} are free; {advice}", .dir.display())]
@@ -119,6 +121,7 @@ impl Error {
             | Error::BinaryToTerminal { .. }
             | Error::BinaryList { .. }
             | Error::ManyStatements { .. }
+            | Error::ChangeRepeated { .. }
             | Error::NoStatement => Exit::Usage,
             Error::Problems { .. } => Exit::Damaged,
             Error::Interrupted { .. } => Exit::Interrupted,

@@ -22,6 +22,7 @@ use crate::args::{
     DialectArguments, FileKind, ImportArguments, IoArgument, OnErrorArgument, Quote,
 };
 use crate::error::{Error, Exit, Result};
+use crate::output::printable;
 use crate::progress::{Drawing, Ending, show_while};
 use crate::session::Session;
 use crate::{sql, tell};
@@ -171,7 +172,14 @@ fn source(paths: &[String]) -> Result<Source> {
     match paths {
         [path] if path == "-" => Ok(Source::Stdin),
         paths if paths.iter().any(|path| path == "-") => Err(Error::StdinAmongFiles),
-        paths => Ok(Source::Files(expand_paths(paths)?)),
+        paths => {
+            let expanded = expand_paths(paths)?;
+            for path in &expanded.repeated {
+                let path = printable(&path.display().to_string());
+                tell(&format!("tidegate: import: {path} is named several times, and read once"));
+            }
+            Ok(Source::Files(expanded.paths))
+        }
     }
 }
 

@@ -143,7 +143,12 @@ pub(crate) fn show_table(
     } else {
         numbers(pairs.iter().map(|(_, storage)| storage.bytes))
     };
-    let role = |is_designated: bool| is_designated.then(|| "designated timestamp".to_owned());
+    // People read that there is none where nothing stands.
+    let none = (form.format == Format::Table).then(String::new);
+    let role = |is_designated: bool| match is_designated {
+        true => Some("designated timestamp".to_owned()),
+        false => none.clone(),
+    };
     let batch = columns(&[
         ("column", texts(pairs.iter().map(|(column, _)| Some(column.name.clone())))),
         ("type", texts(pairs.iter().map(|(column, _)| Some(column.ty.sql())))),

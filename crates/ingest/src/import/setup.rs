@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use tidegate_model::schema::same_name;
-use tidegate_model::{Column, ColumnType, PartitionUnit, Schema, TimeUnit};
+use tidegate_model::{Column, ColumnType, PartitionUnit, Schema, TimeUnit, limits};
 use tidegate_platform::Disk;
 use tidegate_storage::Database;
 
 use crate::error::{Error, Result};
-use crate::input::{InputBytes, InputFile, head_of, open_input, open_stdin};
+use crate::input::{InputBytes, InputFile, broken_stream, head_of, open_input, open_pipe};
 use crate::options::{ColumnSource, FileFormat, ImportOptions, Source};
 use crate::sample::Sample;
 use crate::source::Magic;
@@ -32,15 +32,59 @@ impl SampledFile {
     pub(super) fn is_empty(&self) -> bool {
         self.sample.head.is_empty()
     }
+
+    /// How a quote ends that opens at byte `opened` and is open where the head of the file ends;
+    /// `None` if it is closed, or nobody can tell without reading the input.
+    pub(super) fn end_of_quote(&self, quote: u8, opened: u64) -> Option<QuoteEnd> {
+        if self.sample.is_whole {
+            return Some(QuoteEnd::Never);
+        }
+        let InputBytes::File { file, magic: Magic::Plain, .. } = &self.input.bytes else {
+            return None;
+        };
+        let mut offset = self.input.skip_bytes + self.sample.head.len() as u64;
+        let mut bytes = vec![0; LOOK_BYTES];
+        while offset - opened <= limits::CSV_ROW_BYTES as u64 {
+            let read = file.read_at(&mut bytes, offset).ok()?;
+            if read == 0 {
+                return Some(QuoteEnd::Never);
+            }
+            if memchr::memchr(quote, &bytes[..read]).is_some() {
+                return None;
+            }
+            offset += read as u64;
+        }
+        Some(QuoteEnd::TooLate)
+    }
 }
+
+/// How a quote ends that hides what is behind it.
+pub(super) enum QuoteEnd {
+    /// With the file.
+    Never,
+    /// Behind more bytes than a record may have, if at all.
+    TooLate,
+}
+
+/// What is read at a time to find the end of a quote.
+const LOOK_BYTES: usize = 1 << 20;
+
+/// What messages call standard input.
+const STDIN: &str = "standard input";
 
 /// Opens all inputs. The first one with records is sampled all over, the others at their beginning.
 pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<Inputs> {
     let Source::Files(paths) = &options.source else {
-        return Ok(Inputs::Text(vec![stdin(options)?]));
+        let path = PathBuf::from(STDIN);
+        return Ok(Inputs::Text(vec![pipe(path, Box::new(std::io::stdin()), options)?]));
     };
     let (mut text, mut parquet) = (Vec::new(), Vec::new());
     for path in paths {
+        let stream = disk.open_stream(path).map_err(Error::disk("open input"))?;
+        if let Some(stream) = stream {
+            text.push(pipe(path.clone(), stream, options)?);
+            continue;
+        }
         let input = open_input(disk, path)?;
         let is_parquet = match (options.format, &input.bytes) {
             (FileFormat::Parquet, _) => true,
@@ -63,34 +107,32 @@ pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<In
 }
 
 fn sample_of(input: &InputFile, is_first: bool) -> Result<Sample> {
-    let InputBytes::File { file, bytes, magic } = &input.bytes else {
-        unreachable!("a path is a file")
+    let InputBytes::File { file, stamp, magic } = &input.bytes else {
+        unreachable!("pipes are sampled where they are opened")
     };
     match magic {
-        Magic::Plain | Magic::Parquet if is_first => Sample::of_file(&**file, *bytes),
+        Magic::Plain | Magic::Parquet if is_first => Sample::of_file(&**file, stamp.bytes),
         magic => {
             let magic = if *magic == Magic::Parquet { Magic::Plain } else { *magic };
-            head_of(file, *bytes, magic, Sample::head_bytes()).map(Sample::of_head)
+            head_of(file, stamp.bytes, magic, Sample::head_bytes()).map(Sample::of_head)
         }
     }
 }
 
-fn stdin(options: &ImportOptions) -> Result<SampledFile> {
+/// Standard input, or what a path names that is no file.
+fn pipe(path: PathBuf, pipe: Box<dyn Read + Send>, options: &ImportOptions) -> Result<SampledFile> {
     if options.format == FileFormat::Parquet {
-        return Err(Error::ParquetFromPipe);
+        return Err(Error::ParquetFromPipe { path });
     }
-    let (magic, mut stream) = open_stdin()?;
+    let (magic, mut stream) = open_pipe(&path, pipe)?;
     if magic == Magic::Parquet && options.format == FileFormat::Auto {
-        return Err(Error::ParquetFromPipe);
+        return Err(Error::ParquetFromPipe { path });
     }
     let mut head = Vec::new();
-    (&mut stream)
-        .take(Sample::head_bytes())
-        .read_to_end(&mut head)
-        .map_err(|source| Error::Stdin { source })?;
+    let read = (&mut stream).take(Sample::head_bytes()).read_to_end(&mut head);
+    read.map_err(|source| broken_stream(&path, magic, head.len() as u64, source))?;
     let rest = Cursor::new(head.clone()).chain(stream);
-    let bytes = InputBytes::Stream(Mutex::new(Box::new(rest)));
-    let path = PathBuf::from("standard input");
+    let bytes = InputBytes::Stream { stream: Mutex::new(Box::new(rest)), magic };
     let input = InputFile { path, bytes, skip_bytes: 0, skip_lines: 0 };
     skipped(SampledFile { input, sample: Sample::of_head(head) }, options)
 }
@@ -112,11 +154,27 @@ fn skipped(mut file: SampledFile, options: &ImportOptions) -> Result<SampledFile
     }
     file.input.skip_bytes = skip as u64;
     head.drain(..skip);
-    if let Some(at) = memchr::memchr(0, head) {
+    if let Some(at) = memchr::memchr(0, head)
+        && is_binary(head)
+    {
         let path = file.input.path.clone();
         return Err(Error::Binary { path, offset: (skip + at) as u64 });
     }
     Ok(file)
+}
+
+/// Whether bytes with a NUL among them are no text at all; else that NUL is in a bad cell like any
+/// other. Of compressed, compiled or encrypted bytes more than a third is neither a character nor a
+/// line end.
+fn is_binary(head: &[u8]) -> bool {
+    const PART: usize = 8;
+    let mut strange = 0;
+    for part in head.utf8_chunks() {
+        let is_control = |byte: &u8| *byte < b' ' && !matches!(byte, b'\t' | b'\r' | b'\n');
+        strange += part.invalid().len();
+        strange += part.valid().bytes().filter(|byte| is_control(byte)).count();
+    }
+    strange * PART > head.len()
 }
 
 /// How many bytes a blank line has, if the text begins with one.

@@ -4,20 +4,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use tidegate_model::Schema;
+use tidegate_model::schema::same_name;
+use tidegate_model::{ColumnType, Schema};
 
-use super::setup::{self, SampledFile, TargetSchema};
+use super::setup::{self, QuoteEnd, SampledFile, TargetSchema};
 use super::{BucketSetup, ImportContext, Parsed, PhaseClock, first_error};
 use crate::bucket::{BucketPlan, PlanOptions};
+use crate::distribute::Room;
 use crate::error::{Error, Result};
-use crate::faults::FaultContext;
+use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote};
 use crate::index::Structure;
 use crate::input::{InputBytes, InputFile, piece_queue};
 use crate::layout::RowLayout;
-use crate::options::ColumnSource;
+use crate::options::{ColumnSource, ImportOptions};
 use crate::progress::Phase;
 use crate::read::{self, ReadJob, TextFile};
-use crate::sniff::{LineEnd, SniffOptions, Sniffed, map_columns, sniff};
+use crate::sniff::{LineEnd, SniffOptions, Sniffed, map_columns, open_quote, sniff};
 use crate::split::{Joints, SplitChain};
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
@@ -38,7 +40,7 @@ pub(super) fn read(
     phases: &mut PhaseClock<'_>,
 ) -> Result<Parsed> {
     let Reading { structure, target, files, formats, null_text, notes } =
-        prepare(context, &inputs)?;
+        prepare(context, &inputs).map_err(|error| explained(context, &inputs, error))?;
     let layout = RowLayout::new(&target.schema);
     let plan = plan(&inputs, &structure, &files, &layout, &formats, &target.schema);
     let txn = context.begin(target.exists, &target.schema)?;
@@ -51,6 +53,7 @@ pub(super) fn read(
     let queue = Arc::new(queue);
     let paths: Vec<PathBuf> = inputs.iter().map(|file| file.input.path.clone()).collect();
     let inputs: Vec<InputFile> = inputs.into_iter().map(|file| file.input).collect();
+    let inputs = Arc::new(inputs);
     let job = ReadJob {
         files: &files,
         layout: &layout,
@@ -62,8 +65,7 @@ pub(super) fn read(
         chain: SplitChain::new(),
         joints: Joints::default(),
         buckets: &buckets,
-        spill: &spill,
-        spill_from: context.spill_from(),
+        room: Room { spill: &spill, spill_from: context.spill_from(), progress: context.progress },
         faults: FaultContext {
             on_error: context.options.on_error,
             layout: &layout,
@@ -79,7 +81,9 @@ pub(super) fn read(
     // A pipe may be silent for ever, so nobody waits for the thread that reads it.
     let (reading_queue, progress, io) =
         (Arc::clone(&queue), Arc::clone(context.progress), context.io);
-    let reader = std::thread::spawn(move || reader.run(&inputs, &reading_queue, io, &progress));
+    let reading_inputs = Arc::clone(&inputs);
+    let reader =
+        std::thread::spawn(move || reader.run(&reading_inputs, &reading_queue, io, &progress));
     let outcomes = std::thread::scope(|scope| {
         let job = &job;
         let threads: Vec<_> = (0..workers)
@@ -90,7 +94,12 @@ pub(super) fn read(
             .collect();
         threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
     });
-    let (interners, held) = first_error(outcomes)?.into_iter().unzip();
+    let outcome = first_error(outcomes);
+    if !matches!(outcome, Ok(_) | Err(Error::Cancelled)) {
+        // That an input was changed is the reason of whatever else is wrong with it.
+        inputs.iter().try_for_each(InputFile::check_unchanged)?;
+    }
+    let (interners, held) = outcome?.into_iter().unzip();
     reader.join().map_err(|_| Error::WorkerPanicked)?;
     assert!(job.joints.is_empty(), "T1 of `read`: every record was whole in the end");
     let cells_nulled = job.faults.cells_nulled.load(Relaxed);
@@ -104,10 +113,40 @@ pub(super) fn read(
 
 fn total_bytes(inputs: &[SampledFile]) -> u64 {
     let bytes = inputs.iter().map(|file| match &file.input.bytes {
-        InputBytes::File { bytes, .. } => Some(*bytes),
-        InputBytes::Stream(_) => None,
+        InputBytes::File { stamp, .. } => Some(stamp.bytes),
+        InputBytes::Stream { .. } => None,
     });
     bytes.sum::<Option<u64>>().unwrap_or(0)
+}
+
+/// A quote that is never closed can hide a header, and all columns with it: then that is the error.
+fn explained(context: &ImportContext<'_>, inputs: &[SampledFile], error: Error) -> Error {
+    let is_of_columns = matches!(
+        error,
+        Error::Sniff { .. }
+            | Error::NoSuchColumn { .. }
+            | Error::Schema(_)
+            | Error::OtherColumns { .. }
+            | Error::NoRecords { .. }
+    );
+    let found = inputs.iter().filter(|_| is_of_columns).find_map(|file| {
+        let options = sniff_options(context, file, None, None);
+        let head = &file.sample.head;
+        let (structure, record) = open_quote(head, &options)?;
+        let InputFile { path, skip_bytes, skip_lines, .. } = &file.input;
+        let start = TextPlace { file: 0, line: 1 + skip_lines, offset: *skip_bytes };
+        let TextPlace { line, offset, .. } = place_of_quote(&start, head, &structure);
+        let path = path.clone();
+        match file.end_of_quote(structure.quote?, offset)? {
+            QuoteEnd::Never => Some(Error::UnclosedQuote { path, line, offset }),
+            QuoteEnd::TooLate => {
+                let record = Lines::new(head, structure.line_end, start).at(record);
+                let (quote_line, line) = (line, record.line);
+                Some(Error::RecordTooLong { path, line, quote_line, offset })
+            }
+        }
+    });
+    found.unwrap_or(error)
 }
 
 /// Sniffs the first file for the table, and the others for their order of columns.
@@ -132,8 +171,10 @@ fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Readin
     let schema = match existing.or(given) {
         Some(schema) => schema,
         None => {
-            let columns = sniffed.names.iter().cloned().zip(sniffed.types.iter().copied());
-            setup::new_schema(columns.collect(), options, path)?
+            let columns: Vec<_> =
+                sniffed.names.iter().cloned().zip(sniffed.types.iter().copied()).collect();
+            check_timestamp(&columns, options)?;
+            setup::new_schema(columns, options, path)?
         }
     };
     let mut notes = sniffed.notes.clone();
@@ -159,6 +200,19 @@ fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Readin
     let null_text = sniffed.dialect.null_text;
     let target = TargetSchema { schema, exists };
     Ok(Reading { structure, target, files, formats, null_text, notes })
+}
+
+/// Integers may be times, in one unit or another: that must be said.
+fn check_timestamp(columns: &[(String, ColumnType)], options: &ImportOptions) -> Result<()> {
+    let is_asked_for =
+        |name: &str| options.timestamp.as_ref().is_some_and(|timestamp| same_name(name, timestamp));
+    let found = columns.iter().find(|(name, _)| is_asked_for(name));
+    match found {
+        Some((column, ty @ ColumnType::Int64)) if options.timestamp_format.is_none() => {
+            Err(Error::TimestampNeedsFormat { column: column.clone(), ty: *ty })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How the timestamps of each column of the table are written.
@@ -279,8 +333,8 @@ fn plan(
         let found = input.sample.records(structure, file.fields, designated);
         let record_bytes = (found.bytes as f64 / found.records.max(1) as f64).max(1.0);
         let bytes = match &input.input.bytes {
-            InputBytes::File { bytes, .. } => *bytes as f64,
-            InputBytes::Stream(_) => found.bytes as f64,
+            InputBytes::File { stamp, .. } => stamp.bytes as f64,
+            InputBytes::Stream { .. } => found.bytes as f64,
         };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a guess")]
         let guess = (bytes / record_bytes) as u64;

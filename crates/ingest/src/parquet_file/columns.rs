@@ -15,10 +15,10 @@ use tidegate_model::{ColumnType, TimeUnit, limits};
 use tidegate_storage::segment::arrow_type;
 
 use crate::convert::{Converter, Fault};
-use crate::faults::{RowOrigin, TextPlace};
+use crate::faults::{RecordPlace, RowOrigin};
 use crate::layout::RowLayout;
 use crate::parse::CellError;
-use crate::reject::Reason;
+use crate::reject::{Reason, RejectPlace};
 use crate::strip::{Cell, Place, STRIP_ROWS, Strip, StripColumn, Values};
 
 /// The type of column that holds a field's values; `None`: there is none yet.
@@ -204,9 +204,9 @@ impl PreparedBatch<'_> {
         }
     }
 
-    /// Who to ask where rows come from: `line` is the number of the first of them in its file.
-    pub(super) fn origin(&self, file: usize, line: u64, start: usize) -> BatchOrigin<'_> {
-        BatchOrigin { batch: self, file, line, start }
+    /// Who to ask where rows come from: `first_row` is the number of the first in its file.
+    pub(super) fn origin(&self, file: usize, first_row: u64, start: usize) -> BatchOrigin<'_> {
+        BatchOrigin { batch: self, file, first_row, start }
     }
 }
 
@@ -370,14 +370,15 @@ fn copy<T: ArrowPrimitiveType, V: Default>(
 pub(super) struct BatchOrigin<'a> {
     batch: &'a PreparedBatch<'a>,
     file: usize,
-    line: u64,
+    /// The number of the strip's first row in the file.
+    first_row: u64,
     start: usize,
 }
 
 impl RowOrigin for BatchOrigin<'_> {
-    /// A row's number stands for a line; bytes have no meaning here.
-    fn place(&self, row: u32) -> TextPlace {
-        TextPlace { file: self.file, line: self.line + u64::from(row), offset: 0 }
+    fn place(&self, row: u32) -> RecordPlace {
+        let row = self.first_row + u64::from(row);
+        RecordPlace { file: self.file, place: RejectPlace::Row(row) }
     }
 
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]> {

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
-use tidegate_platform::{Disk, DiskFile, OpenMode};
+use tidegate_platform::{Disk, DiskFile, FileStamp, OpenMode};
 
 use crate::error::{Error, Result};
+use crate::input::check_unchanged;
 use crate::progress::Progress;
 
 /// An open file of fixed size.
 #[derive(Debug, Clone)]
 pub(super) struct ParquetSource {
     file: Arc<dyn DiskFile>,
-    bytes: u64,
+    stamp: FileStamp,
     progress: Arc<Progress>,
 }
 
@@ -31,18 +32,23 @@ impl ParquetSource {
     pub(super) fn open(disk: &dyn Disk, path: &Path, progress: &Arc<Progress>) -> Result<Self> {
         let open = Error::disk("open input");
         let file = disk.open(path, OpenMode::Read).map_err(&open)?;
-        let bytes = file.len().map_err(&open)?;
-        Ok(ParquetSource { file, bytes, progress: Arc::clone(progress) })
+        let stamp = file.stamp().map_err(&open)?;
+        Ok(ParquetSource { file, stamp, progress: Arc::clone(progress) })
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        self.stamp.bytes
+    }
+
+    /// H2 of `input`.
+    pub(super) fn check_unchanged(&self) -> Result<()> {
+        check_unchanged(&*self.file, &self.stamp)
     }
 }
 
 impl Length for ParquetSource {
     fn len(&self) -> u64 {
-        self.bytes
+        self.stamp.bytes
     }
 }
 
@@ -54,9 +60,10 @@ impl ChunkReader for ParquetSource {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
-        let end = start.checked_add(length as u64).filter(|&end| end <= self.bytes);
+        let end = start.checked_add(length as u64).filter(|&end| end <= self.stamp.bytes);
         if end.is_none() {
-            let message = format!("{length} bytes wanted at {start} of a file of {}", self.bytes);
+            let bytes = self.stamp.bytes;
+            let message = format!("{length} bytes wanted at {start} of a file of {bytes}");
             return Err(ParquetError::EOF(message));
         }
         let mut bytes = vec![0; length];

@@ -17,6 +17,11 @@ use tidegate_model::TimeUnit;
 const CANDIDATES: [Option<u8>; 6] =
     [Some(b','), Some(b';'), Some(b'\t'), Some(b'|'), None, Some(b':')];
 
+/// All that a text may have unless it is told.
+pub(super) fn delimiters() -> impl Iterator<Item = u8> {
+    CANDIDATES.into_iter().flatten()
+}
+
 /// How many records are tried with each candidate (COPY's `sample_lines`), and in how many bytes.
 const RECORDS: u32 = 1_000;
 const BYTES: usize = 256 << 10;

@@ -370,6 +370,10 @@ fn values_that_a_column_cannot_hold_are_rejected_with_their_row() {
         assert_eq!(summary.rows_read, 6);
         assert_eq!(summary.rows_rejected, 6 - wanted.len() as u64, "{on_error:?}");
         assert_same_rows(&world.rows(), &wanted, &format!("{on_error:?}"));
+        let listed = String::from_utf8(world.disk.read(&world.rejects()).unwrap()).unwrap();
+        // They had a line that was none, and byte 0.
+        assert!(listed.contains("\"row\":2") && !listed.contains("\"line\""), "{listed}");
+        assert!(!listed.contains("\"byte\""), "{listed}");
         let rejects = read_rejects(&*world.disk, &world.rejects());
         let lines: Vec<(u64, Option<&str>)> =
             rejects.iter().map(|reject| (reject.1, reject.3.as_deref())).collect();

@@ -1,6 +1,6 @@
 //! Paths and patterns on a real disk, since that is what they are about.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tidegate_ingest::source::expand_paths;
 use tidegate_platform::{Disk, OpenMode, RealDisk};
@@ -23,9 +23,14 @@ fn expanded(folder: &Path, patterns: &[&str]) -> String {
     let patterns: Vec<String> =
         patterns.iter().map(|pattern| format!("{text}/{pattern}")).collect();
     match expand_paths(&patterns) {
-        Ok(paths) => {
-            let names = paths.iter().map(|path| path.strip_prefix(folder).expect("inside"));
-            names.map(|name| name.display().to_string()).collect::<Vec<_>>().join(" ")
+        Ok(expanded) => {
+            let names = |paths: &[PathBuf]| {
+                let names = paths.iter().map(|path| path.strip_prefix(folder).expect("inside"));
+                names.map(|name| name.display().to_string()).collect::<Vec<_>>().join(" ")
+            };
+            let again = names(&expanded.repeated);
+            let again = if again.is_empty() { again } else { format!(" again: {again}") };
+            names(&expanded.paths) + &again
         }
         Err(error) => error.to_string().replace(text, "DIR"),
     }
@@ -42,9 +47,23 @@ fn patterns_match_files_in_byte_order() {
     check(&["a?.csv"], "a1.csv");
     check(&["[Bx].*"], "B.csv x.txt");
     check(&["x.txt", "*.csv"], "x.txt B.csv a-b.csv a.csv a1.csv");
-    check(&["a.csv", "a*.csv", "a.csv"], "a.csv a-b.csv a1.csv");
     check(&["*"], "B.csv a-b.csv a.csv a1.csv x.txt");
     check(&[], "");
+}
+
+/// A file that was named twice was imported once, and nothing said so.
+#[test]
+fn a_file_is_named_once_or_matched_with_a_notice() {
+    let folder = folder(&["a.csv", "b.csv"]);
+    let check = |patterns: &[&str], expected: &str| {
+        assert_eq!(expanded(folder.path(), patterns), expected, "{patterns:?}");
+    };
+    let twice = "DIR/a.csv is named twice: its rows would be imported once";
+    check(&["a.csv", "b.csv", "a.csv"], twice);
+    check(&["a.csv", "./a.csv"], &twice.replace("a.csv", "./a.csv"));
+    check(&["a.csv", "*.csv"], "a.csv b.csv again: a.csv");
+    check(&["*.csv", "a*", "b*"], "a.csv b.csv again: a.csv b.csv");
+    check(&["*.csv", "b.csv"], "a.csv b.csv again: b.csv");
 }
 
 #[test]

@@ -140,7 +140,7 @@ pub(crate) fn schema_of(
     Schema::new(&columns, designated, partition_by).unwrap()
 }
 
-/// A reject: the file's name, line, byte, column, reason.
+/// A reject: the file's name, line or row, byte, column, reason.
 pub(crate) type RejectLine = (String, u64, u64, Option<String>, String);
 
 /// The list of rejects, sorted.
@@ -166,6 +166,9 @@ fn reject_of(line: &str) -> RejectLine {
     let reason = line.rfind(",\"reason\":\"").expect("a reason") + ",\"reason\":\"".len();
     let reason = line[reason..].trim_end_matches("\"}").to_owned();
     let file = name_of(Path::new(between("{\"file\":\"", "\",")));
+    if line.contains(",\"row\":") {
+        return (file, number(",\"row\":"), 0, column, reason);
+    }
     (file, number(",\"line\":"), number(",\"byte\":"), column, reason)
 }
 

@@ -26,6 +26,8 @@ pub(super) struct SimBytes {
     durable: Content,
     /// What was done since the last sync, in order.
     pending: Vec<Change>,
+    /// How often it was changed, instead of when.
+    changes: u64,
 }
 
 #[derive(Debug)]
@@ -45,11 +47,15 @@ enum Fate {
 impl SimBytes {
     /// A file that was always so.
     fn durable(content: Content) -> SimBytes {
-        SimBytes { current: content.clone(), durable: content, pending: Vec::new() }
+        SimBytes { current: content.clone(), durable: content, pending: Vec::new(), changes: 0 }
     }
 
     pub(super) fn len(&self) -> u64 {
         self.current.len()
+    }
+
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
     }
 
     pub(super) fn read(&self, buf: &mut [u8], offset: u64) -> usize {
@@ -60,6 +66,7 @@ impl SimBytes {
         if bytes.is_empty() {
             return;
         }
+        self.changes += 1;
         self.current.write(bytes, offset);
         self.pending.push(Change::Write { offset, bytes: bytes.to_vec() });
     }
@@ -69,6 +76,7 @@ impl SimBytes {
         if from == to {
             return;
         }
+        self.changes += 1;
         self.current.set_len(to);
         self.pending.push(Change::SetLen { from, to });
     }
@@ -95,6 +103,7 @@ impl SimBytes {
 
     pub(super) fn corrupt(&mut self, offset: u64, xor: u8) {
         assert!(offset < self.len(), "the byte to corrupt exists");
+        self.changes += 1;
         for content in [&mut self.current, &mut self.durable] {
             let mut byte = [0];
             if content.read(&mut byte, offset) == 1 {
@@ -113,6 +122,7 @@ impl SimBytes {
 
     pub(super) fn truncate(&mut self, len: u64) {
         assert!(len <= self.len(), "the file to truncate is that long");
+        self.changes += 1;
         for content in [&mut self.current, &mut self.durable] {
             content.set_len(len.min(content.len()));
         }

@@ -16,7 +16,7 @@ use super::random::Random;
 use crate::DirEntry;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct NodeId(usize);
+pub(super) struct NodeId(pub(super) usize);
 
 const ROOT: NodeId = NodeId(0);
 

@@ -4,14 +4,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tidegate_model::{SegmentId, SeqTxn, TableId};
+use tidegate_model::{ColumnId, ColumnType, SegmentId, SeqTxn, TableId};
 
 use super::folder::{TableFile, TableFolder};
 use crate::envelope;
 use crate::error::{Corruption, Error, Result};
 use crate::manifest::{Manifest, Obsolete, SegmentEntry};
 use crate::snapshot::{MaskFile, Run, ScanGroup, SegmentFile, SegmentRun, Snapshot, scan_groups};
-use crate::symbols;
+use crate::symbols::{self, SymbolTable, SymbolTables};
 use crate::wal::TableChange;
 
 /// A table as of a commit. It never changes; a commit makes another one.
@@ -78,12 +78,19 @@ impl TableState {
     }
 
     fn make_snapshot(&self) -> Result<Snapshot> {
+        let run = |files: &SegmentFiles| SegmentRun::open(&files.segment, files.mask.as_ref());
+        let symbols = self.folder.symbols(&self.manifest.schema, &self.manifest.symbols)?;
+        self.snapshot_of(&run, symbols)
+    }
+
+    fn snapshot_of(
+        &self,
+        open: &dyn Fn(&SegmentFiles) -> Result<SegmentRun>,
+        symbols: SymbolTables,
+    ) -> Result<Snapshot> {
         let metas: Vec<_> = self.files.iter().map(|files| *files.segment.meta()).collect();
         let is_ordered = self.manifest.schema.designated().is_some();
-        let run = |at: usize| {
-            let SegmentFiles { segment, mask } = &self.files[at];
-            Ok(Run::Segment(Arc::new(SegmentRun::open(segment, mask.as_ref())?)))
-        };
+        let run = |at: usize| Ok(Run::Segment(Arc::new(open(&self.files[at])?)));
         let groups = scan_groups(&metas, is_ordered).into_iter().map(|group| {
             let partition = metas[group[0]].partition;
             let runs = group.into_iter().map(run).collect::<Result<_>>()?;
@@ -95,7 +102,7 @@ impl TableState {
             schema: Arc::clone(&self.manifest.schema),
             seq_txn: self.manifest.seq_txn,
             groups: groups.collect::<Result<_>>()?,
-            symbols: self.folder.symbols(&self.manifest.schema, &self.manifest.symbols)?,
+            symbols,
         })
     }
 
@@ -123,21 +130,39 @@ impl TableState {
         self.folder.drop_folder();
     }
 
-    /// Reads the files that snapshots keep in memory once more.
-    pub(crate) fn check_files(&self) -> Vec<Error> {
-        let disk = self.folder.disk().as_ref();
-        let masks = self.files.iter().filter_map(|files| files.mask.as_ref());
-        let mut problems: Vec<Error> = masks.filter_map(|mask| mask.read().err()).collect();
-        for (&column, &mark) in &self.manifest.symbols {
-            let path = self.folder.paths().symbol_file(column);
-            let bytes = envelope::read(disk, &path, "read symbols");
-            let checked = bytes.and_then(|bytes| {
-                let bytes = bytes.ok_or_else(|| Error::missing(&path))?;
-                symbols::decode(&bytes, self.id(), column, mark).map_err(Error::decode(&path))
-            });
-            problems.extend(checked.err());
+    /// What can be read of it, for verification, and why the rest cannot be: masks and symbols are
+    /// read anew, a segment whose mask is damaged has all its rows, and a column whose symbols are
+    /// damaged has none.
+    pub(crate) fn readable(&self) -> (Snapshot, Vec<Error>) {
+        let mut problems = Vec::new();
+        let mut symbols = Vec::new();
+        for column in self.manifest.schema.columns() {
+            if column.ty == ColumnType::Symbol {
+                match self.read_symbols(column.id) {
+                    Ok(table) => symbols.push((column.id, Arc::new(table))),
+                    Err(error) => problems.push(error),
+                }
+            }
         }
-        problems
+        let masks = self.files.iter().filter_map(|files| files.mask.as_ref());
+        problems.extend(masks.filter_map(|mask| mask.read().err()));
+        let open = |files: &SegmentFiles| {
+            SegmentRun::open(&files.segment, files.mask.as_ref())
+                .or_else(|_| SegmentRun::open(&files.segment, None))
+        };
+        let snapshot = self.snapshot_of(&open, symbols.into_iter().collect());
+        (snapshot.expect("a segment without a mask is only opened when it is read"), problems)
+    }
+
+    /// The symbols of a column, as its file says now.
+    fn read_symbols(&self, column: ColumnId) -> Result<SymbolTable> {
+        let Some(&mark) = self.manifest.symbols.get(&column) else {
+            return Ok(SymbolTable::default());
+        };
+        let path = self.folder.paths().symbol_file(column);
+        let bytes = envelope::read(self.folder.disk().as_ref(), &path, "read symbols")?;
+        let bytes = bytes.ok_or_else(|| Error::missing(&path))?;
+        symbols::decode(&bytes, self.id(), column, mark).map_err(Error::decode(&path))
     }
 
     fn files_of(&self, id: SegmentId) -> Option<&SegmentFiles> {

@@ -58,11 +58,9 @@ impl Database {
         let total = segments.sum();
         for table in &tables {
             report.tables += 1;
-            report.problems.extend(table.check_files());
-            match table.snapshot() {
-                Ok(snapshot) => verify_table(&snapshot, total, on_segment, &mut report),
-                Err(error) => report.problems.push(error),
-            }
+            let (readable, problems) = table.readable();
+            report.problems.extend(problems);
+            verify_table(&readable, total, on_segment, &mut report);
         }
         Ok(report)
     }
@@ -91,8 +89,7 @@ impl Database {
         let until = Some(self.published().lsn);
         let from = Lsn(self.checkpoint_lsn.load(Ordering::Acquire));
         let span = LogSpan { log: self.log_id, from, until };
-        let read = wal::replay(disk, &self.paths.log(), span, &mut |_| Ok(()));
-        report.problems.extend(read.err());
+        report.problems.extend(wal::verify(disk, &self.paths.log(), span));
     }
 }
 

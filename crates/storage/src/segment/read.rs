@@ -104,6 +104,11 @@ impl Reader {
         self.mapping.len() as u64
     }
 
+    /// All bytes of its file.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.mapping
+    }
+
     /// How many page frames.
     #[must_use]
     pub fn frame_count(&self) -> u64 {
@@ -352,12 +357,15 @@ fn read_footer(path: &Path, bytes: &[u8]) -> Result<(SegmentFooter, u32)> {
     if bytes[..8] != SEGMENT_MAGIC {
         return Err(damaged(0, Damage::NotASegment));
     }
-    // The header tells the version before anything else is believed.
-    if version_at(8) != SEGMENT_VERSION {
-        let (path, version) = (path.to_owned(), version_at(8));
-        return Err(Error::NewerFormat { path, version, known: SEGMENT_VERSION });
-    }
     let trailer_start = bytes.len() - SEGMENT_TRAILER_BYTES;
+    // Every version says it twice, so that damage is told from a newer one.
+    let (version, again) = (version_at(8), version_at(bytes.len() - 12));
+    if version > SEGMENT_VERSION && version == again {
+        return Err(Error::NewerFormat { path: path.to_owned(), version, known: SEGMENT_VERSION });
+    }
+    if version != SEGMENT_VERSION {
+        return Err(damaged(8, Damage::Version { version }));
+    }
     let mut trailer = ByteReader::new(&bytes[trailer_start..]);
     let (Ok(length), Ok(crc), Ok(version), Ok(magic)) =
         (trailer.u64(), trailer.u32(), trailer.u32(), trailer.array::<8>())

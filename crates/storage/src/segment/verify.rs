@@ -1,9 +1,11 @@
-//! Reads a segment whole and compares what it says of itself with what it holds.
+//! Reads a segment whole, every byte of it, and compares what it says of itself with what it holds.
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::datatypes as arrow_types;
 use tidegate_model::frame::Dictionary;
-use tidegate_model::layout::{ColumnFooter, ZONE_BYTES, Zone};
+use tidegate_model::layout::{
+    ColumnFooter, Region, SEGMENT_TRAILER_BYTES, SegmentFooter, ZONE_BYTES, Zone,
+};
 use tidegate_model::{Codes, Column, ColumnType, Encoded, Schema, TimeUnit};
 
 use super::encode::ZONE_ROWS;
@@ -15,9 +17,15 @@ use super::{Damage, Reader, decode};
 use crate::error::{Error, Result};
 use crate::symbols::SymbolTables;
 
-/// Every CRC, every zone against its values, NULL counts, dictionaries, and the order of rows (G2).
-/// Columns that the table has dropped are read like the others.
+/// Magic and version, which `open` has read; zeros follow up to the end of the header.
+const HEADER_FIELDS_BYTES: usize = 8 + 4;
+
+/// Every CRC, zeros outside of regions, every zone against its values, NULL counts, dictionaries,
+/// and the order of rows (G2).
+/// Columns that the table has dropped are read like the others. Symbols of a column that `symbols`
+/// does not have are not looked up: somebody else has said that they cannot be read.
 pub(super) fn verify(reader: &Reader, schema: &Schema, symbols: &SymbolTables) -> Result<()> {
+    verify_bytes(reader)?;
     for footer in &reader.footer().columns {
         let name = schema.column(footer.id).map_or(String::new(), |column| column.name.clone());
         let column = Column { id: footer.id, name, ty: footer.ty };
@@ -29,6 +37,47 @@ pub(super) fn verify(reader: &Reader, schema: &Schema, symbols: &SymbolTables) -
     match schema.designated_column() {
         Some((column, _)) => verify_order(reader, column),
         None => Ok(()),
+    }
+}
+
+/// Every byte between magic and footer is of a region, or zero.
+fn verify_bytes(reader: &Reader) -> Result<()> {
+    let bytes = reader.bytes();
+    let trailer = bytes.len() - SEGMENT_TRAILER_BYTES;
+    let length = u64::from_le_bytes(bytes[trailer..trailer + 8].try_into().expect("8 bytes"));
+    let footer = trailer - usize::try_from(length).expect("`open` has read it");
+    let mut at = HEADER_FIELDS_BYTES;
+    for region in regions(reader.footer()) {
+        let start = usize::try_from(region.offset).expect("L3: it lies in the file");
+        let end = start + usize::try_from(region.bytes).expect("L3: it lies in the file");
+        check_zeros(reader, at, start)?;
+        if crc32c::crc32c(&bytes[start..end]) != region.crc {
+            return Err(Error::segment(reader.path(), region.offset, Damage::Crc));
+        }
+        at = at.max(end);
+    }
+    check_zeros(reader, at, footer)
+}
+
+/// All regions that have bytes, as they stand in the file.
+fn regions(footer: &SegmentFooter) -> Vec<Region> {
+    let of_column = |column: &ColumnFooter| {
+        let dictionary = column.dictionary.map(|dictionary| dictionary.region);
+        let frames = column.frames.iter().map(|frame| frame.region);
+        let others = [column.string_table, column.zones];
+        dictionary.into_iter().chain(others).chain(frames).collect::<Vec<_>>()
+    };
+    let mut regions: Vec<Region> = footer.columns.iter().flat_map(of_column).collect();
+    regions.retain(|region| region.bytes > 0);
+    regions.sort_by_key(|region| region.offset);
+    regions
+}
+
+fn check_zeros(reader: &Reader, start: usize, end: usize) -> Result<()> {
+    let between = reader.bytes().get(start..end).unwrap_or_default();
+    match between.iter().position(|&byte| byte != 0) {
+        None => Ok(()),
+        Some(at) => Err(Error::segment(reader.path(), (start + at) as u64, Damage::NotZero)),
     }
 }
 
@@ -148,6 +197,10 @@ fn verify_dictionary(reader: &Reader, column: &Column, symbols: &SymbolTables) -
     let offset = reader.footer().columns[position].dictionary.map_or(0, |d| d.region.offset);
     let damaged = |damage| Error::segment(reader.path(), offset, damage);
     let table = symbols.get(column.id).map(|table| &**table);
+    let are_symbols = matches!(dictionary, Dictionary::Symbols(_));
+    if are_symbols && column.ty == ColumnType::Symbol && table.is_none() {
+        return Ok(());
+    }
     let decoded = decode::dictionary(column, dictionary, table).map_err(damaged)?;
     let texts = decoded.into_array(column.ty);
     let text = |code: usize| match column.ty {
@@ -155,8 +208,7 @@ fn verify_dictionary(reader: &Reader, column: &Column, symbols: &SymbolTables) -
         _ => texts.as_string_view().value(code).as_bytes(),
     };
     let ascends = (1..texts.len()).all(|code| text(code - 1) < text(code));
-    let is_right_kind =
-        matches!(dictionary, Dictionary::Symbols(_)) == (column.ty == ColumnType::Symbol);
+    let is_right_kind = are_symbols == (column.ty == ColumnType::Symbol);
     if ascends && is_right_kind { Ok(()) } else { Err(damaged(Damage::Dictionary)) }
 }
 

@@ -19,7 +19,7 @@ pub(crate) const FILE_HEADER_BYTES: usize = PAGE;
 const FILE_MAGIC: [u8; 8] = *b"TIDEWAL\0";
 const FILE_VERSION: u32 = 1;
 /// Magic, version, log, first LSN.
-const FILE_FIELDS_BYTES: usize = 8 + 4 + 8 + 8;
+pub(super) const FILE_FIELDS_BYTES: usize = 8 + 4 + 8 + 8;
 
 const GROUP_MAGIC: [u8; 8] = *b"TIDEGRP\0";
 /// Magic, log, LSN, durable LSN, bytes, count of records.

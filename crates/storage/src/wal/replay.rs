@@ -1,7 +1,9 @@
-//! Reading the log when a database is opened, and when it is verified.
+//! Reading the log when a database is opened.
 //!
 //! - W3, W5 as in `wal`.
 //! - W7. Reading changes nothing.
+//!
+//! Not here: the groups that no replay needs any more (`verify`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use super::record::{Record, shifted};
 use crate::error::{Corruption, DecodeError, Error, Result};
 
 /// Bytes read at once while looking for what follows a bad group.
-const SEARCH_BYTES: usize = 1 << 20;
+pub(super) const SEARCH_BYTES: usize = 1 << 20;
 
 /// A record and where it stands, for the message if it does not fit.
 #[derive(Debug)]
@@ -40,12 +42,12 @@ pub(crate) struct LogEnd {
 }
 
 /// A file of the log while it is read.
-struct OpenFile {
-    path: PathBuf,
+pub(super) struct OpenFile {
+    pub(super) path: PathBuf,
     handle: Arc<dyn DiskFile>,
-    length: u64,
-    first: Lsn,
-    log: u64,
+    pub(super) length: u64,
+    pub(super) first: Lsn,
+    pub(super) log: u64,
 }
 
 /// What of a log is to be read.
@@ -92,7 +94,7 @@ pub(crate) fn is_unused(disk: &dyn Disk, path: &Path) -> Result<bool> {
 }
 
 impl OpenFile {
-    fn open(disk: &dyn Disk, file: &LogFile, log: u64) -> Result<OpenFile> {
+    pub(super) fn open(disk: &dyn Disk, file: &LogFile, log: u64) -> Result<OpenFile> {
         let LogFile { first, path } = file.clone();
         let handle = disk.open(&path, OpenMode::Read).map_err(Error::disk("open log"))?;
         let length = handle.len().map_err(Error::disk("open log"))?;
@@ -102,11 +104,11 @@ impl OpenFile {
         Ok(OpenFile { path, handle, length, first, log })
     }
 
-    fn offset(&self, lsn: Lsn) -> u64 {
+    pub(super) fn offset(&self, lsn: Lsn) -> u64 {
         FILE_HEADER_BYTES as u64 + (lsn.0 - self.first.0)
     }
 
-    fn corrupt(&self, lsn: Lsn, what: Corruption) -> Error {
+    pub(super) fn corrupt(&self, lsn: Lsn, what: Corruption) -> Error {
         Error::Corrupt { path: self.path.clone(), offset: self.offset(lsn), what }
     }
 
@@ -152,7 +154,7 @@ impl OpenFile {
     }
 
     /// The bytes that should be the group at `lsn`; fewer if the file ends before.
-    fn read_group(&self, lsn: Lsn) -> Result<Vec<u8>> {
+    pub(super) fn read_group(&self, lsn: Lsn) -> Result<Vec<u8>> {
         let offset = self.offset(lsn);
         let left = self.length.saturating_sub(offset);
         let mut bytes = self.read(offset, left.min(PAGE as u64))?;
@@ -163,7 +165,7 @@ impl OpenFile {
         Ok(bytes)
     }
 
-    fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+    pub(super) fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let mut buffer = vec![0; usize::try_from(bytes).expect("at most a group")];
         let got = self.handle.read_at(&mut buffer, offset).map_err(Error::disk("read log"))?;
         buffer.truncate(got);

@@ -174,10 +174,15 @@ fn damage_of_the_last_group_ends_the_log() {
         disk.corrupt(&log, at, 0x80);
         check_reopened(&disk, &expected, "W3: it may be torn");
     }
-    // Behind the last group there is nothing to damage, but it is no room for groups any more.
+    // Behind the last group nothing is read but by verification.
     let disk = crashed.after_power_loss();
     disk.corrupt(&log, 4 * 4_096 + 5, 1);
-    check_reopened(&disk, &two_tables(), "behind the end");
+    let database = open(&disk);
+    assert_eq!(read(&database), two_tables());
+    let problems = database.verify(&|_| {}).unwrap().problems;
+    let expected = "is corrupt at byte 16389: a byte that must be zero is not";
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].to_string().ends_with(expected), "{problems:?}");
 }
 
 #[test]

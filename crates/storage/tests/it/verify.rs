@@ -119,3 +119,98 @@ fn damage_of_log_and_checkpoints_is_found_while_open() {
     drop(database);
     try_open(&disk).unwrap();
 }
+
+/// Padding and header bytes of segments were read by nobody, so a flipped bit in them was called
+/// no problem, although every byte was to be verified. Now regions and zeros cover all of a file.
+#[test]
+fn every_damaged_byte_of_a_segment_is_found() {
+    let disk = closed();
+    for path in files(&disk, ".seg") {
+        for at in 0..disk.read(&path).unwrap().len() as u64 {
+            disk.corrupt(&path, at, 0x20);
+            assert_eq!(problems(&disk), std::slice::from_ref(&path), "byte {at}");
+            disk.corrupt(&path, at, 0x20);
+        }
+    }
+    assert!(problems(&disk).is_empty());
+}
+
+/// Groups before the checkpoint were not read again, nor was what pads them and follows them.
+#[test]
+fn every_damaged_byte_of_the_log_is_found_before_and_behind_the_checkpoint() {
+    let disk = closed();
+    let database = open(&disk);
+    for table in ["c", "d", "e"] {
+        Step::Create(table).run(&database).unwrap();
+    }
+    drop(database);
+    assert!(problems(&disk).is_empty());
+    let logs = files(&disk, ".wal");
+    let has_groups = |path: &PathBuf| {
+        let bytes = disk.read(path).unwrap();
+        bytes.windows(8).any(|window| window == b"TIDEGRP\0")
+    };
+    assert!(logs.iter().any(has_groups), "there is something to damage");
+    for path in logs {
+        for at in (0..disk.read(&path).unwrap().len() as u64).step_by(3) {
+            disk.corrupt(&path, at, 0x01);
+            let found = match try_open(&disk) {
+                Ok(database) => database.verify(&|_| {}).unwrap().problems,
+                Err(error) => vec![error],
+            };
+            let is_named =
+                |error: &Error| matches!(error, Error::Corrupt { path: p, .. } if *p == path);
+            assert!(found.len() == 1 && is_named(&found[0]), "byte {at}: {found:?}");
+            disk.corrupt(&path, at, 0x01);
+        }
+    }
+    assert!(problems(&disk).is_empty());
+}
+
+/// What a crash leaves of a group behind the end of the log is no damage.
+#[test]
+fn remains_of_a_group_that_failed_are_no_damage() {
+    let disk = closed();
+    let database = open(&disk);
+    Step::Create("c").run(&database).unwrap();
+    drop(database);
+    let path = files(&disk, ".wal").pop().unwrap();
+    let bytes = disk.read(&path).unwrap();
+    let group = bytes.windows(8).rposition(|window| window == b"TIDEGRP\0").unwrap();
+    let file = disk.open(&path, tidegate_platform::OpenMode::ReadWrite).unwrap();
+    file.write_all_at(&[7; 512], group as u64 + 4_096 + 512).unwrap();
+    assert!(problems(&disk).is_empty());
+}
+
+/// A damaged symbol file was listed twice, and segments of its table were not read at all.
+#[test]
+fn damaged_symbols_are_listed_once_and_segments_are_read_all_the_same() {
+    let disk = closed();
+    let (symbols, segment) = (files(&disk, ".sym").remove(0), files(&disk, ".seg").remove(0));
+    disk.corrupt(&symbols, 40, 1);
+    assert_eq!(problems(&disk), std::slice::from_ref(&symbols));
+    let report = open(&disk).verify(&|_| {}).unwrap();
+    assert_eq!((report.tables, report.segments), (2, 3));
+    disk.corrupt(&segment, 20, 1);
+    assert_eq!(problems(&disk), [symbols, segment]);
+}
+
+#[test]
+fn a_version_that_never_was_is_damage_and_a_later_one_is_not() {
+    let disk = closed();
+    let path = files(&disk, ".seg").remove(0);
+    let bytes = disk.read(&path).unwrap();
+    let file = disk.open(&path, tidegate_platform::OpenMode::ReadWrite).unwrap();
+    let again = bytes.len() as u64 - 12;
+    let shown = || open(&disk).verify(&|_| {}).unwrap().problems.remove(0).to_string();
+    for (first, second, expected) in [
+        (0, 0, "is corrupt at byte 8: the format version is 0"),
+        (2, 1, "is corrupt at byte 8: the format version is 2"),
+        (1, 2, "the trailer is damaged"),
+        (2, 2, "has format version 2, and this program knows versions up to 1"),
+    ] {
+        file.write_all_at(&[first], 8).unwrap();
+        file.write_all_at(&[second], again).unwrap();
+        assert!(shown().ends_with(expected), "{first} {second}: {}", shown());
+    }
+}

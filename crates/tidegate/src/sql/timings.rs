@@ -20,6 +20,9 @@ pub(super) fn measure(
         return Err(Error::ManyStatements { count: statements.len() });
     };
     let runs = repeat.map_or(1, NonZeroUsize::get);
+    if let Some(word) = first_word(statement).filter(|word| runs > 1 && is_change(word)) {
+        return Err(Error::ChangeRepeated { word: word.to_ascii_uppercase() });
+    }
     let mut nanos = Vec::new();
     let mut rows = 0;
     for _ in 0..runs {
@@ -29,6 +32,30 @@ pub(super) fn measure(
         rows = counted;
     }
     Ok(json(&nanos, rows))
+}
+
+/// Whether a statement that begins so does something that cannot be done, or means another thing,
+/// when it comes again.
+fn is_change(word: &str) -> bool {
+    const CHANGES: [&str; 9] =
+        ["CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "INSERT", "UPDATE", "DELETE", "COPY"];
+    CHANGES.iter().any(|change| change.eq_ignore_ascii_case(word))
+}
+
+/// The first word of a statement, behind blanks and comments.
+fn first_word(statement: &str) -> Option<&str> {
+    let mut rest = statement.trim_start();
+    loop {
+        let behind = if rest.starts_with("--") {
+            rest.split_once('\n')
+        } else if rest.starts_with("/*") {
+            rest.split_once("*/")
+        } else {
+            break;
+        };
+        rest = behind?.1.trim_start();
+    }
+    rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()
 }
 
 fn json(nanos: &[u64], rows: u64) -> String {
@@ -44,6 +71,20 @@ fn json(nanos: &[u64], rows: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changes_are_told_by_their_first_word() {
+        for (statement, expected) in [
+            ("create TABLE t (n INT)", true),
+            ("\n -- SELECT\n /* x */DROP TABLE t", true),
+            ("SHOW CREATE TABLE t", false),
+            ("SELECT 1", false),
+            ("created", false),
+            ("-- nothing", false),
+        ] {
+            assert_eq!(first_word(statement).is_some_and(is_change), expected, "{statement}");
+        }
+    }
 
     #[test]
     fn times_are_milliseconds_with_three_digits() {

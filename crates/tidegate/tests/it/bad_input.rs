@@ -127,8 +127,47 @@ fn a_file_that_shrinks_while_it_is_read() {
     wait_until("the import to begin", || world.scratch() > 0);
     fs::File::options().write(true).open(&path).and_then(|file| file.set_len(1_000)).expect("cut");
     let run = Run::of(child.wait_with_output().expect("ends"));
-    run.fails(1, &["x.csv"]);
+    run.fails(1, &["x.csv was changed while it was read", "1000 now"]);
     assert_eq!(world.ask("SELECT n FROM t"), "1");
+}
+
+#[test]
+fn a_file_that_grows_while_it_is_read() {
+    let world = world();
+    let rows = "2025-01-02,2\n".repeat(8_000_000);
+    let path = world.file("x.csv", format!("ts,n\n{rows}"));
+    let mut command = world.command(&["import", "x.csv", "--table", "t", "--progress", "none"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+    wait_until("the import to begin", || world.scratch() > 0);
+    let file = fs::File::options().append(true).open(&path);
+    file.and_then(|mut file| file.write_all(b"2025-01-02,3\n")).expect("appended");
+    let run = Run::of(child.wait_with_output().expect("ends"));
+    run.fails(1, &["x.csv was changed while it was read", "104000005 bytes", "104000018 now"]);
+    assert_eq!(world.ask("SELECT n FROM t"), "1");
+}
+
+#[test]
+fn a_quote_that_hides_the_header() {
+    let world = World::new();
+    world.file("x.csv", "\"ts,n\n2025-01-02,2\n");
+    let line = ["import", "x.csv", "--table", "t", "--timestamp", "ts", "--progress", "none"];
+    world.run(&line).fails(1, &["x.csv", "line 1", "byte 0", "never closed"]);
+}
+
+#[test]
+fn options_and_paths_that_do_not_fit() {
+    let world = world();
+    world.file("x.csv", "ts,n\n2025-01-02,2\n");
+    check_import(&world, &["x.csv", "./x.csv"], &["./x.csv is named twice"]);
+    for (delimiter, part) in [("\u{a7}", "not ASCII"), (";;", "2 bytes")] {
+        let line = ["import", "x.csv", "--table", "t", "--delimiter", delimiter];
+        let run = world.run(&line);
+        assert_eq!(run.code, Some(2));
+        assert!(run.stderr.contains(part), "{}", run.stderr);
+    }
+    world.file("y.csv", "ts,n\n1600000000,2\n");
+    let line = ["import", "y.csv", "--table", "u", "--timestamp", "ts", "--progress", "none"];
+    world.run(&line).fails(1, &["`ts` is BIGINT", "--timestamp-format", "epoch_s"]);
 }
 
 #[test]

@@ -36,6 +36,33 @@ fn a_flipped_bit_in_a_segment_is_found_by_queries_and_verify() {
     run.fails(5, &["1 problem found"]);
 }
 
+/// The columns of a table without its symbols were not verified, and the symbols named twice.
+#[test]
+fn damaged_symbols_are_one_problem() {
+    let world = world();
+    let symbols = &world.stored_as(".sym")[0];
+    flip(symbols, 40);
+    let run = world.run(&["verify"]);
+    assert!(run.stdout.contains("1 segment"), "{}", run.stdout);
+    run.fails(5, &["1 problem found"]);
+}
+
+#[test]
+fn a_segment_of_a_version_that_never_was_is_damaged_and_a_later_one_is_newer() {
+    for (version, code, part) in [(0, 5, "version is 0"), (2, 4, "has format version 2")] {
+        let world = world();
+        let path = &world.stored_as(".seg")[0];
+        let mut bytes = fs::read(path).expect("a file of the database");
+        let again = bytes.len() - 12;
+        (bytes[8], bytes[again]) = (version, version);
+        fs::write(path, bytes).expect("a file of the database");
+        world.run(&["sql", "SELECT sum(n) FROM t"]).fails(code, &[part]);
+        let run = world.run(&["verify"]);
+        assert!(run.stdout.contains(part), "{}", run.stdout);
+        assert_eq!(run.code, Some(5));
+    }
+}
+
 #[test]
 fn a_missing_or_cut_segment_is_named() {
     let world = world();

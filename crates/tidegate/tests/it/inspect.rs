@@ -41,6 +41,8 @@ fn a_table_is_described_by_what_its_segments_hold() {
     assert!(lines.iter().skip(1).all(|line| line[4].parse::<u64>().is_ok()), "{csv}");
     let text = world.run(&["describe", "hits"]).succeeds();
     assert!(text.starts_with("table         Hits\nrows          3\npartition by  DAY\n"), "{text}");
+    // The role of a plain column was shown as NULL.
+    assert!(!text.contains("NULL"), "{text}");
     world.run(&["describe", "nothing"]).fails(1, &["table `nothing` does not exist"]);
 }
 

@@ -90,7 +90,9 @@ fn the_first_bad_value_aborts_where_it_must() {
     assert_eq!(rejects.len(), 1, "{rejects:?}");
     let text = b"2021-03-01,a,1\n2021-03-01,b,1,2\n2021-03-01,c,1\n";
     let error = refused(&world, text, |options| options.on_error = OnError::Abort);
-    assert_eq!(chain(&error), "/a.csv: line 2: too many fields");
+    let expected = "bad record [file=/a.csv, line=2, offset=15, value='2021-03-01,b,1,2']: \
+                    too many fields";
+    assert_eq!(chain(&error), expected);
 }
 
 #[test]
@@ -103,8 +105,14 @@ fn more_rejects_than_allowed_stop_the_import() {
         options.errors_max = Some(max);
         match world.import(&options) {
             Ok(summary) => assert_eq!((is_refused, summary.rows_rejected), (false, 10)),
-            Err(Error::Reject(RejectError::TooMany { max: found })) => {
+            Err(Error::Reject(RejectError::TooMany { max: found, path, last })) => {
                 assert_eq!((is_refused, found), (true, max));
+                assert_eq!(path, world.rejects());
+                let line = 2 * (max + 1);
+                assert_eq!(
+                    last.to_string(),
+                    format!("/a.csv, line {line}, column `n`: not a number")
+                );
                 assert!(world.database.snapshot(TABLE).is_err());
             }
             Err(error) => panic!("{max}: {error:?}"),
@@ -116,8 +124,9 @@ fn more_rejects_than_allowed_stop_the_import() {
 fn when_all_records_are_bad_the_most_frequent_reason_is_told() {
     let text = b"2021-03-01,a,x\n2021-03-01,b,y\n,c,1\n";
     match refused(&world(), text, |_| {}) {
-        Error::AllRejected { count: 3, reason: Reason::Cell(reason) } => {
+        Error::AllRejected { count: 3, reason: Reason::Cell(reason), first } => {
             assert_eq!(reason.to_string(), "not a number");
+            assert_eq!(first.to_string(), "/a.csv, line 1, column `n`: not a number");
         }
         error => panic!("{error:?}"),
     }
@@ -152,15 +161,64 @@ fn a_record_of_64_mib_is_a_row() {
     check_long_record(limits::CSV_ROW_BYTES, false);
 }
 
+/// It was called "never closed", although it is, a MiB too late.
 #[test]
 fn a_quote_that_is_open_for_64_mib_is_an_error() {
     let mut text = b"2021-03-01,a,1\n2021-03-02,\"".to_vec();
     text.resize(limits::CSV_ROW_BYTES + (1 << 20), b'x');
     text.extend_from_slice(b"\",2\n2021-03-01,a,1\n");
     match refused(&world(), &text, |_| {}) {
-        Error::UnclosedQuote { line, offset, .. } => assert_eq!((line, offset), (2, 26)),
+        error @ Error::RecordTooLong { .. } => assert_eq!(
+            error.to_string(),
+            "/a.csv: the record at line 2 is longer than 64 MiB: \
+             the quote that opens in line 2 at byte 26 is not closed by then"
+        ),
         error => panic!("{error:?}"),
     }
+}
+
+/// Columns were missing, said the message: the quote had swallowed the header.
+#[test]
+fn a_quote_that_hides_the_header_is_named() {
+    for (text, line, byte) in [
+        ("\"ts,text,n\n2021-03-01,a,1\n2021-03-01,b,2\n", 1, 0),
+        ("\n\nts,\"text,n\n2021-03-01,a,1\n2021-03-01,b,2\n", 3, 5),
+        ("ts;text;\"n\n2021-03-01;a;1\n", 1, 8),
+    ] {
+        let error = refused(&world(), text.as_bytes(), |options| {
+            options.columns = ColumnSource::Infer;
+            options.dialect.header = Header::Auto;
+            options.dialect.delimiter = None;
+        });
+        let expected =
+            format!("/a.csv: line {line}: the quote that opens at byte {byte} is never closed");
+        assert_eq!(error.to_string(), expected);
+    }
+    // The sample ends before the quote could be closed.
+    let rows = "2021-03-01,a,1\n".repeat(200_000);
+    let shown = |text: String| {
+        let error = refused(&world(), text.as_bytes(), |options| {
+            options.columns = ColumnSource::Infer;
+            options.dialect.header = Header::Present;
+        });
+        error.to_string()
+    };
+    let never = "/a.csv: line 2: the quote that opens at byte 10 is never closed";
+    assert_eq!(shown(format!("ts,text,n\n\"2021-03-01,a,1\n{rows}")), never);
+    let too_long = "/a.csv: the record at line 1 is longer than 64 MiB: \
+                    the quote that opens in line 1 at byte 0 is not closed by then";
+    assert_eq!(shown(format!("\"ts,text,n\n{}", rows.repeat(23))), too_long);
+}
+
+#[test]
+fn integers_are_times_only_if_somebody_says_which() {
+    let error = refused(&world(), b"ts,n\n1600000000,1\n1600000001,2\n", |options| {
+        options.columns = ColumnSource::Infer;
+        options.dialect.header = Header::Present;
+    });
+    let expected = "column `ts` is BIGINT, which alone is no time: say with --timestamp-format \
+                    whether it is epoch_s, epoch_ms, epoch_us or epoch_ns";
+    assert_eq!(error.to_string(), expected);
 }
 
 #[test]
@@ -169,10 +227,16 @@ fn binary_files_are_refused() {
     assert!(matches!(error, Error::Binary { offset: 15, .. }), "{error:?}");
 }
 
-/// Behind the sample, a NUL is a bad cell.
+/// A NUL is a bad cell. In the sample it refused the whole file, behind it only its row.
 #[test]
 fn nul_in_a_cell_is_no_text() {
-    let mut text = "2021-03-01,some text,1\n".repeat(100_000).into_bytes();
+    check_nul(100_000);
+    check_nul(1);
+}
+
+#[track_caller]
+fn check_nul(rows_before: usize) {
+    let mut text = "2021-03-01,some text,1\n".repeat(rows_before).into_bytes();
     text.extend_from_slice(b"2021-03-02,a\0b,2\n2021-03-03,c,3\n");
     let (world, schema) = (world(), schema());
     let path = world.put("a.csv", &text);
@@ -244,5 +308,31 @@ fn too_little_memory_for_the_workers_is_said() {
     let error = refused(&world(), b"2021-03-01,a,1\n", |options| {
         options.memory_max = tidegate_model::ByteCount(1 << 20);
     });
-    assert!(matches!(error, Error::MemoryTooSmall { workers: 2, .. }), "{error:?}");
+    assert_eq!(error.to_string(), "--memory 1048576 is less than the 33554432 that a worker needs");
+}
+
+/// Many threads and little memory were an error, although fewer threads can do the work.
+#[test]
+fn as_many_workers_as_memory_allows_do_the_work() {
+    let world = world();
+    let path = world.put("a.csv", b"2021-03-01,a,1\n");
+    let mut options = world.options(&schema(), &[path]);
+    options.workers = std::num::NonZeroUsize::new(64).unwrap();
+    options.memory_max = tidegate_model::ByteCount(100 << 20);
+    let summary = world.import(&options).unwrap();
+    let expected = "3 of 64 threads have worked: each needs 32 MiB, and --memory is 100 MiB";
+    assert_eq!(summary.notes, [expected]);
+}
+
+/// The list of an earlier import lay beside the summary of a clean one.
+#[test]
+fn a_clean_import_removes_the_rejects_of_an_earlier_one() {
+    let world = world();
+    let bad = world.put("bad.csv", b"2021-03-01,a,x\n2021-03-01,a,1\n");
+    let good = world.put("good.csv", b"2021-03-01,a,1\n");
+    world.import(&world.options(&schema(), &[bad])).unwrap();
+    assert_eq!(read_rejects(&*world.disk, &world.rejects()).len(), 1);
+    let summary = world.import(&world.options(&schema(), &[good])).unwrap();
+    assert!(summary.rejects.is_none() && summary.notes.is_empty());
+    assert!(!world.disk.exists(&world.rejects()).unwrap(), "J1 of `reject`");
 }

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_platform::{DirEntry, DirLock, Disk, DiskFile, Mapping, OpenMode, Result};
+use tidegate_platform::{DirEntry, DirLock, Disk, DiskFile, FileStamp, Mapping, OpenMode, Result};
 
 /// A call that is about to be made.
 #[derive(Debug, Clone, Copy)]
@@ -100,6 +100,10 @@ impl DiskFile for HookFile {
 
     fn len(&self) -> Result<u64> {
         self.file.len()
+    }
+
+    fn stamp(&self) -> Result<FileStamp> {
+        self.file.stamp()
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use tidegate_ingest::sniff::Header;
 use tidegate_ingest::{Error, ImportOptions, Source};
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit};
-use tidegate_platform::{Class, SimDisk};
+use tidegate_platform::{Class, Disk, OpenMode, RealDisk, SimDisk};
 
 use super::hook::{Call, HookDisk};
 use crate::plain::{self, PlainHeader, PlainOptions};
@@ -274,30 +275,98 @@ fn files_without_records_are_refused() {
     );
 }
 
-/// The file is cut while the import reads it.
-#[test]
-fn a_file_that_shrinks_meanwhile_is_an_error() {
+/// An import of a file to which `change` is done while it is read.
+#[track_caller]
+fn check_changed(change: fn(&SimDisk, &Path), before: u64, shown: &str) {
     const PLACE: u64 = 2 << 20;
     let disk = SimDisk::new(1);
     let (victim, reads) = (disk.clone(), AtomicU64::new(0));
     let hooked = HookDisk::new(disk, move |call| {
         // The first read at this place is that of the sample.
         if let Call::Read(path, PLACE) = call
-            && path == Path::new("/shrinks.csv")
+            && path == Path::new("/changes.csv")
             && reads.fetch_add(1, SeqCst) == 1
         {
-            victim.truncate(path, PLACE + (1 << 20));
+            change(&victim, path);
         }
     });
     let world = World::on(Arc::new(hooked), Path::new("/"));
-    let path = world.put("shrinks.csv", &text_of(0..140_000));
+    let text = text_of(0..140_000);
+    assert_eq!(text.len() as u64, before);
+    let path = world.put("changes.csv", &text);
     check_refused(
         &world,
         |options| options.source = Source::Files(vec![path]),
         |error| {
-            let Error::Disk { source, .. } = error else { panic!("{error:?}") };
-            let shown = source.to_string();
-            assert!(shown.contains("/shrinks.csv") && shown.contains("shrank"), "{shown}");
+            assert_eq!(error.to_string(), format!("/changes.csv was changed {shown}"));
+            assert_eq!(error.class(), Class::Environment);
+        },
+    );
+}
+
+const TEXT_BYTES: u64 = 7_337_162;
+
+#[test]
+fn a_file_that_shrinks_meanwhile_is_an_error() {
+    let shown = "while it was read: it had 7337162 bytes, and has 3145728 now";
+    check_changed(|disk, path| disk.truncate(path, 3 << 20), TEXT_BYTES, shown);
+}
+
+/// Only a file that became shorter was noticed, so one that somebody wrote to was imported half old
+/// and half new. Size and time of change are compared now.
+#[test]
+fn a_file_that_grows_or_is_written_to_meanwhile_is_an_error() {
+    fn append(disk: &SimDisk, path: &Path) {
+        let file = disk.open(path, OpenMode::ReadWrite).unwrap();
+        file.write_all_at(b"2021-03-01,new,1\n", TEXT_BYTES).unwrap();
+    }
+    fn rewrite(disk: &SimDisk, path: &Path) {
+        let file = disk.open(path, OpenMode::ReadWrite).unwrap();
+        file.write_all_at(b"2", 0).unwrap();
+    }
+    let shown = "while it was read: it had 7337162 bytes, and has 7337179 now";
+    check_changed(append, TEXT_BYTES, shown);
+    let shown = "while it was read: it has the same size, but was written to";
+    check_changed(rewrite, TEXT_BYTES, shown);
+}
+
+/// A path of a named pipe, such as shells make for `<(zcat x)`, was refused: it cannot seek.
+#[test]
+fn a_named_pipe_is_read_like_standard_input() {
+    let (schema, text) = (schema(), text_of(0..60_000));
+    let dir = tempfile::tempdir().unwrap();
+    let mut expected = Expected::default();
+    expected.add(Path::new("pipe"), plain::read(&text, &PlainOptions::of(&schema)));
+    let expected = expected.sorted(&schema);
+    for (name, bytes) in [("plain", text.clone()), ("gz", gz(&text))] {
+        let world = World::on(Arc::new(RealDisk), &dir.path().join(name));
+        let path = world.root.join("pipe");
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let mut writer = Command::new("sh");
+        writer.arg("-c").arg("cat > \"$0\"").arg(&path).stdin(Stdio::piped());
+        let mut writer = writer.spawn().unwrap();
+        let mut stdin = writer.stdin.take().unwrap();
+        let feeder = std::thread::spawn(move || stdin.write_all(&bytes).unwrap());
+        let outcome = world.import(&world.options(&schema, &[path]));
+        check_import(&world, &outcome, &expected, name);
+        feeder.join().unwrap();
+        assert!(writer.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_damaged_stream_is_said_to_break_where_it_does() {
+    let text = text_of(0..50_000);
+    let bytes = gz(&text);
+    let world = world();
+    let path = world.put("cut", &bytes[..bytes.len() / 4]);
+    check_refused(
+        &world,
+        |options| options.source = Source::Files(vec![path]),
+        |error| match error {
+            Error::Compression { offset, .. } => assert!((100_000..2_000_000).contains(offset)),
+            error => panic!("{error:?}"),
         },
     );
 }

@@ -122,6 +122,10 @@ impl DiskFile for GatedFile {
         self.inner.len()
     }
 
+    fn stamp(&self) -> DiskResult<tidegate_platform::FileStamp> {
+        self.inner.stamp()
+    }
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> DiskResult<usize> {
         self.inner.read_at(buf, offset)
     }
