@@ -164,8 +164,8 @@ fn skipped(mut file: SampledFile, options: &ImportOptions) -> Result<SampledFile
 }
 
 /// Whether bytes with a NUL among them are no text at all; else that NUL is in a bad cell like any
-/// other. Of compressed, compiled or encrypted bytes more than a third is neither a character nor a
-/// line end.
+/// other. Of compressed, compiled or encrypted bytes far more than an eighth is neither a character
+/// nor a line end.
 fn is_binary(head: &[u8]) -> bool {
     const PART: usize = 8;
     let mut strange = 0;
