@@ -370,6 +370,10 @@ mod tests {
 
     type Rows = Vec<(u32, Option<i64>)>;
 
+    fn rows() -> impl Strategy<Value = Rows> {
+        vec((0..SLOTS as u32, option::weighted(0.8, any::<i64>())), 0..40)
+    }
+
     fn batch_into(accumulators: &mut [Accumulator], rows: &Rows, position: u64, is_one: bool) {
         let slots: Vec<u32> = rows.iter().map(|(slot, _)| *slot).collect();
         let nulls: Vec<u32> =
@@ -386,7 +390,7 @@ mod tests {
     proptest! {
         #[test]
         fn folds_mean_what_sql_says(
-            batches in vec(vec((0..SLOTS as u32, option::weighted(0.8, any::<i64>())), 0..40), 0..6),
+            batches in vec(rows(), 0..6),
             turn in any::<bool>(),
             is_one in any::<bool>(),
         ) {

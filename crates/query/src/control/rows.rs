@@ -312,6 +312,7 @@ mod tests {
         let endless = SpawnedTask::spawn(std::future::pending::<Result<()>>());
         let error = finish_in_time(endless, &stop).await.expect_err("its time is over");
         assert_eq!(error.condition(), crate::Condition::QueryCanceled, "K2");
+        let stop = Stop::new(Timeout::After(Duration::from_hours(1)));
         assert_eq!(finish_in_time(SpawnedTask::spawn(async { Ok(7) }), &stop).await.unwrap(), 7);
     }
 }
