@@ -18,7 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tidegate_model::{RowCount, Schema, limits};
-use tidegate_platform::{Clock, Disk, IoChoice, MemoryBudget, Reservation, SystemClock, detect_io};
+use tidegate_platform::{
+    Clock, Disk, IoChoice, MemoryBudget, Reservation, SystemClock, available_memory_bytes,
+    detect_io,
+};
 use tidegate_storage::segment::intern::Interner;
 use tidegate_storage::{Database, ImportTarget, ImportTxn, WrittenSegment};
 
@@ -104,6 +107,11 @@ pub fn import(
     }
     Ok(summary)
 }
+
+/// An import of so many bytes uses memory for longer than it takes to find out which pages it should
+/// come in.
+#[cfg(target_os = "linux")]
+const PAGES_MATTER_BYTES: u64 = 128 << 20;
 
 /// The options with as many workers as there is memory for, and what to say if those are fewer.
 fn affordable(options: &ImportOptions) -> Result<(ImportOptions, Option<String>)> {
@@ -198,8 +206,12 @@ impl ImportContext<'_> {
         let rows = usize::try_from(rows).unwrap_or(usize::MAX).clamp(64, SLAB_ROWS_MAX);
         let slab_rows = 1 << rows.ilog2();
         let budget = Arc::new(MemoryBudget::new(memory));
+        #[cfg(target_os = "linux")]
+        if self.progress.sample().bytes_total.is_none_or(|bytes| bytes >= PAGES_MATTER_BYTES) {
+            tidegate_platform::prefer_quicker_pages();
+        }
         let disk: &dyn Disk = &**self.database.disk();
-        let spill = SpillFile::create(disk, txn.scratch_dir(), self.io)?;
+        let spill = SpillFile::create(disk, txn.scratch_dir(), self.io, self.is_large())?;
         Ok((Arc::new(Buckets::new(plan, layout, slab_rows, budget)), spill))
     }
 
@@ -314,10 +326,18 @@ impl ImportContext<'_> {
             segment_rows_max: whole_frames(segment_rows_max),
             open_rows_max,
             io: self.io,
+            is_large: self.is_large(),
             progress: self.progress,
             cancel: self.cancel,
         };
         seal::seal(&job, self.options.workers.get())
+    }
+
+    /// Whether the input is larger than the memory free for the page cache: then what is written
+    /// goes around it, too.
+    fn is_large(&self) -> bool {
+        let bytes = self.progress.sample().bytes_total;
+        bytes.is_some_and(|bytes| bytes > available_memory_bytes())
     }
 
     /// What messages call the input.

@@ -45,6 +45,8 @@ pub(crate) struct SealJob<'a> {
     /// Rows of open segments and sorted buckets, from which on no bucket is opened.
     pub(crate) open_rows_max: usize,
     pub(crate) io: IoChoice,
+    /// Whether the input is larger than the memory free for the page cache.
+    pub(crate) is_large: bool,
     pub(crate) progress: &'a Progress,
     pub(crate) cancel: &'a AtomicBool,
 }
@@ -151,8 +153,12 @@ impl Sealer<'_, '_> {
 
     fn run(&self) -> Result<()> {
         let depth = 4;
-        let mut queue =
-            WriteQueue::new(self.job.io, depth).map_err(Error::disk("write segments"))?;
+        let queue = if self.job.is_large {
+            WriteQueue::around_cache(self.job.io, depth)
+        } else {
+            WriteQueue::new(self.job.io, depth)
+        };
+        let mut queue = queue.map_err(Error::disk("write segments"))?;
         let mut encoder = gather::Encoder::new(self.job);
         loop {
             match self.next_task()? {

@@ -23,6 +23,8 @@ mod sim;
 mod clock;
 mod memory;
 mod machine;
+#[cfg(target_os = "linux")]
+mod pages;
 mod buffer;
 mod io;
 mod read_ahead;
@@ -41,6 +43,8 @@ pub use io::{IoChoice, IoMode, detect_io};
 pub use machine::{available_memory_bytes, cores, machine_memory_bytes, rss_anon_bytes};
 pub use mapping::{Mapping, install_sigbus_handler};
 pub use memory::{MemoryBudget, Reservation};
+#[cfg(target_os = "linux")]
+pub use pages::prefer_quicker_pages;
 pub use read_ahead::{Piece, ReadAhead};
 pub use real::{RealDisk, drop_caches, free_disk_bytes};
 pub use sim::SimDisk;

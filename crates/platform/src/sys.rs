@@ -36,6 +36,13 @@ pub(crate) fn allocate(_fd: RawFd, _bytes: u64) -> io::Result<bool> {
     Ok(false)
 }
 
+/// Lets no memory of this process come in huge pages from now on; `false` if the kernel refuses.
+#[cfg(target_os = "linux")]
+pub(crate) fn turn_huge_pages_off() -> bool {
+    // SAFETY: no memory is handed over.
+    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0 }
+}
+
 /// Begins writing a range of the page cache out.
 #[cfg(target_os = "linux")]
 pub(crate) fn start_writeback(fd: RawFd, offset: u64, bytes: u64) -> io::Result<()> {

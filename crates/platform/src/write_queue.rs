@@ -4,10 +4,9 @@
 //!   Written is not durable: that is `sync_data`, after it.
 //! - Q2. A queue that has failed stays failed: each later call returns the first error again.
 //!
-//! - Q3. Large writes of whole pages go around the page cache, where the file can do that: through
-//!   buffers of the queue's own, so that no memory is touched that was not touched before. On
-//!   virtual machines that give free memory back to their host, writing through the cache was
-//!   measured to be 5 to 20 times slower than that.
+//! - Q3. A queue that writes around the page cache does so for large writes of whole pages, where
+//!   the file can do that: through chunks of its own. What is much larger than memory would only
+//!   push out of the cache what others need.
 //!
 //! Writes in flight at the same time must not overlap, and share no page: nothing is said about
 //! their order.
@@ -56,8 +55,8 @@ struct AroundCache {
     /// The files, offsets and lengths of chunks in flight, by their tickets.
     in_flight: Vec<(u64, Arc<dyn DiskFile>, u64, usize)>,
     next_ticket: u64,
-    /// A file system has said that it cannot, after all.
-    is_refused: bool,
+    /// It is not wanted, or a file system has said that it cannot.
+    is_off: bool,
 }
 
 impl WriteQueue {
@@ -66,6 +65,19 @@ impl WriteQueue {
     /// # Panics
     /// If `depth` is 0.
     pub fn new(choice: IoChoice, depth: usize) -> Result<WriteQueue> {
+        WriteQueue::with_cache(choice, depth, true)
+    }
+
+    /// The same, around the page cache where that is possible (Q3). Without io_uring it is not.
+    ///
+    /// # Panics
+    /// If `depth` is 0.
+    pub fn around_cache(choice: IoChoice, depth: usize) -> Result<WriteQueue> {
+        WriteQueue::with_cache(choice, depth, false)
+    }
+
+    #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "there is no way"))]
+    fn with_cache(choice: IoChoice, depth: usize, is_cached: bool) -> Result<WriteQueue> {
         assert!(0 < depth, "something must be in flight");
         let engine = match choice {
             IoChoice::Sync => Engine::Sync,
@@ -75,7 +87,7 @@ impl WriteQueue {
             engine,
             vacant: Vec::new(),
             #[cfg(target_os = "linux")]
-            around: AroundCache::default(),
+            around: AroundCache { is_off: is_cached, ..AroundCache::default() },
             first_error: None,
         })
     }
@@ -126,7 +138,7 @@ impl WriteQueue {
         let is_aligned = offset.is_multiple_of(PAGE_BYTES as u64);
         if DIRECT_BYTES_MIN <= bytes.len()
             && is_aligned
-            && !self.around.is_refused
+            && !self.around.is_off
             && let Some(around) = file.around_cache()
         {
             return self.submit_around(file, &around, bytes, offset).map(Some);
@@ -202,7 +214,7 @@ impl WriteQueue {
                 let (_, file, offset, length) = self.around.in_flight.swap_remove(sent);
                 let outcome = match finished.outcome {
                     Err(error) if error.is_unsupported() => {
-                        self.around.is_refused = true;
+                        self.around.is_off = true;
                         file.write_all_at(&chunk[..length], offset)
                     }
                     outcome => outcome.map(drop),

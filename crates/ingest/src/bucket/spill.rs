@@ -49,11 +49,18 @@ pub(crate) struct SpilledSlab {
 const WRITE_BYTES: usize = 4 << 20;
 
 impl SpillFile {
-    pub(crate) fn create(disk: &dyn Disk, dir: &Path, io: IoChoice) -> Result<SpillFile> {
+    /// An empty one; `is_large` if it may become larger than memory.
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        dir: &Path,
+        io: IoChoice,
+        is_large: bool,
+    ) -> Result<SpillFile> {
         let file = disk
             .open(&dir.join("spill"), OpenMode::CreateOrTruncate)
             .map_err(Error::disk("create spill file"))?;
-        let queue = WriteQueue::new(io, 8).map_err(Error::disk("create spill file"))?;
+        let queue = if is_large { WriteQueue::around_cache(io, 8) } else { WriteQueue::new(io, 8) };
+        let queue = queue.map_err(Error::disk("create spill file"))?;
         let queue = Mutex::new(SpillQueue(queue));
         Ok(SpillFile { file, end: AtomicU64::new(0), queue })
     }

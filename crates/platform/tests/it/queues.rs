@@ -214,7 +214,7 @@ fn large_writes_are_all_there_whichever_way_they_went() {
         for depth in [1, 3] {
             let path = dir.path().join("file");
             let file = put(&RealDisk, &path, b"");
-            let mut queue = WriteQueue::new(choice, depth).unwrap();
+            let mut queue = WriteQueue::around_cache(choice, depth).unwrap();
             let mut expected = Vec::new();
             let mut random = Random(depth as u64);
             for step in 0..30 {
