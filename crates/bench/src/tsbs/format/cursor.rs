@@ -1,0 +1,191 @@
+//! A place in memory that text is written to, with numbers written by arithmetic on eight digits
+//! at once and short texts copied with what lies behind them: the next one overwrites it.
+
+use std::io::Write;
+
+/// Memory that is recycled: as long as it ever had to be, written up to `at`.
+#[derive(Default)]
+pub(crate) struct Cursor {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+/// A text of at most 32 bytes.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Label {
+    bytes: [u8; Label::BYTES],
+    length: usize,
+}
+
+impl Label {
+    pub(crate) const BYTES: usize = 32;
+
+    pub(crate) fn new(text: &str) -> Label {
+        let mut bytes = [0; Label::BYTES];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        Label { bytes, length: text.len() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+}
+
+impl Cursor {
+    /// What was written.
+    pub(crate) fn written(&self) -> &[u8] {
+        &self.bytes[..self.at]
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.at = 0;
+    }
+
+    /// After it, `count` bytes can be written, and 32 more.
+    #[inline]
+    pub(crate) fn make_room(&mut self, count: usize) {
+        let needed = self.at + count + Label::BYTES;
+        if self.bytes.len() < needed {
+            self.bytes.resize(needed.next_power_of_two(), 0);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, text: &[u8]) {
+        self.bytes[self.at..self.at + text.len()].copy_from_slice(text);
+        self.at += text.len();
+    }
+
+    #[inline]
+    pub(crate) fn put_byte(&mut self, byte: u8) {
+        self.bytes[self.at] = byte;
+        self.at += 1;
+    }
+
+    #[inline]
+    pub(crate) fn put_label(&mut self, label: &Label) {
+        self.bytes[self.at..self.at + Label::BYTES].copy_from_slice(&label.bytes);
+        self.at += label.length;
+    }
+
+    #[inline]
+    pub(crate) fn put_integer(&mut self, number: i64) {
+        if number < 0 {
+            self.put_byte(b'-');
+        }
+        self.put_unsigned(number.unsigned_abs());
+    }
+
+    #[inline]
+    fn put_unsigned(&mut self, number: u64) {
+        if number < 100_000_000 {
+            let digits = eight_digits(number);
+            // The last digit stays, even of zero.
+            let zeros = ((digits | 1 << 56).trailing_zeros() / 8) as usize;
+            self.put_digits(digits, zeros);
+            return;
+        }
+        self.put_unsigned(number / 100_000_000);
+        self.put_digits(eight_digits(number % 100_000_000), 0);
+    }
+
+    /// `scaled / 10^places` without zeros at its end.
+    #[inline]
+    pub(crate) fn put_decimal(&mut self, scaled: i64, places: u8) {
+        if scaled < 0 {
+            self.put_byte(b'-');
+        }
+        let magnitude = scaled.unsigned_abs();
+        let power = 10_u64.pow(u32::from(places));
+        self.put_unsigned(magnitude / power);
+        let fraction = magnitude % power;
+        if fraction != 0 {
+            self.put_byte(b'.');
+            let digits = eight_digits(fraction);
+            let skipped = 8 - usize::from(places);
+            let ends_with = (digits.leading_zeros() / 8) as usize;
+            self.put_digits(digits, skipped);
+            self.at -= ends_with;
+        }
+    }
+
+    /// The digits but the first `skipped`.
+    #[inline]
+    fn put_digits(&mut self, digits: u64, skipped: usize) {
+        let text = (digits | 0x3030_3030_3030_3030) >> (skipped * 8);
+        self.bytes[self.at..self.at + 8].copy_from_slice(&text.to_le_bytes());
+        self.at += 8 - skipped;
+    }
+
+    /// The shortest text that is read back as the same float, without an exponent.
+    pub(crate) fn put_float(&mut self, number: f64) {
+        let mut rest = &mut self.bytes[self.at..];
+        let before = rest.len();
+        write!(rest, "{number}").expect("room was made, W2");
+        self.at += before - rest.len();
+    }
+}
+
+/// The eight decimal digits of a number below 10^8 as bytes, the first one in the lowest.
+#[inline]
+fn eight_digits(number: u64) -> u64 {
+    let (high, low) = (number / 10_000, number % 10_000);
+    let fours = high | low << 32;
+    // 10486 / 2^20 is 1/100 for all numbers of four digits, and 103 / 2^10 is 1/10 below 100.
+    let hundreds = (fours * 10_486) >> 20 & 0x0000_007f_0000_007f;
+    let pairs = hundreds | (fours - hundreds * 100) << 16;
+    let tens = (pairs * 103) >> 10 & 0x000f_000f_000f_000f;
+    tens | (pairs - tens * 10) << 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(write: impl FnOnce(&mut Cursor)) -> String {
+        let mut cursor = Cursor::default();
+        cursor.make_room(64);
+        write(&mut cursor);
+        String::from_utf8(cursor.written().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn integers_are_written_as_the_library_does() {
+        let mut numbers: Vec<i64> = (0..20_000).collect();
+        let mut power = 1_i64;
+        for _ in 0..18 {
+            power *= 10;
+            numbers.extend([power - 1, power, power + 1, power * 5 + 7]);
+        }
+        numbers.extend([i64::MAX, i64::MIN, 99_999_999, 1_000_000_000_000_000_001]);
+        for number in numbers {
+            for number in [number, number.wrapping_neg()] {
+                assert_eq!(text(|cursor| cursor.put_integer(number)), number.to_string());
+            }
+        }
+    }
+
+    #[test]
+    fn decimals_are_written_as_the_shortest_float() {
+        for places in [0, 1, 5] {
+            let power = 10_f64.powi(i32::from(places));
+            for scaled in
+                (-200_000..200_000).step_by(37).chain([18_000_000, -17_999_999, 4_700_000])
+            {
+                let float = scaled as f64 / power;
+                let expected = if scaled == 0 { "0".to_owned() } else { float.to_string() };
+                assert_eq!(text(|cursor| cursor.put_decimal(scaled, places)), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn floats_and_labels_end_where_they_end() {
+        let actual = text(|cursor| {
+            cursor.put_label(&Label::new(",used_percent="));
+            cursor.put_float(15.607654908671975);
+            cursor.put_label(&Label::new(" 1\n"));
+        });
+        assert_eq!(actual, ",used_percent=15.607654908671975 1\n");
+    }
+}
