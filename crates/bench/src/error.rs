@@ -39,6 +39,50 @@ pub enum Error {
     Make { path: PathBuf, source: io::Error },
     #[error("write {}", .path.display())]
     Parquet { path: PathBuf, source: parquet::errors::ParquetError },
+    #[error("read {place}")]
+    Input { place: String, source: io::Error },
+    #[error("{} is no file", .path.display())]
+    NoFile { path: PathBuf },
+    #[error("{place} is not {expected} at byte {offset}")]
+    ForeignInput { place: String, offset: u64, expected: &'static str },
+    #[error("{place} has a line that is no row: `{row}`")]
+    ForeignRow { place: String, row: String },
+    #[error("{place} ends in the middle of the row that begins at byte {offset}")]
+    TruncatedInput { place: String, offset: u64 },
+    #[error("{place} has a row of more than 16 MiB at byte {offset}")]
+    RowTooLong { place: String, offset: u64 },
+    #[error("{given} is not for {target}, which takes {expected}")]
+    Protocol { given: &'static str, target: &'static str, expected: &'static str },
+    #[error("`{text}` is not a list of seconds such as 1,2-4")]
+    BadIntervals { text: String },
+    #[error("--url {url} is not http://HOST:PORT")]
+    BadUrl { url: String },
+    #[error("listen on {address}")]
+    Listen { address: String, source: io::Error },
+    #[error("connect to {address}")]
+    Connect { address: String, source: io::Error },
+    #[error("send to {address}")]
+    Send { address: String, source: io::Error },
+    #[error("{address} closed the connection before everything was sent")]
+    ClosedEarly { address: String },
+    #[error("{address} took no byte for {seconds} s")]
+    Stuck { address: String, seconds: u64 },
+    #[error("ask {url}")]
+    Http { url: String, source: Box<ureq::Error> },
+    #[error("{url} answers {status}: {words}")]
+    Refused { url: String, status: u16, words: String },
+    #[error("{purpose}")]
+    Postgres { purpose: &'static str, source: Box<tokio_postgres::Error> },
+    #[error("{place} has a value that is no {expected}: `{text}`")]
+    BadValue { place: &'static str, expected: &'static str, text: String },
+    #[error("database {name} exists, and --do-abort-on-exist is set")]
+    Exists { name: String },
+    #[error("a header says nothing about measurement {name}")]
+    NoSuchMeasurement { name: String },
+    #[error("{target} has {visible} of {expected} rows after {seconds} s without a new one, {} are missing", .expected - .visible)]
+    Shortfall { target: String, visible: u64, expected: u64, seconds: u64 },
+    #[error("write {}", .path.display())]
+    Results { path: PathBuf, source: io::Error },
     #[error("start a thread")]
     Thread { source: io::Error },
     #[error("a thread ended without a result")]
@@ -58,10 +102,32 @@ impl Error {
             | Error::BadTime { .. }
             | Error::BadDuration { .. }
             | Error::IntervalZero
-            | Error::NeedsDirectory { .. } => true,
+            | Error::NeedsDirectory { .. }
+            | Error::Protocol { .. }
+            | Error::BadIntervals { .. }
+            | Error::BadUrl { .. } => true,
             Error::Output { .. }
             | Error::Make { .. }
             | Error::Parquet { .. }
+            | Error::Input { .. }
+            | Error::NoFile { .. }
+            | Error::ForeignInput { .. }
+            | Error::ForeignRow { .. }
+            | Error::TruncatedInput { .. }
+            | Error::RowTooLong { .. }
+            | Error::Listen { .. }
+            | Error::Connect { .. }
+            | Error::Send { .. }
+            | Error::ClosedEarly { .. }
+            | Error::Stuck { .. }
+            | Error::Http { .. }
+            | Error::Refused { .. }
+            | Error::Postgres { .. }
+            | Error::BadValue { .. }
+            | Error::Exists { .. }
+            | Error::NoSuchMeasurement { .. }
+            | Error::Shortfall { .. }
+            | Error::Results { .. }
             | Error::Thread { .. }
             | Error::Panicked => false,
         }

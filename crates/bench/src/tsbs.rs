@@ -11,16 +11,20 @@ mod simulate;
 mod format;
 mod pipeline;
 mod columnar;
+mod sink;
+mod load;
 mod run;
 #[cfg(test)]
 mod sha256;
 #[cfg(test)]
 mod golden;
 
-pub use self::args::{GenerateArguments, SimulationArguments, TsbsCommand};
+pub use self::args::{GenerateArguments, SimulationArguments, SinkArguments, TsbsCommand};
 pub use self::columnar::{write_csv, write_parquet};
 pub use self::format::Formatter;
+pub use self::load::LoadArguments;
 pub use self::options::{Format, Nanos, Options, UseCase, parse_duration, parse_time};
 pub use self::pipeline::{Generated, generate};
 pub use self::run::run;
 pub use self::schema::{Cell, Measurement, Schema, Tag, TagKind};
+pub use self::sink::{Sink, SinkCounts};

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::load::LoadArguments;
 use super::options::{Format, Nanos, Options, UseCase, parse_duration, parse_time};
 use crate::error::{Error, Result};
 
@@ -22,6 +23,10 @@ Examples:
 pub enum TsbsCommand {
     /// Generate data
     Generate(GenerateArguments),
+    /// Load data into a database, and count what arrives
+    Load(Box<LoadArguments>),
+    /// Take data and keep nothing, to find the ceiling of a client
+    Sink(SinkArguments),
 }
 
 impl TsbsCommand {
@@ -30,6 +35,8 @@ impl TsbsCommand {
     pub fn name(&self) -> &'static str {
         match self {
             TsbsCommand::Generate(_) => "tsbs generate",
+            TsbsCommand::Load(_) => "tsbs load",
+            TsbsCommand::Sink(_) => "tsbs sink",
         }
     }
 }
@@ -55,6 +62,26 @@ pub struct GenerateArguments {
     /// Accepted because TSBS has it
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) profile_file: Option<PathBuf>,
+}
+
+/// Where a sink listens, and what it counts.
+#[derive(Args, Debug)]
+pub struct SinkArguments {
+    /// Address for bare line protocol
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9009")]
+    pub(crate) listen: String,
+    /// Address for line protocol over HTTP
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<String>,
+    /// Read the bytes and count rows, which costs the sink a copy
+    #[arg(long)]
+    pub(crate) count_rows: bool,
+    /// Time between two lines of the report; 0 is never
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) reporting_period: String,
+    /// End after so many connections; 0 is never
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) connections: u64,
 }
 
 /// What is simulated.

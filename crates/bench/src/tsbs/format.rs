@@ -35,6 +35,8 @@ pub struct Formatter {
     heads: Vec<Head>,
     /// The longest text of `tags` and one of `extras` together.
     tags_bytes_max: usize,
+    /// How many tags count as fields.
+    numbers: u64,
 }
 
 /// What is the same in all rows of a measurement.
@@ -55,6 +57,8 @@ pub(crate) struct Scratch {
 
 impl Formatter {
     pub(crate) fn new(format: Format, schema: Schema, entities: Entities) -> Formatter {
+        let is_number = |tag: &&super::schema::Tag| tag.kind == TagKind::Float32;
+        let numbers = schema.tags.iter().filter(is_number).count() as u64;
         let mut formatter = Formatter {
             format,
             tags: Texts::default(),
@@ -63,6 +67,7 @@ impl Formatter {
             schema,
             entities,
             tags_bytes_max: 0,
+            numbers: if format == Format::Line { numbers } else { 0 },
         };
         let count = formatter.entities.count();
         formatter.tags = Texts::new(count, |entity, out| formatter.write_tags(entity, NONE, out));
@@ -116,12 +121,18 @@ impl Formatter {
         out
     }
 
-    /// Appends the rows of a stretch, and returns how many fields they have.
+    /// Appends the rows of a stretch, and returns how many fields they have: in line protocol with
+    /// the tags that are numbers, because that is what it makes of them.
     pub(crate) fn write(&self, stretch: &Stretch, scratch: &mut Scratch, out: &mut Cursor) -> u64 {
         let mut metrics = 0;
         for (row, states) in stretch.iter() {
             self.write_row((row, states), scratch, out);
             metrics += scratch.cells.len() as u64 - u64::from(row.nil_field != NONE);
+            metrics += self.numbers;
+            let nil = self.schema.tags.get(usize::from(row.nil_tag));
+            if self.numbers != 0 && nil.is_some_and(|tag| tag.kind == TagKind::Float32) {
+                metrics -= 1;
+            }
         }
         metrics
     }

@@ -27,7 +27,7 @@ const AHEAD: usize = 4;
 pub struct Generated {
     /// Rows written.
     pub rows: u64,
-    /// Their fields, without those left out.
+    /// Their fields as the format has them, without those left out.
     pub metrics: u64,
     /// Bytes written, with the header.
     pub bytes: u64,
@@ -181,7 +181,7 @@ impl<W: FnMut(&[u8]) -> Result<()>> Shared<'_, W> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A thread that panicked is reported when it is joined.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

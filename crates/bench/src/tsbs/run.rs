@@ -8,8 +8,10 @@ use std::path::Path;
 use std::thread;
 
 use super::args::{GenerateArguments, Layout, TsbsCommand};
+use super::load::run_load;
 use super::options::Format;
 use super::pipeline::generate;
+use super::sink::run_sink;
 use super::{Options, columnar};
 use crate::error::{Error, Result};
 
@@ -17,6 +19,8 @@ use crate::error::{Error, Result};
 pub fn run(command: &TsbsCommand) -> Result<()> {
     match command {
         TsbsCommand::Generate(arguments) => run_generate(arguments),
+        TsbsCommand::Load(arguments) => run_load(arguments),
+        TsbsCommand::Sink(arguments) => run_sink(arguments),
     }
 }
 
@@ -74,6 +78,17 @@ fn standard_output() -> Result<File> {
 
 pub(crate) fn cores() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// A line on standard output.
+pub(crate) fn say(line: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let written = writeln!(out, "{line}").and_then(|()| out.flush());
+    written.map_err(|source| Error::Output {
+        place: "standard output".to_owned(),
+        bytes: 0,
+        source,
+    })
 }
 
 /// A line on standard error. Whoever closed it does not want to know.

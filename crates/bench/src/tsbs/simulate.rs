@@ -59,6 +59,14 @@ impl Stretch {
         STRETCH_ROWS <= self.rows.len() || STRETCH_ROWS * 32 <= self.states.len()
     }
 
+    /// Leaves at most so many rows.
+    pub(crate) fn truncate(&mut self, rows: u64) {
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let dropped: usize = self.rows.iter().skip(rows).map(|row| row.slots as usize).sum();
+        self.states.truncate(self.states.len() - dropped);
+        self.rows.truncate(rows);
+    }
+
     fn push(&mut self, row: Row, states: &[f64]) {
         self.rows.push(row);
         self.states.extend_from_slice(states);

@@ -3,10 +3,11 @@
 
 use std::io::Write;
 
-/// Memory that is recycled: as long as it ever had to be, written up to `at`.
+/// Memory that is recycled: as long as it ever had to be, written from `begin` up to `at`.
 #[derive(Default)]
 pub(crate) struct Cursor {
     bytes: Vec<u8>,
+    begin: usize,
     at: usize,
 }
 
@@ -34,17 +35,54 @@ impl Label {
 impl Cursor {
     /// What was written.
     pub(crate) fn written(&self) -> &[u8] {
-        &self.bytes[..self.at]
+        &self.bytes[self.begin..self.at]
     }
 
     pub(crate) fn clear(&mut self) {
+        self.begin = 0;
         self.at = 0;
+    }
+
+    /// Forgets the first `count` bytes that were written.
+    pub(crate) fn discard(&mut self, count: usize) {
+        self.begin += count;
+        assert!(self.begin <= self.at, "only what was written is discarded");
+        if self.begin == self.at {
+            self.clear();
+        }
+    }
+
+    /// The `count` bytes behind what was written, for somebody who makes room and fills them.
+    pub(crate) fn room(&mut self, count: usize) -> &mut [u8] {
+        &mut self.bytes[self.at..self.at + count]
+    }
+
+    /// Takes the bytes `from..to` of `room` as written.
+    pub(crate) fn keep(&mut self, (from, to): (usize, usize)) {
+        if self.begin == self.at {
+            self.begin = self.at + from;
+            self.at += to;
+            return;
+        }
+        self.bytes.copy_within(self.at + from..self.at + to, self.at);
+        self.at += to - from;
     }
 
     /// After it, `count` bytes can be written, and 32 more.
     #[inline]
     pub(crate) fn make_room(&mut self, count: usize) {
         let needed = self.at + count + Label::BYTES;
+        if self.bytes.len() < needed {
+            self.grow(needed);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, needed: usize) {
+        self.bytes.copy_within(self.begin..self.at, 0);
+        self.at -= self.begin;
+        let needed = needed - self.begin;
+        self.begin = 0;
         if self.bytes.len() < needed {
             self.bytes.resize(needed.next_power_of_two(), 0);
         }
