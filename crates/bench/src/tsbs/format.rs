@@ -14,7 +14,7 @@ pub(crate) use self::cursor::{Cursor, Label};
 
 use self::texts::Texts;
 use super::options::Format;
-use super::schema::{Cell, Schema, TagKind};
+use super::schema::{Cell, Schema, TagKind, truncated};
 use super::simulate::{Entities, NONE, Row, Stretch};
 
 /// The longest number with what may stand behind it: `-179.12345`, an `i64`, or any float but
@@ -126,8 +126,7 @@ impl Formatter {
     pub(crate) fn write(&self, stretch: &Stretch, scratch: &mut Scratch, out: &mut Cursor) -> u64 {
         let mut metrics = 0;
         for (row, states) in stretch.iter() {
-            self.write_row((row, states), scratch, out);
-            metrics += scratch.cells.len() as u64 - u64::from(row.nil_field != NONE);
+            metrics += self.write_row((row, states), scratch, out);
             metrics += self.numbers;
             let nil = self.schema.tags.get(usize::from(row.nil_tag));
             if self.numbers != 0 && nil.is_some_and(|tag| tag.kind == TagKind::Float32) {
@@ -137,20 +136,28 @@ impl Formatter {
         metrics
     }
 
-    fn write_row(&self, (row, states): (&Row, &[f64]), scratch: &mut Scratch, out: &mut Cursor) {
+    /// Returns how many fields were written.
+    fn write_row(
+        &self,
+        (row, states): (&Row, &[f64]),
+        scratch: &mut Scratch,
+        out: &mut Cursor,
+    ) -> u64 {
         let measurement = usize::from(row.measurement);
         let head = &self.heads[measurement];
-        self.schema.measurements[measurement].cells(states, &mut scratch.cells);
+        let definition = &self.schema.measurements[measurement];
+        if self.format == Format::Line && row.nil_field == NONE && definition.is_all_integers() {
+            self.write_integers((row, states), head, (scratch, out));
+            return states.len() as u64;
+        }
+        definition.cells(states, &mut scratch.cells);
         if let Some(cell) = scratch.cells.get_mut(usize::from(row.nil_field)) {
             *cell = Cell::Nil;
         }
         out.make_room(self.room_for(head, scratch.cells.len()));
         out.put(&head.begin);
         self.put_tags(row, out);
-        if scratch.ts != row.ts || scratch.time.is_empty() {
-            scratch.ts = row.ts;
-            scratch.time = self.time_label(row.ts);
-        }
+        self.set_time(row.ts, scratch);
         match self.format {
             Format::Line => {
                 for (label, cell) in head.labels.iter().zip(&scratch.cells) {
@@ -164,6 +171,33 @@ impl Formatter {
                 put_plain_cells(b',', (&scratch.time, &scratch.cells), out);
             }
             Format::Crate => put_plain_cells(b'\t', (&scratch.time, &scratch.cells), out),
+        }
+        scratch.cells.len() as u64 - u64::from(row.nil_field != NONE)
+    }
+
+    /// Line protocol where every state is a field: no cells in between.
+    #[inline]
+    fn write_integers(
+        &self,
+        (row, states): (&Row, &[f64]),
+        head: &Head,
+        (scratch, out): (&mut Scratch, &mut Cursor),
+    ) {
+        out.make_room(self.room_for(head, states.len()));
+        out.put(&head.begin);
+        self.put_tags(row, out);
+        self.set_time(row.ts, scratch);
+        for (label, &state) in head.labels.iter().zip(states) {
+            out.put_field(label, truncated(state));
+        }
+        out.put_label(&scratch.time);
+    }
+
+    #[inline]
+    fn set_time(&self, ts: i64, scratch: &mut Scratch) {
+        if scratch.ts != ts || scratch.time.is_empty() {
+            scratch.ts = ts;
+            scratch.time = self.time_label(ts);
         }
     }
 
@@ -278,11 +312,7 @@ impl Head {
 fn put_line_cell(label: &Label, cell: &Cell, out: &mut Cursor) {
     match *cell {
         Cell::Nil => {}
-        Cell::Integer(number) => {
-            out.put_label(label);
-            out.put_integer(number);
-            out.put_byte(b'i');
-        }
+        Cell::Integer(number) => out.put_field(label, number),
         Cell::Decimal { scaled, places } => {
             out.put_label(label);
             out.put_decimal(scaled, places);

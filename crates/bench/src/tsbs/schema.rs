@@ -125,6 +125,11 @@ impl Measurement {
         }
     }
 
+    /// Whether each cell is its state, truncated.
+    pub(crate) fn is_all_integers(&self) -> bool {
+        self.shape == Shape::Integers
+    }
+
     /// The cells of a row, in place of those of `cells`.
     #[inline]
     pub(crate) fn cells(&self, states: &[f64], cells: &mut Vec<Cell>) {

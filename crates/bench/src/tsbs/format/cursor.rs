@@ -117,14 +117,35 @@ impl Cursor {
     #[inline]
     fn put_unsigned(&mut self, number: u64) {
         if number < 100_000_000 {
-            let digits = eight_digits(number);
-            // The last digit stays, even of zero.
-            let zeros = ((digits | 1 << 56).trailing_zeros() / 8) as usize;
-            self.put_digits(digits, zeros);
-            return;
+            let (text, length) = short_text(number);
+            self.put_eight(text, length);
+        } else {
+            self.put_long(number);
         }
+    }
+
+    fn put_long(&mut self, number: u64) {
         self.put_unsigned(number / 100_000_000);
-        self.put_digits(eight_digits(number % 100_000_000), 0);
+        self.put_eight(eight_digits(number % 100_000_000) | ASCII, 8);
+    }
+
+    /// A label, an integer, and the `i` that line protocol has behind it.
+    #[inline]
+    pub(crate) fn put_field(&mut self, label: &Label, number: i64) {
+        let Ok(unsigned @ 0..100_000_000) = u64::try_from(number) else {
+            self.put_label(label);
+            self.put_integer(number);
+            return self.put_byte(b'i');
+        };
+        let (text, length) = short_text(unsigned);
+        // One check of the bounds for all three.
+        let room = &mut self.bytes[self.at..self.at + 2 * Label::BYTES];
+        room[..Label::BYTES].copy_from_slice(&label.bytes);
+        let begin = label.length.min(Label::BYTES);
+        let length = length.min(8);
+        room[begin..begin + 8].copy_from_slice(&text.to_le_bytes());
+        room[begin + length] = b'i';
+        self.at += begin + length + 1;
     }
 
     /// `scaled / 10^places` without zeros at its end.
@@ -140,19 +161,16 @@ impl Cursor {
         if fraction != 0 {
             self.put_byte(b'.');
             let digits = eight_digits(fraction);
-            let skipped = 8 - usize::from(places);
-            let ends_with = (digits.leading_zeros() / 8) as usize;
-            self.put_digits(digits, skipped);
-            self.at -= ends_with;
+            let length = usize::from(places) - (digits.leading_zeros() / 8) as usize;
+            self.put_eight((digits | ASCII) >> (8 * (8 - usize::from(places))), length);
         }
     }
 
-    /// The digits but the first `skipped`.
+    /// The first `length` of eight characters, the first one in the lowest byte.
     #[inline]
-    fn put_digits(&mut self, digits: u64, skipped: usize) {
-        let text = (digits | 0x3030_3030_3030_3030) >> (skipped * 8);
+    fn put_eight(&mut self, text: u64, length: usize) {
         self.bytes[self.at..self.at + 8].copy_from_slice(&text.to_le_bytes());
-        self.at += 8 - skipped;
+        self.at += length;
     }
 
     /// The shortest text that is read back as the same float, without an exponent.
@@ -164,9 +182,39 @@ impl Cursor {
     }
 }
 
+/// Makes eight digits out of eight small numbers.
+const ASCII: u64 = 0x3030_3030_3030_3030;
+
+/// The text of a number below 10^8, and its length.
+#[inline]
+fn short_text(number: u64) -> (u64, usize) {
+    // Most numbers of TSBS are percentages: a table of 8 KB costs less than arithmetic.
+    if let Some(&text) = usize::try_from(number).ok().and_then(|number| SMALL.get(number)) {
+        return (text & u64::MAX >> 8, (text >> 56) as usize);
+    }
+    let digits = eight_digits(number);
+    let zeros = digits.trailing_zeros() / 8;
+    ((digits | ASCII) >> (8 * zeros), (8 - zeros) as usize)
+}
+
+/// The texts of the numbers below 1000, with their lengths in the highest byte.
+static SMALL: [u64; 1_000] = small_texts();
+
+const fn small_texts() -> [u64; 1_000] {
+    let mut texts = [0; 1_000];
+    let mut number = 0;
+    while number < 1_000 {
+        let digits = eight_digits(number as u64);
+        let zeros = if number == 0 { 7 } else { digits.trailing_zeros() / 8 };
+        texts[number] = (digits | ASCII) >> (8 * zeros) | (8 - zeros as u64) << 56;
+        number += 1;
+    }
+    texts
+}
+
 /// The eight decimal digits of a number below 10^8 as bytes, the first one in the lowest.
 #[inline]
-fn eight_digits(number: u64) -> u64 {
+const fn eight_digits(number: u64) -> u64 {
     let (high, low) = (number / 10_000, number % 10_000);
     let fours = high | low << 32;
     // 10486 / 2^20 is 1/100 for all numbers of four digits, and 103 / 2^10 is 1/10 below 100.

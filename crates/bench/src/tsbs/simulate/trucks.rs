@@ -21,7 +21,8 @@ const TAGS: u32 = 8;
 pub(super) struct TruckSimulator {
     source: Source,
     base: Base,
-    current: VecDeque<Entry>,
+    /// The rows to hand out.
+    current: Vec<Entry>,
     late_batches: VecDeque<Vec<Entry>>,
     late_rows: VecDeque<Entry>,
 }
@@ -90,7 +91,7 @@ impl TruckSimulator {
         let simulator = TruckSimulator {
             source,
             base,
-            current: VecDeque::new(),
+            current: Vec::new(),
             late_batches: VecDeque::new(),
             late_rows: VecDeque::new(),
         };
@@ -98,11 +99,8 @@ impl TruckSimulator {
     }
 
     pub(super) fn fill(&mut self, stretch: &mut Stretch) {
-        while !stretch.is_full() {
-            if self.current.is_empty() && !self.refill() {
-                return;
-            }
-            while let Some(entry) = self.current.pop_front() {
+        while !stretch.is_full() && self.refill() {
+            for entry in &self.current {
                 if self.base.clock.takes_turn() {
                     let slots = entry.row.slots as usize;
                     stretch.push(entry.row, &entry.states[..slots]);
@@ -113,6 +111,7 @@ impl TruckSimulator {
 
     /// The next rows to hand out, or whether there are none.
     fn refill(&mut self) -> bool {
+        self.current.clear();
         loop {
             if self.base.clock.is_done() {
                 if let Some(batch) = self.late_batches.pop_front() {
@@ -218,7 +217,7 @@ impl TruckSimulator {
                 entry.row.nil_field = field % fields;
             }
             entry.row.nil_tag = settings.nil_tag[i].unwrap_or(NONE);
-            self.current.push_back(entry);
+            self.current.push(entry);
         }
     }
 }
