@@ -79,7 +79,10 @@ pub enum Error {
     Exists { name: String },
     #[error("a header says nothing about measurement {name}")]
     NoSuchMeasurement { name: String },
-    #[error("{target} has {visible} of {expected} rows after {seconds} s without a new one, {} are missing", .expected - .visible)]
+    #[error(
+        "{target} has {visible} of {expected} rows, {} are missing, and none came for {seconds} s",
+        .expected - .visible
+    )]
     Shortfall { target: String, visible: u64, expected: u64, seconds: u64 },
     #[error("write {}", .path.display())]
     Results { path: PathBuf, source: io::Error },

@@ -21,10 +21,8 @@ mod golden;
 
 pub use self::args::{GenerateArguments, SimulationArguments, SinkArguments, TsbsCommand};
 pub use self::columnar::{write_csv, write_parquet};
-pub use self::format::Formatter;
 pub use self::load::LoadArguments;
 pub use self::options::{Format, Nanos, Options, UseCase, parse_duration, parse_time};
 pub use self::pipeline::{Generated, generate};
 pub use self::run::run;
-pub use self::schema::{Cell, Measurement, Schema, Tag, TagKind};
 pub use self::sink::{Sink, SinkCounts};

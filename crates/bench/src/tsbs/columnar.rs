@@ -43,12 +43,12 @@ struct TableRow<'a> {
 
 /// Writes `NAME.csv` for each measurement into a directory.
 pub fn write_csv(options: &Options, dir: &Path) -> Result<Generated> {
-    write(options, dir, |path, rows, measurement| CsvTable::new(path, rows, measurement))
+    write(options, dir, CsvTable::new)
 }
 
 /// Writes `NAME.parquet` for each measurement into a directory.
 pub fn write_parquet(options: &Options, dir: &Path) -> Result<Generated> {
-    write(options, dir, |path, rows, measurement| ParquetTable::new(path, rows, measurement))
+    write(options, dir, ParquetTable::new)
 }
 
 fn write<T: Table>(

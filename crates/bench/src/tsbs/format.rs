@@ -24,7 +24,7 @@ const NUMBER_BYTES: usize = 40;
 const TIME_BYTES: usize = 32;
 
 /// Writes rows of one simulation in one format.
-pub struct Formatter {
+pub(crate) struct Formatter {
     format: Format,
     schema: Schema,
     entities: Entities,
@@ -86,8 +86,7 @@ impl Formatter {
     }
 
     /// What is measured.
-    #[must_use]
-    pub fn schema(&self) -> &Schema {
+    pub(crate) fn schema(&self) -> &Schema {
         &self.schema
     }
 
@@ -96,8 +95,7 @@ impl Formatter {
     }
 
     /// What stands before the first row; empty in most formats.
-    #[must_use]
-    pub fn header(&self) -> Vec<u8> {
+    pub(crate) fn header(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if !matches!(self.format, Format::TwoLines | Format::Crate) {
             return out;

@@ -1,11 +1,12 @@
 //! Loading: rows from files, a stream or the simulation into a database, over its own protocol.
 //!
-//! - N1. Three counts are kept apart: rows handed to the network, rows that the target acknowledged,
-//!   and rows that a query has seen. No rate mixes them, and one that is not known is not shown.
+//! - N1. Three counts are kept apart: rows handed to the network, rows that the target
+//!   acknowledged, and rows that a query has seen. No rate mixes them, and one that is not known is
+//!   not shown.
 //! - N2. Whatever fails, the counts are printed: what went in before is known.
 //!
-//! `source` brings complete rows to workers, `worker` cuts and paces them, a `target` sends them and
-//! counts what can be read, `report` says what came of it in TSBS's words.
+//! `source` brings complete rows to workers, `worker` cuts and paces them, a `target` sends them
+//! and counts what can be read, `report` says what came of it in TSBS's words.
 
 mod args;
 mod rows;

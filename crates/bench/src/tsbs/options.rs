@@ -353,7 +353,8 @@ mod tests {
             ((|o| o.scale = 0) as fn(&mut Options), "--scale 0 makes no rows; it begins with 1"),
             (
                 |o| o.end.0 -= 3_600_000_000_001,
-                "--timestamp-end 2015-12-31T23:59:59.999999999Z is before --timestamp-start 2016-01-01T00:00:00Z",
+                "--timestamp-end 2015-12-31T23:59:59.999999999Z is before \
+                 --timestamp-start 2016-01-01T00:00:00Z",
             ),
             (|o| o.groups = 0, "there is no interleaved group 0 of 0"),
             (|o| o.group = 1, "there is no interleaved group 1 of 1"),

@@ -5,8 +5,8 @@
 //! - P2. At most `AHEAD` stretches for each thread wait for their turn: memory does not grow with
 //!   the number of rows.
 //!
-//! There is no thread of its own for the simulation. Whoever needs rows locks the simulator, takes a
-//! stretch, unlocks and formats it: no thread waits for work as long as drawing is faster than
+//! There is no thread of its own for the simulation. Whoever needs rows locks the simulator, takes
+//! a stretch, unlocks and formats it: no thread waits for work as long as drawing is faster than
 //! writing, and a single one does it all without a queue.
 
 use std::collections::VecDeque;

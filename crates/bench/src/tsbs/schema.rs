@@ -16,16 +16,16 @@ const INODE_BYTES: i64 = 4_096;
 
 /// A tag of every host or truck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag {
+pub(crate) struct Tag {
     /// Its key.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What its values are.
-    pub kind: TagKind,
+    pub(crate) kind: TagKind,
 }
 
 /// What the values of a tag are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TagKind {
+pub(crate) enum TagKind {
     /// Text.
     Text,
     /// 32-bit floats, which line protocol has among the fields.
@@ -34,13 +34,13 @@ pub enum TagKind {
 
 /// A measurement: what becomes a table.
 #[derive(Clone, Debug)]
-pub struct Measurement {
+pub(crate) struct Measurement {
     /// Its name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Tags that follow those of the host.
-    pub extra_tags: &'static [&'static str],
+    pub(crate) extra_tags: &'static [&'static str],
     /// Names of the fields.
-    pub fields: Vec<Cow<'static, str>>,
+    pub(crate) fields: Vec<Cow<'static, str>>,
     shape: Shape,
 }
 
@@ -61,7 +61,7 @@ enum Shape {
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cell {
+pub(crate) enum Cell {
     /// Left out.
     Nil,
     /// An integer.
@@ -79,11 +79,11 @@ pub enum Cell {
 
 /// What is measured in a use case.
 #[derive(Clone, Debug)]
-pub struct Schema {
+pub(crate) struct Schema {
     /// The tags of every host or truck.
-    pub tags: &'static [Tag],
+    pub(crate) tags: &'static [Tag],
     /// The measurements, in the order of their rows.
-    pub measurements: Vec<Measurement>,
+    pub(crate) measurements: Vec<Measurement>,
 }
 
 impl Schema {
@@ -115,8 +115,7 @@ impl Measurement {
     }
 
     /// The type of a field: whether it is an integer.
-    #[must_use]
-    pub fn is_integer(&self, field: usize) -> bool {
+    pub(crate) fn is_integer(&self, field: usize) -> bool {
         match self.shape {
             Shape::Integers | Shape::Disk => true,
             Shape::Memory => field < 6,

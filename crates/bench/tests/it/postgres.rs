@@ -142,8 +142,9 @@ fn check_values(cluster: &Cluster, use_case: &str) {
     match use_case {
         "cpu-only" => {
             assert_eq!(tags, 10);
-            let first = "SELECT count(*) FROM cpu JOIN tags ON tags_id = id WHERE hostname = 'host_0' \
-                         AND time = '2016-01-01T00:00:00Z' AND usage_user = 58 AND region = 'eu-central-1'";
+            let first = "SELECT count(*) FROM cpu JOIN tags ON tags_id = id \
+                         WHERE hostname = 'host_0' AND region = 'eu-central-1' \
+                         AND time = '2016-01-01T00:00:00Z' AND usage_user = 58";
             assert_eq!(cluster.ask(first), 1);
         }
         "devops" => {

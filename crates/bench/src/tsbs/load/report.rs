@@ -105,7 +105,8 @@ pub(super) fn print(outcome: &Outcome, arguments: &LoadArguments) -> Result<()> 
     say("\nSummary:")?;
     if 0 < metrics {
         say(&format!(
-            "loaded {metrics} metrics in {seconds:.3}sec with {workers} workers (mean rate {:.2} metrics/sec)",
+            "loaded {metrics} metrics in {seconds:.3}sec with {workers} workers \
+             (mean rate {:.2} metrics/sec)",
             mean(metrics)
         ))?;
     }

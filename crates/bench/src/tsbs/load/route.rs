@@ -18,10 +18,13 @@ const QUEUE: usize = 4;
 /// A piece leaves when it is as long.
 const PIECE_BYTES: usize = 256 * 1024;
 
+/// Where the router puts the rows of each worker.
+type Routes = Vec<SyncSender<Vec<u8>>>;
+/// Where a worker takes them, if they are routed.
+type Queue = Option<Receiver<Vec<u8>>>;
+
 /// A queue for each worker, if rows are routed.
-pub(super) fn queues(
-    load: &Load<'_>,
-) -> (Option<Vec<SyncSender<Vec<u8>>>>, Vec<Option<Receiver<Vec<u8>>>>) {
+pub(super) fn queues(load: &Load<'_>) -> (Option<Routes>, Vec<Queue>) {
     let workers = load.arguments.workers.get();
     if !load.arguments.hash_workers {
         return (None, (0..workers).map(|_| None).collect());
@@ -31,7 +34,7 @@ pub(super) fn queues(
 }
 
 /// Reads all rows and hands each to its worker.
-pub(super) fn route(load: &Load<'_>, routes: Vec<SyncSender<Vec<u8>>>) -> Result<()> {
+pub(super) fn route(load: &Load<'_>, routes: Routes) -> Result<()> {
     let layout = load.target.layout();
     let (mut reader, mut buffer) = (Reader::default(), Cursor::default());
     let mut pieces = vec![Vec::new(); routes.len()];

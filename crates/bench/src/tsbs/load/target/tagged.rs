@@ -1,6 +1,7 @@
 //! Rows of two lines, taken apart for databases that keep tags in a table of their own.
 //!
-//! - T1. A set of base tags has one id for all workers; whoever met it first writes it to the table.
+//! - T1. A set of base tags has one id for all workers; whoever met it first writes it to the
+//!   table.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
