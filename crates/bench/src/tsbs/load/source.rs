@@ -274,13 +274,13 @@ impl DataFile {
             let is_whole = self.end <= window + count as u64;
             let text = &out.room(wanted)[..count];
             let skipped = usize::try_from(from - window).expect("at most one");
-            let first = layout.first_row(text, skipped);
             let end = usize::try_from(to - window).expect("a range");
+            // Checked when the file was opened; it may have changed since.
+            let nothing_more = (is_whole && layout.complete(text) == count).then_some(count);
+            let first = layout.first_row(text, skipped).or(nothing_more);
             let last = match to == self.end {
-                // Checked when the file was opened; it may have changed since.
-                true if is_whole && layout.complete(text) == count => Some(count),
-                true => None,
-                false if end <= count => layout.first_row(text, end),
+                true => nothing_more,
+                false if end <= count => layout.first_row(text, end).or(nothing_more),
                 false => None,
             };
             if let (Some(first), Some(last)) = (first, last) {
@@ -407,4 +407,123 @@ pub(crate) fn foreign(place: &str, offset: u64, layout: RowLayout) -> Error {
         RowLayout::Tabs => "tabs and JSON behind a header (--format cratedb)",
     };
     Error::ForeignInput { place: place.to_owned(), offset, expected }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::tsbs::options::UseCase;
+    use crate::tsbs::pipeline::generate;
+
+    const LAYOUTS: [(RowLayout, Format); 3] = [
+        (RowLayout::Line, Format::Line),
+        (RowLayout::TwoLines, Format::TwoLines),
+        (RowLayout::Tabs, Format::Crate),
+    ];
+
+    /// Several ranges of rows, with their header.
+    fn text(format: Format) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let options = Options::small(UseCase::Devops);
+        generate(&options, format, NonZeroUsize::MIN, |text| {
+            bytes.extend_from_slice(text);
+            Ok(())
+        })
+        .unwrap();
+        assert!(8 * RANGE_BYTES < bytes.len() as u64);
+        bytes
+    }
+
+    fn read_all(source: &Source) -> Result<Vec<u8>> {
+        let (mut reader, mut out) = (Reader::default(), Cursor::default());
+        let mut bytes = Vec::new();
+        while !matches!(source.append(&mut reader, &mut out)?, Appended::End) {
+            bytes.extend_from_slice(out.written());
+            out.clear();
+        }
+        Ok(bytes)
+    }
+
+    #[test]
+    fn files_streams_and_the_simulation_give_the_same_rows() {
+        for (layout, format) in LAYOUTS {
+            let text = text(format);
+            let (stream, header) =
+                Source::from_stream(Box::new(io::Cursor::new(text.clone())), layout, 0).unwrap();
+            let body = &text[header.as_ref().map_or(0, |header| header.bytes)..];
+            assert!(read_all(&stream).unwrap() == body, "{layout:?}, stream");
+
+            let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+            std::fs::write(&path, &text).unwrap();
+            for limit in [0, u64::MAX] {
+                let paths = [path.to_path_buf()];
+                let (files, found) = Source::from_files(&paths, layout, limit).unwrap();
+                assert_eq!(found, header);
+                assert!(read_all(&files).unwrap() == body, "{layout:?}, file");
+            }
+            let options = Options::small(UseCase::Devops);
+            let (generated, found) = Source::generated(&options, layout, 0).unwrap();
+            assert_eq!(found, header);
+            assert!(read_all(&generated).unwrap() == body, "{layout:?}, generated");
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_within_a_row_is_an_error_behind_the_last_one() {
+        for (layout, format) in LAYOUTS {
+            let mut text = text(format);
+            text.pop();
+            let (stream, _) =
+                Source::from_stream(Box::new(io::Cursor::new(text)), layout, 0).unwrap();
+            let error = read_all(&stream).unwrap_err();
+            assert!(matches!(error, Error::TruncatedInput { .. }), "{error}");
+        }
+        for (layout, _) in &LAYOUTS[1..] {
+            let stream = Box::new(io::Cursor::new(b"cpu,a=b x=1 1\n".repeat(100)));
+            let error = Source::from_stream(stream, *layout, 0).err().unwrap();
+            assert!(matches!(error, Error::ForeignInput { offset: 0, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_place_of_a_border_loses_a_row() {
+        let range = usize::try_from(RANGE_BYTES).unwrap();
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        for (layout, header, row) in [
+            (RowLayout::Line, "", "cpu,a=bcd x=1 1234567\n"),
+            (RowLayout::TwoLines, "tags,a string\ncpu,x\n\n", "tags,a=bcd\ncpu,1234567,1\n"),
+            (RowLayout::Tabs, "tags,a string\ncpu,x\n\n", "cpu\t{\"a\":\"b\"}\t1234567\t1\n"),
+        ] {
+            // The border between the two ranges wanders through the last two rows.
+            for shift in 0..2 * row.len() {
+                let first = row.replacen('1', &"1".repeat(1 + shift), 1);
+                let rows = (range - 8) / row.len();
+                let body = first + &row.repeat(rows);
+                std::fs::write(&path, format!("{header}{body}")).unwrap();
+                let (files, _) = Source::from_files(&[path.to_path_buf()], layout, 0).unwrap();
+                let read = read_all(&files).unwrap();
+                assert!(read == body.as_bytes(), "{layout:?}, {shift} (L1)");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_without_an_end_is_given_up() {
+        let stream = Box::new(io::repeat(b'x'));
+        let (stream, _) = Source::from_stream(stream, RowLayout::Line, 0).unwrap();
+        let error = read_all(&stream).unwrap_err();
+        assert!(matches!(error, Error::RowTooLong { .. }), "{error}");
+
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        let mut text = b"cpu,a=b x=1 1\n".to_vec();
+        text.resize(40 << 20, b'x');
+        text.extend_from_slice(b"\ncpu,a=b x=1 1\n");
+        std::fs::write(&path, &text).unwrap();
+        let paths = [path.to_path_buf()];
+        let (files, _) = Source::from_files(&paths, RowLayout::Line, 0).unwrap();
+        let error = read_all(&files).unwrap_err();
+        assert!(matches!(error, Error::RowTooLong { .. }), "{error}");
+    }
 }
