@@ -73,7 +73,7 @@ pub struct SinkArguments {
     /// Address for line protocol over HTTP
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<String>,
-    /// Read the bytes and count rows, which costs the sink a copy
+    /// Count rows too
     #[arg(long)]
     pub(crate) count_rows: bool,
     /// Time between two lines of the report; 0 is never

@@ -4,13 +4,12 @@
 //! - K1. Bytes are counted after they were taken from the socket, and a connection is counted as
 //!   closed after its last byte: who waits for the end of a connection reads final counts.
 //!
-//! Without `count_rows` the kernel moves the bytes from the socket into a pipe and from there into
-//! `/dev/null`: no byte is copied, and nothing looks at them. With it they are read, and newlines
-//! counted.
+//! Bytes are read into a buffer that stays in the cache, and only `count_rows` looks at them.
+//! Moving them in the kernel, from the socket into a pipe and from there into `/dev/null`, copies
+//! nothing, and was slower: 3.1 to 5.2 GB/s against 3.6 to 5.9, in turns on two cores.
 
 mod http;
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
@@ -25,10 +24,8 @@ use super::options::parse_duration;
 use super::run::{say, tell};
 use crate::error::{Error, Result};
 
-/// Taken from a socket at once where rows are counted; small enough to stay in the cache.
+/// Taken from a socket at once; small enough to stay in the cache.
 const READ_BYTES: usize = 256 * 1024;
-/// Moved by the kernel before the counts are brought up to date.
-const MOVE_BYTES: u64 = 4 << 20;
 
 /// What has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,32 +157,7 @@ fn accept(
 }
 
 /// Takes everything until the client closes.
-fn drain(stream: TcpStream, shared: &Shared) -> io::Result<()> {
-    if shared.count_rows {
-        return read_and_count(stream, shared);
-    }
-    match OpenOptions::new().write(true).open("/dev/null") {
-        Ok(null) => move_to(null, &stream, shared),
-        Err(_) => read_and_count(stream, shared),
-    }
-}
-
-fn move_to(mut null: File, stream: &TcpStream, shared: &Shared) -> io::Result<()> {
-    let (mut reader, mut writer) = io::pipe()?;
-    thread::scope(|scope| {
-        scope.spawn(move || io::copy(&mut reader, &mut null));
-        loop {
-            let moved = io::copy(&mut stream.take(MOVE_BYTES), &mut writer)?;
-            shared.bytes.fetch_add(moved, Relaxed);
-            if moved == 0 {
-                drop(writer);
-                return Ok(());
-            }
-        }
-    })
-}
-
-fn read_and_count(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
+fn drain(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     let mut bytes = vec![0; READ_BYTES];
     loop {
         let count = match stream.read(&mut bytes) {
