@@ -50,6 +50,13 @@ struct Entry {
     states: [f64; READINGS],
 }
 
+impl Entry {
+    const NONE: Entry = Entry {
+        row: Row { ts: 0, entity: 0, slots: 0, measurement: 0, nil_field: NONE, nil_tag: NONE },
+        states: [0.0; READINGS],
+    };
+}
+
 /// What happens to the rows of a batch.
 #[derive(Default)]
 struct Settings {
@@ -124,8 +131,9 @@ impl TruckSimulator {
             }
             match self.draw_fate() {
                 Fate::Missing => {
+                    let mut missing = Entry::NONE;
                     for _ in 0..BATCH {
-                        if self.base.next(&mut self.source).is_none() {
+                        if !self.base.next(&mut self.source, &mut missing) {
                             break;
                         }
                     }
@@ -195,37 +203,39 @@ impl TruckSimulator {
             if self.base.clock.is_done() {
                 return;
             }
-            let mut entry = loop {
+            // Points are made in place: moving them about costs more than drawing them.
+            self.current.push(Entry::NONE);
+            let entry = self.current.last_mut().expect("just pushed");
+            loop {
                 let k = i + shift;
-                let entry = if is_set(&settings.reinserted, k) {
-                    self.late_rows.pop_front().expect("counted when it was drawn")
-                } else {
-                    let Some(entry) = self.base.next(&mut self.source) else { return };
-                    entry
-                };
+                if is_set(&settings.reinserted, k) {
+                    *entry = self.late_rows.pop_front().expect("counted when it was drawn");
+                } else if !self.base.next(&mut self.source, entry) {
+                    self.current.pop();
+                    return;
+                }
                 if is_set(&settings.lost, k) {
                     shift += 1;
                 } else if is_set(&settings.delayed, k) {
-                    self.late_rows.push_back(entry);
+                    self.late_rows.push_back(*entry);
                     shift += 1;
                 } else {
-                    break entry;
+                    break;
                 }
-            };
+            }
             if let Some(field) = settings.nil_field[i] {
                 let fields = u8::try_from(entry.row.slots).expect("at most seven");
                 entry.row.nil_field = field % fields;
             }
             entry.row.nil_tag = settings.nil_tag[i].unwrap_or(NONE);
-            self.current.push(entry);
         }
     }
 }
 
 impl Base {
-    /// The next point, unless its truck is not there yet.
+    /// Puts the next point in place of `entry`, unless its truck is not there yet.
     #[inline]
-    fn next(&mut self, source: &mut Source) -> Option<Entry> {
+    fn next(&mut self, source: &mut Source, entry: &mut Entry) -> bool {
         if self.truck == self.clock.scale {
             self.truck = 0;
             self.measurement += 1;
@@ -238,15 +248,12 @@ impl Base {
         self.truck += 1;
         self.clock.made += 1;
         if self.clock.active <= truck {
-            return None;
+            return false;
         }
         let entity = u32::try_from(truck).expect("32 bits, O1");
         let state = &self.trucks[entity as usize];
-        let (slots, states) = match self.measurement {
-            0 => (READINGS, state.readings),
-            _ => (DIAGNOSTICS, [state.fuel, self.load, state.status, 0.0, 0.0, 0.0, 0.0]),
-        };
-        let row = Row {
+        let slots = if self.measurement == 0 { READINGS } else { DIAGNOSTICS };
+        entry.row = Row {
             ts: self.clock.ts,
             entity,
             slots: u32::try_from(slots).expect("at most seven"),
@@ -254,7 +261,13 @@ impl Base {
             nil_field: NONE,
             nil_tag: NONE,
         };
-        Some(Entry { row, states })
+        match self.measurement {
+            0 => entry.states = state.readings,
+            _ => {
+                entry.states[..DIAGNOSTICS].copy_from_slice(&[state.fuel, self.load, state.status])
+            }
+        }
+        true
     }
 
     fn tick(&mut self, source: &mut Source) {
