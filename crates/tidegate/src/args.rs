@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tidegate_bench::tsbs::TsbsCommand;
 use tidegate_ingest::timestamp::TimestampFormat;
 use tidegate_model::{ByteCount, PartitionUnit};
 use tidegate_query::Timeout;
@@ -82,6 +83,9 @@ pub(crate) enum Command {
     /// Measure this machine
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Time Series Benchmark Suite: generate its data, load them anywhere, take and discard them
+    #[command(subcommand)]
+    Tsbs(TsbsCommand),
     /// Make rows, import them into ./tidegate-demo, and ask five questions
     Demo(DemoArguments),
 }
@@ -307,6 +311,7 @@ impl Command {
             Command::Describe(_) => "describe",
             Command::Verify => "verify",
             Command::Bench(BenchCommand::Roofline(_)) => "bench roofline",
+            Command::Tsbs(command) => command.name(),
             Command::Demo(_) => "demo",
         }
     }
@@ -418,6 +423,9 @@ mod tests {
             "sql x -f y",
             "bench",
             "bench roofline --memory 0B",
+            "tsbs",
+            "tsbs generate",
+            "tsbs load",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

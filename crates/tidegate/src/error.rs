@@ -55,6 +55,8 @@ pub(crate) enum Error {
     Source(#[from] SourceError),
     #[error(transparent)]
     Query(#[from] tidegate_query::Error),
+    #[error(transparent)]
+    Tsbs(#[from] tidegate_bench::Error),
     #[error("{}", .file.display())]
     Script { file: PathBuf, source: tidegate_query::Error },
     #[error(transparent)]
@@ -117,6 +119,7 @@ impl Error {
             Error::Storage(source) => exit_of_storage(source),
             Error::Query(source) | Error::Script { source, .. } => exit_of_query(source),
             Error::Ingest(source) => exit_of_ingest(source),
+            Error::Tsbs(source) if source.is_usage() => Exit::Usage,
             Error::StdinAmongFiles
             | Error::BinaryToTerminal { .. }
             | Error::BinaryList { .. }
@@ -127,6 +130,7 @@ impl Error {
             Error::Interrupted { .. } => Exit::Interrupted,
             Error::Panicked => Exit::Internal,
             Error::Disk { .. }
+            | Error::Tsbs(_)
             | Error::Source(_)
             | Error::Schema(_)
             | Error::Output { .. }

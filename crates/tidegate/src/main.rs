@@ -78,6 +78,7 @@ fn run(command: &Command, session: &Session) -> Result<Exit> {
         Command::Describe(arguments) => inspect::describe(arguments, session),
         Command::Verify => verify::run(session),
         Command::Bench(BenchCommand::Roofline(arguments)) => bench::roofline(arguments, session),
+        Command::Tsbs(command) => Ok(tidegate_bench::tsbs::run(command).map(|()| Exit::Done)?),
         Command::Demo(arguments) => demo::run(arguments, session),
     }
 }

@@ -6,7 +6,8 @@ use crate::world::World;
 fn help_and_version_go_to_standard_output() {
     let world = World::new();
     let help = world.run(&["--help"]).succeeds();
-    for word in ["import", "sql", "tables", "describe", "verify", "demo", "Exit codes", "--db"] {
+    let words = ["import", "sql", "tables", "describe", "verify", "tsbs", "demo", "Exit codes"];
+    for word in words.into_iter().chain(["--db"]) {
         assert!(help.contains(word), "{word}: {help}");
     }
     let help = world.run(&["import", "--help"]).succeeds();
@@ -28,6 +29,8 @@ fn wrong_use_is_exit_code_2_and_says_what_is_wrong() {
         ("sql --repeat 3 x", "--timings"),
         ("tables --format parquet", "parquet"),
         ("import - x.csv --table t", "standard input"),
+        ("tsbs generate --format questdb --scale 0", "begins with 1"),
+        ("tsbs load influx --protocol ilp-tcp", "ilp-http"),
     ] {
         let run = world.run(&line.split(' ').collect::<Vec<_>>());
         assert_eq!(run.code, Some(2), "{line}: {}", run.stderr);

@@ -1,0 +1,154 @@
+//! What can go wrong with a benchmark, as facts.
+
+use std::error::Error as StdError;
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::tsbs::Nanos;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a benchmark did not run, or not to its end.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("--scale 0 makes no rows; it begins with 1")]
+    ScaleZero,
+    #[error("--scale {scale} is more than 4294967295")]
+    ScaleTooLarge { scale: u64 },
+    #[error("--timestamp-end {end} is before --timestamp-start {start}")]
+    EndBeforeStart { start: Nanos, end: Nanos },
+    #[error("there is no interleaved group {group} of {groups}")]
+    NoSuchGroup { group: u64, groups: u64 },
+    #[error("--max-metric-count {count} is not from 1 to 4294967295")]
+    MetricCount { count: u64 },
+    #[error("`{text}` is not a time such as 2016-01-01T00:00:00Z, now or now-24h")]
+    BadTime { text: String },
+    #[error("`{text}` is not a duration such as 10s, 1m30s or 500ms")]
+    BadDuration { text: String },
+    #[error("--log-interval 0 never comes to an end")]
+    IntervalZero,
+    #[error("--format {format} makes several files; --file names the directory for them")]
+    NeedsDirectory { format: &'static str },
+    #[error("write {place}, after {bytes} bytes")]
+    Output { place: String, bytes: u64, source: io::Error },
+    #[error("make {}", .path.display())]
+    Make { path: PathBuf, source: io::Error },
+    #[error("write {}", .path.display())]
+    Parquet { path: PathBuf, source: parquet::errors::ParquetError },
+    #[error("read {place}")]
+    Input { place: String, source: io::Error },
+    #[error("{} is no file", .path.display())]
+    NoFile { path: PathBuf },
+    #[error("{place} is not {expected} at byte {offset}")]
+    ForeignInput { place: String, offset: u64, expected: &'static str },
+    #[error("{place} has a line that is no row: `{row}`")]
+    ForeignRow { place: String, row: String },
+    #[error("{place} ends in the middle of the row that begins at byte {offset}")]
+    TruncatedInput { place: String, offset: u64 },
+    #[error("{place} has a row of more than 16 MiB at byte {offset}")]
+    RowTooLong { place: String, offset: u64 },
+    #[error("{given} is not for {target}, which takes {expected}")]
+    Protocol { given: &'static str, target: &'static str, expected: &'static str },
+    #[error("`{text}` is not a list of seconds such as 1,2-4")]
+    BadIntervals { text: String },
+    #[error("--url {url} is not http://HOST:PORT")]
+    BadUrl { url: String },
+    #[error("listen on {address}")]
+    Listen { address: String, source: io::Error },
+    #[error("connect to {address}")]
+    Connect { address: String, source: io::Error },
+    #[error("send to {address}")]
+    Send { address: String, source: io::Error },
+    #[error("{address} closed the connection before everything was sent")]
+    ClosedEarly { address: String },
+    #[error("{address} took no byte for {seconds} s")]
+    Stuck { address: String, seconds: u64 },
+    #[error("ask {url}")]
+    Http { url: String, source: Box<ureq::Error> },
+    #[error("{url} answers {status}: {words}")]
+    Refused { url: String, status: u16, words: String },
+    #[error("{purpose}")]
+    Postgres { purpose: &'static str, source: Box<tokio_postgres::Error> },
+    #[error("{place} has a value that is no {expected}: `{text}`")]
+    BadValue { place: &'static str, expected: &'static str, text: String },
+    #[error("database {name} exists, and --do-abort-on-exist is set")]
+    Exists { name: String },
+    #[error("a header says nothing about measurement {name}")]
+    NoSuchMeasurement { name: String },
+    #[error(
+        "{target} has {visible} of {expected} rows, {} are missing, and none came for {seconds} s",
+        .expected - .visible
+    )]
+    Shortfall { target: String, visible: u64, expected: u64, seconds: u64 },
+    #[error("write {}", .path.display())]
+    Results { path: PathBuf, source: io::Error },
+    #[error("start a thread")]
+    Thread { source: io::Error },
+    #[error("a thread ended without a result")]
+    Panicked,
+}
+
+impl Error {
+    /// Whether the command line is at fault, and not what it met.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Error::ScaleZero
+            | Error::ScaleTooLarge { .. }
+            | Error::EndBeforeStart { .. }
+            | Error::NoSuchGroup { .. }
+            | Error::MetricCount { .. }
+            | Error::BadTime { .. }
+            | Error::BadDuration { .. }
+            | Error::IntervalZero
+            | Error::NeedsDirectory { .. }
+            | Error::Protocol { .. }
+            | Error::BadIntervals { .. }
+            | Error::BadUrl { .. } => true,
+            Error::Output { .. }
+            | Error::Make { .. }
+            | Error::Parquet { .. }
+            | Error::Input { .. }
+            | Error::NoFile { .. }
+            | Error::ForeignInput { .. }
+            | Error::ForeignRow { .. }
+            | Error::TruncatedInput { .. }
+            | Error::RowTooLong { .. }
+            | Error::Listen { .. }
+            | Error::Connect { .. }
+            | Error::Send { .. }
+            | Error::ClosedEarly { .. }
+            | Error::Stuck { .. }
+            | Error::Http { .. }
+            | Error::Refused { .. }
+            | Error::Postgres { .. }
+            | Error::BadValue { .. }
+            | Error::Exists { .. }
+            | Error::NoSuchMeasurement { .. }
+            | Error::Shortfall { .. }
+            | Error::Results { .. }
+            | Error::Thread { .. }
+            | Error::Panicked => false,
+        }
+    }
+
+    /// The message and those of its causes, in one sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let mut text = self.to_string();
+        let mut next = self.source();
+        while let Some(cause) = next {
+            let message = cause.to_string();
+            if !text.contains(&message) {
+                text.push_str(": ");
+                text.push_str(&message);
+            }
+            next = cause.source();
+        }
+        text
+    }
+}

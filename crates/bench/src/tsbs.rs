@@ -1,0 +1,28 @@
+//! The Time Series Benchmark Suite: its data, byte for byte, a loader and a sink for it.
+//!
+//! The parts in the order of a run: `options` say what is wanted, `simulate` draws it with the
+//! numbers of `random`, `format` writes rows as text, `pipeline` does both on several threads.
+
+mod args;
+mod options;
+mod schema;
+mod random;
+mod simulate;
+mod format;
+mod pipeline;
+mod columnar;
+mod sink;
+mod load;
+mod run;
+#[cfg(test)]
+mod sha256;
+#[cfg(test)]
+mod golden;
+
+pub use self::args::{GenerateArguments, SimulationArguments, SinkArguments, TsbsCommand};
+pub use self::columnar::{write_csv, write_parquet};
+pub use self::load::LoadArguments;
+pub use self::options::{Format, Nanos, Options, UseCase, parse_duration, parse_time};
+pub use self::pipeline::{Generated, generate};
+pub use self::run::run;
+pub use self::sink::{Sink, SinkCounts};

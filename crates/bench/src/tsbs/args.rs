@@ -1,0 +1,216 @@
+//! What can be typed behind `tidegate tsbs`, with the names of TSBS's own flags.
+//!
+//! Not here: what the flags mean together (`options`, `load`).
+
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::load::LoadArguments;
+use super::options::{Format, Nanos, Options, UseCase, parse_duration, parse_time};
+use crate::error::{Error, Result};
+
+const GENERATE_EXAMPLES: &str = "\
+Examples:
+  tidegate tsbs generate --use-case cpu-only --scale 4000 --seed 123 --format questdb --file cpu.ilp
+  tidegate tsbs generate --use-case iot --format timescaledb | gzip > iot.gz
+  tidegate tsbs generate --use-case devops --format parquet --file devops";
+
+/// The commands of the suite.
+#[derive(Debug, Subcommand)]
+pub enum TsbsCommand {
+    /// Generate data
+    Generate(GenerateArguments),
+    /// Load data into a database, and count what arrives
+    Load(Box<LoadArguments>),
+    /// Take data and keep nothing, to find the ceiling of a client
+    Sink(SinkArguments),
+}
+
+impl TsbsCommand {
+    /// The word it is called by.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            TsbsCommand::Generate(_) => "tsbs generate",
+            TsbsCommand::Load(_) => "tsbs load",
+            TsbsCommand::Sink(_) => "tsbs sink",
+        }
+    }
+}
+
+/// What is written, and where.
+#[derive(Args, Debug)]
+#[command(after_help = GENERATE_EXAMPLES)]
+pub struct GenerateArguments {
+    /// How rows are written
+    #[arg(long, value_enum)]
+    pub(crate) format: FormatArgument,
+    /// The file, or the directory of csv and parquet [default: standard output]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) simulation: SimulationArguments,
+    /// Threads that work [default: the number of cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Accepted because TSBS has it
+    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
+    pub(crate) debug: u64,
+    /// Accepted because TSBS has it
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) profile_file: Option<PathBuf>,
+}
+
+/// Where a sink listens, and what it counts.
+#[derive(Args, Debug)]
+pub struct SinkArguments {
+    /// Address for bare line protocol
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9009")]
+    pub(crate) listen: String,
+    /// Address for line protocol over HTTP
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<String>,
+    /// Count rows too
+    #[arg(long)]
+    pub(crate) count_rows: bool,
+    /// Time between two lines of the report; 0 is never
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) reporting_period: String,
+    /// End after so many connections; 0 is never
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) connections: u64,
+}
+
+/// What is simulated.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Simulation")]
+pub struct SimulationArguments {
+    /// What the data are about
+    #[arg(long, value_enum, default_value_t = UseCaseArgument::CpuOnly)]
+    pub(crate) use_case: UseCaseArgument,
+    /// Seed of all random numbers; 0 takes one from the clock
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) seed: i64,
+    /// How many hosts or trucks
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) scale: u64,
+    /// How many of them at first; 0 is all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) initial_scale: u64,
+    /// Time of the first rows: RFC 3339, now, or now less a duration
+    #[arg(long, value_name = "TIME", default_value = "2016-01-01T00:00:00Z")]
+    pub(crate) timestamp_start: String,
+    /// Time before which the last rows are
+    #[arg(long, value_name = "TIME", default_value = "2016-01-02T00:00:00Z")]
+    pub(crate) timestamp_end: String,
+    /// Time between two rows of a host, such as 10s or 1m30s
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) log_interval: String,
+    /// Points to simulate at most; 0 is any number
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) max_data_points: u64,
+    /// Write every n-th row
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) interleaved_generation_groups: u64,
+    /// Which of the n
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) interleaved_generation_group_id: u64,
+    /// Metrics of a host at most, for devops-generic
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) max_metric_count: u64,
+}
+
+/// The use cases by their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UseCaseArgument {
+    CpuOnly,
+    CpuSingle,
+    Devops,
+    Iot,
+    DevopsGeneric,
+}
+
+/// The formats by their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArgument {
+    /// Line protocol
+    Tidegate,
+    /// Line protocol
+    Questdb,
+    /// Line protocol
+    Influx,
+    /// Line protocol
+    Victoriametrics,
+    /// A line of tags and a line of values, behind a header
+    Timescaledb,
+    /// As timescaledb
+    Clickhouse,
+    /// As timescaledb, without the header
+    Timestream,
+    /// Tabs and JSON, behind a header
+    Cratedb,
+    /// A file for each measurement
+    Csv,
+    /// A file for each measurement
+    Parquet,
+}
+
+/// Where rows of a format go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    Text(Format),
+    Csv,
+    Parquet,
+}
+
+impl FormatArgument {
+    pub(crate) fn layout(self) -> Layout {
+        match self {
+            FormatArgument::Tidegate
+            | FormatArgument::Questdb
+            | FormatArgument::Influx
+            | FormatArgument::Victoriametrics => Layout::Text(Format::Line),
+            FormatArgument::Timescaledb | FormatArgument::Clickhouse => {
+                Layout::Text(Format::TwoLines)
+            }
+            FormatArgument::Timestream => Layout::Text(Format::TwoLinesBare),
+            FormatArgument::Cratedb => Layout::Text(Format::Crate),
+            FormatArgument::Csv => Layout::Csv,
+            FormatArgument::Parquet => Layout::Parquet,
+        }
+    }
+}
+
+impl SimulationArguments {
+    /// What they mean. The seed 0 is replaced by one from the clock.
+    pub(crate) fn options(&self) -> Result<Options> {
+        let interval = parse_duration(&self.log_interval)?;
+        let interval = NonZeroU64::new(interval).ok_or(Error::IntervalZero)?;
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Nanos(i64::try_from(since_1970.as_nanos()).unwrap_or(i64::MAX));
+        let options = Options {
+            use_case: match self.use_case {
+                UseCaseArgument::CpuOnly => UseCase::CpuOnly,
+                UseCaseArgument::CpuSingle => UseCase::CpuSingle,
+                UseCaseArgument::Devops => UseCase::Devops,
+                UseCaseArgument::Iot => UseCase::Iot,
+                UseCaseArgument::DevopsGeneric => UseCase::DevopsGeneric,
+            },
+            seed: if self.seed == 0 { now.0 } else { self.seed },
+            scale: self.scale,
+            initial_scale: self.initial_scale,
+            start: parse_time(&self.timestamp_start, now, interval)?,
+            end: parse_time(&self.timestamp_end, now, interval)?,
+            interval,
+            max_points: self.max_data_points,
+            groups: self.interleaved_generation_groups,
+            group: self.interleaved_generation_group_id,
+            max_metrics: self.max_metric_count,
+        };
+        options.check()?;
+        Ok(options)
+    }
+}

@@ -1,0 +1,338 @@
+//! Rows as text: line protocol, the two lines of TimescaleDB, the tabs and JSON of CrateDB.
+//!
+//! - W1. What a row is made of is written before the first row: the tags of each host, the names of
+//!   the fields with what stands before and behind them. A row is a handful of copies and numbers.
+//! - W2. A row never outgrows the room that was made for it (`room_for`): everything below writes
+//!   without asking for more.
+//!
+//! Bytes are TSBS's; nothing is escaped, because nothing needs it.
+
+mod cursor;
+mod texts;
+
+pub(crate) use self::cursor::{Cursor, Label};
+
+use self::texts::Texts;
+use super::options::Format;
+use super::schema::{Cell, Schema, TagKind, truncated};
+use super::simulate::{Entities, NONE, Row, Stretch};
+
+/// The longest number with what may stand behind it: `-179.12345`, an `i64`, or any float but
+/// those with an exponent, which are written in full and asked for by their length.
+const NUMBER_BYTES: usize = 40;
+/// A timestamp and what stands around it.
+const TIME_BYTES: usize = 32;
+
+/// Writes rows of one simulation in one format.
+pub(crate) struct Formatter {
+    format: Format,
+    schema: Schema,
+    entities: Entities,
+    /// Of each host: what stands between the name of the measurement and the fields.
+    tags: Texts,
+    /// The same of each host for the tags of one measurement, if it has any.
+    extras: Vec<Option<Texts>>,
+    heads: Vec<Head>,
+    /// The longest text of `tags` and one of `extras` together.
+    tags_bytes_max: usize,
+    /// How many tags count as fields.
+    numbers: u64,
+}
+
+/// What is the same in all rows of a measurement.
+struct Head {
+    /// What a row begins with.
+    begin: Vec<u8>,
+    /// What stands before each field.
+    labels: Vec<Label>,
+}
+
+/// What a thread keeps from row to row.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    cells: Vec<Cell>,
+    ts: i64,
+    time: Label,
+}
+
+impl Formatter {
+    pub(crate) fn new(format: Format, schema: Schema, entities: Entities) -> Formatter {
+        let is_number = |tag: &&super::schema::Tag| tag.kind == TagKind::Float32;
+        let numbers = schema.tags.iter().filter(is_number).count() as u64;
+        let mut formatter = Formatter {
+            format,
+            tags: Texts::default(),
+            extras: Vec::new(),
+            heads: schema.measurements.iter().map(|m| Head::new(format, m, &schema)).collect(),
+            schema,
+            entities,
+            tags_bytes_max: 0,
+            numbers: if format == Format::Line { numbers } else { 0 },
+        };
+        let count = formatter.entities.count();
+        formatter.tags = Texts::new(count, |entity, out| formatter.write_tags(entity, NONE, out));
+        let mut extras_max = 0;
+        for index in 0..formatter.schema.measurements.len() {
+            let has_extras = !formatter.schema.measurements[index].extra_tags.is_empty();
+            let extras = has_extras.then(|| {
+                Texts::new(count, |entity, out| formatter.write_extras(entity, index, out))
+            });
+            extras_max = extras_max.max(extras.as_ref().map_or(0, Texts::longest));
+            formatter.extras.push(extras);
+        }
+        // With a tag left out a text may be longer by a few quotes, never by more.
+        formatter.tags_bytes_max = formatter.tags.longest() + extras_max + 64;
+        formatter
+    }
+
+    /// What is measured.
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    pub(crate) fn entities(&self) -> &Entities {
+        &self.entities
+    }
+
+    /// What stands before the first row; empty in most formats.
+    pub(crate) fn header(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if !matches!(self.format, Format::TwoLines | Format::Crate) {
+            return out;
+        }
+        out.extend_from_slice(b"tags");
+        for tag in self.schema.tags {
+            let kind = if tag.kind == TagKind::Text { "string" } else { "float32" };
+            out.extend_from_slice(format!(",{} {kind}", tag.name).as_bytes());
+        }
+        let mut measurements: Vec<_> = self.schema.measurements.iter().collect();
+        measurements.sort_by_key(|measurement| measurement.name);
+        for measurement in measurements {
+            out.push(b'\n');
+            out.extend_from_slice(measurement.name.as_bytes());
+            for field in &measurement.fields {
+                out.push(b',');
+                out.extend_from_slice(field.as_bytes());
+            }
+        }
+        out.extend_from_slice(b"\n\n");
+        out
+    }
+
+    /// Appends the rows of a stretch, and returns how many fields they have: in line protocol with
+    /// the tags that are numbers, because that is what it makes of them.
+    pub(crate) fn write(&self, stretch: &Stretch, scratch: &mut Scratch, out: &mut Cursor) -> u64 {
+        let mut metrics = 0;
+        for (row, states) in stretch.iter() {
+            metrics += self.write_row((row, states), scratch, out);
+            metrics += self.numbers;
+            let nil = self.schema.tags.get(usize::from(row.nil_tag));
+            if self.numbers != 0 && nil.is_some_and(|tag| tag.kind == TagKind::Float32) {
+                metrics -= 1;
+            }
+        }
+        metrics
+    }
+
+    /// Returns how many fields were written.
+    fn write_row(
+        &self,
+        (row, states): (&Row, &[f64]),
+        scratch: &mut Scratch,
+        out: &mut Cursor,
+    ) -> u64 {
+        let measurement = usize::from(row.measurement);
+        let head = &self.heads[measurement];
+        let definition = &self.schema.measurements[measurement];
+        if self.format == Format::Line && row.nil_field == NONE && definition.is_all_integers() {
+            self.write_integers((row, states), head, (scratch, out));
+            return states.len() as u64;
+        }
+        definition.cells(states, &mut scratch.cells);
+        if let Some(cell) = scratch.cells.get_mut(usize::from(row.nil_field)) {
+            *cell = Cell::Nil;
+        }
+        out.make_room(self.room_for(head, scratch.cells.len()));
+        out.put(&head.begin);
+        self.put_tags(row, out);
+        self.set_time(row.ts, scratch);
+        match self.format {
+            Format::Line => {
+                for (label, cell) in head.labels.iter().zip(&scratch.cells) {
+                    put_line_cell(label, cell, out);
+                }
+                out.put_label(&scratch.time);
+            }
+            Format::TwoLines | Format::TwoLinesBare => {
+                out.put_byte(b'\n');
+                out.put(self.schema.measurements[measurement].name.as_bytes());
+                put_plain_cells(b',', (&scratch.time, &scratch.cells), out);
+            }
+            Format::Crate => put_plain_cells(b'\t', (&scratch.time, &scratch.cells), out),
+        }
+        scratch.cells.len() as u64 - u64::from(row.nil_field != NONE)
+    }
+
+    /// Line protocol where every state is a field: no cells in between.
+    #[inline]
+    fn write_integers(
+        &self,
+        (row, states): (&Row, &[f64]),
+        head: &Head,
+        (scratch, out): (&mut Scratch, &mut Cursor),
+    ) {
+        out.make_room(self.room_for(head, states.len()));
+        out.put(&head.begin);
+        self.put_tags(row, out);
+        self.set_time(row.ts, scratch);
+        for (label, &state) in head.labels.iter().zip(states) {
+            out.put_field(label, truncated(state));
+        }
+        out.put_label(&scratch.time);
+    }
+
+    #[inline]
+    fn set_time(&self, ts: i64, scratch: &mut Scratch) {
+        if scratch.ts != ts || scratch.time.is_empty() {
+            scratch.ts = ts;
+            scratch.time = self.time_label(ts);
+        }
+    }
+
+    /// An upper bound of the bytes of a row (W2).
+    fn room_for(&self, head: &Head, cells: usize) -> usize {
+        let name = 2 * head.begin.len();
+        name + self.tags_bytes_max + TIME_BYTES + cells * (Label::BYTES + NUMBER_BYTES) + 64
+    }
+
+    #[inline]
+    fn put_tags(&self, row: &Row, out: &mut Cursor) {
+        let entity = row.entity as usize;
+        if row.nil_tag != NONE {
+            let mut tags = Vec::new();
+            self.write_tags(entity, row.nil_tag, &mut tags);
+            return out.put(&tags);
+        }
+        out.put(self.tags.text(entity));
+        if let Some(extras) = &self.extras[usize::from(row.measurement)] {
+            out.put(extras.text(entity));
+        }
+        if self.format == Format::Crate {
+            out.put_byte(b'}');
+        }
+    }
+
+    fn time_label(&self, ts: i64) -> Label {
+        match self.format {
+            Format::Line => Label::new(&format!(" {ts}\n")),
+            Format::TwoLines | Format::TwoLinesBare => Label::new(&format!(",{ts}")),
+            Format::Crate => Label::new(&format!("\t{ts}")),
+        }
+    }
+
+    /// The tags of a host or truck without the one with the number `nil`. In line protocol those
+    /// that are numbers stand among the fields.
+    fn write_tags(&self, entity: usize, nil: u8, out: &mut Vec<u8>) {
+        if self.format == Format::Crate {
+            out.push(b'{');
+        }
+        let mut is_first = true;
+        let mut is_first_number = true;
+        for (tag, definition) in self.schema.tags.iter().enumerate() {
+            let is_nil = tag == usize::from(nil);
+            if self.format == Format::Line {
+                if is_nil {
+                    continue;
+                }
+                let leads = definition.kind == TagKind::Float32 && is_first_number;
+                out.push(if leads { b' ' } else { b',' });
+                is_first_number &= !leads;
+            } else if !is_first || self.format != Format::Crate {
+                out.push(b',');
+            }
+            is_first = false;
+            self.write_pair((definition.name, is_nil), out, |out| {
+                self.entities.write_tag(entity, tag, out);
+            });
+        }
+        if self.format == Format::Crate && nil != NONE {
+            out.push(b'}');
+        }
+    }
+
+    fn write_extras(&self, entity: usize, measurement: usize, out: &mut Vec<u8>) {
+        for (tag, name) in self.schema.measurements[measurement].extra_tags.iter().enumerate() {
+            out.push(b',');
+            self.write_pair((name, false), out, |out| {
+                self.entities.write_extra(entity, (&self.schema, measurement), tag, out);
+            });
+        }
+    }
+
+    fn write_pair(
+        &self,
+        (name, is_nil): (&str, bool),
+        out: &mut Vec<u8>,
+        write_value: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let (before, between, after) = match self.format {
+            Format::Crate => ("\"", "\":\"", "\""),
+            _ => ("", "=", ""),
+        };
+        out.extend_from_slice(before.as_bytes());
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(between.as_bytes());
+        if !is_nil {
+            write_value(out);
+        }
+        out.extend_from_slice(after.as_bytes());
+    }
+}
+
+impl Head {
+    fn new(format: Format, measurement: &super::schema::Measurement, schema: &Schema) -> Head {
+        let has_numbers = schema.tags.iter().any(|tag| tag.kind == TagKind::Float32);
+        let label = |(index, name): (usize, &std::borrow::Cow<'static, str>)| {
+            let separator = if index == 0 && !has_numbers { ' ' } else { ',' };
+            Label::new(&format!("{separator}{name}="))
+        };
+        let begin = match format {
+            Format::Line => measurement.name.to_owned(),
+            Format::TwoLines | Format::TwoLinesBare => "tags".to_owned(),
+            Format::Crate => format!("{}\t", measurement.name),
+        };
+        let labels = measurement.fields.iter().enumerate().map(label).collect();
+        Head { begin: begin.into_bytes(), labels }
+    }
+}
+
+#[inline]
+fn put_line_cell(label: &Label, cell: &Cell, out: &mut Cursor) {
+    match *cell {
+        Cell::Nil => {}
+        Cell::Integer(number) => out.put_field(label, number),
+        Cell::Decimal { scaled, places } => {
+            out.put_label(label);
+            out.put_decimal(scaled, places);
+        }
+        Cell::Float(number) => {
+            out.put_label(label);
+            out.put_float(number);
+        }
+    }
+}
+
+/// The timestamp and the cells, each behind a separator.
+fn put_plain_cells(separator: u8, (time, cells): (&Label, &[Cell]), out: &mut Cursor) {
+    out.put_label(time);
+    for cell in cells {
+        out.put_byte(separator);
+        match *cell {
+            Cell::Nil => {}
+            Cell::Integer(number) => out.put_integer(number),
+            Cell::Decimal { scaled, places } => out.put_decimal(scaled, places),
+            Cell::Float(number) => out.put_float(number),
+        }
+    }
+    out.put_byte(b'\n');
+}

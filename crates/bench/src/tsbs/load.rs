@@ -1,0 +1,260 @@
+//! Loading: rows from files, a stream or the simulation into a database, over its own protocol.
+//!
+//! - N1. Three counts are kept apart: rows handed to the network, rows that the target
+//!   acknowledged, and rows that a query has seen. No rate mixes them, and one that is not known is
+//!   not shown.
+//! - N2. Whatever fails, the counts are printed: what went in before is known.
+//!
+//! `source` brings complete rows to workers, `worker` cuts and paces them, a `target` sends them
+//! and counts what can be read, `report` says what came of it in TSBS's words.
+
+mod args;
+mod rows;
+mod source;
+mod target;
+mod worker;
+mod route;
+mod report;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+pub use self::args::LoadArguments;
+
+use self::report::{Outcome, Reporter};
+use self::rows::{Header, RowLayout, Tally};
+use self::source::Source;
+use self::target::{Target, connect_target};
+use self::worker::{Pace, Worker};
+use super::options::parse_duration;
+use super::pipeline::lock;
+use super::run::tell;
+use crate::error::{Error, Result};
+
+/// How often a count of readable rows is asked for.
+const POLL: Duration = Duration::from_millis(100);
+/// Measurements of TSBS: rows of these that are there already are not taken for ours.
+const MEASUREMENTS: [&str; 12] = [
+    "cpu",
+    "diskio",
+    "disk",
+    "kernel",
+    "mem",
+    "net",
+    "nginx",
+    "postgresl",
+    "redis",
+    "readings",
+    "diagnostics",
+    "generic_metrics",
+];
+
+/// What all threads of a load share.
+struct Load<'a> {
+    arguments: &'a LoadArguments,
+    target: &'a dyn Target,
+    source: &'a Source,
+    pace: Pace,
+    counts: Counts,
+    /// Set when a worker failed: the others stop.
+    is_over: AtomicBool,
+}
+
+/// The counts (N1).
+#[derive(Default)]
+struct Counts {
+    sent_rows: AtomicU64,
+    sent_bytes: AtomicU64,
+    acked_rows: AtomicU64,
+    metrics: AtomicU64,
+    /// Rows sent to each table.
+    tables: Mutex<Tally>,
+}
+
+/// The command `tidegate tsbs load`.
+pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
+    let target = connect_target(arguments)?;
+    let period = Duration::from_nanos(parse_duration(&arguments.reporting_period)?);
+    let wait = Duration::from_nanos(parse_duration(&arguments.wait)?);
+    let pace = Pace::new(arguments)?;
+    let (source, header) = open_source(arguments, target.layout())?;
+    let mut before = BTreeMap::new();
+    if arguments.do_load {
+        target.prepare(header.as_ref())?;
+        before = count_before(target.as_ref())?;
+    }
+    let load = Load {
+        arguments,
+        target: target.as_ref(),
+        source: &source,
+        pace,
+        counts: Counts::default(),
+        is_over: AtomicBool::new(false),
+    };
+    let started = SystemTime::now();
+    let start = Instant::now();
+    let sent = load.run(&Reporter::new(period, start));
+    let seconds = start.elapsed().as_secs_f64();
+    let mut outcome = load.outcome((started, seconds));
+    let visible = match (&sent, arguments.do_load) {
+        (Ok(()), true) => load.wait_until_readable(&before, (start, wait), &mut outcome),
+        _ => load.count_readable(&before, &mut outcome),
+    };
+    if sent.is_ok() {
+        load.count_metrics_again(&mut outcome)?;
+    }
+    report::print(&outcome, arguments)?;
+    if let Some(path) = &arguments.results_file {
+        report::write_results(path, &outcome, arguments)?;
+    }
+    sent.and(visible)
+}
+
+fn open_source(arguments: &LoadArguments, layout: RowLayout) -> Result<(Source, Option<Header>)> {
+    if arguments.generate {
+        let options = arguments.simulation.options()?;
+        if arguments.simulation.seed == 0 {
+            tell(&format!("seed {}", options.seed));
+        }
+        return Source::generated(&options, layout, arguments.limit);
+    }
+    if arguments.file.is_empty() {
+        return Source::from_stream(Box::new(io::stdin()), layout, arguments.limit);
+    }
+    Source::from_files(&arguments.file, layout, arguments.limit)
+}
+
+/// How many rows there are already.
+fn count_before(target: &dyn Target) -> Result<BTreeMap<String, u64>> {
+    let mut before = BTreeMap::new();
+    for name in MEASUREMENTS {
+        let Some(rows) = target.count(name)? else { break };
+        before.insert(name.to_owned(), rows);
+    }
+    Ok(before)
+}
+
+impl Load<'_> {
+    /// Sends everything; returns when all connections are closed.
+    fn run(&self, reporter: &Reporter) -> Result<()> {
+        let failure = Mutex::new(Ok(()));
+        let fail = |error: Error| {
+            self.is_over.store(true, Relaxed);
+            let mut failure = lock(&failure);
+            if failure.is_ok() {
+                *failure = Err(error);
+            }
+        };
+        let is_done = AtomicBool::new(false);
+        let panicked = thread::scope(|scope| {
+            let (routes, queues) = route::queues(self);
+            let mut threads = Vec::new();
+            for (number, queue) in queues.into_iter().enumerate() {
+                let worker = Worker::new(self, number, queue);
+                threads.push(scope.spawn(|| worker.work().unwrap_or_else(fail)));
+            }
+            if let Some(routes) = routes {
+                threads.push(scope.spawn(|| route::route(self, routes).unwrap_or_else(fail)));
+            }
+            let reporting = scope.spawn(|| reporter.report(&self.counts, &is_done));
+            let panicked = threads.into_iter().any(|thread| thread.join().is_err());
+            is_done.store(true, Relaxed);
+            panicked | reporting.join().is_err()
+        });
+        if panicked {
+            return Err(Error::Panicked);
+        }
+        failure.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn outcome(&self, (started, seconds): (SystemTime, f64)) -> Outcome {
+        let counts = &self.counts;
+        let acks = self.target.acknowledges() && self.arguments.do_load;
+        Outcome {
+            target: self.arguments.target.name(),
+            started,
+            seconds,
+            workers: self.arguments.workers.get(),
+            sent_rows: counts.sent_rows.load(Relaxed),
+            sent_bytes: counts.sent_bytes.load(Relaxed),
+            metrics: counts.metrics.load(Relaxed),
+            acked_rows: acks.then(|| counts.acked_rows.load(Relaxed)),
+            readable: None,
+        }
+    }
+
+    /// Rows of ours that a query sees now, or `None` if this target cannot be asked.
+    fn readable(&self, before: &BTreeMap<String, u64>) -> Result<Option<u64>> {
+        let mut rows = 0;
+        let tables = lock(&self.counts.tables).tables.clone();
+        for (name, _) in tables {
+            let Some(count) = self.target.count(&name)? else { return Ok(None) };
+            rows += count.saturating_sub(before.get(&name).copied().unwrap_or(0));
+        }
+        Ok((!before.is_empty()).then_some(rows))
+    }
+
+    /// Asks once, after a failure; an answer is welcome, none is no further error.
+    fn count_readable(&self, before: &BTreeMap<String, u64>, outcome: &mut Outcome) -> Result<()> {
+        if self.arguments.do_load
+            && let Ok(Some(rows)) = self.readable(before)
+        {
+            outcome.readable = Some((rows, f64::NAN));
+        }
+        Ok(())
+    }
+
+    /// Asks until all rows are there, or none came for `wait`.
+    fn wait_until_readable(
+        &self,
+        before: &BTreeMap<String, u64>,
+        (start, wait): (Instant, Duration),
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let expected = outcome.acked_rows.unwrap_or(outcome.sent_rows);
+        let mut changed = Instant::now();
+        loop {
+            let Some(rows) = self.readable(before)? else { return Ok(()) };
+            if outcome.readable.is_none_or(|(last, _)| last != rows) {
+                changed = Instant::now();
+                outcome.readable = Some((rows, start.elapsed().as_secs_f64()));
+            }
+            if expected <= rows {
+                return Ok(());
+            }
+            if wait <= changed.elapsed() {
+                return Err(Error::Shortfall {
+                    target: self.target.place(),
+                    visible: rows,
+                    expected,
+                    seconds: wait.as_secs(),
+                });
+            }
+            thread::sleep(POLL.min(wait));
+        }
+    }
+
+    /// A sink wants no row to be looked into while it is timed: the fields of files are counted
+    /// afterwards.
+    fn count_metrics_again(&self, outcome: &mut Outcome) -> Result<()> {
+        if self.looks_into_rows() || outcome.metrics != 0 || self.arguments.limit != 0 {
+            return Ok(());
+        }
+        if !matches!(self.source, Source::Files(_)) {
+            return Ok(());
+        }
+        let layout = self.target.layout();
+        let (source, _) = Source::from_files(&self.arguments.file, layout, 0)?;
+        outcome.metrics = worker::count_metrics(&source, layout)?;
+        Ok(())
+    }
+
+    /// Whether tables and fields are counted as rows go by.
+    fn looks_into_rows(&self) -> bool {
+        self.target.keeps_rows() || !self.arguments.do_load || self.arguments.hash_workers
+    }
+}

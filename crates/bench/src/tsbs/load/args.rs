@@ -1,0 +1,196 @@
+//! What can be typed behind `tidegate tsbs load`, with the names of TSBS's own flags.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, ValueEnum};
+
+use super::super::args::SimulationArguments;
+
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  tidegate tsbs load tidegate --file cpu.ilp --workers 4
+  tidegate tsbs load questdb --protocol ilp-http --generate --use-case iot --seed 123 --scale 100
+  tidegate tsbs load timescaledb --file cpu.tsdb --host localhost --use-hypertable false
+  zcat cpu.gz | tidegate tsbs load influx --url http://localhost:8086
+
+Rows are counted three times: sent, handed to the network; acknowledged by the target, where it does
+that; and readable, counted by a query until all are there. Exit code 1 if some never are.";
+
+/// What is loaded, where to, and how.
+#[derive(Args, Debug)]
+#[command(after_help = LOAD_EXAMPLES)]
+pub struct LoadArguments {
+    /// The database
+    #[arg(value_enum)]
+    pub(crate) target: TargetArgument,
+    /// Files in the format of the target [default: standard input]
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    pub(crate) file: Vec<PathBuf>,
+    /// Make the rows on the fly, by the flags of the simulation
+    #[arg(long, conflicts_with = "file")]
+    pub(crate) generate: bool,
+    /// Connections
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) workers: NonZeroUsize,
+    /// Rows of a request, a COPY or a paced write
+    #[arg(long, value_name = "ROWS", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) batch_size: u64,
+    /// Rows at most; 0 is all
+    #[arg(long, value_name = "ROWS", default_value_t = 0)]
+    pub(crate) limit: u64,
+    /// Time between two lines of the report; 0 is none
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) reporting_period: String,
+    /// Write the outcome as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) results_file: Option<PathBuf>,
+    /// Database or bucket to load into
+    #[arg(long, value_name = "NAME", default_value = "benchmark")]
+    pub(crate) db_name: String,
+    /// False reads and counts the rows, and sends none
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    pub(crate) do_load: bool,
+    /// Drop and create the database, where the target has databases
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    pub(crate) do_create_db: bool,
+    /// Fail if the database exists, or has rows
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
+          num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) do_abort_on_exist: bool,
+    /// Send all rows of a host over the same connection
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
+          num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) hash_workers: bool,
+    /// Seconds from batch to batch for each worker, such as 1,2-4
+    #[arg(long, value_name = "LIST", default_value = "")]
+    pub(crate) insert_intervals: String,
+    /// Batches a second over all workers; 0 is any number
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) max_rps: u64,
+    /// How long the target may do nothing
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub(crate) timeout: String,
+    /// How long the count of readable rows may stand still
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) wait: String,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
+    #[command(flatten)]
+    pub(crate) postgres: PostgresArguments,
+    /// Tables of ClickHouse: tags apart as TSBS has them, or in the table
+    #[arg(long, value_enum, default_value_t = LayoutArgument::Tags)]
+    pub(crate) layout: LayoutArgument,
+    /// Shards of a table of CrateDB
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) shards: u32,
+    /// Replicas of a table of CrateDB
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) replicas: u32,
+    /// Consistency of writes to a cluster of InfluxDB 1: any, one, quorum or all
+    #[arg(long, value_name = "WORD", default_value = "all")]
+    pub(crate) consistency: String,
+    /// Time between two attempts when InfluxDB asks for patience
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) backoff: String,
+    #[command(flatten)]
+    pub(crate) simulation: SimulationArguments,
+}
+
+/// Where the target is.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Target")]
+pub(crate) struct PlaceArguments {
+    /// How rows travel [default: ilp-tcp]
+    #[arg(long, value_enum)]
+    pub(crate) protocol: Option<ProtocolArgument>,
+    /// Where HTTP is spoken [default: by target]
+    #[arg(long, value_name = "URL", alias = "urls")]
+    pub(crate) url: Option<String>,
+    /// Where line protocol over TCP is taken
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9009")]
+    pub(crate) ilp_bind_to: String,
+    /// Host of PostgreSQL
+    #[arg(long, value_name = "HOST", default_value = "localhost")]
+    pub(crate) host: String,
+    /// Port of PostgreSQL
+    #[arg(long, value_name = "PORT", default_value_t = 5_432)]
+    pub(crate) port: u16,
+    /// Who loads [default: by target]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Password
+    #[arg(long, value_name = "WORD", alias = "password")]
+    pub(crate) pass: Option<String>,
+    /// Token of InfluxDB 2, whose write API is used then
+    #[arg(long, value_name = "TOKEN", alias = "auth-token")]
+    pub(crate) token: Option<String>,
+    /// Organisation of InfluxDB 2
+    #[arg(long, value_name = "NAME", default_value = "", alias = "organization")]
+    pub(crate) org: String,
+}
+
+/// Tables of PostgreSQL and TimescaleDB.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "PostgreSQL and TimescaleDB")]
+pub(crate) struct PostgresArguments {
+    /// Make hypertables; false for a PostgreSQL without the extension
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    pub(crate) use_hypertable: bool,
+    /// Time of a chunk of a hypertable
+    #[arg(long, value_name = "TIME", default_value = "12h")]
+    pub(crate) chunk_time: String,
+    /// Index on the time
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    pub(crate) time_index: bool,
+    /// Index on tags and time
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    pub(crate) partition_index: bool,
+}
+
+/// The databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TargetArgument {
+    Tidegate,
+    Questdb,
+    /// Version 1, or with --token version 2
+    Influx,
+    /// Also plain PostgreSQL, with --use-hypertable false
+    #[value(alias = "postgres", alias = "postgresql")]
+    Timescaledb,
+    Clickhouse,
+    Cratedb,
+    /// `tidegate tsbs sink`, or any server that reads and answers nothing
+    Sink,
+}
+
+/// How line protocol travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProtocolArgument {
+    /// Over TCP: nothing is acknowledged
+    IlpTcp,
+    /// Over HTTP
+    IlpHttp,
+}
+
+/// How ClickHouse keeps tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutArgument {
+    Tags,
+    Wide,
+}
+
+impl TargetArgument {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            TargetArgument::Tidegate => "tidegate",
+            TargetArgument::Questdb => "questdb",
+            TargetArgument::Influx => "influx",
+            TargetArgument::Timescaledb => "timescaledb",
+            TargetArgument::Clickhouse => "clickhouse",
+            TargetArgument::Cratedb => "cratedb",
+            TargetArgument::Sink => "sink",
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What came of a load: TSBS's lines, which tools parse, then the three counts (N1), and JSON.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+
+use super::{Counts, LoadArguments};
+use crate::error::{Error, Result};
+use crate::tsbs::options::parse_duration;
+use crate::tsbs::run::say;
+
+/// What a load has come to.
+pub(crate) struct Outcome {
+    pub(crate) target: &'static str,
+    pub(crate) started: SystemTime,
+    /// Until all connections were closed.
+    pub(crate) seconds: f64,
+    pub(crate) workers: usize,
+    pub(crate) sent_rows: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) metrics: u64,
+    /// `None` where the protocol has no acknowledgement.
+    pub(crate) acked_rows: Option<u64>,
+    /// Rows that a query saw, and after how many seconds; `None` where none can be asked.
+    pub(crate) readable: Option<(u64, f64)>,
+}
+
+impl Outcome {
+    /// The rows and the time that the summary is about: acknowledged, else readable, else sent.
+    fn counted(&self) -> (u64, f64) {
+        match (self.acked_rows, self.readable) {
+            (Some(rows), _) => (rows, self.seconds),
+            (None, Some((rows, seconds))) if seconds.is_finite() => (rows, seconds),
+            (None, Some((rows, _))) => (rows, self.seconds),
+            (None, None) => (self.sent_rows, self.seconds),
+        }
+    }
+
+    /// The metrics of so many rows: exact when all of them are counted.
+    fn metrics_of(&self, rows: u64) -> u64 {
+        if rows == self.sent_rows || self.sent_rows == 0 {
+            return self.metrics;
+        }
+        let share = u128::from(self.metrics) * u128::from(rows) / u128::from(self.sent_rows);
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
+}
+
+/// The lines that appear meanwhile.
+pub(super) struct Reporter {
+    period: Duration,
+    start: Instant,
+}
+
+impl Reporter {
+    pub(super) fn new(period: Duration, start: Instant) -> Reporter {
+        Reporter { period, start }
+    }
+
+    pub(super) fn report(&self, counts: &Counts, is_done: &AtomicBool) {
+        if self.period.is_zero() {
+            return;
+        }
+        // Whoever closed standard output does not want to know.
+        let _ = say(
+            "time,per. metric/s,metric total,overall metric/s,per. row/s,row total,overall row/s",
+        );
+        let mut last = (self.start, 0, 0);
+        while !is_done.load(Relaxed) {
+            thread::sleep(Duration::from_millis(5));
+            if last.0.elapsed() < self.period {
+                continue;
+            }
+            let now = Instant::now();
+            let (metrics, rows) = (counts.metrics.load(Relaxed), counts.sent_rows.load(Relaxed));
+            let took = now.duration_since(last.0).as_secs_f64();
+            let overall = now.duration_since(self.start).as_secs_f64();
+            let columns = [(metrics, last.1), (rows, last.2)].map(|(total, before)| {
+                let per_second = (total.saturating_sub(before)) as f64 / took;
+                match total {
+                    0 => format!("{per_second:.2},-,-"),
+                    _ => {
+                        let mean = total as f64 / overall;
+                        format!("{per_second:.2},{},{mean:.2}", scientific(total))
+                    }
+                }
+            });
+            let _ = say(&format!("{},{},{}", seconds_since_1970(), columns[0], columns[1]));
+            last = (now, metrics, rows);
+        }
+    }
+}
+
+/// The summary.
+pub(super) fn print(outcome: &Outcome, arguments: &LoadArguments) -> Result<()> {
+    let (rows, seconds) = outcome.counted();
+    let metrics = outcome.metrics_of(rows);
+    let workers = outcome.workers;
+    let mean = |count: u64| count as f64 / seconds;
+    say("\nSummary:")?;
+    if 0 < metrics {
+        say(&format!(
+            "loaded {metrics} metrics in {seconds:.3}sec with {workers} workers \
+             (mean rate {:.2} metrics/sec)",
+            mean(metrics)
+        ))?;
+    }
+    say(&format!(
+        "loaded {rows} rows in {seconds:.3}sec with {workers} workers (mean rate {:.2} rows/sec)",
+        mean(rows)
+    ))?;
+    let rate =
+        |rows: u64, seconds: f64| format!("{rows} rows, {:.0} rows/s", rows as f64 / seconds);
+    let sent = rate(outcome.sent_rows, outcome.seconds);
+    let megabytes = outcome.sent_bytes as f64 / 1e6;
+    let verb = if arguments.do_load { "sent" } else { "read" };
+    say(&format!(
+        "{verb}         {sent}, {megabytes:.1} MB, {:.1} MB/s",
+        megabytes / outcome.seconds
+    ))?;
+    if let Some(rows) = outcome.acked_rows {
+        say(&format!("acknowledged {}", rate(rows, outcome.seconds)))?;
+    }
+    match outcome.readable {
+        Some((rows, seconds)) if seconds.is_finite() => {
+            say(&format!("readable     {}, all after {seconds:.3} s", rate(rows, seconds)))
+        }
+        Some((rows, _)) => say(&format!("readable     {rows} rows so far")),
+        None => Ok(()),
+    }
+}
+
+/// TSBS's results file, and under `tidegate` what it does not know.
+pub(super) fn write_results(
+    path: &Path,
+    outcome: &Outcome,
+    arguments: &LoadArguments,
+) -> Result<()> {
+    let (rows, seconds) = outcome.counted();
+    let rate = |count: u64, seconds: f64| count as f64 / seconds;
+    let millis = Duration::from_secs_f64(seconds).as_millis();
+    let start = outcome.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let files: Vec<_> = arguments.file.iter().map(|path| path.display().to_string()).collect();
+    let readable = outcome.readable.filter(|(_, seconds)| seconds.is_finite());
+    let results = json!({
+        "ResultFormatVersion": "0.1",
+        "RunnerConfig": {
+            "DBName": arguments.db_name,
+            "BatchSize": arguments.batch_size,
+            "Workers": arguments.workers,
+            "Limit": arguments.limit,
+            "DoLoad": arguments.do_load,
+            "DoCreateDB": arguments.do_create_db,
+            "DoAbortOnExist": arguments.do_abort_on_exist,
+            "ReportingPeriod": parse_duration(&arguments.reporting_period)?,
+            "HashWorkers": arguments.hash_workers,
+            "InsertIntervals": arguments.insert_intervals,
+            "FileName": files.join(","),
+            "Seed": arguments.simulation.seed,
+        },
+        "StartTime": start.as_secs(),
+        "EndTime": (start + Duration::from_secs_f64(seconds)).as_secs(),
+        "DurationMillis": u64::try_from(millis).unwrap_or(u64::MAX),
+        "Totals": {
+            "metricRate": rate(outcome.metrics_of(rows), seconds),
+            "rowRate": rate(rows, seconds),
+        },
+        "tidegate": {
+            "version": env!("CARGO_PKG_VERSION"),
+            "target": outcome.target,
+            "generated": arguments.generate,
+            "sentRows": outcome.sent_rows,
+            "sentBytes": outcome.sent_bytes,
+            "sentSeconds": outcome.seconds,
+            "sentRowRate": rate(outcome.sent_rows, outcome.seconds),
+            "acknowledgedRows": outcome.acked_rows,
+            "readableRows": outcome.readable.map(|(rows, _)| rows),
+            "readableSeconds": readable.map(|(_, seconds)| seconds),
+            "readableRowRate": readable.map(|(rows, seconds)| rate(rows, seconds)),
+        },
+    });
+    let text = serde_json::to_string_pretty(&results).expect("names are texts");
+    // TSBS indents by one space.
+    let lines = text.lines().map(|line| {
+        let bare = line.trim_start();
+        format!("{}{bare}\n", " ".repeat((line.len() - bare.len()) / 2))
+    });
+    let text: String = lines.collect();
+    fs::write(path, text).map_err(|source| Error::Results { path: path.to_owned(), source })
+}
+
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// As C's `%E` has it: `1.247000E+07`.
+fn scientific(number: u64) -> String {
+    let text = format!("{:.6E}", number as f64);
+    let (digits, exponent) = text.split_once('E').expect("it was asked for");
+    format!("{digits}E+{exponent:0>2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_tsbs_does() {
+        assert_eq!(scientific(12_470_000), "1.247000E+07");
+        assert_eq!(scientific(1), "1.000000E+00");
+    }
+}

@@ -1,0 +1,529 @@
+//! Where rows come from: ranges of files, a stream, or the simulation.
+//!
+//! - F1. `append` adds complete rows and nothing else. What is left at the end and is no row is an
+//!   error, never dropped.
+//! - F2. Ranges are handed out in the order of the file, so that rows arrive much as they stand.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::rows::{Header, RowLayout, Tally, parse_header};
+use crate::error::{Error, Result};
+use crate::tsbs::format::{Cursor, Scratch};
+use crate::tsbs::options::{Format, Options};
+use crate::tsbs::pipeline::{Rows, lock};
+use crate::tsbs::simulate::Stretch;
+
+/// How much of a file one worker takes at a time: small enough that what was read is still in the
+/// cache when it is sent, large enough that nobody waits for the cursor.
+const RANGE_BYTES: u64 = 512 * 1024;
+/// Read past a range, where its last row ends.
+const LOOK_AHEAD: usize = 8 * 1024;
+/// A row longer than this is none.
+pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
+/// Where a header has to be over.
+const HEADER_BYTES_MAX: usize = 1 << 20;
+
+/// Rows for workers.
+pub(crate) enum Source {
+    Files(Files),
+    Stream(Mutex<Stream>),
+    Generated { rows: Box<Rows>, limit: Mutex<u64> },
+}
+
+/// What `append` did.
+pub(crate) enum Appended {
+    /// There is no more.
+    End,
+    /// Rows of which nothing is known.
+    Rows,
+    /// Rows that the simulation counted.
+    Counted(Tally),
+}
+
+/// Files on disk, read by all workers at once.
+pub(crate) struct Files {
+    files: Vec<DataFile>,
+    layout: RowLayout,
+    /// The next byte of all files behind each other.
+    cursor: AtomicU64,
+}
+
+struct DataFile {
+    path: PathBuf,
+    file: File,
+    /// Where its header ends.
+    begin: u64,
+    end: u64,
+}
+
+/// A stream that one worker reads at a time, in order; also files if only some rows are wanted.
+pub(crate) struct Stream {
+    inputs: Vec<(String, Box<dyn Read + Send>)>,
+    layout: RowLayout,
+    /// Read, but not yet handed out: less than a row.
+    rest: Vec<u8>,
+    /// Rows that may still be handed out.
+    limit: u64,
+    offset: u64,
+}
+
+impl Source {
+    /// Rows of files. With a limit they are read in order.
+    pub(crate) fn from_files(
+        paths: &[PathBuf],
+        layout: RowLayout,
+        limit: u64,
+    ) -> Result<(Source, Option<Header>)> {
+        let mut files = Vec::new();
+        let mut header: Option<Header> = None;
+        for path in paths {
+            let (file, found) = DataFile::open(path, layout)?;
+            if header.as_ref().zip(found.as_ref()).is_some_and(|(a, b)| a.tags != b.tags) {
+                return Err(foreign(&path.display().to_string(), 0, layout));
+            }
+            header = header.or(found);
+            files.push(file);
+        }
+        if limit == 0 {
+            let cursor = AtomicU64::new(0);
+            return Ok((Source::Files(Files { files, layout, cursor }), header));
+        }
+        let mut inputs: Vec<(String, Box<dyn Read + Send>)> = Vec::new();
+        for file in files {
+            let place = file.path.display().to_string();
+            inputs.push((place, Box::new(FileReader { at: file.begin, file })));
+        }
+        Ok((Source::Stream(Mutex::new(Stream::new(inputs, layout, limit))), header))
+    }
+
+    /// Rows of a stream, with its header if the layout has one.
+    pub(crate) fn from_stream(
+        mut input: Box<dyn Read + Send>,
+        layout: RowLayout,
+        limit: u64,
+    ) -> Result<(Source, Option<Header>)> {
+        let place = "standard input".to_owned();
+        let mut begin = Vec::new();
+        let mut header = None;
+        if layout != RowLayout::Line {
+            while header.is_none() {
+                let before = begin.len();
+                let read = input.by_ref().take(64 * 1024).read_to_end(&mut begin);
+                read.map_err(|source| Error::Input { place: place.clone(), source })?;
+                header = parse_header(&begin);
+                let is_over = begin.len() == before || HEADER_BYTES_MAX < begin.len();
+                if header.is_none() && is_over {
+                    return Err(foreign(&place, 0, layout));
+                }
+            }
+        }
+        let skipped = header.as_ref().map_or(0, |header| header.bytes);
+        let mut stream = Stream::new(vec![(place, input)], layout, limit);
+        stream.rest = begin.split_off(skipped);
+        stream.offset = skipped as u64;
+        Ok((Source::Stream(Mutex::new(stream)), header))
+    }
+
+    /// Rows of the simulation.
+    pub(crate) fn generated(
+        options: &Options,
+        layout: RowLayout,
+        limit: u64,
+    ) -> Result<(Source, Option<Header>)> {
+        let format = match layout {
+            RowLayout::Line => Format::Line,
+            RowLayout::TwoLines => Format::TwoLines,
+            RowLayout::Tabs => Format::Crate,
+        };
+        let rows = Box::new(Rows::new(options, format)?);
+        let header = parse_header(&rows.formatter.header());
+        let limit = if limit == 0 { u64::MAX } else { limit };
+        Ok((Source::Generated { rows, limit: Mutex::new(limit) }, header))
+    }
+
+    /// Appends some rows (F1).
+    pub(crate) fn append(&self, reader: &mut Reader, out: &mut Cursor) -> Result<Appended> {
+        match self {
+            Source::Files(files) => files.append(out),
+            Source::Stream(stream) => lock(stream).append(out),
+            Source::Generated { rows, limit } => {
+                let mut left = lock(limit);
+                if *left == 0 || rows.next(&mut reader.stretch).is_none() {
+                    return Ok(Appended::End);
+                }
+                reader.stretch.truncate(*left);
+                *left -= reader.stretch.rows.len() as u64;
+                drop(left);
+                let metrics = rows.formatter.write(&reader.stretch, &mut reader.scratch, out);
+                let mut tally = Tally { metrics, ..Tally::default() };
+                let measurements = &rows.formatter.schema().measurements;
+                for rows in reader.stretch.rows.chunk_by(|a, b| a.measurement == b.measurement) {
+                    let count = rows.len() as u64;
+                    tally.rows += count;
+                    tally.count(measurements[usize::from(rows[0].measurement)].name, count);
+                }
+                Ok(Appended::Counted(tally))
+            }
+        }
+    }
+
+    /// Where the rows come from, for messages.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Source::Files(files) => {
+                files.files.first().map_or_else(String::new, |file| file.path.display().to_string())
+            }
+            Source::Stream(stream) => {
+                lock(stream).inputs.first().map_or_else(String::new, |(place, _)| place.clone())
+            }
+            Source::Generated { .. } => "generated rows".to_owned(),
+        }
+    }
+}
+
+/// What a worker keeps between calls.
+#[derive(Default)]
+pub(crate) struct Reader {
+    stretch: Stretch,
+    scratch: Scratch,
+}
+
+impl DataFile {
+    fn open(path: &PathBuf, layout: RowLayout) -> Result<(DataFile, Option<Header>)> {
+        let place = path.display().to_string();
+        let input = |source| Error::Input { place: place.clone(), source };
+        let file = File::open(path).map_err(input)?;
+        let metadata = file.metadata().map_err(input)?;
+        if !metadata.is_file() {
+            return Err(Error::NoFile { path: path.clone() });
+        }
+        let end = metadata.len();
+        let mut header = None;
+        if layout != RowLayout::Line {
+            let mut begin = vec![0; HEADER_BYTES_MAX];
+            let count = read_up_to(&file, &mut begin, 0).map_err(input)?;
+            header = parse_header(&begin[..count]);
+            if header.is_none() {
+                return Err(foreign(&place, 0, layout));
+            }
+        }
+        let begin = header.as_ref().map_or(0, |header| header.bytes as u64);
+        let file = DataFile { path: path.clone(), file, begin, end };
+        file.check_borders(layout)?;
+        Ok((file, header))
+    }
+
+    /// Whether it begins with a row and ends with one.
+    fn check_borders(&self, layout: RowLayout) -> Result<()> {
+        let place = self.path.display().to_string();
+        let mut text = vec![0; 64 * 1024];
+        let mut read = |at: u64| {
+            let count = read_up_to(&self.file, &mut text, at);
+            let count = count.map_err(|source| Error::Input { place: place.clone(), source })?;
+            Ok::<_, Error>(text[..count].to_vec())
+        };
+        let first = read(self.begin)?;
+        let rows = layout.complete(&first);
+        if let Err(no_row) = layout.tally(&first[..rows]) {
+            return Err(foreign(&place, self.begin + no_row.offset as u64, layout));
+        }
+        let window = self.begin.max(self.end.saturating_sub(32 * 1024));
+        let last = read(window)?;
+        let complete = layout.complete(&last);
+        if complete != last.len() {
+            return Err(Error::TruncatedInput { place, offset: window + complete as u64 });
+        }
+        Ok(())
+    }
+}
+
+impl Files {
+    fn append(&self, out: &mut Cursor) -> Result<Appended> {
+        let at = self.cursor.fetch_add(RANGE_BYTES, Relaxed);
+        let mut before = 0;
+        for file in &self.files {
+            // Ranges never reach from one file into the next.
+            let length = (file.end - file.begin).next_multiple_of(RANGE_BYTES);
+            if at < before + length {
+                let from = file.begin + (at - before);
+                return file.append_range(self.layout, from, out).map(|()| Appended::Rows);
+            }
+            before += length;
+        }
+        Ok(Appended::End)
+    }
+}
+
+impl DataFile {
+    /// The rows that begin in a range (L1).
+    fn append_range(&self, layout: RowLayout, from: u64, out: &mut Cursor) -> Result<()> {
+        let to = (from + RANGE_BYTES).min(self.end);
+        // The byte before tells whether a row begins with the range.
+        let window = if from == self.begin { from } else { from - 1 };
+        let mut wanted = usize::try_from(to - window).expect("a range") + LOOK_AHEAD;
+        loop {
+            out.make_room(wanted);
+            let place = || self.path.display().to_string();
+            let read = read_up_to(&self.file, out.room(wanted), window);
+            let count = read.map_err(|source| Error::Input { place: place(), source })?;
+            let is_whole = self.end <= window + count as u64;
+            let text = &out.room(wanted)[..count];
+            let skipped = usize::try_from(from - window).expect("at most one");
+            let end = usize::try_from(to - window).expect("a range");
+            // Checked when the file was opened; it may have changed since.
+            let nothing_more = (is_whole && layout.complete(text) == count).then_some(count);
+            let first = layout.first_row(text, skipped).or(nothing_more);
+            let last = match to == self.end {
+                true => nothing_more,
+                false if end <= count => layout.first_row(text, end).or(nothing_more),
+                false => None,
+            };
+            if let (Some(first), Some(last)) = (first, last) {
+                out.keep((first.min(last), last));
+                return Ok(());
+            }
+            if is_whole {
+                let offset = window + layout.complete(text) as u64;
+                return Err(Error::TruncatedInput { place: place(), offset });
+            }
+            if count < wanted {
+                return Err(Error::TruncatedInput {
+                    place: place(),
+                    offset: window + count as u64,
+                });
+            }
+            if ROW_BYTES_MAX < wanted {
+                return Err(Error::RowTooLong { place: place(), offset: window });
+            }
+            wanted *= 2;
+        }
+    }
+}
+
+impl Stream {
+    fn new(inputs: Vec<(String, Box<dyn Read + Send>)>, layout: RowLayout, limit: u64) -> Stream {
+        let limit = if limit == 0 { u64::MAX } else { limit };
+        Stream { inputs, layout, rest: Vec::new(), limit, offset: 0 }
+    }
+
+    fn append(&mut self, out: &mut Cursor) -> Result<Appended> {
+        loop {
+            let Some((place, input)) = self.inputs.first_mut() else { return Ok(Appended::End) };
+            if self.limit == 0 {
+                return Ok(Appended::End);
+            }
+            let held = self.rest.len();
+            let range = usize::try_from(RANGE_BYTES).expect("a range");
+            let wanted = range.max(2 * held);
+            out.make_room(wanted);
+            let text = out.room(wanted);
+            text[..held].copy_from_slice(&self.rest);
+            let count = held
+                + read_fully(input, &mut text[held..])
+                    .map_err(|source| Error::Input { place: place.clone(), source })?;
+            let complete = self.layout.complete(&text[..count]);
+            let is_over = count < wanted;
+            if is_over && complete < count {
+                let offset = self.offset + complete as u64;
+                return Err(Error::TruncatedInput { place: place.clone(), offset });
+            }
+            if complete == 0 && ROW_BYTES_MAX < count {
+                let offset = self.offset;
+                return Err(Error::RowTooLong { place: place.clone(), offset });
+            }
+            self.rest.clear();
+            self.rest.extend_from_slice(&text[complete..count]);
+            if is_over {
+                self.inputs.remove(0);
+                self.offset = 0;
+            } else {
+                self.offset += complete as u64;
+            }
+            if 0 < complete {
+                let end = self.layout.cut(&text[..complete], self.limit).unwrap_or(complete);
+                self.limit -= self.layout.rows(&text[..end]);
+                out.keep((0, end));
+                return Ok(Appended::Rows);
+            }
+        }
+    }
+}
+
+/// A file as a stream.
+struct FileReader {
+    file: DataFile,
+    at: u64,
+}
+
+impl Read for FileReader {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.file.read_at(out, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+fn read_up_to(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut reader = PositionReader { file, at };
+    read_fully(&mut reader, out)
+}
+
+struct PositionReader<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for PositionReader<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(out, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+/// As much as there is; less than asked for only at the end.
+fn read_fully(input: &mut (impl Read + ?Sized), out: &mut [u8]) -> io::Result<usize> {
+    let mut count = 0;
+    while count < out.len() {
+        match input.read(&mut out[count..]) {
+            Ok(0) => break,
+            Ok(read) => count += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(count)
+}
+
+pub(crate) fn foreign(place: &str, offset: u64, layout: RowLayout) -> Error {
+    let expected = match layout {
+        RowLayout::Line => "line protocol (--format questdb)",
+        RowLayout::TwoLines => "two lines a row behind a header (--format timescaledb)",
+        RowLayout::Tabs => "tabs and JSON behind a header (--format cratedb)",
+    };
+    Error::ForeignInput { place: place.to_owned(), offset, expected }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::tsbs::options::UseCase;
+    use crate::tsbs::pipeline::generate;
+
+    const LAYOUTS: [(RowLayout, Format); 3] = [
+        (RowLayout::Line, Format::Line),
+        (RowLayout::TwoLines, Format::TwoLines),
+        (RowLayout::Tabs, Format::Crate),
+    ];
+
+    /// Several ranges of rows, with their header.
+    fn text(format: Format) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let options = Options::small(UseCase::Devops);
+        generate(&options, format, NonZeroUsize::MIN, |text| {
+            bytes.extend_from_slice(text);
+            Ok(())
+        })
+        .unwrap();
+        assert!(8 * RANGE_BYTES < bytes.len() as u64);
+        bytes
+    }
+
+    fn read_all(source: &Source) -> Result<Vec<u8>> {
+        let (mut reader, mut out) = (Reader::default(), Cursor::default());
+        let mut bytes = Vec::new();
+        while !matches!(source.append(&mut reader, &mut out)?, Appended::End) {
+            bytes.extend_from_slice(out.written());
+            out.clear();
+        }
+        Ok(bytes)
+    }
+
+    #[test]
+    fn files_streams_and_the_simulation_give_the_same_rows() {
+        for (layout, format) in LAYOUTS {
+            let text = text(format);
+            let (stream, header) =
+                Source::from_stream(Box::new(io::Cursor::new(text.clone())), layout, 0).unwrap();
+            let body = &text[header.as_ref().map_or(0, |header| header.bytes)..];
+            assert!(read_all(&stream).unwrap() == body, "{layout:?}, stream");
+
+            let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+            std::fs::write(&path, &text).unwrap();
+            for limit in [0, u64::MAX] {
+                let paths = [path.to_path_buf()];
+                let (files, found) = Source::from_files(&paths, layout, limit).unwrap();
+                assert_eq!(found, header);
+                assert!(read_all(&files).unwrap() == body, "{layout:?}, file");
+            }
+            let options = Options::small(UseCase::Devops);
+            let (generated, found) = Source::generated(&options, layout, 0).unwrap();
+            assert_eq!(found, header);
+            assert!(read_all(&generated).unwrap() == body, "{layout:?}, generated");
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_within_a_row_is_an_error_behind_the_last_one() {
+        for (layout, format) in LAYOUTS {
+            let mut text = text(format);
+            text.pop();
+            let (stream, _) =
+                Source::from_stream(Box::new(io::Cursor::new(text)), layout, 0).unwrap();
+            let error = read_all(&stream).unwrap_err();
+            assert!(matches!(error, Error::TruncatedInput { .. }), "{error}");
+        }
+        for (layout, _) in &LAYOUTS[1..] {
+            let stream = Box::new(io::Cursor::new(b"cpu,a=b x=1 1\n".repeat(100)));
+            let error = Source::from_stream(stream, *layout, 0).err().unwrap();
+            assert!(matches!(error, Error::ForeignInput { offset: 0, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_place_of_a_border_loses_a_row() {
+        let range = usize::try_from(RANGE_BYTES).unwrap();
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        for (layout, header, row) in [
+            (RowLayout::Line, "", "cpu,a=bcd x=1 1234567\n"),
+            (RowLayout::TwoLines, "tags,a string\ncpu,x\n\n", "tags,a=bcd\ncpu,1234567,1\n"),
+            (RowLayout::Tabs, "tags,a string\ncpu,x\n\n", "cpu\t{\"a\":\"b\"}\t1234567\t1\n"),
+        ] {
+            // The border between the two ranges wanders through the last two rows.
+            for shift in 0..2 * row.len() {
+                let first = row.replacen('1', &"1".repeat(1 + shift), 1);
+                let rows = (range - 8) / row.len();
+                let body = first + &row.repeat(rows);
+                std::fs::write(&path, format!("{header}{body}")).unwrap();
+                let (files, _) = Source::from_files(&[path.to_path_buf()], layout, 0).unwrap();
+                let read = read_all(&files).unwrap();
+                assert!(read == body.as_bytes(), "{layout:?}, {shift} (L1)");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_without_an_end_is_given_up() {
+        let stream = Box::new(io::repeat(b'x'));
+        let (stream, _) = Source::from_stream(stream, RowLayout::Line, 0).unwrap();
+        let error = read_all(&stream).unwrap_err();
+        assert!(matches!(error, Error::RowTooLong { .. }), "{error}");
+
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        let mut text = b"cpu,a=b x=1 1\n".to_vec();
+        text.resize(40 << 20, b'x');
+        text.extend_from_slice(b"\ncpu,a=b x=1 1\n");
+        std::fs::write(&path, &text).unwrap();
+        let paths = [path.to_path_buf()];
+        let (files, _) = Source::from_files(&paths, RowLayout::Line, 0).unwrap();
+        let error = read_all(&files).unwrap_err();
+        assert!(matches!(error, Error::RowTooLong { .. }), "{error}");
+    }
+}

@@ -1,0 +1,105 @@
+//! Databases, as a loader sees them.
+//!
+//! - A1. `send` adds to the acknowledged rows what the target has confirmed, and nothing before.
+//! - A2. A batch is repeated only where the target has said that it took none of it.
+
+mod http;
+mod line;
+mod tagged;
+mod postgres;
+mod clickhouse;
+mod crates;
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use self::clickhouse::ClickHouse;
+use self::crates::Crate;
+use self::http::Http;
+use self::line::{LineHttp, LineTcp};
+use self::postgres::Postgres;
+use super::args::{LoadArguments, ProtocolArgument, TargetArgument};
+use super::rows::{Header, RowLayout};
+use crate::error::{Error, Result};
+use crate::tsbs::options::parse_duration;
+
+/// A database to load into.
+pub(super) trait Target: Sync {
+    /// What messages call it.
+    fn place(&self) -> String;
+    /// What it takes.
+    fn layout(&self) -> RowLayout;
+    /// Whether it confirms rows.
+    fn acknowledges(&self) -> bool;
+    /// Whether bytes go out as they come, without batches.
+    fn streams(&self) -> bool;
+    /// Whether rows can be asked for afterwards, so that it matters which tables there are.
+    fn keeps_rows(&self) -> bool;
+    /// Makes databases and tables.
+    fn prepare(&self, header: Option<&Header>) -> Result<()>;
+    /// Opens a connection for a worker.
+    fn connect(&self) -> Result<Box<dyn Connection>>;
+    /// Rows of a table that a query sees; 0 if there is no such table, `None` if it cannot tell.
+    fn count(&self, table: &str) -> Result<Option<u64>>;
+}
+
+/// A connection of one worker.
+pub(super) trait Connection {
+    /// Sends complete rows, and adds those confirmed to `acked` (A1).
+    fn send(&mut self, rows: &[u8], acked: (u64, &AtomicU64)) -> Result<()>;
+    /// Waits until the target has taken everything.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
+/// The target of a command line.
+pub(super) fn connect_target(arguments: &LoadArguments) -> Result<Box<dyn Target>> {
+    let place = &arguments.place;
+    let timeout = Duration::from_nanos(parse_duration(&arguments.timeout)?);
+    let name = arguments.target.name();
+    let only = |expected| match place.protocol {
+        None => Ok(()),
+        Some(given) => Err(Error::Protocol {
+            given: if given == ProtocolArgument::IlpTcp { "ilp-tcp" } else { "ilp-http" },
+            target: name,
+            expected,
+        }),
+    };
+    let url = |default: &str| place.url.clone().unwrap_or_else(|| default.to_owned());
+    Ok(match arguments.target {
+        TargetArgument::Tidegate | TargetArgument::Questdb | TargetArgument::Sink => {
+            let mut http = Http::new(&url("http://127.0.0.1:9000"), timeout)?;
+            if let Some(user) = &place.user {
+                http.authorize(user, place.pass.as_deref().unwrap_or_default());
+            }
+            let asks = arguments.target != TargetArgument::Sink;
+            match place.protocol.unwrap_or(ProtocolArgument::IlpTcp) {
+                ProtocolArgument::IlpTcp => {
+                    let address = place.ilp_bind_to.clone();
+                    Box::new(LineTcp::new(address, timeout, asks.then_some(http), arguments))
+                }
+                ProtocolArgument::IlpHttp => Box::new(LineHttp::questdb(http, asks, arguments)),
+            }
+        }
+        TargetArgument::Influx => {
+            if place.protocol == Some(ProtocolArgument::IlpTcp) {
+                only("ilp-http")?;
+            }
+            let http = Http::new(&url("http://127.0.0.1:8086"), timeout)?;
+            Box::new(LineHttp::influx(http, arguments)?)
+        }
+        TargetArgument::Timescaledb => {
+            only("its own")?;
+            Box::new(Postgres::new(arguments, timeout)?)
+        }
+        TargetArgument::Clickhouse => {
+            only("its own")?;
+            let http = Http::new(&url("http://127.0.0.1:8123"), timeout)?;
+            Box::new(ClickHouse::new(http, arguments))
+        }
+        TargetArgument::Cratedb => {
+            only("its own")?;
+            let http = Http::new(&url("http://127.0.0.1:4200"), timeout)?;
+            Box::new(Crate::new(http, arguments))
+        }
+    })
+}

@@ -1,0 +1,321 @@
+//! Line protocol: over TCP, where nothing is acknowledged, and over HTTP as QuestDB, Tidegate and
+//! InfluxDB take it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::http::{Http, percent_encoded};
+use super::{Connection, Target};
+use crate::error::{Error, Result};
+use crate::tsbs::load::MEASUREMENTS;
+use crate::tsbs::load::args::LoadArguments;
+use crate::tsbs::load::rows::{Header, RowLayout};
+use crate::tsbs::options::parse_duration;
+
+/// Waits this long at most for a server that asks for patience, before the timeout ends it.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+pub(super) struct LineTcp {
+    address: String,
+    timeout: Duration,
+    /// Where rows are asked for, if they can be.
+    http: Option<Http>,
+    abort_on_exist: bool,
+}
+
+impl LineTcp {
+    pub(super) fn new(
+        address: String,
+        timeout: Duration,
+        http: Option<Http>,
+        arguments: &LoadArguments,
+    ) -> LineTcp {
+        LineTcp { address, timeout, http, abort_on_exist: arguments.do_abort_on_exist }
+    }
+}
+
+impl Target for LineTcp {
+    fn place(&self) -> String {
+        self.address.clone()
+    }
+
+    fn layout(&self) -> RowLayout {
+        RowLayout::Line
+    }
+
+    fn acknowledges(&self) -> bool {
+        false
+    }
+
+    fn streams(&self) -> bool {
+        true
+    }
+
+    fn keeps_rows(&self) -> bool {
+        self.http.is_some()
+    }
+
+    fn prepare(&self, _header: Option<&Header>) -> Result<()> {
+        match &self.http {
+            Some(http) if self.abort_on_exist => expect_empty(http),
+            _ => Ok(()),
+        }
+    }
+
+    fn connect(&self) -> Result<Box<dyn Connection>> {
+        let stream = connect(&self.address, self.timeout);
+        let stream =
+            stream.map_err(|source| Error::Connect { address: self.address.clone(), source })?;
+        let (address, timeout) = (self.address.clone(), self.timeout);
+        Ok(Box::new(TcpConnection { stream, address, timeout }))
+    }
+
+    fn count(&self, table: &str) -> Result<Option<u64>> {
+        self.http.as_ref().map(|http| count_by_exec(http, table)).transpose()
+    }
+}
+
+fn connect(address: &str, timeout: Duration) -> std::io::Result<TcpStream> {
+    let mut last = ErrorKind::AddrNotAvailable.into();
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_write_timeout(Some(timeout))?;
+                stream.set_read_timeout(Some(timeout))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+struct TcpConnection {
+    stream: TcpStream,
+    address: String,
+    timeout: Duration,
+}
+
+impl TcpConnection {
+    fn failed(&self, source: std::io::Error) -> Error {
+        let address = self.address.clone();
+        match source.kind() {
+            ErrorKind::BrokenPipe
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::WriteZero => Error::ClosedEarly { address },
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                Error::Stuck { address, seconds: self.timeout.as_secs() }
+            }
+            _ => Error::Send { address, source },
+        }
+    }
+}
+
+impl Connection for TcpConnection {
+    fn send(&mut self, rows: &[u8], _acked: (u64, &AtomicU64)) -> Result<()> {
+        self.stream.write_all(rows).map_err(|error| self.failed(error))
+    }
+
+    /// The server closes its side when it has read ours to the end; until then rows may be lost.
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        let mut finish = || {
+            self.stream.shutdown(Shutdown::Write)?;
+            while self.stream.read(&mut [0; 512])? != 0 {}
+            Ok(())
+        };
+        finish().map_err(|error: std::io::Error| match error.kind() {
+            ErrorKind::NotConnected => Error::ClosedEarly { address: self.address.clone() },
+            _ => self.failed(error),
+        })
+    }
+}
+
+pub(super) struct LineHttp {
+    http: Http,
+    timeout: Duration,
+    write_path: String,
+    api: Api,
+    backoff: Duration,
+    abort_on_exist: bool,
+    create: bool,
+}
+
+/// What else a server understands.
+enum Api {
+    /// `/exec` takes SQL.
+    Exec,
+    /// `/query` takes statements about this database.
+    Influx1 { db: String },
+    /// Nothing that we would ask.
+    Silent,
+}
+
+impl LineHttp {
+    pub(super) fn questdb(http: Http, asks: bool, arguments: &LoadArguments) -> LineHttp {
+        let api = if asks { Api::Exec } else { Api::Silent };
+        LineHttp::new(http, "/write?precision=n".to_owned(), api, arguments)
+    }
+
+    pub(super) fn influx(mut http: Http, arguments: &LoadArguments) -> Result<LineHttp> {
+        let place = &arguments.place;
+        let db = percent_encoded(&arguments.db_name);
+        let backoff = Duration::from_nanos(parse_duration(&arguments.backoff)?);
+        let mut target = match &place.token {
+            Some(token) => {
+                http.add_header("Authorization", format!("Token {token}"));
+                let org = percent_encoded(&place.org);
+                let path = format!("/api/v2/write?org={org}&bucket={db}&precision=ns");
+                LineHttp::new(http, path, Api::Silent, arguments)
+            }
+            None => {
+                if let Some(user) = &place.user {
+                    http.authorize(user, place.pass.as_deref().unwrap_or_default());
+                }
+                let consistency = percent_encoded(&arguments.consistency);
+                let path = format!("/write?consistency={consistency}&db={db}&precision=ns");
+                let api = Api::Influx1 { db: arguments.db_name.clone() };
+                LineHttp::new(http, path, api, arguments)
+            }
+        };
+        target.backoff = backoff;
+        Ok(target)
+    }
+
+    fn new(http: Http, write_path: String, api: Api, arguments: &LoadArguments) -> LineHttp {
+        let timeout = parse_duration(&arguments.timeout).map(Duration::from_nanos);
+        LineHttp {
+            http,
+            timeout: timeout.unwrap_or(BACKOFF_MAX),
+            write_path,
+            api,
+            backoff: Duration::from_millis(100),
+            abort_on_exist: arguments.do_abort_on_exist,
+            create: arguments.do_create_db,
+        }
+    }
+
+    fn prepare_influx(&self, db: &str) -> Result<()> {
+        let query = |statement: &str| {
+            let path = format!("/query?q={}", percent_encoded(statement));
+            self.http.post(&path, b"")
+        };
+        let name = format!("\"{}\"", db.replace('"', "\\\""));
+        if self.abort_on_exist && query("SHOW DATABASES")?.contains(&format!("[\"{db}\"]")) {
+            return Err(Error::Exists { name: db.to_owned() });
+        }
+        if self.create {
+            query(&format!("DROP DATABASE {name}"))?;
+            query(&format!("CREATE DATABASE {name}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Target for LineHttp {
+    fn place(&self) -> String {
+        self.http.base().to_owned()
+    }
+
+    fn layout(&self) -> RowLayout {
+        RowLayout::Line
+    }
+
+    fn acknowledges(&self) -> bool {
+        true
+    }
+
+    fn streams(&self) -> bool {
+        false
+    }
+
+    fn keeps_rows(&self) -> bool {
+        matches!(self.api, Api::Exec)
+    }
+
+    fn prepare(&self, _header: Option<&Header>) -> Result<()> {
+        match &self.api {
+            Api::Exec if self.abort_on_exist => expect_empty(&self.http),
+            Api::Influx1 { db } => self.prepare_influx(db),
+            Api::Exec | Api::Silent => Ok(()),
+        }
+    }
+
+    fn connect(&self) -> Result<Box<dyn Connection>> {
+        Ok(Box::new(HttpConnection {
+            http: self.http.fresh(self.timeout),
+            path: self.write_path.clone(),
+            backoff: self.backoff,
+            timeout: self.timeout,
+        }))
+    }
+
+    fn count(&self, table: &str) -> Result<Option<u64>> {
+        match self.api {
+            Api::Exec => count_by_exec(&self.http, table).map(Some),
+            Api::Influx1 { .. } | Api::Silent => Ok(None),
+        }
+    }
+}
+
+struct HttpConnection {
+    http: Http,
+    path: String,
+    backoff: Duration,
+    timeout: Duration,
+}
+
+impl Connection for HttpConnection {
+    fn send(&mut self, rows: &[u8], (count, acked): (u64, &AtomicU64)) -> Result<()> {
+        let start = Instant::now();
+        let mut backoff = self.backoff;
+        loop {
+            let answer = self.http.post_any(&self.path, rows)?;
+            // Both say that nothing was taken (A2).
+            if matches!(answer.0, 429 | 503) && start.elapsed() + backoff < self.timeout {
+                thread::sleep(backoff);
+                backoff = (backoff * 2).min(BACKOFF_MAX);
+                continue;
+            }
+            self.http.expect_good(&self.path, answer)?;
+            acked.fetch_add(count, Relaxed);
+            return Ok(());
+        }
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn expect_empty(http: &Http) -> Result<()> {
+    for name in MEASUREMENTS {
+        if count_by_exec(http, name)? != 0 {
+            return Err(Error::Exists { name: name.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Rows of a table by `/exec`; 0 if it does not exist.
+fn count_by_exec(http: &Http, table: &str) -> Result<u64> {
+    let query = percent_encoded(&format!("SELECT count(*) FROM \"{table}\""));
+    let path = format!("/exec?query={query}");
+    let answer = http.get_any(&path)?;
+    if answer.0 == 400 && answer.1.contains("does not exist") {
+        return Ok(0);
+    }
+    let text = http.expect_good(&path, answer)?;
+    let value: Value = serde_json::from_str(&text).unwrap_or_default();
+    value["dataset"][0][0].as_u64().ok_or_else(|| Error::BadValue {
+        place: "the answer to a count",
+        expected: "number",
+        text,
+    })
+}

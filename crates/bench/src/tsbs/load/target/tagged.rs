@@ -1,0 +1,163 @@
+//! Rows of two lines, taken apart for databases that keep tags in a table of their own.
+//!
+//! - T1. A set of base tags has one id for all workers; whoever met it first writes it to the
+//!   table.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use memchr::memchr;
+
+use crate::error::{Error, Result};
+use crate::tsbs::load::rows::Header;
+use crate::tsbs::pipeline::lock;
+
+/// A row of two lines.
+pub(super) struct TaggedRow<'a> {
+    /// `key=value` of the base tags, with commas between.
+    pub(super) base: &'a str,
+    /// The same of the tags that only this measurement has; may be empty.
+    pub(super) extra: &'a str,
+    pub(super) name: &'a str,
+    /// Nanoseconds since 1970.
+    pub(super) ts: i64,
+    /// Values with commas between; empty ones are left out.
+    pub(super) cells: &'a str,
+}
+
+/// All rows of a batch.
+pub(super) fn rows<'a>(
+    text: &'a [u8],
+    base_tags: usize,
+) -> impl Iterator<Item = Result<TaggedRow<'a>>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let tags_end = memchr(b'\n', rest)?;
+        let row_end = tags_end + 1 + memchr(b'\n', &rest[tags_end + 1..])?;
+        let (tags, row) = (&rest[..tags_end], &rest[tags_end + 1..row_end]);
+        rest = &rest[row_end + 1..];
+        Some(parse(tags, row, base_tags))
+    })
+}
+
+fn parse<'a>(tags: &'a [u8], row: &'a [u8], base_tags: usize) -> Result<TaggedRow<'a>> {
+    let bad = |text: &[u8]| Error::BadValue {
+        place: "a row",
+        expected: "row",
+        text: String::from_utf8_lossy(text).into_owned(),
+    };
+    let tags = std::str::from_utf8(tags).ok().and_then(|tags| tags.strip_prefix("tags,"));
+    let tags = tags.ok_or_else(|| bad(row))?;
+    let text = std::str::from_utf8(row).map_err(|_| bad(row))?;
+    let mut parts = text.splitn(3, ',');
+    let name = parts.next().unwrap_or_default();
+    let ts = parts.next().and_then(|ts| ts.parse().ok()).ok_or_else(|| bad(row))?;
+    let cells = parts.next().ok_or_else(|| bad(row))?;
+    let mut commas = tags.match_indices(',').map(|(at, _)| at);
+    let end = base_tags.checked_sub(1).and_then(|n| commas.nth(n));
+    let (base, extra) = end.map_or((tags, ""), |end| (&tags[..end], &tags[end + 1..]));
+    Ok(TaggedRow { base, extra, name, ts, cells })
+}
+
+/// Keys and values of tags.
+pub(super) fn pairs(tags: &str) -> impl Iterator<Item = (&str, &str)> {
+    tags.split(',').filter_map(|pair| pair.split_once('='))
+}
+
+/// Extra tags as a JSON object; `None` if there are none.
+pub(super) fn json(extra: &str) -> Option<String> {
+    if extra.is_empty() {
+        return None;
+    }
+    let object = pairs(extra).map(|(key, value)| (key.to_owned(), value.into()));
+    Some(serde_json::Value::Object(object.collect()).to_string())
+}
+
+/// A value of a field, if there is one.
+pub(super) fn float(cell: &str) -> Result<Option<f64>> {
+    if cell.is_empty() {
+        return Ok(None);
+    }
+    let parsed = cell.parse().map(Some);
+    parsed.map_err(|_| Error::BadValue {
+        place: "a field",
+        expected: "number",
+        text: cell.to_owned(),
+    })
+}
+
+/// The ids of all sets of base tags (T1).
+#[derive(Default)]
+pub(super) struct TagIds {
+    ids: Mutex<HashMap<String, u32>>,
+    /// The largest id that the table has already.
+    taken: AtomicU32,
+}
+
+impl TagIds {
+    /// Leaves the ids up to `last` to those who have them.
+    pub(super) fn start_after(&self, last: i64) {
+        self.taken.store(u32::try_from(last).unwrap_or(0), Relaxed);
+    }
+}
+
+/// The ids that one worker has met.
+#[derive(Default)]
+pub(super) struct KnownTags {
+    ids: HashMap<String, u32>,
+}
+
+impl KnownTags {
+    /// The id of a set of base tags; one that nobody had met is pushed to `new`.
+    pub(super) fn id(&mut self, all: &TagIds, base: &str, new: &mut Vec<(u32, String)>) -> u32 {
+        if let Some(&id) = self.ids.get(base) {
+            return id;
+        }
+        let mut ids = lock(&all.ids);
+        let next = u32::try_from(ids.len() + 1).expect("at most 2^32 hosts");
+        let next = next + all.taken.load(Relaxed);
+        let id = *ids.entry(base.to_owned()).or_insert_with(|| {
+            new.push((next, base.to_owned()));
+            next
+        });
+        drop(ids);
+        self.ids.insert(base.to_owned(), id);
+        id
+    }
+}
+
+/// The fields of a measurement, by the header.
+pub(super) fn fields<'a>(header: &'a Header, name: &str) -> Result<&'a [String]> {
+    let found = header.measurements.iter().find(|(measurement, _)| measurement == name);
+    let missing = || Error::NoSuchMeasurement { name: name.to_owned() };
+    found.map(|(_, fields)| fields.as_slice()).ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_of_a_measurement_stand_apart() {
+        let text = b"tags,a=1,b=,c=x,d=y\ndisk,10,1,,2.5\ntags,a=2,b=3\ncpu,-5,\n";
+        let rows: Vec<_> = rows(text, 2).map(Result::unwrap).collect();
+        assert_eq!((rows[0].base, rows[0].extra), ("a=1,b=", "c=x,d=y"));
+        assert_eq!((rows[0].name, rows[0].ts, rows[0].cells), ("disk", 10, "1,,2.5"));
+        assert_eq!(json(rows[0].extra).unwrap(), r#"{"c":"x","d":"y"}"#);
+        assert_eq!((rows[1].base, rows[1].extra, rows[1].ts), ("a=2,b=3", "", -5));
+        assert_eq!(json(""), None);
+    }
+
+    #[test]
+    fn a_set_of_tags_has_one_id() {
+        let all = TagIds::default();
+        let mut new = Vec::new();
+        let (mut one, mut other) = (KnownTags::default(), KnownTags::default());
+        assert_eq!(one.id(&all, "a=1", &mut new), 1);
+        assert_eq!(other.id(&all, "a=2", &mut new), 2);
+        assert_eq!(other.id(&all, "a=1", &mut new), 1);
+        assert_eq!(one.id(&all, "a=1", &mut new), 1);
+        assert_eq!(new, [(1, "a=1".to_owned()), (2, "a=2".to_owned())], "T1");
+    }
+}

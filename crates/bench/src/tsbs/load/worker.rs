@@ -1,0 +1,232 @@
+//! A worker: takes rows, cuts them into batches where the target or the pace asks for them, sends
+//! them over its connection, and counts.
+//!
+//! - B1. A batch has exactly as many rows as were asked for, but the last of each worker.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Load;
+use super::args::LoadArguments;
+use super::rows::{RowLayout, Tally};
+use super::source::{Appended, Reader, Source, foreign};
+use super::target::Connection;
+use crate::error::{Error, Result};
+use crate::tsbs::format::Cursor;
+use crate::tsbs::pipeline::lock;
+use crate::tsbs::random::Source as Random;
+
+/// When batches may start.
+pub(super) struct Pace {
+    start: Instant,
+    max_rps: u64,
+    started: AtomicU64,
+    /// Shortest and longest time from batch to batch, of each worker; the last one is for all that
+    /// follow.
+    intervals: Vec<(u64, u64)>,
+    seed: i64,
+}
+
+impl Pace {
+    pub(super) fn new(arguments: &LoadArguments) -> Result<Pace> {
+        Ok(Pace {
+            start: Instant::now(),
+            max_rps: arguments.max_rps,
+            started: AtomicU64::new(0),
+            intervals: parse_intervals(&arguments.insert_intervals)?,
+            seed: arguments.simulation.seed,
+        })
+    }
+
+    fn is_set(&self) -> bool {
+        0 < self.max_rps || !self.intervals.is_empty()
+    }
+
+    /// Waits until the next batch of all workers may start.
+    fn wait(&self) {
+        if 0 < self.max_rps {
+            let number = self.started.fetch_add(1, Relaxed);
+            let due = Duration::from_secs_f64(number as f64 / self.max_rps as f64);
+            thread::sleep(due.saturating_sub(self.start.elapsed()));
+        }
+    }
+
+    fn interval(&self, worker: usize, random: &mut Random) -> Duration {
+        let of_worker = self.intervals.get(worker).or(self.intervals.last());
+        let (min, max) = of_worker.copied().unwrap_or_default();
+        let span = u32::try_from(max - min).unwrap_or(u32::MAX >> 1);
+        let jitter = if span == 0 { 0 } else { random.intn(span) };
+        Duration::from_secs(min + u64::from(jitter))
+    }
+}
+
+/// `1,2-4`
+fn parse_intervals(text: &str) -> Result<Vec<(u64, u64)>> {
+    let parse = |part: &str| {
+        let (min, max) = part.split_once('-').unwrap_or((part, part));
+        let (min, max) = (min.trim().parse().ok()?, max.trim().parse().ok()?);
+        (min <= max && max < 1 << 30).then_some((min, max))
+    };
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let intervals: Option<Vec<_>> = text.split(',').map(parse).collect();
+    intervals.ok_or_else(|| Error::BadIntervals { text: text.to_owned() })
+}
+
+pub(super) struct Worker<'a> {
+    load: &'a Load<'a>,
+    number: usize,
+    /// Rows routed to this worker, if they are routed.
+    queue: Option<Receiver<Vec<u8>>>,
+    layout: RowLayout,
+    /// Rows per batch; `None` sends what comes.
+    batch: Option<u64>,
+    last_batch: Option<Instant>,
+    random: Random,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(
+        load: &'a Load<'a>,
+        number: usize,
+        queue: Option<Receiver<Vec<u8>>>,
+    ) -> Worker<'a> {
+        let cuts = !load.target.streams() || load.pace.is_set();
+        Worker {
+            load,
+            number,
+            queue,
+            layout: load.target.layout(),
+            batch: cuts.then_some(load.arguments.batch_size),
+            last_batch: None,
+            random: Random::new(load.pace.seed.wrapping_add(i64::try_from(number).unwrap_or(0))),
+        }
+    }
+
+    pub(super) fn work(mut self) -> Result<()> {
+        let mut connection = match self.load.arguments.do_load {
+            true => Some(self.load.target.connect()?),
+            false => None,
+        };
+        let mut reader = Reader::default();
+        let mut buffer = Cursor::default();
+        while !self.load.is_over.load(Relaxed) {
+            let before = buffer.written().len();
+            let appended = self.append(&mut reader, &mut buffer)?;
+            let tally = match appended {
+                Appended::End => {
+                    let rest = self.layout.rows(buffer.written());
+                    if 0 < rest {
+                        self.send(connection.as_deref_mut(), (&mut buffer, usize::MAX), rest)?;
+                    }
+                    break;
+                }
+                Appended::Counted(tally) => tally,
+                Appended::Rows => self.count(&buffer.written()[before..])?,
+            };
+            let rows = tally.rows;
+            self.load.counts.metrics.fetch_add(tally.metrics, Relaxed);
+            lock(&self.load.counts.tables).add(&tally);
+            match self.batch {
+                None => self.send(connection.as_deref_mut(), (&mut buffer, usize::MAX), rows)?,
+                Some(batch) => {
+                    while let Some(end) = self.layout.cut(buffer.written(), batch) {
+                        self.send(connection.as_deref_mut(), (&mut buffer, end), batch)?;
+                    }
+                }
+            }
+        }
+        connection.map_or(Ok(()), |connection| connection.finish())
+    }
+
+    fn append(&self, reader: &mut Reader, buffer: &mut Cursor) -> Result<Appended> {
+        let Some(queue) = &self.queue else { return self.load.source.append(reader, buffer) };
+        let Ok(rows) = queue.recv() else { return Ok(Appended::End) };
+        buffer.make_room(rows.len());
+        buffer.put(&rows);
+        Ok(Appended::Rows)
+    }
+
+    fn count(&self, rows: &[u8]) -> Result<Tally> {
+        if !self.load.looks_into_rows() {
+            return Ok(Tally { rows: self.layout.rows(rows), ..Tally::default() });
+        }
+        let tally = self.layout.tally(rows);
+        tally.map_err(|no_row| {
+            // Its offset within the rows at hand says nothing to anybody; the row itself does.
+            let row = rows[no_row.offset..].split(|&byte| byte == b'\n').next();
+            let row = String::from_utf8_lossy(row.unwrap_or_default());
+            Error::ForeignRow {
+                place: self.load.source.place(),
+                row: row.chars().take(80).collect(),
+            }
+        })
+    }
+
+    /// Sends the bytes up to `end`, at their time.
+    fn send(
+        &mut self,
+        connection: Option<&mut (dyn Connection + 'static)>,
+        (buffer, end): (&mut Cursor, usize),
+        rows: u64,
+    ) -> Result<()> {
+        if self.load.pace.is_set() {
+            self.load.pace.wait();
+            if let Some(last) = self.last_batch {
+                let interval = self.load.pace.interval(self.number, &mut self.random);
+                thread::sleep(interval.saturating_sub(last.elapsed()));
+            }
+            self.last_batch = Some(Instant::now());
+        }
+        let end = end.min(buffer.written().len());
+        let counts = &self.load.counts;
+        if let Some(connection) = connection {
+            connection.send(&buffer.written()[..end], (rows, &counts.acked_rows))?;
+        }
+        counts.sent_rows.fetch_add(rows, Relaxed);
+        counts.sent_bytes.fetch_add(end as u64, Relaxed);
+        buffer.discard(end);
+        Ok(())
+    }
+}
+
+/// The fields of all rows of a source.
+pub(super) fn count_metrics(source: &Source, layout: RowLayout) -> Result<u64> {
+    let metrics = AtomicU64::new(0);
+    let count = || {
+        let (mut reader, mut buffer) = (Reader::default(), Cursor::default());
+        while !matches!(source.append(&mut reader, &mut buffer)?, Appended::End) {
+            let tally = layout.tally(buffer.written());
+            let tally = tally.map_err(|row| foreign(&source.place(), row.offset as u64, layout))?;
+            metrics.fetch_add(tally.metrics, Relaxed);
+            buffer.clear();
+        }
+        Ok(())
+    };
+    let outcomes = thread::scope(|scope| {
+        let threads = (0..crate::tsbs::run::cores().get()).map(|_| scope.spawn(count));
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+    });
+    for outcome in outcomes {
+        outcome.map_err(|_| Error::Panicked)??;
+    }
+    Ok(metrics.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_seconds_or_ranges_of_them() {
+        assert_eq!(parse_intervals("").unwrap(), []);
+        assert_eq!(parse_intervals("1,2-4").unwrap(), [(1, 1), (2, 4)]);
+        for text in ["a", "1,", "4-2", "-1", "1-2-3", "1.5"] {
+            assert!(parse_intervals(text).is_err(), "{text}");
+        }
+    }
+}

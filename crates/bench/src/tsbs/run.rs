@@ -1,0 +1,97 @@
+//! The commands of `tidegate tsbs`: arguments in, bytes and reports out.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::thread;
+
+use super::args::{GenerateArguments, Layout, TsbsCommand};
+use super::load::run_load;
+use super::options::Format;
+use super::pipeline::generate;
+use super::sink::run_sink;
+use super::{Options, columnar};
+use crate::error::{Error, Result};
+
+/// Runs a command of the suite.
+pub fn run(command: &TsbsCommand) -> Result<()> {
+    match command {
+        TsbsCommand::Generate(arguments) => run_generate(arguments),
+        TsbsCommand::Load(arguments) => run_load(arguments),
+        TsbsCommand::Sink(arguments) => run_sink(arguments),
+    }
+}
+
+fn run_generate(arguments: &GenerateArguments) -> Result<()> {
+    let options = arguments.simulation.options()?;
+    if arguments.simulation.seed == 0 {
+        tell(&format!("seed {}", options.seed));
+    }
+    let threads = arguments.threads.unwrap_or_else(cores);
+    let name = match arguments.format.layout() {
+        Layout::Text(format) => {
+            return generate_text(&options, (format, threads), arguments.file.as_deref());
+        }
+        Layout::Csv => "csv",
+        Layout::Parquet => "parquet",
+    };
+    let Some(dir) = &arguments.file else { return Err(Error::NeedsDirectory { format: name }) };
+    match name {
+        "csv" => columnar::write_csv(&options, dir),
+        _ => columnar::write_parquet(&options, dir),
+    }?;
+    Ok(())
+}
+
+fn generate_text(
+    options: &Options,
+    (format, threads): (Format, NonZeroUsize),
+    path: Option<&Path>,
+) -> Result<()> {
+    let (mut file, place) = match path {
+        Some(path) => (create(path)?, path.display().to_string()),
+        None => (standard_output()?, "standard output".to_owned()),
+    };
+    let mut bytes = 0;
+    generate(options, format, threads, |text| {
+        let written = file.write_all(text);
+        written.map_err(|source| Error::Output { place: place.clone(), bytes, source })?;
+        bytes += text.len() as u64;
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// A new file at a path, in place of one that is there.
+pub(crate) fn create(path: &Path) -> Result<File> {
+    File::create(path).map_err(|source| Error::Make { path: path.to_owned(), source })
+}
+
+/// Without the buffer that the library puts before it.
+fn standard_output() -> Result<File> {
+    let cloned = io::stdout().as_fd().try_clone_to_owned();
+    let place = || "standard output".to_owned();
+    cloned.map(File::from).map_err(|source| Error::Output { place: place(), bytes: 0, source })
+}
+
+pub(crate) fn cores() -> NonZeroUsize {
+    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// A line on standard output.
+pub(crate) fn say(line: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let written = writeln!(out, "{line}").and_then(|()| out.flush());
+    written.map_err(|source| Error::Output {
+        place: "standard output".to_owned(),
+        bytes: 0,
+        source,
+    })
+}
+
+/// A line on standard error. Whoever closed it does not want to know.
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}

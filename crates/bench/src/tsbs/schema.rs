@@ -1,0 +1,367 @@
+//! What the use cases measure: tags, measurements and their fields, in the order of every output.
+//!
+//! - S1. A row carries `slots` numbers, the states of its measurement; what is printed follows from
+//!   them alone (`Measurement::cells`), so rows can be formatted by any thread.
+//!
+//! Not here: how states move (`simulate`) and how cells become text (`format`).
+
+use std::borrow::Cow;
+
+use super::options::UseCase;
+
+/// The bytes of a disk of `devops`.
+const DISK_BYTES: i64 = 1 << 40;
+/// The bytes that an inode of it stands for.
+const INODE_BYTES: i64 = 4_096;
+
+/// A tag of every host or truck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag {
+    /// Its key.
+    pub(crate) name: &'static str,
+    /// What its values are.
+    pub(crate) kind: TagKind,
+}
+
+/// What the values of a tag are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TagKind {
+    /// Text.
+    Text,
+    /// 32-bit floats, which line protocol has among the fields.
+    Float32,
+}
+
+/// A measurement: what becomes a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Measurement {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Tags that follow those of the host.
+    pub(crate) extra_tags: &'static [&'static str],
+    /// Names of the fields.
+    pub(crate) fields: Vec<Cow<'static, str>>,
+    shape: Shape,
+}
+
+/// How states become cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Each cell is its state, truncated.
+    Integers,
+    /// Everything follows from the free bytes.
+    Disk,
+    /// Everything follows from total, used, cached and buffered bytes.
+    Memory,
+    /// Floats of so many decimal places.
+    Decimals(&'static [u8]),
+    /// Two decimals and an integer.
+    Diagnostics,
+}
+
+/// The value of a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Cell {
+    /// Left out.
+    Nil,
+    /// An integer.
+    Integer(i64),
+    /// A float that is `scaled / 10^places`.
+    Decimal {
+        /// The digits.
+        scaled: i64,
+        /// How many of them follow the point.
+        places: u8,
+    },
+    /// Any float.
+    Float(f64),
+}
+
+/// What is measured in a use case.
+#[derive(Clone, Debug)]
+pub(crate) struct Schema {
+    /// The tags of every host or truck.
+    pub(crate) tags: &'static [Tag],
+    /// The measurements, in the order of their rows.
+    pub(crate) measurements: Vec<Measurement>,
+}
+
+impl Schema {
+    /// The schema of a use case; `metrics` is how many `devops-generic` has.
+    pub(crate) fn new(use_case: UseCase, metrics: usize) -> Schema {
+        let (tags, measurements) = match use_case {
+            UseCase::CpuOnly => (HOST_TAGS, vec![cpu()]),
+            UseCase::CpuSingle => {
+                let mut single = cpu();
+                single.fields.truncate(1);
+                (HOST_TAGS, vec![single])
+            }
+            UseCase::Devops => (HOST_TAGS, devops()),
+            UseCase::DevopsGeneric => (HOST_TAGS, vec![generic(metrics)]),
+            UseCase::Iot => (TRUCK_TAGS, vec![readings(), diagnostics()]),
+        };
+        Schema { tags, measurements }
+    }
+}
+
+impl Measurement {
+    /// How many states a row has (S1).
+    pub(crate) fn slots(&self) -> usize {
+        match self.shape {
+            Shape::Disk => 1,
+            Shape::Memory => 4,
+            Shape::Integers | Shape::Decimals(_) | Shape::Diagnostics => self.fields.len(),
+        }
+    }
+
+    /// The type of a field: whether it is an integer.
+    pub(crate) fn is_integer(&self, field: usize) -> bool {
+        match self.shape {
+            Shape::Integers | Shape::Disk => true,
+            Shape::Memory => field < 6,
+            Shape::Decimals(_) => false,
+            Shape::Diagnostics => field == 2,
+        }
+    }
+
+    /// Whether each cell is its state, truncated.
+    pub(crate) fn is_all_integers(&self) -> bool {
+        self.shape == Shape::Integers
+    }
+
+    /// The cells of a row, in place of those of `cells`.
+    #[inline]
+    pub(crate) fn cells(&self, states: &[f64], cells: &mut Vec<Cell>) {
+        cells.clear();
+        match self.shape {
+            Shape::Integers => {
+                cells.extend(states.iter().map(|&state| Cell::Integer(truncated(state))));
+            }
+            Shape::Disk => cells.extend(disk_cells(truncated(states[0]))),
+            Shape::Memory => {
+                let [total, used, cached, buffered] = [0, 1, 2, 3].map(|i| truncated(states[i]));
+                cells.extend(memory_cells(total, (used, cached, buffered)));
+            }
+            Shape::Decimals(places) => {
+                cells.extend(
+                    states.iter().zip(places).map(|(&state, &places)| decimal(state, places)),
+                );
+            }
+            Shape::Diagnostics => cells.extend([
+                decimal(states[0], 1),
+                decimal(states[1], 0),
+                Cell::Integer(truncated(states[2])),
+            ]),
+        }
+    }
+}
+
+fn disk_cells(free: i64) -> [Cell; 7] {
+    let used = DISK_BYTES - free;
+    let used_percent = truncated(100.0 * (used as f64 / DISK_BYTES as f64));
+    let inodes_total = DISK_BYTES / INODE_BYTES;
+    let inodes_free = free / INODE_BYTES;
+    let inodes_used = inodes_total - inodes_free;
+    [DISK_BYTES, free, used, used_percent, inodes_total, inodes_free, inodes_used]
+        .map(Cell::Integer)
+}
+
+fn memory_cells(total: i64, (used, cached, buffered): (i64, i64, i64)) -> [Cell; 9] {
+    let available = total - used;
+    let float = |bytes: i64| bytes as f64;
+    [
+        Cell::Integer(total),
+        Cell::Integer(available),
+        Cell::Integer(used),
+        Cell::Integer(available),
+        Cell::Integer(cached),
+        Cell::Integer(buffered),
+        Cell::Float(100.0 * (float(used) / float(total))),
+        Cell::Float(100.0 * (float(available) / float(total))),
+        // The original has its brackets so.
+        Cell::Float((100.0 * float(buffered)) / float(total)),
+    ]
+}
+
+fn decimal(state: f64, places: u8) -> Cell {
+    const POWERS: [f64; 6] = [1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0];
+    Cell::Decimal { scaled: truncated(state * POWERS[usize::from(places)]), places }
+}
+
+/// Toward zero.
+#[expect(clippy::cast_possible_truncation, reason = "states lie far within 2^63")]
+#[inline]
+pub(crate) fn truncated(state: f64) -> i64 {
+    state as i64
+}
+
+const fn text(name: &'static str) -> Tag {
+    Tag { name, kind: TagKind::Text }
+}
+
+const fn float32(name: &'static str) -> Tag {
+    Tag { name, kind: TagKind::Float32 }
+}
+
+const HOST_TAGS: &[Tag] = &[
+    text("hostname"),
+    text("region"),
+    text("datacenter"),
+    text("rack"),
+    text("os"),
+    text("arch"),
+    text("team"),
+    text("service"),
+    text("service_version"),
+    text("service_environment"),
+];
+
+const TRUCK_TAGS: &[Tag] = &[
+    text("name"),
+    text("fleet"),
+    text("driver"),
+    text("model"),
+    text("device_version"),
+    float32("load_capacity"),
+    float32("fuel_capacity"),
+    float32("nominal_fuel_consumption"),
+];
+
+/// A measurement from a line of field names.
+fn measurement(
+    name: &'static str,
+    extra_tags: &'static [&'static str],
+    shape: Shape,
+    fields: &'static str,
+) -> Measurement {
+    let fields = fields.split_whitespace().map(Cow::Borrowed).collect();
+    Measurement { name, extra_tags, fields, shape }
+}
+
+fn cpu() -> Measurement {
+    measurement(
+        "cpu",
+        &[],
+        Shape::Integers,
+        "usage_user usage_system usage_idle usage_nice usage_iowait usage_irq usage_softirq \
+         usage_steal usage_guest usage_guest_nice",
+    )
+}
+
+fn devops() -> Vec<Measurement> {
+    vec![
+        cpu(),
+        measurement(
+            "diskio",
+            &["serial"],
+            Shape::Integers,
+            "reads writes read_bytes write_bytes read_time write_time io_time",
+        ),
+        measurement(
+            "disk",
+            &["path", "fstype"],
+            Shape::Disk,
+            "total free used used_percent inodes_total inodes_free inodes_used",
+        ),
+        measurement(
+            "kernel",
+            &[],
+            Shape::Integers,
+            "boot_time interrupts context_switches processes_forked disk_pages_in disk_pages_out",
+        ),
+        measurement(
+            "mem",
+            &[],
+            Shape::Memory,
+            "total available used free cached buffered used_percent available_percent \
+             buffered_percent",
+        ),
+        measurement(
+            "net",
+            &["interface"],
+            Shape::Integers,
+            "bytes_sent bytes_recv packets_sent packets_recv err_in err_out drop_in drop_out",
+        ),
+        measurement(
+            "nginx",
+            &["port", "server"],
+            Shape::Integers,
+            "accepts active handled reading requests waiting writing",
+        ),
+        postgresl(),
+        redis(),
+    ]
+}
+
+fn postgresl() -> Measurement {
+    measurement(
+        "postgresl",
+        &[],
+        Shape::Integers,
+        "numbackends xact_commit xact_rollback blks_read blks_hit tup_returned tup_fetched \
+         tup_inserted tup_updated tup_deleted conflicts temp_files temp_bytes deadlocks \
+         blk_read_time blk_write_time",
+    )
+}
+
+fn redis() -> Measurement {
+    measurement(
+        "redis",
+        &["port", "server"],
+        Shape::Integers,
+        "uptime_in_seconds total_connections_received expired_keys evicted_keys keyspace_hits \
+         keyspace_misses instantaneous_ops_per_sec instantaneous_input_kbps \
+         instantaneous_output_kbps connected_clients used_memory used_memory_rss \
+         used_memory_peak used_memory_lua rdb_changes_since_last_save sync_full \
+         sync_partial_ok sync_partial_err pubsub_channels pubsub_patterns latest_fork_usec \
+         connected_slaves master_repl_offset repl_backlog_active repl_backlog_size \
+         repl_backlog_histlen mem_fragmentation_ratio used_cpu_sys used_cpu_user \
+         used_cpu_sys_children used_cpu_user_children",
+    )
+}
+
+fn generic(metrics: usize) -> Measurement {
+    let fields = (0..metrics).map(|i| Cow::Owned(format!("metric_{i}"))).collect();
+    Measurement { name: "generic_metrics", extra_tags: &[], fields, shape: Shape::Integers }
+}
+
+fn readings() -> Measurement {
+    measurement(
+        "readings",
+        &[],
+        Shape::Decimals(&[5, 5, 0, 0, 0, 0, 1]),
+        "latitude longitude elevation velocity heading grade fuel_consumption",
+    )
+}
+
+fn diagnostics() -> Measurement {
+    measurement("diagnostics", &[], Shape::Diagnostics, "fuel_state current_load status")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_devops_has_as_many_slots_as_are_simulated() {
+        let slots: Vec<usize> = devops().iter().map(Measurement::slots).collect();
+        assert_eq!(slots, [10, 7, 1, 6, 4, 8, 7, 16, 31], "S1");
+    }
+
+    #[test]
+    fn derived_cells_add_up() {
+        let mut cells = Vec::new();
+        let measurements = devops();
+        measurements[2].cells(&[(DISK_BYTES / 4) as f64 + 0.9], &mut cells);
+        assert_eq!(cells[1..4], [DISK_BYTES / 4, DISK_BYTES / 4 * 3, 75].map(Cell::Integer));
+        measurements[4].cells(&[8.0, 2.0, 1.0, 4.5], &mut cells);
+        assert_eq!(cells[6..], [25.0, 75.0, 50.0].map(Cell::Float));
+        for measurement in &measurements {
+            measurement.cells(&vec![1.5; measurement.slots()], &mut cells);
+            assert_eq!(cells.len(), measurement.fields.len(), "{}", measurement.name);
+            for (field, cell) in cells.iter().enumerate() {
+                assert_eq!(matches!(cell, Cell::Integer(_)), measurement.is_integer(field));
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! As much of HTTP/1.1 as a sink needs: bodies with a length or in pieces, connections that stay.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{READ_BYTES, Shared, write_status};
+
+/// A head longer than this is none.
+const HEAD_BYTES_MAX: u64 = 64 * 1024;
+
+enum Body {
+    Length(u64),
+    Pieces,
+}
+
+/// Answers 204 to every request, after its last byte.
+pub(super) fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    let mut reader = BufReader::with_capacity(READ_BYTES, &stream);
+    while let Some(body) = read_head(&mut reader, &stream)? {
+        match body {
+            Body::Length(length) => take(&mut reader, length, shared)?,
+            Body::Pieces => loop {
+                let length = read_piece_length(&mut reader)?;
+                take(&mut reader, length, shared)?;
+                // Each piece ends with a line break, and after the last one so does the body.
+                read_line(&mut reader)?;
+                if length == 0 {
+                    break;
+                }
+            },
+        }
+        shared.requests.fetch_add(1, Relaxed);
+        write_status(&stream, "204 No Content")?;
+    }
+    Ok(())
+}
+
+/// `None` when the client has closed.
+fn read_head(reader: &mut BufReader<&TcpStream>, stream: &TcpStream) -> io::Result<Option<Body>> {
+    if read_line(reader)?.is_empty() {
+        return Ok(None);
+    }
+    let mut body = Body::Length(0);
+    loop {
+        let line = read_line(reader)?.trim_ascii_end().to_ascii_lowercase();
+        let Some((name, value)) = line.split_once(':') else { break };
+        match (name, value.trim()) {
+            ("content-length", length) => {
+                body = Body::Length(length.parse().map_err(|_| ErrorKind::InvalidData)?);
+            }
+            ("transfer-encoding", "chunked") => body = Body::Pieces,
+            ("expect", _) => write_status(stream, "100 Continue")?,
+            _ => {}
+        }
+    }
+    Ok(Some(body))
+}
+
+fn read_piece_length(reader: &mut BufReader<&TcpStream>) -> io::Result<u64> {
+    let line = read_line(reader)?;
+    let digits = line.split(';').next().unwrap_or_default().trim();
+    u64::from_str_radix(digits, 16).map_err(|_| ErrorKind::InvalidData.into())
+}
+
+fn read_line(reader: &mut BufReader<&TcpStream>) -> io::Result<String> {
+    let mut line = String::new();
+    reader.by_ref().take(HEAD_BYTES_MAX).read_line(&mut line)?;
+    Ok(line)
+}
+
+fn take(reader: &mut BufReader<&TcpStream>, mut length: u64, shared: &Shared) -> io::Result<()> {
+    while 0 < length {
+        let bytes = reader.fill_buf()?;
+        if bytes.is_empty() {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let count = bytes.len().min(usize::try_from(length).unwrap_or(usize::MAX));
+        shared.take(&bytes[..count]);
+        reader.consume(count);
+        length -= count as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,12 @@
+//! The suite from its command line, against servers: our sink, some that misbehave, and the real
+//! PostgreSQL and QuestDB where they are installed.
+#![cfg(test)]
+#![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+
+mod command;
+mod servers;
+mod generate;
+mod load;
+mod bad_input;
+mod postgres;
+mod questdb;

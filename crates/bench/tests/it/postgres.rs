@@ -1,0 +1,163 @@
+//! Against a PostgreSQL of its own, where one is installed: every row is counted back.
+
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::{TempDir, tempdir};
+use tokio_postgres::{Client, NoTls};
+
+use crate::command::{SMALL, generated, load};
+use crate::servers::free_port;
+
+struct Cluster {
+    port: u16,
+    server: Child,
+    _dir: TempDir,
+}
+
+/// Where `initdb` and `postgres` are.
+fn binaries() -> Option<PathBuf> {
+    let output = Command::new("pg_config").arg("--bindir").output().ok();
+    let told = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().into());
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let installed = versions.map(|version| version.path().join("bin"));
+    told.into_iter()
+        .chain(installed)
+        .find(|dir: &PathBuf| ["initdb", "postgres"].iter().all(|name| dir.join(name).exists()))
+}
+
+/// The server refuses to run as root: the user that it should run as instead.
+fn user() -> Option<(u32, u32)> {
+    let id = |arguments: &[&str]| -> Option<u32> {
+        let output = Command::new("id").args(arguments).output().ok()?;
+        String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+    };
+    match id(&["-u"])? {
+        0 => Some((id(&["-u", "postgres"])?, id(&["-g", "postgres"])?)),
+        user => Some((user, id(&["-g"])?)),
+    }
+}
+
+impl Cluster {
+    fn start() -> Result<Cluster, &'static str> {
+        let bin = binaries().ok_or("PostgreSQL is not installed")?;
+        let (user, group) = user().ok_or("there is no user for PostgreSQL to run as")?;
+        let dir = tempdir().unwrap();
+        chown(dir.path(), Some(user), Some(group)).unwrap();
+        let as_user = |name: &str| {
+            let mut command = Command::new(bin.join(name));
+            command.uid(user).gid(group).current_dir(dir.path());
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            command
+        };
+        let db = dir.path().join("db");
+        let made =
+            as_user("initdb").args(["-A", "trust", "-U", "postgres", "-D"]).arg(&db).status();
+        assert!(made.unwrap().success(), "initdb");
+        let port = free_port();
+        let server = as_user("postgres")
+            .arg("-D")
+            .arg(&db)
+            .args(["-p", &port.to_string(), "-h", "127.0.0.1", "-c", "fsync=off", "-k"])
+            .arg(dir.path())
+            .spawn()
+            .unwrap();
+        let cluster = Cluster { port, server, _dir: dir };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(("127.0.0.1", port)).is_err()
+            || cluster.connect("postgres").is_none()
+        {
+            assert!(Instant::now() < deadline, "PostgreSQL starts");
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(cluster)
+    }
+
+    fn connect(&self, db: &str) -> Option<(tokio::runtime::Runtime, Client)> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let config = format!("host=127.0.0.1 port={} user=postgres dbname={db}", self.port);
+        let connected = runtime.block_on(tokio_postgres::connect(&config, NoTls)).ok()?;
+        runtime.spawn(async { drop(connected.1.await) });
+        Some((runtime, connected.0))
+    }
+
+    /// One number.
+    fn ask(&self, query: &str) -> i64 {
+        let (runtime, client) = self.connect("benchmark").unwrap();
+        runtime.block_on(client.query_one(query, &[])).unwrap().get(0)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-QUIT", &self.server.id().to_string()]).status();
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn every_row_is_counted_back() {
+    let cluster = match Cluster::start() {
+        Ok(cluster) => cluster,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let dir = tempdir().unwrap();
+    let place = format!("--host 127.0.0.1 --port {} --use-hypertable false", cluster.port);
+    for (use_case, rows) in
+        [("cpu-only", 3_600), ("devops", 32_400), ("iot", 6_513), ("devops-generic", 1_900)]
+    {
+        let flags = format!("--use-case {use_case} --max-metric-count 20 {SMALL}");
+        let (path, _) = generated(&dir, &format!("{flags} --format timescaledb"));
+        for source in
+            [format!("--file {path} --workers 2 --batch-size 1000"), format!("--generate {flags}")]
+        {
+            let (outcome, results) = load(&dir, &format!("timescaledb {place} {source}"));
+            outcome.unwrap();
+            assert_eq!(results["sentRows"], rows, "{use_case}");
+            assert_eq!(results["acknowledgedRows"], rows, "{use_case}");
+            assert_eq!(results["readableRows"], rows, "{use_case}");
+        }
+        check_values(&cluster, use_case);
+    }
+    let (outcome, _) =
+        load(&dir, &format!("timescaledb {place} --generate {SMALL} --do-abort-on-exist"));
+    assert_eq!(
+        outcome,
+        Err("database benchmark exists, and --do-abort-on-exist is set".to_owned())
+    );
+    let extension = format!("--host 127.0.0.1 --port {}", cluster.port);
+    let (outcome, _) = load(&dir, &format!("timescaledb {extension} --generate {SMALL}"));
+    assert!(outcome.unwrap_err().starts_with("create the tables: "));
+}
+
+/// Rows do not only count: they say what the generator says.
+fn check_values(cluster: &Cluster, use_case: &str) {
+    let tags = cluster.ask("SELECT count(*) FROM tags");
+    match use_case {
+        "cpu-only" => {
+            assert_eq!(tags, 10);
+            let first = "SELECT count(*) FROM cpu JOIN tags ON tags_id = id \
+                         WHERE hostname = 'host_0' AND region = 'eu-central-1' \
+                         AND time = '2016-01-01T00:00:00Z' AND usage_user = 58";
+            assert_eq!(cluster.ask(first), 1);
+        }
+        "devops" => {
+            let disks = "SELECT count(*) FROM disk WHERE additional_tags->>'path' LIKE '/dev/sda%'";
+            assert_eq!(cluster.ask(disks), 3_600);
+        }
+        "iot" => {
+            assert!(10 < tags, "a tag left out makes another set of tags");
+            assert!(0 < cluster.ask("SELECT count(*) FROM readings WHERE latitude IS NULL"));
+            let first = "SELECT count(*) FROM readings JOIN tags ON tags_id = id \
+                         WHERE name = 'truck_0' AND latitude = 52.31854 AND load_capacity = 1500";
+            assert_eq!(cluster.ask(first), 1);
+        }
+        _ => assert_eq!(cluster.ask("SELECT count(metric_0) FROM generic_metrics"), 1_900),
+    }
+}

@@ -1,0 +1,65 @@
+//! Servers for tests: one that keeps what it gets, and some that misbehave.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+/// Listens, and serves each connection on a thread of its own, as long as the test runs.
+pub(crate) fn serve(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = serve.clone();
+            thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+/// Takes everything; the bytes of each connection come when it is over.
+pub(crate) fn keeping() -> (SocketAddr, Receiver<Vec<u8>>) {
+    let (sender, receiver) = channel();
+    let address = serve(move |mut stream| {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        sender.send(bytes).unwrap();
+    });
+    (address, receiver)
+}
+
+/// Answers each request as `answer` says: by its first line and its body, with status and text.
+pub(crate) fn answering(
+    answer: impl Fn(&str, &[u8]) -> (u16, String) + Clone + Send + 'static,
+) -> SocketAddr {
+    serve(move |stream| {
+        let mut reader = BufReader::new(&stream);
+        let mut line = String::new();
+        while reader.read_line(&mut line).is_ok_and(|count| count != 0) {
+            let first = line.trim_end().to_owned();
+            let mut length = 0;
+            loop {
+                line.clear();
+                reader.read_line(&mut line).unwrap();
+                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                if line == "\r\n" {
+                    break;
+                }
+            }
+            line.clear();
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let (status, text) = answer(&first, &body);
+            let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n", text.len());
+            (&stream).write_all(format!("{head}{text}").as_bytes()).unwrap();
+        }
+    })
+}
+
+/// A port that is free, or was until a moment ago.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
