@@ -108,11 +108,6 @@ pub fn import(
     Ok(summary)
 }
 
-/// An import of so many bytes uses memory for longer than it takes to find out which pages it should
-/// come in.
-#[cfg(target_os = "linux")]
-const PAGES_MATTER_BYTES: u64 = 128 << 20;
-
 /// The options with as many workers as there is memory for, and what to say if those are fewer.
 fn affordable(options: &ImportOptions) -> Result<(ImportOptions, Option<String>)> {
     let mut options = options.clone();
@@ -206,10 +201,6 @@ impl ImportContext<'_> {
         let rows = usize::try_from(rows).unwrap_or(usize::MAX).clamp(64, SLAB_ROWS_MAX);
         let slab_rows = 1 << rows.ilog2();
         let budget = Arc::new(MemoryBudget::new(memory));
-        #[cfg(target_os = "linux")]
-        if self.progress.sample().bytes_total.is_none_or(|bytes| bytes >= PAGES_MATTER_BYTES) {
-            tidegate_platform::prefer_quicker_pages();
-        }
         let disk: &dyn Disk = &**self.database.disk();
         let spill = SpillFile::create(disk, txn.scratch_dir(), self.io, self.is_large())?;
         Ok((Arc::new(Buckets::new(plan, layout, slab_rows, budget)), spill))

@@ -14,6 +14,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use tidegate_platform::PageWatch;
 use tidegate_platform::{
     BufferPool, BufferPoolOptions, Disk, DiskFile, FileStamp, IoChoice, OpenMode, Piece, ReadAhead,
     available_memory_bytes,
@@ -30,6 +32,9 @@ const READ_BYTES: usize = 2 << 20;
 const _: () = assert!(READ_BYTES.is_multiple_of(PIECE_BYTES));
 /// Pieces that may wait for a worker.
 const PIECES_AHEAD: usize = 32;
+/// Every 16 MiB, the pages that memory comes in are looked at.
+#[cfg(target_os = "linux")]
+const PIECES_PER_LOOK: u64 = (16 << 20) / PIECE_BYTES as u64;
 /// How often somebody who waits looks whether the import was cancelled.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(20);
 /// Reads in flight.
@@ -132,6 +137,9 @@ pub(crate) struct PieceReader {
     sender: SyncSender<Result<InputPiece>>,
     pool: Arc<BufferPool>,
     next: u64,
+    /// An import is mostly fresh memory.
+    #[cfg(target_os = "linux")]
+    pages: PageWatch,
 }
 
 /// Both ends of the queue.
@@ -144,7 +152,13 @@ pub(crate) fn piece_queue(workers: usize) -> (PieceReader, PieceQueue) {
     };
     let pool = Arc::new(BufferPool::new(options));
     let (sender, receiver) = sync_channel(PIECES_AHEAD);
-    let reader = PieceReader { sender, pool: Arc::clone(&pool), next: 0 };
+    let reader = PieceReader {
+        sender,
+        pool: Arc::clone(&pool),
+        next: 0,
+        #[cfg(target_os = "linux")]
+        pages: PageWatch::new(),
+    };
     let spare = Mutex::new(Vec::new());
     (reader, PieceQueue { receiver: Mutex::new(receiver), pool, spare })
 }
@@ -340,6 +354,10 @@ impl PieceReader {
 
     fn number(&mut self) -> u64 {
         self.next += 1;
+        #[cfg(target_os = "linux")]
+        if self.next.is_multiple_of(PIECES_PER_LOOK) {
+            self.pages.look();
+        }
         self.next - 1
     }
 }

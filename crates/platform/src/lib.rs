@@ -44,7 +44,7 @@ pub use machine::{available_memory_bytes, cores, machine_memory_bytes, rss_anon_
 pub use mapping::{Mapping, install_sigbus_handler};
 pub use memory::{MemoryBudget, Reservation};
 #[cfg(target_os = "linux")]
-pub use pages::prefer_quicker_pages;
+pub use pages::PageWatch;
 pub use read_ahead::{Piece, ReadAhead};
 pub use real::{RealDisk, drop_caches, free_disk_bytes};
 pub use sim::SimDisk;

@@ -13,48 +13,61 @@ use crate::{Clock, SystemClock, sys};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 const SMALL_PAGE_BYTES: usize = 4 << 10;
-/// So many huge pages, and as much in small ones, are touched at least and at most: the first ones
-/// may be those that somebody has just given back, which are quick.
-const STEPS: std::ops::RangeInclusive<usize> = 4..=16;
+/// Looks at which huge pages must have been the slower ones.
+const SLOW_MAX: u32 = 2;
+/// A huge page that is quicker than this is not slow, whatever else is: a thread can lose its core
+/// meanwhile.
+const SLOW_NANOS: u64 = 1_000_000;
+/// Who has looked so often has seen enough.
+const LOOKS_MAX: u32 = 32;
 
-/// Touches some fresh memory (some 20 ms, at worst twice that), and turns huge pages off for this
-/// process if they were the slower ones by half. Says whether it has.
-///
-/// Memory that is there already stays as it is.
-pub fn prefer_quicker_pages() -> bool {
-    let memory = |advice| {
-        let mut memory = MmapMut::map_anon((STEPS.end() + 1) * HUGE_PAGE_BYTES).ok()?;
-        let start = memory.as_ptr().align_offset(HUGE_PAGE_BYTES);
-        memory.advise_range(advice, start, STEPS.end() * HUGE_PAGE_BYTES).ok()?;
-        Some(move |step: usize| {
-            let at = start + step * HUGE_PAGE_BYTES;
-            nanos_to_touch(&mut memory[at..at + HUGE_PAGE_BYTES])
-        })
-    };
-    let (Some(mut touch_huge), Some(mut touch_small)) =
-        (memory(Advice::HugePage), memory(Advice::NoHugePage))
-    else {
-        return false; // The kernel has one kind only.
-    };
-    let (mut huge, mut small) = (0, 0);
-    for step in 0..*STEPS.end() {
-        huge += touch_huge(step);
-        small += touch_small(step);
-        let is_slower = huge / 3 > small / 2;
-        if STEPS.contains(&(step + 1)) && is_slower {
-            return sys::turn_huge_pages_off();
-        }
-    }
-    false
+/// Looks at huge and small pages, again and again: the first ones may be those that somebody has
+/// just given back, which are quick.
+#[derive(Debug, Default)]
+pub struct PageWatch {
+    looks: u32,
+    slow: u32,
 }
 
-fn nanos_to_touch(memory: &mut [u8]) -> u64 {
+impl PageWatch {
+    /// Nothing is known.
+    pub fn new() -> PageWatch {
+        PageWatch::default()
+    }
+
+    /// Touches a fresh huge page and as much memory in small pages, some milliseconds at worst. If
+    /// the huge ones are found to be slow, they are turned off for this process; memory that is
+    /// there already stays as it is, and it is not looked any more.
+    pub fn look(&mut self) {
+        if self.looks >= LOOKS_MAX {
+            return;
+        }
+        self.looks += 1;
+        let nanos = (nanos_to_touch(Advice::HugePage), nanos_to_touch(Advice::NoHugePage));
+        let (Some(huge), Some(small)) = nanos else {
+            self.looks = LOOKS_MAX; // The kernel has one kind only.
+            return;
+        };
+        self.slow += u32::from(huge > SLOW_NANOS && huge / 3 > small / 2);
+        if self.slow >= SLOW_MAX {
+            self.looks = LOOKS_MAX;
+            // Whether the kernel does it or not, everything works.
+            sys::turn_huge_pages_off();
+        }
+    }
+}
+
+/// How long a huge page's worth of fresh memory takes; `None` if there is none, or none such.
+fn nanos_to_touch(advice: Advice) -> Option<u64> {
+    let mut memory = MmapMut::map_anon(2 * HUGE_PAGE_BYTES).ok()?;
+    let start = memory.as_ptr().align_offset(HUGE_PAGE_BYTES);
+    memory.advise_range(advice, start, HUGE_PAGE_BYTES).ok()?;
     let begin = SystemClock.monotonic_nanos();
-    for page in memory.chunks_mut(SMALL_PAGE_BYTES) {
+    for page in memory[start..start + HUGE_PAGE_BYTES].chunks_mut(SMALL_PAGE_BYTES) {
         page[0] = 1;
     }
-    black_box(memory);
-    SystemClock.monotonic_nanos() - begin
+    black_box(&memory);
+    Some(SystemClock.monotonic_nanos() - begin)
 }
 
 #[cfg(test)]
@@ -62,8 +75,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_works_either_way() {
-        prefer_quicker_pages();
+    fn memory_works_however_it_was_looked_at() {
+        let mut watch = PageWatch::new();
+        for _ in 0..2 * LOOKS_MAX {
+            watch.look();
+        }
+        assert_eq!(watch.looks, LOOKS_MAX);
         let memory = vec![7_u8; 3 * HUGE_PAGE_BYTES];
         assert_eq!(memory.iter().map(|&byte| u64::from(byte)).sum::<u64>(), 7 * 3 * (2 << 20));
     }
