@@ -182,10 +182,8 @@ impl Accumulator {
     }
 
     fn add_by_position(&mut self, batch: &Batch<'_>, values: &[i64], nulls: &[u32]) {
-        let (is_last, ignores_nulls) = match self.fold {
-            Fold::First { ignores_nulls } => (false, ignores_nulls),
-            Fold::Last { ignores_nulls } => (true, ignores_nulls),
-            _ => panic!("another fold"),
+        let (Fold::First { ignores_nulls } | Fold::Last { ignores_nulls }) = self.fold else {
+            panic!("{:?} does not go by position", self.fold);
         };
         let mut nulls = nulls.iter().copied().peekable();
         for (row, &value) in values.iter().enumerate() {
@@ -198,22 +196,23 @@ impl Accumulator {
                 Slots::Each(slots) => slots[row] as usize,
             };
             let position = batch.position + batch.rows.place(row) as u64 + 1;
-            self.set_if_nearer(slot, position, value, is_null, is_last);
+            self.set_if_nearer(slot, position, (!is_null).then_some(value));
         }
     }
 
-    fn set_if_nearer(&mut self, slot: usize, at: u64, value: i64, is_null: bool, is_last: bool) {
-        let known = self.positions[slot];
-        if known != 0 && (at > known) != is_last {
+    /// Takes the value of a row, if it is before, or behind, the one that the slot has.
+    fn set_if_nearer(&mut self, slot: usize, position: u64, value: Option<i64>) {
+        let (known, is_last) = (self.positions[slot], matches!(self.fold, Fold::Last { .. }));
+        if known != 0 && (position > known) != is_last {
             return;
         }
-        self.positions[slot] = at;
-        self.integers[slot] = value;
-        if is_null {
+        self.positions[slot] = position;
+        self.integers[slot] = value.unwrap_or(0);
+        if value.is_none() {
             self.nulls.resize(self.slots, 0);
         }
         if let Some(null) = self.nulls.get_mut(slot) {
-            *null = u64::from(is_null);
+            *null = u64::from(value.is_none());
         }
     }
 
@@ -224,12 +223,12 @@ impl Accumulator {
     pub fn merge(&mut self, other: &Accumulator) {
         assert_eq!(self.fold, other.fold);
         if let Fold::First { .. } | Fold::Last { .. } = self.fold {
-            let is_last = matches!(self.fold, Fold::Last { .. });
             for slot in 0..other.slots {
-                let at = other.positions[slot];
-                if at != 0 {
+                let position = other.positions[slot];
+                if position != 0 {
                     let is_null = other.nulls.get(slot).is_some_and(|&null| null != 0);
-                    self.set_if_nearer(slot, at, other.integers[slot], is_null, is_last);
+                    let value = (!is_null).then(|| other.integers[slot]);
+                    self.set_if_nearer(slot, position, value);
                 }
             }
             return;
@@ -342,7 +341,7 @@ mod tests {
 
     use super::*;
 
-    const SLOTS: usize = 5;
+    const SLOTS: u32 = 5;
     const FOLDS: [Fold; 7] = [
         Fold::Count,
         Fold::SumIntegers,
@@ -371,7 +370,7 @@ mod tests {
     type Rows = Vec<(u32, Option<i64>)>;
 
     fn rows() -> impl Strategy<Value = Rows> {
-        vec((0..SLOTS as u32, option::weighted(0.8, any::<i64>())), 0..40)
+        vec((0..SLOTS, option::weighted(0.8, any::<i64>())), 0..40)
     }
 
     fn batch_into(accumulators: &mut [Accumulator], rows: &Rows, position: u64, is_one: bool) {
@@ -395,7 +394,7 @@ mod tests {
             is_one in any::<bool>(),
         ) {
             // Two workers share the batches; what comes later may be seen first.
-            let mut workers = [(); 2].map(|()| FOLDS.map(|fold| Accumulator::new(fold, SLOTS)));
+            let mut workers = [(); 2].map(|()| FOLDS.map(|fold| Accumulator::new(fold, SLOTS as usize)));
             let mut order: Vec<usize> = (0..batches.len()).collect();
             if turn {
                 order.reverse();
@@ -408,7 +407,7 @@ mod tests {
             for (mine, other) in joined.iter_mut().zip(&other) {
                 mine.merge(other);
             }
-            for slot in 0..SLOTS {
+            for slot in 0..SLOTS as usize {
                 let of_slot = |of: u32| if is_one { slot == 0 } else { of as usize == slot };
                 let values: Vec<Option<i64>> = batches
                     .iter()

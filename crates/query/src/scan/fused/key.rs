@@ -47,7 +47,17 @@ enum Kind {
     /// false and true.
     Boolean,
     /// Buckets of the designated timestamp.
-    Bucket { expr: Arc<dyn PhysicalExpr>, schema: SchemaRef, ids: Mutex<BucketIds> },
+    Bucket(Bucket),
+}
+
+/// Buckets of the designated timestamp.
+#[derive(Debug)]
+struct Bucket {
+    /// Over `schema`.
+    expr: Arc<dyn PhysicalExpr>,
+    /// Of the timestamp alone.
+    schema: SchemaRef,
+    ids: Mutex<BucketIds>,
 }
 
 /// The ids of the codes of each segment.
@@ -63,6 +73,14 @@ struct TextIds {
 struct BucketIds {
     ids: HashMap<i64, u32>,
     starts: Vec<i64>,
+}
+
+/// Rows of a zone, and the column of a key for them.
+#[derive(Clone, Copy)]
+pub(super) struct KeyZone<'z> {
+    pub(super) values: &'z ZoneValues<'z>,
+    pub(super) segment: SegmentId,
+    pub(super) rows: ZoneRows<'z>,
 }
 
 /// The key of rows of a zone.
@@ -99,19 +117,18 @@ impl Key {
         let Ok(domain) = usize::try_from(span / nanos.max(1) + 3) else { return Ok(None) };
         let schema = Arc::new(Schema::new(vec![source.read.schema.field(at).clone()]));
         let expr = reassign_expr_columns(Arc::clone(expr), &schema)?;
-        let kind = Kind::Bucket { expr, schema, ids: Mutex::default() };
+        let kind = Kind::Bucket(Bucket { expr, schema, ids: Mutex::default() });
         Ok(Some(Key { column: column(at), domain, kind, ty }))
     }
 
     /// The ids of rows of a zone, in `ids` if they differ.
     pub(super) fn ids(
         &self,
-        values: &ZoneValues<'_>,
-        segment: SegmentId,
-        rows: ZoneRows<'_>,
+        zone: &KeyZone<'_>,
         scratch: &mut KeyScratch,
         ids: &mut [u32],
     ) -> Result<ZoneKey> {
+        let KeyZone { values, segment, rows } = *zone;
         values.nulls(rows, &mut scratch.nulls);
         match &self.kind {
             Kind::Symbol(_, codes) | Kind::Text(_, codes) => {
@@ -137,9 +154,7 @@ impl Key {
                     *id = if *integer == 0 { 1 } else { 2 };
                 }
             }
-            Kind::Bucket { expr, schema, ids: known } => {
-                return self.bucket_ids(values, rows, (expr, schema), known, scratch, ids);
-            }
+            Kind::Bucket(bucket) => return self.bucket_ids(bucket, zone, scratch, ids),
         }
         for &null in &scratch.nulls {
             ids[null as usize] = 0;
@@ -152,13 +167,13 @@ impl Key {
 
     fn bucket_ids(
         &self,
-        values: &ZoneValues<'_>,
-        rows: ZoneRows<'_>,
-        (expr, schema): (&Arc<dyn PhysicalExpr>, &SchemaRef),
-        known: &Mutex<BucketIds>,
+        bucket: &Bucket,
+        zone: &KeyZone<'_>,
         scratch: &mut KeyScratch,
         ids: &mut [u32],
     ) -> Result<ZoneKey> {
+        let Bucket { expr, schema, ids: known } = bucket;
+        let KeyZone { values, rows, .. } = *zone;
         let times = &mut scratch.integers[..ids.len()];
         values.integers(rows, times).map_err(Error::Filter)?;
         let starts_of = |times: &[i64]| -> Result<Vec<i64>> {
@@ -216,7 +231,7 @@ impl Key {
                     let text = values.text(code as u64).map_err(Error::Filter)?;
                     texts.lock().unwrap_or_else(PoisonError::into_inner).id(text)?
                 }
-                Kind::Integer { .. } | Kind::Boolean | Kind::Bucket { .. } => 0,
+                Kind::Integer { .. } | Kind::Boolean | Kind::Bucket(_) => 0,
             });
         }
         let ids = Arc::new(ids);
@@ -261,8 +276,8 @@ impl Key {
                 let values = ids.iter().map(|&id| (id != 0).then_some(id == 2));
                 Ok(Arc::new(values.collect::<BooleanArray>()))
             }
-            Kind::Bucket { ids: known, .. } => {
-                let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            Kind::Bucket(bucket) => {
+                let known = bucket.ids.lock().unwrap_or_else(PoisonError::into_inner);
                 integers(&|id| known.starts[id - 1])
             }
         }

@@ -12,7 +12,7 @@ use tidegate_model::layout::Zone;
 use tidegate_model::types::Physical;
 use tidegate_model::{SegmentId, limits};
 
-use super::key::{KeyScratch, ZoneKey};
+use super::key::{KeyScratch, KeyZone, ZoneKey};
 use super::plan::{FusedPlan, How, Read};
 use crate::error::Error;
 use crate::scan::task::{FrameRows, ScanTask};
@@ -151,14 +151,14 @@ impl<'p> Worker<'p> {
             count_rows(&mut states.rows, slots, count);
             let batch = Batch { slots, rows, position };
             for read in &plan.reads {
-                let values = &columns[read.column];
                 let whole = (count == all.len()).then_some(zone);
+                let zone = ReadZone { read, values: &columns[read.column], batch, whole };
                 let memory = Memory {
                     nulls: &mut scratch.nulls,
                     integers: &mut scratch.integers[..count],
                     floats: &mut scratch.floats[..count],
                 };
-                fold_column(plan, states, read, values, &batch, whole, memory)?;
+                fold_column(plan, states, &zone, memory)?;
             }
         }
         scratch.list = list;
@@ -180,7 +180,8 @@ fn slots(
         let ids = &mut scratch.ids[..count];
         let slots = &mut scratch.slots[..count];
         let domain = u32::try_from(key.domain).expect("FA3");
-        match (key.ids(&columns[key.column], segment, rows, &mut scratch.key, ids)?, same) {
+        let zone = KeyZone { values: &columns[key.column], segment, rows };
+        match (key.ids(&zone, &mut scratch.key, ids)?, same) {
             (ZoneKey::Same(id), Some(slot)) => same = Some(slot * key.domain + id as usize),
             (ZoneKey::Same(id), None) => {
                 slots.iter_mut().for_each(|slot| *slot = *slot * domain + id);
@@ -205,20 +206,28 @@ struct Memory<'m> {
     floats: &'m mut [f64],
 }
 
-/// Takes in one column of a zone; `whole` is its number if all of its rows are there.
+/// Rows of a zone, and a column that is read for them.
+struct ReadZone<'z> {
+    read: &'z Read,
+    values: &'z ZoneValues<'z>,
+    batch: Batch<'z>,
+    /// The number of the zone, if all of its rows are there.
+    whole: Option<usize>,
+}
+
+/// Takes in one column of a zone.
 fn fold_column(
     plan: &FusedPlan,
     states: &mut States,
-    read: &Read,
-    values: &ZoneValues<'_>,
-    batch: &Batch<'_>,
-    whole: Option<usize>,
+    zone: &ReadZone<'_>,
     memory: Memory<'_>,
 ) -> Result<()> {
+    let ReadZone { read, values, batch, whole } = zone;
     let Memory { nulls, integers, floats } = memory;
     let ty = plan.columns[read.column].ty;
     let is_bound = |&fold: &usize| matches!(plan.folds[fold], Fold::Min | Fold::Max);
-    if let (Slots::One(slot), Some(zone), Physical::Signed(_)) = (batch.slots, whole, ty.physical())
+    if let (Slots::One(slot), &Some(zone), Physical::Signed(_)) =
+        (batch.slots, whole, ty.physical())
         && read.folds.iter().all(is_bound)
         && let Some(Zone { has_value: true, min, max, .. }) = values.bounds(zone)
     {
