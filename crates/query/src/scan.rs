@@ -251,7 +251,9 @@ impl ScanSource {
         // Rows without columns look alike in any order.
         let order = if read.output.is_empty() { ScanOrder::Any } else { read.order };
         let row_bytes = match order {
+            // Not decoded ahead. Or most rows do not pass, and those that do wait in few batches.
             ScanOrder::Any => 0,
+            _ if read.filter.is_some() => 0,
             _ => read.output.iter().chain(filtered).map(bytes_of).sum(),
         };
         let tasks = tasks(&selected, order, row_bytes).into();

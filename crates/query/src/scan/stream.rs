@@ -2,7 +2,8 @@
 //!
 //! - W1. Any order: each stream takes the next task from a queue that all streams of a scan share.
 //! - W2. Table order: one stream, behind which tasks are decoded ahead on other threads, at most
-//!   `window` of them; their batches come out in the order of the tasks.
+//!   `window` of them, of each no more batches than are `batches_ahead`; their batches come out in
+//!   the order of the tasks.
 //! - W3. No poll decodes more than `STEPS_PER_POLL` batches that came out empty, and dropping a
 //!   stream ends its tasks at their next step.
 //! - W4. All streams of a scan give together at most the limit.
@@ -23,14 +24,21 @@ use futures::{FutureExt, Stream};
 use tokio::sync::mpsc;
 
 use super::read::{ReadPlan, Step, TaskReader};
-use super::task::ScanTask;
+use super::task::{BATCH_ROWS, ScanTask, TASK_BYTES_MAX, value_bytes};
 
 /// W3.
 const STEPS_PER_POLL: usize = 8;
 
-/// Batches of one task that wait for the stream: those of a page frame, so that a task ends without
-/// waiting.
+/// Batches of one task that wait for the stream at most: those of a page frame, so that a task ends
+/// without waiting.
 const BATCHES_PER_TASK: usize = 8;
+
+/// How many batches of a task may wait for the stream (W2): fewer if rows are wide.
+fn batches_ahead(plan: &ReadPlan) -> usize {
+    let columns = plan.snapshot.schema.columns();
+    let row_bytes = plan.output.iter().map(|&at| value_bytes(columns[at].ty)).sum::<usize>();
+    (TASK_BYTES_MAX / (row_bytes.max(1) * BATCH_ROWS)).clamp(1, BATCHES_PER_TASK)
+}
 
 /// The tasks of a scan, and what its streams have done of them.
 #[derive(Debug)]
@@ -204,7 +212,7 @@ fn decode_ahead(
     queue: &Arc<TaskQueue>,
     metrics: &BaselineMetrics,
 ) -> Ahead {
-    let (sender, batches) = mpsc::channel(BATCHES_PER_TASK);
+    let (sender, batches) = mpsc::channel(batches_ahead(&queue.plan));
     let elapsed = metrics.elapsed_compute().clone();
     let queue = Arc::clone(queue);
     let task = SpawnedTask::spawn(async move {

@@ -2,8 +2,9 @@
 //!
 //! - N1. The rows of all tasks are the selected rows, each once; in the order of the tasks they are
 //!   in the order of the table, unless the scan was asked for any order.
-//! - N2. A task of one run reads rows of one page frame, and at most `TASK_BYTES_MAX` of them or
-//!   one batch, so that tasks can be decoded ahead in bounded memory.
+//! - N2. A task of one run reads rows of one page frame; if it is decoded ahead and not filtered, at
+//!   most `TASK_BYTES_MAX` of them or one batch, so that a task seldom waits for whoever takes its
+//!   batches.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::prune::{Selected, SelectedGroup};
 pub(crate) const BATCH_ROWS: usize = 8_192;
 
 /// What the arrays of a task may hold (N2).
-const TASK_BYTES_MAX: usize = 4 << 20;
+pub(crate) const TASK_BYTES_MAX: usize = 4 << 20;
 
 /// In which order rows are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
