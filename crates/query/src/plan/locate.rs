@@ -5,7 +5,9 @@
 
 use datafusion::common::{Column, DataFusionError, SchemaError};
 
-use crate::error::{ClauseProblem, Error, innermost};
+use tidegate_storage::Error as StorageError;
+
+use crate::error::{ClauseProblem, Error, innermost, is_about_arguments};
 use crate::parse::{Position, Token, TokenKind, tokenize};
 
 /// Names that differ in more letters are not suggested.
@@ -32,6 +34,9 @@ pub(crate) fn locate(sql: &str, error: Error) -> Error {
                 }
                 None => Error::NoSuchTable { position: None, table },
             }
+        }
+        Error::Storage(StorageError::NoSuchTable { table }) => {
+            locate(sql, Error::NoSuchTable { position: None, table })
         }
         Error::Clause { position: None, what } => {
             let name = match &what {
@@ -69,11 +74,15 @@ fn located(sql: &str, foreign: Box<DataFusionError>) -> Error {
         DataFusionError::Diagnostic(diagnostic, _) => {
             diagnostic.span.and_then(|span| position_of(sql, span.start.line, span.start.column))
         }
-        DataFusionError::Plan(message) => function_name(message).and_then(|name| {
-            let token = find(sql, |token| token.is_word(name))?;
-            Some(Position::at(sql, token.offset))
-        }),
-        _ => None,
+        _ => match innermost(&foreign) {
+            DataFusionError::Plan(message) | DataFusionError::Internal(message) => {
+                function_name(message).and_then(|name| {
+                    let token = find(sql, |token| token.is_word(name))?;
+                    Some(Position::at(sql, token.offset))
+                })
+            }
+            _ => None,
+        },
     };
     Error::Engine { position, foreign }
 }
@@ -118,9 +127,13 @@ fn position_of(sql: &str, line: u64, column: u64) -> Option<Position> {
     (line > 0).then(|| Position::of_line(sql, line, column))
 }
 
-/// The name in `Invalid function 'name'`.
+/// The name in `Invalid function 'name'`, and in what is said of its arguments.
 fn function_name(message: &str) -> Option<&str> {
-    message.strip_prefix("Invalid function '")?.split('\'').next()
+    let rest = match is_about_arguments(message) {
+        true => message.split_once("Function '")?.1,
+        false => message.strip_prefix("Invalid function '")?,
+    };
+    rest.split('\'').next()
 }
 
 fn find<'a>(sql: &'a str, is_it: impl Fn(&Token<'a>) -> bool) -> Option<Token<'a>> {
