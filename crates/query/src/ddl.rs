@@ -12,8 +12,8 @@ use crate::engine::Done;
 use crate::error::{Error, Result};
 use crate::parse::{Name, Position, Statement, TableChange, TableDefinition};
 
-/// Does a statement; `None` if it changes no table. Waits for the disk. `sql` is its text, for places
-/// in errors.
+/// Does a statement; `None` if it changes no table. Waits for the disk. `sql` is its text, for
+/// places in errors.
 pub(crate) fn execute(
     database: &Arc<Database>,
     sql: &str,

@@ -1,5 +1,5 @@
-//! `SHOW TABLES`, `SHOW COLUMNS`, `SHOW PARTITIONS`, `SHOW CREATE TABLE`, and the functions `tables()`,
-//! `table_columns('t')` and `table_partitions('t')`.
+//! `SHOW TABLES`, `SHOW COLUMNS`, `SHOW PARTITIONS`, `SHOW CREATE TABLE`, and the functions
+//! `tables()`, `table_columns('t')` and `table_partitions('t')`.
 //!
 //! Columns are called and typed as QuestDB's, whose tools read them; what has no meaning here is
 //! false or NULL.

@@ -6,11 +6,15 @@
 //! Binary operators are converted while SQL is planned ([`OperatorPlanner`]), as their types must
 //! fit already then; BETWEEN, IN lists, CASE and casts afterwards ([`convert_literals`]).
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit as ArrowUnit};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
-use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, Cast, InList, TryCast};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Between, BinaryExpr, Case, Cast, InList, TryCast,
+};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::merge_schema;
@@ -21,6 +25,7 @@ use tidegate_storage::segment::arrow_type;
 
 use super::casts::{OnBadText, cast_value, integer_range, special_cast};
 use super::decimals;
+use super::functions::typed;
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::query_text::is_in_operator;
 use super::time_text::{TimeScale, parse_interval};
@@ -49,6 +54,7 @@ impl ExprPlanner for OperatorPlanner {
             | BinaryOperator::LtEq
             | BinaryOperator::Gt
             | BinaryOperator::GtEq => {
+                let (left, right) = as_durations(left, right, schema);
                 let converted = as_type_of(left, &right, schema)?;
                 let right = as_type_of(right, &converted, schema)?;
                 Ok(match compare(&converted, compare_op(&op), &right, schema) {
@@ -83,6 +89,35 @@ impl ExprPlanner for OperatorPlanner {
             _ => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         }
     }
+}
+
+/// Two sides of a comparison; a constant INTERVAL next to the difference of two times becomes a
+/// length too, as an interval of an hour is less than one of a day to DataFusion, however many
+/// hours it has.
+fn as_durations(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
+    let is_length = |expr: &Expr| {
+        matches!(expr.get_type(schema), Ok(DataType::Duration(_) | DataType::Interval(_)))
+            && !matches!(expr, Expr::Literal(..))
+    };
+    let length = |expr: &Expr| match expr {
+        Expr::Literal(value, _) => interval_nanos(value),
+        _ => None,
+    };
+    let nanos = DataType::Duration(ArrowUnit::Nanosecond);
+    let constant = |by: i64| lit(ScalarValue::DurationNanosecond(Some(by)));
+    match (length(&left), length(&right)) {
+        (None, Some(by)) if is_length(&left) => (cast(left, nanos), constant(by)),
+        (Some(by), None) if is_length(&right) => (constant(by), cast(right, nanos)),
+        _ => (left, right),
+    }
+}
+
+/// The length of an interval; months have 30 days.
+fn interval_nanos(value: &ScalarValue) -> Option<i64> {
+    const PER_DAY: i64 = 86_400_000_000_000;
+    let ScalarValue::IntervalMonthDayNano(Some(by)) = value else { return None };
+    let days = i64::from(by.months) * 30 + i64::from(by.days);
+    days.checked_mul(PER_DAY)?.checked_add(by.nanoseconds)
 }
 
 /// Two sides of an arithmetic operator, of which none is a decimal and the other a double.
@@ -164,6 +199,15 @@ fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
                 Ok(count) => Transformed::yes(Expr::Cast(Cast { expr: Box::new(count), field })),
                 Err(expr) => Transformed::no(Expr::Cast(Cast { expr: Box::new(expr), field })),
             })
+        }
+        Expr::AggregateFunction(AggregateFunction { func, params })
+            if matches!(func.name(), "min" | "max")
+                && params.args.first().is_some_and(|arg| {
+                    matches!(type_in(arg, schema), Some(ColumnType::Uuid | ColumnType::Ipv4))
+                }) =>
+        {
+            let func = Arc::new(typed(func));
+            Ok(Transformed::yes(Expr::AggregateFunction(AggregateFunction { func, params })))
         }
         Expr::TryCast(TryCast { expr, field }) => {
             Ok(match cast_to(&expr, &field, OnBadText::Null, schema)? {

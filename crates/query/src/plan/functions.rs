@@ -8,6 +8,7 @@ mod time;
 mod first_last;
 mod ksum;
 mod haversine;
+mod typed;
 mod rewritten;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use super::literal::integer_of;
 pub(crate) use first_last::resolve_first_last;
 pub(crate) use rewritten::{is_rewritten, rewrite_aggregate};
 pub(crate) use time::{TimeStep, dateadd_step, floor_grid, months_later};
+pub(crate) use typed::typed;
 
 /// Functions of a value, under their names in lower case.
 pub(super) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {

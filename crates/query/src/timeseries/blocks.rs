@@ -159,7 +159,11 @@ fn has_rewritten(expr: &Expr) -> bool {
 /// Whether a limit is a plain number, which DataFusion knows.
 fn is_count(limit: &Expr) -> bool {
     match limit {
-        Expr::Value(value) => !matches!(value.value, Value::SingleQuotedString(_)),
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(_) => false,
+            Value::Number(digits, _) => digits.parse::<i64>().is_ok(),
+            _ => true,
+        },
         _ => false,
     }
 }

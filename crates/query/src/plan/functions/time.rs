@@ -415,8 +415,8 @@ impl Call<'_> {
     }
 }
 
-/// The buckets of a call of `timestamp_floor`: its stride, and from, offset and zone, as far as they
-/// are given.
+/// The buckets of a call of `timestamp_floor`: its stride, and from, offset and zone, as far as
+/// they are given.
 fn bucket_grid(
     name: &str,
     stride: &str,
