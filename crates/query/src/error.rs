@@ -279,6 +279,12 @@ pub enum TextProblem {
     /// The type keeps less of it.
     #[error("it has more digits than are kept")]
     TooFine,
+    /// It has more characters than are wanted.
+    #[error("it has more than {length} characters")]
+    TooLong {
+        /// How many are wanted.
+        length: u64,
+    },
     /// A day has no time of day.
     #[error("a day has no time of day, cast the column to TIMESTAMP")]
     HasTimeOfDay,
@@ -301,6 +307,8 @@ pub enum Condition {
     DatetimeOverflow,
     /// A text that is no value of its type.
     InvalidText,
+    /// A text that is longer than its type lets it be.
+    TextTooLong,
     /// A value that its type cannot hold.
     OutOfRange,
     /// No such table.
@@ -385,6 +393,7 @@ impl Error {
             Error::NotSupported { .. } | Error::Refused { .. } => Condition::FeatureNotSupported,
             Error::BadText { reason: TextProblem::OutOfRange, .. } => Condition::OutOfRange,
             Error::BadText { reason: TextProblem::TooManyWindows, .. } => Condition::LimitExceeded,
+            Error::BadText { reason: TextProblem::TooLong { .. }, .. } => Condition::TextTooLong,
             Error::BadText { reason: TextProblem::HasTimeOfDay, .. } => Condition::DatetimeOverflow,
             Error::BadText { ty: ColumnType::Timestamp(_) | ColumnType::Date, .. } => {
                 Condition::InvalidDatetime

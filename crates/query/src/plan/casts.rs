@@ -75,6 +75,80 @@ pub(crate) fn cast_value(
     Ok(Expr::Literal(ScalarValue::try_from_array(&array, 0)?, metadata))
 }
 
+/// The name of the length of `VARCHAR(n)` in the field that a cast is to.
+pub(crate) const LENGTH_KEY: &str = "tidegate.length";
+
+/// The length of `VARCHAR(n)`, and the field without it.
+pub(crate) fn text_length(field: &Field) -> Option<(u64, FieldRef)> {
+    let length = field.metadata().get(LENGTH_KEY)?.parse().ok()?;
+    let mut metadata = field.metadata().clone();
+    metadata.remove(LENGTH_KEY);
+    Some((length, Arc::new(field.clone().with_metadata(metadata))))
+}
+
+/// A text that may have so many characters; more are an error, not cut off.
+pub(crate) fn short_text(text: Expr, length: u64, on_bad_text: OnBadText) -> Result<Expr> {
+    let signature = Signature::any(1, Volatility::Immutable);
+    let function = ShortText { length, on_bad_text, signature };
+    let constant = match &text {
+        // A text literal has another Arrow type than our texts.
+        Expr::Cast(cast) => cast.expr.as_literal().filter(|it| it.try_as_str().is_some()),
+        text => text.as_literal(),
+    };
+    if let Some(value) = constant {
+        let checked = function.checked(&value.to_array()?)?;
+        return Ok(Expr::Literal(ScalarValue::try_from_array(&checked, 0)?, None));
+    }
+    let function = Arc::new(ScalarUDF::new_from_impl(function));
+    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![text])))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ShortText {
+    length: u64,
+    on_bad_text: OnBadText,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for ShortText {
+    fn name(&self) -> &'static str {
+        "cast as varchar(n)"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8View)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let values = args.args[0].to_array(args.number_rows)?;
+        Ok(ColumnarValue::Array(self.checked(&values)?))
+    }
+}
+
+impl ShortText {
+    fn checked(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        let values = texts(values)?;
+        let fits = |text: &str| {
+            let bytes = text.len() as u64;
+            bytes <= self.length || text.chars().count() as u64 <= self.length
+        };
+        let check = |text: Option<&str>| match text {
+            Some(text) if !fits(text) && self.on_bad_text == OnBadText::Fail => {
+                let reason = TextProblem::TooLong { length: self.length };
+                let (text, ty) = (text.to_owned(), ColumnType::Varchar);
+                Err(Error::BadText { position: None, text, ty, reason })
+            }
+            text => Ok(text.filter(|text| fits(text)).map(str::to_owned)),
+        };
+        let checked = values.as_string_view().iter().map(check);
+        Ok(Arc::new(checked.collect::<std::result::Result<StringViewArray, Error>>()?))
+    }
+}
+
 /// Whether values of one type of number may be lost in the other, in a way that Arrow does not see
 /// as we do.
 fn is_narrowing(from: ColumnType, to: ColumnType) -> bool {

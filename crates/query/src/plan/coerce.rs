@@ -6,8 +6,6 @@
 //! Binary operators are converted while SQL is planned ([`OperatorPlanner`]), as their types must
 //! fit already then; BETWEEN, IN lists, CASE and casts afterwards ([`convert_literals`]).
 
-use std::sync::Arc;
-
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit as ArrowUnit};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -18,14 +16,16 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast, lit, not};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlan, Operator, WindowFunctionDefinition, cast, lit, not,
+};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{ColumnType, TimeRange, TimeUnit};
 use tidegate_storage::segment::arrow_type;
 
-use super::casts::{OnBadText, cast_value, integer_range, special_cast};
+use super::casts::{OnBadText, cast_value, integer_range, short_text, special_cast, text_length};
 use super::decimals;
-use super::functions::typed;
+use super::functions::untyped;
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::query_text::is_in_operator;
 use super::time_text::{TimeScale, parse_interval};
@@ -192,6 +192,10 @@ fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             Ok(Transformed::yes(Expr::Case(case)))
         }
         Expr::Cast(Cast { expr, field }) => {
+            if let Some((length, field)) = text_length(&field) {
+                let text = convert(Expr::Cast(Cast { expr, field }), schema)?.data;
+                return Ok(Transformed::yes(short_text(text, length, OnBadText::Fail)?));
+            }
             if let Some(converted) = cast_to(&expr, &field, OnBadText::Fail, schema)? {
                 return Ok(Transformed::yes(converted));
             }
@@ -200,16 +204,28 @@ fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
                 Err(expr) => Transformed::no(Expr::Cast(Cast { expr: Box::new(expr), field })),
             })
         }
-        Expr::AggregateFunction(AggregateFunction { func, params })
-            if matches!(func.name(), "min" | "max")
-                && params.args.first().is_some_and(|arg| {
-                    matches!(type_in(arg, schema), Some(ColumnType::Uuid | ColumnType::Ipv4))
-                }) =>
-        {
-            let func = Arc::new(typed(func));
-            Ok(Transformed::yes(Expr::AggregateFunction(AggregateFunction { func, params })))
+        Expr::AggregateFunction(AggregateFunction { func, params }) => {
+            let plain = untyped(&func).filter(|_| !is_special_first(&params.args, schema));
+            let is_changed = plain.is_some();
+            let func = plain.unwrap_or(func);
+            let call = Expr::AggregateFunction(AggregateFunction { func, params });
+            Ok(if is_changed { Transformed::yes(call) } else { Transformed::no(call) })
+        }
+        Expr::WindowFunction(mut window) => {
+            if let WindowFunctionDefinition::AggregateUDF(func) = &window.fun
+                && let Some(plain) = untyped(func)
+                && !is_special_first(&window.params.args, schema)
+            {
+                window.fun = WindowFunctionDefinition::AggregateUDF(plain);
+                return Ok(Transformed::yes(Expr::WindowFunction(window)));
+            }
+            Ok(Transformed::no(Expr::WindowFunction(window)))
         }
         Expr::TryCast(TryCast { expr, field }) => {
+            if let Some((length, field)) = text_length(&field) {
+                let text = convert(Expr::TryCast(TryCast { expr, field }), schema)?.data;
+                return Ok(Transformed::yes(short_text(text, length, OnBadText::Null)?));
+            }
             Ok(match cast_to(&expr, &field, OnBadText::Null, schema)? {
                 Some(converted) => Transformed::yes(converted),
                 None => Transformed::no(Expr::TryCast(TryCast { expr, field })),
@@ -248,6 +264,12 @@ fn with_both_zeros(mut list: Vec<Expr>) -> Vec<Expr> {
         list.extend([lit(0.0), lit(-0.0)]);
     }
     list
+}
+
+/// Whether the first argument of a call is a UUID or an IPV4.
+fn is_special_first(args: &[Expr], schema: &DFSchema) -> bool {
+    let ty = args.first().and_then(|arg| type_in(arg, schema));
+    matches!(ty, Some(ColumnType::Uuid | ColumnType::Ipv4))
 }
 
 /// A literal that is of the type of a field, UUID and IPV4 too.

@@ -25,7 +25,7 @@ use super::literal::integer_of;
 pub(crate) use first_last::resolve_first_last;
 pub(crate) use rewritten::{is_rewritten, rewrite_aggregate};
 pub(crate) use time::{TimeStep, dateadd_step, floor_grid, months_later};
-pub(crate) use typed::typed;
+pub(crate) use typed::untyped;
 
 /// Functions of a value, under their names in lower case.
 pub(super) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
@@ -42,8 +42,12 @@ pub(crate) fn scalar_function(name: &str) -> Option<Arc<ScalarUDF>> {
 /// Functions of many values, under their names in lower case.
 pub(super) static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
     let named = |function: AggregateUDF| (function.name().to_owned(), Arc::new(function));
-    let all =
-        [first_last::first_last_functions(), ksum::exact_sums(), vec![haversine::haversine()]];
+    let all = [
+        first_last::first_last_functions(),
+        ksum::exact_sums(),
+        vec![haversine::haversine()],
+        typed::least_and_greatest(),
+    ];
     all.into_iter().flatten().map(named).collect()
 });
 

@@ -1,17 +1,25 @@
 //! `min` and `max` of UUID and IPV4, which stay what they are: DataFusion's own forget it.
+//!
+//! - TY1. Those of other types are DataFusion's own once a plan is made: it knows more of them.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
+use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature,
 };
 
-/// The function with the type of its argument as the type of its result.
-pub(crate) fn typed(inner: Arc<AggregateUDF>) -> AggregateUDF {
-    AggregateUDF::new_from_impl(Typed(inner))
+/// The functions, with the type of their argument as the type of their result.
+pub(super) fn least_and_greatest() -> Vec<AggregateUDF> {
+    [min_udaf(), max_udaf()].map(|inner| AggregateUDF::new_from_impl(Typed(inner))).into()
+}
+
+/// What stands behind a function of these (TY1).
+pub(crate) fn untyped(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
+    function.inner().downcast_ref::<Typed>().map(|typed| Arc::clone(&typed.0))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
