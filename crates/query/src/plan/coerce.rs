@@ -160,29 +160,8 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
 
 fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     match expr {
-        Expr::Between(Between { expr, negated, low, high }) => {
-            let low = Box::new(as_type_of(*low, &expr, schema)?);
-            let high = Box::new(as_type_of(*high, &expr, schema)?);
-            let bound = |op, bound: &Expr| compare(&expr, op, bound, schema);
-            if let (Some(from), Some(to)) =
-                (bound(Operator::GtEq, &low), bound(Operator::LtEq, &high))
-            {
-                let inside = from.and(to);
-                return Ok(Transformed::yes(if negated { not(inside) } else { inside }));
-            }
-            Ok(Transformed::yes(Expr::Between(Between { expr, negated, low, high })))
-        }
-        Expr::InList(InList { expr, list, negated }) => {
-            let convert_one = |value| as_type_of(value, &expr, schema);
-            let list = list.into_iter().map(convert_one).collect::<PlanResult<Vec<_>>>()?;
-            let list = match type_in(&expr, schema) {
-                Some(ColumnType::Decimal { precision, scale }) => {
-                    in_decimals(list, precision, scale)
-                }
-                _ => with_both_zeros(list),
-            };
-            Ok(Transformed::yes(Expr::InList(InList { expr, list, negated })))
-        }
+        Expr::Between(between) => between_values(between, schema).map(Transformed::yes),
+        Expr::InList(list) => in_values(list, schema).map(Transformed::yes),
         Expr::Case(Case { expr: Some(expr), when_then_expr, else_expr }) => {
             let mut arms = Vec::with_capacity(when_then_expr.len());
             for (when, then) in when_then_expr {
@@ -264,6 +243,29 @@ fn with_both_zeros(mut list: Vec<Expr>) -> Vec<Expr> {
         list.extend([lit(0.0), lit(-0.0)]);
     }
     list
+}
+
+fn between_values(between: Between, schema: &DFSchema) -> PlanResult<Expr> {
+    let Between { expr, negated, low, high } = between;
+    let low = Box::new(as_type_of(*low, &expr, schema)?);
+    let high = Box::new(as_type_of(*high, &expr, schema)?);
+    let bound = |op, bound: &Expr| compare(&expr, op, bound, schema);
+    if let (Some(from), Some(to)) = (bound(Operator::GtEq, &low), bound(Operator::LtEq, &high)) {
+        let inside = from.and(to);
+        return Ok(if negated { not(inside) } else { inside });
+    }
+    Ok(Expr::Between(Between { expr, negated, low, high }))
+}
+
+fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
+    let InList { expr, list, negated } = list;
+    let convert_one = |value| as_type_of(value, &expr, schema);
+    let list = list.into_iter().map(convert_one).collect::<PlanResult<Vec<_>>>()?;
+    let list = match type_in(&expr, schema) {
+        Some(ColumnType::Decimal { precision, scale }) => in_decimals(list, precision, scale),
+        _ => with_both_zeros(list),
+    };
+    Ok(Expr::InList(InList { expr, list, negated }))
 }
 
 /// Whether the first argument of a call is a UUID or an IPV4.

@@ -11,11 +11,12 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, StringViewBuilder,
 };
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit as ArrowUnit};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit as ArrowUnit};
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, lit,
 };
 use tidegate_model::time::{CivilDate, days_in_month, is_leap_year};
 use tidegate_model::{ColumnType, TimeUnit};
@@ -180,6 +181,37 @@ impl ScalarUDFImpl for TimeFunction {
         })
     }
 
+    /// What is wrong with a constant is said when a query is planned, at its place.
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types = args.arg_fields.iter().map(|field| field.data_type().clone());
+        let ty = self.return_type(&types.collect::<Vec<_>>())?;
+        let text = |at: usize| {
+            let value = args.scalar_arguments.get(at).copied().flatten();
+            value.and_then(|value| value.try_as_str().flatten())
+        };
+        let zone = |at: usize| match text(at) {
+            Some(zone) if Zone::parse(zone).is_none() => {
+                Err(wrong(ClauseProblem::NoTimeZone { zone: zone.to_owned() }))
+            }
+            _ => Ok(()),
+        };
+        match self.kind {
+            Kind::Floor | Kind::Ceil => {
+                text(0).map(Stride::parse).transpose().map_err(wrong)?;
+                if let Some(offset) = text(3).filter(|it| parse_offset(it).is_none()) {
+                    return Err(wrong(ClauseProblem::Offset { offset: offset.to_owned() }).into());
+                }
+                zone(4)?;
+            }
+            Kind::Add | Kind::Difference => {
+                text(0).map(unit_of_text).transpose()?;
+            }
+            Kind::Zone(_) => zone(1)?,
+            _ => {}
+        }
+        Ok(Arc::new(Field::new(self.name, ty, true)))
+    }
+
     /// F2.
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let (Kind::Clock { cut, days }, Some(now)) =
@@ -290,10 +322,7 @@ impl Call<'_> {
     /// A unit of time; `None` for NULL.
     fn unit(&self) -> Result<Option<Stride>> {
         let Some(text) = self.text(0)? else { return Ok(None) };
-        let bad = || wrong(ClauseProblem::Unit { unit: text.clone() });
-        let is_unit = text.chars().count() == 1;
-        let stride = Stride::parse(&text).ok().filter(|_| is_unit);
-        stride.map(Some).ok_or_else(|| bad().into())
+        Ok(Some(unit_of_text(&text)?))
     }
 
     fn bucket(&self, kind: Kind) -> Result<ArrayRef> {
@@ -413,6 +442,11 @@ impl Call<'_> {
         };
         of_unit(&times.unary(moved), unit)
     }
+}
+
+fn unit_of_text(text: &str) -> std::result::Result<Stride, Error> {
+    let stride = Stride::parse(text).ok().filter(|_| text.chars().count() == 1);
+    stride.ok_or_else(|| wrong(ClauseProblem::Unit { unit: text.to_owned() }))
 }
 
 /// The buckets of a call of `timestamp_floor`: its stride, and from, offset and zone, as far as
