@@ -183,6 +183,11 @@ fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
                 Err(expr) => Transformed::no(Expr::Cast(Cast { expr: Box::new(expr), field })),
             })
         }
+        Expr::AggregateFunction(mut call) if call.func.name() == "approx_distinct" => {
+            let countable = |arg| countable(arg, schema);
+            call.params.args = call.params.args.into_iter().map(countable).collect();
+            Ok(Transformed::yes(Expr::AggregateFunction(call)))
+        }
         Expr::AggregateFunction(AggregateFunction { func, params }) => {
             let plain = untyped(&func).filter(|_| !is_special_first(&params.args, schema));
             let is_changed = plain.is_some();
@@ -266,6 +271,18 @@ fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
         _ => with_both_zeros(list),
     };
     Ok(Expr::InList(InList { expr, list, negated }))
+}
+
+/// A value as one that DataFusion estimates the number of, as many as there are of it.
+fn countable(value: Expr, schema: &DFSchema) -> Expr {
+    match type_in(&value, schema) {
+        // -0 equals 0.
+        Some(ColumnType::Float32 | ColumnType::Float64) => {
+            cast(cast(value, DataType::Float64) + lit(0.0), DataType::Utf8)
+        }
+        Some(ColumnType::Uuid) => cast(value, DataType::Binary),
+        _ => value,
+    }
 }
 
 /// Whether the first argument of a call is a UUID or an IPV4.
