@@ -5,7 +5,7 @@
 //!   VARCHAR alike, an IPV4 compares as the UINT it is.
 //! - R2. Logic is three-valued. Integers wrap on `+ - *` and unary `-`; a division by zero and
 //!   `MIN / -1` are errors, `MIN % -1` is 0. Floats are IEEE. A cast that loses range is an error,
-//!   or NULL if it is a TRY_CAST; floats become integers by cutting off.
+//!   or NULL if it is a TRY_CAST; floats become integers by rounding, half to even.
 //! - R3. NaN equals NaN and is greater than every number; -0 equals 0. Text and bytes compare by
 //!   their bytes.
 //!

@@ -233,7 +233,7 @@ fn of_float<'a>(to: ColumnType, value: f64) -> Option<Scalar<'a>> {
         _ => {
             let (min, max) = integer_range(to)?;
             // `as` saturates and makes 0 of NaN, hence the finite check; 2^65 fits an i128.
-            let whole = value.trunc();
+            let whole = value.round_ties_even();
             let fits = whole.is_finite() && whole.abs() < 4e19;
             #[expect(clippy::cast_possible_truncation, reason = "below 4e19 in magnitude")]
             let integer = if fits { whole as i128 } else { return None };
@@ -272,15 +272,20 @@ mod tests {
     }
 
     #[test]
-    fn casts_cut_floats_and_refuse_what_does_not_fit() {
+    fn casts_round_floats_half_to_even_and_refuse_what_does_not_fit() {
         let check = |value: Scalar<'static>, from, to, wanted: Option<i128>| {
             let given = cast(from, to, value).ok().and_then(|value| value.order_key());
             assert_eq!(given, wanted);
         };
         let (double, tiny, utiny) = (ColumnType::Float64, ColumnType::Int8, ColumnType::UInt8);
-        check(Scalar::Float(-128.9), double, tiny, Some(-128));
-        check(Scalar::Float(-129.0), double, tiny, None);
-        check(Scalar::Float(-0.9), double, utiny, Some(0));
+        check(Scalar::Float(-128.5), double, tiny, Some(-128));
+        check(Scalar::Float(-128.6), double, tiny, None);
+        check(Scalar::Float(127.5), double, tiny, None);
+        check(Scalar::Float(127.4), double, tiny, Some(127));
+        check(Scalar::Float(-0.5), double, utiny, Some(0));
+        check(Scalar::Float(-0.6), double, utiny, None);
+        check(Scalar::Float(2.5), double, tiny, Some(2));
+        check(Scalar::Float(3.5), double, tiny, Some(4));
         check(Scalar::Float(f64::NAN), double, ColumnType::Int64, None);
         check(Scalar::Float(9.3e18), double, ColumnType::Int64, None);
         check(Scalar::Float(9.3e18), double, ColumnType::UInt64, Some(9_300_000_000_000_000_000));

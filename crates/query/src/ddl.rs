@@ -5,17 +5,77 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, Schema};
+use tidegate_model::{ColumnType, Schema, SchemaError};
 use tidegate_storage::{Database, Error as StorageError};
 
 use crate::engine::Done;
-use crate::error::Result;
-use crate::parse::{Name, Statement, TableChange, TableDefinition};
+use crate::error::{Error, Result};
+use crate::parse::{Name, Position, Statement, TableChange, TableDefinition};
 
-/// Does a statement; `None` if it changes no table. Waits for the disk.
-pub(crate) fn execute(database: &Arc<Database>, statement: Statement) -> Result<Option<Done>> {
+/// Does a statement; `None` if it changes no table. Waits for the disk. `sql` is its text, for
+/// places in errors.
+pub(crate) fn execute(
+    database: &Arc<Database>,
+    sql: &str,
+    statement: Statement,
+) -> Result<Option<Done>> {
+    let names = named(&statement);
+    let done = change(database, statement);
+    done.map_err(|error| placed(error, sql, &names))
+}
+
+/// The tables and columns that a statement wants to be there.
+fn named(statement: &Statement) -> Vec<Name> {
+    match statement {
+        Statement::CreateTableLike { like, .. } => vec![like.clone()],
+        Statement::DropTables { names, .. } => names.clone(),
+        Statement::TruncateTable { table } | Statement::RenameTable { table, .. } => {
+            vec![table.clone()]
+        }
+        Statement::AlterTable { table, change, .. } => {
+            let columns = match change {
+                TableChange::AddColumns { .. } => Vec::new(),
+                TableChange::DropColumns { names } => names.clone(),
+                TableChange::RenameColumn { column, .. } => vec![column.clone()],
+                TableChange::Nothing { column } => column.iter().cloned().collect(),
+            };
+            [vec![table.clone()], columns].concat()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The error with the place of the name that it is about.
+fn placed(error: Error, sql: &str, names: &[Name]) -> Error {
+    let place = |text: &str| {
+        let name = names.iter().rev().find(|name| name.text.eq_ignore_ascii_case(text))?;
+        Some(Position::at(sql, name.offset))
+    };
+    match error {
+        Error::Storage(StorageError::NoSuchTable { table }) => {
+            Error::NoSuchTable { position: place(&table), table }
+        }
+        Error::Storage(StorageError::Schema(SchemaError::NoSuchColumn { name })) => {
+            let position = place(&name);
+            Error::NoSuchColumn { position, column: name, similar: None }
+        }
+        error => error,
+    }
+}
+
+fn change(database: &Arc<Database>, statement: Statement) -> Result<Option<Done>> {
     let done = match statement {
         Statement::CreateTable(definition) => create_table(database, definition)?,
+        Statement::CreateTableLike { name, if_not_exists, like } => {
+            let snapshot = database.snapshot(&like.text)?;
+            let columns = snapshot.schema.columns().iter();
+            let columns =
+                columns.map(|column| (column.name.clone(), column.ty)).collect::<Vec<_>>();
+            let time = snapshot.schema.designated_column();
+            let time = time.map(|(column, _)| column.name.as_str());
+            let schema = Schema::new(&columns, time, snapshot.schema.partition_by())?;
+            create_with(database, &name.text, schema, if_not_exists, Vec::new())?
+        }
         Statement::DropTables { names, if_exists } => drop_tables(database, &names, if_exists)?,
         Statement::TruncateTable { table } => {
             database.truncate_table(&table.text)?;
@@ -34,11 +94,20 @@ pub(crate) fn execute(database: &Arc<Database>, statement: Statement) -> Result<
 }
 
 fn create_table(database: &Arc<Database>, definition: TableDefinition) -> Result<Done> {
-    let TableDefinition {
-        name, if_not_exists, columns, timestamp, partition_by, mut notices, ..
-    } = definition;
+    let TableDefinition { name, if_not_exists, columns, timestamp, partition_by, notices, .. } =
+        definition;
     let schema = Schema::new(&columns, timestamp.as_deref(), partition_by)?;
-    match database.create_table(&name, schema) {
+    create_with(database, &name, schema, if_not_exists, notices)
+}
+
+fn create_with(
+    database: &Arc<Database>,
+    name: &str,
+    schema: Schema,
+    if_not_exists: bool,
+    mut notices: Vec<String>,
+) -> Result<Done> {
+    match database.create_table(name, schema) {
         Ok(_) => {}
         Err(StorageError::TableExists { .. }) if if_not_exists => {
             notices = vec![format!("table `{name}` exists already")];
@@ -90,6 +159,14 @@ fn alter_table(
         }
         TableChange::RenameColumn { column, to } => {
             database.rename_column(table, &column.text, &to)?;
+        }
+        TableChange::Nothing { column } => {
+            let snapshot = database.snapshot(table)?;
+            if let Some(Name { text: name, .. }) = column
+                && snapshot.schema.find(&name).is_none()
+            {
+                return Err(StorageError::Schema(SchemaError::NoSuchColumn { name }).into());
+            }
         }
     }
     Ok(Done { tag: "ALTER TABLE", notices })

@@ -69,6 +69,8 @@ pub enum Answer {
         schema: SchemaRef,
         /// The rows, as they are found. Dropping it ends the work.
         stream: SendableRecordBatchStream,
+        /// What the user should know, a sentence each.
+        notices: Vec<String>,
     },
     /// Something was changed.
     Done {
@@ -175,8 +177,9 @@ impl Engine {
                 Ok(rows_of(batch))
             }
             change => {
-                let database = Arc::clone(&self.database);
-                let task = SpawnedTask::spawn_blocking(move || ddl::execute(&database, change));
+                let (database, sql) = (Arc::clone(&self.database), sql.to_owned());
+                let task =
+                    SpawnedTask::spawn_blocking(move || ddl::execute(&database, &sql, change));
                 let done = task.join_unwind().await.map_err(|error| {
                     Error::from(DataFusionError::ExecutionJoin(Box::new(error)))
                 })?;
@@ -279,12 +282,12 @@ fn rows_of(batch: RecordBatch) -> Answer {
     let schema = batch.schema();
     let batches = stream::once(async move { PlanResult::Ok(batch) });
     let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
-    Answer::Rows { schema, stream }
+    Answer::Rows { schema, stream, notices: Vec::new() }
 }
 
 /// The rows of a plan under the names that users see.
 fn renamed(stream: SendableRecordBatchStream, planned: PlannedQuery) -> Answer {
-    let schema = planned.schema;
+    let PlannedQuery { schema, notices, .. } = planned;
     let named = Arc::clone(&schema);
     let batches = stream.and_then(move |batch| {
         let named = Arc::clone(&named);
@@ -295,7 +298,7 @@ fn renamed(stream: SendableRecordBatchStream, planned: PlannedQuery) -> Answer {
         }
     });
     let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
-    Answer::Rows { schema, stream }
+    Answer::Rows { schema, stream, notices }
 }
 
 #[cfg(test)]

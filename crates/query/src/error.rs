@@ -11,7 +11,7 @@ use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 use thiserror::Error as ThisError;
 use tidegate_filter::{Class as FilterClass, Error as FilterError};
-use tidegate_model::{ColumnType, SchemaError as BadSchema};
+use tidegate_model::{ColumnType, SchemaError as BadSchema, Value};
 use tidegate_storage::{Class, Error as StorageError};
 
 use crate::control::CancelReason;
@@ -103,7 +103,7 @@ pub enum Error {
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// A condition has no answer for some row.
-    #[error("{0}")]
+    #[error("{}", FilterMessage(.0))]
     Filter(FilterError),
     /// It was ended before it was done.
     #[error("canceling statement due to {reason}")]
@@ -279,6 +279,12 @@ pub enum TextProblem {
     /// The type keeps less of it.
     #[error("it has more digits than are kept")]
     TooFine,
+    /// It has more characters than are wanted.
+    #[error("it has more than {length} characters")]
+    TooLong {
+        /// How many are wanted.
+        length: u64,
+    },
     /// A day has no time of day.
     #[error("a day has no time of day, cast the column to TIMESTAMP")]
     HasTimeOfDay,
@@ -297,8 +303,12 @@ pub enum Condition {
     FeatureNotSupported,
     /// A time that is none.
     InvalidDatetime,
+    /// A time where only a day can be.
+    DatetimeOverflow,
     /// A text that is no value of its type.
     InvalidText,
+    /// A text that is longer than its type lets it be.
+    TextTooLong,
     /// A value that its type cannot hold.
     OutOfRange,
     /// No such table.
@@ -368,8 +378,8 @@ impl Error {
                 },
                 DataFusionError::IoError(_)
                 | DataFusionError::ResourcesExhausted(_)
-                | DataFusionError::ExecutionJoin(_)
-                | DataFusionError::Internal(_) => Class::Environment,
+                | DataFusionError::ExecutionJoin(_) => Class::Environment,
+                DataFusionError::Internal(text) if !is_about_arguments(text) => Class::Environment,
                 _ => Class::Caller,
             },
         }
@@ -383,6 +393,8 @@ impl Error {
             Error::NotSupported { .. } | Error::Refused { .. } => Condition::FeatureNotSupported,
             Error::BadText { reason: TextProblem::OutOfRange, .. } => Condition::OutOfRange,
             Error::BadText { reason: TextProblem::TooManyWindows, .. } => Condition::LimitExceeded,
+            Error::BadText { reason: TextProblem::TooLong { .. }, .. } => Condition::TextTooLong,
+            Error::BadText { reason: TextProblem::HasTimeOfDay, .. } => Condition::DatetimeOverflow,
             Error::BadText { ty: ColumnType::Timestamp(_) | ColumnType::Date, .. } => {
                 Condition::InvalidDatetime
             }
@@ -526,19 +538,57 @@ fn engine_condition(error: &DataFusionError) -> Condition {
             SchemaError::AmbiguousReference { .. } => Condition::AmbiguousName,
             _ => Condition::DuplicateColumn,
         },
-        DataFusionError::Plan(message) if message.starts_with("Invalid function") => {
+        DataFusionError::Plan(message)
+            if message.starts_with("Invalid function") || is_about_arguments(message) =>
+        {
             Condition::UndefinedFunction
         }
         DataFusionError::ArrowError(problem, _) => match problem.as_ref() {
             ArrowError::DivideByZero => Condition::DivisionByZero,
+            ArrowError::CastError(text) if is_out_of_range(text) => Condition::OutOfRange,
             ArrowError::CastError(_) | ArrowError::ParseError(_) => Condition::InvalidText,
             ArrowError::ArithmeticOverflow(_) => Condition::OutOfRange,
+            ArrowError::InvalidArgumentError(text) if is_out_of_range(text) => {
+                Condition::OutOfRange
+            }
             _ => Condition::InvalidStatement,
         },
         DataFusionError::ResourcesExhausted(_) => Condition::OutOfMemory,
         DataFusionError::IoError(_) | DataFusionError::ExecutionJoin(_) => Condition::Environment,
+        DataFusionError::Internal(text) if is_about_arguments(text) => Condition::UndefinedFunction,
         DataFusionError::Internal(_) => Condition::Internal,
         _ => Condition::InvalidStatement,
+    }
+}
+
+/// Whether Arrow says that a number does not fit in a type: only its message tells that from a text
+/// that is no number.
+fn is_out_of_range(message: &str) -> bool {
+    let number = message.strip_prefix("Cannot cast string '").and_then(|it| it.split('\'').next());
+    message.starts_with("Can't cast value ")
+        || message.contains("Overflowing on")
+        || message.contains("too large to store in a Decimal")
+        || message.contains("too small to store in a Decimal")
+        || number.is_some_and(|number| number.trim().parse::<i128>().is_ok())
+}
+
+/// Whether DataFusion says that no function takes such arguments, which it takes for its own fault.
+pub(crate) fn is_about_arguments(message: &str) -> bool {
+    message.contains("Function '") && message.contains("failed to match any signature")
+}
+
+/// What a filter says of a row, as the general path says it.
+struct FilterMessage<'a>(&'a FilterError);
+
+impl fmt::Display for FilterMessage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FilterError::CastRange { value, to } = self.0 else { return self.0.fmt(f) };
+        let reason = TextProblem::OutOfRange;
+        match value {
+            Value::Integer(value) => write!(f, "'{value}' is not a valid {}: {reason}", to.sql()),
+            Value::Float(value) => write!(f, "'{value}' is not a valid {}: {reason}", to.sql()),
+            _ => self.0.fmt(f),
+        }
     }
 }
 
@@ -589,6 +639,10 @@ impl fmt::Display for Innermost<'_> {
             DataFusionError::IoError(source) => source.to_string(),
             other => other.strip_backtrace(),
         };
+        if is_about_arguments(&message) {
+            let function = message.split('\'').nth(1).unwrap_or_default();
+            return write!(f, "function `{function}` does not take arguments of these types");
+        }
         if matches!(error, DataFusionError::Internal(_)) {
             f.write_str("internal error: ")?;
         }

@@ -11,6 +11,7 @@ mod query_text;
 mod time_text;
 mod literal;
 mod casts;
+mod decimals;
 mod coerce;
 mod type_names;
 mod functions;
@@ -40,12 +41,19 @@ use crate::error::{Error, Result};
 use crate::scan::{NAME_KEY, ScanOrder, ScanTable, without_name};
 use crate::timeseries::{MarkedRelations, OurNodes, mark_blocks};
 use cache::CachedPlan;
+use order::limits_in_table_order;
 use query_text::{OutputNames, QueryText, parse_query};
 use tables::Tables;
 
 pub(crate) use cache::PlanCache;
+pub(crate) use casts::cast_to_integer;
 pub(crate) use coerce::OperatorPlanner;
-pub(crate) use functions::{rewrite_aggregate, table_functions};
+#[cfg(test)]
+pub(crate) use functions::scalar_function;
+pub(crate) use functions::{
+    TimeStep, dateadd_step, floor_grid, is_rewritten, months_later, rewrite_aggregate,
+    table_functions,
+};
 pub(crate) use literal::{integer_of, time_of_integer, time_value, value_of_text};
 pub(crate) use order::{OrderedScans, in_table_order};
 pub(crate) use query_text::{NESTING_MAX, parser_error, position_at};
@@ -64,6 +72,8 @@ pub(crate) const FILL_ROWS_MAX: u64 = 10_000_000;
 #[derive(Debug)]
 pub(crate) struct PlannedQuery {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
+    /// What the user should know, a sentence each.
+    pub(crate) notices: Vec<String>,
     /// Of the answer: the columns of the plan under the names that users see.
     pub(crate) schema: SchemaRef,
 }
@@ -78,7 +88,8 @@ pub(crate) async fn plan_query(
     if let Some(cache) = &cache
         && let Some((plan, cached)) = cache.find(sql, database)?
     {
-        return physical(state, &plan, &cached.names, &cached.columns).await;
+        let notices = cached.notices.clone();
+        return physical(state, &plan, (&cached.names, &cached.columns), notices).await;
     }
     let query = parse_query(sql)?;
     match plan_parsed(state, database, sql, query).await {
@@ -93,14 +104,14 @@ async fn plan_parsed(
     sql: &str,
     query: QueryText,
 ) -> Result<PlannedQuery> {
-    let names = query.names.clone();
+    let (names, notices) = (query.names.clone(), query.notices.clone());
     let (written, snapshots) = logical_plan(state, database, sql, query)?;
     let columns = planned_names(written.schema());
     let (ordered, _) = in_table_order(written.clone(), ScanOrder::Forward)?;
     let plan = state.optimize(&ordered)?;
-    let planned = physical(state, &plan, &names, &columns).await?;
+    let planned = physical(state, &plan, (&names, &columns), notices.clone()).await?;
     if let Some(cache) = state.config().get_extension::<PlanCache>() {
-        let make = |plan| CachedPlan::new(plan, names, columns, &snapshots);
+        let make = |plan| CachedPlan::new(plan, (names, columns), notices, &snapshots);
         cache.keep(sql, &written, plan, make)?;
     }
     Ok(planned)
@@ -109,13 +120,13 @@ async fn plan_parsed(
 async fn physical(
     state: &SessionState,
     plan: &LogicalPlan,
-    names: &OutputNames,
-    columns: &[(String, Option<String>)],
+    (names, columns): (&OutputNames, &[(String, Option<String>)]),
+    notices: Vec<String>,
 ) -> Result<PlannedQuery> {
     let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(OurNodes)]);
     let plan = planner.create_physical_plan(plan, state).await?;
     let schema = output_schema(&plan.schema(), names, columns);
-    Ok(PlannedQuery { plan, schema })
+    Ok(PlannedQuery { plan, notices, schema })
 }
 
 fn logical_plan(
@@ -137,7 +148,7 @@ fn logical_plan(
     let sources = snapshots.iter().map(source).collect();
     let relations = MarkedRelations::new(state, marks, aggregates, snapshots.clone());
     let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(relations)];
-    let tables = Tables { state, sources, relations };
+    let tables = Tables { state, database, sources, relations };
     let plan = SqlToRel::new(&tables).statement_to_plan(statement)?;
     let refused = match &plan {
         LogicalPlan::Ddl(_) => Some("this statement"),
@@ -150,6 +161,7 @@ fn logical_plan(
         return Err(Error::NotSupported { position: None, feature });
     }
     let plan = functions::resolve_first_last(coerce::convert_literals(plan)?)?;
+    let plan = limits_in_table_order(plan)?;
     Ok((plan, snapshots))
 }
 

@@ -112,6 +112,11 @@ impl ScanTable {
         ScanTable { order, ..self.clone() }
     }
 
+    /// Whether it is read in an order.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.order != ScanOrder::Any
+    }
+
     /// The name of the designated timestamp, in lower case.
     pub(crate) fn designated_name(&self) -> Option<String> {
         let (column, _) = self.snapshot.schema.designated_column()?;

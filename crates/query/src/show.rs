@@ -1,4 +1,5 @@
-//! `SHOW TABLES`, `SHOW COLUMNS`, `SHOW PARTITIONS`, `SHOW CREATE TABLE`.
+//! `SHOW TABLES`, `SHOW COLUMNS`, `SHOW PARTITIONS`, `SHOW CREATE TABLE`, and the functions
+//! `tables()`, `table_columns('t')` and `table_partitions('t')`.
 //!
 //! Columns are called and typed as QuestDB's, whose tools read them; what has no meaning here is
 //! false or NULL.
@@ -32,6 +33,78 @@ pub(crate) fn show(database: &Database, sql: &str, what: &Show) -> Result<Record
             batch(vec![("ddl", texts([Some(ddl)]))])
         }
     }
+}
+
+/// The rows of a function of tables; `None` if it is no such function. The argument is a table.
+pub(crate) fn table_function(
+    database: &Database,
+    name: &str,
+    argument: Option<&str>,
+) -> Result<Option<RecordBatch>> {
+    let of_table = |rows: fn(&Snapshot) -> Result<RecordBatch>| match argument {
+        Some(table) => rows(database.snapshot(table)?.as_ref()).map(Some),
+        None => Ok(None),
+    };
+    match (name, argument) {
+        ("tables", None) => tables(database).map(Some),
+        ("table_columns", _) => of_table(columns),
+        ("table_partitions", _) => of_table(partitions),
+        _ => Ok(None),
+    }
+}
+
+fn tables(database: &Database) -> Result<RecordBatch> {
+    let mut snapshots = Vec::new();
+    for table in database.tables() {
+        match database.snapshot(&table.name) {
+            Ok(snapshot) => snapshots.push(snapshot),
+            // Dropped meanwhile.
+            Err(tidegate_storage::Error::NoSuchTable { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let rows = snapshots.len();
+    let totals = snapshots.iter().map(|snapshot| totals(snapshot)).collect::<Vec<_>>();
+    let sums = |of: fn(&PartitionTotals) -> u64| {
+        counts(totals.iter().map(|totals| totals.iter().map(of).sum::<u64>()))
+    };
+    let designated =
+        |it: &Arc<Snapshot>| it.schema.designated_column().map(|(column, _)| column.name.clone());
+    // Nanoseconds are cut: one column has one type.
+    let times = |bound: fn(&[PartitionTotals]) -> Option<i64>| {
+        let of_table = |(snapshot, totals): (&Arc<Snapshot>, &Vec<PartitionTotals>)| {
+            let worth = snapshot.schema.time_unit().per_second() / 1_000_000;
+            snapshot.schema.designated().and(bound(totals)).map(|at| at.div_euclid(worth))
+        };
+        let times = snapshots.iter().zip(&totals).map(of_table);
+        Arc::new(times.collect::<TimestampMicrosecondArray>()) as ArrayRef
+    };
+    let same = |text: &str| texts(vec![Some(text.to_owned()); rows]);
+    batch(vec![
+        ("id", counts(snapshots.iter().map(|it| it.table.0))),
+        ("table_name", texts(snapshots.iter().map(|it| Some(it.name.clone())))),
+        ("designatedTimestamp", texts(snapshots.iter().map(designated))),
+        (
+            "partitionBy",
+            texts(snapshots.iter().map(|it| Some(it.schema.partition_by().sql().to_owned()))),
+        ),
+        ("walEnabled", flags(vec![true; rows])),
+        ("dedup", flags(vec![false; rows])),
+        ("ttlValue", Arc::new(Int32Array::from(vec![0; rows]))),
+        ("ttlUnit", same("HOUR")),
+        ("matView", flags(vec![false; rows])),
+        ("directoryName", texts(snapshots.iter().map(|it| Some(it.table.0.to_string())))),
+        ("maxUncommittedRows", new_null_array(&DataType::Int64, rows)),
+        ("o3MaxLag", new_null_array(&DataType::Int64, rows)),
+        ("table_suspended", flags(vec![false; rows])),
+        ("table_type", same("T")),
+        ("table_row_count", sums(|it| it.rows)),
+        ("table_min_timestamp", times(|it| it.iter().map(|it| it.min_ts).min())),
+        ("table_max_timestamp", times(|it| it.iter().map(|it| it.max_ts).max())),
+        ("disk_size", sums(|it| it.bytes)),
+        ("last_txn", counts(snapshots.iter().map(|it| it.seq_txn.0))),
+        ("write_amplification", new_null_array(&DataType::Float64, rows)),
+    ])
 }
 
 fn snapshot(database: &Database, sql: &str, table: &Name) -> Result<Arc<Snapshot>> {

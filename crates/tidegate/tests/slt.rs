@@ -12,8 +12,8 @@
 //! - `import into T [timestamp=C] [partition=UNIT] [symbols=A,B] as QUERY` imports the rows of a
 //!   query.
 //!
-//! Each is one commit. `reopen` closes the database and opens it again, and `names of QUERY` gives
-//! the names of the columns of a query.
+//! Each is one commit. `reopen` closes the database and opens it again, `names of QUERY` gives the
+//! names of the columns of a query, and `notices of STATEMENT` what it has the user know.
 
 #![expect(clippy::disallowed_methods, reason = "these tests are about databases on a real disk")]
 
@@ -259,7 +259,7 @@ impl TestDatabase {
 
     async fn rows(&self, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>), TestError> {
         match self.engine().execute(sql).await? {
-            Answer::Rows { schema, stream } => {
+            Answer::Rows { schema, stream, .. } => {
                 let batches = stream.try_collect::<Vec<_>>().await;
                 let batches = batches.map_err(tidegate_query::Error::from)?;
                 for batch in &batches {
@@ -390,9 +390,16 @@ impl AsyncDB for TestDatabase {
             let rows = vec![vec![names.collect::<Vec<_>>().join(", ")]];
             return Ok(DBOutput::Rows { types: vec![Letter('T')], rows });
         }
+        if let Some(statement) = sql.strip_prefix("notices of ") {
+            let notices = match self.engine().execute(statement).await? {
+                Answer::Done { notices, .. } | Answer::Rows { notices, .. } => notices,
+            };
+            let rows = notices.into_iter().map(|notice| vec![notice]).collect();
+            return Ok(DBOutput::Rows { types: vec![Letter('T')], rows });
+        }
         let (schema, batches) = match self.engine().execute(sql).await? {
             Answer::Done { .. } => return Ok(DBOutput::StatementComplete(0)),
-            Answer::Rows { schema, stream } => {
+            Answer::Rows { schema, stream, .. } => {
                 let batches = stream.try_collect::<Vec<_>>().await;
                 (schema, batches.map_err(tidegate_query::Error::from)?)
             }

@@ -606,16 +606,14 @@ impl<'f, 'b> Emitter<'f, 'b> {
         Some(self.is_between(value, end(min), end(max)))
     }
 
-    /// The integer that is left when the fraction is cut off, and whether it is in range.
+    /// The nearest integer, the even one of two, and whether it is in range.
     fn whole_of_float(&mut self, value: Value, to: ColumnType) -> (Value, Option<Value>) {
         let (min, max) = integer_range(to).unwrap_or((0, 0));
-        // The ends are exact: powers of two, or small. What is cut to the least value may be up to
-        // one below it, which is a float of its own but for eight signed bytes.
+        let value = self.builder.ins().nearest(value);
+        // The ends are exact: powers of two, or small.
+        let least = self.builder.ins().f64const(min as f64);
         let behind = self.builder.ins().f64const((max + 1) as f64);
-        let is_widest = min < i128::from(i32::MIN);
-        let least = self.builder.ins().f64const(if is_widest { min } else { min - 1 } as f64);
-        let over = if is_widest { FloatCC::GreaterThanOrEqual } else { FloatCC::GreaterThan };
-        let above = self.builder.ins().fcmp(over, value, least);
+        let above = self.builder.ins().fcmp(FloatCC::GreaterThanOrEqual, value, least);
         let below = self.builder.ins().fcmp(FloatCC::LessThan, value, behind);
         let fits = self.builder.ins().band(above, below);
         let whole = match is_unsigned(to) {

@@ -48,6 +48,11 @@ impl<'a> Cursor<'a> {
         self.at += 1;
     }
 
+    /// Skips all that is left.
+    pub(crate) fn skip_all(&mut self) {
+        self.at = self.tokens.len();
+    }
+
     /// The byte of the next token, or of the end.
     pub(crate) fn offset(&self) -> usize {
         self.peek().map_or(self.sql.len(), |token| token.offset)

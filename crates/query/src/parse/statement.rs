@@ -10,10 +10,28 @@ use tidegate_model::{ColumnType, limits};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Statement {
     CreateTable(TableDefinition),
-    DropTables { names: Vec<Name>, if_exists: bool },
-    TruncateTable { table: Name },
-    RenameTable { table: Name, to: String },
-    AlterTable { table: Name, change: TableChange, notices: Vec<String> },
+    /// An empty table with the columns of another.
+    CreateTableLike {
+        name: Name,
+        if_not_exists: bool,
+        like: Name,
+    },
+    DropTables {
+        names: Vec<Name>,
+        if_exists: bool,
+    },
+    TruncateTable {
+        table: Name,
+    },
+    RenameTable {
+        table: Name,
+        to: String,
+    },
+    AlterTable {
+        table: Name,
+        change: TableChange,
+        notices: Vec<String>,
+    },
     Show(Show),
     Explain(Explain),
     Query,
@@ -32,9 +50,21 @@ pub(crate) struct Explain {
 /// What an `ALTER TABLE` changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TableChange {
-    AddColumns { columns: Vec<(String, ColumnType)>, if_not_exists: bool },
-    DropColumns { names: Vec<Name> },
-    RenameColumn { column: Name, to: String },
+    AddColumns {
+        columns: Vec<(String, ColumnType)>,
+        if_not_exists: bool,
+    },
+    DropColumns {
+        names: Vec<Name>,
+    },
+    RenameColumn {
+        column: Name,
+        to: String,
+    },
+    /// None. What is asked for has no effect, but the column must be there.
+    Nothing {
+        column: Option<Name>,
+    },
 }
 
 /// What a `SHOW` shows.
@@ -47,7 +77,7 @@ pub(crate) enum Show {
 }
 
 /// Statements that will come, and whose first word would otherwise be taken for a query's.
-const NOT_YET: [(&str, &str); 21] = [
+const NOT_YET: [(&str, &str); 20] = [
     ("INSERT", "INSERT"),
     ("UPDATE", "UPDATE"),
     ("DELETE", "DELETE"),
@@ -67,7 +97,6 @@ const NOT_YET: [(&str, &str); 21] = [
     ("GRANT", "GRANT"),
     ("REVOKE", "REVOKE"),
     ("VACUUM", "VACUUM"),
-    ("REINDEX", "REINDEX"),
     ("COMMENT", "COMMENT ON"),
 ];
 
@@ -92,6 +121,7 @@ pub(crate) fn parse_statement(sql: &str) -> Result<Statement> {
         "TRUNCATE" => truncate(&mut cursor),
         "RENAME" => rename(&mut cursor),
         "ALTER" => alter(&mut cursor),
+        "REINDEX" => reindex(&mut cursor),
         "SHOW" => show(&mut cursor),
         "EXPLAIN" => explain(&mut cursor),
         _ => Ok(Statement::Query),
@@ -116,7 +146,27 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
             return Err(cursor.not_supported(feature));
         }
     }
+    if let Some(statement) = create_like(cursor)? {
+        return Ok(statement);
+    }
     create_table(cursor).map(Statement::CreateTable)
+}
+
+/// `TABLE name (LIKE other)`; `None` if it is something else, of which nothing is read.
+fn create_like(cursor: &Cursor<'_>) -> Result<Option<Statement>> {
+    let mut ahead = cursor.clone();
+    if !ahead.take_word("TABLE") {
+        return Ok(None);
+    }
+    let if_not_exists = ahead.take_words(&["IF", "NOT", "EXISTS"]);
+    let Ok(name) = ahead.expect_table() else { return Ok(None) };
+    if !(ahead.take_sign('(') && ahead.take_word("LIKE")) {
+        return Ok(None);
+    }
+    let like = ahead.expect_table()?;
+    ahead.expect_sign(')')?;
+    ahead.expect_end()?;
+    Ok(Some(Statement::CreateTableLike { name, if_not_exists, like }))
 }
 
 fn drop_tables(cursor: &mut Cursor<'_>) -> Result<Statement> {
@@ -171,11 +221,73 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let to = cursor.expect_table()?.text;
         cursor.expect_end()?;
         return Ok(Statement::RenameTable { table, to });
+    } else if let Some(column) = without_effect(cursor, &mut notices)? {
+        TableChange::Nothing { column }
     } else {
         return Err(alter_not_yet(cursor));
     };
     cursor.expect_end()?;
     Ok(Statement::AlterTable { table, change, notices })
+}
+
+/// Reads what other databases need and this one does not; `None` if it is something else.
+fn without_effect(
+    cursor: &mut Cursor<'_>,
+    notices: &mut Vec<String>,
+) -> Result<Option<Option<Name>>> {
+    let mut tell = |notice: &str| notices.push(notice.to_owned());
+    if cursor.take_words(&["SET", "PARAM"]) {
+        cursor.skip_all();
+        tell("SET PARAM has no effect: every commit is written at once");
+    } else if cursor.take_words(&["SET", "TYPE"]) {
+        cursor.take_word("BYPASS");
+        cursor.expect_words(&["WAL"])?;
+        tell("SET TYPE has no effect: every commit is in the log");
+    } else if cursor.take_words(&["SUSPEND", "WAL"]) || cursor.take_words(&["RESUME", "WAL"]) {
+        cursor.skip_all();
+        tell("SUSPEND WAL and RESUME WAL have no effect: commits are applied when they are made");
+    } else if cursor.take_words(&["SQUASH", "PARTITIONS"]) {
+        tell("SQUASH PARTITIONS has no effect: partitions are not split");
+    } else {
+        return column_without_effect(cursor, notices);
+    }
+    Ok(Some(None))
+}
+
+/// The same of `ALTER COLUMN`.
+fn column_without_effect(
+    cursor: &mut Cursor<'_>,
+    notices: &mut Vec<String>,
+) -> Result<Option<Option<Name>>> {
+    let mut ahead = cursor.clone();
+    if !ahead.take_words(&["ALTER", "COLUMN"]) {
+        return Ok(None);
+    }
+    let column = ahead.expect_name("the name of a column")?;
+    let notice = if ahead.take_words(&["ADD", "INDEX"]) {
+        if ahead.take_word("CAPACITY") {
+            ahead.expect_integer("a capacity")?;
+        }
+        "INDEX has no effect, every column has min/max zones"
+    } else if ahead.take_words(&["DROP", "INDEX"]) {
+        "INDEX has no effect, every column has min/max zones"
+    } else if ahead.take_word("CACHE") || ahead.take_word("NOCACHE") {
+        "CACHE and NOCACHE have no effect"
+    } else {
+        return Ok(None);
+    };
+    notices.push(format!("column `{}`: {notice}", column.text));
+    *cursor = ahead;
+    Ok(Some(Some(column)))
+}
+
+fn reindex(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.skip();
+    cursor.expect_words(&["TABLE"])?;
+    let table = cursor.expect_table()?;
+    cursor.skip_all();
+    let notices = vec!["REINDEX has no effect, every column has min/max zones".to_owned()];
+    Ok(Statement::AlterTable { table, change: TableChange::Nothing { column: None }, notices })
 }
 
 fn alter_not_yet(cursor: &mut Cursor<'_>) -> Error {
@@ -188,9 +300,6 @@ fn alter_not_yet(cursor: &mut Cursor<'_>) -> Error {
         (&["DETACH"], "DETACH PARTITION"),
         (&["ATTACH"], "ATTACH PARTITION"),
         (&["CONVERT"], "CONVERT PARTITION"),
-        (&["SQUASH"], "SQUASH PARTITIONS"),
-        (&["SUSPEND"], "SUSPEND WAL"),
-        (&["RESUME"], "RESUME WAL"),
     ] {
         let error = cursor.not_supported(feature);
         if cursor.take_words(words) {

@@ -42,6 +42,7 @@ pub(crate) struct CachedPlan {
     pub(crate) names: OutputNames,
     /// The columns before optimization, each with the name it is stored under.
     pub(crate) columns: Vec<(String, Option<String>)>,
+    pub(crate) notices: Vec<String>,
     tables: Vec<KnownTable>,
 }
 
@@ -106,8 +107,8 @@ impl PlanCache {
 impl CachedPlan {
     pub(crate) fn new(
         plan: LogicalPlan,
-        names: OutputNames,
-        columns: Vec<(String, Option<String>)>,
+        (names, columns): (OutputNames, Vec<(String, Option<String>)>),
+        notices: Vec<String>,
         snapshots: &HashMap<String, Arc<Snapshot>>,
     ) -> PlanResult<CachedPlan> {
         let known = |(name, snapshot): (&String, &Arc<Snapshot>)| KnownTable {
@@ -119,7 +120,7 @@ impl CachedPlan {
         // PC3.
         let empty = |snapshot: &Arc<Snapshot>| (snapshot.table, Arc::new(without_rows(snapshot)));
         let plan = over(plan, &snapshots.values().map(empty).collect())?;
-        Ok(CachedPlan { plan, names, columns, tables })
+        Ok(CachedPlan { plan, names, columns, notices, tables })
     }
 }
 

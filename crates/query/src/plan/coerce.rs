@@ -2,7 +2,6 @@
 //! at them.
 //!
 //! - Y1. After this, no text literal is compared with a column that is not text.
-//! - Y2. What is compared with NULL is asked whether it is NULL.
 //!
 //! Binary operators are converted while SQL is planned ([`OperatorPlanner`]), as their types must
 //! fit already then; BETWEEN, IN lists, CASE and casts afterwards ([`convert_literals`]).
@@ -11,16 +10,22 @@ use datafusion::arrow::datatypes::{DataType, Field, TimeUnit as ArrowUnit};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
-use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, Cast, InList, TryCast};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Between, BinaryExpr, Case, Cast, InList, TryCast,
+};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlan, Operator, WindowFunctionDefinition, cast, lit, not,
+};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{ColumnType, TimeRange, TimeUnit};
 use tidegate_storage::segment::arrow_type;
 
-use super::casts::{OnBadText, special_cast};
+use super::casts::{OnBadText, cast_value, integer_range, short_text, special_cast, text_length};
+use super::decimals;
+use super::functions::untyped;
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::query_text::is_in_operator;
 use super::time_text::{TimeScale, parse_interval};
@@ -43,24 +48,19 @@ impl ExprPlanner for OperatorPlanner {
             return in_text(left, right, schema).map(PlannerResult::Planned);
         }
         match op {
-            BinaryOperator::Eq | BinaryOperator::NotEq if is_null(&left) || is_null(&right) => {
-                let asked = if is_null(&right) { left } else { right };
-                let is_equal = op == BinaryOperator::Eq;
-                Ok(PlannerResult::Planned(if is_equal {
-                    asked.is_null()
-                } else {
-                    asked.is_not_null()
-                }))
-            }
             BinaryOperator::Eq
             | BinaryOperator::NotEq
             | BinaryOperator::Lt
             | BinaryOperator::LtEq
             | BinaryOperator::Gt
             | BinaryOperator::GtEq => {
+                let (left, right) = as_durations(left, right, schema);
                 let converted = as_type_of(left, &right, schema)?;
                 let right = as_type_of(right, &converted, schema)?;
-                Ok(PlannerResult::Original(RawBinaryExpr { op, left: converted, right }))
+                Ok(match compare(&converted, compare_op(&op), &right, schema) {
+                    Some(compared) => PlannerResult::Planned(compared),
+                    None => PlannerResult::Original(RawBinaryExpr { op, left: converted, right }),
+                })
             }
             BinaryOperator::Plus | BinaryOperator::Minus => {
                 let moved = match (type_in(&left, schema), type_in(&right, schema)) {
@@ -76,12 +76,71 @@ impl ExprPlanner for OperatorPlanner {
                 };
                 Ok(match moved {
                     Some(expr) => PlannerResult::Planned(expr),
-                    None => PlannerResult::Original(RawBinaryExpr { op, left, right }),
+                    None => {
+                        let (left, right) = operands(left, right, schema);
+                        PlannerResult::Original(RawBinaryExpr { op, left, right })
+                    }
                 })
+            }
+            BinaryOperator::Multiply | BinaryOperator::Divide | BinaryOperator::Modulo => {
+                let (left, right) = operands(left, right, schema);
+                Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
             }
             _ => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         }
     }
+}
+
+/// Two sides of a comparison; a constant INTERVAL next to the difference of two times becomes a
+/// length too, as an interval of an hour is less than one of a day to DataFusion, however many
+/// hours it has.
+fn as_durations(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
+    let is_length = |expr: &Expr| {
+        matches!(expr.get_type(schema), Ok(DataType::Duration(_) | DataType::Interval(_)))
+            && !matches!(expr, Expr::Literal(..))
+    };
+    let length = |expr: &Expr| match expr {
+        Expr::Literal(value, _) => interval_nanos(value),
+        _ => None,
+    };
+    let nanos = DataType::Duration(ArrowUnit::Nanosecond);
+    let constant = |by: i64| lit(ScalarValue::DurationNanosecond(Some(by)));
+    match (length(&left), length(&right)) {
+        (None, Some(by)) if is_length(&left) => (cast(left, nanos), constant(by)),
+        (Some(by), None) if is_length(&right) => (constant(by), cast(right, nanos)),
+        _ => (left, right),
+    }
+}
+
+/// The length of an interval; months have 30 days.
+fn interval_nanos(value: &ScalarValue) -> Option<i64> {
+    const PER_DAY: i64 = 86_400_000_000_000;
+    let ScalarValue::IntervalMonthDayNano(Some(by)) = value else { return None };
+    let days = i64::from(by.months) * 30 + i64::from(by.days);
+    days.checked_mul(PER_DAY)?.checked_add(by.nanoseconds)
+}
+
+/// Two sides of an arithmetic operator, of which none is a decimal and the other a double.
+fn operands(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
+    let types = (type_in(&left, schema), type_in(&right, schema));
+    decimals::operands((&left, types.0), (&right, types.1)).unwrap_or((left, right))
+}
+
+fn compare_op(op: &BinaryOperator) -> Operator {
+    match op {
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        _ => Operator::GtEq,
+    }
+}
+
+/// A comparison that DataFusion would not make as we do: of decimals with other numbers.
+fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let types = (type_in(left, schema), type_in(right, schema));
+    decimals::compare((left, types.0), op, (right, types.1))
 }
 
 /// Converts the literals of BETWEEN, IN lists, CASE and casts in a whole plan.
@@ -101,16 +160,8 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
 
 fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     match expr {
-        Expr::Between(Between { expr, negated, low, high }) => {
-            let low = Box::new(as_type_of(*low, &expr, schema)?);
-            let high = Box::new(as_type_of(*high, &expr, schema)?);
-            Ok(Transformed::yes(Expr::Between(Between { expr, negated, low, high })))
-        }
-        Expr::InList(InList { expr, list, negated }) => {
-            let convert_one = |value| as_type_of(value, &expr, schema);
-            let list = list.into_iter().map(convert_one).collect::<PlanResult<_>>()?;
-            Ok(Transformed::yes(Expr::InList(InList { expr, list, negated })))
-        }
+        Expr::Between(between) => between_values(between, schema).map(Transformed::yes),
+        Expr::InList(list) => in_values(list, schema).map(Transformed::yes),
         Expr::Case(Case { expr: Some(expr), when_then_expr, else_expr }) => {
             let mut arms = Vec::with_capacity(when_then_expr.len());
             for (when, then) in when_then_expr {
@@ -120,6 +171,10 @@ fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             Ok(Transformed::yes(Expr::Case(case)))
         }
         Expr::Cast(Cast { expr, field }) => {
+            if let Some((length, field)) = text_length(&field) {
+                let text = convert(Expr::Cast(Cast { expr, field }), schema)?.data;
+                return Ok(Transformed::yes(short_text(text, length, OnBadText::Fail)?));
+            }
             if let Some(converted) = cast_to(&expr, &field, OnBadText::Fail, schema)? {
                 return Ok(Transformed::yes(converted));
             }
@@ -128,7 +183,33 @@ fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
                 Err(expr) => Transformed::no(Expr::Cast(Cast { expr: Box::new(expr), field })),
             })
         }
+        Expr::AggregateFunction(mut call) if call.func.name() == "approx_distinct" => {
+            let countable = |arg| countable(arg, schema);
+            call.params.args = call.params.args.into_iter().map(countable).collect();
+            Ok(Transformed::yes(Expr::AggregateFunction(call)))
+        }
+        Expr::AggregateFunction(AggregateFunction { func, params }) => {
+            let plain = untyped(&func).filter(|_| !is_special_first(&params.args, schema));
+            let is_changed = plain.is_some();
+            let func = plain.unwrap_or(func);
+            let call = Expr::AggregateFunction(AggregateFunction { func, params });
+            Ok(if is_changed { Transformed::yes(call) } else { Transformed::no(call) })
+        }
+        Expr::WindowFunction(mut window) => {
+            if let WindowFunctionDefinition::AggregateUDF(func) = &window.fun
+                && let Some(plain) = untyped(func)
+                && !is_special_first(&window.params.args, schema)
+            {
+                window.fun = WindowFunctionDefinition::AggregateUDF(plain);
+                return Ok(Transformed::yes(Expr::WindowFunction(window)));
+            }
+            Ok(Transformed::no(Expr::WindowFunction(window)))
+        }
         Expr::TryCast(TryCast { expr, field }) => {
+            if let Some((length, field)) = text_length(&field) {
+                let text = convert(Expr::TryCast(TryCast { expr, field }), schema)?.data;
+                return Ok(Transformed::yes(short_text(text, length, OnBadText::Null)?));
+            }
             Ok(match cast_to(&expr, &field, OnBadText::Null, schema)? {
                 Some(converted) => Transformed::yes(converted),
                 None => Transformed::no(Expr::TryCast(TryCast { expr, field })),
@@ -136,6 +217,78 @@ fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         }
         expr => Ok(Transformed::no(expr)),
     }
+}
+
+/// An IN list of decimals: constants that no decimal equals are left out, while others are there.
+fn in_decimals(list: Vec<Expr>, precision: u8, scale: u8) -> Vec<Expr> {
+    let is_number = |value: &Expr| match value {
+        Expr::Literal(value, _) => value.data_type().is_numeric() && !is_decimal_literal(value),
+        _ => false,
+    };
+    let kept = |value: &Expr| match is_number(value) {
+        true => decimals::equal(value, precision, scale),
+        false => Some(value.clone()),
+    };
+    let kept = list.iter().filter_map(kept).collect::<Vec<_>>();
+    if kept.is_empty() { list } else { kept }
+}
+
+fn is_decimal_literal(value: &ScalarValue) -> bool {
+    matches!(value, ScalarValue::Decimal128(..))
+}
+
+/// DataFusion compares IN lists bit by bit, but -0 equals 0.
+fn with_both_zeros(mut list: Vec<Expr>) -> Vec<Expr> {
+    let is_zero = |value: &Expr| match value {
+        Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value == 0.0,
+        _ => false,
+    };
+    if list.iter().any(is_zero) {
+        list.retain(|value| !is_zero(value));
+        list.extend([lit(0.0), lit(-0.0)]);
+    }
+    list
+}
+
+fn between_values(between: Between, schema: &DFSchema) -> PlanResult<Expr> {
+    let Between { expr, negated, low, high } = between;
+    let low = Box::new(as_type_of(*low, &expr, schema)?);
+    let high = Box::new(as_type_of(*high, &expr, schema)?);
+    let bound = |op, bound: &Expr| compare(&expr, op, bound, schema);
+    if let (Some(from), Some(to)) = (bound(Operator::GtEq, &low), bound(Operator::LtEq, &high)) {
+        let inside = from.and(to);
+        return Ok(if negated { not(inside) } else { inside });
+    }
+    Ok(Expr::Between(Between { expr, negated, low, high }))
+}
+
+fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
+    let InList { expr, list, negated } = list;
+    let convert_one = |value| as_type_of(value, &expr, schema);
+    let list = list.into_iter().map(convert_one).collect::<PlanResult<Vec<_>>>()?;
+    let list = match type_in(&expr, schema) {
+        Some(ColumnType::Decimal { precision, scale }) => in_decimals(list, precision, scale),
+        _ => with_both_zeros(list),
+    };
+    Ok(Expr::InList(InList { expr, list, negated }))
+}
+
+/// A value as one that DataFusion estimates the number of, as many as there are of it.
+fn countable(value: Expr, schema: &DFSchema) -> Expr {
+    match type_in(&value, schema) {
+        // -0 equals 0.
+        Some(ColumnType::Float32 | ColumnType::Float64) => {
+            cast(cast(value, DataType::Float64) + lit(0.0), DataType::Utf8)
+        }
+        Some(ColumnType::Uuid) => cast(value, DataType::Binary),
+        _ => value,
+    }
+}
+
+/// Whether the first argument of a call is a UUID or an IPV4.
+fn is_special_first(args: &[Expr], schema: &DFSchema) -> bool {
+    let ty = args.first().and_then(|arg| type_in(arg, schema));
+    matches!(ty, Some(ColumnType::Uuid | ColumnType::Ipv4))
 }
 
 /// A literal that is of the type of a field, UUID and IPV4 too.
@@ -169,9 +322,8 @@ fn cast_to(
     let Some(to) = type_of(field) else { return Ok(None) };
     let is_special = |ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4);
     if let Some(text) = text_of(expr)
-        && (is_time(to) || is_special(to))
+        && let Some(value) = cast_text(text, to)
     {
-        let value = value_of_text(text, to).expect("these types are parsed");
         return Ok(Some(match (value, on_bad_text) {
             (Ok(value), _) => literal(value, field),
             (Err(_), OnBadText::Null) => literal(ScalarValue::try_from(field.data_type())?, field),
@@ -180,13 +332,31 @@ fn cast_to(
     }
     let Some(from) = type_in(expr, schema).filter(|from| *from != to) else { return Ok(None) };
     match special_cast(expr, from, to, on_bad_text) {
-        Some(converted) => Ok(Some(converted)),
+        // At once, so that an error has its place.
+        Some(converted) => Ok(Some(match expr {
+            Expr::Literal(value, _) => cast_value(value, from, to, on_bad_text)?,
+            _ => converted,
+        })),
         None if is_special(from) || is_special(to) => {
             let feature = "CAST between UUID or IPV4 and anything but text";
             Err(Error::NotSupported { position: None, feature }.into())
         }
         None => Ok(None),
     }
+}
+
+/// The value that a text literal is cast to; `None` for the types of which Arrow reads it.
+fn cast_text(text: &str, to: ColumnType) -> Option<Result<ScalarValue, TextProblem>> {
+    let value = match to {
+        ColumnType::Boolean => return None,
+        _ => value_of_text(text, to)?,
+    };
+    let Some((min, max)) = integer_range(to) else { return Some(value) };
+    Some(value.and_then(|value| {
+        let is_inside = |integer: &i128| (min..=max).contains(integer);
+        integer_of(&value).filter(is_inside).ok_or(TextProblem::OutOfRange)?;
+        value.cast_to(&arrow_type(to)).map_err(|_| TextProblem::OutOfRange)
+    }))
 }
 
 /// `expr` in the type of `other`, if it is a literal that can be, or an integer next to a time.
@@ -271,10 +441,6 @@ fn text_of(expr: &Expr) -> Option<&str> {
         Expr::Literal(value, _) => value.try_as_str().flatten(),
         _ => None,
     }
-}
-
-fn is_null(expr: &Expr) -> bool {
-    matches!(expr, Expr::Literal(value, _) if value.is_null())
 }
 
 fn is_time(ty: ColumnType) -> bool {

@@ -7,6 +7,8 @@ mod pattern;
 mod time;
 mod first_last;
 mod ksum;
+mod haversine;
+mod typed;
 mod rewritten;
 
 use std::collections::HashMap;
@@ -21,7 +23,9 @@ use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlanBuilder, ScalarUDF
 use super::literal::integer_of;
 
 pub(crate) use first_last::resolve_first_last;
-pub(crate) use rewritten::rewrite_aggregate;
+pub(crate) use rewritten::{is_rewritten, rewrite_aggregate};
+pub(crate) use time::{TimeStep, dateadd_step, floor_grid, months_later};
+pub(crate) use typed::untyped;
 
 /// Functions of a value, under their names in lower case.
 pub(super) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
@@ -29,10 +33,21 @@ pub(super) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock:
     time::time_functions().into_iter().map(named).collect()
 });
 
+/// A function of a value, by its name.
+#[cfg(test)]
+pub(crate) fn scalar_function(name: &str) -> Option<Arc<ScalarUDF>> {
+    SCALARS.get(name).cloned()
+}
+
 /// Functions of many values, under their names in lower case.
 pub(super) static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
     let named = |function: AggregateUDF| (function.name().to_owned(), Arc::new(function));
-    let all = [first_last::first_last_functions(), ksum::exact_sums()];
+    let all = [
+        first_last::first_last_functions(),
+        ksum::exact_sums(),
+        vec![haversine::haversine()],
+        typed::least_and_greatest(),
+    ];
     all.into_iter().flatten().map(named).collect()
 });
 

@@ -5,7 +5,9 @@
 
 use datafusion::common::{Column, DataFusionError, SchemaError};
 
-use crate::error::{ClauseProblem, Error, innermost};
+use tidegate_storage::Error as StorageError;
+
+use crate::error::{ClauseProblem, Error, innermost, is_about_arguments};
 use crate::parse::{Position, Token, TokenKind, tokenize};
 
 /// Names that differ in more letters are not suggested.
@@ -33,12 +35,19 @@ pub(crate) fn locate(sql: &str, error: Error) -> Error {
                 None => Error::NoSuchTable { position: None, table },
             }
         }
+        Error::Storage(StorageError::NoSuchTable { table }) => {
+            locate(sql, Error::NoSuchTable { position: None, table })
+        }
         Error::Clause { position: None, what } => {
             let name = match &what {
                 ClauseProblem::NoDesignated { clause } => {
                     clause.split(' ').next().map(str::to_owned)
                 }
                 ClauseProblem::NoTimestamp { column } => Some(column.clone()),
+                ClauseProblem::Stride { stride: text }
+                | ClauseProblem::Unit { unit: text }
+                | ClauseProblem::NoTimeZone { zone: text }
+                | ClauseProblem::Offset { offset: text } => Some(text.clone()),
                 _ => None,
             };
             let is_it = |token: &Token<'_>| {
@@ -69,11 +78,15 @@ fn located(sql: &str, foreign: Box<DataFusionError>) -> Error {
         DataFusionError::Diagnostic(diagnostic, _) => {
             diagnostic.span.and_then(|span| position_of(sql, span.start.line, span.start.column))
         }
-        DataFusionError::Plan(message) => function_name(message).and_then(|name| {
-            let token = find(sql, |token| token.is_word(name))?;
-            Some(Position::at(sql, token.offset))
-        }),
-        _ => None,
+        _ => match innermost(&foreign) {
+            DataFusionError::Plan(message)
+            | DataFusionError::Internal(message)
+            | DataFusionError::NotImplemented(message) => function_name(message).and_then(|name| {
+                let token = find(sql, |token| token.is_word(name))?;
+                Some(Position::at(sql, token.offset))
+            }),
+            _ => None,
+        },
     };
     Error::Engine { position, foreign }
 }
@@ -82,8 +95,14 @@ fn no_such_column(sql: &str, field: &Column, valid_fields: &[Column]) -> Error {
     let position = column_position(sql, field);
     let column = written_name(sql, position, field);
     let similar = valid_fields.iter().map(|valid| valid.name.as_str());
-    let similar = similar.map(|name| (distance(name, &field.name), name)).min();
+    let similar = similar.map(|name| (distance(name, &field.name), name));
     let is_close = |(distance, _): &(usize, &str)| *distance <= DISTANCE_MAX;
+    // The table is the wrong one, not the name.
+    let column = match (&field.relation, similar.clone().any(|(distance, _)| distance == 0)) {
+        (Some(table), true) => format!("{table}.{column}"),
+        _ => column,
+    };
+    let similar = similar.filter(|(distance, _)| *distance > 0).min();
     Error::NoSuchColumn {
         position,
         column,
@@ -118,9 +137,19 @@ fn position_of(sql: &str, line: u64, column: u64) -> Option<Position> {
     (line > 0).then(|| Position::of_line(sql, line, column))
 }
 
-/// The name in `Invalid function 'name'`.
+/// The name in `Invalid function 'name'`, and in what is said of its arguments; that of a type too.
 fn function_name(message: &str) -> Option<&str> {
-    message.strip_prefix("Invalid function '")?.split('\'').next()
+    if let Some(name) = message.strip_prefix("Unsupported SQL type ") {
+        return name.split('(').next();
+    }
+    if let Some((name, _)) = message.split_once(" takes ") {
+        return (!name.contains(' ')).then_some(name);
+    }
+    let rest = match is_about_arguments(message) {
+        true => message.split_once("Function '")?.1,
+        false => message.strip_prefix("Invalid function '")?,
+    };
+    rest.split('\'').next()
 }
 
 fn find<'a>(sql: &'a str, is_it: impl Fn(&Token<'a>) -> bool) -> Option<Token<'a>> {

@@ -1,7 +1,7 @@
 //! Rows in time order without sorting them.
 //!
 //! - O1. A plain scan or filter of a table, with projections and limits above it, comes in the
-//!   order of the table.
+//!   order of the table: as an answer, and below a LIMIT wherever that stands.
 //! - O2. Where a sort, or an operator that wants sorted input, asks for the order of the designated
 //!   timestamp, up or down, and only operators that keep the order stand between it and the scan,
 //!   the scan delivers that order and nothing is sorted.
@@ -60,6 +60,26 @@ pub(crate) fn in_table_order(plan: LogicalPlan, order: ScanOrder) -> Result<(Log
         }
         _ => Ok((plan, false)),
     }
+}
+
+/// O1 for the limits of a plan: in a subquery too, the first rows are those of the table.
+pub(crate) fn limits_in_table_order(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let ordered = plan.transform_up_with_subqueries(|node| {
+        // Who counts from the end reads backward below its limit.
+        if !matches!(node, LogicalPlan::Limit(_)) || node.exists(|node| Ok(is_ordered(node)))? {
+            return Ok(Transformed::no(node));
+        }
+        node.map_children(|child| {
+            Ok(Transformed::yes(in_table_order(child, ScanOrder::Forward)?.0))
+        })
+    })?;
+    Ok(ordered.data)
+}
+
+fn is_ordered(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::TableScan(scan) = plan else { return false };
+    let Ok(provider) = source_as_provider(&scan.source) else { return false };
+    provider.downcast_ref::<ScanTable>().is_some_and(ScanTable::is_ordered)
 }
 
 /// The scan in another order, if it is of one of our tables.

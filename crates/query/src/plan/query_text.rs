@@ -4,7 +4,8 @@
 //!   lost.
 //! - Q2. `ts IN 'text'` is in the tree as the operator `tidegate.in`; `plan::coerce` gives it a
 //!   meaning.
-//! - Q3. What was taken out of the text (`timeseries::clauses`) or added to it does not move a
+//! - Q3. `x = NULL` and `x != NULL` are in the tree as IS [NOT] NULL, and a notice says so.
+//! - Q4. What was taken out of the text (`timeseries::clauses`) or added to it does not move a
 //!   position.
 //!
 //! The tree that keeps the written case is looked at only for the names of the output columns.
@@ -13,8 +14,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Spanned,
+    UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -27,6 +29,9 @@ use crate::timeseries::{Clauses, lift_clauses, wrap_timestamps};
 
 /// How deep an expression or a query may be nested.
 pub(crate) const NESTING_MAX: usize = 500;
+
+/// The name of `interval(low, high)`.
+const INTERVAL_CALL: &str = "interval";
 
 /// Q2.
 const IN_OPERATOR: [&str; 2] = ["tidegate", "in"];
@@ -44,6 +49,8 @@ pub(crate) struct QueryText {
     /// What sqlparser does not know.
     pub(crate) clauses: Clauses,
     pub(crate) names: OutputNames,
+    /// What the user should know, a sentence each.
+    pub(crate) notices: Vec<String>,
 }
 
 /// What the columns of the outermost SELECT are called.
@@ -69,6 +76,7 @@ pub(crate) fn parse_query(sql: &str) -> Result<QueryText> {
     let mut tokens = tokenize(sql)?;
     wrap_timestamps(&mut tokens);
     let intervals = bracket_intervals(&mut tokens);
+    bracket_interval_calls(&mut tokens);
     select_everything(&mut tokens);
     let clauses = lift_clauses(sql, &mut tokens)?;
     let written = parse(sql, tokens.clone())?;
@@ -78,12 +86,12 @@ pub(crate) fn parse_query(sql: &str) -> Result<QueryText> {
         }
     }
     let mut query = parse(sql, tokens)?;
-    let mut lifter = Lifter { sql, intervals: &intervals };
+    let mut lifter = Lifter { sql, intervals: &intervals, notices: Vec::new() };
     if let ControlFlow::Break(error) = query.visit(&mut lifter) {
         return Err(*error);
     }
     let names = OutputNames::of(*written);
-    Ok(QueryText { statement: query, clauses, names })
+    Ok(QueryText { statement: query, clauses, names, notices: lifter.notices })
 }
 
 fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
@@ -169,7 +177,27 @@ fn is_blank(token: &TokenWithSpan) -> bool {
     matches!(token.token, Token::Whitespace(_))
 }
 
-/// Puts brackets around the text of `IN 'text'`, and says where those texts start (Q3).
+/// Puts brackets around `interval(low, high)` behind IN, and quotes around its name, which stands
+/// for INTERVAL literals elsewhere (Q4).
+fn bracket_interval_calls(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while let Some(start) = tokens[at..].iter().position(|t| keyword(t) == Some(Keyword::IN)) {
+        at += start + 1;
+        let next = |from: usize| (from..tokens.len()).find(|&at| !is_blank(&tokens[at]));
+        let call = next(at).filter(|&at| keyword(&tokens[at]) == Some(Keyword::INTERVAL));
+        let Some(name) = call else { continue };
+        let open = next(name + 1).filter(|&at| tokens[at].token == Token::LParen);
+        let Some(end) = open.and_then(|open| Some(open + closing(&tokens[open..])?)) else {
+            continue;
+        };
+        let (first, last) = (tokens[name].span, tokens[end].span);
+        tokens[name].token = Token::make_word(INTERVAL_CALL, Some('"'));
+        tokens.insert(end + 1, TokenWithSpan::new(Token::RParen, last));
+        tokens.insert(name, TokenWithSpan::new(Token::LParen, first));
+    }
+}
+
+/// Puts brackets around the text of `IN 'text'`, and says where those texts start (Q4).
 fn bracket_intervals(tokens: &mut Vec<TokenWithSpan>) -> HashSet<Location> {
     let mut intervals = HashSet::new();
     let mut bracketed = Vec::with_capacity(tokens.len());
@@ -228,6 +256,8 @@ fn has_outer_select(tokens: &[TokenWithSpan]) -> bool {
 /// Whether the tokens are `t`, `t WHERE ..`, `(query) WHERE ..` or their like.
 fn is_short_form(tokens: &[TokenWithSpan]) -> bool {
     let is_name = match &tokens[0].token {
+        // A word of SQL, but the name of a function too.
+        Token::Word(word) if word.keyword == Keyword::TABLES => name_tokens(tokens) > 1,
         Token::Word(word) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
         _ => false,
     };
@@ -252,12 +282,17 @@ fn is_short_form(tokens: &[TokenWithSpan]) -> bool {
     }
 }
 
-/// How many tokens `a` or `a.b` has.
+/// How many tokens `a`, `a.b` or `a(..)` has.
 fn name_tokens(tokens: &[TokenWithSpan]) -> usize {
     let has_schema = tokens.len() > 2
         && tokens[1].token == Token::Period
         && matches!(tokens[2].token, Token::Word(_));
-    if has_schema { 3 } else { 1 }
+    let is_call = tokens.get(1).is_some_and(|token| token.token == Token::LParen);
+    match if is_call { closing(&tokens[1..]) } else { None } {
+        Some(end) => end + 2,
+        None if has_schema => 3,
+        None => 1,
+    }
 }
 
 /// The position of the bracket that closes the first one.
@@ -280,9 +315,35 @@ fn closing(tokens: &[TokenWithSpan]) -> Option<usize> {
 struct Lifter<'a> {
     sql: &'a str,
     intervals: &'a HashSet<Location>,
+    notices: Vec<String>,
 }
 
 impl Lifter<'_> {
+    /// Q3.
+    fn ask_for_null(&mut self, expr: &mut Expr) {
+        let Expr::BinaryOp { left, op, right } = expr else { return };
+        let (is_equal, sign) = match op {
+            BinaryOperator::Eq => (true, "="),
+            BinaryOperator::NotEq => (false, "!="),
+            _ => return,
+        };
+        let asked = match (is_null(left), is_null(right)) {
+            (_, true) => left,
+            (true, false) => right,
+            (false, false) => return,
+        };
+        let null = Box::new(Expr::Value(Value::Null.into()));
+        let start = asked.span().start;
+        let asked = std::mem::replace(asked, null);
+        *expr = if is_equal { Expr::IsNull(asked) } else { Expr::IsNotNull(asked) };
+        let meant = if is_equal { "IS NULL" } else { "IS NOT NULL" };
+        let place = match start.line {
+            0 => String::new(),
+            _ => format!("{}: ", position_at(self.sql, start)),
+        };
+        self.notices.push(format!("{place}`{sign} NULL` is read as {meant}"));
+    }
+
     fn not_supported(&self, span: Span, feature: &'static str) -> ControlFlow<Box<Error>> {
         let known = span.start.line > 0;
         let position = known.then(|| position_at(self.sql, span.start));
@@ -331,6 +392,17 @@ impl VisitorMut for Lifter<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        self.ask_for_null(expr);
+        if let Expr::InList { expr: time, list, negated } = expr
+            && let [Expr::Function(call)] = list.as_slice()
+            && let Some([low, high]) = interval_bounds(call)
+        {
+            let null = Box::new(Expr::Value(Value::Null.into()));
+            let expr_inside = std::mem::replace(time, null);
+            let (low, high, negated) = (Box::new(low), Box::new(high), *negated);
+            let between = Expr::Between { expr: expr_inside, negated, low, high };
+            *expr = Expr::Nested(Box::new(between));
+        }
         let is_interval = match expr {
             Expr::InList { list, .. } => matches!(
                 list.as_slice(),
@@ -354,6 +426,29 @@ impl VisitorMut for Lifter<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+fn is_null(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => value.value == Value::Null,
+        Expr::Nested(inner) => is_null(inner),
+        _ => false,
+    }
+}
+
+/// The bounds of `interval(low, high)`.
+fn interval_bounds(call: &Function) -> Option<[Expr; 2]> {
+    let [ObjectNamePart::Identifier(name)] = call.name.0.as_slice() else { return None };
+    let FunctionArguments::List(arguments) = &call.args else { return None };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(low)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(high)),
+    ] = arguments.args.as_slice()
+    else {
+        return None;
+    };
+    let is_it = name.quote_style.is_some() && name.value == INTERVAL_CALL;
+    is_it.then(|| [low.clone(), high.clone()])
 }
 
 /// The outermost SELECT, of a set operation the leftmost.
@@ -526,6 +621,8 @@ mod tests {
         check("hits WHERE a = 1", "SELECT * FROM hits WHERE a = 1");
         check("Hits", "SELECT * FROM hits");
         check("FROM public.Hits", "SELECT * FROM public.hits");
+        check("Tables()", "SELECT * FROM tables()");
+        check("table_columns('T') WHERE a", "SELECT * FROM table_columns('T') WHERE a");
         check("FROM t SELECT a", "FROM t SELECT a");
         check("(SELECT 1 AS a) WHERE a = 1", "SELECT * FROM (SELECT 1 AS a) WHERE a = 1");
         check("(SELECT 1) UNION (SELECT 2)", "(SELECT 1) UNION (SELECT 2)");
@@ -537,6 +634,29 @@ mod tests {
             "SELECT 1 FROM t WHERE ts NOT IN '2013' AND x IN ('a')",
             "SELECT 1 FROM t WHERE NOT (ts OPERATOR(tidegate.in) '2013') AND x IN ('a')",
         );
+    }
+
+    #[test]
+    fn bounds_of_an_interval_are_inside() {
+        check(
+            "t WHERE ts IN interval('2025', dateadd('d', 1, ts))",
+            "SELECT * FROM t WHERE (ts BETWEEN '2025' AND dateadd('d', 1, ts))",
+        );
+        check(
+            "t WHERE ts NOT IN Interval('2025', '2026') AND ts > now() - INTERVAL '1' DAY",
+            "SELECT * FROM t WHERE (ts NOT BETWEEN '2025' AND '2026') \
+             AND ts > now() - INTERVAL '1' DAY",
+        );
+    }
+
+    #[test]
+    fn equal_to_null_asks_for_null() {
+        let sql = "SELECT a = NULL FROM t WHERE NULL <> b AND (c) = (NULL)";
+        check(sql, "SELECT a IS NULL FROM t WHERE b IS NOT NULL AND (c) IS NULL");
+        let notices = parse_query(sql).unwrap().notices;
+        assert_eq!(notices[0], "line 1, column 8: `= NULL` is read as IS NULL", "Q3");
+        assert_eq!(notices[1], "line 1, column 38: `!= NULL` is read as IS NOT NULL", "Q3");
+        assert_eq!(notices.len(), 3);
     }
 
     #[test]

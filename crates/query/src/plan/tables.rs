@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, TableReference, plan_err};
-use datafusion::datasource::provider_as_source;
+use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::planner::{
     ContextProvider, ExprPlanner, RelationPlanner, TypePlanner,
@@ -17,13 +18,18 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF,
 };
 
+use tidegate_storage::Database;
+
 use super::functions::{AGGREGATES, SCALARS};
 use super::type_names::ColumnTypePlanner;
 use crate::error::Error;
+use crate::scan::NAME_KEY;
+use crate::show::table_function;
 
 /// What the SQL planner asks for: our tables, as of one moment, and the session's functions.
 pub(crate) struct Tables<'a> {
     pub(crate) state: &'a SessionState,
+    pub(crate) database: &'a Database,
     /// By their name in lower case.
     pub(crate) sources: HashMap<String, Arc<dyn TableSource>>,
     /// What plans the clauses of ours.
@@ -55,6 +61,26 @@ impl ContextProvider for Tables<'_> {
         name: &str,
         args: Vec<Expr>,
     ) -> Result<Arc<dyn TableSource>> {
+        let argument = args.first().map(|argument| match argument {
+            Expr::Literal(value, _) => value.try_as_str().flatten(),
+            _ => None,
+        });
+        if args.len() < 2
+            && argument != Some(None)
+            && let Some(rows) = table_function(self.database, name, argument.flatten())?
+        {
+            // As tables have it.
+            let field = |field: &Arc<Field>| {
+                let stored = HashMap::from([(NAME_KEY.to_owned(), field.name().clone())]);
+                let lower = field.name().to_lowercase();
+                field.as_ref().clone().with_name(lower).with_metadata(stored)
+            };
+            let fields = rows.schema().fields().iter().map(field).collect::<Vec<_>>();
+            let rows =
+                RecordBatch::try_new(Arc::new(Schema::new(fields)), rows.columns().to_vec())?;
+            let rows = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
+            return Ok(provider_as_source(Arc::new(rows)));
+        }
         let Some(function) = self.state.table_functions().get(name) else {
             return plan_err!("Invalid function '{name}'");
         };

@@ -1,5 +1,6 @@
 //! The types of casts in queries: the same names as in CREATE TABLE.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::FieldRef;
@@ -9,6 +10,7 @@ use datafusion::sql::sqlparser::ast::DataType;
 use tidegate_model::{Column, ColumnId};
 use tidegate_storage::segment::arrow_field;
 
+use super::casts::LENGTH_KEY;
 use crate::error::Error;
 use crate::parse::column_type;
 
@@ -27,7 +29,20 @@ impl TypePlanner for ColumnTypePlanner {
                 let feature = "TIMESTAMP with other than 6 or 9 digits";
                 Err(Error::NotSupported { position: None, feature }.into())
             }
-            _ => Ok(column_type(&sql_type.to_string()).map(of_column)),
+            _ => {
+                let name = sql_type.to_string();
+                let Some(ty) = column_type(&name) else { return Ok(None) };
+                let field: FieldRef = of_column(ty);
+                let Some(length) = varchar_length(&name) else { return Ok(Some(field)) };
+                let length = HashMap::from([(LENGTH_KEY.to_owned(), length.to_owned())]);
+                Ok(Some(Arc::new(field.as_ref().clone().with_metadata(length))))
+            }
         }
     }
+}
+
+/// The length in `VARCHAR(20)`. CHAR has none to be checked.
+fn varchar_length(name: &str) -> Option<&str> {
+    let (name, length) = name.strip_suffix(')')?.split_once('(')?;
+    name.trim().eq_ignore_ascii_case("VARCHAR").then(|| length.trim())
 }

@@ -12,6 +12,8 @@ use datafusion::logical_expr::{Expr, Operator};
 use tidegate_filter::{ArithmeticOp, CompareOp, Expr as Condition, Filter};
 use tidegate_model::{ColumnType, Schema, TimeUnit, Value};
 
+use crate::plan::cast_to_integer;
+
 /// Translates conditions over one table.
 pub(super) struct Translator<'a> {
     table: &'a Schema,
@@ -69,6 +71,10 @@ impl<'a> Translator<'a> {
             Expr::Like(like) => self.like(like),
             Expr::Cast(cast) => self.cast(&cast.expr, cast.field.data_type(), false),
             Expr::TryCast(cast) => self.cast(&cast.expr, cast.field.data_type(), true),
+            Expr::ScalarFunction(call) => {
+                let (to, is_try) = cast_to_integer(&call.func)?;
+                Some(Condition::Cast { expr: self.boxed(call.args.first()?)?, to, is_try })
+            }
             Expr::Case(case) => self.case(case),
             _ => None,
         }

@@ -5,6 +5,9 @@
 //!   again.
 //! - I3. Ranges ascend and do not touch.
 //!
+//! A comparison says in which spans of time an expression lies; from there the way goes inwards,
+//! through `timestamp_floor`, `date_trunc`, `dateadd` and casts, to the spans of the column.
+//!
 //! Not here: reading less because of it (`scan::prune`).
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit as ArrowUnit};
@@ -14,7 +17,13 @@ use datafusion::logical_expr::{Expr, Operator};
 use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{PartitionUnit, TimeRange, TimeUnit, Timestamp};
 
-use crate::plan::merged;
+use crate::plan::{TimeStep, dateadd_step, floor_grid, merged};
+use crate::timeseries::Grid;
+
+/// Times further from 1970, in nanoseconds, are later or earlier than every instant.
+const FAR: i128 = 1 << 96;
+/// Adding months moves days of short months; this is more than by how much.
+const MONTH_SLACK: i128 = 7 * 86_400_000_000_000;
 
 /// Ranges and whether they say all that the condition says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,14 +40,24 @@ pub(crate) struct TimeColumn<'a> {
     pub(crate) unit: TimeUnit,
 }
 
-/// What a condition compares: the column, or the start of the period that it lies in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Granule {
-    Instant,
+/// Times `start <= t < end` of an expression, in nanoseconds since 1970.
+type Span = (i128, i128);
+
+/// Spans, and whether an expression in them is all that they say.
+struct Spans {
+    spans: Vec<Span>,
+    is_exact: bool,
+}
+
+/// What cuts times down to the start of the period that they lie in.
+#[derive(Debug, Clone, Copy)]
+enum Periods {
     /// So many seconds.
     Seconds(i64),
     /// A period of the calendar.
     Calendar(PartitionUnit),
+    /// Buckets.
+    Grid(Grid),
 }
 
 /// The instants that pass all conditions, and the conditions that still have to be looked at.
@@ -83,17 +102,16 @@ impl TimeColumn<'_> {
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
                 let compared = self.comparison(left, *op, right);
                 let swapped = || op.swap().and_then(|op| self.comparison(right, op, left));
-                match compared.or_else(swapped) {
-                    Some(ranges) => self.exactly(ranges),
-                    None => self.everything(),
-                }
+                compared.or_else(swapped).unwrap_or_else(|| self.everything())
             }
             Expr::Between(Between { expr, negated, low, high }) => {
                 let low = self.comparison(expr, Operator::GtEq, low);
                 let high = self.comparison(expr, Operator::LtEq, high);
                 match (low, high) {
                     (Some(low), Some(high)) => {
-                        self.negated_if(*negated, self.exactly(intersected(&low, &high)))
+                        let ranges = intersected(&low.ranges, &high.ranges);
+                        let is_exact = low.is_exact && high.is_exact;
+                        self.negated_if(*negated, TimeBound { ranges, is_exact })
                     }
                     _ => self.everything(),
                 }
@@ -102,19 +120,19 @@ impl TimeColumn<'_> {
                 let points = list.iter().map(|value| self.comparison(expr, Operator::Eq, value));
                 match points.collect::<Option<Vec<_>>>() {
                     Some(points) => {
-                        self.negated_if(*negated, self.exactly(merged(points.concat())))
+                        let is_exact = points.iter().all(|point| point.is_exact);
+                        let ranges = points.into_iter().flat_map(|point| point.ranges);
+                        let ranges = merged(ranges.collect());
+                        self.negated_if(*negated, TimeBound { ranges, is_exact })
                     }
                     None => self.everything(),
                 }
             }
-            Expr::Not(inner) => match self.bound(inner) {
-                inner if inner.is_exact => self.negated_if(true, inner),
-                _ => self.everything(),
-            },
-            Expr::IsNotNull(inner) if self.granule(inner).is_some() => {
+            Expr::Not(inner) => self.negated_if(true, self.bound(inner)),
+            Expr::IsNotNull(inner) if self.is_time(inner) => {
                 self.exactly(vec![TimeRange::all(self.unit)])
             }
-            Expr::IsNull(inner) if self.granule(inner).is_some() => self.exactly(Vec::new()),
+            Expr::IsNull(inner) if self.is_time(inner) => self.exactly(Vec::new()),
             Expr::Literal(ScalarValue::Boolean(Some(true)), _) => {
                 self.exactly(vec![TimeRange::all(self.unit)])
             }
@@ -130,6 +148,10 @@ impl TimeColumn<'_> {
         if !negated {
             return bound;
         }
+        // What may pass says nothing of what does not.
+        if !bound.is_exact {
+            return self.everything();
+        }
         let mut ranges = Vec::new();
         let mut start = i64::MIN;
         for range in &bound.ranges {
@@ -140,98 +162,182 @@ impl TimeColumn<'_> {
         TimeBound { ranges: merged(ranges), is_exact: bound.is_exact }
     }
 
-    /// `column op literal`; `None` if it is something else, or the literal no instant.
-    fn comparison(self, column: &Expr, op: Operator, literal: &Expr) -> Option<Vec<TimeRange>> {
-        let granule = self.granule(column)?;
+    /// `time op literal`; `None` if it is something else, or the literal no instant.
+    fn comparison(self, time: &Expr, op: Operator, literal: &Expr) -> Option<TimeBound> {
         let Expr::Literal(value, _) = literal else { return None };
-        let nanos = nanos_of(value)?;
-        let worth = 1_000_000_000 / i128::from(self.unit.per_second());
-        let floor = nanos.div_euclid(worth);
-        let (start, next) = self.period(granule, floor)?;
-        // The first start of a period at or after the literal, and the first after it.
-        let is_start = start == floor && nanos.rem_euclid(worth) == 0;
-        let (at, after) = (if is_start { start } else { next }, next);
-        let range = |start: i128, end: i128| TimeRange {
-            unit: self.unit,
-            start: clamped(start),
-            end: clamped(end),
-        };
-        let all = TimeRange::all(self.unit);
-        let (least, most) = (i128::from(all.start), i128::from(all.end));
-        let ranges = match op {
-            Operator::Lt => vec![range(least, at)],
-            Operator::LtEq => vec![range(least, after)],
-            Operator::Gt => vec![range(after, most)],
-            Operator::GtEq => vec![range(at, most)],
-            Operator::Eq => vec![range(at, after)],
-            Operator::NotEq => vec![range(least, at), range(after, most)],
+        let at = nanos_of(value)?;
+        let spans = match op {
+            Operator::Lt => vec![(-FAR, at)],
+            Operator::LtEq => vec![(-FAR, at + 1)],
+            Operator::Gt => vec![(at + 1, FAR)],
+            Operator::GtEq => vec![(at, FAR)],
+            Operator::Eq => vec![(at, at + 1)],
+            Operator::NotEq => vec![(-FAR, at), (at + 1, FAR)],
             _ => return None,
         };
-        Some(merged(ranges))
+        let Spans { spans, is_exact } = self.inward(time, Spans { spans, is_exact: true })?;
+        let worth = self.worth();
+        let unit = |nanos: i128| match nanos {
+            nanos if nanos <= -FAR => i64::MIN,
+            nanos if FAR <= nanos => i64::MAX,
+            nanos => clamped(ceil(nanos, worth) / worth),
+        };
+        let range = |&(start, end): &Span| TimeRange {
+            unit: self.unit,
+            start: unit(start),
+            end: unit(end),
+        };
+        Some(TimeBound { ranges: merged(spans.iter().map(range).collect()), is_exact })
     }
 
-    /// The first instant of the period that an instant lies in, and that of the next period.
-    fn period(self, granule: Granule, instant: i128) -> Option<(i128, i128)> {
-        let (start, next) = match granule {
-            Granule::Instant => return Some((instant, instant + 1)),
-            Granule::Seconds(seconds) => {
-                let width = i128::from(seconds) * i128::from(self.unit.per_second());
-                let start = instant - instant.rem_euclid(width);
-                (start, start + width)
+    /// Whether an expression is the column, or made of it in a way known here; it is never NULL.
+    fn is_time(self, expr: &Expr) -> bool {
+        self.inward(expr, Spans { spans: Vec::new(), is_exact: true }).is_some()
+    }
+
+    /// Nanoseconds of a unit of the column.
+    fn worth(self) -> i128 {
+        1_000_000_000 / i128::from(self.unit.per_second())
+    }
+
+    /// The spans of the column in which an expression lies in these; `None` if the expression is
+    /// none of the column alone.
+    fn inward(self, expr: &Expr, spans: Spans) -> Option<Spans> {
+        match expr {
+            Expr::Column(column) => (column.name == self.name).then_some(spans),
+            Expr::Alias(alias) => self.inward(&alias.expr, spans),
+            Expr::Cast(Cast { expr, field }) => match field.data_type() {
+                DataType::Timestamp(ArrowUnit::Nanosecond, zone) if is_utc(zone.as_deref()) => {
+                    self.inward(expr, spans)
+                }
+                DataType::Timestamp(ArrowUnit::Microsecond, zone)
+                    if is_utc(zone.as_deref()) && self.unit == TimeUnit::Micros =>
+                {
+                    self.inward(expr, spans)
+                }
+                DataType::Date32 => {
+                    self.of_periods(expr, Periods::Calendar(PartitionUnit::Day), spans)
+                }
+                _ => None,
+            },
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+                let Expr::Literal(by, _) = &**right else { return None };
+                let nanos = interval_nanos(by)?;
+                let nanos = match op {
+                    Operator::Plus => nanos,
+                    Operator::Minus => -nanos,
+                    _ => return None,
+                };
+                // What is finer than the column is another type's, or cut off.
+                let is_whole = nanos % self.worth() == 0;
+                self.inward(left, moved(spans, -nanos, -nanos, true)).filter(|_| is_whole)
             }
-            Granule::Calendar(unit) => {
-                let bounds = i128::from(TIMESTAMP_MIN)..=i128::from(TIMESTAMP_MAX);
-                let instant = i64::try_from(instant).ok().filter(|_| bounds.contains(&instant))?;
+            Expr::ScalarFunction(ScalarFunction { func, args }) => match func.name() {
+                "date_trunc" => {
+                    let [Expr::Literal(period, _), time] = args.as_slice() else { return None };
+                    let periods = truncation(period.try_as_str()??)?;
+                    self.of_periods(time, periods, spans)
+                }
+                "timestamp_floor" => {
+                    let grid = floor_grid(func, args, self.unit)?;
+                    self.of_periods(args.get(1)?, Periods::Grid(grid), spans)
+                }
+                "dateadd" => match dateadd_step(func, args)? {
+                    // Whether what is finer than the column is cut off depends on the casts inside.
+                    TimeStep::Nanos(nanos) if nanos % self.worth() != 0 => None,
+                    TimeStep::Nanos(nanos) => {
+                        self.inward(args.get(2)?, moved(spans, -nanos, -nanos, true))
+                    }
+                    TimeStep::Months(months) => {
+                        let earlier = |at: i128| self.months_later(at, -months);
+                        let shift = |&(start, end): &Span| Some((earlier(start)?, earlier(end)?));
+                        let spans = spans.spans.iter().map(shift).collect::<Option<Vec<_>>>()?;
+                        let spans = Spans { spans, is_exact: false };
+                        self.inward(args.get(2)?, moved(spans, -MONTH_SLACK, MONTH_SLACK, false))
+                    }
+                },
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The spans of a time whose period's start lies in these.
+    fn of_periods(self, time: &Expr, periods: Periods, spans: Spans) -> Option<Spans> {
+        let Spans { spans, is_exact } = spans;
+        let mut starts = Vec::with_capacity(spans.len());
+        for (start, end) in spans {
+            starts.push((self.first_start(periods, start)?, self.first_start(periods, end)?));
+        }
+        self.inward(time, Spans { spans: starts, is_exact })
+    }
+
+    /// The first start of a period at this time or later.
+    fn first_start(self, periods: Periods, nanos: i128) -> Option<i128> {
+        if nanos <= -FAR || FAR <= nanos {
+            return Some(nanos);
+        }
+        let worth = self.worth();
+        let bounds = i128::from(TIMESTAMP_MIN)..=i128::from(TIMESTAMP_MAX);
+        let at = ceil(nanos, worth) / worth;
+        let instant = i64::try_from(at).ok().filter(|_| bounds.contains(&at))?;
+        let (start, next) = match periods {
+            Periods::Seconds(seconds) => {
+                let width = seconds * self.unit.per_second();
+                let start = instant - instant.rem_euclid(width);
+                (start, start.checked_add(width)?)
+            }
+            Periods::Calendar(unit) => {
                 let key = unit.floor(Timestamp(instant), self.unit);
-                (i128::from(key.0), i128::from(unit.next(key, self.unit).0))
+                (key.0, unit.next(key, self.unit).0)
+            }
+            Periods::Grid(grid) => {
+                let index = grid.index(instant);
+                (grid.start(index), grid.start(index + 1))
             }
         };
         // Before 1970 DataFusion's date_trunc goes up for some units, so that the condition itself
         // has to be looked at there.
-        (start > 0).then_some((start, next))
+        if !matches!(periods, Periods::Grid(_)) && start <= 0 {
+            return None;
+        }
+        Some(i128::from(if start == instant { start } else { next }) * worth)
     }
 
-    /// What an expression says of the column: itself, perhaps cast to a unit that loses nothing, or
-    /// the start of its period.
-    fn granule(self, expr: &Expr) -> Option<Granule> {
-        match expr {
-            Expr::Column(column) => (column.name == self.name).then_some(Granule::Instant),
-            Expr::Alias(alias) => self.granule(&alias.expr),
-            Expr::Cast(Cast { expr, field }) => {
-                let keeps_all = match field.data_type() {
-                    DataType::Timestamp(ArrowUnit::Nanosecond, zone) => is_utc(zone.as_deref()),
-                    DataType::Timestamp(ArrowUnit::Microsecond, zone) => {
-                        is_utc(zone.as_deref()) && self.unit == TimeUnit::Micros
-                    }
-                    DataType::Date32 => {
-                        let inner = self.granule(expr)?;
-                        let day = Granule::Calendar(PartitionUnit::Day);
-                        return (inner == Granule::Instant).then_some(day);
-                    }
-                    _ => false,
-                };
-                self.granule(expr).filter(|_| keeps_all)
-            }
-            Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "date_trunc" => {
-                let [Expr::Literal(period, _), time] = args.as_slice() else { return None };
-                let granule = truncation(period.try_as_str()??)?;
-                self.granule(time).filter(|inner| *inner == Granule::Instant).map(|_| granule)
-            }
-            _ => None,
+    /// A time so many months later.
+    fn months_later(self, nanos: i128, months: i64) -> Option<i128> {
+        if nanos <= -FAR || FAR <= nanos {
+            return Some(nanos);
         }
+        let instant = i64::try_from(nanos.div_euclid(self.worth())).ok()?;
+        let later = crate::plan::months_later(instant, months, self.unit)?;
+        Some(i128::from(later) * self.worth())
     }
 }
 
+/// Spans whose starts and ends are moved.
+fn moved(spans: Spans, start_by: i128, end_by: i128, is_exact: bool) -> Spans {
+    let far = |at: i128, by: i128| if at.abs() >= FAR { at } else { at + by };
+    let shift = |(start, end): Span| (far(start, start_by), far(end, end_by));
+    let is_exact = is_exact && spans.is_exact;
+    Spans { spans: spans.spans.into_iter().map(shift).collect(), is_exact }
+}
+
+/// The next multiple at or after a value.
+fn ceil(value: i128, of: i128) -> i128 {
+    value + (-value).rem_euclid(of)
+}
+
 /// What `date_trunc` cuts times down to.
-fn truncation(period: &str) -> Option<Granule> {
+fn truncation(period: &str) -> Option<Periods> {
     Some(match period.to_ascii_lowercase().as_str() {
-        "second" => Granule::Seconds(1),
-        "minute" => Granule::Seconds(60),
-        "hour" => Granule::Seconds(3_600),
-        "day" => Granule::Calendar(PartitionUnit::Day),
-        "week" => Granule::Calendar(PartitionUnit::Week),
-        "month" => Granule::Calendar(PartitionUnit::Month),
-        "year" => Granule::Calendar(PartitionUnit::Year),
+        "second" => Periods::Seconds(1),
+        "minute" => Periods::Seconds(60),
+        "hour" => Periods::Seconds(3_600),
+        "day" => Periods::Calendar(PartitionUnit::Day),
+        "week" => Periods::Calendar(PartitionUnit::Week),
+        "month" => Periods::Calendar(PartitionUnit::Month),
+        "year" => Periods::Calendar(PartitionUnit::Year),
         _ => return None,
     })
 }
@@ -253,6 +359,20 @@ fn nanos_of(value: &ScalarValue) -> Option<i128> {
         _ => return None,
     };
     is_utc(zone).then(|| i128::from(count) * worth)
+}
+
+/// The length of an INTERVAL without months.
+fn interval_nanos(value: &ScalarValue) -> Option<i128> {
+    const PER_DAY: i128 = 86_400_000_000_000;
+    match value {
+        ScalarValue::IntervalMonthDayNano(Some(by)) if by.months == 0 => {
+            Some(i128::from(by.days) * PER_DAY + i128::from(by.nanoseconds))
+        }
+        ScalarValue::IntervalDayTime(Some(by)) => {
+            Some(i128::from(by.days) * PER_DAY + i128::from(by.milliseconds) * 1_000_000)
+        }
+        _ => None,
+    }
 }
 
 fn clamped(value: i128) -> i64 {
@@ -348,6 +468,42 @@ mod tests {
         check(coarser.eq(lit(ScalarValue::TimestampSecond(Some(1), None))), "-..+ and more");
         let berlin = ScalarValue::TimestampNanosecond(Some(1), Some("Europe/Berlin".into()));
         check(col("ts").eq(lit(berlin)), "-..+ and more");
+    }
+
+    #[test]
+    fn functions_around_the_column_are_taken_off() {
+        const HOUR: i64 = 3_600_000_000;
+        const DAY: i64 = 24 * HOUR;
+        let call = |name: &str, mut args: Vec<Expr>, time: Expr, at: usize| {
+            args.insert(at, time);
+            let function = crate::plan::scalar_function(name).expect("it is there");
+            Expr::ScalarFunction(ScalarFunction::new_udf(function, args))
+        };
+        let floor = |stride: &str, time| call("timestamp_floor", vec![lit(stride)], time, 1);
+        let add = |unit: &str, n: i64, time| call("dateadd", vec![lit(unit), lit(n)], time, 2);
+        check(floor("1h", col("ts")).eq(at(HOUR)), &format!("{HOUR}..{}", 2 * HOUR));
+        check(floor("1h", col("ts")).eq(at(HOUR + 1)), "");
+        check(floor("2h", col("ts")).lt(at(-1)), "-..0");
+        check(floor("2h", col("ts")).gt(at(-1)), "0..+");
+        check(floor("1M", col("ts")).gt(at(0)), &format!("{}..+", 31 * DAY));
+        check(add("h", 1, col("ts")).gt_eq(at(0)), &format!("{}..+", -HOUR));
+        check(
+            add("d", -2, col("ts")).between(at(0), at(1)),
+            &format!("{}..{}", 2 * DAY, 2 * DAY + 2),
+        );
+        check(add("n", 1, col("ts")).gt_eq(at(0)), "-..+ and more");
+        let both = floor("1h", add("m", 30, col("ts"))).eq(at(HOUR));
+        check(both, &format!("{}..{}", HOUR / 2, HOUR / 2 + HOUR));
+        // Days of short months are several: the condition is looked at again.
+        let later = add("M", 1, col("ts")).gt_eq(at(59 * DAY));
+        check(later, &format!("{}..+ and more", 24 * DAY));
+        check(not(add("M", 1, col("ts")).gt_eq(at(59 * DAY))), "-..+ and more");
+        let day = lit(ScalarValue::new_interval_mdn(0, 1, 0));
+        check((col("ts") + day.clone()).lt(at(DAY)), "-..0");
+        check((col("ts") - day).lt(at(0)), &format!("-..{DAY}"));
+        let month = lit(ScalarValue::new_interval_mdn(1, 0, 0));
+        check((col("ts") + month).lt(at(0)), "-..+ and more");
+        check(add("h", 1, col("other")).gt_eq(at(0)), "-..+ and more");
     }
 
     #[test]

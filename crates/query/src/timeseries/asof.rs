@@ -16,7 +16,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, DFSchemaRef, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
@@ -147,8 +147,19 @@ impl Conditions<'_> {
                 self.keys.push(pair?);
                 Ok(())
             }
-            key @ SqlExpr::Identifier(_) => {
-                let pair = self.pair(&key, &key, context)?;
+            SqlExpr::Identifier(name) => {
+                let key = SqlExpr::Identifier(name.clone());
+                // Of the columns of this name that joins before have put there, the first.
+                let is_it = |(_, field): &(_, &Arc<Field>)| field.name() == &name.value;
+                let mut found = self.left.schema().iter().filter(is_it);
+                let pair = match (found.next(), found.next()) {
+                    (Some(left), Some(_)) => {
+                        let right = context.sql_to_expr(key, self.right.schema())?;
+                        let Expr::Column(right) = right else { return Err(other_condition()) };
+                        (Column::from(left), right)
+                    }
+                    _ => self.pair(&key, &key, context)?,
+                };
                 self.keys.push(pair);
                 Ok(())
             }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Join,
     LimitClause, Query, Select, SelectItem, SetExpr, Spanned, TableAlias, TableFactor,
-    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut,
+    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use super::OURS;
 use super::clauses::{Clauses, LatestClause, SampleClause};
 use crate::parse::Position;
-use crate::plan::{position_at, rewrite_aggregate};
+use crate::plan::{is_rewritten, position_at, rewrite_aggregate};
 
 /// What a marked derived table stands for.
 #[derive(Debug, Clone)]
@@ -100,6 +100,20 @@ impl VisitorMut for Marker<'_> {
         ControlFlow::Continue(())
     }
 
+    /// What will be rewritten keeps its name, which no other item has.
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &mut select.projection {
+            let SelectItem::UnnamedExpr(expr) = item else { continue };
+            if has_rewritten(expr) {
+                let alias = Ident::with_quote('"', expr.to_string());
+                let null = Expr::Value(Value::Null.into());
+                let expr = std::mem::replace(expr, null);
+                *item = SelectItem::ExprWithAlias { expr, alias };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         rewrite_aggregate(expr);
         ControlFlow::Continue(())
@@ -133,10 +147,23 @@ impl VisitorMut for Marker<'_> {
     }
 }
 
+/// Whether a call of an aggregate that is another in other words is in an expression.
+fn has_rewritten(expr: &Expr) -> bool {
+    let is_it = visit_expressions(expr, |expr| match expr {
+        Expr::Function(function) if is_rewritten(function) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    is_it.is_break()
+}
+
 /// Whether a limit is a plain number, which DataFusion knows.
 fn is_count(limit: &Expr) -> bool {
     match limit {
-        Expr::Value(value) => !matches!(value.value, Value::SingleQuotedString(_)),
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(_) => false,
+            Value::Number(digits, _) => digits.parse::<i64>().is_ok(),
+            _ => true,
+        },
         _ => false,
     }
 }

@@ -7,17 +7,21 @@
 //! The rows that come in, which are those of an aggregate, are held until all keys are known; the
 //! result is made a batch at a time.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, Float64Array, RecordBatch, UInt64Array,
 };
 use datafusion::arrow::compute::{cast, concat_batches, interleave, take};
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, SchemaRef};
+use datafusion::arrow::datatypes::{
+    DataType, Decimal128Type, Field, Float64Type, Int64Type, Schema, SchemaRef,
+};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DFSchemaRef, Result, ScalarValue, internal_err};
+use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
@@ -54,6 +58,14 @@ pub(super) enum Role {
     Value(Fill),
 }
 
+impl Role {
+    /// What a column of the input becomes.
+    fn field(&self, field: &Field) -> Field {
+        let is_filled = matches!(self, Role::Value(Fill::Null | Fill::Prev | Fill::Linear));
+        field.clone().with_nullable(field.is_nullable() || is_filled)
+    }
+}
+
 /// What is put where there are no rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
 pub(super) enum Fill {
@@ -77,30 +89,40 @@ impl fmt::Display for Fill {
 }
 
 /// The logical node. Its input ascends by the first column, which is the bucket.
-#[derive(Debug, PartialEq, Eq, Hash, PartialOrd)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct FillGaps {
-    pub(super) input: LogicalPlan,
-    /// Of each column.
-    pub(super) roles: Vec<Role>,
-    pub(super) stride: Stride,
-    pub(super) unit: TimeUnit,
-    /// `None` if buckets are counted from the first row.
-    pub(super) grid: Option<Grid>,
-    pub(super) from: Option<i64>,
-    pub(super) to: Option<i64>,
+    input: LogicalPlan,
+    filling: Filling,
+    schema: DFSchemaRef,
+}
+
+impl Hash for FillGaps {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.input, &self.filling).hash(state);
+    }
+}
+
+impl PartialOrd for FillGaps {
+    fn partial_cmp(&self, other: &FillGaps) -> Option<Ordering> {
+        (&self.input, &self.filling).partial_cmp(&(&other.input, &other.filling))
+    }
 }
 
 impl FillGaps {
+    /// The rows of an input, whose first column is the bucket and ascends.
+    pub(super) fn new(input: LogicalPlan, filling: Filling) -> Result<FillGaps> {
+        let fields =
+            input.schema().iter().zip(&filling.roles).map(|((qualifier, field), role)| {
+                (qualifier.cloned(), Arc::new(role.field(field)))
+            });
+        let metadata = input.schema().metadata().clone();
+        let schema = Arc::new(DFSchema::new_with_metadata(fields.collect(), metadata)?);
+        Ok(FillGaps { input, filling, schema })
+    }
+
     /// The operator of the node.
     pub(super) fn exec(&self, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        let filling = Filling {
-            roles: self.roles.clone(),
-            stride: self.stride,
-            unit: self.unit,
-            grid: self.grid,
-            from: self.from,
-            to: self.to,
-        };
+        let filling = self.filling.clone();
         let ordering = input.output_ordering().cloned();
         Arc::new(FillExec::new(input, Arc::new(filling), ordering))
     }
@@ -116,7 +138,7 @@ impl UserDefinedLogicalNodeCore for FillGaps {
     }
 
     fn schema(&self) -> &DFSchemaRef {
-        self.input.schema()
+        &self.schema
     }
 
     fn expressions(&self) -> Vec<Expr> {
@@ -131,27 +153,21 @@ impl UserDefinedLogicalNodeCore for FillGaps {
         let Some(input) = inputs.pop().filter(|_| inputs.is_empty()) else {
             return internal_err!("FillGaps has one input");
         };
-        Ok(FillGaps {
-            input,
-            roles: self.roles.clone(),
-            stride: self.stride,
-            unit: self.unit,
-            grid: self.grid,
-            from: self.from,
-            to: self.to,
-        })
+        FillGaps::new(input, self.filling.clone())
     }
 }
 
 /// How to fill.
-#[derive(Debug)]
-struct Filling {
-    roles: Vec<Role>,
-    stride: Stride,
-    unit: TimeUnit,
-    grid: Option<Grid>,
-    from: Option<i64>,
-    to: Option<i64>,
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+pub(super) struct Filling {
+    /// Of each column.
+    pub(super) roles: Vec<Role>,
+    pub(super) stride: Stride,
+    pub(super) unit: TimeUnit,
+    /// `None` if buckets are counted from the first row.
+    pub(super) grid: Option<Grid>,
+    pub(super) from: Option<i64>,
+    pub(super) to: Option<i64>,
 }
 
 /// The operator.
@@ -175,8 +191,13 @@ impl FillExec {
             _ => Arc::new(CoalescePartitionsExec::new(input)),
         };
         // Constants and the like of the input need not be such of the result; its order is kept.
+        let fields = input.schema();
+        let fields = fields.fields().iter().zip(&filling.roles);
+        let fields = fields.map(|(field, role)| role.field(field)).collect::<Vec<_>>();
+        let metadata = input.schema().metadata().clone();
+        let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
         let equivalence = datafusion::physical_expr::EquivalenceProperties::new_with_orderings(
-            input.schema(),
+            schema,
             ordering.clone().map(|ordering| ordering.into_iter().take(1).collect::<Vec<_>>()),
         );
         let properties = Arc::new(PlanProperties::new(

@@ -3,7 +3,7 @@
 //! - N1. Rows come in newest first, so the first row of a key is the one. Among equal timestamps a
 //!   scan gives the last committed row first.
 //! - N2. Held are the keys and their rows, and nothing else.
-//! - N3. If the number of keys is known, the input ends when all are found.
+//! - N3. If it is known how many keys there are at most, the input ends when so many are found.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -15,8 +15,10 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, DFSchemaRef, Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::expr::{BinaryExpr, InList};
 use datafusion::logical_expr::planner::RelationPlannerContext;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use datafusion::physical_expr::{
     EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr,
@@ -67,27 +69,60 @@ pub(super) fn latest(
     };
     time_unit(rows.schema(), &time).map_err(no_time)?;
     let keys = clause.keys.iter().map(|key| column(key, context)).collect::<Result<Vec<_>>>()?;
-    let key_count = match keys.as_slice() {
-        [key] => whole_table(&rows).and_then(|table| {
-            let snapshot = snapshots.get(table)?;
-            symbol_count(snapshot, &key.name)
-        }),
-        _ => None,
-    };
+    let key_count = key_bound(&rows, &keys, snapshots);
     Ok(extension(LatestOn { input: rows, time, keys, key_count }))
 }
 
-/// The name of the table all of whose rows a plan reads, with its columns under their names.
-fn whole_table(plan: &LogicalPlan) -> Option<&str> {
+/// How many keys there are at most: the product of how many values each column of them has. `None`
+/// if that is not known.
+fn key_bound(
+    rows: &LogicalPlan,
+    keys: &[Column],
+    snapshots: &HashMap<String, Arc<Snapshot>>,
+) -> Option<usize> {
+    let mut conditions = Vec::new();
+    let snapshot = snapshots.get(read_table(rows, &mut conditions)?)?;
+    let mut bound = 1_usize;
+    for key in keys {
+        let asked = conditions.iter().filter_map(|condition| values_asked(condition, &key.name));
+        let count = asked.chain(symbol_count(snapshot, &key.name)).min()?;
+        bound = bound.checked_mul(count)?;
+    }
+    Some(bound)
+}
+
+/// The name of the table that a plan reads, with its columns under their names, and the conditions
+/// that all of its rows pass.
+fn read_table<'a>(plan: &'a LogicalPlan, conditions: &mut Vec<&'a Expr>) -> Option<&'a str> {
     match plan {
-        LogicalPlan::TableScan(scan) if scan.fetch.is_none() && scan.filters.is_empty() => {
-            table_name(&scan.table_name)
+        LogicalPlan::TableScan(scan) => table_name(&scan.table_name),
+        LogicalPlan::SubqueryAlias(alias) => read_table(&alias.input, conditions),
+        LogicalPlan::Filter(filter) => {
+            conditions.extend(split_conjunction(&filter.predicate));
+            read_table(&filter.input, conditions)
         }
-        LogicalPlan::SubqueryAlias(alias) => whole_table(&alias.input),
         LogicalPlan::Projection(projection) => {
             let is_column = |expr: &Expr| matches!(expr, Expr::Column(_));
-            projection.expr.iter().all(is_column).then(|| whole_table(&projection.input))?
+            let is_plain = projection.expr.iter().all(is_column);
+            is_plain.then(|| read_table(&projection.input, conditions))?
         }
+        _ => None,
+    }
+}
+
+/// How many values of a column pass a condition, if it lists them: `k = 'a'`, `k IN ('a', 'b')`.
+fn values_asked(condition: &Expr, column: &str) -> Option<usize> {
+    let is_it = |expr: &Expr| matches!(expr, Expr::Column(it) if it.name == column);
+    let is_literal = |expr: &Expr| matches!(expr, Expr::Literal(..));
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+            let is_one = is_it(left) && is_literal(right) || is_literal(left) && is_it(right);
+            is_one.then_some(1)
+        }
+        Expr::InList(InList { expr, list, negated: false }) => {
+            (is_it(expr) && list.iter().all(is_literal)).then_some(list.len())
+        }
+        Expr::IsNull(expr) => is_it(expr).then_some(1),
         _ => None,
     }
 }
@@ -116,7 +151,7 @@ pub(super) struct LatestOn {
     input: LogicalPlan,
     time: Column,
     keys: Vec<Column>,
-    /// How many keys there are, if that is known.
+    /// How many keys there are at most, if that is known.
     key_count: Option<usize>,
 }
 

@@ -228,7 +228,8 @@ fn wanted_rows(
     low: Option<Option<i64>>,
     high: Option<i64>,
 ) -> std::result::Result<WantedRows, ClauseProblem> {
-    let count = |bound: i64| usize::try_from(bound.unsigned_abs()).unwrap_or(usize::MAX);
+    // DataFusion counts rows in 64 bits with a sign.
+    let count = |bound: i64| usize::try_from(bound.saturating_abs()).unwrap_or(usize::MAX);
     let last = |rows, dropped| WantedRows::Picked { skip: 0, pick: Pick::Last { rows, dropped } };
     Ok(match (low.map(Option::unwrap_or_default), high) {
         (None, None) => WantedRows::FromStart { skip: 0, fetch: None },

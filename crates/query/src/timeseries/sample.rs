@@ -32,7 +32,7 @@ use super::blocks::{
 use super::bucket::{Grid, Origin, Stride};
 use super::clauses::{Align, FillClause, SampleClause};
 use super::designated::{Designated, designated};
-use super::fill::{Fill, FillGaps, Role};
+use super::fill::{Fill, FillGaps, Filling, Role};
 use super::relations::{MarkedRelations, in_order_of};
 use super::zone::{Zone, parse_offset};
 use super::{OURS, extension};
@@ -331,7 +331,8 @@ fn finish(
     if clause.fill.iter().any(|fill| !matches!(fill, FillClause::None)) {
         let roles = with_fills(roles, clause, input.schema()).map_err(wrong)?;
         let Sampling { stride, unit, from, to, .. } = sampling;
-        input = extension(FillGaps { input, roles, stride, unit, grid, from, to });
+        let filling = Filling { roles, stride, unit, grid, from, to };
+        input = extension(FillGaps::new(input, filling)?);
     }
     let plan = extension(Designated { input, column: columns[shown].clone() });
     let items = columns.into_iter().skip(1).map(Expr::Column).collect::<Vec<_>>();

@@ -48,7 +48,7 @@ pub(crate) struct Outcome {
 
 /// What the engine's side sends.
 enum Piece {
-    Fields(SchemaRef),
+    Fields { fields: SchemaRef, notices: Vec<String> },
     Rows(RecordBatch),
     Done { tag: Option<String>, notices: Vec<String> },
     Failed(tidegate_query::Error),
@@ -94,7 +94,8 @@ impl Runner {
         let mut answer = self.start(sql);
         let mut outcome = Outcome { tag: None, rows: 0, nanos: 0, notices: Vec::new() };
         match answer.next(self, interrupted)? {
-            Piece::Fields(fields) => {
+            Piece::Fields { fields, notices } => {
+                outcome.notices = notices;
                 *results += 1;
                 if *results > 1 && form.format.holds_one_result() {
                     return Err(Error::SecondResult { format: form.format.name() });
@@ -129,7 +130,7 @@ impl Runner {
                     rows += batch.num_rows() as u64;
                 }
                 Piece::Done { .. } => break,
-                Piece::Fields(_) => unreachable!("the fields come once"),
+                Piece::Fields { .. } => unreachable!("the fields come once"),
                 Piece::Failed(error) => return Err(Error::Query(error)),
             }
         }
@@ -220,8 +221,8 @@ impl Drop for Running {
 /// Sends the answer piece by piece, until all is sent or nobody takes it any more.
 async fn execute(engine: &Engine, sql: &str, sender: &Sender<Piece>) -> tidegate_query::Result<()> {
     let (tag, notices) = match engine.execute(sql).await? {
-        Answer::Rows { schema, mut stream } => {
-            if sender.send(Piece::Fields(schema)).await.is_err() {
+        Answer::Rows { schema, mut stream, notices } => {
+            if sender.send(Piece::Fields { fields: schema, notices }).await.is_err() {
                 return Ok(());
             }
             while let Some(batch) = stream.next().await {

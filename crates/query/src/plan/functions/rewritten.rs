@@ -18,10 +18,15 @@ pub(crate) fn rewrite_aggregate(expr: &mut Expr) {
     }
 }
 
+/// Whether a call is one of these.
+pub(crate) fn is_rewritten(function: &Function) -> bool {
+    other_words(function).is_some()
+}
+
 fn other_words(function: &Function) -> Option<String> {
     let name = function.name.0.last()?.as_ident()?.value.as_str();
     let FunctionArguments::List(list) = &function.args else { return None };
-    if function.filter.is_some() || function.over.is_some() || !list.clauses.is_empty() {
+    if function.over.is_some() || !list.clauses.is_empty() {
         return None;
     }
     let argument = |arg: &FunctionArg| match arg {
@@ -29,20 +34,36 @@ fn other_words(function: &Function) -> Option<String> {
         _ => None,
     };
     let args = list.args.iter().map(argument).collect::<Option<Vec<_>>>()?;
+    let filter = function.filter.as_ref().map(ToString::to_string);
+    let call = |call: String| match &filter {
+        Some(filter) => format!("{call} FILTER (WHERE {filter})"),
+        None => call,
+    };
+    let where_known = |what: String, known: &str| match &filter {
+        Some(filter) => format!("{what} FILTER (WHERE ({filter}) AND ({known}) IS NOT NULL)"),
+        None => format!("{what} FILTER (WHERE ({known}) IS NOT NULL)"),
+    };
     Some(match (name, args.as_slice()) {
-        ("count_distinct", [x]) => format!("count(DISTINCT {x})"),
-        ("approx_count_distinct", [x] | [x, _]) => format!("approx_distinct({x})"),
-        ("approx_percentile", [x, p] | [x, p, _]) => format!("approx_percentile_cont({x}, {p})"),
-        ("arg_min", [x, by]) => format!(
-            "first_value({x} ORDER BY {by} ASC NULLS LAST) FILTER (WHERE ({by}) IS NOT NULL)"
-        ),
-        ("arg_max", [x, by]) => format!(
-            "first_value({x} ORDER BY {by} DESC NULLS LAST) FILTER (WHERE ({by}) IS NOT NULL)"
-        ),
-        ("vwap", [price, amount]) => format!(
-            "(sum(CAST({price} AS DOUBLE) * ({amount})) \
-             / sum(CAST({amount} AS DOUBLE)) FILTER (WHERE ({price}) IS NOT NULL))"
-        ),
+        ("count_distinct", [x]) => call(format!("count(DISTINCT {x})")),
+        ("string_distinct_agg", [x, separator]) => {
+            call(format!("string_agg(DISTINCT {x}, {separator})"))
+        }
+        ("variance", [x]) => call(format!("var_samp({x})")),
+        ("approx_count_distinct", [x] | [x, _]) => call(format!("approx_distinct({x})")),
+        ("approx_percentile", [x, p] | [x, p, _]) => {
+            call(format!("approx_percentile_cont({x}, {p})"))
+        }
+        ("arg_min", [x, by]) => {
+            where_known(format!("first_value({x} ORDER BY {by} ASC NULLS LAST)"), by)
+        }
+        ("arg_max", [x, by]) => {
+            where_known(format!("first_value({x} ORDER BY {by} DESC NULLS LAST)"), by)
+        }
+        ("vwap", [price, amount]) => {
+            let total = call(format!("sum(CAST({price} AS DOUBLE) * ({amount}))"));
+            let amounts = where_known(format!("sum(CAST({amount} AS DOUBLE))"), price);
+            format!("({total} / {amounts})")
+        }
         _ => return None,
     })
 }

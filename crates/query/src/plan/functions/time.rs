@@ -11,18 +11,19 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, StringViewBuilder,
 };
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit as ArrowUnit};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit as ArrowUnit};
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, lit,
 };
 use tidegate_model::time::{CivilDate, days_in_month, is_leap_year};
 use tidegate_model::{ColumnType, TimeUnit};
 
 use super::pattern::Pattern;
-use crate::error::{ClauseProblem, Error};
-use crate::plan::literal::time_value;
+use crate::error::{ClauseProblem, Error, TextProblem};
+use crate::plan::literal::{integer_of, time_value};
 use crate::plan::time_text::{TimeScale, parse_time};
 use crate::timeseries::{Grid, Origin, Stride, Zone, instant, parse_offset};
 
@@ -180,6 +181,37 @@ impl ScalarUDFImpl for TimeFunction {
         })
     }
 
+    /// What is wrong with a constant is said when a query is planned, at its place.
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types = args.arg_fields.iter().map(|field| field.data_type().clone());
+        let ty = self.return_type(&types.collect::<Vec<_>>())?;
+        let text = |at: usize| {
+            let value = args.scalar_arguments.get(at).copied().flatten();
+            value.and_then(|value| value.try_as_str().flatten())
+        };
+        let zone = |at: usize| match text(at) {
+            Some(zone) if Zone::parse(zone).is_none() => {
+                Err(wrong(ClauseProblem::NoTimeZone { zone: zone.to_owned() }))
+            }
+            _ => Ok(()),
+        };
+        match self.kind {
+            Kind::Floor | Kind::Ceil => {
+                text(0).map(Stride::parse).transpose().map_err(wrong)?;
+                if let Some(offset) = text(3).filter(|it| parse_offset(it).is_none()) {
+                    return Err(wrong(ClauseProblem::Offset { offset: offset.to_owned() }).into());
+                }
+                zone(4)?;
+            }
+            Kind::Add | Kind::Difference => {
+                text(0).map(unit_of_text).transpose()?;
+            }
+            Kind::Zone(_) => zone(1)?,
+            _ => {}
+        }
+        Ok(Arc::new(Field::new(self.name, ty, true)))
+    }
+
     /// F2.
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let (Kind::Clock { cut, days }, Some(now)) =
@@ -290,38 +322,14 @@ impl Call<'_> {
     /// A unit of time; `None` for NULL.
     fn unit(&self) -> Result<Option<Stride>> {
         let Some(text) = self.text(0)? else { return Ok(None) };
-        let bad = || wrong(ClauseProblem::Unit { unit: text.clone() });
-        let is_unit = text.chars().count() == 1;
-        let stride = Stride::parse(&text).ok().filter(|_| is_unit);
-        stride.map(Some).ok_or_else(|| bad().into())
+        Ok(Some(unit_of_text(&text)?))
     }
 
     fn bucket(&self, kind: Kind) -> Result<ArrayRef> {
         let (times, unit) = self.times(1)?;
         let Some(stride) = self.text(0)? else { return nulls(unit, self.rows) };
-        let stride = Stride::parse(&stride).map_err(wrong)?;
-        let zone = match self.text(4)? {
-            Some(zone) => match Zone::parse(&zone) {
-                Some(zone) => Some(zone),
-                None => return Err(wrong(ClauseProblem::NoTimeZone { zone }).into()),
-            },
-            None => None,
-        };
-        let offset = match self.text(3)? {
-            Some(offset) => match parse_offset(&offset) {
-                Some(seconds) => seconds,
-                None => return Err(wrong(ClauseProblem::Offset { offset }).into()),
-            },
-            None => 0,
-        };
-        let origin = match self.constant(2)? {
-            None => Origin::Calendar { offset },
-            Some(from) => match instant(&from, unit, zone) {
-                Some(from) => Origin::Instant(from.saturating_add(offset * unit.per_second())),
-                None => return plan_err!("the third argument of {} is a timestamp", self.name),
-            },
-        };
-        let grid = Grid::new(stride, unit, zone, origin).map_err(wrong)?;
+        let rest = [self.constant(2)?, self.constant(3)?, self.constant(4)?];
+        let grid = bucket_grid(self.name, &stride, &rest, unit)?;
         let floors = grid.floor_all(times.values());
         let values = match kind {
             Kind::Ceil => {
@@ -389,7 +397,14 @@ impl Call<'_> {
             None => parse_time(text, TimeScale::Unit(unit)).ok(),
         };
         let times = texts.as_string_view().iter().map(|text| text.and_then(parse));
-        Ok(cast(&of_unit(&times.collect::<Int64Array>(), unit)?, &target)?)
+        let times = times.collect::<Int64Array>();
+        let has_time = |time: i64| ty == ColumnType::Date && time.rem_euclid(unit.per_day()) != 0;
+        if let Some(row) = times.iter().position(|time| time.is_some_and(has_time)) {
+            let text = texts.as_string_view().value(row).to_owned();
+            let reason = TextProblem::HasTimeOfDay;
+            return Err(Error::BadText { position: None, text, ty, reason }.into());
+        }
+        Ok(cast(&of_unit(&times, unit)?, &target)?)
     }
 
     fn format(&self) -> Result<ArrayRef> {
@@ -427,6 +442,102 @@ impl Call<'_> {
         };
         of_unit(&times.unary(moved), unit)
     }
+}
+
+fn unit_of_text(text: &str) -> std::result::Result<Stride, Error> {
+    let stride = Stride::parse(text).ok().filter(|_| text.chars().count() == 1);
+    stride.ok_or_else(|| wrong(ClauseProblem::Unit { unit: text.to_owned() }))
+}
+
+/// The buckets of a call of `timestamp_floor`: its stride, and from, offset and zone, as far as
+/// they are given.
+fn bucket_grid(
+    name: &str,
+    stride: &str,
+    [from, offset, zone]: &[Option<ScalarValue>; 3],
+    unit: TimeUnit,
+) -> Result<Grid> {
+    let text = |value: &Option<ScalarValue>, at: usize| match value {
+        None => Ok(None),
+        Some(value) => match value.try_as_str().flatten() {
+            Some(text) => Ok(Some(text.to_owned())),
+            None => plan_err!("argument {at} of {name} must be a text"),
+        },
+    };
+    let stride = Stride::parse(stride).map_err(wrong)?;
+    let zone = match text(zone, 5)? {
+        Some(zone) => match Zone::parse(&zone) {
+            Some(zone) => Some(zone),
+            None => return Err(wrong(ClauseProblem::NoTimeZone { zone }).into()),
+        },
+        None => None,
+    };
+    let offset = match text(offset, 4)? {
+        Some(offset) => match parse_offset(&offset) {
+            Some(seconds) => seconds,
+            None => return Err(wrong(ClauseProblem::Offset { offset }).into()),
+        },
+        None => 0,
+    };
+    let origin = match from {
+        None => Origin::Calendar { offset },
+        Some(from) => match instant(from, unit, zone) {
+            Some(from) => Origin::Instant(from.saturating_add(offset * unit.per_second())),
+            None => return plan_err!("the third argument of {name} is a timestamp"),
+        },
+    };
+    Ok(Grid::new(stride, unit, zone, origin).map_err(wrong)?)
+}
+
+/// The buckets of a call of our `timestamp_floor` of times that count `unit`; `None` if its
+/// arguments but the time are not constants, or wrong.
+pub(crate) fn floor_grid(function: &ScalarUDF, args: &[Expr], unit: TimeUnit) -> Option<Grid> {
+    let of_ours = function.inner().downcast_ref::<TimeFunction>()?;
+    if of_ours.kind != Kind::Floor {
+        return None;
+    }
+    let stride = constant_of(args.first()?)??;
+    let optional = |at: usize| args.get(at).map_or(Some(None), constant_of);
+    let rest = [optional(2)?, optional(3)?, optional(4)?];
+    bucket_grid(of_ours.name, stride.try_as_str()??, &rest, unit).ok()
+}
+
+/// The value of a constant, in `Some`; NULL is `Some(None)`.
+fn constant_of(expr: &Expr) -> Option<Option<ScalarValue>> {
+    match expr {
+        Expr::Literal(value, _) => Some((!value.is_null()).then(|| value.clone())),
+        _ => None,
+    }
+}
+
+/// By how much a call of `dateadd` moves times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimeStep {
+    Nanos(i128),
+    Months(i64),
+}
+
+/// The step of a call of our `dateadd`, if it is constant.
+pub(crate) fn dateadd_step(function: &ScalarUDF, args: &[Expr]) -> Option<TimeStep> {
+    let of_ours = function.inner().downcast_ref::<TimeFunction>()?;
+    let [unit, count, _] = args else { return None };
+    if of_ours.kind != Kind::Add {
+        return None;
+    }
+    let (unit, count) = (constant_of(unit)??, constant_of(count)??);
+    let unit = unit.try_as_str()??;
+    let stride = Stride::parse(unit).ok().filter(|_| unit.chars().count() == 1)?;
+    let count = i64::try_from(integer_of(&count)?).ok()?;
+    Some(match stride.nanos() {
+        Some(nanos) => TimeStep::Nanos(nanos.checked_mul(count.into())?),
+        None if stride.unit == 'y' => TimeStep::Months(count.checked_mul(12)?),
+        None => TimeStep::Months(count),
+    })
+}
+
+/// A time so many months later, as `dateadd` has it.
+pub(crate) fn months_later(time: i64, months: i64, unit: TimeUnit) -> Option<i64> {
+    moved_by(time, months, Stride { count: 1, unit: 'M' }, unit)
 }
 
 fn wrong(what: ClauseProblem) -> Error {

@@ -1,0 +1,210 @@
+//! Decimals next to numbers of other kinds: compared exactly, whatever digits a constant has.
+//!
+//! - DE1. A constant is compared as it is written, as far as a DOUBLE can say it: with more digits
+//!   behind the point than the decimals have, it equals none of them, and lies between two.
+//! - DE2. In arithmetic a constant is a decimal too, if it has few digits. Next to any other FLOAT
+//!   or DOUBLE, a decimal is a DOUBLE.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::expr::BinaryExpr;
+use datafusion::logical_expr::{Expr, Operator, cast};
+use tidegate_model::ColumnType;
+
+use super::literal::integer_of;
+
+/// Digits of a decimal.
+const DIGITS_MAX: u32 = 38;
+/// Digits of a constant that a DOUBLE says exactly, and with which results stay small.
+const SHORT: usize = 15;
+
+/// Where a number lies among the decimals of a scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It is this one.
+    At(i128),
+    /// It lies between this one and the next.
+    Behind(i128),
+    BelowAll,
+    AboveAll,
+}
+
+/// `left op right`, if one of them is a decimal and the other a number of another kind; the types
+/// are theirs.
+pub(super) fn compare(
+    (left, left_type): (&Expr, Option<ColumnType>),
+    op: Operator,
+    (right, right_type): (&Expr, Option<ColumnType>),
+) -> Option<Expr> {
+    match (left_type?, right_type?) {
+        (ColumnType::Decimal { precision, scale }, other) if !is_decimal(other) => {
+            match constant(right) {
+                Some(text) => {
+                    let place = within(place(&text, scale), precision);
+                    Some(with_constant(left, op, place, precision, scale))
+                }
+                None if is_float(other) => {
+                    Some(binary(cast(left.clone(), DataType::Float64), op, right.clone()))
+                }
+                None => None,
+            }
+        }
+        (other, ColumnType::Decimal { .. }) if !is_decimal(other) => {
+            compare((right, right_type), op.swap()?, (left, left_type))
+        }
+        _ => None,
+    }
+}
+
+/// The decimal that equals a constant, for IN lists; `None` if there is none or it is no constant.
+pub(super) fn equal(value: &Expr, precision: u8, scale: u8) -> Option<Expr> {
+    match within(place(&constant(value)?, scale), precision) {
+        Place::At(value) => Some(literal(value, precision, scale)),
+        _ => None,
+    }
+}
+
+/// Both sides of an arithmetic operator, if one is a decimal and the other a FLOAT or DOUBLE: a
+/// constant becomes a decimal, and else the decimal a double.
+pub(super) fn operands(
+    (left, left_type): (&Expr, Option<ColumnType>),
+    (right, right_type): (&Expr, Option<ColumnType>),
+) -> Option<(Expr, Expr)> {
+    let (left_type, right_type) = (left_type?, right_type?);
+    let is_mixed = is_decimal(left_type) && is_float(right_type)
+        || is_float(left_type) && is_decimal(right_type);
+    if !is_mixed {
+        return None;
+    }
+    match (short_decimal(left), short_decimal(right)) {
+        (Some(left), None) if is_float(left_type) => Some((left, right.clone())),
+        (None, Some(right)) if is_float(right_type) => Some((left.clone(), right)),
+        _ => {
+            let double = |expr: &Expr| cast(expr.clone(), DataType::Float64);
+            Some((double(left), double(right)))
+        }
+    }
+}
+
+/// A constant as a decimal of as many digits as it has, if they are few.
+fn short_decimal(expr: &Expr) -> Option<Expr> {
+    let text = constant(expr)?;
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    let scale = u8::try_from(text.split_once('.').map_or(0, |(_, rest)| rest.len())).ok()?;
+    match place(&text, scale) {
+        Place::At(value) if digits <= SHORT => {
+            let precision = u8::try_from(digits).expect("few");
+            Some(literal(value, precision, scale))
+        }
+        _ => None,
+    }
+}
+
+fn is_decimal(ty: ColumnType) -> bool {
+    matches!(ty, ColumnType::Decimal { .. })
+}
+
+fn is_float(ty: ColumnType) -> bool {
+    matches!(ty, ColumnType::Float32 | ColumnType::Float64)
+}
+
+fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
+
+/// A constant in digits: `-12.5`.
+fn constant(expr: &Expr) -> Option<String> {
+    let Expr::Literal(value, _) = expr else { return None };
+    match value {
+        ScalarValue::Float64(Some(value)) => Some(value.to_string()),
+        ScalarValue::Float32(Some(value)) => Some(value.to_string()),
+        _ => integer_of(value).map(|value| value.to_string()),
+    }
+}
+
+fn place(text: &str, scale: u8) -> Place {
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    let beyond = if is_negative { Place::BelowAll } else { Place::AboveAll };
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        // NaN is greater than every number.
+        return if digits == "inf" { beyond } else { Place::AboveAll };
+    }
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let kept = fraction.len().min(scale.into());
+    let (fraction, rest) = fraction.split_at(kept);
+    let is_exact = rest.bytes().all(|digit| digit == b'0');
+    let zeros = "0".repeat(usize::from(scale) - kept);
+    let Ok(value) = format!("{whole}{fraction}{zeros}").parse::<i128>() else { return beyond };
+    if value >= 10_i128.pow(DIGITS_MAX) {
+        return beyond;
+    }
+    match (is_exact, is_negative) {
+        (true, false) => Place::At(value),
+        (true, true) => Place::At(-value),
+        (false, false) => Place::Behind(value),
+        (false, true) => Place::Behind(-value - 1),
+    }
+}
+
+/// The place among decimals of so many digits.
+fn within(place: Place, precision: u8) -> Place {
+    let end = 10_i128.pow(precision.into());
+    match place {
+        Place::At(value) | Place::Behind(value) if end <= value => Place::AboveAll,
+        Place::At(value) | Place::Behind(value) if value <= -end => Place::BelowAll,
+        place => place,
+    }
+}
+
+fn with_constant(decimal: &Expr, op: Operator, place: Place, precision: u8, scale: u8) -> Expr {
+    // True, and NULL for NULL.
+    let always = || binary(decimal.clone(), Operator::Eq, decimal.clone());
+    let never = || binary(decimal.clone(), Operator::NotEq, decimal.clone());
+    let is_less = matches!(op, Operator::Lt | Operator::LtEq);
+    let is_more = matches!(op, Operator::Gt | Operator::GtEq);
+    match place {
+        Place::At(value) => binary(decimal.clone(), op, literal(value, precision, scale)),
+        Place::Behind(value) if is_less => {
+            binary(decimal.clone(), Operator::LtEq, literal(value, precision, scale))
+        }
+        Place::Behind(value) if is_more => {
+            binary(decimal.clone(), Operator::Gt, literal(value, precision, scale))
+        }
+        Place::AboveAll if is_less => always(),
+        Place::BelowAll if is_more => always(),
+        _ if op == Operator::NotEq => always(),
+        _ => never(),
+    }
+}
+
+/// Of the decimals' own type.
+fn literal(value: i128, precision: u8, scale: u8) -> Expr {
+    let scale = i8::try_from(scale).expect("at most 38");
+    Expr::Literal(ScalarValue::Decimal128(Some(value), precision, scale), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_have_a_place_among_decimals() {
+        for (text, scale, expected) in [
+            ("1.25", 2, Place::At(125)),
+            ("1.25", 3, Place::At(1_250)),
+            ("-1.25", 1, Place::Behind(-13)),
+            ("1.25", 1, Place::Behind(12)),
+            ("1.50", 1, Place::At(15)),
+            ("7", 0, Place::At(7)),
+            ("-0.1", 0, Place::Behind(-1)),
+            ("100000000000000000000000000000000000000", 1, Place::AboveAll),
+            ("-inf", 2, Place::BelowAll),
+            ("NaN", 2, Place::AboveAll),
+        ] {
+            assert_eq!(place(text, scale), expected, "DE1: {text} {scale}");
+        }
+    }
+}
