@@ -394,7 +394,8 @@ mod tests {
             is_one in any::<bool>(),
         ) {
             // Two workers share the batches; what comes later may be seen first.
-            let mut workers = [(); 2].map(|()| FOLDS.map(|fold| Accumulator::new(fold, SLOTS as usize)));
+            let worker = || FOLDS.map(|fold| Accumulator::new(fold, SLOTS as usize));
+            let mut workers = [worker(), worker()];
             let mut order: Vec<usize> = (0..batches.len()).collect();
             if turn {
                 order.reverse();

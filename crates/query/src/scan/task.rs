@@ -2,9 +2,9 @@
 //!
 //! - N1. The rows of all tasks are the selected rows, each once; in the order of the tasks they are
 //!   in the order of the table, unless the scan was asked for any order.
-//! - N2. A task of one run reads rows of one page frame; if it is decoded ahead and not filtered, at
-//!   most `TASK_BYTES_MAX` of them or one batch, so that a task seldom waits for whoever takes its
-//!   batches.
+//! - N2. A task of one run reads rows of one page frame; if it is decoded ahead and not filtered,
+//!   at most `TASK_BYTES_MAX` of them or one batch, so that a task seldom waits for whoever takes
+//!   its batches.
 
 use std::ops::Range;
 use std::sync::Arc;
