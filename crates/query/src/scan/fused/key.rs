@@ -25,6 +25,10 @@ use crate::error::Error;
 use crate::scan::ScanSource;
 use crate::timeseries::{Stride, bucket_stride};
 
+/// Texts in the dictionaries of all segments together, up to which they are a key: each is looked
+/// up once for each segment, which is more than hashing the few rows that many texts have each.
+const TEXTS_MAX: usize = 8_192;
+
 /// A key over one column.
 #[derive(Debug)]
 pub(super) struct Key {
@@ -355,7 +359,8 @@ fn of_column(at: usize, source: &ScanSource) -> Result<Option<(Kind, usize)>> {
                     None => {}
                 }
             }
-            Some((Kind::Text(Mutex::default(), Mutex::default()), domain))
+            let is_small = domain <= TEXTS_MAX;
+            is_small.then(|| (Kind::Text(Mutex::default(), Mutex::default()), domain))
         }
         ColumnType::Int8
         | ColumnType::Int16
