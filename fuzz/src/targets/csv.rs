@@ -33,15 +33,9 @@ pub(crate) fn check(bytes: &[u8]) {
     let path = world.put("a.csv", &text);
     options.source = tidegate_ingest::Source::Files(vec![path.clone()]);
     let outcome = world.import(&options);
-    if let Some(offset) = text.iter().position(|&byte| byte == 0) {
-        // Lines that are skipped, and a header, may hold anything.
-        let lines = text[..offset].iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
-        let found = match &outcome {
-            Err(Error::Binary { offset: at, .. }) => *at == offset as u64,
-            Err(Error::NoRecords { .. } | Error::Sniff { .. }) => true,
-            _ => lines as u64 <= options.dialect.skip_lines,
-        };
-        assert!(found, "{outcome:?}");
+    if text.contains(&0) {
+        // A bad cell, or a file that is no text: the plain reader does not know which.
+        world.check_sound("csv");
         return;
     }
     let Ok((sniffed, targets)) = sniffed(&text, &schema, &options) else {

@@ -392,6 +392,13 @@ impl VisitorMut for Lifter<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        // The parser takes all that follows for the right side: better no answer than another one.
+        if let Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) = expr
+            && let Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. } = **right
+        {
+            let feature = "IS DISTINCT FROM before AND or OR without brackets around it";
+            return self.not_supported(right.span(), feature);
+        }
         self.ask_for_null(expr);
         if let Expr::InList { expr: time, list, negated } = expr
             && let [Expr::Function(call)] = list.as_slice()
