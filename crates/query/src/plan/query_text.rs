@@ -4,7 +4,7 @@
 //!   lost.
 //! - Q2. `ts IN 'text'` is in the tree as the operator `tidegate.in`; `plan::coerce` gives it a
 //!   meaning.
-//! - Q3. `x = NULL` and `x != NULL` are in the tree as IS [NOT] NULL, and a notice says so.
+//! - Q3. `x = NULL` and `x != NULL` are in the tree as `IS [NOT] NULL`, and a notice says so.
 //! - Q4. What was taken out of the text (`timeseries::clauses`) or added to it does not move a
 //!   position.
 //!
