@@ -8,11 +8,13 @@
 //! - K3. Time in which rows wait for whoever takes them is not counted: a slow reader is no slow
 //!   statement.
 //!
-//! What one step of an operator does is not interrupted. A scan's is at most 8 page frames without
-//! a match (`scan::stream` W3). Steps of DataFusion's that can be long: sorting the rows that one
-//! thread has gathered, joining up the build side of a hash join, planning, and the longest of all:
-//! a join on a condition without equality compares a batch of one side with all rows of the other.
-//! They end by themselves, and nobody waits for them (K2).
+//! What one step of an operator does is not interrupted, but for conditions on stored rows, which
+//! ask before each zone (`scan::row_filter`). A scan's step is at most 8 page frames without a
+//! match (`scan::stream` W3), that of a fused aggregate one page frame. Steps of DataFusion's
+//! that can be long: sorting the rows that one thread has gathered, joining up the build side of
+//! a hash join, planning, and the longest of all: a join on a condition without equality compares
+//! a batch of one side with all rows of the other. They end by themselves, and nobody waits for
+//! them (K2).
 //!
 //! The clock is that of the runtime's timers. Not here: statements that change tables, which are
 //! done or not done, but not half.

@@ -4,7 +4,8 @@
 //!   scan.
 //! - C2. A scan in table order has one partition and says so in its ordering; any other has as many
 //!   as there are threads and promises no order.
-//! - C3. Planning reads only metadata, and segments that a time range ends in.
+//! - C3. Planning reads only metadata, segments that a time range ends in, and, where an aggregate
+//!   groups by integers or texts, the footers of the others (`fused::key`).
 //!
 //! What a filter says of the designated timestamp becomes row ranges; the rest is evaluated where
 //! rows are decoded. Not here: which scans must be in order (`plan::order`).

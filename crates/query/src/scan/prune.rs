@@ -3,8 +3,8 @@
 //! - V1. Rows whose timestamp lies in none of the ranges are not in the selection, all others are.
 //! - V2. Groups and their runs keep the order of the snapshot; row ranges ascend.
 //!
-//! Only segments that a range ends in are opened; whether the others are needed, their metadata
-//! say.
+//! Only segments that a range ends in are opened here; whether the others are needed, their
+//! metadata say.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

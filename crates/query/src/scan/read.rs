@@ -29,7 +29,7 @@ use tidegate_storage::{RowMask, SegmentRun, Snapshot};
 use super::dynamic::DynamicFilters;
 use super::merge::Merge;
 use super::row_filter::{Asked, RowFilter};
-use super::task::{BATCH_ROWS, FrameRows, ScanOrder, ScanTask};
+use super::task::{BATCH_ROWS, FrameRows, ScanOrder, ScanTask, ZONE_ROWS};
 use crate::control::Stop;
 use crate::error::Error;
 
@@ -194,8 +194,6 @@ impl RowsReader {
 
 /// So many rows that what is left ends with a zone.
 fn to_zone_bound(rows: &Range<usize>, order: ScanOrder) -> usize {
-    const ZONE_ROWS: usize = 4_096;
-    const _: () = assert!(ZONE_ROWS as u64 == limits::ZONE_ROWS.0);
     if order == ScanOrder::Backward {
         rows.end - (rows.end - 1) / ZONE_ROWS * ZONE_ROWS
     } else {

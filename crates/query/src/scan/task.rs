@@ -17,6 +17,10 @@ use super::prune::{Selected, SelectedGroup};
 /// Rows that a batch has at most.
 pub(crate) const BATCH_ROWS: usize = 8_192;
 
+/// Rows of a zone.
+pub(crate) const ZONE_ROWS: usize = 4_096;
+const _: () = assert!(ZONE_ROWS as u64 == limits::ZONE_ROWS.0);
+
 /// What the arrays of a task may hold (N2).
 pub(crate) const TASK_BYTES_MAX: usize = 4 << 20;
 

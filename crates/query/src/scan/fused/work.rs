@@ -8,17 +8,15 @@ use tidegate_filter::aggregate::{
     Accumulator, Batch, Fold, Slots, Values, ZoneRows, ZoneValues, count_rows,
 };
 use tidegate_filter::{NoSymbols, Selection};
+use tidegate_model::SegmentId;
 use tidegate_model::layout::Zone;
 use tidegate_model::types::Physical;
-use tidegate_model::{SegmentId, limits};
 
 use super::key::{KeyScratch, KeyZone, ZoneKey};
 use super::plan::{FusedPlan, How, Read};
 use crate::error::Error;
-use crate::scan::task::{FrameRows, ScanTask};
+use crate::scan::task::{FrameRows, ScanTask, ZONE_ROWS};
 
-const ZONE_ROWS: usize = 4_096;
-const _: () = assert!(ZONE_ROWS as u64 == limits::ZONE_ROWS.0);
 const ZONE_WORDS: usize = ZONE_ROWS / 64;
 
 /// The tasks of a plan, each taken once.
