@@ -10,6 +10,8 @@ mod slow;
 mod plain;
 #[path = "../../crates/ingest/tests/it/world.rs"]
 mod world;
+#[path = "../../crates/ingest/tests/it/slow_line.rs"]
+mod slow_line;
 #[path = "targets/all.rs"]
 mod targets;
 
@@ -25,6 +27,6 @@ macro_rules! run {
 }
 
 run!(
-    catalog, cell, csv, footer, index, manifest, mask, segment, sniff, symbols, timestamp,
+    catalog, cell, csv, footer, index, line, manifest, mask, segment, sniff, symbols, timestamp,
     wal_group,
 );

@@ -53,6 +53,18 @@ pub enum Error {
     RowTooLong { place: String, offset: u64 },
     #[error("{given} is not for {target}, which takes {expected}")]
     Protocol { given: &'static str, target: &'static str, expected: &'static str },
+    #[error("--split contiguous needs --file without --limit: nothing else can be read in parts")]
+    CannotSplit,
+    #[error("--shift now needs --file or --generate: the last time of a stream is not known")]
+    NowNeedsFile,
+    #[error("{place} has no row whose time --shift could move to now")]
+    NoLastTime { place: String },
+    #[error("--shift does not leave 19 digits to the time of a row of {place}: `{row}`")]
+    CannotShift { place: String, row: String },
+    #[error("send batch {batch} of worker {worker}, {rows} rows")]
+    Batch { batch: u64, worker: usize, rows: u64, source: Box<Error> },
+    #[error("--layout wide is not of TSBS, and --faithful is set")]
+    WideIsNotFaithful,
     #[error("`{text}` is not a list of seconds such as 1,2-4")]
     BadIntervals { text: String },
     #[error("--url {url} is not http://HOST:PORT")]
@@ -107,6 +119,9 @@ impl Error {
             | Error::IntervalZero
             | Error::NeedsDirectory { .. }
             | Error::Protocol { .. }
+            | Error::CannotSplit
+            | Error::NowNeedsFile
+            | Error::WideIsNotFaithful
             | Error::BadIntervals { .. }
             | Error::BadUrl { .. } => true,
             Error::Output { .. }
@@ -118,6 +133,9 @@ impl Error {
             | Error::ForeignRow { .. }
             | Error::TruncatedInput { .. }
             | Error::RowTooLong { .. }
+            | Error::NoLastTime { .. }
+            | Error::CannotShift { .. }
+            | Error::Batch { .. }
             | Error::Listen { .. }
             | Error::Connect { .. }
             | Error::Send { .. }

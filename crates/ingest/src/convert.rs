@@ -36,15 +36,32 @@ pub(crate) struct RowsOfText<'a> {
     pub(crate) is_checked: bool,
 }
 
+impl<'a> RowsOfText<'a> {
+    /// Where the field of a row begins and ends.
+    #[inline]
+    fn bounds(&self, row: RowPlace, field: usize) -> (usize, usize) {
+        let end = row.first as usize + field;
+        let start = match field {
+            0 => row.start as usize,
+            _ => self.field_ends[end - 1] as usize + 1,
+        };
+        (start, self.field_ends[end] as usize)
+    }
+
+    /// A field as it stands in the text, with its quotes.
+    pub(crate) fn raw_field(&self, row: u32, field: usize) -> &'a [u8] {
+        let (start, end) = self.bounds(self.rows[row as usize], field);
+        // A field that its record does not have stands behind it, perhaps behind all text.
+        self.text.get(start..end).unwrap_or_default()
+    }
+}
+
 /// A field that did not parse.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fault {
     pub(crate) row: u32,
     pub(crate) column: u32,
     pub(crate) reason: Reason,
-    /// The field as it stands in the text.
-    pub(crate) start: u32,
-    pub(crate) end: u32,
 }
 
 /// A worker's parsers.
@@ -270,12 +287,7 @@ enum Field<'a> {
 impl<'a> Cells<'a> {
     #[inline]
     fn bounds(&self, row: RowPlace) -> (usize, usize) {
-        let end = row.first as usize + self.source;
-        let start = match self.source {
-            0 => row.start as usize,
-            _ => self.rows.field_ends[end - 1] as usize + 1,
-        };
-        (start, self.rows.field_ends[end] as usize)
+        self.rows.bounds(row, self.source)
     }
 
     #[inline]
@@ -294,16 +306,8 @@ impl<'a> Cells<'a> {
 
     #[cold]
     fn fault(&mut self, row: usize, reason: Reason) {
-        let place = self.rows.rows[row];
-        let (start, end) = self.bounds(place);
-        let narrow = |position: usize| u32::try_from(position).expect("positions have four bytes");
-        self.faults.push(Fault {
-            row: narrow(row),
-            column: self.column,
-            reason,
-            start: narrow(start),
-            end: narrow(end),
-        });
+        let row = u32::try_from(row).expect("STRIP_ROWS");
+        self.faults.push(Fault { row, column: self.column, reason });
     }
 
     /// Parses every cell of an integer column: plain digits at once, all else by `parse`.
@@ -364,11 +368,39 @@ impl<'a> Cells<'a> {
                 nulls.push(u32::try_from(row).expect("STRIP_ROWS"));
                 return T::default();
             }
-            Field::Doubled(_) => Reason::Cell(CellError::NotANumber),
+            Field::Doubled(inner) => return self.doubled(row, inner, parse),
             Field::Bad => Reason::TextAfterQuote,
         };
         self.fault(row, reason);
         T::default()
+    }
+
+    /// As `one`, of a field with doubled quotes. Of the types that are no text only a timestamp
+    /// whose pattern has a quote can be written so, but each has its own words for what is none.
+    #[cold]
+    fn doubled<T: Default>(
+        &mut self,
+        row: usize,
+        inner: &[u8],
+        parse: impl FnOnce(&[u8]) -> Result<T, CellError>,
+    ) -> T {
+        let mut text = Vec::new();
+        self.undouble(inner, &mut text);
+        parse(&text).unwrap_or_else(|error| {
+            self.fault(row, Reason::Cell(error));
+            T::default()
+        })
+    }
+
+    /// Appends what stands between quotes, with one quote for each two.
+    fn undouble(&self, inner: &[u8], into: &mut Vec<u8>) {
+        let quote = self.rows.quote.expect("the field was quoted");
+        let mut rest = inner;
+        while let Some(at) = memchr::memchr(quote, rest) {
+            into.extend_from_slice(&rest[..=at]);
+            rest = &rest[at + 2..];
+        }
+        into.extend_from_slice(rest);
     }
 
     /// Parses every cell of a column that is not text.
@@ -549,19 +581,13 @@ impl TextColumn {
 
     #[cold]
     fn doubled(&mut self, cells: &mut Cells<'_>, row: usize, inner: &[u8]) -> Cell {
-        let quote = cells.rows.quote.expect("the field was quoted");
-        let start = cells.unescaped.len();
-        let mut rest = inner;
-        while let Some(at) = memchr::memchr(quote, rest) {
-            cells.unescaped.extend_from_slice(&rest[..=at]);
-            rest = &rest[at + 2..];
-        }
-        cells.unescaped.extend_from_slice(rest);
-        let text = cells.unescaped[start..].to_vec();
+        let mut text = Vec::new();
+        cells.undouble(inner, &mut text);
         if self.is_binary {
-            cells.unescaped.truncate(start);
             return self.binary(cells, row, &text);
         }
+        let start = cells.unescaped.len();
+        cells.unescaped.extend_from_slice(&text);
         let place = Place::Unescaped(start, text.len());
         let cell = self.cell(cells, row, &text, place);
         if cell != Cell::at(place) {

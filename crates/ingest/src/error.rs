@@ -44,8 +44,8 @@ pub enum Error {
         .path.display(), limits::CSV_ROW_BYTES >> 20
     )]
     RecordTooLong { path: PathBuf, line: u64, quote_line: u64, offset: u64 },
-    #[error("bad {} [file={}, {}value='{text}']: {reason}", what(.column), .path.display(),
-        fields(.place, .column))]
+    #[error("{}, {}{}: {reason}{}", .path.display(), shown_place(.place), shown_column(.column),
+        shown_text(.text))]
     BadValue {
         path: PathBuf,
         place: RejectPlace,
@@ -76,6 +76,18 @@ pub enum Error {
         .ty.sql()
     )]
     TimestampNeedsFormat { column: String, ty: ColumnType },
+    #[error(
+        "{}: column `{column}` is to be the designated timestamp, \
+         but most of its values are no timestamps{}: say with --timestamp-format how they are \
+         written",
+        .path.display(), shown_example(.example)
+    )]
+    NotTimestamps {
+        path: PathBuf,
+        column: String,
+        // A line of the file, and what stands there.
+        example: Option<(u64, String)>,
+    },
     #[error("there is no column `{name}` in {place}")]
     NoSuchColumn { name: String, place: String },
     #[error(
@@ -134,6 +146,7 @@ impl Error {
             | Error::OtherColumns { .. }
             | Error::NoSuchColumn { .. }
             | Error::TimestampNeedsFormat { .. }
+            | Error::NotTimestamps { .. }
             | Error::OtherTimestamp { .. }
             | Error::OtherPartitioning { .. }
             | Error::OtherSchema { .. }
@@ -163,18 +176,26 @@ fn shown_change(before: u64, after: u64) -> String {
     }
 }
 
-fn what(column: &Option<String>) -> &'static str {
-    if column.is_some() { "value" } else { "record" }
+/// With the byte, for who looks into a large file.
+fn shown_place(place: &RejectPlace) -> String {
+    match place {
+        RejectPlace::Line { line, byte } => format!("line {line} (byte {byte})"),
+        RejectPlace::Row(row) => format!("row {row}"),
+    }
 }
 
-/// Place and column as COPY's messages have them.
-fn fields(place: &RejectPlace, column: &Option<String>) -> String {
-    let mut fields = match place {
-        RejectPlace::Line { line, byte } => format!("line={line}, offset={byte}, "),
-        RejectPlace::Row(row) => format!("row={row}, "),
-    };
-    if let Some(column) = column {
-        fields.push_str(&format!("column={column}, "));
+fn shown_column(column: &Option<String>) -> String {
+    column.as_ref().map_or_else(String::new, |column| format!(", column `{column}`"))
+}
+
+/// What is NULL has no text.
+fn shown_text(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": `{text}`") }
+}
+
+fn shown_example(example: &Option<(u64, String)>) -> String {
+    match example {
+        Some((line, text)) => format!(", such as `{text}` in line {line}"),
+        None => String::new(),
     }
-    fields
 }

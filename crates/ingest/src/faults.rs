@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use tidegate_model::TimeUnit;
 use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 
 use crate::convert::{Fault, RowsOfText};
@@ -25,6 +26,8 @@ use crate::strip::{Strip, Values};
 pub(crate) struct FaultContext<'a> {
     pub(crate) on_error: OnError,
     pub(crate) layout: &'a RowLayout,
+    /// Of the designated timestamp.
+    pub(crate) unit: TimeUnit,
     pub(crate) paths: &'a [PathBuf],
     pub(crate) rejects: &'a RejectLog,
     pub(crate) progress: &'a Progress,
@@ -93,6 +96,8 @@ pub(crate) trait RowOrigin {
 /// Rows of text.
 pub(crate) struct TextOrigin<'a> {
     pub(crate) rows: &'a RowsOfText<'a>,
+    /// For each column, which field of a record it is.
+    pub(crate) sources: &'a [Option<usize>],
     pub(crate) lines: &'a Lines<'a>,
 }
 
@@ -102,7 +107,8 @@ impl RowOrigin for TextOrigin<'_> {
     }
 
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.rows.text[fault.start as usize..fault.end as usize])
+        let field = self.sources[fault.column as usize];
+        Cow::Borrowed(field.map_or(&[], |field| self.rows.raw_field(fault.row, field)))
     }
 }
 
@@ -221,9 +227,8 @@ impl FaultContext<'_> {
             return;
         }
         let mut fault = |row: u32, reason| {
-            // Where the field stands in the text is not known here.
             let column = u32::try_from(index).expect("limits::TABLE_COLUMNS");
-            faults.push(Fault { row, column, reason, start: 0, end: 0 });
+            faults.push(Fault { row, column, reason });
         };
         for &row in &column.nulls {
             fault(row, Reason::NullTimestamp);
@@ -231,7 +236,7 @@ impl FaultContext<'_> {
         for (row, value) in values.iter().enumerate() {
             if is_outside(value) {
                 let row = u32::try_from(row).expect("STRIP_ROWS");
-                fault(row, Reason::TimestampOutOfRange);
+                fault(row, Reason::TimestampOutOfRange(self.unit));
             }
         }
     }
@@ -264,10 +269,22 @@ impl FaultContext<'_> {
 }
 
 /// How much of a value an error message shows.
-const SHOWN_BYTES: usize = 200;
+const SHOWN_CHARS: usize = 200;
 
-fn shown(text: &[u8]) -> String {
-    String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES)]).into_owned()
+/// The beginning of a text, in one line.
+pub(crate) fn shown(text: &[u8]) -> String {
+    // A character has at most four bytes.
+    let start = &text[..text.len().min(4 * SHOWN_CHARS)];
+    let lossy = String::from_utf8_lossy(start);
+    let mut line = String::new();
+    for char in lossy.chars().take(SHOWN_CHARS) {
+        match char.is_control() {
+            true => line.extend(char.escape_default()),
+            false => line.push(char),
+        }
+    }
+    let is_all = start.len() == text.len() && lossy.chars().count() <= SHOWN_CHARS;
+    line + if is_all { "" } else { "\u{2026}" }
 }
 
 /// Where the quote opens that is open at the end of the text, which begins at `place`.

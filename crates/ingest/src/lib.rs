@@ -1,8 +1,12 @@
-//! From files to segments: parsers of text and Parquet, and the parallel import.
+//! From files to segments, and from lines to rows: parsers of text, Parquet and the line protocol,
+//! and the parallel import.
 //!
 //! A file flows one way: `input` (bytes, read ahead) - `split` and `index` (records and fields) -
 //! `convert` (values, a strip at a time) - `distribute` (slabs of buckets of time) - `seal`
 //! (sorted, encoded segments) - commit. Every byte is parsed once, in whatever order rows stand.
+//!
+//! What streams in goes another way: `line` makes rows of the line protocol, which the database
+//! appends as they are.
 //!
 //! Not here: what a segment looks like and what a commit is (`storage`). Threads and bounded
 //! channels, no `async`.
@@ -15,6 +19,7 @@ pub mod source;
 pub mod options;
 pub mod progress;
 pub mod index;
+pub mod line;
 mod split;
 mod input;
 mod sample;

@@ -101,6 +101,7 @@ pub(crate) fn read(
         faults: FaultContext {
             on_error: context.options.on_error,
             layout: &layout,
+            unit: target.schema.time_unit(),
             paths,
             rejects: context.rejects,
             progress: context.progress,
@@ -202,6 +203,7 @@ fn map(
         expected: Some(schema),
         columns: None,
         designated: None,
+        symbols: &[],
         head_is_whole: true,
     };
     let map = map_columns(&sniffed, schema, &options)

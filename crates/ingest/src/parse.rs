@@ -22,7 +22,7 @@ pub use float::{parse_f32, parse_f64};
 pub use integer::{
     parse_i8, parse_i16, parse_i32, parse_i64, parse_u8, parse_u16, parse_u32, parse_u64,
 };
-pub(crate) use swar::{ZEROS, all_digits, number, word_at};
+pub(crate) use swar::{HIGH_BITS, ONES, ZEROS, all_digits, decimal_of, number, word_at};
 
 use hex::{decode_eight, decode_hex};
 use tidegate_model::limits;

@@ -365,7 +365,8 @@ impl<'a> Worker<'a> {
             is_checked: stretch.is_checked,
         };
         self.converter.convert(&rows, &mut self.strip);
-        let origin = TextOrigin { rows: &rows, lines: &stretch.lines };
+        let sources = &job.files[self.file].sources;
+        let origin = TextOrigin { rows: &rows, sources, lines: &stretch.lines };
         job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
         self.distributor.distribute(&self.strip, stretch.text);
         self.rows.clear();

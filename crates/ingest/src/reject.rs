@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
+use tidegate_model::time::{IsoTimestamp, TIMESTAMP_MAX, TIMESTAMP_MIN};
+use tidegate_model::{TimeUnit, Timestamp};
 use tidegate_platform::{Class, Disk, DiskFile, OpenMode};
 
 use crate::parse::CellError;
@@ -49,8 +51,11 @@ pub enum Reason {
     RecordTooLong,
     #[error("the designated timestamp is NULL")]
     NullTimestamp,
-    #[error("the designated timestamp is out of range")]
-    TimestampOutOfRange,
+    #[error(
+        "the designated timestamp is not between {} and {}",
+        IsoTimestamp(Timestamp(TIMESTAMP_MIN), *.0), IsoTimestamp(Timestamp(TIMESTAMP_MAX), *.0)
+    )]
+    TimestampOutOfRange(TimeUnit),
 }
 
 impl Reason {
@@ -64,7 +69,7 @@ impl Reason {
             | Reason::TextAfterQuote
             | Reason::RecordTooLong => "22P04",
             Reason::NullTimestamp => "22004",
-            Reason::TimestampOutOfRange => "22008",
+            Reason::TimestampOutOfRange(_) => "22008",
         }
     }
 }

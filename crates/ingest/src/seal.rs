@@ -7,6 +7,7 @@
 //!
 //! Not here: fsync and commit (`import`).
 
+mod kernels;
 mod sort;
 mod gather;
 mod text;

@@ -9,12 +9,13 @@
 //! and skipping a byte-order mark or lines before the header, which the pipeline does.
 
 use thiserror::Error;
-use tidegate_model::{ColumnType, Schema};
+use tidegate_model::{ColumnType, Schema, TimeUnit};
 use tidegate_platform::Class;
 
 use crate::index::{Before, FieldIndex, Kernel, QuoteState, Start, Structure};
 use crate::options::Quote;
-use crate::timestamp::TimestampFormat;
+use crate::parse::parse_i64;
+use crate::timestamp::{TimestampFormat, TimestampParser};
 
 mod dialect;
 mod records;
@@ -23,7 +24,7 @@ mod evidence;
 mod columns;
 
 use evidence::{Evidence, Inferred};
-use records::{Record, Records, Shape};
+use records::{Cell, Record, Records, Shape};
 use window::QuotedLines;
 
 /// What ends a record.
@@ -81,8 +82,10 @@ pub struct SniffOptions<'a> {
     pub expected: Option<&'a Schema>,
     /// The columns of the table that the file has, in order, if the statement lists them.
     pub columns: Option<&'a [String]>,
-    /// The designated timestamp of a table that is to be made.
+    /// The designated timestamp, if the user names it.
     pub designated: Option<&'a str>,
+    /// Other columns that the user names.
+    pub symbols: &'a [String],
     /// The head is all of the file: its last record counts even without a line end.
     pub head_is_whole: bool,
 }
@@ -130,6 +133,12 @@ pub enum SniffError {
     BadDialect { delimiter: Option<char>, quote: Option<char> },
     #[error("no column is called `{name}`, which is to be the designated timestamp")]
     NoDesignated { name: String },
+    #[error("most values of the designated timestamp `{name}` are no timestamps")]
+    NotTimestamps {
+        name: String,
+        // What is none, if the head has it, and the byte of the head where its record begins.
+        example: Option<(Vec<u8>, usize)>,
+    },
 }
 
 impl SniffError {
@@ -143,7 +152,8 @@ impl SniffError {
             | SniffError::UnknownColumns { .. }
             | SniffError::HeaderDiffers { .. }
             | SniffError::BadDialect { .. }
-            | SniffError::NoDesignated { .. } => Class::Caller,
+            | SniffError::NoDesignated { .. }
+            | SniffError::NotTimestamps { .. } => Class::Caller,
         }
     }
 
@@ -158,6 +168,7 @@ impl SniffError {
             | SniffError::HeaderDiffers { .. }
             | SniffError::NoDesignated { .. } => "42703",
             SniffError::BadDialect { .. } => "22023",
+            SniffError::NotTimestamps { .. } => "22007",
         }
     }
 }
@@ -201,7 +212,7 @@ pub fn sniff(
         line_end,
     };
     let sniffed = Sniffed { dialect, names, types: vec![], formats: vec![], notes: vec![] };
-    with_types(sniffed, &evidence, options)
+    with_types(sniffed, &sample, &evidence, options)
 }
 
 /// The structure in which a text ends inside of quotes, if there is one, and where the record
@@ -264,7 +275,7 @@ impl<'a> Sample<'a> {
         let mut lines = QuotedLines::Single;
         let mut records = Records::new(self.head, self.shape)
             .inspect(|record| {
-                let goes_on = |cell: &records::Cell<'_>| {
+                let goes_on = |cell: &Cell<'_>| {
                     cell.is_quoted && memchr::memchr2(b'\n', b'\r', &cell.text).is_some()
                 };
                 if record.cells.iter().any(goes_on) {
@@ -286,27 +297,61 @@ impl<'a> Sample<'a> {
         }
         (first, evidence)
     }
+
+    /// What the designated timestamp is where most of its values are none: BIGINT if those are
+    /// integers, for which somebody must say what they count; else nothing that it could be.
+    fn without_timestamps(
+        &self,
+        field: usize,
+        format: &TimestampFormat,
+        sniffed: &Sniffed,
+        options: &SniffOptions<'_>,
+    ) -> Result<Inferred, SniffError> {
+        let mut parser = TimestampParser::new(format, TimeUnit::Micros);
+        let (mut cells, mut integers, mut example) = (0_u64, 0_u64, None);
+        let records = Records::new(self.head, self.shape)
+            .filter(|record| dialect::is_usable(record, options))
+            .skip(usize::from(sniffed.dialect.has_header));
+        for record in records.filter(|record| record.is_sound) {
+            let Some(cell) = record.cells.get(field).filter(|cell| !is_null(cell, options)) else {
+                continue;
+            };
+            cells += 1;
+            integers += u64::from(parse_i64(&cell.text).is_ok());
+            if example.is_none() && parser.parse(&cell.text).is_err() {
+                example = Some((cell.text.to_vec(), record.start));
+            }
+        }
+        if cells < 2 * integers {
+            return Ok(Inferred { ty: ColumnType::Int64, format: None });
+        }
+        Err(SniffError::NotTimestamps { name: sniffed.names[field].clone(), example })
+    }
 }
 
 fn add(evidence: &mut [Evidence], record: &Record<'_>, options: &SniffOptions<'_>) {
     for (column, cell) in evidence.iter_mut().zip(&record.cells) {
-        let null_text = options.null_text.map(str::as_bytes);
-        let is_null = !cell.is_quoted && null_text == Some(&*cell.text);
-        if !is_null && !cell.text.is_empty() {
+        if !is_null(cell, options) {
             column.add(&cell.text);
         }
     }
 }
 
+fn is_null(cell: &Cell<'_>, options: &SniffOptions<'_>) -> bool {
+    let null_text = options.null_text.map(str::as_bytes);
+    cell.text.is_empty() || !cell.is_quoted && null_text == Some(&*cell.text)
+}
+
 /// Types and formats: the table's where there is one, else inferred (N2).
 fn with_types(
     mut sniffed: Sniffed,
+    sample: &Sample<'_>,
     evidence: &[Evidence],
     options: &SniffOptions<'_>,
 ) -> Result<Sniffed, SniffError> {
     let columns = match options.expected {
         Some(schema) => expected_columns(&mut sniffed, evidence, schema, options)?,
-        None => inferred_columns(&sniffed, evidence, options)?,
+        None => inferred_columns(&sniffed, sample, evidence, options)?,
     };
     for ((name, column), evidence) in sniffed.names.iter().zip(&columns).zip(evidence) {
         if column.format == Some(TimestampFormat::DayFirst) && evidence.is_ambiguous() {
@@ -345,6 +390,7 @@ fn expected_columns(
 
 fn inferred_columns(
     sniffed: &Sniffed,
+    sample: &Sample<'_>,
     evidence: &[Evidence],
     options: &SniffOptions<'_>,
 ) -> Result<Vec<Inferred>, SniffError> {
@@ -360,12 +406,16 @@ fn inferred_columns(
     {
         return Err(SniffError::NoDesignated { name: name.to_owned() });
     }
-    let columns = sniffed
-        .names
-        .iter()
-        .zip(evidence)
-        .map(|(name, evidence)| evidence.infer(options.timestamp_format, is_designated(name)));
-    Ok(columns.collect())
+    let infer = |(field, (name, evidence)): (usize, (&String, &Evidence))| {
+        if !is_designated(name) {
+            return Ok(evidence.infer());
+        }
+        evidence.infer_designated(options.timestamp_format).map_or_else(
+            || sample.without_timestamps(field, evidence.best_format(), sniffed, options),
+            Ok,
+        )
+    };
+    sniffed.names.iter().zip(evidence).enumerate().map(infer).collect()
 }
 
 #[cfg(test)]

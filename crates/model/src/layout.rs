@@ -1,7 +1,8 @@
 //! The footer of a segment and its zones, as values and as bytes: docs/format.md, Segment.
 //!
 //! - L1. Regions do not overlap and lie between header and footer; a column's regions stand
-//!   together, and together begin where `region_align` says, each at `REGION_ALIGN_BYTES`.
+//!   together, and in a file together begin where `region_align` says, each at
+//!   `REGION_ALIGN_BYTES`. Readers rely on no alignment.
 //! - L2. Every region has a CRC32C: one a column and page frame, one a column's dictionary, string
 //!   table and zones.
 //! - L3. A footer decodes to what was encoded, or to an error: never to something else.

@@ -34,9 +34,33 @@ pub const SYMBOL_BYTES: usize = 64 << 10;
 /// Bytes of one record of a text file (COPY's `max_row_bytes`).
 pub const CSV_ROW_BYTES: usize = 64 << 20;
 
+/// Bytes of a line of the line protocol: as much as a client may ask to be kept before its end.
+pub const LINE_BYTES: usize = 4 << 20;
+
+/// Columns up to which lines add some: names that come from values would have no end.
+pub const LINE_COLUMNS: usize = 2_048;
+
+/// Bytes of the message that names a bad line: a name and a value are shortened to fit.
+pub const LINE_MESSAGE_BYTES: usize = 1_024;
+
+/// Bad lines that a line-protocol parser keeps until somebody takes them; the rest are only
+/// counted. More a second would not be recorded anyway.
+pub const LINE_FAULTS: usize = 1_024;
+
+/// Bytes of names, tags and their caches that a line-protocol parser keeps from batch to batch:
+/// those of a hundred thousand time series, and bearable for each of some hundred connections.
+pub const LINE_CACHE_BYTES: usize = 24 << 20;
+
+/// Tables that a line-protocol parser keeps from batch to batch.
+pub const LINE_TABLES: usize = 4_096;
+
 /// Bytes of one WAL record: a record is checked whole before it is applied, so it is held in
 /// memory once.
 pub const WAL_RECORD_BYTES: usize = 256 << 20;
+
+/// Batches of a table that are remembered to be applied once: a writer that repeats one does so
+/// within seconds, and the manifest carries them all.
+pub const BATCH_MARKS: usize = 1_024;
 
 /// Distinct values of one symbol column.
 pub const SYMBOLS: u32 = u32::MAX - 1;

@@ -167,6 +167,7 @@ pub fn iso_week(days: i64) -> (i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::{IsoTimestamp, TIMESTAMP_MAX, TIMESTAMP_MIN};
 
     const MICROS: TimeUnit = TimeUnit::Micros;
 
@@ -187,6 +188,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Every partition that a row can be in has a start, an end and a name (T1).
+    #[test]
+    fn the_partitions_of_the_first_and_last_instants_are_whole() {
+        for ts in [TIMESTAMP_MIN, TIMESTAMP_MAX].map(Timestamp) {
+            for time_unit in [MICROS, TimeUnit::Nanos] {
+                for (unit, _) in PartitionUnit::ALL {
+                    let key = unit.floor(ts, time_unit);
+                    let next = unit.next(key, time_unit);
+                    let is_inside = key.0 <= ts.0 && ts.0 < next.0;
+                    assert!(unit == PartitionUnit::None || is_inside, "P1 {unit:?}");
+                    let name = unit.name(key, time_unit);
+                    assert_eq!(unit.parse_name(&name, time_unit), Some(key), "P2 {unit:?} {name}");
+                }
+            }
+        }
+        let shown = |ts| IsoTimestamp(Timestamp(ts), TimeUnit::Nanos).to_string();
+        assert_eq!(shown(TIMESTAMP_MIN), "1678-01-01T00:00:00.000000000Z");
+        assert_eq!(shown(TIMESTAMP_MAX), "2261-12-31T23:59:59.999999999Z");
     }
 
     #[test]

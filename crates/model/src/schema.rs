@@ -3,6 +3,8 @@
 //! - S1. Two columns may not differ only in case.
 //! - S2. The designated timestamp is a TIMESTAMP or TIMESTAMP_NS column and never NULL.
 //! - S3. A table is partitioned only by its designated timestamp.
+//! - S4. Keys of DEDUP are columns of the table, each once, with the designated timestamp among
+//!   them. Rows are kept for a time only in a table that has partitions.
 
 use thiserror::Error;
 
@@ -31,6 +33,17 @@ pub struct Schema {
     designated: Option<ColumnId>,
     partition_by: PartitionUnit,
     next_column: ColumnId,
+    dedup: Vec<ColumnId>,
+    ttl: Option<Ttl>,
+}
+
+/// How long rows are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ttl {
+    /// So many units; at least one.
+    pub count: u32,
+    /// Not NONE.
+    pub unit: PartitionUnit,
 }
 
 /// Why a schema cannot be.
@@ -56,6 +69,12 @@ pub enum SchemaError {
     PartitionWithoutTimestamp { unit: PartitionUnit },
     #[error("column `{name}` is the designated timestamp and cannot be dropped")]
     DesignatedDropped { name: String },
+    #[error("column `{name}` is a key of DEDUP and cannot be dropped")]
+    KeyDropped { name: String },
+    #[error("DEDUP UPSERT KEYS needs the designated timestamp among its keys, each of them once")]
+    BadKeys,
+    #[error("TTL needs a table with partitions, and at least one unit of time")]
+    BadTtl,
 }
 
 impl Schema {
@@ -77,6 +96,8 @@ impl Schema {
             designated: None,
             partition_by,
             next_column: ColumnId(0),
+            dedup: Vec::new(),
+            ttl: None,
         };
         for (name, ty) in columns {
             schema.push(name, *ty)?;
@@ -93,12 +114,20 @@ impl Schema {
     /// # Errors
     /// If the parts do not make a schema: S1, S2, S3, ids below `next_column`.
     pub fn from_parts(parts: SchemaParts) -> Result<Schema, SchemaError> {
-        let SchemaParts { version, columns, designated, partition_by, next_column } = parts;
+        let SchemaParts { version, columns, designated, partition_by, next_column, .. } = parts;
+        let SchemaParts { dedup, ttl, .. } = parts;
         if columns.is_empty() {
             return Err(SchemaError::NoColumns);
         }
-        let mut schema =
-            Schema { version, columns: Vec::new(), designated, partition_by, next_column };
+        let mut schema = Schema {
+            version,
+            columns: Vec::new(),
+            designated,
+            partition_by,
+            next_column,
+            dedup,
+            ttl,
+        };
         for column in columns {
             schema.check_new(&column.name)?;
             let id_is_new = schema.columns.iter().all(|other| other.id != column.id);
@@ -121,6 +150,21 @@ impl Schema {
             }
         } else if self.partition_by != PartitionUnit::None {
             return Err(SchemaError::PartitionWithoutTimestamp { unit: self.partition_by });
+        }
+        let is_once = |at: usize| !self.dedup[..at].contains(&self.dedup[at]);
+        let are_keys = self.dedup.is_empty()
+            || self.designated.is_some_and(|id| self.dedup.contains(&id))
+                && self.dedup.iter().all(|&id| self.column(id).is_some())
+                && (0..self.dedup.len()).all(is_once);
+        if !are_keys {
+            return Err(SchemaError::BadKeys);
+        }
+        let is_ttl = |ttl: Ttl| {
+            let is_time = ttl.count > 0 && ttl.unit != PartitionUnit::None;
+            is_time && self.partition_by != PartitionUnit::None
+        };
+        if !self.ttl.is_none_or(is_ttl) {
+            return Err(SchemaError::BadTtl);
         }
         Ok(self)
     }
@@ -178,6 +222,9 @@ impl Schema {
         if self.designated == Some(id) {
             return Err(SchemaError::DesignatedDropped { name: column.name.clone() });
         }
+        if self.dedup.contains(&id) {
+            return Err(SchemaError::KeyDropped { name: column.name.clone() });
+        }
         self.columns.retain(|column| column.id != id);
         if self.columns.is_empty() {
             return Err(SchemaError::NoColumns);
@@ -197,6 +244,37 @@ impl Schema {
         to.clone_into(&mut column.name);
         self.columns.insert(position, column);
         Ok(self.changed())
+    }
+
+    /// This schema with other keys of DEDUP; without any, rows with the same keys may stand.
+    ///
+    /// # Errors
+    /// If a column does not exist, or S4 does not hold.
+    pub fn with_dedup(mut self, keys: &[&str]) -> Result<Schema, SchemaError> {
+        let ids = keys.iter().map(|name| Ok(self.find(name).ok_or_else(|| no_such(name))?.id));
+        self.dedup = ids.collect::<Result<_, SchemaError>>()?;
+        self.changed().checked()
+    }
+
+    /// This schema with another time that rows are kept for; `None` for ever.
+    ///
+    /// # Errors
+    /// If S4 does not hold.
+    pub fn with_ttl(mut self, ttl: Option<Ttl>) -> Result<Schema, SchemaError> {
+        self.ttl = ttl;
+        self.changed().checked()
+    }
+
+    /// Rows with the same values in these columns replace each other; none if they do not.
+    #[must_use]
+    pub fn dedup(&self) -> &[ColumnId] {
+        &self.dedup
+    }
+
+    /// How long rows are kept; `None` for ever.
+    #[must_use]
+    pub fn ttl(&self) -> Option<Ttl> {
+        self.ttl
     }
 
     /// Counts the changes of this schema, from 1.
@@ -268,6 +346,10 @@ pub struct SchemaParts {
     pub partition_by: PartitionUnit,
     /// The id that the next new column gets.
     pub next_column: ColumnId,
+    /// The keys of DEDUP.
+    pub dedup: Vec<ColumnId>,
+    /// How long rows are kept.
+    pub ttl: Option<Ttl>,
 }
 
 /// Whether two names are the same to the catalog: without regard to case.
@@ -322,6 +404,29 @@ mod tests {
             text(Schema::new(&columns, Some("a"), PartitionUnit::None)),
             "column `a` is INT, but a designated timestamp is TIMESTAMP or TIMESTAMP_NS"
         );
+    }
+
+    #[test]
+    fn keys_have_the_timestamp_and_stay() {
+        let schema = sample().with_dedup(&["A", "ts"]).expect("keys");
+        assert_eq!(schema.dedup().len(), 2);
+        let dropped = schema.clone().without_column("a");
+        assert_eq!(dropped, Err(SchemaError::KeyDropped { name: "a".to_owned() }));
+        assert!(schema.clone().with_dedup(&[]).expect("disabled").dedup().is_empty());
+        for wrong in [&["a"][..], &["ts", "TS"]] {
+            assert_eq!(schema.clone().with_dedup(wrong), Err(SchemaError::BadKeys));
+        }
+        assert!(schema.with_dedup(&["ts", "x"]).is_err());
+    }
+
+    #[test]
+    fn rows_are_kept_for_a_time_where_there_are_partitions() {
+        let ttl = |count, unit| Some(Ttl { count, unit });
+        let kept = sample().with_ttl(ttl(3, PartitionUnit::Week)).expect("a time");
+        assert_eq!(kept.ttl(), ttl(3, PartitionUnit::Week));
+        for wrong in [ttl(0, PartitionUnit::Day), ttl(1, PartitionUnit::None)] {
+            assert_eq!(sample().with_ttl(wrong), Err(SchemaError::BadTtl));
+        }
     }
 
     #[test]

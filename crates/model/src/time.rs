@@ -1,17 +1,22 @@
 //! Instants, their units, the civil calendar, and the text form of both.
 //!
 //! - T1. A designated timestamp lies in `TIMESTAMP_MIN..=TIMESTAMP_MAX`, so that the interval of
-//!   any partition around it can be computed without overflow.
+//!   any partition around it can be computed without overflow. In nanoseconds these are the years
+//!   1678 to 2261: all that lie wholly among the instants of 64 bits.
 //!
 //! The calendar is the proleptic Gregorian one in UTC, without leap seconds. Not here: parsing of
 //! the many forms found in files (`ingest::timestamp`), time zones (`query`).
 
 use std::fmt;
 
-/// The least designated timestamp (T1).
-pub const TIMESTAMP_MIN: i64 = i64::MIN + (1 << 56);
-/// The greatest designated timestamp (T1).
-pub const TIMESTAMP_MAX: i64 = i64::MAX - (1 << 56);
+/// Nanoseconds of a day.
+const DAY_NANOS: i64 = 86_400_000_000_000;
+/// The least designated timestamp (T1): 1678-01-01 in nanoseconds, which is 106,650 days before
+/// 1970. In microseconds as much is left below it as 279 years have.
+pub const TIMESTAMP_MIN: i64 = -106_650 * DAY_NANOS;
+/// The greatest designated timestamp (T1): the last nanosecond before 2262-01-01, 106,651 days
+/// after 1970. In microseconds as much is left above it as 276 years have.
+pub const TIMESTAMP_MAX: i64 = 106_651 * DAY_NANOS - 1;
 
 /// What a timestamp counts since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

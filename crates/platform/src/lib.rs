@@ -40,7 +40,9 @@ pub use disk::{DirEntry, DirLock, Disk, DiskFile, FileStamp, OpenMode};
 pub use error::{Class, Error, NoUringReason, Result};
 pub use interrupt::install_interrupt_handler;
 pub use io::{IoChoice, IoMode, detect_io};
-pub use machine::{available_memory_bytes, cores, machine_memory_bytes, rss_anon_bytes};
+pub use machine::{
+    available_memory_bytes, cores, machine_memory_bytes, raise_descriptor_limit, rss_anon_bytes,
+};
 pub use mapping::{Mapping, install_sigbus_handler};
 pub use memory::{MemoryBudget, Reservation};
 #[cfg(target_os = "linux")]

@@ -45,6 +45,11 @@ pub fn cores() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
+/// Lets as many files and sockets be open as the system lets us have; `None` if it says no.
+pub fn raise_descriptor_limit() -> Option<u64> {
+    sys::raise_descriptor_limit().ok()
+}
+
 /// A control group that limits the memory of this process, of either version of that interface.
 struct ControlGroup {
     dir: PathBuf,

@@ -36,6 +36,22 @@ pub(crate) fn allocate(_fd: RawFd, _bytes: u64) -> io::Result<bool> {
     Ok(false)
 }
 
+/// Raises how many files and sockets may be open to as many as the system lets us have, and says
+/// how many that are.
+pub(crate) fn raise_descriptor_limit() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is ours and is written as a whole.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: `limit` is only read.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(limit.rlim_cur)
+}
+
 /// Lets no memory of this process come in huge pages from now on; `false` if the kernel refuses.
 #[cfg(target_os = "linux")]
 pub(crate) fn turn_huge_pages_off() -> bool {

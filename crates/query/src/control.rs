@@ -12,14 +12,15 @@
 //! ask before each zone (`scan::row_filter`). A scan's step is at most 8 page frames without a
 //! match (`scan::stream` W3), that of a fused aggregate one page frame. Steps of DataFusion's
 //! that can be long: sorting the rows that one thread has gathered, joining up the build side of
-//! a hash join, planning, and the longest of all: a join on a condition without equality compares
-//! a batch of one side with all rows of the other. They end by themselves, and nobody waits for
-//! them (K2).
+//! a hash join, and planning. They end by themselves, and nobody waits for them (K2). Conditions of
+//! joins ask before each evaluation (`join_filter`): a batch of one side would be compared with all
+//! rows of the other in one step.
 //!
 //! The clock is that of the runtime's timers. Not here: statements that change tables, which are
 //! done or not done, but not half.
 
 mod guard;
+mod join_filter;
 mod rows;
 
 use std::fmt;
@@ -101,6 +102,11 @@ impl Stop {
             wait_start: AtomicU64::new(0),
             waited: AtomicU64::new(0),
         }
+    }
+
+    /// The statement begins again: who did not take all rows was an attempt of its own.
+    pub(crate) fn begin_again(&self) {
+        self.is_abandoned.store(false, Relaxed);
     }
 
     /// Why the statement is not to go on, if it is not.
@@ -193,6 +199,8 @@ mod tests {
         let left = Stop::new(Timeout::Never);
         left.abandon();
         assert_eq!(left.reason(), Some(CancelReason::Abandoned));
+        left.begin_again();
+        assert_eq!(left.reason(), None);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //! Each is one commit: it is durable and visible when it returns, or nothing has changed. What they
 //! say is read by `parse`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, Schema, SchemaError};
+use tidegate_model::{ColumnType, PartitionKey, Schema, SchemaError};
 use tidegate_storage::{Database, Error as StorageError};
 
 use crate::engine::Done;
@@ -20,13 +21,14 @@ pub(crate) fn execute(
     statement: Statement,
 ) -> Result<Option<Done>> {
     let names = named(&statement);
-    let done = change(database, statement);
+    let done = change(database, sql, statement);
     done.map_err(|error| placed(error, sql, &names))
 }
 
 /// The tables and columns that a statement wants to be there.
 fn named(statement: &Statement) -> Vec<Name> {
     match statement {
+        Statement::CreateTable(definition) => definition.keys.clone(),
         Statement::CreateTableLike { like, .. } => vec![like.clone()],
         Statement::DropTables { names, .. } => names.clone(),
         Statement::TruncateTable { table } | Statement::RenameTable { table, .. } => {
@@ -37,6 +39,8 @@ fn named(statement: &Statement) -> Vec<Name> {
                 TableChange::AddColumns { .. } => Vec::new(),
                 TableChange::DropColumns { names } => names.clone(),
                 TableChange::RenameColumn { column, .. } => vec![column.clone()],
+                TableChange::DedupKeys { keys } => keys.clone(),
+                TableChange::Ttl(_) | TableChange::DropPartitions { .. } => Vec::new(),
                 TableChange::Nothing { column } => column.iter().cloned().collect(),
             };
             [vec![table.clone()], columns].concat()
@@ -63,9 +67,9 @@ fn placed(error: Error, sql: &str, names: &[Name]) -> Error {
     }
 }
 
-fn change(database: &Arc<Database>, statement: Statement) -> Result<Option<Done>> {
+fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<Option<Done>> {
     let done = match statement {
-        Statement::CreateTable(definition) => create_table(database, definition)?,
+        Statement::CreateTable(definition) => create_table(database, sql, definition)?,
         Statement::CreateTableLike { name, if_not_exists, like } => {
             let snapshot = database.snapshot(&like.text)?;
             let columns = snapshot.schema.columns().iter();
@@ -73,7 +77,11 @@ fn change(database: &Arc<Database>, statement: Statement) -> Result<Option<Done>
                 columns.map(|column| (column.name.clone(), column.ty)).collect::<Vec<_>>();
             let time = snapshot.schema.designated_column();
             let time = time.map(|(column, _)| column.name.as_str());
-            let schema = Schema::new(&columns, time, snapshot.schema.partition_by())?;
+            let like = &snapshot.schema;
+            let keys = like.dedup().iter().filter_map(|&id| like.column(id));
+            let keys = keys.map(|column| column.name.as_str()).collect::<Vec<_>>();
+            let schema = Schema::new(&columns, time, like.partition_by())?;
+            let schema = schema.with_dedup(&keys)?.with_ttl(like.ttl())?;
             create_with(database, &name.text, schema, if_not_exists, Vec::new())?
         }
         Statement::DropTables { names, if_exists } => drop_tables(database, &names, if_exists)?,
@@ -86,17 +94,23 @@ fn change(database: &Arc<Database>, statement: Statement) -> Result<Option<Done>
             Done::new("RENAME TABLE")
         }
         Statement::AlterTable { table, change, notices } => {
-            alter_table(database, &table.text, change, notices)?
+            alter_table((database, sql), &table.text, change, notices)?
         }
-        Statement::Show(_) | Statement::Explain(_) | Statement::Query => return Ok(None),
+        Statement::ChangeRows(_)
+        | Statement::Show(_)
+        | Statement::Explain(_)
+        | Statement::Query => return Ok(None),
     };
     Ok(Some(done))
 }
 
-fn create_table(database: &Arc<Database>, definition: TableDefinition) -> Result<Done> {
-    let TableDefinition { name, if_not_exists, columns, timestamp, partition_by, notices, .. } =
-        definition;
+fn create_table(database: &Arc<Database>, sql: &str, definition: TableDefinition) -> Result<Done> {
+    let TableDefinition { name, if_not_exists, columns, timestamp, partition_by, .. } = definition;
+    let TableDefinition { ttl, keys, notices, .. } = definition;
     let schema = Schema::new(&columns, timestamp.as_deref(), partition_by)?;
+    let keys = keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();
+    let ttl = ttl.map(|ttl| ttl.checked(sql, partition_by)).transpose()?.flatten();
+    let schema = schema.with_dedup(&keys)?.with_ttl(ttl)?;
     create_with(database, &name, schema, if_not_exists, notices)
 }
 
@@ -114,7 +128,7 @@ fn create_with(
         }
         Err(error) => return Err(error.into()),
     }
-    Ok(Done { tag: "CREATE TABLE", notices })
+    Ok(Done::with_notices("CREATE TABLE", notices))
 }
 
 fn drop_tables(database: &Arc<Database>, names: &[Name], if_exists: bool) -> Result<Done> {
@@ -137,7 +151,7 @@ fn drop_tables(database: &Arc<Database>, names: &[Name], if_exists: bool) -> Res
 }
 
 fn alter_table(
-    database: &Arc<Database>,
+    (database, sql): (&Arc<Database>, &str),
     table: &str,
     change: TableChange,
     mut notices: Vec<String>,
@@ -160,6 +174,16 @@ fn alter_table(
         TableChange::RenameColumn { column, to } => {
             database.rename_column(table, &column.text, &to)?;
         }
+        TableChange::DedupKeys { keys } => {
+            let keys = keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();
+            database.set_dedup_keys(table, &keys)?;
+        }
+        TableChange::Ttl(ttl) => {
+            let snapshot = database.snapshot(table)?;
+            let ttl = ttl.checked(sql, snapshot.schema.partition_by())?;
+            database.set_ttl(table, ttl)?;
+        }
+        TableChange::DropPartitions { names } => drop_partitions(database, sql, table, &names)?,
         TableChange::Nothing { column } => {
             let snapshot = database.snapshot(table)?;
             if let Some(Name { text: name, .. }) = column
@@ -169,7 +193,26 @@ fn alter_table(
             }
         }
     }
-    Ok(Done { tag: "ALTER TABLE", notices })
+    Ok(Done::with_notices("ALTER TABLE", notices))
+}
+
+/// Drops partitions by their names, all or none.
+fn drop_partitions(database: &Arc<Database>, sql: &str, table: &str, names: &[Name]) -> Result<()> {
+    let snapshot = database.snapshot(table)?;
+    let (by, unit) = (snapshot.schema.partition_by(), snapshot.schema.time_unit());
+    let mut dropped = BTreeSet::new();
+    for name in names {
+        let key = by.parse_name(&name.text, unit);
+        let is_there =
+            |key: &PartitionKey| snapshot.groups.iter().any(|group| group.partition == *key);
+        let Some(key) = key.filter(is_there) else {
+            let position = Position::at(sql, name.offset);
+            return Err(Error::NoSuchPartition { position, partition: name.text.clone() });
+        };
+        dropped.insert(key);
+    }
+    database.drop_partitions(table, &dropped)?;
+    Ok(())
 }
 
 /// The columns that the table does not have yet.

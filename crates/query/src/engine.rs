@@ -16,7 +16,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result as PlanResult};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::TrackConsumersPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{
     SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
@@ -34,10 +34,13 @@ use crate::control::{
     StatementOptions, Stop, Timeout, finish_in_time, guarded, run, without_guards,
 };
 use crate::ddl;
+use crate::dml::RowChanges;
 use crate::error::{Error, Result};
+use crate::memory::QueryMemory;
 use crate::parse::{Explain, Statement, parse_statement};
 use crate::plan::{
-    OperatorPlanner, OrderedScans, PlanCache, PlannedQuery, plan_query, table_functions,
+    OperatorPlanner, OrderedScans, Parameter, PlanCache, PlannedQuery, locate_running, plan_query,
+    table_functions,
 };
 use crate::scan::FusedAggregates;
 use crate::show::show;
@@ -47,6 +50,14 @@ const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
 
 /// What part of a thread's share of memory its sorts keep back for merging.
 const SORT_RESERVES: usize = 8;
+/// With more, no merge is quicker: so much reads dozens of files at a time.
+const MERGE_BYTES_MAX: usize = 10 << 20;
+
+/// Of a thread's share of memory, a batch has a row for each of so many bytes: what spills holds
+/// several batches, of rows that may be wide, at a time.
+const SHARE_PER_ROW: usize = 16 << 10;
+/// With fewer rows in a batch, most time would go into what is done once a batch.
+const BATCH_ROWS_MIN: usize = 256;
 
 /// What an engine may use of the machine.
 #[derive(Debug, Clone)]
@@ -67,6 +78,8 @@ pub enum Answer {
     Rows {
         /// What they are called, and their types.
         schema: SchemaRef,
+        /// Which of them is the designated timestamp.
+        designated: Option<usize>,
         /// The rows, as they are found. Dropping it ends the work.
         stream: SendableRecordBatchStream,
         /// What the user should know, a sentence each.
@@ -74,8 +87,10 @@ pub enum Answer {
     },
     /// Something was changed.
     Done {
-        /// What was done: `CREATE TABLE`.
+        /// What was done: `CREATE TABLE`, or with a count `DELETE 3`.
         tag: String,
+        /// How many rows were changed; `None` if it was not about rows.
+        rows: Option<u64>,
         /// What the user should know, a sentence each.
         notices: Vec<String>,
     },
@@ -85,7 +100,7 @@ impl std::fmt::Debug for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Answer::Rows { schema, .. } => f.debug_struct("Rows").field("schema", schema).finish(),
-            Answer::Done { tag, notices } => {
+            Answer::Done { tag, notices, .. } => {
                 f.debug_struct("Done").field("tag", tag).field("notices", notices).finish()
             }
         }
@@ -96,13 +111,34 @@ impl std::fmt::Debug for Answer {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) tag: &'static str,
+    pub(crate) rows: Option<u64>,
     pub(crate) notices: Vec<String>,
 }
 
 impl Done {
     pub(crate) fn new(tag: &'static str) -> Done {
-        Done { tag, notices: Vec::new() }
+        Done::with_notices(tag, Vec::new())
     }
+
+    pub(crate) fn with_notices(tag: &'static str, notices: Vec<String>) -> Done {
+        Done { tag, rows: None, notices }
+    }
+
+    pub(crate) fn of_rows(tag: &'static str, rows: u64, notices: Vec<String>) -> Done {
+        Done { tag, rows: Some(rows), notices }
+    }
+
+    fn answer(self) -> Answer {
+        let Done { tag, rows, notices } = self;
+        let tag = rows.map_or(tag.to_owned(), |rows| format!("{tag} {rows}"));
+        Answer::Done { tag, rows, notices }
+    }
+}
+
+/// A query and values for its parameters.
+struct Bound {
+    sql: String,
+    parameters: Vec<Parameter>,
 }
 
 /// Runs SQL on a database.
@@ -122,7 +158,10 @@ impl Engine {
         let made = database.disk().create_dir_all(&options.spill_dir);
         made.map_err(|source| StorageError::Disk { purpose: "make the spill folder", source })?;
         let memory_max = usize::try_from(options.memory_max.0).unwrap_or(usize::MAX);
-        let pool = TrackConsumersPool::new(FairSpillPool::new(memory_max), CONSUMERS_NAMED);
+        let pool = TrackConsumersPool::new(
+            QueryMemory::new(memory_max, options.threads.get(), merge_bytes(options)),
+            CONSUMERS_NAMED,
+        );
         let spill = DiskManagerBuilder::default()
             .with_mode(DiskManagerMode::Directories(vec![options.spill_dir.clone()]));
         let runtime = RuntimeEnvBuilder::new()
@@ -166,15 +205,38 @@ impl Engine {
     /// # Errors
     /// As there, and [`Error::Canceled`] when its time is over.
     pub async fn execute_with(&self, sql: &str, options: &StatementOptions) -> Result<Answer> {
+        self.execute_bound(sql, &[], options).await
+    }
+
+    /// As [`execute_with`](Self::execute_with), a query with values for `$1`, `$2`, ...
+    ///
+    /// # Errors
+    /// As there, and if a parameter has no value.
+    pub async fn execute_bound(
+        &self,
+        sql: &str,
+        parameters: &[Parameter],
+        options: &StatementOptions,
+    ) -> Result<Answer> {
         let stop = Arc::new(Stop::new(options.timeout.unwrap_or(self.timeout)));
         match parse_statement(sql)? {
-            Statement::Query => self.query(sql.to_owned(), &stop).await,
+            Statement::Query => {
+                let bound = Bound { sql: sql.to_owned(), parameters: parameters.to_vec() };
+                self.query(bound, &stop).await
+            }
             Statement::Explain(explain) => {
-                self.explain(blanked(sql, explain.offset), explain, &stop).await
+                let sql = blanked(sql, explain.offset);
+                let bound = Bound { sql, parameters: parameters.to_vec() };
+                self.explain(bound, explain, &stop).await
             }
             Statement::Show(what) => {
                 let batch = show(&self.database, sql, &what)?;
                 Ok(rows_of(batch))
+            }
+            Statement::ChangeRows(change) => {
+                let (database, state) = (Arc::clone(&self.database), self.statement_state(&stop));
+                let changes = RowChanges { database, state, stop };
+                Ok(changes.execute(sql, change).await?.answer())
             }
             change => {
                 let (database, sql) = (Arc::clone(&self.database), sql.to_owned());
@@ -183,28 +245,27 @@ impl Engine {
                 let done = task.join_unwind().await.map_err(|error| {
                     Error::from(DataFusionError::ExecutionJoin(Box::new(error)))
                 })?;
-                let done = done?.expect("queries and SHOW were taken out above");
-                let notices = done.notices;
-                Ok(Answer::Done { tag: done.tag.to_owned(), notices })
+                Ok(done?.expect("queries and SHOW were taken out above").answer())
             }
         }
     }
 
-    async fn query(&self, sql: String, stop: &Arc<Stop>) -> Result<Answer> {
-        let (planned, context) = self.plan(sql, stop).await?;
+    async fn query(&self, bound: Bound, stop: &Arc<Stop>) -> Result<Answer> {
+        let sql = bound.sql.clone();
+        let (planned, context) = self.plan(bound, stop).await?;
         let stream = run(guarded(Arc::clone(&planned.plan), stop)?, context, stop)?;
-        Ok(renamed(stream, planned))
+        Ok(renamed(stream, planned, sql))
     }
 
     /// Plans on a task of its own, which nobody can interrupt, so that nobody need wait for it.
     async fn plan(
         &self,
-        sql: String,
+        bound: Bound,
         stop: &Arc<Stop>,
     ) -> Result<(PlannedQuery, Arc<TaskContext>)> {
         let (state, database) = (self.statement_state(stop), Arc::clone(&self.database));
         let task = SpawnedTask::spawn(async move {
-            let planned = plan_query(&state, &database, &sql).await?;
+            let planned = plan_query(&state, &database, &bound.sql, &bound.parameters).await?;
             Ok((planned, state.task_ctx()))
         });
         finish_in_time(task, stop).await
@@ -219,8 +280,8 @@ impl Engine {
         state
     }
 
-    async fn explain(&self, sql: String, how: Explain, stop: &Arc<Stop>) -> Result<Answer> {
-        let (PlannedQuery { plan, .. }, context) = self.plan(sql, stop).await?;
+    async fn explain(&self, bound: Bound, how: Explain, stop: &Arc<Stop>) -> Result<Answer> {
+        let (PlannedQuery { plan, .. }, context) = self.plan(bound, stop).await?;
         let text = if how.analyze {
             let plan = guarded(plan, stop)?;
             let mut stream = run(Arc::clone(&plan), context, stop)?;
@@ -246,6 +307,16 @@ fn plan_text(plan: &dyn ExecutionPlan, how: Explain) -> String {
     shown.indent(how.verbose).to_string()
 }
 
+/// A thread's share of memory.
+fn share(engine: &EngineOptions) -> usize {
+    usize::try_from(engine.memory_max.0).unwrap_or(usize::MAX) / engine.threads.get()
+}
+
+/// What a sort keeps back for merging what it spills.
+fn merge_bytes(engine: &EngineOptions) -> usize {
+    (share(engine) / SORT_RESERVES).min(MERGE_BYTES_MAX)
+}
+
 fn session_config(engine: &EngineOptions) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_extension(Arc::new(PlanCache::default()))
@@ -262,15 +333,13 @@ fn session_config(engine: &EngineOptions) -> SessionConfig {
     options.sql_parser.collect_spans = true;
     // Each thread's sort keeps so much back for merging what it has spilled; together they must
     // leave most of the memory to the rows.
-    let memory_max = usize::try_from(engine.memory_max.0).unwrap_or(usize::MAX);
-    let share = memory_max / engine.threads.get() / SORT_RESERVES;
-    let reserved = &mut options.execution.sort_spill_reservation_bytes;
-    *reserved = share.min(*reserved);
-    config
+    options.execution.sort_spill_reservation_bytes = merge_bytes(engine);
+    let batch_rows = (share(engine) / SHARE_PER_ROW).clamp(BATCH_ROWS_MIN, config.batch_size());
+    config.with_batch_size(batch_rows)
 }
 
 /// The statement with blanks in place of its first bytes, so that places stay where they are.
-fn blanked(sql: &str, bytes: usize) -> String {
+pub(crate) fn blanked(sql: &str, bytes: usize) -> String {
     let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
     let mut text = sql[..bytes].chars().map(blank).collect::<String>();
     text.push_str(&sql[bytes..]);
@@ -282,12 +351,12 @@ fn rows_of(batch: RecordBatch) -> Answer {
     let schema = batch.schema();
     let batches = stream::once(async move { PlanResult::Ok(batch) });
     let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
-    Answer::Rows { schema, stream, notices: Vec::new() }
+    Answer::Rows { schema, designated: None, stream, notices: Vec::new() }
 }
 
-/// The rows of a plan under the names that users see.
-fn renamed(stream: SendableRecordBatchStream, planned: PlannedQuery) -> Answer {
-    let PlannedQuery { schema, notices, .. } = planned;
+/// The rows of a plan under the names that users see; its errors have their place in `sql`.
+fn renamed(stream: SendableRecordBatchStream, planned: PlannedQuery, sql: String) -> Answer {
+    let PlannedQuery { schema, notices, designated, .. } = planned;
     let named = Arc::clone(&schema);
     let batches = stream.and_then(move |batch| {
         let named = Arc::clone(&named);
@@ -297,8 +366,9 @@ fn renamed(stream: SendableRecordBatchStream, planned: PlannedQuery) -> Answer {
             Ok(RecordBatch::try_new_with_options(named, columns, &options)?)
         }
     });
+    let batches = batches.map_err(move |error| locate_running(&sql, error));
     let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
-    Answer::Rows { schema, stream, notices }
+    Answer::Rows { schema, designated, stream, notices }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 use thiserror::Error as ThisError;
 use tidegate_filter::{Class as FilterClass, Error as FilterError};
-use tidegate_model::{ColumnType, SchemaError as BadSchema, Value};
+use tidegate_model::{ColumnType, SchemaError as BadSchema, Value, limits};
 use tidegate_storage::{Class, Error as StorageError};
 
 use crate::control::CancelReason;
@@ -96,6 +96,58 @@ pub enum Error {
         /// What is wrong with it.
         what: ClauseProblem,
     },
+    /// A statement names a partition that is not there.
+    #[error("{position}: partition `{partition}` does not exist")]
+    NoSuchPartition {
+        /// Where it is named.
+        position: Position,
+        /// As it is written.
+        partition: String,
+    },
+    /// A condition on whole partitions asks of more than their times.
+    #[error("{}DROP PARTITION WHERE takes conditions on the designated timestamp only",
+        At(*.position))]
+    NotOfPartitions {
+        /// Where the condition stands.
+        position: Option<Position>,
+    },
+    /// A statement gives a column two values.
+    #[error("{position}: column `{column}` comes twice")]
+    ColumnTwice {
+        /// The second time.
+        position: Position,
+        /// As it is written.
+        column: String,
+    },
+    /// A row to be inserted has not as many values as there are columns.
+    #[error("{}{values} values for {columns} columns", At(*.position))]
+    ValueCount {
+        /// Where the row is.
+        position: Option<Position>,
+        /// How many columns there are.
+        columns: usize,
+        /// How many values.
+        values: usize,
+    },
+    /// A row has no designated timestamp.
+    #[error("{}column `{column}` is the designated timestamp, and cannot be NULL", At(*.position))]
+    TimestampMissing {
+        /// Where the columns are named that it is not among.
+        position: Option<Position>,
+        /// Its name.
+        column: String,
+    },
+    /// A text is too long to be stored.
+    #[error(
+        "a value for column `{column}` has {bytes} bytes, more than {} are not stored",
+        limits::VALUE_BYTES
+    )]
+    ValueTooLong {
+        /// Where it was to be stored.
+        column: String,
+        /// How long it is.
+        bytes: usize,
+    },
     /// The columns of a CREATE TABLE make no table.
     #[error(transparent)]
     Schema(#[from] BadSchema),
@@ -154,6 +206,14 @@ pub enum SyntaxError {
         bounds: &'static str,
         /// What it is.
         found: String,
+    },
+    /// A parameter has no value.
+    #[error("there is no value for {name}: {known} given")]
+    NoParameter {
+        /// As it is written: `$3`.
+        name: String,
+        /// How many values there are.
+        known: usize,
     },
     /// What the parser of queries says.
     #[error("{message}")]
@@ -255,6 +315,22 @@ pub enum ClauseProblem {
         /// How many; as far as they were counted.
         rows: u64,
     },
+    /// An operator has no meaning for values of these types.
+    #[error("there is no {} {operator} {}", .types[0], .types[1])]
+    Operands {
+        /// As it is written.
+        operator: String,
+        /// The types of its left and of its right side.
+        types: Box<[String; 2]>,
+    },
+    /// A function has no meaning for values of this type.
+    #[error("{function} does not take {ty}")]
+    Argument {
+        /// Its name, or an operator of one value.
+        function: String,
+        /// The type.
+        ty: String,
+    },
     /// A time is out of the range of its type.
     #[error("a time is out of the range of its type")]
     TimeRange,
@@ -313,6 +389,8 @@ pub enum Condition {
     OutOfRange,
     /// No such table.
     UndefinedTable,
+    /// No such partition.
+    UndefinedObject,
     /// No such column.
     UndefinedColumn,
     /// No such function.
@@ -327,6 +405,10 @@ pub enum Condition {
     InvalidTableDefinition,
     /// The statement cannot be planned.
     InvalidStatement,
+    /// A value that must be there is NULL.
+    NotNull,
+    /// Somebody else has changed the same rows.
+    Conflict,
     /// A clause or a function is given something without meaning.
     InvalidParameter,
     /// What is named is of another kind.
@@ -364,6 +446,12 @@ impl Error {
             | Error::NoSuchColumn { .. }
             | Error::AmbiguousColumn { .. }
             | Error::Clause { .. }
+            | Error::NoSuchPartition { .. }
+            | Error::NotOfPartitions { .. }
+            | Error::ColumnTwice { .. }
+            | Error::ValueCount { .. }
+            | Error::TimestampMissing { .. }
+            | Error::ValueTooLong { .. }
             | Error::Canceled { .. }
             | Error::Schema(_) => Class::Caller,
             Error::Storage(source) => source.class(),
@@ -403,6 +491,13 @@ impl Error {
             Error::NoSuchColumn { .. } => Condition::UndefinedColumn,
             Error::AmbiguousColumn { .. } => Condition::AmbiguousName,
             Error::Clause { what, .. } => clause_condition(what),
+            Error::NoSuchPartition { .. } => Condition::UndefinedObject,
+            Error::NotOfPartitions { .. } => Condition::InvalidTableDefinition,
+            Error::ColumnTwice { .. } => Condition::DuplicateColumn,
+            Error::ValueCount { .. } => Condition::SyntaxError,
+            Error::TimestampMissing { .. }
+            | Error::Storage(StorageError::TimestampMissing { .. }) => Condition::NotNull,
+            Error::ValueTooLong { .. } => Condition::LimitExceeded,
             Error::Schema(source) => schema_condition(source),
             Error::Canceled { .. } => Condition::QueryCanceled,
             Error::Filter(source) => match source {
@@ -415,6 +510,8 @@ impl Error {
             },
             Error::Storage(StorageError::NoSuchTable { .. }) => Condition::UndefinedTable,
             Error::Storage(StorageError::TableExists { .. }) => Condition::DuplicateTable,
+            Error::Storage(StorageError::SegmentChanged { .. }) => Condition::Conflict,
+            Error::Storage(StorageError::TimestampOutOfRange { .. }) => Condition::OutOfRange,
             Error::Storage(StorageError::Schema(source)) => schema_condition(source),
             Error::Storage(source) => match source.class() {
                 Class::Caller => Condition::InvalidStatement,
@@ -429,17 +526,25 @@ impl Error {
     #[must_use]
     pub fn position(&self) -> Option<Position> {
         match self {
-            Error::Syntax { position, .. } | Error::Refused { position, .. } => Some(*position),
+            Error::Syntax { position, .. }
+            | Error::Refused { position, .. }
+            | Error::NoSuchPartition { position, .. }
+            | Error::ColumnTwice { position, .. } => Some(*position),
             Error::NotSupported { position, .. }
             | Error::BadText { position, .. }
             | Error::NoSuchTable { position, .. }
             | Error::NoSuchColumn { position, .. }
             | Error::AmbiguousColumn { position, .. }
             | Error::Clause { position, .. }
+            | Error::ValueCount { position, .. }
+            | Error::NotOfPartitions { position }
+            | Error::TimestampMissing { position, .. }
             | Error::Engine { position, .. } => *position,
-            Error::Schema(_) | Error::Storage(_) | Error::Filter(_) | Error::Canceled { .. } => {
-                None
-            }
+            Error::ValueTooLong { .. }
+            | Error::Schema(_)
+            | Error::Storage(_)
+            | Error::Filter(_)
+            | Error::Canceled { .. } => None,
         }
     }
 }
@@ -507,6 +612,9 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
             Condition::WrongObjectType
         }
         ClauseProblem::FillRows { .. } => Condition::LimitExceeded,
+        ClauseProblem::Operands { .. } | ClauseProblem::Argument { .. } => {
+            Condition::UndefinedFunction
+        }
         ClauseProblem::TimeRange => Condition::OutOfRange,
         ClauseProblem::SampleGrouped | ClauseProblem::SampleItems => Condition::InvalidStatement,
         ClauseProblem::LimitBound

@@ -5,9 +5,10 @@
 //! - Names keep their case and are found without regard to it (`plan::query_text`).
 //! - Every error says where in the statement it arose, if that can be known (`error`).
 //!
-//! The way of a statement: `engine` asks `parse` what it is; tables are changed by `ddl`, shown by
-//! `show`; a query is planned by `plan`, reads through `scan`, and ends when `control` says so. Not
-//! here: storing rows (`storage`), importing them (`ingest`), the wire (`server`).
+//! The way of a statement: `engine` asks `parse` what it is; tables are changed by `ddl`, their
+//! rows by `dml`, and shown by `show`; a query is planned by `plan`, reads through `scan`, and ends
+//! when `control` says so. Not here: storing rows (`storage`), importing them (`ingest`), the wire
+//! (`server`).
 
 #![forbid(unsafe_code)]
 
@@ -18,10 +19,13 @@ mod plan;
 mod timeseries;
 mod scan;
 mod ddl;
+mod dml;
 mod show;
+mod memory;
 mod engine;
 
 pub use control::{CancelReason, StatementOptions, Timeout};
 pub use engine::{Answer, Engine, EngineOptions};
 pub use error::{ClauseProblem, Condition, Error, Result, SyntaxError, TextProblem};
 pub use parse::{Position, TableDefinition, parse_create_table, split_statements};
+pub use plan::Parameter;

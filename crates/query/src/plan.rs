@@ -8,10 +8,15 @@
 //! `type_names` and `coerce`), time order (`order`), physical plan (DataFusion, with the scan).
 
 mod query_text;
+mod parameters;
+mod precedence;
 mod time_text;
 mod literal;
 mod casts;
 mod decimals;
+mod float_keys;
+mod named_casts;
+mod special_types;
 mod coerce;
 mod type_names;
 mod functions;
@@ -19,7 +24,9 @@ mod tables;
 mod order;
 mod locate;
 mod cache;
+mod rows;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -39,15 +46,17 @@ use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
 use crate::error::{Error, Result};
 use crate::scan::{NAME_KEY, ScanOrder, ScanTable, without_name};
-use crate::timeseries::{MarkedRelations, OurNodes, mark_blocks};
+use crate::timeseries::{MarkedRelations, OurNodes, designated, mark_blocks};
 use cache::CachedPlan;
 use order::limits_in_table_order;
 use query_text::{OutputNames, QueryText, parse_query};
+use rows::{Purpose, stored};
 use tables::Tables;
 
 pub(crate) use cache::PlanCache;
 pub(crate) use casts::cast_to_integer;
 pub(crate) use coerce::OperatorPlanner;
+pub(crate) use float_keys::{inside_sort_key, one_zero_and_nan};
 #[cfg(test)]
 pub(crate) use functions::scalar_function;
 pub(crate) use functions::{
@@ -55,8 +64,12 @@ pub(crate) use functions::{
     table_functions,
 };
 pub(crate) use literal::{integer_of, time_of_integer, time_value, value_of_text};
+pub(crate) use locate::locate_running;
 pub(crate) use order::{OrderedScans, in_table_order};
+pub use parameters::Parameter;
+pub(crate) use precedence::bind_by_precedence;
 pub(crate) use query_text::{NESTING_MAX, parser_error, position_at};
+pub(crate) use rows::{PlannedRows, Planning};
 pub(crate) use tables::table_name;
 pub(crate) use time_text::merged;
 #[cfg(test)]
@@ -68,6 +81,10 @@ pub(crate) const WINDOWS_MAX: usize = 10_000;
 /// Rows that a FILL makes at most.
 pub(crate) const FILL_ROWS_MAX: u64 = 10_000_000;
 
+/// The name of the table that a statement changes, in the query for its rows. No other can have it:
+/// a query that names it does not find it.
+const TARGET: &str = "tidegate.target";
+
 /// A query that can run.
 #[derive(Debug)]
 pub(crate) struct PlannedQuery {
@@ -76,45 +93,66 @@ pub(crate) struct PlannedQuery {
     pub(crate) notices: Vec<String>,
     /// Of the answer: the columns of the plan under the names that users see.
     pub(crate) schema: SchemaRef,
+    /// Which of them is the designated timestamp.
+    pub(crate) designated: Option<usize>,
 }
 
-/// Plans a query. Every error has its place in `sql`, as far as that is known.
+/// Plans a query with values for its parameters. Every error has its place in `sql`, as far as that
+/// is known.
 pub(crate) async fn plan_query(
     state: &SessionState,
     database: &Database,
     sql: &str,
+    parameters: &[Parameter],
 ) -> Result<PlannedQuery> {
     let cache = state.config().get_extension::<PlanCache>();
+    let key = cache_key(sql, parameters);
     if let Some(cache) = &cache
-        && let Some((plan, cached)) = cache.find(sql, database)?
+        && let Some((plan, cached)) = cache.find(&key, database)?
     {
         let notices = cached.notices.clone();
-        return physical(state, &plan, (&cached.names, &cached.columns), notices).await;
+        let planned = physical(state, &plan, (&cached.names, &cached.columns), notices).await?;
+        return Ok(PlannedQuery { designated: cached.designated, ..planned });
     }
-    let query = parse_query(sql)?;
-    match plan_parsed(state, database, sql, query).await {
+    let query = parse_query(sql, parameters)?;
+    match plan_parsed(state, database, (sql, &key), query).await {
         Ok(planned) => Ok(planned),
-        Err(error) => Err(locate::locate(sql, error)),
+        Err(error) => Err(locate::locate(sql, parameters::locate(sql, parameters, error))),
     }
+}
+
+/// What a plan is kept under: a plan is one for these values.
+fn cache_key<'s>(sql: &'s str, parameters: &[Parameter]) -> Cow<'s, str> {
+    if parameters.is_empty() {
+        return Cow::Borrowed(sql);
+    }
+    let values = parameters.iter().map(ToString::to_string).collect::<Vec<_>>();
+    Cow::Owned(format!("{sql}\0{}", values.join("\0")))
 }
 
 async fn plan_parsed(
     state: &SessionState,
     database: &Database,
-    sql: &str,
+    (sql, key): (&str, &str),
     query: QueryText,
 ) -> Result<PlannedQuery> {
     let (names, notices) = (query.names.clone(), query.notices.clone());
-    let (written, snapshots) = logical_plan(state, database, sql, query)?;
+    let (written, snapshots) = logical_plan((state, database), sql, query, &Purpose::default())?;
     let columns = planned_names(written.schema());
+    let designated = designated(&written);
+    let designated = designated.and_then(|it| written.schema().maybe_index_of_column(&it));
     let (ordered, _) = in_table_order(written.clone(), ScanOrder::Forward)?;
     let plan = state.optimize(&ordered)?;
     let planned = physical(state, &plan, (&names, &columns), notices.clone()).await?;
     if let Some(cache) = state.config().get_extension::<PlanCache>() {
-        let make = |plan| CachedPlan::new(plan, (names, columns), notices, &snapshots);
-        cache.keep(sql, &written, plan, make)?;
+        let make = |plan| {
+            let mut cached = CachedPlan::new(plan, (names, columns), notices, &snapshots)?;
+            cached.designated = designated;
+            Ok(cached)
+        };
+        cache.keep(key, &written, plan, make)?;
     }
-    Ok(planned)
+    Ok(PlannedQuery { designated, ..planned })
 }
 
 async fn physical(
@@ -123,17 +161,21 @@ async fn physical(
     (names, columns): (&OutputNames, &[(String, Option<String>)]),
     notices: Vec<String>,
 ) -> Result<PlannedQuery> {
-    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(OurNodes)]);
-    let plan = planner.create_physical_plan(plan, state).await?;
+    let plan = physical_plan(state, plan).await?;
     let schema = output_schema(&plan.schema(), names, columns);
-    Ok(PlannedQuery { plan, notices, schema })
+    Ok(PlannedQuery { plan, notices, schema, designated: None })
+}
+
+async fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(OurNodes)]);
+    Ok(planner.create_physical_plan(plan, state).await?)
 }
 
 fn logical_plan(
-    state: &SessionState,
-    database: &Database,
+    (state, database): (&SessionState, &Database),
     sql: &str,
     query: QueryText,
+    purpose: &Purpose<'_>,
 ) -> Result<(LogicalPlan, HashMap<String, Arc<Snapshot>>)> {
     let QueryText { statement: mut tree, clauses, .. } = query;
     let aggregates = state.aggregate_functions().keys().chain(functions::AGGREGATES.keys());
@@ -141,9 +183,11 @@ fn logical_plan(
     let marks = mark_blocks(sql, &mut tree, clauses, &|name| aggregates.contains(name));
     let statement = Statement::Statement(Box::new(SqlStatement::Query(tree)));
     let (references, _) = resolve_table_references(&statement, true)?;
-    let snapshots = snapshots(database, &references)?;
+    let snapshots = snapshots(database, &references, purpose.target)?;
     let source = |(name, snapshot): (&String, &Arc<Snapshot>)| {
-        (name.clone(), provider_as_source(Arc::new(ScanTable::new(Arc::clone(snapshot)))))
+        let table = ScanTable::new(Arc::clone(snapshot));
+        let table = if name == TARGET { table.with_row_ids() } else { table };
+        (name.clone(), provider_as_source(Arc::new(table)))
     };
     let sources = snapshots.iter().map(source).collect();
     let relations = MarkedRelations::new(state, marks, aggregates, snapshots.clone());
@@ -160,26 +204,38 @@ fn logical_plan(
     if let Some(feature) = refused {
         return Err(Error::NotSupported { position: None, feature });
     }
+    let plan = stored(plan, purpose)?;
     let plan = functions::resolve_first_last(coerce::convert_literals(plan)?)?;
+    let plan = float_keys::with_float_keys(plan)?;
     let plan = limits_in_table_order(plan)?;
     Ok((plan, snapshots))
 }
 
-/// The tables that a query names, as of one moment (Z1). What is no table may be a function.
+/// The tables that a query names, as of one moment (Z1), and the one that is changed. What is no
+/// table may be a function.
 fn snapshots(
     database: &Database,
     references: &[TableReference],
+    target: Option<&str>,
 ) -> Result<HashMap<String, Arc<Snapshot>>> {
     let mut existing = Vec::new();
     for name in references.iter().filter_map(table_name) {
-        match database.snapshot(name) {
+        match database.snapshot(&name) {
             Ok(_) => existing.push(name),
             Err(StorageError::NoSuchTable { .. }) => {}
             Err(error) => return Err(Error::Storage(error)),
         }
     }
-    let snapshots = database.snapshots(&existing)?;
-    Ok(existing.iter().map(|name| (*name).to_owned()).zip(snapshots).collect())
+    let names = existing.iter().map(AsRef::as_ref).chain(target).collect::<Vec<&str>>();
+    let snapshots = database.snapshots(&names)?;
+    let existing = existing.into_iter().map(Cow::into_owned);
+    let names = existing.chain(target.map(|_| TARGET.to_owned()));
+    let mut found: HashMap<_, _> = names.zip(snapshots).collect();
+    // Only rows in files can be removed; the tail was sealed before.
+    if let Some(target) = found.get_mut(TARGET) {
+        *target = Arc::new(target.sealed());
+    }
+    Ok(found)
 }
 
 /// The names of a plan's columns, each with the name it is stored under.

@@ -22,7 +22,7 @@ mod stream;
 mod fused;
 
 pub(crate) use fused::FusedAggregates;
-pub(crate) use read::reversed;
+pub(crate) use read::{place_of, reversed};
 pub(crate) use task::ScanOrder;
 
 use std::any::Any;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
@@ -66,7 +66,7 @@ use prune::{Counts, Selected};
 use read::{Conjunct, ReadPlan};
 use row_filter::RowFilter;
 use stream::{OrderedStream, QueueStream, TaskQueue};
-use task::{ScanTask, tasks, value_bytes};
+use task::{BATCH_ROWS, ROW_ID_BYTES, ScanTask, tasks, value_bytes};
 use time_filter::{TimeColumn, split_filters};
 
 /// Of how many rows one passes a condition, as long as nobody knows: joins go by it.
@@ -74,6 +74,9 @@ const FILTERED_SHARE: usize = 5;
 
 /// The metadata key of the name that a column is stored under.
 pub(crate) const NAME_KEY: &str = "tidegate.name";
+
+/// The name of the column that says where a row is. Queries see tables without it.
+pub(crate) const ROW_ID: &str = "tidegate.row";
 
 /// A table as of one moment, as DataFusion sees it: names in lower case.
 #[derive(Debug, Clone)]
@@ -96,6 +99,13 @@ impl ScanTable {
         };
         let fields = snapshot.schema.columns().iter().map(field_of).collect::<Vec<_>>();
         ScanTable { snapshot, schema: Arc::new(Schema::new(fields)), order: ScanOrder::Any }
+    }
+
+    /// The same table with one more column, which says where a row is (`read::row_id`).
+    pub(crate) fn with_row_ids(self) -> ScanTable {
+        let row_id = Arc::new(Field::new(ROW_ID, DataType::UInt64, false));
+        let fields = self.schema.fields().iter().cloned().chain([row_id]).collect::<Vec<_>>();
+        ScanTable { schema: Arc::new(Schema::new(fields)), ..self }
     }
 
     /// What it reads.
@@ -133,6 +143,18 @@ impl ScanTable {
         let (ranges, rest) = split_filters(TimeColumn { name: &name, unit }, filters);
         let is_all = ranges == [TimeRange::all(unit)];
         ((!is_all).then_some(ranges), rest)
+    }
+
+    /// The instants that conditions let through, if they ask of nothing else. Filters name columns
+    /// as the table does.
+    pub(crate) fn time_ranges(&self, filters: &[Expr]) -> Option<Vec<TimeRange>> {
+        let (_, unit) = self.snapshot.schema.designated_column()?;
+        match self.split(filters) {
+            (ranges, rest) if rest.is_empty() => {
+                Some(ranges.unwrap_or_else(|| vec![TimeRange::all(unit)]))
+            }
+            _ => None,
+        }
     }
 
     /// What of these conditions is worked on as rows are stored, and the others.
@@ -221,6 +243,7 @@ impl TableProvider for ScanTable {
             schema: Arc::new(self.schema.project(&output)?),
             output,
             order: self.order,
+            batch_rows: session.config().batch_size().clamp(1, BATCH_ROWS),
             stop: session.config().get_extension::<Stop>(),
         };
         let threads = session.config().target_partitions();
@@ -253,7 +276,7 @@ impl ScanSource {
     fn new(read: ReadPlan, selected: Arc<Selected>, bounds: ScanBounds) -> ScanSource {
         let columns = read.snapshot.schema.columns();
         let filtered = read.conjuncts.iter().flat_map(|conjunct| &conjunct.columns);
-        let bytes_of = |&at: &usize| value_bytes(columns[at].ty);
+        let bytes_of = |&at: &usize| columns.get(at).map_or(ROW_ID_BYTES, |it| value_bytes(it.ty));
         // Rows without columns look alike in any order.
         let order = if read.output.is_empty() { ScanOrder::Any } else { read.order };
         let row_bytes = match order {
@@ -310,7 +333,9 @@ impl ScanSource {
         }
         let snapshot = &self.read.snapshot;
         let counts = self.selected.counts;
-        let names = self.read.output.iter().map(|&at| snapshot.schema.columns()[at].name.as_str());
+        let columns = snapshot.schema.columns();
+        let name = |&at: &usize| columns.get(at).map_or(ROW_ID, |column| column.name.as_str());
+        let names = self.read.output.iter().map(name);
         write!(
             f,
             "table={}, partitions={} of {}, segments={} of {}, columns=[{}]",
@@ -349,7 +374,8 @@ impl ScanSource {
         let (column, _) = snapshot.schema.designated_column()?;
         let is_whole = self.rows().1 && self.bounds.ranges.is_none() && self.bounds.limit.is_none();
         let (min, max) = snapshot.min_max_ts().filter(|_| is_whole)?;
-        let at_output = |&at: &usize| snapshot.schema.columns()[at].id == column.id;
+        let columns = snapshot.schema.columns();
+        let at_output = |&at: &usize| columns.get(at).is_some_and(|it| it.id == column.id);
         let position = self.read.output.iter().position(at_output)?;
         Some((position, time_value(min, column.ty), time_value(max, column.ty)))
     }
@@ -365,6 +391,7 @@ impl ReadPlan {
             output: self.output.clone(),
             schema: Arc::clone(&self.schema),
             order: self.order,
+            batch_rows: self.batch_rows,
             stop: self.stop.clone(),
         }
     }
@@ -421,7 +448,8 @@ impl DataSource for ScanSource {
         };
         let table = &self.read.snapshot.schema;
         let designated = table.designated();
-        let at_output = |&at: &usize| Some(table.columns()[at].id) == designated;
+        let at_output =
+            |&at: &usize| table.columns().get(at).is_some_and(|it| Some(it.id) == designated);
         let Some(position) = self.read.output.iter().position(at_output) else {
             return EquivalenceProperties::new(schema);
         };

@@ -12,11 +12,11 @@ use datafusion::arrow::array::{
     TimestampMicrosecondArray, TimestampNanosecondArray, new_null_array,
 };
 use datafusion::arrow::datatypes::DataType;
-use tidegate_model::{ByteCount, ColumnType, PartitionKey, PartitionUnit, Schema, TimeUnit};
+use tidegate_model::{ByteCount, ColumnType, PartitionKey, PartitionUnit, Schema, TimeUnit, Ttl};
 use tidegate_storage::{Database, Run, Snapshot};
 
 use crate::error::{Error, Result};
-use crate::parse::{Name, Position, Show};
+use crate::parse::{Name, Position, Show, shown_ttl};
 
 /// The answer to a SHOW. `sql` is the statement, for places in errors.
 pub(crate) fn show(database: &Database, sql: &str, what: &Show) -> Result<RecordBatch> {
@@ -79,6 +79,9 @@ fn tables(database: &Database) -> Result<RecordBatch> {
         let times = snapshots.iter().zip(&totals).map(of_table);
         Arc::new(times.collect::<TimestampMicrosecondArray>()) as ArrayRef
     };
+    let ttls = snapshots.iter().map(|it| it.schema.ttl());
+    let ttl_units = ttls.clone().map(|ttl| ttl.map_or(PartitionUnit::Hour, |ttl| ttl.unit));
+    let ttl_count = |ttl: Ttl| i32::try_from(ttl.count).unwrap_or(i32::MAX);
     let same = |text: &str| texts(vec![Some(text.to_owned()); rows]);
     batch(vec![
         ("id", counts(snapshots.iter().map(|it| it.table.0))),
@@ -89,9 +92,9 @@ fn tables(database: &Database) -> Result<RecordBatch> {
             texts(snapshots.iter().map(|it| Some(it.schema.partition_by().sql().to_owned()))),
         ),
         ("walEnabled", flags(vec![true; rows])),
-        ("dedup", flags(vec![false; rows])),
-        ("ttlValue", Arc::new(Int32Array::from(vec![0; rows]))),
-        ("ttlUnit", same("HOUR")),
+        ("dedup", flags(snapshots.iter().map(|it| !it.schema.dedup().is_empty()))),
+        ("ttlValue", Arc::new(ttls.map(|ttl| ttl.map_or(0, ttl_count)).collect::<Int32Array>())),
+        ("ttlUnit", texts(ttl_units.map(|unit| Some(unit.sql().to_owned())))),
         ("matView", flags(vec![false; rows])),
         ("directoryName", texts(snapshots.iter().map(|it| Some(it.table.0.to_string())))),
         ("maxUncommittedRows", new_null_array(&DataType::Int64, rows)),
@@ -153,7 +156,7 @@ fn columns(snapshot: &Snapshot) -> Result<RecordBatch> {
     let symbols = |column: &tidegate_model::Column| {
         snapshot.symbols.get(column.id).map_or(0, |table| table.len() as u64)
     };
-    let designated = snapshot.schema.designated();
+    let (designated, keys) = (snapshot.schema.designated(), snapshot.schema.dedup());
     let none = || vec![false; rows];
     batch(vec![
         ("column", texts(columns.iter().map(|column| Some(column.name.clone())))),
@@ -164,7 +167,7 @@ fn columns(snapshot: &Snapshot) -> Result<RecordBatch> {
         ("symbolCapacity", new_null_array(&DataType::Int64, rows)),
         ("symbolTableSize", counts(columns.iter().map(symbols))),
         ("designated", flags(columns.iter().map(|column| designated == Some(column.id)))),
-        ("upsertKey", flags(none())),
+        ("upsertKey", flags(columns.iter().map(|column| keys.contains(&column.id)))),
         ("indexType", new_null_array(&DataType::Utf8View, rows)),
         ("indexInclude", new_null_array(&DataType::Utf8View, rows)),
     ])
@@ -258,6 +261,14 @@ fn create_statement(name: &str, schema: &Schema) -> String {
         let _ = write!(ddl, " TIMESTAMP({})", quoted(&column.name));
         let _ = write!(ddl, " PARTITION BY {}", schema.partition_by().sql());
     }
+    if let Some(ttl) = schema.ttl() {
+        let _ = write!(ddl, " TTL {}", shown_ttl(ttl));
+    }
+    if !schema.dedup().is_empty() {
+        let keys = schema.dedup().iter().filter_map(|&id| schema.column(id));
+        let keys = keys.map(|column| quoted(&column.name)).collect::<Vec<_>>().join(", ");
+        let _ = write!(ddl, " DEDUP UPSERT KEYS({keys})");
+    }
     assert!(
         schema.designated().is_some() || schema.partition_by() == PartitionUnit::None,
         "S3: a table is partitioned only by its designated timestamp"
@@ -291,11 +302,16 @@ mod tests {
         ];
         let columns = columns.map(|(name, ty)| (name.to_owned(), ty));
         let schema = Schema::new(&columns, Some("event time"), PartitionUnit::Week).unwrap();
+        let ttl = Some(Ttl { count: 2, unit: PartitionUnit::Week });
+        let schema = schema.with_dedup(&["event time", "LIKE"]).unwrap().with_ttl(ttl).unwrap();
         let ddl = create_statement("My Table", &schema);
         let read = parse_create_table(&ddl).unwrap();
         assert_eq!((read.name.as_str(), read.partition_by), ("My Table", PartitionUnit::Week));
         assert_eq!(read.columns, columns);
         assert_eq!(read.timestamp.as_deref(), Some("Event Time"));
+        assert_eq!(read.ttl.map(|clause| clause.ttl), Some(ttl));
+        let keys = read.keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();
+        assert_eq!(keys, ["Event Time", "Like"]);
         assert_eq!(read.notices, Vec::<String>::new());
     }
 }

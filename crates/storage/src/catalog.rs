@@ -2,8 +2,8 @@
 //!
 //! - C1. Two tables may not differ only in case.
 //! - C2. Table ids are below `next_table`, and are never used again.
-//! - C3. The manifests on disk hold everything before `lsn`: replay begins there, and log files
-//!   that end before it can go.
+//! - C3. The manifests on disk hold everything before `as_of`, but for the rows of tails, which are
+//!   in the log from `lsn` on: replay begins there, and log files that end before it can go.
 //!
 //! Bytes: docs/format.md, Catalog. Not here: what a table is (`manifest`).
 
@@ -16,7 +16,7 @@ use crate::envelope::{self, Kind};
 use crate::error::{Corruption, DecodeError};
 use crate::manifest::parts;
 
-const KIND: Kind = Kind { magic: *b"TIDECAT\0", version: 1, name: "catalog" };
+const KIND: Kind = Kind { magic: *b"TIDECAT\0", version: 2, oldest: 1, name: "catalog" };
 /// Bytes of a table without its name.
 const TABLE_BYTES_MIN: usize = 8 + 8 + 4;
 
@@ -27,6 +27,8 @@ pub struct Catalog {
     pub log: u64,
     /// Where replay begins (C3).
     pub lsn: Lsn,
+    /// The position that names and manifests are as of; not before `lsn`.
+    pub as_of: Lsn,
     /// The least id that no table ever had.
     pub next_table: TableId,
     /// Ascending by id.
@@ -38,7 +40,7 @@ pub struct Catalog {
 pub struct CatalogTable {
     /// Its folder.
     pub id: TableId,
-    /// Its last commit before the catalog's `lsn`. A manifest that knows more may not be on disk
+    /// Its last commit before the catalog's `as_of`. A manifest that knows more may not be on disk
     /// for good, because its folder was not synced.
     pub seq_txn: SeqTxn,
     /// What users call it, in the case it was created with.
@@ -50,7 +52,8 @@ impl Catalog {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut w = ByteWriter::default();
-        w.u64(self.log).u64(self.lsn.0).u64(self.next_table.0).u64(self.tables.len() as u64);
+        w.u64(self.log).u64(self.lsn.0).u64(self.as_of.0).u64(self.next_table.0);
+        w.u64(self.tables.len() as u64);
         for table in &self.tables {
             w.u64(table.id.0).u64(table.seq_txn.0);
             parts::encode_text(&mut w, &table.name);
@@ -64,8 +67,16 @@ impl Catalog {
 /// # Errors
 /// If they are damaged, of a newer version, or C1 or C2 do not hold.
 pub fn decode(bytes: &[u8]) -> Result<Catalog, DecodeError> {
-    let mut r = envelope::decode(&KIND, bytes)?;
-    let (log, lsn, next_table) = (r.u64()?, Lsn(r.u64()?), TableId(r.u64()?));
+    let (version, mut r) = envelope::decode_versions(&KIND, bytes)?;
+    let start = r.offset();
+    let (log, lsn) = (r.u64()?, Lsn(r.u64()?));
+    // Before version 2 there were no rows but those in segments.
+    let as_of = if version == 1 { lsn } else { Lsn(r.u64()?) };
+    if as_of < lsn {
+        let what = Corruption::Impossible { what: "the position of the catalog", value: as_of.0 };
+        return Err(DecodeError::at(start, what));
+    }
+    let next_table = TableId(r.u64()?);
     let count = parts::decode_count(&mut r, TABLE_BYTES_MIN)?;
     let mut tables: Vec<CatalogTable> = Vec::with_capacity(count);
     let mut names = BTreeSet::new();
@@ -86,7 +97,7 @@ pub fn decode(bytes: &[u8]) -> Result<Catalog, DecodeError> {
         tables.push(CatalogTable { id, seq_txn, name });
     }
     envelope::finish(&r)?;
-    Ok(Catalog { log, lsn, next_table, tables })
+    Ok(Catalog { log, lsn, as_of, next_table, tables })
 }
 
 /// Whether a table can be called so.
@@ -117,6 +128,7 @@ mod tests {
         Catalog {
             log: 77,
             lsn: Lsn(8_192),
+            as_of: Lsn(12_288),
             next_table: TableId(9),
             tables: vec![table(1, "cpu"), table(7, "Hits \u{e4}")],
         }
@@ -125,6 +137,15 @@ mod tests {
     #[test]
     fn a_catalog_survives_the_round_trip() {
         assert_eq!(decode(&sample().encode()), Ok(sample()));
+    }
+
+    #[test]
+    fn a_catalog_of_version_1_is_as_of_where_replay_begins() {
+        let body = sample().encode();
+        let (body, old) = (&body[20..body.len() - 4], Kind { version: 1, oldest: 1, ..KIND });
+        let without = [&body[..16], &body[24..]].concat();
+        let expected = Catalog { as_of: Lsn(8_192), ..sample() };
+        assert_eq!(decode(&envelope::encode(&old, &without)), Ok(expected));
     }
 
     #[test]
@@ -138,6 +159,7 @@ mod tests {
         refused(|catalog| catalog.tables[0].name = String::new());
         refused(|catalog| catalog.tables[0].id = TableId(7));
         refused(|catalog| catalog.next_table = TableId(7));
+        refused(|catalog| catalog.as_of = Lsn(4_096));
     }
 
     proptest! {

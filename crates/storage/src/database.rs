@@ -11,12 +11,19 @@
 
 mod caution;
 mod folder;
+mod tail;
 mod table;
 mod plan;
 mod commit;
+mod budget;
 mod ddl;
 mod import;
+mod append;
+mod rows;
+mod dedup;
+mod upkeep;
 mod masks;
+mod change;
 mod recovery;
 mod sweep;
 mod checkpoint;
@@ -35,19 +42,25 @@ use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
 use crate::wal::{Fate, Log};
 
+pub use append::{AppendOptions, NewTableOptions, TableAppend};
+pub use change::{ChangeTxn, Removal};
 pub use import::{ImportTarget, ImportTxn};
 pub use masks::MaskedRows;
+pub use rows::RowsTxn;
+pub use upkeep::{TailOptions, UpkeepReport};
 pub use verify::{VerifyReport, VerifyStep};
 
 pub(crate) use folder::TableFile;
 
+use budget::TailBudget;
 use caution::CautiousDisk;
 use checkpoint::Checkpoints;
-use commit::{Committer, Refusal};
+use commit::{Committed, Committer, Refusal};
 use folder::Paths;
 use plan::{Tables, Wish};
 use recovery::Tidying;
 use table::TableState;
+use upkeep::Upkeep;
 
 /// How a database is opened.
 #[derive(Clone)]
@@ -56,6 +69,8 @@ pub struct OpenOptions {
     pub clock: Arc<dyn Clock>,
     /// The bounds of the log.
     pub log: LogOptions,
+    /// The bounds of tails.
+    pub tail: TailOptions,
     /// How many files a commit syncs at a time; these threads only wait for the disk.
     pub sync_threads: NonZeroUsize,
 }
@@ -94,10 +109,15 @@ pub struct Database {
     next_table: AtomicU64,
     next_import: AtomicU64,
     committer: Committer,
+    tails: Arc<TailBudget>,
+    upkeep: Upkeep,
     /// Locked by who leads a commit; after `checkpoints` by whoever needs both.
     log: Mutex<Log>,
     checkpoints: Mutex<Checkpoints>,
+    /// Where a replay would begin.
     checkpoint_lsn: AtomicU64,
+    /// What the last checkpoint is as of; a replay begins before it if tails reach further back.
+    checkpoint_as_of: AtomicU64,
     /// What B3 still wants to be done.
     tidying: Mutex<Option<Tidying>>,
     is_tidy: AtomicBool,
@@ -120,14 +140,16 @@ impl OpenOptions {
     pub fn new(clock: Arc<dyn Clock>) -> OpenOptions {
         // Eight flushes at a time keep a disk busy.
         let sync_threads = NonZeroUsize::new(8).expect("8 is not 0");
-        OpenOptions { clock, log: LogOptions::STANDARD, sync_threads }
+        let (log, tail) = (LogOptions::STANDARD, TailOptions::STANDARD);
+        OpenOptions { clock, log, tail, sync_threads }
     }
 }
 
 impl fmt::Debug for OpenOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut output = f.debug_struct("OpenOptions");
-        output.field("log", &self.log).field("sync_threads", &self.sync_threads);
+        output.field("log", &self.log).field("tail", &self.tail);
+        output.field("sync_threads", &self.sync_threads);
         output.finish_non_exhaustive()
     }
 }
@@ -171,7 +193,10 @@ impl Database {
             next_table: AtomicU64::new(recovered.next_table.0),
             next_import: AtomicU64::new(0),
             committer: Committer::default(),
+            tails: Arc::new(TailBudget::new(options.tail.bytes_max, recovered.tables.tail_bytes())),
+            upkeep: Upkeep::default(),
             checkpoint_lsn: AtomicU64::new(recovered.catalog.lsn.0),
+            checkpoint_as_of: AtomicU64::new(recovered.catalog.as_of.0),
             tables: RwLock::new(Published {
                 lsn: log.end(),
                 tables: recovered.tables,
@@ -263,18 +288,25 @@ impl Database {
         }
     }
 
-    /// Commits a wish; returns its number in the table it is about.
+    /// Commits a wish; returns its number in the table it is about: the first, if several.
     fn commit(&self, wish: Wish) -> Result<SeqTxn, Refusal> {
+        let committed = self.commit_all(wish)?;
+        Ok(committed.seq_txns.first().expect("the wish is about a table").1)
+    }
+
+    /// Commits a wish; returns its numbers in the tables that it is about.
+    fn commit_all(&self, wish: Wish) -> Result<Committed, Refusal> {
         let lost = |error| Refusal { error, fate: Fate::Lost };
         self.tidy().map_err(lost)?;
         if self.log_bytes() > self.options.log.bytes_max {
             self.checkpoint().map_err(lost)?;
         }
-        let seq_txn = self.committer.commit(self, wish)?;
-        if self.log_bytes() > self.options.log.checkpoint_bytes {
+        let committed = self.committer.commit(self, wish)?;
+        let as_of = self.checkpoint_as_of.load(Ordering::Acquire);
+        if self.published().lsn.0.saturating_sub(as_of) > self.options.log.checkpoint_bytes {
             self.checkpoint_if_nobody_does();
         }
-        Ok(seq_txn)
+        Ok(committed)
     }
 
     /// How much log a replay would read.
@@ -290,9 +322,7 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         // Best effort: what is not in a checkpoint is in the log.
-        if self.is_tidy.load(Ordering::Acquire) {
-            let _ = self.checkpoint();
-        }
+        let _ = self.close();
     }
 }
 

@@ -4,6 +4,7 @@
 //! - K2. Length and checksum stand where they stand in every version, so that damage is told from
 //!   a newer format.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
@@ -15,7 +16,10 @@ use crate::error::{Corruption, DecodeError, Error, Result};
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) magic: [u8; 8],
+    /// What is written.
     pub(crate) version: u32,
+    /// The oldest version that is still read.
+    pub(crate) oldest: u32,
     pub(crate) name: &'static str,
 }
 
@@ -34,6 +38,15 @@ pub(crate) fn encode(kind: &Kind, body: &[u8]) -> Vec<u8> {
 
 /// The body of a file; offsets of the reader are those of the file.
 pub(crate) fn decode<'a>(kind: &Kind, bytes: &'a [u8]) -> Result<ByteReader<'a>, DecodeError> {
+    assert_eq!(kind.oldest, kind.version, "who knows several versions asks which it is");
+    decode_versions(kind, bytes).map(|(_, body)| body)
+}
+
+/// As `decode`, with the version of the file.
+pub(crate) fn decode_versions<'a>(
+    kind: &Kind,
+    bytes: &'a [u8],
+) -> Result<(u32, ByteReader<'a>), DecodeError> {
     let mut r = ByteReader::new(bytes);
     if r.array::<8>()? != kind.magic {
         return Err(DecodeError::at(0, Corruption::Magic { expected: kind.name }));
@@ -51,18 +64,22 @@ pub(crate) fn decode<'a>(kind: &Kind, bytes: &'a [u8]) -> Result<ByteReader<'a>,
     if actual != expected {
         return Err(DecodeError::at(covered.len(), Corruption::Checksum { expected, actual }));
     }
-    check_version(version, kind.version, 8)?;
+    check_version(version, kind.oldest..=kind.version, 8)?;
     let mut body = ByteReader::new(covered);
     body.raw(HEADER_BYTES)?;
-    Ok(body)
+    Ok((version, body))
 }
 
-/// Only one version was ever written.
-pub(crate) fn check_version(version: u32, known: u32, offset: usize) -> Result<(), DecodeError> {
-    if version > known {
-        return Err(DecodeError::NewerFormat { version, known });
+/// Whether a version is one that we read.
+pub(crate) fn check_version(
+    version: u32,
+    known: RangeInclusive<u32>,
+    offset: usize,
+) -> Result<(), DecodeError> {
+    if version > *known.end() {
+        return Err(DecodeError::NewerFormat { version, known: *known.end() });
     }
-    if version < known {
+    if version < *known.start() {
         let what = Corruption::Impossible { what: "the format version", value: version.into() };
         return Err(DecodeError::at(offset, what));
     }
@@ -120,7 +137,7 @@ fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> tidegate_platform::Resul
 mod tests {
     use super::*;
 
-    const KIND: Kind = Kind { magic: *b"TIDETEST", version: 3, name: "test" };
+    const KIND: Kind = Kind { magic: *b"TIDETEST", version: 3, oldest: 3, name: "test" };
 
     #[test]
     fn every_damaged_bit_is_noticed() {
@@ -141,8 +158,18 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_told_from_damage() {
-        let newer = encode(&Kind { version: 4, ..KIND }, b"who knows");
+        let newer = encode(&Kind { version: 4, oldest: 3, ..KIND }, b"who knows");
         let error = DecodeError::NewerFormat { version: 4, known: 3 };
         assert_eq!(decode(&KIND, &newer).unwrap_err(), error, "K2");
+    }
+
+    #[test]
+    fn versions_that_are_still_read_are_named_and_older_ones_refused() {
+        let several = Kind { oldest: 2, ..KIND };
+        for (version, expected) in [(1, None), (2, Some(2)), (3, Some(3)), (4, None)] {
+            let bytes = encode(&Kind { version, oldest: version, ..KIND }, b"some value");
+            let found = decode_versions(&several, &bytes).ok().map(|(version, _)| version);
+            assert_eq!(found, expected);
+        }
     }
 }

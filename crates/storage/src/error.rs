@@ -45,6 +45,10 @@ pub enum Error {
     TableTruncated { table: String },
     #[error("column `{column}` of table `{table}` was dropped meanwhile")]
     ColumnDropped { table: String, column: String },
+    #[error("the columns of table `{table}` are not those that the rows were made for")]
+    SchemaChanged { table: String },
+    #[error("table `{table}` comes twice in one append")]
+    TableTwice { table: String },
     #[error("segment {segment} of table `{table}` was changed meanwhile")]
     SegmentChanged { table: String, segment: u64 },
     #[error("table `{table}` would have {count} partitions, more than {}", limits::PARTITIONS)]
@@ -53,6 +57,10 @@ pub enum Error {
     SymbolTooLong { bytes: usize },
     #[error("a symbol is not UTF-8 after {valid} bytes")]
     SymbolNotText { valid: usize },
+    #[error("row {row} has no designated timestamp")]
+    TimestampMissing { row: usize },
+    #[error("the designated timestamp of row {row}, {value}, is out of range")]
+    TimestampOutOfRange { row: usize, value: i64 },
     #[error("column #{column} has {} symbols, which is the most", limits::SYMBOLS)]
     TooManySymbols { column: u32 },
     #[error("a commit of {bytes} bytes is more than the log takes, {}", limits::WAL_RECORD_BYTES)]
@@ -132,10 +140,14 @@ impl Error {
             | Error::TableDropped { .. }
             | Error::TableTruncated { .. }
             | Error::ColumnDropped { .. }
+            | Error::SchemaChanged { .. }
+            | Error::TableTwice { .. }
             | Error::SegmentChanged { .. }
             | Error::TooManyPartitions { .. }
             | Error::SymbolTooLong { .. }
             | Error::SymbolNotText { .. }
+            | Error::TimestampMissing { .. }
+            | Error::TimestampOutOfRange { .. }
             | Error::TooManySymbols { .. }
             | Error::CommitTooLarge { .. } => Class::Caller,
         }

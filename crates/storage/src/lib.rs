@@ -11,10 +11,14 @@
 
 #![warn(missing_docs)]
 
+pub mod batch;
+pub mod time_order;
 pub mod segment;
+pub mod image;
 pub mod symbols;
 pub mod mask;
 pub mod snapshot;
+pub mod rewrite;
 pub mod wal;
 pub mod manifest;
 pub mod catalog;
@@ -22,12 +26,17 @@ pub mod database;
 mod envelope;
 mod error;
 
+pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use database::{
-    Database, ImportTarget, ImportTxn, LogOptions, MaskedRows, OpenOptions, TableEntry,
-    VerifyReport, VerifyStep,
+    AppendOptions, ChangeTxn, Database, ImportTarget, ImportTxn, LogOptions, MaskedRows,
+    NewTableOptions, OpenOptions, Removal, RowsTxn, TableAppend, TableEntry, TailOptions,
+    UpkeepReport, VerifyReport, VerifyStep,
 };
 pub use error::{Class, Corruption, DecodeError, Error, Result};
+pub use image::{Image, ImageBatch, ImageColumn};
+pub use manifest::BatchId;
 pub use mask::RowMask;
+pub use rewrite::Rewrite;
 pub use segment::{SegmentMeta, WrittenSegment};
 pub use snapshot::{Run, ScanGroup, SegmentRun, Snapshot};
 pub use symbols::{SymbolTable, SymbolTables};

@@ -5,13 +5,15 @@
 //! - M3. `apply` is the only way in which a manifest changes: a commit that is acknowledged and a
 //!   record that is replayed give the same table.
 //! - M4. Symbol marks never fall, and belong to symbol columns of the schema.
+//! - M5. The rows of every append up to `sealed` are in segments, or gone. Those of later ones are
+//!   not in the manifest: the log carries them, and the tail of the table holds them.
 //!
 //! Bytes: docs/format.md, Manifest; what it shares with the log is in `manifest/parts.rs`. Not
 //! here: the table's name (`catalog`), files (`database`).
 
 pub(crate) mod parts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_model::bytes::ByteWriter;
@@ -23,11 +25,12 @@ use tidegate_model::{
 
 use crate::envelope::{self, Kind};
 use crate::error::{Corruption, DecodeError};
+use crate::image::Image;
 use crate::segment::SegmentMeta;
-use crate::symbols::SymbolMark;
+use crate::symbols::{SymbolMark, SymbolTexts};
 use crate::wal::TableChange;
 
-const KIND: Kind = Kind { magic: *b"TIDEMAN\0", version: 1, name: "manifest" };
+const KIND: Kind = Kind { magic: *b"TIDEMAN\0", version: 2, oldest: 1, name: "manifest" };
 
 /// A table as of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,14 +39,32 @@ pub struct Manifest {
     pub table: TableId,
     /// The last commit that is in it.
     pub seq_txn: SeqTxn,
+    /// The commit up to which all appended rows are in segments (M5).
+    pub sealed: SeqTxn,
     /// The columns.
     pub schema: Arc<Schema>,
     /// The least id that no segment ever had.
     pub next_segment: SegmentId,
     /// Ascending by id (M1).
-    pub segments: Vec<SegmentEntry>,
+    pub segments: Arc<Vec<SegmentEntry>>,
     /// How far symbol files are committed; a column without values has no entry (M4).
     pub symbols: BTreeMap<ColumnId, SymbolMark>,
+    /// The latest batches that are to be applied once, at most `limits::BATCH_MARKS`; the oldest
+    /// first.
+    pub batches: Arc<Vec<BatchMark>>,
+}
+
+/// What a writer calls rows that are to be applied once, however often they are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchId(pub [u8; 16]);
+
+/// A batch that was applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchMark {
+    /// Its name.
+    pub id: BatchId,
+    /// Its commit.
+    pub seq_txn: SeqTxn,
 }
 
 /// A segment of a table.
@@ -80,8 +101,22 @@ impl Manifest {
     /// A table that was just created.
     #[must_use]
     pub fn new(table: TableId, seq_txn: SeqTxn, schema: Arc<Schema>) -> Manifest {
-        let (segments, symbols) = (Vec::new(), BTreeMap::new());
-        Manifest { table, seq_txn, schema, next_segment: SegmentId(0), segments, symbols }
+        Manifest {
+            table,
+            seq_txn,
+            sealed: SeqTxn(0),
+            schema,
+            next_segment: SegmentId(0),
+            segments: Arc::default(),
+            symbols: BTreeMap::new(),
+            batches: Arc::default(),
+        }
+    }
+
+    /// The commit that applied a batch, if it is among the latest.
+    #[must_use]
+    pub fn batch(&self, id: BatchId) -> Option<SeqTxn> {
+        self.batches.iter().find(|mark| mark.id == id).map(|mark| mark.seq_txn)
     }
 
     /// The segment with this id.
@@ -99,17 +134,39 @@ impl Manifest {
     pub fn apply(&mut self, seq_txn: SeqTxn, change: &TableChange) -> Result<(), Corruption> {
         match change {
             TableChange::Create { .. } | TableChange::Drop | TableChange::Rename { .. } => {}
-            TableChange::Truncate => self.segments.clear(),
+            TableChange::Truncate => {
+                self.segments = Arc::default();
+                self.sealed = seq_txn;
+            }
             TableChange::Alter { schema } => self.alter(schema)?,
             TableChange::AddSegments { segments, symbols } => {
-                self.add_segments(seq_txn, segments)?;
-                for &(column, mark) in symbols {
-                    let known = self.symbols.entry(column).or_default();
-                    *known = mark.max(*known);
+                if let Some(meta) = segments.iter().find(|meta| seqs(meta) != (seq_txn, seq_txn)) {
+                    let what = "the commit of a new segment";
+                    return Err(Corruption::Impossible { what, value: meta.seq_last.0 });
                 }
-                self.check_symbols()?;
+                self.add_segments(segments)?;
+                self.add_symbols(symbols)?;
             }
             TableChange::Mask { segment, mask } => self.mask(seq_txn, *segment, *mask)?,
+            TableChange::Append { batch, images, symbols } => {
+                self.append(seq_txn, images)?;
+                self.check_texts(symbols)?;
+                if let Some(id) = *batch {
+                    let batches = Arc::make_mut(&mut self.batches);
+                    let over = (batches.len() + 1).saturating_sub(limits::BATCH_MARKS);
+                    batches.drain(..over);
+                    batches.push(BatchMark { id, seq_txn });
+                }
+            }
+            TableChange::Replace { out, sealed, segments, symbols } => {
+                self.replace(seq_txn, out, segments)?;
+                if *sealed >= seq_txn {
+                    let what = "the commit that a table is sealed up to";
+                    return Err(Corruption::Impossible { what, value: sealed.0 });
+                }
+                self.sealed = self.sealed.max(*sealed);
+                self.add_symbols(symbols)?;
+            }
         }
         self.seq_txn = seq_txn;
         Ok(())
@@ -122,7 +179,12 @@ impl Manifest {
             TableChange::Create { .. }
             | TableChange::Drop
             | TableChange::Rename { .. }
-            | TableChange::AddSegments { .. } => Vec::new(),
+            | TableChange::AddSegments { .. }
+            | TableChange::Append { .. } => Vec::new(),
+            TableChange::Replace { out, .. } => {
+                let entries = out.iter().filter_map(|&id| self.segment(id));
+                entries.flat_map(|e| [Some(Obsolete::Segment(e.meta)), mask(e)]).flatten().collect()
+            }
             TableChange::Truncate => {
                 let segments = self.segments.iter();
                 segments
@@ -153,19 +215,68 @@ impl Manifest {
         Ok(())
     }
 
-    fn add_segments(&mut self, seq: SeqTxn, segments: &[SegmentMeta]) -> Result<(), Corruption> {
+    fn add_segments(&mut self, segments: &[SegmentMeta]) -> Result<(), Corruption> {
+        let known = Arc::make_mut(&mut self.segments);
         for meta in segments {
-            if (meta.seq_first, meta.seq_last) != (seq, seq) {
-                let value = meta.seq_last.0;
-                return Err(Corruption::Impossible { what: "the commit of a new segment", value });
-            }
             check_segment(&self.schema, meta)?;
-            self.segments.push(SegmentEntry { meta: *meta, mask: None });
+            known.push(SegmentEntry { meta: *meta, mask: None });
             self.next_segment = self.next_segment.max(SegmentId(meta.id.0 + 1));
         }
         // Ids are given before the commit, so that two imports may commit theirs interleaved.
-        self.segments.sort_by_key(|entry| entry.meta.id);
+        known.sort_by_key(|entry| entry.meta.id);
         self.check_ids()
+    }
+
+    fn add_symbols(&mut self, marks: &[(ColumnId, SymbolMark)]) -> Result<(), Corruption> {
+        for &(column, mark) in marks {
+            let known = self.symbols.entry(column).or_default();
+            *known = mark.max(*known);
+        }
+        self.check_symbols()
+    }
+
+    /// The rows of an append are the tail's; their images have numbers of the table.
+    fn append(&mut self, seq: SeqTxn, images: &[Image]) -> Result<(), Corruption> {
+        for Image { meta, .. } in images {
+            if seqs(meta) != (seq, seq) {
+                let value = meta.seq_last.0;
+                return Err(Corruption::Impossible { what: "the commit of new rows", value });
+            }
+            check_segment(&self.schema, meta)?;
+            self.next_segment = self.next_segment.max(SegmentId(meta.id.0 + 1));
+        }
+        Ok(())
+    }
+
+    fn check_texts(&self, symbols: &[SymbolTexts]) -> Result<(), Corruption> {
+        for texts in symbols {
+            let ty = self.schema.column(texts.column).map(|column| column.ty);
+            if ty != Some(ColumnType::Symbol) {
+                let value = texts.column.0.into();
+                return Err(Corruption::Impossible { what: "a column with symbols", value });
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(
+        &mut self,
+        seq: SeqTxn,
+        out: &[SegmentId],
+        segments: &[SegmentMeta],
+    ) -> Result<(), Corruption> {
+        if let Some(&id) = out.iter().find(|&&id| self.segment(id).is_none()) {
+            return Err(Corruption::Impossible { what: "a replaced segment", value: id.0 });
+        }
+        if let Some(meta) = segments.iter().find(|meta| meta.seq_last >= seq) {
+            let value = meta.seq_last.0;
+            return Err(Corruption::Impossible { what: "the commits of a new segment", value });
+        }
+        if !out.is_empty() {
+            let out: BTreeSet<SegmentId> = out.iter().copied().collect();
+            Arc::make_mut(&mut self.segments).retain(|entry| !out.contains(&entry.meta.id));
+        }
+        self.add_segments(segments)
     }
 
     fn mask(&mut self, seq: SeqTxn, id: SegmentId, mask: MaskMark) -> Result<(), Corruption> {
@@ -173,7 +284,7 @@ impl Manifest {
         let Ok(at) = found else {
             return Err(Corruption::Impossible { what: "a masked segment", value: id.0 });
         };
-        let entry = &mut self.segments[at];
+        let entry = &mut Arc::make_mut(&mut self.segments)[at];
         if mask.seq_txn != seq || mask.live > entry.meta.rows {
             let value = mask.live.0;
             return Err(Corruption::Impossible { what: "the live count of a mask", value });
@@ -213,7 +324,7 @@ impl Manifest {
     fn check(&self) -> Result<(), Corruption> {
         self.check_ids()?;
         self.check_symbols()?;
-        for SegmentEntry { meta, mask } in &self.segments {
+        for SegmentEntry { meta, mask } in self.segments.iter() {
             check_segment(&self.schema, meta)?;
             let masked = mask.map_or(meta.seq_last, |mask| mask.seq_txn);
             let live = mask.map_or(meta.rows, |mask| mask.live);
@@ -222,6 +333,14 @@ impl Manifest {
                 return Err(Corruption::Impossible { what: "a segment from the future", value });
             }
         }
+        let batches = self.batches.iter().map(|mark| mark.seq_txn);
+        if self.batches.len() > limits::BATCH_MARKS
+            || !batches.clone().is_sorted()
+            || batches.max().max(Some(self.sealed)) > Some(self.seq_txn)
+        {
+            let value = self.sealed.0;
+            return Err(Corruption::Impossible { what: "a position from the future", value });
+        }
         Ok(())
     }
 
@@ -229,10 +348,10 @@ impl Manifest {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut w = ByteWriter::default();
-        w.u64(self.table.0).u64(self.seq_txn.0).u64(self.next_segment.0);
+        w.u64(self.table.0).u64(self.seq_txn.0).u64(self.sealed.0).u64(self.next_segment.0);
         parts::encode_schema(&mut w, &self.schema);
         w.u64(self.segments.len() as u64);
-        for SegmentEntry { meta, mask } in &self.segments {
+        for SegmentEntry { meta, mask } in self.segments.iter() {
             parts::encode_segment(&mut w, meta);
             w.u8(mask.is_some().into());
             if let Some(mask) = mask {
@@ -241,6 +360,10 @@ impl Manifest {
         }
         let symbols: Vec<_> = self.symbols.iter().map(|(&column, &mark)| (column, mark)).collect();
         parts::encode_symbols(&mut w, &symbols);
+        w.u64(self.batches.len() as u64);
+        for mark in self.batches.iter() {
+            parts::encode_batch(&mut w, mark);
+        }
         envelope::encode(&KIND, &w.0)
     }
 }
@@ -250,7 +373,7 @@ impl Manifest {
 /// # Errors
 /// If they are damaged, of a newer version, or of another table.
 pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
-    let mut r = envelope::decode(&KIND, bytes)?;
+    let (version, mut r) = envelope::decode_versions(&KIND, bytes)?;
     let start = r.offset();
     let found = TableId(r.u64()?);
     if found != table {
@@ -258,7 +381,10 @@ pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
         let what = Corruption::Differs { what: "the table", expected, actual };
         return Err(DecodeError::at(start, what));
     }
-    let (seq_txn, next_segment) = (SeqTxn(r.u64()?), SegmentId(r.u64()?));
+    let seq_txn = SeqTxn(r.u64()?);
+    // Before version 2 there were no rows but those in segments.
+    let sealed = if version == 1 { seq_txn } else { SeqTxn(r.u64()?) };
+    let next_segment = SegmentId(r.u64()?);
     let schema = Arc::new(parts::decode_schema(&mut r)?);
     let count = parts::decode_count(&mut r, parts::SEGMENT_BYTES + 1)?;
     let mut segments = Vec::with_capacity(count);
@@ -276,10 +402,22 @@ pub fn decode(bytes: &[u8], table: TableId) -> Result<Manifest, DecodeError> {
         segments.push(SegmentEntry { meta, mask });
     }
     let symbols = parts::decode_symbols(&mut r)?.into_iter().collect();
+    let mut batches = Vec::new();
+    if version > 1 {
+        for _ in 0..parts::decode_count(&mut r, parts::BATCH_MARK_BYTES)? {
+            batches.push(parts::decode_batch(&mut r)?);
+        }
+    }
     envelope::finish(&r)?;
-    let manifest = Manifest { table, seq_txn, schema, next_segment, segments, symbols };
+    let (segments, batches) = (Arc::new(segments), Arc::new(batches));
+    let manifest =
+        Manifest { table, seq_txn, sealed, schema, next_segment, segments, symbols, batches };
     manifest.check().map_err(|what| DecodeError::at(start, what))?;
     Ok(manifest)
+}
+
+fn seqs(meta: &SegmentMeta) -> (SeqTxn, SeqTxn) {
+    (meta.seq_first, meta.seq_last)
 }
 
 /// Whether a segment can be one of a table (M2).

@@ -12,7 +12,7 @@ use tidegate_model::{RowCount, SegmentId, TableId, limits};
 use crate::envelope::{self, Kind};
 use crate::error::{Corruption, DecodeError};
 
-const KIND: Kind = Kind { magic: *b"TIDEMSK\0", version: 1, name: "row mask" };
+const KIND: Kind = Kind { magic: *b"TIDEMSK\0", version: 1, oldest: 1, name: "row mask" };
 
 /// Words of a zone's bitmap.
 pub const ZONE_WORDS: usize = 64;

@@ -1,4 +1,5 @@
-//! One segment: an immutable file of rows of one partition in time order, with all columns.
+//! One segment: rows of one partition in time order, with all columns, in an immutable file or, as
+//! the image of one, in memory.
 //!
 //! - G1. A segment is written once and never changed; a `SegmentMeta` in the log or a manifest
 //!   makes it part of its table.
@@ -16,6 +17,7 @@ mod fsst;
 pub mod encode;
 pub mod strings;
 mod write;
+pub mod memory;
 mod read;
 mod verify;
 pub mod decode;
@@ -27,6 +29,7 @@ use tidegate_model::{ByteCount, PartitionKey, RowCount, SegmentId, SeqTxn};
 use tidegate_platform::DiskFile;
 
 pub use decode::{PickedRows, arrow_field, arrow_type};
+pub use memory::ImageWriter;
 pub use read::Reader;
 pub use write::{RegionSink, Writer, WriterSpec};
 
@@ -95,6 +98,8 @@ pub enum Damage {
     NotUtf8,
     #[error("the designated timestamp is missing")]
     TimestampMissing,
+    #[error("the designated timestamp is out of range")]
+    TimestampRange,
     #[error("a byte outside of all regions is not zero")]
     NotZero,
     #[error("row {row} is out of order")]
@@ -106,4 +111,4 @@ pub enum Damage {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,7 +10,7 @@
 //!
 //! Useful for: planning a scan. Not here: reading rows (`segment::Reader`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tidegate_model::{PartitionKey, RowCount, Schema, SegmentId, SeqTxn, TableId};
@@ -18,6 +18,7 @@ use tidegate_model::{PartitionKey, RowCount, Schema, SegmentId, SeqTxn, TableId}
 use crate::database::TableFile;
 use crate::envelope;
 use crate::error::{Corruption, Error, Result};
+use crate::image::Image;
 use crate::manifest::MaskMark;
 use crate::mask::{self, RowMask};
 use crate::segment::{Reader, SegmentMeta};
@@ -57,7 +58,7 @@ pub enum Run {
     Segment(Arc<SegmentRun>),
 }
 
-/// A segment as a snapshot sees it.
+/// A segment as a snapshot sees it: a file, or an image in memory.
 #[derive(Debug)]
 pub struct SegmentRun {
     /// The segment.
@@ -68,12 +69,20 @@ pub struct SegmentRun {
     file: Arc<SegmentFile>,
 }
 
-/// The file of a segment of a table, shared by all snapshots that have it.
+/// The bytes of a segment of a table, shared by all snapshots that have it.
 #[derive(Debug)]
 pub(crate) struct SegmentFile {
-    file: TableFile,
     meta: SegmentMeta,
+    source: Source,
     reader: OnceLock<Reader>,
+}
+
+/// Where the bytes of a segment are.
+#[derive(Debug)]
+enum Source {
+    File(TableFile),
+    /// What messages call it; the bytes are in the reader.
+    Memory(PathBuf),
 }
 
 /// The file of a row mask, shared by all snapshots that have it.
@@ -102,6 +111,24 @@ impl Snapshot {
         Some(bounds.fold(first, |(min, max), (low, high)| (min.min(low), max.max(high))))
     }
 
+    /// The same without rows that are still in the tail: what was committed up to the last seal.
+    #[must_use]
+    pub fn sealed(&self) -> Snapshot {
+        let sealed = |group: &ScanGroup| {
+            let runs = group.runs.iter().filter(|Run::Segment(run)| !run.is_in_memory());
+            let runs: Vec<Run> = runs.cloned().collect();
+            (!runs.is_empty()).then_some(ScanGroup { partition: group.partition, runs })
+        };
+        Snapshot {
+            table: self.table,
+            name: self.name.clone(),
+            schema: Arc::clone(&self.schema),
+            seq_txn: self.seq_txn,
+            groups: self.groups.iter().filter_map(sealed).collect(),
+            symbols: self.symbols.clone(),
+        }
+    }
+
     /// All segments in the order of groups.
     pub fn segments(&self) -> impl Iterator<Item = &Arc<SegmentRun>> {
         self.groups.iter().flat_map(|group| &group.runs).map(|Run::Segment(run)| run)
@@ -119,10 +146,34 @@ impl SegmentRun {
         Ok(SegmentRun { meta: file.meta, mask, mask_mark, file: Arc::clone(file) })
     }
 
-    /// Its file.
+    /// An image of commits that were counted when it was made already.
+    pub(crate) fn of_tail(
+        meta: SegmentMeta,
+        file: &Arc<SegmentFile>,
+        mask: Option<Arc<RowMask>>,
+    ) -> SegmentRun {
+        SegmentRun { meta, mask, mask_mark: None, file: Arc::clone(file) }
+    }
+
+    /// An image of `table` as a run, for whoever has no database at hand.
+    ///
+    /// # Errors
+    /// If its bytes are not what its numbers say.
+    pub fn of_image(table: TableId, image: &Image) -> Result<SegmentRun> {
+        let file = Arc::new(SegmentFile::in_memory(table, image)?);
+        Ok(SegmentRun::of_tail(image.meta, &file, None))
+    }
+
+    /// Its file; of an image, what messages call it.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.file.file.path()
+        self.file.path()
+    }
+
+    /// Whether it is an image: rows that are in the log and not yet in a file.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.file.source, Source::Memory(_))
     }
 
     pub(crate) fn mask_mark(&self) -> Option<MaskMark> {
@@ -146,22 +197,45 @@ impl SegmentRun {
 
 impl SegmentFile {
     pub(crate) fn new(file: TableFile, meta: SegmentMeta) -> SegmentFile {
-        SegmentFile { file, meta, reader: OnceLock::new() }
+        SegmentFile { meta, source: Source::File(file), reader: OnceLock::new() }
+    }
+
+    /// A segment of `table` that is in memory.
+    ///
+    /// # Errors
+    /// If the bytes are not what `meta` says: they may come from a log.
+    pub(crate) fn in_memory(table: TableId, image: &Image) -> Result<SegmentFile> {
+        let reader = Reader::in_memory(Arc::clone(&image.bytes), table, &image.meta)?;
+        let source = Source::Memory(reader.path().to_path_buf());
+        Ok(SegmentFile { meta: image.meta, source, reader: OnceLock::from(reader) })
     }
 
     pub(crate) fn meta(&self) -> &SegmentMeta {
         &self.meta
     }
 
-    pub(crate) fn file(&self) -> &TableFile {
-        &self.file
+    /// No manifest names it any more (D3).
+    pub(crate) fn discard(&self) {
+        if let Source::File(file) = &self.source {
+            file.discard();
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match &self.source {
+            Source::File(file) => file.path(),
+            Source::Memory(path) => path,
+        }
     }
 
     fn reader(&self) -> Result<&Reader> {
         if let Some(reader) = self.reader.get() {
             return Ok(reader);
         }
-        let (folder, path) = (self.file.folder(), self.file.path());
+        let Source::File(file) = &self.source else {
+            unreachable!("an image has its reader from the beginning")
+        };
+        let (folder, path) = (file.folder(), file.path());
         // The reader compares lengths; only that there is no file at all it cannot know.
         if !folder.disk().exists(path).map_err(Error::disk("open segment"))? {
             return Err(Error::missing(path));
@@ -243,6 +317,58 @@ pub fn scan_groups(metas: &[SegmentMeta], is_ordered: bool) -> Vec<Vec<usize>> {
         group.sort_by_key(|&at| tie_order(&metas[at]));
     }
     groups
+}
+
+/// The groups of a table's segments, sorted once, to which tails are added commit by commit.
+#[derive(Debug)]
+pub(crate) struct GroupedSegments {
+    groups: Vec<ScanGroup>,
+    /// Of each group: both ascend (R2).
+    bounds: Vec<(i64, i64)>,
+    is_ordered: bool,
+}
+
+impl GroupedSegments {
+    pub(crate) fn new(runs: Vec<SegmentRun>, is_ordered: bool) -> GroupedSegments {
+        let groups = grouped(runs.into_iter().map(Arc::new).collect(), is_ordered);
+        let bounds = groups.iter().map(ScanGroup::bounds).collect();
+        GroupedSegments { groups, bounds, is_ordered }
+    }
+
+    /// All groups, with a tail. Only groups that the tail meets are sorted anew.
+    pub(crate) fn with_tail(&self, tail: Vec<SegmentRun>) -> Vec<ScanGroup> {
+        let low = tail.iter().map(|run| run.meta.min_ts).min();
+        let high = tail.iter().map(|run| run.meta.max_ts).max();
+        let (Some(low), Some(high)) = (low, high) else { return self.groups.clone() };
+        // Without order, the one instant 0 is that of all.
+        let start = self.bounds.partition_point(|&(_, max)| max < low);
+        let end = self.bounds.partition_point(|&(min, _)| min <= high).max(start);
+        let met = self.groups[start..end].iter().flat_map(|group| &group.runs);
+        let met = met.map(|Run::Segment(run)| Arc::clone(run));
+        let runs = met.chain(tail.into_iter().map(Arc::new)).collect();
+        let mut groups = self.groups[..start].to_vec();
+        groups.extend(grouped(runs, self.is_ordered));
+        groups.extend_from_slice(&self.groups[end..]);
+        groups
+    }
+}
+
+impl ScanGroup {
+    fn bounds(&self) -> (i64, i64) {
+        let metas = self.runs.iter().map(|Run::Segment(run)| &run.meta);
+        let bounds = metas.map(|meta| (meta.min_ts, meta.max_ts));
+        bounds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).expect("a group has a run")
+    }
+}
+
+fn grouped(runs: Vec<Arc<SegmentRun>>, is_ordered: bool) -> Vec<ScanGroup> {
+    let metas: Vec<SegmentMeta> = runs.iter().map(|run| run.meta).collect();
+    let groups = scan_groups(&metas, is_ordered).into_iter().map(|group| {
+        let partition = metas[group[0]].partition;
+        let runs = group.into_iter().map(|at| Run::Segment(Arc::clone(&runs[at]))).collect();
+        ScanGroup { partition, runs }
+    });
+    groups.collect()
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use hashbrown::HashTable;
 use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{ColumnId, SymbolId, TableId, limits};
 
+use crate::batch::BatchTexts;
 use crate::envelope;
 use crate::error::{Corruption, DecodeError};
 
@@ -49,6 +50,17 @@ pub struct SymbolMark {
     pub bytes: u64,
 }
 
+/// Texts of consecutive symbols of a column, as a record carries them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SymbolTexts {
+    /// The column.
+    pub column: ColumnId,
+    /// The id of the first text.
+    pub first: u32,
+    /// At least one.
+    pub texts: BatchTexts,
+}
+
 /// The dictionary of one symbol column as of some moment (Y2).
 #[derive(Debug, Clone, Default)]
 pub struct SymbolTable {
@@ -70,6 +82,14 @@ struct Part {
     bytes: Vec<u8>,
     /// Positions in `ends`.
     index: HashTable<u32>,
+}
+
+impl SymbolTexts {
+    /// The id behind the last text.
+    #[must_use]
+    pub fn end(&self) -> u32 {
+        self.first + u32::try_from(self.texts.len()).expect("limits::SYMBOLS")
+    }
 }
 
 impl SymbolTables {
@@ -140,6 +160,22 @@ impl SymbolTable {
     /// Every text in the order of ids.
     pub fn texts(&self) -> impl Iterator<Item = &[u8]> {
         self.parts.iter().flat_map(|part| part.texts())
+    }
+
+    /// The texts of ids from `first` on, below `end`.
+    pub(crate) fn texts_between(&self, first: u32, end: u32) -> BatchTexts {
+        let mut texts = BatchTexts::default();
+        (first..end).for_each(|id| texts.push(self.text(SymbolId(id))));
+        texts
+    }
+
+    /// This table and behind it the values of one that has more.
+    pub(crate) fn continued(&self, longer: &SymbolTable) -> SymbolTable {
+        let mut part = Part { first: self.len, ..Part::default() };
+        for id in self.len..longer.len {
+            self.push(&mut part, longer.text(SymbolId(id)));
+        }
+        self.extended(part)
     }
 
     fn hash(&self, text: &[u8]) -> u64 {
@@ -321,7 +357,7 @@ fn decode_header(
     if actual != expected {
         return Err(DecodeError::at(24, Corruption::Checksum { expected, actual }));
     }
-    envelope::check_version(version, VERSION, 8)?;
+    envelope::check_version(version, VERSION..=VERSION, 8)?;
     let names =
         [("the table", table.0, found_table), ("the column", column.0.into(), found_column.into())];
     for (what, expected, actual) in names {

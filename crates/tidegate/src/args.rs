@@ -25,7 +25,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
    0  all done; an import took every row and every cell
    1  failed; nothing was changed
-   2  wrong use: an option or argument that does not exist or does not fit
+   2  wrong use: an option or argument that does not exist or does not fit; a port that is taken
    3  the database is in use by another process
    4  the database has a newer format than this program knows
    5  the database is damaged
@@ -57,6 +57,17 @@ Examples:
   tidegate sql \"SELECT * FROM hits\" --format parquet --output hits.parquet
   tidegate sql \"SELECT count(*) FROM hits\" --repeat 9 --timings";
 
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  tidegate serve
+  tidegate serve --http 127.0.0.1:9100 --ilp none
+  tidegate serve --set ilp.tcp.commit_interval=250ms --set ilp.create_columns=false
+  curl -d 'cpu,host=a usage=0.5' http://127.0.0.1:9000/write
+  curl -G http://127.0.0.1:9000/exec --data-urlencode 'query=SELECT * FROM cpu'
+
+Every key can be set by the environment too: ilp.tcp.commit_rows by TIDEGATE_ILP_TCP_COMMIT_ROWS.
+SIGTERM and Ctrl-C end it after everything that was read is committed.";
+
 /// A time-series database: import files, ask SQL
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, after_help = EXIT_CODES, max_term_width = 100)]
@@ -80,6 +91,8 @@ pub(crate) enum Command {
     Describe(DescribeArguments),
     /// Read every byte of the database and check it
     Verify,
+    /// Serve SQL and the line protocol over HTTP, and the line protocol over TCP
+    Serve(ServeArguments),
     /// Measure this machine
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -205,6 +218,30 @@ pub(crate) struct ResourceArguments {
     pub(crate) threads: Option<NonZeroUsize>,
 }
 
+/// Texts, because the environment may say the same and one place checks both.
+#[derive(Args, Debug)]
+#[command(after_help = SERVE_EXAMPLES)]
+pub(crate) struct ServeArguments {
+    /// Address of HTTP, or none [default: 127.0.0.1:9000]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<String>,
+    /// Address of the line protocol over TCP, or none [default: 127.0.0.1:9009]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) ilp: Option<String>,
+    /// Address of health and metrics alone [default: none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) admin: Option<String>,
+    /// Memory of the whole process, such as 4GiB [default: 70 % of RAM]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// Threads that work on queries, and that read from the network [default: the number of cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Any other key of the configuration
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct ListArguments {
     /// How the list is written
@@ -310,6 +347,7 @@ impl Command {
             Command::Tables(_) => "tables",
             Command::Describe(_) => "describe",
             Command::Verify => "verify",
+            Command::Serve(_) => "serve",
             Command::Bench(BenchCommand::Roofline(_)) => "bench roofline",
             Command::Tsbs(command) => command.name(),
             Command::Demo(_) => "demo",

@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 
 use std::env::{self, temp_dir, var_os};
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -19,6 +20,8 @@ const COLUMNS_DEFAULT: usize = 80;
 /// What the process was started in.
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
+    /// All variables that are text.
+    pub(crate) variables: Vec<(String, String)>,
     /// `TIDEGATE_DB`: the database if `--db` is not given.
     pub(crate) db: Option<PathBuf>,
     /// Where the state of this user's programs is kept (`XDG_STATE_HOME`, `~/.local/state`).
@@ -38,7 +41,11 @@ impl Environment {
         let path = |name| var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let state_home = path("XDG_STATE_HOME").filter(|dir| dir.is_absolute());
         let is_dumb = var_os("TERM").is_none_or(|term| term == "dumb");
+        let text = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
         Environment {
+            variables: env::vars_os().filter_map(text).collect(),
             db: path("TIDEGATE_DB"),
             state_dir: state_home.or_else(|| Some(env::home_dir()?.join(".local/state"))),
             temp_dir: temp_dir(),

@@ -57,6 +57,12 @@ pub(crate) enum Error {
     Query(#[from] tidegate_query::Error),
     #[error(transparent)]
     Tsbs(#[from] tidegate_bench::Error),
+    #[error(transparent)]
+    Server(#[from] tidegate_server::Error),
+    #[error(transparent)]
+    Config(#[from] tidegate_server::config::ConfigError),
+    #[error("there is no configuration key for the variable {variable}")]
+    Variable { variable: String },
     #[error("{}", .file.display())]
     Script { file: PathBuf, source: tidegate_query::Error },
     #[error(transparent)]
@@ -120,6 +126,8 @@ impl Error {
             Error::Query(source) | Error::Script { source, .. } => exit_of_query(source),
             Error::Ingest(source) => exit_of_ingest(source),
             Error::Tsbs(source) if source.is_usage() => Exit::Usage,
+            Error::Server(source) => exit_of_server(source),
+            Error::Config(_) | Error::Variable { .. } => Exit::Usage,
             Error::StdinAmongFiles
             | Error::BinaryToTerminal { .. }
             | Error::BinaryList { .. }
@@ -159,6 +167,15 @@ fn exit_of_query(error: &tidegate_query::Error) -> Exit {
     match error {
         tidegate_query::Error::Storage(source) => exit_of_storage(source),
         other => exit_of_class(other.class()),
+    }
+}
+
+fn exit_of_server(error: &tidegate_server::Error) -> Exit {
+    match error {
+        error if error.is_usage() => Exit::Usage,
+        tidegate_server::Error::Storage(source) => exit_of_storage(source),
+        tidegate_server::Error::Query(source) => exit_of_query(source),
+        _ => Exit::Failed,
     }
 }
 

@@ -223,6 +223,10 @@ fn read_definition(file: &std::path::Path, session: &Session) -> Result<Definiti
     for notice in &definition.notices {
         tell(&format!("tidegate: import: {}: {notice}", file.display()));
     }
+    if definition.has_settings() {
+        let notice = "DEDUP and TTL are not taken over: ALTER TABLE sets them";
+        tell(&format!("tidegate: import: {}: {notice}", file.display()));
+    }
     Ok(Definition {
         columns: definition.columns,
         timestamp: definition.timestamp,

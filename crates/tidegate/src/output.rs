@@ -5,7 +5,6 @@
 //!
 //! Not here: what a query is, and what is said about it besides its rows (`sql`).
 
-mod cell;
 mod table;
 mod csv;
 mod json;

@@ -25,8 +25,13 @@ impl Session {
 
     /// Opens the database, and makes it if there is none.
     pub(crate) fn open(&self) -> Result<Arc<Database>> {
+        Ok(self.open_database()?)
+    }
+
+    /// The same, for who needs to know what of the storage went wrong.
+    pub(crate) fn open_database(&self) -> tidegate_storage::Result<Arc<Database>> {
         let options = OpenOptions::new(Arc::clone(&self.clock));
-        Ok(Database::open(Arc::clone(&self.disk), &self.db, &options)?)
+        Database::open(Arc::clone(&self.disk), &self.db, &options)
     }
 
     /// Opens the database, which must be there: a command that only looks makes none.

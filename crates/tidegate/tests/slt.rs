@@ -14,8 +14,12 @@
 //!
 //! Each is one commit. `reopen` closes the database and opens it again, `names of QUERY` gives the
 //! names of the columns of a query, and `notices of STATEMENT` what it has the user know.
+//! `with VALUE, ..: QUERY` gives values to `$1`, `$2`, ...
 
 #![expect(clippy::disallowed_methods, reason = "these tests are about databases on a real disk")]
+
+#[path = "slt/changes.rs"]
+mod changes;
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -43,7 +47,7 @@ use tidegate_model::time::{CivilDate, IsoTimestamp};
 use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Timestamp};
 use tidegate_platform::{IoMode, RealDisk, SystemClock};
 use tidegate_query::{
-    Answer, CancelReason, Condition, Engine, EngineOptions, StatementOptions, Timeout,
+    Answer, CancelReason, Condition, Engine, EngineOptions, Parameter, StatementOptions, Timeout,
 };
 use tidegate_storage::{Database, OpenOptions};
 
@@ -73,6 +77,9 @@ fn main() -> ExitCode {
     }));
     trials.push(Trial::test("engine::a_timeout_ends_queries_of_any_kind", || {
         on_runtime(a_timeout_ends_queries_of_any_kind())
+    }));
+    trials.push(Trial::test("engine::statements_change_rows_as_a_list_would", || {
+        on_runtime(changes::statements_change_rows_as_a_list_would())
     }));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -397,13 +404,21 @@ impl AsyncDB for TestDatabase {
             let rows = notices.into_iter().map(|notice| vec![notice]).collect();
             return Ok(DBOutput::Rows { types: vec![Letter('T')], rows });
         }
-        let (schema, batches) = match self.engine().execute(sql).await? {
-            Answer::Done { .. } => return Ok(DBOutput::StatementComplete(0)),
-            Answer::Rows { schema, stream, .. } => {
-                let batches = stream.try_collect::<Vec<_>>().await;
-                (schema, batches.map_err(tidegate_query::Error::from)?)
-            }
+        let (parameters, sql) = match sql.strip_prefix("with ").and_then(|it| it.split_once(": ")) {
+            Some((values, sql)) => (values.split(", ").map(parameter).collect(), sql),
+            None => (Vec::new(), sql),
         };
+        let options = StatementOptions::default();
+        let (schema, batches) =
+            match self.engine().execute_bound(sql, &parameters, &options).await? {
+                Answer::Done { rows, .. } => {
+                    return Ok(DBOutput::StatementComplete(rows.unwrap_or_default()));
+                }
+                Answer::Rows { schema, stream, .. } => {
+                    let batches = stream.try_collect::<Vec<_>>().await;
+                    (schema, batches.map_err(tidegate_query::Error::from)?)
+                }
+            };
         let mut rows = Vec::new();
         for batch in &batches {
             let columns = cells(batch)?;
@@ -425,6 +440,17 @@ impl AsyncDB for TestDatabase {
     }
 
     async fn shutdown(&mut self) {}
+}
+
+/// A value of `with VALUE, .. : QUERY`.
+fn parameter(text: &str) -> Parameter {
+    let integer = || text.parse().ok().map(Parameter::Integer);
+    let double = || text.parse().ok().map(Parameter::Double);
+    match text {
+        "NULL" => Parameter::Null,
+        "true" | "false" => Parameter::Boolean(text == "true"),
+        _ => integer().or_else(double).unwrap_or_else(|| Parameter::Text(text.to_owned())),
+    }
 }
 
 /// The values of a batch as text, column by column; `None` is NULL.

@@ -6,6 +6,7 @@ pub(super) mod index;
 pub(super) mod csv;
 pub(super) mod cell;
 pub(super) mod timestamp;
+pub(crate) mod line;
 pub(super) mod sniff;
 pub(super) mod checksum;
 pub(super) mod footer;

@@ -1,13 +1,14 @@
-//! Bytes are a catalog or an error, and a catalog is encoded to itself.
+//! Bytes are a catalog or an error, in either version, and a catalog is encoded to itself.
 
 use tidegate_storage::catalog::decode;
 
-use super::checksum::envelope;
+use super::checksum::envelope_of;
 
 pub(crate) fn check(bytes: &[u8]) {
-    for file in [bytes, &envelope(b"TIDECAT\0", bytes)] {
+    let of = |version| envelope_of(version, b"TIDECAT\0", bytes);
+    for file in [bytes, &of(1), &of(2)] {
         if let Ok(catalog) = decode(file) {
-            assert_eq!(catalog.encode(), file);
+            assert_eq!(decode(&catalog.encode()), Ok(catalog));
         }
     }
 }

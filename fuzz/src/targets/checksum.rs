@@ -30,8 +30,13 @@ const fn table() -> [u32; 256] {
 
 /// The file of one value around a body: docs/format.md, Envelope.
 pub(crate) fn envelope(magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
+    envelope_of(1, magic, body)
+}
+
+/// As `envelope`, of a version.
+pub(crate) fn envelope_of(version: u32, magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
     let mut file = magic.to_vec();
-    file.extend_from_slice(&1_u32.to_le_bytes());
+    file.extend_from_slice(&version.to_le_bytes());
     file.extend_from_slice(&(body.len() as u64).to_le_bytes());
     file.extend_from_slice(body);
     let crc = crc32c(&file);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tidegate_ingest::sniff::{Header, SniffOptions, Sniffed, map_columns, sniff};
 use tidegate_ingest::timestamp::TimestampFormat;
-use tidegate_ingest::{Error, ImportOptions, MissingFields, OnError, Quote};
+use tidegate_ingest::{Error, ImportOptions, ImportSummary, MissingFields, OnError, Quote};
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit, limits};
 use tidegate_platform::SimDisk;
 
@@ -39,11 +39,14 @@ pub(crate) fn check(bytes: &[u8]) {
         return;
     }
     let Ok((sniffed, targets)) = sniffed(&text, &schema, &options) else {
-        assert!(matches!(outcome, Err(Error::Sniff { .. })), "{outcome:?}");
+        let is_right =
+            matches!(outcome, Err(Error::Sniff { .. })) || has_open_quote(&text, &outcome);
+        assert!(is_right, "{outcome:?}");
         return;
     };
     if sniffed.names.is_empty() {
-        assert!(matches!(outcome, Err(Error::NoRecords { .. })), "{outcome:?}");
+        let is_none = matches!(outcome, Err(Error::NoRecords { .. }));
+        assert!(is_none || has_open_quote(&text, &outcome), "{outcome:?}");
         return;
     }
     let plain = PlainOptions {
@@ -73,6 +76,14 @@ pub(crate) fn check(bytes: &[u8]) {
     expected.add(&path, plain::read(&text, &plain));
     check_import(&world, &outcome, &expected.sorted(&schema), "csv");
     world.check_sound("csv");
+}
+
+/// Whether the import says that a quote is never closed, and one stands where it says: that may be
+/// why the columns are not the table's.
+fn has_open_quote(text: &[u8], outcome: &Result<ImportSummary, Error>) -> bool {
+    let Err(Error::UnclosedQuote { offset, .. }) = outcome else { return false };
+    let at = usize::try_from(*offset).expect("a small text");
+    matches!(text.get(at), Some(b'"' | b'\''))
 }
 
 fn schema(is_ordered: bool, partition_by: PartitionUnit) -> Schema {
@@ -146,6 +157,7 @@ fn sniffed(
         expected: Some(schema),
         columns: None,
         designated: options.timestamp.as_deref(),
+        symbols: &options.symbols,
         head_is_whole: true,
     };
     let mut sniffed = sniff(head, &[], &sniff_options)?;

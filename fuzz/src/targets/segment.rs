@@ -1,5 +1,6 @@
 //! R2 of `segment::read`: whatever a file holds behind its checksums, reading gives values or an
-//! error; and a segment that `verify` finds sound can be read.
+//! error, from a file as in memory; and a segment that `verify` finds sound can be read, and
+//! rewritten into a sound one.
 //!
 //! Input: the length of a footer (two bytes), the footer, the bytes behind the file's header. All
 //! checksums are made right.
@@ -9,12 +10,16 @@ use std::sync::Arc;
 
 use tidegate_model::layout::{Region, SEGMENT_HEADER_BYTES, SEGMENT_VERSION, SegmentFooter};
 use tidegate_model::schema::SchemaParts;
+use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{
-    ByteCount, Column, ColumnId, ColumnType, PartitionUnit, Schema, SchemaVersion, TimeRange,
+    ByteCount, Column, ColumnId, ColumnType, PartitionUnit, Schema, SchemaVersion, SegmentId,
+    TimeRange,
 };
 use tidegate_platform::{Disk, OpenMode, SimDisk};
 use tidegate_storage::segment::{PickedRows, Reader};
-use tidegate_storage::{SegmentMeta, SymbolTable, SymbolTables};
+use tidegate_storage::{
+    Image, Rewrite, SegmentMeta, SegmentRun, SymbolTable, SymbolTables, rewrite,
+};
 
 use super::checksum::crc32c;
 use super::input::Input;
@@ -60,6 +65,36 @@ pub(crate) fn check(bytes: &[u8]) {
     let reader = Reader::open(&disk, path, footer.table, &meta);
     let (Ok(reader), Some(schema)) = (reader, schema(&footer)) else { return };
     read(&reader, &schema);
+    rewrite_image(Image { meta, bytes: file.into() }, &schema, &reader);
+}
+
+/// The same bytes in memory are read in the same way; and a rewrite of them, merged with
+/// themselves, has each row twice.
+fn rewrite_image(image: Image, schema: &Schema, reader: &Reader) {
+    let (meta, table) = (image.meta, reader.footer().table);
+    let run = SegmentRun::of_image(table, &image).expect("a file of these bytes was opened");
+    let symbols = symbols(schema);
+    let verified = run.reader().expect("it is open").verify(schema, &symbols);
+    assert_eq!(verified.is_ok(), reader.verify(schema, &symbols).is_ok());
+    let designated = schema.designated().is_some();
+    let in_range = TIMESTAMP_MIN <= meta.min_ts && meta.max_ts <= TIMESTAMP_MAX;
+    let run = Arc::new(run);
+    let runs = [Arc::clone(&run), run];
+    let rewritten =
+        rewrite::to_images(&Rewrite { table, schema, symbols: &symbols, runs: &runs }, &mut || {
+            SegmentId(1)
+        });
+    let is_sound = verified.is_ok() && (in_range || !designated);
+    assert!(rewritten.is_ok() || !is_sound, "{rewritten:?}");
+    if let Ok(images) = rewritten {
+        let rows: u64 = images.iter().map(|image| image.meta.rows.0).sum();
+        assert_eq!(rows, meta.rows.0 * 2);
+        for image in images.iter().filter(|_| is_sound) {
+            let reader = Reader::in_memory(Arc::clone(&image.bytes), table, &image.meta);
+            let reader = reader.expect("it was just made");
+            reader.verify(schema, &symbols).expect("what is made of sound rows is sound");
+        }
+    }
 }
 
 /// Makes every checksum right.
@@ -95,16 +130,22 @@ fn schema(footer: &SegmentFooter) -> Option<Schema> {
         columns,
         partition_by: PartitionUnit::None,
         next_column: ColumnId(last),
+        dedup: Vec::new(),
+        ttl: None,
     };
     Schema::from_parts(parts).ok()
 }
 
-fn read(reader: &Reader, schema: &Schema) {
+/// Some symbols for every column of them.
+fn symbols(schema: &Schema) -> SymbolTables {
     let symbols =
         Arc::new(SymbolTable::of(&["", "a", "bb", "ccc", "a longer one than twelve bytes"]));
     let of_symbols = schema.columns().iter().filter(|column| column.ty == ColumnType::Symbol);
-    let symbols: SymbolTables =
-        of_symbols.map(|column| (column.id, Arc::clone(&symbols))).collect();
+    of_symbols.map(|column| (column.id, Arc::clone(&symbols))).collect()
+}
+
+fn read(reader: &Reader, schema: &Schema) {
+    let symbols = symbols(schema);
     let is_sound = reader.verify(schema, &symbols).is_ok();
     for frame in 0..reader.frame_count() {
         let rows = reader.frame_rows(frame);

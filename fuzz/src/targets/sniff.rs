@@ -21,6 +21,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let schema = schema_of(&columns, Some("ts"), PartitionUnit::Hour);
     let formats = [None, Some(TimestampFormat::Iso), TimestampFormat::parse("%d.%m.%Y").ok()];
     let format = input.byte();
+    let symbols = ["a".to_owned()];
     let delimiter = input.pick(&[None, Some(b','), Some(b'"'), Some(b':'), Some(0xE4)]);
     let options = SniffOptions {
         delimiter,
@@ -31,6 +32,7 @@ pub(crate) fn check(bytes: &[u8]) {
         expected: input.pick(&[None, Some(&schema)]),
         columns: None,
         designated: input.pick(&[None, Some("ts"), Some("f0")]),
+        symbols: if format < 128 { &[] } else { &symbols },
         head_is_whole: input.byte().is_multiple_of(2),
     };
     let (head_bytes, window_bytes) = (input.short(), input.short());

@@ -14,7 +14,7 @@ pub(crate) use self::cursor::{Cursor, Label};
 
 use self::texts::Texts;
 use super::options::Format;
-use super::schema::{Cell, Schema, TagKind, truncated};
+use super::schema::{Cell, Number, Schema, TagKind, scaled, truncated};
 use super::simulate::{Entities, NONE, Row, Stretch};
 
 /// The longest number with what may stand behind it: `-179.12345`, an `i64`, or any float but
@@ -42,7 +42,7 @@ pub(crate) struct Formatter {
 /// What is the same in all rows of a measurement.
 struct Head {
     /// What a row begins with.
-    begin: Vec<u8>,
+    begin: Label,
     /// What stands before each field.
     labels: Vec<Label>,
 }
@@ -148,12 +148,17 @@ impl Formatter {
             self.write_integers((row, states), head, (scratch, out));
             return states.len() as u64;
         }
+        if self.format == Format::Line
+            && let Some(numbers) = definition.numbers()
+        {
+            return self.write_numbers((row, states, numbers), head, (scratch, out));
+        }
         definition.cells(states, &mut scratch.cells);
         if let Some(cell) = scratch.cells.get_mut(usize::from(row.nil_field)) {
             *cell = Cell::Nil;
         }
-        out.make_room(self.room_for(head, scratch.cells.len()));
-        out.put(&head.begin);
+        out.make_room(self.room_for(scratch.cells.len()));
+        out.put_label(&head.begin);
         self.put_tags(row, out);
         self.set_time(row.ts, scratch);
         match self.format {
@@ -181,14 +186,48 @@ impl Formatter {
         head: &Head,
         (scratch, out): (&mut Scratch, &mut Cursor),
     ) {
-        out.make_room(self.room_for(head, states.len()));
-        out.put(&head.begin);
+        out.make_room(self.room_for(states.len()));
+        out.put_label(&head.begin);
         self.put_tags(row, out);
         self.set_time(row.ts, scratch);
         for (label, &state) in head.labels.iter().zip(states) {
             out.put_field(label, truncated(state));
         }
         out.put_label(&scratch.time);
+    }
+
+    /// The same where states are numbers of several kinds, and one of them may be left out. Returns
+    /// how many fields were written.
+    #[inline]
+    fn write_numbers(
+        &self,
+        (row, states, numbers): (&Row, &[f64], &[Number]),
+        head: &Head,
+        (scratch, out): (&mut Scratch, &mut Cursor),
+    ) -> u64 {
+        out.make_room(self.room_for(states.len()));
+        out.put_label(&head.begin);
+        self.put_tags(row, out);
+        self.set_time(row.ts, scratch);
+        let fields = head.labels.iter().zip(states.iter().zip(numbers));
+        for (index, (label, (&state, number))) in fields.enumerate() {
+            if index == usize::from(row.nil_field) {
+                continue;
+            }
+            // The number of places is known when this is compiled: no division by a variable.
+            match *number {
+                Number::Integer => out.put_field(label, truncated(state)),
+                Number::Decimal(0) => out.put_decimal_field::<0>(label, scaled(state, 0)),
+                Number::Decimal(1) => out.put_decimal_field::<1>(label, scaled(state, 1)),
+                Number::Decimal(5) => out.put_decimal_field::<5>(label, scaled(state, 5)),
+                Number::Decimal(places) => {
+                    out.put_label(label);
+                    out.put_decimal(scaled(state, places), places);
+                }
+            }
+        }
+        out.put_label(&scratch.time);
+        states.len() as u64 - u64::from(row.nil_field != NONE)
     }
 
     #[inline]
@@ -200,8 +239,8 @@ impl Formatter {
     }
 
     /// An upper bound of the bytes of a row (W2).
-    fn room_for(&self, head: &Head, cells: usize) -> usize {
-        let name = 2 * head.begin.len();
+    fn room_for(&self, cells: usize) -> usize {
+        let name = 2 * Label::BYTES;
         name + self.tags_bytes_max + TIME_BYTES + cells * (Label::BYTES + NUMBER_BYTES) + 64
     }
 
@@ -302,7 +341,7 @@ impl Head {
             Format::Crate => format!("{}\t", measurement.name),
         };
         let labels = measurement.fields.iter().enumerate().map(label).collect();
-        Head { begin: begin.into_bytes(), labels }
+        Head { begin: Label::new(&begin), labels }
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod args;
 mod rows;
+mod shift;
 mod source;
 mod target;
 mod worker;
@@ -25,11 +26,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 pub use self::args::LoadArguments;
 
+use self::args::SplitArgument;
 use self::report::{Outcome, Reporter};
 use self::rows::{Header, RowLayout, Tally};
-use self::source::Source;
+use self::shift::{Shift, parse_shift};
+use self::source::{Appended, Reader, Source};
 use self::target::{Target, connect_target};
 use self::worker::{Pace, Worker};
+use super::format::Cursor;
 use super::options::parse_duration;
 use super::pipeline::lock;
 use super::run::tell;
@@ -59,7 +63,10 @@ struct Load<'a> {
     target: &'a dyn Target,
     source: &'a Source,
     pace: Pace,
+    shift: Option<Shift>,
     counts: Counts,
+    /// What workers had left when there was no more, and how many of them: see `leave_rest`.
+    rests: Mutex<(Vec<u8>, usize)>,
     /// Set when a worker failed: the others stop.
     is_over: AtomicBool,
 }
@@ -71,6 +78,8 @@ struct Counts {
     sent_bytes: AtomicU64,
     acked_rows: AtomicU64,
     metrics: AtomicU64,
+    /// What all workers together took to read or generate rows.
+    source_nanos: AtomicU64,
     /// Rows sent to each table.
     tables: Mutex<Tally>,
 }
@@ -82,6 +91,7 @@ pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
     let wait = Duration::from_nanos(parse_duration(&arguments.wait)?);
     let pace = Pace::new(arguments)?;
     let (source, header) = open_source(arguments, target.layout())?;
+    let shift = shift_of(arguments, target.layout())?;
     let mut before = BTreeMap::new();
     if arguments.do_load {
         target.prepare(header.as_ref())?;
@@ -92,7 +102,9 @@ pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
         target: target.as_ref(),
         source: &source,
         pace,
+        shift,
         counts: Counts::default(),
+        rests: Mutex::default(),
         is_over: AtomicBool::new(false),
     };
     let started = SystemTime::now();
@@ -104,17 +116,29 @@ pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
         (Ok(()), true) => load.wait_until_readable(&before, (start, wait), &mut outcome),
         _ => load.count_readable(&before, &mut outcome),
     };
-    if sent.is_ok() {
-        load.count_metrics_again(&mut outcome)?;
-    }
-    report::print(&outcome, arguments)?;
-    if let Some(path) = &arguments.results_file {
-        report::write_results(path, &outcome, arguments)?;
-    }
-    sent.and(visible)
+    let counted = if sent.is_ok() { load.count_metrics_again(&mut outcome) } else { Ok(()) };
+    // Counts are told whatever failed (N2), and what failed first is what is said of it.
+    let told = report::print(&outcome, arguments);
+    let written = match &arguments.results_file {
+        Some(path) => report::write_results(path, &outcome, arguments),
+        None => Ok(()),
+    };
+    sent.and(visible).and(counted).and(told).and(written)
 }
 
 fn open_source(arguments: &LoadArguments, layout: RowLayout) -> Result<(Source, Option<Header>)> {
+    let (mut source, header) = open_any_source(arguments, layout)?;
+    if arguments.split == SplitArgument::Contiguous && !source.split_evenly(arguments.workers.get())
+    {
+        return Err(Error::CannotSplit);
+    }
+    Ok((source, header))
+}
+
+fn open_any_source(
+    arguments: &LoadArguments,
+    layout: RowLayout,
+) -> Result<(Source, Option<Header>)> {
     if arguments.generate {
         let options = arguments.simulation.options()?;
         if arguments.simulation.seed == 0 {
@@ -126,6 +150,21 @@ fn open_source(arguments: &LoadArguments, layout: RowLayout) -> Result<(Source, 
         return Source::from_stream(Box::new(io::stdin()), layout, arguments.limit);
     }
     Source::from_files(&arguments.file, layout, arguments.limit)
+}
+
+/// How far timestamps are moved, if they are.
+fn shift_of(arguments: &LoadArguments, layout: RowLayout) -> Result<Option<Shift>> {
+    let Some(text) = &arguments.shift else { return Ok(None) };
+    let shift = parse_shift(text)?.shift(|| {
+        if arguments.generate {
+            let options = arguments.simulation.options()?;
+            let last = i64::try_from(options.epochs().saturating_sub(1) * options.interval.get());
+            return Ok(options.start.0.saturating_add(last.unwrap_or(i64::MAX)));
+        }
+        let file = arguments.file.last().ok_or(Error::NowNeedsFile)?;
+        source::last_timestamp(file, layout)
+    });
+    shift.map(Some)
 }
 
 /// How many rows there are already.
@@ -171,6 +210,34 @@ impl Load<'_> {
         failure.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Appends some rows, at the times that they are to have.
+    fn append(&self, reader: &mut Reader, buffer: &mut Cursor) -> Result<Appended> {
+        let before = buffer.written().len();
+        let appended = self.source.append(reader, buffer)?;
+        if let Some(shift) = self.shift {
+            let layout = self.target.layout();
+            let text = &mut buffer.written_mut()[before..];
+            shift.apply(layout, text).map_err(|row| Error::CannotShift {
+                place: self.source.place(),
+                row: first_line(&text[row.offset..]),
+            })?;
+        }
+        Ok(appended)
+    }
+
+    /// Leaves the rows that make no batch to the worker that comes last, who finds all of them in
+    /// its buffer.
+    fn leave_rest(&self, buffer: &mut Cursor) {
+        let mut rests = lock(&self.rests);
+        rests.0.extend_from_slice(buffer.written());
+        rests.1 += 1;
+        buffer.clear();
+        if rests.1 == self.arguments.workers.get() {
+            buffer.make_room(rests.0.len());
+            buffer.put(&rests.0);
+        }
+    }
+
     fn outcome(&self, (started, seconds): (SystemTime, f64)) -> Outcome {
         let counts = &self.counts;
         let acks = self.target.acknowledges() && self.arguments.do_load;
@@ -179,10 +246,13 @@ impl Load<'_> {
             started,
             seconds,
             workers: self.arguments.workers.get(),
+            faithful: self.arguments.faithful,
             sent_rows: counts.sent_rows.load(Relaxed),
             sent_bytes: counts.sent_bytes.load(Relaxed),
             metrics: counts.metrics.load(Relaxed),
             acked_rows: acks.then(|| counts.acked_rows.load(Relaxed)),
+            source_seconds: counts.source_nanos.load(Relaxed) as f64 / 1e9,
+            waited_seconds: self.target.waited().as_secs_f64(),
             readable: None,
         }
     }
@@ -257,4 +327,10 @@ impl Load<'_> {
     fn looks_into_rows(&self) -> bool {
         self.target.keeps_rows() || !self.arguments.do_load || self.arguments.hash_workers
     }
+}
+
+/// What can be shown of a row.
+fn first_line(text: &[u8]) -> String {
+    let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    String::from_utf8_lossy(line).chars().take(80).collect()
 }

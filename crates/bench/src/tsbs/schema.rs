@@ -53,10 +53,17 @@ enum Shape {
     Disk,
     /// Everything follows from total, used, cached and buffered bytes.
     Memory,
-    /// Floats of so many decimal places.
-    Decimals(&'static [u8]),
-    /// Two decimals and an integer.
-    Diagnostics,
+    /// Each cell is its state, in its own way.
+    Numbers(&'static [Number]),
+}
+
+/// What becomes of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// An integer, truncated.
+    Integer,
+    /// A float of so many decimal places, truncated behind them.
+    Decimal(u8),
 }
 
 /// The value of a field.
@@ -110,7 +117,7 @@ impl Measurement {
         match self.shape {
             Shape::Disk => 1,
             Shape::Memory => 4,
-            Shape::Integers | Shape::Decimals(_) | Shape::Diagnostics => self.fields.len(),
+            Shape::Integers | Shape::Numbers(_) => self.fields.len(),
         }
     }
 
@@ -119,14 +126,21 @@ impl Measurement {
         match self.shape {
             Shape::Integers | Shape::Disk => true,
             Shape::Memory => field < 6,
-            Shape::Decimals(_) => false,
-            Shape::Diagnostics => field == 2,
+            Shape::Numbers(numbers) => numbers[field] == Number::Integer,
         }
     }
 
     /// Whether each cell is its state, truncated.
     pub(crate) fn is_all_integers(&self) -> bool {
         self.shape == Shape::Integers
+    }
+
+    /// What becomes of each state, where each is a field of its own kind.
+    pub(crate) fn numbers(&self) -> Option<&'static [Number]> {
+        match self.shape {
+            Shape::Numbers(numbers) => Some(numbers),
+            Shape::Integers | Shape::Disk | Shape::Memory => None,
+        }
     }
 
     /// The cells of a row, in place of those of `cells`.
@@ -142,16 +156,14 @@ impl Measurement {
                 let [total, used, cached, buffered] = [0, 1, 2, 3].map(|i| truncated(states[i]));
                 cells.extend(memory_cells(total, (used, cached, buffered)));
             }
-            Shape::Decimals(places) => {
-                cells.extend(
-                    states.iter().zip(places).map(|(&state, &places)| decimal(state, places)),
-                );
+            Shape::Numbers(numbers) => {
+                cells.extend(states.iter().zip(numbers).map(|(&state, number)| match *number {
+                    Number::Integer => Cell::Integer(truncated(state)),
+                    Number::Decimal(places) => {
+                        Cell::Decimal { scaled: scaled(state, places), places }
+                    }
+                }));
             }
-            Shape::Diagnostics => cells.extend([
-                decimal(states[0], 1),
-                decimal(states[1], 0),
-                Cell::Integer(truncated(states[2])),
-            ]),
         }
     }
 }
@@ -183,9 +195,11 @@ fn memory_cells(total: i64, (used, cached, buffered): (i64, i64, i64)) -> [Cell;
     ]
 }
 
-fn decimal(state: f64, places: u8) -> Cell {
+/// `state * 10^places`, truncated.
+#[inline]
+pub(crate) fn scaled(state: f64, places: u8) -> i64 {
     const POWERS: [f64; 6] = [1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0];
-    Cell::Decimal { scaled: truncated(state * POWERS[usize::from(places)]), places }
+    truncated(state * POWERS[usize::from(places)])
 }
 
 /// Toward zero.
@@ -329,13 +343,22 @@ fn readings() -> Measurement {
     measurement(
         "readings",
         &[],
-        Shape::Decimals(&[5, 5, 0, 0, 0, 0, 1]),
+        Shape::Numbers(&[
+            Number::Decimal(5),
+            Number::Decimal(5),
+            Number::Decimal(0),
+            Number::Decimal(0),
+            Number::Decimal(0),
+            Number::Decimal(0),
+            Number::Decimal(1),
+        ]),
         "latitude longitude elevation velocity heading grade fuel_consumption",
     )
 }
 
 fn diagnostics() -> Measurement {
-    measurement("diagnostics", &[], Shape::Diagnostics, "fuel_state current_load status")
+    let numbers = Shape::Numbers(&[Number::Decimal(1), Number::Decimal(0), Number::Integer]);
+    measurement("diagnostics", &[], numbers, "fuel_state current_load status")
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@
 //! - K1. Bytes are counted after they were taken from the socket, and a connection is counted as
 //!   closed after its last byte: who waits for the end of a connection reads final counts.
 //!
-//! Bytes are read into a buffer that stays in the cache, and only `count_rows` looks at them.
-//! Moving them in the kernel, from the socket into a pipe and from there into `/dev/null`, copies
-//! nothing, and was slower: 3.1 to 5.2 GB/s against 3.6 to 5.9, in turns on two cores.
+//! Nobody looks at the bytes unless rows are counted, so on Linux the kernel drops them where they
+//! lie (`Discard`): with two connections on two cores that took 0.21 ns of processor time a byte
+//! for sender and sink together, against 0.31 with a copy into a buffer that stays in the cache.
 
+mod discard;
 mod http;
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,12 +20,13 @@ use std::time::{Duration, Instant};
 
 use memchr::memchr_iter;
 
+use self::discard::Discard;
 use super::args::SinkArguments;
 use super::options::parse_duration;
 use super::run::{say, tell};
 use crate::error::{Error, Result};
 
-/// Taken from a socket at once; small enough to stay in the cache.
+/// Read from a socket at once; small enough to stay in the cache.
 const READ_BYTES: usize = 256 * 1024;
 
 /// What has arrived.
@@ -158,6 +160,9 @@ fn accept(
 
 /// Takes everything until the client closes.
 fn drain(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    if !shared.count_rows {
+        return Discard::new().all(&stream, |bytes| shared.count_bytes(bytes));
+    }
     let mut bytes = vec![0; READ_BYTES];
     loop {
         let count = match stream.read(&mut bytes) {
@@ -171,8 +176,12 @@ fn drain(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
 }
 
 impl Shared {
+    fn count_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
     fn take(&self, bytes: &[u8]) {
-        self.bytes.fetch_add(bytes.len() as u64, Relaxed);
+        self.count_bytes(bytes.len() as u64);
         if self.count_rows {
             self.rows.fetch_add(memchr_iter(b'\n', bytes).count() as u64, Relaxed);
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tempfile::{TempDir, tempdir};
 
-use crate::command::{SMALL, generated, load};
+use crate::command::{SMALL, generated, load, tsbs};
 use crate::servers::{answering, free_port, serve};
 
 #[track_caller]
@@ -33,6 +33,7 @@ fn an_absent_target_is_named() {
     let http = format!("--url http://127.0.0.1:{port}");
     let asked = format!("ask http://127.0.0.1:{port}/");
     check(&format!("questdb --protocol ilp-http --generate {SMALL} {http}"), &asked);
+    check(&format!("influx --generate {SMALL} {http}"), &asked);
     check(&format!("clickhouse --generate {SMALL} {http}"), &asked);
     check(&format!("cratedb --generate {SMALL} {http}"), &asked);
     check(
@@ -53,7 +54,7 @@ fn a_target_that_closes_early_is_caught() {
             &format!("{address} closed the connection before everything was sent"),
         );
     }
-    let asked = format!("ask http://{address}/write: ");
+    let asked = format!("send batch 1 of worker 1, 3600 rows: ask http://{address}/write: ");
     check(&format!("sink --protocol ilp-http --generate {SMALL} --url http://{address}"), &asked);
 }
 
@@ -70,7 +71,7 @@ fn a_target_that_does_nothing_is_not_waited_for_for_ever() {
     );
     check(
         &format!("sink --protocol ilp-http --generate {rows} --url http://{address}"),
-        &format!("ask http://{address}/write: timeout"),
+        &format!("send batch 1 of worker 1, 10000 rows: ask http://{address}/write: timeout"),
     );
 }
 
@@ -85,7 +86,10 @@ fn errors_of_a_server_are_shown_in_its_words() {
     let url = format!("--url http://{address}");
     let results = check(
         &format!("questdb --protocol ilp-http --batch-size 1000 --generate {SMALL} {url}"),
-        &format!("http://{address}/write answers 400: column usage_user is of type SYMBOL"),
+        &format!(
+            "send batch 3 of worker 1, 1000 rows: \
+             http://{address}/write answers 400: column usage_user is of type SYMBOL"
+        ),
     );
     assert_eq!(
         (&results["sentRows"], &results["acknowledgedRows"]),
@@ -194,6 +198,25 @@ fn a_bad_row_in_the_middle_ends_the_load_where_rows_are_looked_into() {
         &format!("sink --file {path} --do-load false"),
         &format!("{path} has a line that is no row: `"),
     );
+    // Into a sink it goes as it is; that fields cannot be counted does not hide what was sent.
+    let sink = tidegate_bench::tsbs::Sink::start("127.0.0.1:0", None, false).unwrap();
+    let results = check(
+        &format!("sink --file {path} --ilp-bind-to {}", sink.tcp()),
+        &format!("{path} is not line protocol (--format questdb) at byte "),
+    );
+    assert_eq!(results["sentBytes"], bytes.len());
+}
+
+#[test]
+fn a_results_file_that_cannot_be_written_is_an_error_and_hides_none() {
+    let sink = tidegate_bench::tsbs::Sink::start("127.0.0.1:0", None, false).unwrap();
+    let line = |address: &str| {
+        format!("load sink --generate {SMALL} --ilp-bind-to {address} --results-file /dev/full")
+    };
+    let error = tsbs(&line(&sink.tcp().to_string())).unwrap_err();
+    assert!(error.starts_with("write /dev/full: No space left"), "{error}");
+    let error = tsbs(&line(&format!("127.0.0.1:{}", free_port()))).unwrap_err();
+    assert!(error.starts_with("connect to 127.0.0.1:"), "{error}");
 }
 
 #[test]
@@ -205,10 +228,40 @@ fn flags_that_do_not_fit_are_refused() {
         ("sink --insert-intervals x", "`x` is not a list of seconds such as 1,2-4"),
         ("sink --timeout x", "`x` is not a duration"),
         ("sink --generate --scale 0", "--scale 0 makes no rows"),
+        ("sink --generate --shift soon", "`soon` is not a duration"),
+        ("sink --generate --split contiguous", "--split contiguous needs --file without --limit"),
+        ("sink --shift now", "--shift now needs --file or --generate"),
+        ("clickhouse --faithful --layout wide", "--layout wide is not of TSBS"),
+        ("timescaledb --field-index-count -2", "error: invalid value '-2'"),
+        ("sink --hash-workers --exact-batches", "error: the argument"),
         ("oracle", "error: invalid value 'oracle'"),
         ("sink --workers 0", "error: invalid value '0'"),
         ("sink --batch-size 0", "error: invalid value '0'"),
     ] {
         check(line, expected);
     }
+}
+
+#[test]
+fn rows_whose_times_cannot_be_moved_end_the_load() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("short.ilp");
+    fs::write(&path, "cpu x=1 12\n").unwrap();
+    let sink = tidegate_bench::tsbs::Sink::start("127.0.0.1:0", None, false).unwrap();
+    let place = format!("--file {} --ilp-bind-to {}", path.display(), sink.tcp());
+    let shown = path.display();
+    let results = check(
+        &format!("sink {place} --shift 1h"),
+        &format!("--shift does not leave 19 digits to the time of a row of {shown}: `cpu x=1 12`"),
+    );
+    assert_eq!(results["sentRows"], 0);
+    check(
+        &format!("sink {place} --shift now"),
+        &format!("{shown} has no row whose time --shift could move to now"),
+    );
+    // Timestamps have 19 digits until 2262.
+    check(
+        &format!("sink --generate {SMALL} --ilp-bind-to {} --shift 2160000h", sink.tcp()),
+        "--shift does not leave 19 digits to the time of a row of generated rows: `cpu,hostname",
+    );
 }

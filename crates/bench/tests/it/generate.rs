@@ -60,6 +60,15 @@ fn flags_that_mean_nothing_are_refused() {
 fn a_full_disk_is_an_error_that_says_how_far_it_came() {
     let error = tsbs(&format!("generate {SMALL} --format questdb --file /dev/full")).unwrap_err();
     assert!(error.starts_with("write /dev/full, after 0 bytes: No space left"), "{error}");
+    let dir = tempdir().unwrap();
+    for format in ["csv", "parquet"] {
+        std::os::unix::fs::symlink("/dev/full", dir.path().join(format!("cpu.{format}"))).unwrap();
+        let place = dir.path().display();
+        let error = tsbs(&format!("generate {SMALL} --format {format} --file {place}"));
+        let error = error.unwrap_err();
+        assert!(error.starts_with(&format!("write {place}/cpu.{format}")), "{error}");
+        assert!(error.contains("No space left"), "{error}");
+    }
     let error = tsbs("generate --format questdb --file /nowhere/at/all").unwrap_err();
     assert!(error.starts_with("make /nowhere/at/all: No such file"), "{error}");
 }

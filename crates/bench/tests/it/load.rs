@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -148,13 +149,16 @@ fn patience_is_had_with_a_server_that_asks_for_it() {
         if line.starts_with("POST /write") && count.fetch_add(1, Relaxed) < 2 {
             return (503, "later".to_owned());
         }
-        (204, String::new())
+        let is_cpu = line.starts_with("GET") && line.contains("%22usage_user%22");
+        let rows = if is_cpu && 2 < count.load(Relaxed) { 3_600 } else { 0 };
+        (200, format!(r#"{{"results":[{{"series":[{{"values":[[0,{rows}]]}}]}}]}}"#))
     });
     let line = format!("influx --generate {SMALL} --url http://{address} --backoff 1ms");
     let (outcome, results) = load(&dir, &line);
     outcome.unwrap();
     assert_eq!(results["acknowledgedRows"], 3_600);
     assert_eq!(requests.load(Relaxed), 3, "one batch, and twice refused");
+    assert_eq!(results["waitedSeconds"], 0.003, "one millisecond, then two");
 }
 
 #[test]
@@ -227,4 +231,155 @@ fn cratedb_gets_many_rows_a_statement() {
     outcome.unwrap();
     assert_eq!(results["readableRows"], 3_600);
     assert_eq!(rows.load(Relaxed), 3_600);
+}
+
+#[test]
+fn a_shift_moves_the_times_and_nothing_else() {
+    let dir = tempdir().unwrap();
+    let (path, bytes) = generated(&dir, &format!("--use-case iot {SMALL} --format questdb"));
+    let text = String::from_utf8(bytes).unwrap();
+    // A day later: 1451606400 becomes 1451692800.
+    let later: String = text
+        .lines()
+        .map(|line| {
+            let (row, time) = line.rsplit_once(' ').unwrap();
+            format!("{row} {}\n", time.parse::<i64>().unwrap() + 86_400_000_000_000)
+        })
+        .collect();
+    for source in [
+        format!("--file {path}"),
+        format!("--use-case iot --generate {SMALL}"),
+        format!("--file {path} --workers 2 --hash-workers"),
+    ] {
+        let (address, connections) = keeping();
+        let line = format!("sink {source} --ilp-bind-to {address} --shift 24h");
+        load(&dir, &line).0.unwrap();
+        let workers = if source.contains("workers 2") { 2 } else { 1 };
+        let arrived = connections.iter().take(workers).collect::<Vec<_>>().concat();
+        assert!(sorted(&arrived) == sorted(later.as_bytes()), "{source}");
+    }
+}
+
+#[test]
+fn a_shift_to_now_moves_the_last_row_to_now() {
+    let dir = tempdir().unwrap();
+    let (path, _) = generated(&dir, &format!("{SMALL} --format questdb"));
+    let nanos = || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.unwrap().as_nanos()
+    };
+    for source in [format!("--file {path}"), format!("--generate {SMALL}")] {
+        let (address, connections) = keeping();
+        let before = nanos();
+        load(&dir, &format!("sink {source} --ilp-bind-to {address} --shift now")).0.unwrap();
+        let arrived = String::from_utf8(connections.recv().unwrap()).unwrap();
+        let times: Vec<u128> =
+            arrived.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse().unwrap()).collect();
+        let (first, last) = (times[0], times[times.len() - 1]);
+        assert!((before..=nanos()).contains(&last), "{source}");
+        assert_eq!(last - first, 3_590_000_000_000, "{source}");
+    }
+}
+
+#[test]
+fn parts_of_a_file_go_to_a_worker_each() {
+    let dir = tempdir().unwrap();
+    let flags = "--seed 1 --scale 100 --timestamp-end 2016-01-01T03:00:00Z --format questdb";
+    let (path, bytes) = generated(&dir, flags);
+    let (address, connections) = keeping();
+    let line = format!("sink --ilp-bind-to {address} --file {path} --split contiguous");
+    load(&dir, &format!("{line} --workers 3")).0.unwrap();
+    let mut parts: Vec<Vec<u8>> = connections.iter().take(3).collect();
+    assert!(parts.iter().all(|part| !part.is_empty()), "every worker has something to do");
+    parts.sort_unstable_by_key(|part| {
+        memchr::memmem::find(&bytes, &part[..part.len().min(1_000)]).unwrap()
+    });
+    assert!(parts.concat() == bytes, "each part is in the order of the file");
+}
+
+#[test]
+fn only_one_batch_of_all_is_smaller_if_batches_are_to_be_exact() {
+    let dir = tempdir().unwrap();
+    let (path, bytes) = generated(&dir, &format!("{SMALL} --use-case devops --format questdb"));
+    let sizes = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&sizes);
+    let address = answering(move |line, body| {
+        if line.starts_with("POST") {
+            kept.lock().unwrap().push(body.to_vec());
+        }
+        (204, String::new())
+    });
+    let line = format!("sink --protocol ilp-http --url http://{address} --file {path}");
+    let (outcome, results) =
+        load(&dir, &format!("{line} --workers 4 --batch-size 7000 --exact-batches"));
+    outcome.unwrap();
+    assert_eq!(results["acknowledgedRows"], 32_400);
+    let bodies = sizes.lock().unwrap();
+    assert!(sorted(&bodies.concat()) == sorted(&bytes));
+    let rows = |body: &Vec<u8>| body.iter().filter(|&&byte| byte == b'\n').count();
+    let mut rows: Vec<_> = bodies.iter().map(rows).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [4_400, 7_000, 7_000, 7_000, 7_000], "B1");
+}
+
+#[test]
+fn requests_to_influx_are_compressed() {
+    let dir = tempdir().unwrap();
+    let (path, bytes) = generated(&dir, &format!("{SMALL} --format influx"));
+    for (flags, is_compressed) in [("", true), ("--gzip false", false), ("--gzip true", true)] {
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&bodies);
+        let rows = Arc::new(AtomicU64::new(0));
+        let address = answering(move |line, body| {
+            if line.starts_with("POST /write") {
+                let mut text = body.to_vec();
+                if is_compressed {
+                    text.clear();
+                    flate2::read::GzDecoder::new(body).read_to_end(&mut text).unwrap();
+                }
+                rows.fetch_add(text.split(|&byte| byte == b'\n').count() as u64 - 1, Relaxed);
+                kept.lock().unwrap().push((text, body.len()));
+                return (204, String::new());
+            }
+            let is_cpu = line.contains("%22usage_user%22");
+            let count = if is_cpu { rows.load(Relaxed) } else { 0 };
+            (200, format!(r#"{{"results":[{{"series":[{{"values":[[0,{count}]]}}]}}]}}"#))
+        });
+        let line = format!("influx --file {path} --url http://{address} {flags}");
+        let (outcome, results) = load(&dir, &line);
+        assert_eq!(outcome, Ok(()), "{flags}");
+        assert_eq!(results["readableRows"], 3_600, "{flags}");
+        let bodies = bodies.lock().unwrap();
+        let (texts, sizes): (Vec<_>, Vec<_>) = bodies.iter().cloned().unzip();
+        assert!(texts.concat() == bytes, "{flags}");
+        assert_eq!(sizes.iter().sum::<usize>() < bytes.len() / 2, is_compressed, "{flags}");
+    }
+}
+
+#[test]
+fn influx_2_is_asked_in_flux() {
+    let dir = tempdir().unwrap();
+    let rows = Arc::new(AtomicU64::new(0));
+    let address = answering(move |line, body| {
+        if line.starts_with("POST /api/v2/write?org=o&bucket=benchmark") {
+            let mut text = Vec::new();
+            flate2::read::GzDecoder::new(body).read_to_end(&mut text).unwrap();
+            rows.fetch_add(text.split(|&byte| byte == b'\n').count() as u64 - 1, Relaxed);
+            return (204, String::new());
+        }
+        assert!(line.starts_with("POST /api/v2/query?org=o "), "{line}");
+        let query = std::str::from_utf8(body).unwrap();
+        assert!(query.starts_with("from(bucket: \"benchmark\") |> range("), "{query}");
+        match query.contains("r._measurement == \"cpu\"") {
+            true => {
+                let count = rows.load(Relaxed);
+                (200, format!(",result,table,_value\r\n,_result,0,{count}\r\n\r\n"))
+            }
+            false => (200, "\r\n".to_owned()),
+        }
+    });
+    let line = format!("influx --generate {SMALL} --url http://{address} --token t --org o");
+    let (outcome, results) = load(&dir, &line);
+    assert_eq!(outcome, Ok(()));
+    assert_eq!(results["readableRows"], 3_600);
 }

@@ -1,5 +1,5 @@
 //! The suite from its command line, against servers: our sink, some that misbehave, and the real
-//! PostgreSQL and QuestDB where they are installed.
+//! PostgreSQL, QuestDB, InfluxDB and ClickHouse where they are installed.
 #![cfg(test)]
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
@@ -10,3 +10,5 @@ mod load;
 mod bad_input;
 mod postgres;
 mod questdb;
+mod influx;
+mod clickhouse;

@@ -136,6 +136,44 @@ fn every_row_is_counted_back() {
     assert!(outcome.unwrap_err().starts_with("create the tables: "));
 }
 
+#[test]
+fn what_flags_say_of_tables_is_done() {
+    let cluster = match Cluster::start() {
+        Ok(cluster) => cluster,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let dir = tempdir().unwrap();
+    let place = format!("--host 127.0.0.1 --port {} --use-hypertable false", cluster.port);
+    let indexes = "SELECT count(*) FROM pg_indexes WHERE tablename = 'readings'";
+    for (flags, expected) in [
+        ("", 2),
+        ("--use-insert", 2),
+        ("--use-jsonb-tags --field-index-count 3", 5),
+        ("--in-table-partition-tag --field-index-count -1 --time-index false", 8),
+        ("--use-insert --use-jsonb-tags --in-table-partition-tag --partition-index false", 1),
+    ] {
+        let line = format!("timescaledb {place} --use-case iot --generate {SMALL} {flags}");
+        // The second load finds the tags of the first one, and adds rows.
+        for (create, rows) in [("true", 3_253), ("false", 6_506)] {
+            let (outcome, results) = load(&dir, &format!("{line} --do-create-db {create}"));
+            assert_eq!(outcome, Ok(()), "{flags} {create}");
+            assert_eq!(results["acknowledgedRows"], 6_513, "{flags} {create}");
+            assert_eq!(results["readableRows"], 6_513, "{flags} {create}");
+            assert_eq!(cluster.ask("SELECT count(*) FROM readings"), rows, "{flags} {create}");
+            assert_eq!(cluster.ask("SELECT count(*) FROM tags"), 53, "{flags} {create}");
+        }
+        let (column, json) = ("name = 'truck_0'", "tagset->>'name' = 'truck_0'");
+        let name = if flags.contains("jsonb") { json } else { column };
+        let name = if flags.contains("in-table") { "readings.name = 'truck_0'" } else { name };
+        let first = format!(
+            "SELECT count(*) FROM readings JOIN tags ON tags_id = id WHERE {name} \
+             AND time = '2016-01-01T00:00:00Z' AND latitude = 52.31854 AND grade = 0"
+        );
+        assert_eq!(cluster.ask(&first), 2, "{flags}");
+        assert_eq!(cluster.ask(indexes), expected, "{flags}");
+    }
+}
+
 /// Rows do not only count: they say what the generator says.
 fn check_values(cluster: &Cluster, use_case: &str) {
     let tags = cluster.ask("SELECT count(*) FROM tags");

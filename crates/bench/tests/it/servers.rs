@@ -2,8 +2,10 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Child;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Listens, and serves each connection on a thread of its own, as long as the test runs.
 pub(crate) fn serve(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
@@ -57,6 +59,16 @@ pub(crate) fn answering(
             (&stream).write_all(format!("{head}{text}").as_bytes()).unwrap();
         }
     })
+}
+
+/// Waits until a server that was started takes connections.
+pub(crate) fn answers(name: &str, port: u16, server: &mut Child) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(Instant::now() < deadline, "{name} starts");
+        assert_eq!(server.try_wait().unwrap(), None, "{name} runs");
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// A port that is free, or was until a moment ago.

@@ -33,6 +33,14 @@ impl SampledFile {
         self.sample.head.is_empty()
     }
 
+    /// Whether it has one line or none: if that is a header, it says nothing of types.
+    pub(super) fn has_one_line(&self) -> bool {
+        let head = &self.sample.head;
+        let text = head.strip_suffix(b"\n").unwrap_or(head);
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        self.sample.is_whole && memchr::memchr2(b'\n', b'\r', text).is_none()
+    }
+
     /// How a quote ends that opens at byte `opened` and is open where the head of the file ends;
     /// `None` if it is closed, or nobody can tell without reading the input.
     pub(super) fn end_of_quote(&self, quote: u8, opened: u64) -> Option<QuoteEnd> {
@@ -94,7 +102,7 @@ pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<In
         if is_parquet {
             parquet.push(path.clone());
         } else {
-            let is_first = text.iter().all(SampledFile::is_empty);
+            let is_first = text.iter().all(SampledFile::has_one_line);
             let sample = sample_of(&input, is_first)?;
             text.push(skipped(SampledFile { input, sample }, options)?);
         }

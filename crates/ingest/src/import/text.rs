@@ -12,14 +12,14 @@ use super::{BucketSetup, ImportContext, Parsed, PhaseClock, first_error};
 use crate::bucket::{BucketPlan, PlanOptions};
 use crate::distribute::Room;
 use crate::error::{Error, Result};
-use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote};
+use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote, shown};
 use crate::index::Structure;
 use crate::input::{InputBytes, InputFile, piece_queue};
 use crate::layout::RowLayout;
 use crate::options::{ColumnSource, ImportOptions};
 use crate::progress::Phase;
 use crate::read::{self, ReadJob, TextFile};
-use crate::sniff::{LineEnd, SniffOptions, Sniffed, map_columns, open_quote, sniff};
+use crate::sniff::{LineEnd, SniffError, SniffOptions, Sniffed, map_columns, open_quote, sniff};
 use crate::split::{Joints, SplitChain};
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
@@ -69,6 +69,7 @@ pub(super) fn read(
         faults: FaultContext {
             on_error: context.options.on_error,
             layout: &layout,
+            unit: target.schema.time_unit(),
             paths: &paths,
             rejects: context.rejects,
             progress: context.progress,
@@ -127,6 +128,7 @@ fn explained(context: &ImportContext<'_>, inputs: &[SampledFile], error: Error) 
             | Error::NoSuchColumn { .. }
             | Error::Schema(_)
             | Error::OtherColumns { .. }
+            | Error::NotTimestamps { .. }
             | Error::NoRecords { .. }
     );
     let found = inputs.iter().filter(|_| is_of_columns).find_map(|file| {
@@ -153,8 +155,10 @@ fn explained(context: &ImportContext<'_>, inputs: &[SampledFile], error: Error) 
 fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Reading> {
     let options = context.options;
     let existing = setup::existing_schema(context.database, options)?;
-    // A file without records has nothing to say of the others.
-    let first_at = inputs.iter().position(|file| !file.is_empty()).unwrap_or(0);
+    // A file without rows has nothing to say of the others.
+    let first_at = (inputs.iter().position(|file| !file.has_one_line()))
+        .or_else(|| inputs.iter().position(|file| !file.is_empty()))
+        .unwrap_or(0);
     let first = &inputs[first_at];
     let path = &first.input.path;
     let given = match (&existing, &options.columns) {
@@ -180,8 +184,12 @@ fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Readin
     let mut notes = sniffed.notes.clone();
     let first_file = text_file(context, first, &sniffed, &schema, &mut notes)?;
     let formats = formats(context, &schema, &first_file, &sniffed);
-    let mut files = vec![first_file.clone(); first_at + 1];
-    for other in &inputs[first_at + 1..] {
+    let mut files = Vec::with_capacity(inputs.len());
+    for (at, other) in inputs.iter().enumerate() {
+        if at == first_at {
+            files.push(first_file.clone());
+            continue;
+        }
         let own = sniff_file(context, other, Some(&schema), Some(&sniffed))?;
         if own.names.is_empty() {
             // An empty file among others has no records and does no harm.
@@ -250,6 +258,7 @@ fn sniff_options<'a>(
         expected,
         columns: None,
         designated: options.timestamp.as_deref(),
+        symbols: &options.symbols,
         head_is_whole: file.sample.is_whole,
     }
 }
@@ -261,8 +270,27 @@ fn sniff_file(
     first: Option<&Sniffed>,
 ) -> Result<Sniffed> {
     let options = sniff_options(context, file, expected, first);
-    sniff(&file.sample.head, &file.sample.window_slices(), &options)
-        .map_err(|source| Error::Sniff { path: file.input.path.clone(), source })
+    sniff(&file.sample.head, &file.sample.window_slices(), &options).map_err(|source| {
+        let path = file.input.path.clone();
+        match source {
+            SniffError::NotTimestamps { name: column, example } => {
+                let example = example.map(|(text, record)| (line_of(file, record), shown(&text)));
+                Error::NotTimestamps { path, column, example }
+            }
+            source => Error::Sniff { path, source },
+        }
+    })
+}
+
+/// The line of a byte of the sample's head.
+fn line_of(file: &SampledFile, position: usize) -> u64 {
+    let head = &file.sample.head;
+    let windows = file.sample.windows.iter();
+    let has_lf = windows.chain([head]).any(|sample| memchr::memchr(b'\n', sample).is_some());
+    let line_end = if has_lf { b'\n' } else { b'\r' };
+    let start =
+        TextPlace { file: 0, line: 1 + file.input.skip_lines, offset: file.input.skip_bytes };
+    Lines::new(head, line_end, start).at(position).line
 }
 
 /// Which field of a record each column of the table is.

@@ -221,7 +221,7 @@ impl FillColumn<'_> {
     fn fault(&mut self, row: usize, reason: Reason) {
         let narrow = |value: usize| u32::try_from(value).expect("a strip is small");
         let (row, column) = (narrow(row), narrow(self.index));
-        self.converter.faults.push(Fault { row, column, reason, start: 0, end: 0 });
+        self.converter.faults.push(Fault { row, column, reason });
     }
 
     /// PQ2: values that the cast has made NULL.

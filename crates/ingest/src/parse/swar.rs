@@ -9,8 +9,8 @@
 
 /// `'0'` in each byte.
 pub(crate) const ZEROS: u64 = 0x3030_3030_3030_3030;
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+pub(crate) const ONES: u64 = 0x0101_0101_0101_0101;
+pub(crate) const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
 /// Whether a word is one of digits (D1).
 #[inline]
@@ -82,7 +82,7 @@ const POINT: u8 = b'.' ^ b'0';
 
 /// Digits, one of which may be a point instead.
 #[inline]
-fn decimal_of(word: u64) -> Option<Decimal> {
+pub(crate) fn decimal_of(word: u64) -> Option<Decimal> {
     let others = word ^ (u64::from(POINT) * ONES);
     // The lowest zero byte is found exactly; those above it may be false alarms.
     let found = others.wrapping_sub(ONES) & !others & HIGH_BITS;

@@ -12,6 +12,7 @@ use super::{Part, SealJob, SortedBucket};
 use crate::error::Result;
 use crate::layout::ColumnLayout;
 use crate::packed::PackedSlab;
+use crate::seal::kernels::gather;
 
 /// A worker's memory for encoding.
 pub(super) struct Encoder<'a> {
@@ -181,9 +182,8 @@ impl Gather<'_> {
         into.clear();
         for part in self.parts {
             let values = self.unpacked.column(&part.bucket, self.column, self.layout);
-            let values = values.as_chunks::<N>().0;
-            let places = part.bucket.order(part.start, part.end).iter();
-            into.extend(places.map(|&place| value(values[place as usize])));
+            let places = part.bucket.order(part.start, part.end);
+            gather(values.as_chunks::<N>().0, places, into, &value);
         }
     }
 }

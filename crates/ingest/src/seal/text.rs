@@ -68,11 +68,13 @@ impl Encoder<'_> {
                 return Err(Error::TooManySymbols { column });
             }
             let values = self.found.texts().collect::<Vec<_>>();
-            let wanted = found.filter(|found| is_symbol || found.pays_off(&values));
-            history.is_plain.store(wanted.is_none(), Relaxed);
-            if let Some(Distinct { ids, validity }) = &wanted {
+            let rows = found.as_ref().map(|Distinct { ids, validity }| {
                 let validity = validity.as_deref();
-                let rows = DictionaryRows { ids, values: &values, form, validity };
+                DictionaryRows { ids, values: &values, form, validity }
+            });
+            let wanted = rows.filter(|rows| is_symbol || rows.pays_off());
+            history.is_plain.store(wanted.is_none(), Relaxed);
+            if let Some(rows) = wanted {
                 if is_symbol {
                     let symbols = self.job.txn.intern(layout.column.id, &values)?;
                     encoder.push_symbols(rows, &symbols);
@@ -87,20 +89,6 @@ impl Encoder<'_> {
         let rows = StringRows { texts: &texts, form, validity: validity.as_deref() };
         encoder.push_strings(rows, compressor);
         Ok(())
-    }
-}
-
-impl Distinct {
-    /// Whether a dictionary is smaller than the texts by enough to be worth its sorting. Offsets
-    /// of values have four bytes, as those of texts would.
-    fn pays_off(&self, values: &[&[u8]]) -> bool {
-        if values.len() * 2 <= self.ids.len() {
-            return true;
-        }
-        let distinct: usize = values.iter().map(|text| text.len()).sum();
-        let all: usize =
-            self.ids.iter().filter_map(|&id| values.get(id as usize)).map(|v| v.len()).sum();
-        distinct * 4 <= all * 3
     }
 }
 

@@ -12,7 +12,7 @@ use crate::parse::trimmed;
 
 /// C-31: the first record is a header if none of its cells is a value while some column below has
 /// a type, or nothing is below and all of its cells look like names, or if most of its cells are
-/// names of the table.
+/// names of the table. It is also one if it has all names that the user gives, whatever is below.
 pub(super) fn is_header(
     first: &Record<'_>,
     below: &[Evidence],
@@ -33,8 +33,18 @@ pub(super) fn is_header(
         }
     }
     let has_value = texts().zip(below).any(|(text, column)| column.is_value(text));
-    let is_typed =
-        |column: &Evidence| column.infer(None, false).ty != tidegate_model::ColumnType::Varchar;
+    let mut named =
+        options.designated.into_iter().chain(options.symbols.iter().map(String::as_str));
+    let is_there = |name: &str| {
+        texts().any(|text| str::from_utf8(text).is_ok_and(|text| same_name(text, name)))
+    };
+    // A row may have a symbol that is called like its column, but no timestamp is.
+    if (options.designated.is_some() || !options.symbols.is_empty() && !has_value)
+        && named.all(is_there)
+    {
+        return true;
+    }
+    let is_typed = |column: &Evidence| column.infer().ty != tidegate_model::ColumnType::Varchar;
     let has_rows = below.iter().any(|column| !column.is_empty());
     let is_alone = !has_rows && first.count > 1 && texts().all(looks_like_a_name);
     !has_value && (is_alone || below.iter().any(is_typed))

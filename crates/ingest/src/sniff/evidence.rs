@@ -87,14 +87,9 @@ impl Evidence {
         self.nanos += u64::from(is_time && 6 < fraction_digits(text));
     }
 
-    /// C-32. The designated timestamp is a timestamp if it can be one, and is what the user's
-    /// format says it is.
-    pub(super) fn infer(&self, given: Option<&TimestampFormat>, is_designated: bool) -> Inferred {
-        let given = given.filter(|format| **format != TimestampFormat::Detect);
+    /// C-32, of a column that is not the designated timestamp.
+    pub(super) fn infer(&self) -> Inferred {
         let plain = |ty| Inferred { ty, format: None };
-        if let (Some(format), true) = (given, is_designated) {
-            return self.timestamp(format);
-        }
         let all = |count: u64| 0 < self.cells && count == self.cells;
         if all(self.booleans) {
             plain(ColumnType::Boolean)
@@ -104,7 +99,7 @@ impl Evidence {
             plain(ColumnType::Float64)
         } else if let Some(format) = self.probed().find(|format| all(format.fitting)) {
             let format = &format.format;
-            if is_designated || 0 < self.times || format.has_time() {
+            if 0 < self.times || format.has_time() {
                 self.timestamp(format)
             } else {
                 Inferred { ty: ColumnType::Date, format: Some(format.clone()) }
@@ -114,6 +109,21 @@ impl Evidence {
         } else {
             plain(ColumnType::Varchar)
         }
+    }
+
+    /// The designated timestamp is what the user's format says it is, and without one a timestamp
+    /// if most of its cells are: it can be nothing else, and the others are bad. `None` if most
+    /// are not; integers stay integers, since somebody must say what they count.
+    pub(super) fn infer_designated(&self, given: Option<&TimestampFormat>) -> Option<Inferred> {
+        if let Some(format) = given.filter(|format| **format != TimestampFormat::Detect) {
+            return Some(self.timestamp(format));
+        }
+        if 0 < self.cells && self.integers == self.cells {
+            return Some(Inferred { ty: ColumnType::Int64, format: None });
+        }
+        let best = self.best();
+        let is_timestamp = self.cells == 0 || self.cells < 2 * best.fitting;
+        is_timestamp.then(|| self.timestamp(&best.format))
     }
 
     /// Integers are no timestamps unless it is said of their column.
@@ -130,17 +140,22 @@ impl Evidence {
     /// For a column that is a timestamp or a date by its table: the first format that all cells
     /// have, else the one that most have.
     pub(super) fn best_format(&self) -> &TimestampFormat {
-        let most = self.formats.iter().rev().max_by_key(|format| format.fitting);
-        &most.expect("ISO is always tried").format
+        &self.best().format
     }
 
-    /// Whether the cells would do for day first and month first alike.
+    fn best(&self) -> &FormatEvidence {
+        let most = self.formats.iter().rev().max_by_key(|format| format.fitting);
+        most.expect("ISO is always tried")
+    }
+
+    /// Whether day first and month first would do for the cells alike, bad ones aside.
     pub(super) fn is_ambiguous(&self) -> bool {
-        let fits = |wanted: &TimestampFormat| {
+        let fitting = |wanted: &TimestampFormat| {
             let found = self.formats.iter().find(|format| format.format == *wanted);
-            found.is_some_and(|format| 0 < self.cells && format.fitting == self.cells)
+            found.map_or(0, |format| format.fitting)
         };
-        fits(&TimestampFormat::DayFirst) && fits(&TimestampFormat::MonthFirst)
+        let day_first = fitting(&TimestampFormat::DayFirst);
+        0 < day_first && day_first == fitting(&TimestampFormat::MonthFirst)
     }
 
     /// Whether no cell has said anything.

@@ -33,6 +33,8 @@ pub(super) struct Record<'a> {
     pub(super) cells: Vec<Cell<'a>>,
     /// How many there are.
     pub(super) count: usize,
+    /// Where it begins in the sample.
+    pub(super) start: usize,
     /// It ends with a line end rather than with the sample.
     pub(super) is_whole: bool,
     /// Every quote that opens is closed, right before a delimiter or the end.
@@ -155,6 +157,7 @@ impl<'a> Iterator for Records<'a> {
         let mut record = Record {
             cells: Vec::with_capacity(self.count.min(limits::TABLE_COLUMNS)),
             count: 0,
+            start: self.at,
             is_whole: false,
             is_sound: true,
             has_stray_quote: false,

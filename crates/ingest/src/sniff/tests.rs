@@ -13,6 +13,7 @@ const OPTIONS: SniffOptions<'_> = SniffOptions {
     expected: None,
     columns: None,
     designated: None,
+    symbols: &[],
     head_is_whole: true,
 };
 
@@ -168,6 +169,30 @@ fn the_designated_timestamp_is_what_its_format_says() {
     let designated = SniffOptions { designated: Some("TS"), ..OPTIONS };
     check_with("ts,v\n2024-01-15,1\n", &designated, ", header ts:TIMESTAMP(iso) v:BIGINT");
     check_with("ts,v\n1705312800,1\n", &designated, ", header ts:BIGINT v:BIGINT");
+    // Of its values the most decide, of others all.
+    check_with(
+        "ts,v\n2024-01-15,2024-01-15\nx,x\n15/01/2024,2024-01-15\n2024-01-15 10:00,\n\
+         2024-01-15,\n",
+        &designated,
+        ", header ts:TIMESTAMP(iso) v:VARCHAR",
+    );
+    check_with(
+        "ts,v\n13/01/2024,1\n14/01/2024,1\n01/14/2024,1\n",
+        &designated,
+        ", header ts:TIMESTAMP(dd/MM/yyyy) v:BIGINT",
+    );
+    check_with(
+        "ts,v\n01/02/2024,1\n02/03/2024,1\nx,1\n",
+        &designated,
+        ", header ts:TIMESTAMP(dd/MM/yyyy) v:BIGINT \
+         (column `ts` could be month first; read as day first)",
+    );
+    check_with(
+        "ts,v\n2024-01-15,1\nx,1\n",
+        &designated,
+        "error: most values of the designated timestamp `ts` are no timestamps",
+    );
+    check_with("ts,v\n", &designated, ", header ts:TIMESTAMP(iso) v:VARCHAR");
     check_with(
         "a,v\n1,2\n",
         &designated,

@@ -13,7 +13,7 @@ use crate::import::random::Random;
 use crate::world::{TABLE, World, put, schema_of};
 
 #[path = "../../../../fuzz/src/targets/all.rs"]
-mod targets;
+pub(crate) mod targets;
 
 /// Where the corpora are.
 fn corpus() -> PathBuf {
@@ -55,7 +55,7 @@ macro_rules! targets {
 }
 
 targets!(
-    catalog, cell, csv, footer, index, manifest, mask, segment, sniff, symbols, timestamp,
+    catalog, cell, csv, footer, index, line, manifest, mask, segment, sniff, symbols, timestamp,
     wal_group,
 );
 

@@ -10,5 +10,6 @@ mod pieces;
 mod sources;
 mod tables;
 mod bad_input;
+mod designated;
 mod memory;
 mod cancel;

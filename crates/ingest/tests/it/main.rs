@@ -4,10 +4,12 @@
 #![cfg(test)]
 
 mod slow;
+mod slow_line;
 mod plain;
 mod plain_tests;
 mod parse;
 mod timestamp;
+mod line;
 mod source;
 mod world;
 mod import;

@@ -328,7 +328,11 @@ fn cell(
     match value {
         Value::Integer(instant) if options.schema.designated() == Some(column.id) => {
             let range = i128::from(TIMESTAMP_MIN)..=i128::from(TIMESTAMP_MAX);
-            if range.contains(&instant) { Ok(value) } else { Err(Reason::TimestampOutOfRange) }
+            if range.contains(&instant) {
+                Ok(value)
+            } else {
+                Err(Reason::TimestampOutOfRange(options.schema.time_unit()))
+            }
         }
         _ => Ok(value),
     }

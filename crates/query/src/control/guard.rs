@@ -21,6 +21,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{Stream, StreamExt};
 
 use super::Stop;
+use super::join_filter::with_asking_filter;
 use crate::error::Error;
 
 const NAME: &str = "GuardExec";
@@ -31,6 +32,7 @@ pub(crate) fn guarded(
     stop: &Arc<Stop>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let guard = |input: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+        let input = with_asking_filter(input, stop)?;
         Ok(Transformed::yes(Arc::new(GuardExec { input, stop: Arc::clone(stop) })))
     };
     Ok(plan.transform_up(guard)?.data)

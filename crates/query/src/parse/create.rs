@@ -5,7 +5,8 @@
 
 use tidegate_model::{ColumnType, PartitionUnit};
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, Name};
+use super::settings::{TtlClause, expect_keys};
 use super::token::TokenKind;
 use super::types::expect_type;
 use crate::error::{Error, Result};
@@ -24,8 +25,19 @@ pub struct TableDefinition {
     pub timestamp: Option<String>,
     /// `NONE` if nothing else is said.
     pub partition_by: PartitionUnit,
+    pub(crate) ttl: Option<TtlClause>,
+    /// Of DEDUP.
+    pub(crate) keys: Vec<Name>,
     /// What was accepted without effect, a sentence each.
     pub notices: Vec<String>,
+}
+
+impl TableDefinition {
+    /// Whether it says what the table does with rows by itself: DEDUP or TTL.
+    #[must_use]
+    pub fn has_settings(&self) -> bool {
+        self.ttl.is_some() || !self.keys.is_empty()
+    }
 }
 
 /// Reads one `CREATE TABLE` statement.
@@ -65,6 +77,8 @@ pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<TableDefinition> {
         columns,
         timestamp: None,
         partition_by: PartitionUnit::None,
+        ttl: None,
+        keys: Vec::new(),
         notices,
     };
     table_options(cursor, &mut definition)?;
@@ -72,8 +86,8 @@ pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<TableDefinition> {
     Ok(definition)
 }
 
-/// `ATOMIC` or `BATCH n [o3MaxLag d]`, which are about CREATE TABLE AS.
-fn commit_mode(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<()> {
+/// `ATOMIC` or `BATCH n [o3MaxLag d]`, which are about where rows come from a query.
+pub(super) fn commit_mode(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<()> {
     if cursor.take_word("ATOMIC") {
         notices.push("ATOMIC has no effect: every statement is".to_owned());
     } else if cursor.take_word("BATCH") {
@@ -178,9 +192,11 @@ fn table_options(cursor: &mut Cursor<'_>, definition: &mut TableDefinition) -> R
             definition.timestamp = Some(column.text);
         } else if cursor.take_words(&["PARTITION", "BY"]) {
             definition.partition_by = expect_partition_unit(cursor)?;
-            if cursor.peek().is_some_and(|token| token.is_word("TTL")) {
-                return Err(cursor.not_supported("TTL"));
+            if cursor.take_word("TTL") {
+                definition.ttl = Some(TtlClause::expect(cursor)?);
             }
+        } else if definition.keys.is_empty() && cursor.take_word("DEDUP") {
+            definition.keys = expect_keys(cursor)?;
         } else if cursor.take_words(&["BYPASS", "WAL"]) || cursor.take_word("WAL") {
             let notice = "WAL and BYPASS WAL have no effect: every commit is in the log";
             definition.notices.push(notice.to_owned());
@@ -199,8 +215,6 @@ fn refused(cursor: &Cursor<'_>) -> Error {
     let word = cursor.peek().map(|token| token.text.to_ascii_uppercase()).unwrap_or_default();
     let position = cursor.position();
     match word.as_str() {
-        "TTL" => cursor.not_supported("TTL"),
-        "DEDUP" => cursor.not_supported("DEDUP"),
         "IN" => {
             let instead = "a table is kept in its database's directory";
             Error::Refused { position, feature: "IN VOLUME", instead }
@@ -350,8 +364,9 @@ mod tests {
             "error: line 1, column 24: a constraint is not supported yet",
         );
         check(
-            "CREATE TABLE t (ts TIMESTAMP) TIMESTAMP(ts) PARTITION BY DAY TTL 3 DAYS",
-            "error: line 1, column 62: TTL is not supported yet",
+            "CREATE TABLE t (ts TIMESTAMP) TIMESTAMP(ts) PARTITION BY DAY TTL DAYS",
+            "error: line 1, column 66: expected a number of hours, days, weeks, months or years, \
+             found `DAYS`",
         );
         check(
             "CREATE TABLE t (a INT) IN VOLUME 'x'",

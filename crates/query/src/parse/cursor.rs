@@ -6,6 +6,9 @@ use super::Position;
 use super::token::{Token, TokenKind, tokenize};
 use crate::error::{Error, Result, SyntaxError};
 
+/// The schema of tables that the system itself keeps, such as `sys.ilp_rejects`.
+pub(crate) const SYSTEM_SCHEMA: &str = "sys";
+
 /// A name and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
@@ -120,11 +123,15 @@ impl<'a> Cursor<'a> {
         Ok(name)
     }
 
-    /// A table's name, perhaps with the schema `public` before it.
+    /// A table's name, perhaps with a schema before it; that of the system is a part of the name.
     pub(crate) fn expect_table(&mut self) -> Result<Name> {
         let name = self.expect_name("the name of a table")?;
         if name.text.eq_ignore_ascii_case("public") && self.take_sign('.') {
             return self.expect_name("the name of a table");
+        }
+        if name.text.eq_ignore_ascii_case(SYSTEM_SCHEMA) && self.take_sign('.') {
+            let table = self.expect_name("the name of a table")?;
+            return Ok(Name { text: format!("{SYSTEM_SCHEMA}.{}", table.text), ..name });
         }
         if self.peek().is_some_and(|token| token.is_sign('.')) {
             return Err(self.not_supported("a schema other than `public`"));

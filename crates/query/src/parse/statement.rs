@@ -3,6 +3,8 @@
 use super::create::{TableDefinition, create_table, expect_column};
 use super::cursor::Cursor;
 pub(crate) use super::cursor::Name;
+use super::rows::{self, RowChange};
+use super::settings::{TtlClause, expect_keys};
 use crate::error::{Error, Result, SyntaxError};
 use tidegate_model::{ColumnType, limits};
 
@@ -32,6 +34,7 @@ pub(crate) enum Statement {
         change: TableChange,
         notices: Vec<String>,
     },
+    ChangeRows(RowChange),
     Show(Show),
     Explain(Explain),
     Query,
@@ -61,6 +64,14 @@ pub(crate) enum TableChange {
         column: Name,
         to: String,
     },
+    /// Keys of DEDUP; none: it is disabled.
+    DedupKeys {
+        keys: Vec<Name>,
+    },
+    Ttl(TtlClause),
+    DropPartitions {
+        names: Vec<Name>,
+    },
     /// None. What is asked for has no effect, but the column must be there.
     Nothing {
         column: Option<Name>,
@@ -77,10 +88,7 @@ pub(crate) enum Show {
 }
 
 /// Statements that will come, and whose first word would otherwise be taken for a query's.
-const NOT_YET: [(&str, &str); 20] = [
-    ("INSERT", "INSERT"),
-    ("UPDATE", "UPDATE"),
-    ("DELETE", "DELETE"),
+const NOT_YET: [(&str, &str); 17] = [
     ("COPY", "COPY"),
     ("SET", "SET"),
     ("RESET", "RESET"),
@@ -122,6 +130,9 @@ pub(crate) fn parse_statement(sql: &str) -> Result<Statement> {
         "RENAME" => rename(&mut cursor),
         "ALTER" => alter(&mut cursor),
         "REINDEX" => reindex(&mut cursor),
+        "INSERT" => rows::insert(&mut cursor).map(Statement::ChangeRows),
+        "UPDATE" => rows::update(&mut cursor).map(Statement::ChangeRows),
+        "DELETE" => rows::delete(&mut cursor).map(Statement::ChangeRows),
         "SHOW" => show(&mut cursor),
         "EXPLAIN" => explain(&mut cursor),
         _ => Ok(Statement::Query),
@@ -221,6 +232,25 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let to = cursor.expect_table()?.text;
         cursor.expect_end()?;
         return Ok(Statement::RenameTable { table, to });
+    } else if cursor.take_words(&["DEDUP", "DISABLE"]) {
+        TableChange::DedupKeys { keys: Vec::new() }
+    } else if cursor.take_words(&["DEDUP", "ENABLE"]) {
+        let keys = expect_keys(cursor)?;
+        if cursor.peek().is_some_and(|token| token.is_word("APPLY")) {
+            return Err(cursor.not_supported("APPLY"));
+        }
+        TableChange::DedupKeys { keys }
+    } else if cursor.take_words(&["SET", "TTL"]) {
+        TableChange::Ttl(TtlClause::expect(cursor)?)
+    } else if cursor.take_words(&["DROP", "PARTITION"])
+        || cursor.take_words(&["FORCE", "DROP", "PARTITION"])
+    {
+        if let Some(change) = rows::drop_partitions(cursor, &table)? {
+            return Ok(Statement::ChangeRows(change));
+        }
+        cursor.expect_words(&["LIST"])?;
+        let names = cursor.expect_list(|cursor| cursor.expect_name("the name of a partition"))?;
+        TableChange::DropPartitions { names }
     } else if let Some(column) = without_effect(cursor, &mut notices)? {
         TableChange::Nothing { column }
     } else {
@@ -293,10 +323,7 @@ fn reindex(cursor: &mut Cursor<'_>) -> Result<Statement> {
 fn alter_not_yet(cursor: &mut Cursor<'_>) -> Error {
     for (words, feature) in [
         (["ALTER", "COLUMN"].as_slice(), "ALTER COLUMN"),
-        (&["DEDUP"], "ALTER TABLE DEDUP"),
         (&["SET"], "ALTER TABLE SET"),
-        (&["DROP", "PARTITION"], "DROP PARTITION"),
-        (&["FORCE", "DROP"], "DROP PARTITION"),
         (&["DETACH"], "DETACH PARTITION"),
         (&["ATTACH"], "ATTACH PARTITION"),
         (&["CONVERT"], "CONVERT PARTITION"),
@@ -414,7 +441,7 @@ mod tests {
         check_error(" -- nothing", "line 1, column 1: there is no statement");
         check_error("DROP TABLE", "line 1, column 11: expected the name of a table, found the end");
         check_error("DROP VIEW v", "line 1, column 6: expected TABLE, found `VIEW`");
-        check_error("INSERT INTO t VALUES (1)", "line 1, column 1: INSERT is not supported yet");
+        check_error("COPY t FROM 'x'", "line 1, column 1: COPY is not supported yet");
         check_error(
             "DROP TABLE a b",
             "line 1, column 14: expected the end of the statement, found `b`",

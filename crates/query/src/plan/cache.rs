@@ -43,6 +43,8 @@ pub(crate) struct CachedPlan {
     /// The columns before optimization, each with the name it is stored under.
     pub(crate) columns: Vec<(String, Option<String>)>,
     pub(crate) notices: Vec<String>,
+    /// Which column is the designated timestamp.
+    pub(crate) designated: Option<usize>,
     tables: Vec<KnownTable>,
 }
 
@@ -120,7 +122,7 @@ impl CachedPlan {
         // PC3.
         let empty = |snapshot: &Arc<Snapshot>| (snapshot.table, Arc::new(without_rows(snapshot)));
         let plan = over(plan, &snapshots.values().map(empty).collect())?;
-        Ok(CachedPlan { plan, names, columns, notices, tables })
+        Ok(CachedPlan { plan, names, columns, notices, designated: None, tables })
     }
 }
 

@@ -6,28 +6,35 @@
 //! Binary operators are converted while SQL is planned ([`OperatorPlanner`]), as their types must
 //! fit already then; BETWEEN, IN lists, CASE and casts afterwards ([`convert_literals`]).
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit as ArrowUnit};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::expr::{
-    AggregateFunction, Between, BinaryExpr, Case, Cast, InList, TryCast,
+    AggregateFunction, Between, BinaryExpr, Case, Cast, InList, ScalarFunction, TryCast,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr,
+};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlan, Operator, WindowFunctionDefinition, cast, lit, not,
+    AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, WindowFunctionDefinition, cast, lit,
+    not,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use tidegate_model::{ColumnType, TimeRange, TimeUnit};
-use tidegate_storage::segment::arrow_type;
+use tidegate_model::{Column, ColumnId, ColumnType, TimeRange, TimeUnit};
+use tidegate_storage::segment::{arrow_field, arrow_type};
 
 use super::casts::{OnBadText, cast_value, integer_range, short_text, special_cast, text_length};
 use super::decimals;
-use super::functions::untyped;
+use super::functions::{of_floats, untyped};
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
+use super::named_casts::{plain_cast, with_named_casts, with_named_sort_casts};
 use super::query_text::is_in_operator;
+use super::special_types;
 use super::time_text::{TimeScale, parse_interval};
 use crate::error::{Error, TextProblem};
 
@@ -47,47 +54,71 @@ impl ExprPlanner for OperatorPlanner {
         if is_in_operator(&op) {
             return in_text(left, right, schema).map(PlannerResult::Planned);
         }
-        match op {
-            BinaryOperator::Eq
-            | BinaryOperator::NotEq
-            | BinaryOperator::Lt
-            | BinaryOperator::LtEq
-            | BinaryOperator::Gt
-            | BinaryOperator::GtEq => {
-                let (left, right) = as_durations(left, right, schema);
-                let converted = as_type_of(left, &right, schema)?;
-                let right = as_type_of(right, &converted, schema)?;
-                Ok(match compare(&converted, compare_op(&op), &right, schema) {
-                    Some(compared) => PlannerResult::Planned(compared),
-                    None => PlannerResult::Original(RawBinaryExpr { op, left: converted, right }),
-                })
-            }
-            BinaryOperator::Plus | BinaryOperator::Minus => {
-                let moved = match (type_in(&left, schema), type_in(&right, schema)) {
-                    (Some(time), Some(number)) if is_time(time) && is_integer(number) => {
-                        Some(move_time(left.clone(), &op, right.clone(), time))
-                    }
-                    (Some(number), Some(time))
-                        if is_time(time) && is_integer(number) && op == BinaryOperator::Plus =>
-                    {
-                        Some(move_time(right.clone(), &op, left.clone(), time))
-                    }
-                    _ => None,
-                };
-                Ok(match moved {
-                    Some(expr) => PlannerResult::Planned(expr),
-                    None => {
-                        let (left, right) = operands(left, right, schema);
-                        PlannerResult::Original(RawBinaryExpr { op, left, right })
-                    }
-                })
-            }
-            BinaryOperator::Multiply | BinaryOperator::Divide | BinaryOperator::Modulo => {
-                let (left, right) = operands(left, right, schema);
-                Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
-            }
-            _ => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
+        if special_types::is_comparison(&op) {
+            return comparison(RawBinaryExpr { op, left, right }, schema);
         }
+        if matches!(op, BinaryOperator::And | BinaryOperator::Or) {
+            return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
+        }
+        let (left, right) = special_types::operands(left, &op, right, schema)?;
+        arithmetic(RawBinaryExpr { op, left, right }, schema)
+    }
+
+    fn plan_aggregate(
+        &self,
+        call: RawAggregateExpr,
+    ) -> PlanResult<PlannerResult<RawAggregateExpr>> {
+        let RawAggregateExpr { args, filter, order_by, .. } = call;
+        Ok(PlannerResult::Original(RawAggregateExpr {
+            args: args.into_iter().map(with_named_casts).collect::<PlanResult<_>>()?,
+            filter: filter.map(|it| with_named_casts(*it).map(Box::new)).transpose()?,
+            order_by: order_by.into_iter().map(with_named_sort_casts).collect::<PlanResult<_>>()?,
+            ..call
+        }))
+    }
+}
+
+fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
+    let RawBinaryExpr { op, left, right } = expr;
+    let (left, right) = as_durations(left, right, schema);
+    let left = as_type_of(left, &right, schema)?;
+    let right = as_type_of(right, &left, schema)?;
+    let (left, right) = special_types::operands(left, &op, right, schema)?;
+    Ok(match compare(&left, compare_op(&op), &right, schema) {
+        Some(compared) => PlannerResult::Planned(compared),
+        None => PlannerResult::Original(RawBinaryExpr { op, left, right }),
+    })
+}
+
+/// An operator that gives no condition.
+fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
+    let RawBinaryExpr { op, left, right } = expr;
+    match op {
+        BinaryOperator::Plus | BinaryOperator::Minus => {
+            let moved = match (type_in(&left, schema), type_in(&right, schema)) {
+                (Some(time), Some(number)) if is_time(time) && is_integer(number) => {
+                    Some(move_time(left.clone(), &op, right.clone(), time))
+                }
+                (Some(number), Some(time))
+                    if is_time(time) && is_integer(number) && op == BinaryOperator::Plus =>
+                {
+                    Some(move_time(right.clone(), &op, left.clone(), time))
+                }
+                _ => None,
+            };
+            Ok(match moved {
+                Some(expr) => PlannerResult::Planned(expr),
+                None => {
+                    let (left, right) = operands(left, right, schema);
+                    PlannerResult::Original(RawBinaryExpr { op, left, right })
+                }
+            })
+        }
+        BinaryOperator::Multiply | BinaryOperator::Divide | BinaryOperator::Modulo => {
+            let (left, right) = operands(left, right, schema);
+            Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
+        }
+        _ => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
     }
 }
 
@@ -159,7 +190,24 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
 }
 
 fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
+    let converted = convert_one(expr, schema)?;
+    let is_converted = converted.transformed;
+    let mut checked = special_types::checked(converted.data, schema)?;
+    checked.transformed |= is_converted;
+    Ok(checked)
+}
+
+fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     match expr {
+        Expr::ScalarFunction(call) => match plain_cast(call) {
+            Ok(cast) => Ok(Transformed::yes(convert_one(cast, schema)?.data)),
+            Err(call) if call.func.name() == "date_bin" => {
+                let ScalarFunction { func, args } = call;
+                let args = date_bin_values(args, schema)?;
+                Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })))
+            }
+            Err(call) => Ok(Transformed::no(Expr::ScalarFunction(call))),
+        },
         Expr::Between(between) => between_values(between, schema).map(Transformed::yes),
         Expr::InList(list) => in_values(list, schema).map(Transformed::yes),
         Expr::Case(Case { expr: Some(expr), when_then_expr, else_expr }) => {
@@ -189,18 +237,17 @@ fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             Ok(Transformed::yes(Expr::AggregateFunction(call)))
         }
         Expr::AggregateFunction(AggregateFunction { func, params }) => {
-            let plain = untyped(&func).filter(|_| !is_special_first(&params.args, schema));
-            let is_changed = plain.is_some();
-            let func = plain.unwrap_or(func);
+            let known = bound_of(&func, &params.args, schema);
+            let is_changed = known.is_some();
+            let func = known.unwrap_or(func);
             let call = Expr::AggregateFunction(AggregateFunction { func, params });
             Ok(if is_changed { Transformed::yes(call) } else { Transformed::no(call) })
         }
         Expr::WindowFunction(mut window) => {
             if let WindowFunctionDefinition::AggregateUDF(func) = &window.fun
-                && let Some(plain) = untyped(func)
-                && !is_special_first(&window.params.args, schema)
+                && let Some(known) = bound_of(func, &window.params.args, schema)
             {
-                window.fun = WindowFunctionDefinition::AggregateUDF(plain);
+                window.fun = WindowFunctionDefinition::AggregateUDF(known);
                 return Ok(Transformed::yes(Expr::WindowFunction(window)));
             }
             Ok(Transformed::no(Expr::WindowFunction(window)))
@@ -273,6 +320,19 @@ fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
     Ok(Expr::InList(InList { expr, list, negated }))
 }
 
+/// The origin of `date_bin`, if it is given, is in nanoseconds: any other, and DataFusion takes the
+/// time for one in nanoseconds too.
+fn date_bin_values(mut args: Vec<Expr>, schema: &DFSchema) -> PlanResult<Vec<Expr>> {
+    let [_, time, origin] = args.as_slice() else { return Ok(args) };
+    if !matches!(type_in(time, schema), Some(ColumnType::Timestamp(_))) {
+        return Ok(args);
+    }
+    let origin = as_type_of(origin.clone(), time, schema)?;
+    let nanos = arrow_type(ColumnType::Timestamp(TimeUnit::Nanos));
+    args[2] = if origin.get_type(schema)? == nanos { origin } else { cast(origin, nanos) };
+    Ok(args)
+}
+
 /// A value as one that DataFusion estimates the number of, as many as there are of it.
 fn countable(value: Expr, schema: &DFSchema) -> Expr {
     match type_in(&value, schema) {
@@ -285,10 +345,14 @@ fn countable(value: Expr, schema: &DFSchema) -> Expr {
     }
 }
 
-/// Whether the first argument of a call is a UUID or an IPV4.
-fn is_special_first(args: &[Expr], schema: &DFSchema) -> bool {
-    let ty = args.first().and_then(|arg| type_in(arg, schema));
-    matches!(ty, Some(ColumnType::Uuid | ColumnType::Ipv4))
+/// What `min` and `max` are, now that the type of the argument is known.
+fn bound_of(func: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Option<Arc<AggregateUDF>> {
+    let plain = untyped(func)?;
+    match args.first().and_then(|arg| type_in(arg, schema)) {
+        Some(ColumnType::Uuid | ColumnType::Ipv4) => None,
+        Some(ColumnType::Float32 | ColumnType::Float64) => Some(of_floats(plain)),
+        _ => Some(plain),
+    }
 }
 
 /// A literal that is of the type of a field, UUID and IPV4 too.
@@ -360,11 +424,11 @@ fn cast_text(text: &str, to: ColumnType) -> Option<Result<ScalarValue, TextProbl
 }
 
 /// `expr` in the type of `other`, if it is a literal that can be, or an integer next to a time.
-fn as_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanResult<Expr> {
+pub(super) fn as_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanResult<Expr> {
     let Some(ty) = type_in(other, schema) else { return Ok(expr) };
     if let Some(text) = text_of(&expr) {
         return Ok(match value_of_text(text, ty) {
-            Some(value) => Expr::Literal(value.map_err(bad_text(text, ty))?, None),
+            Some(value) => constant(value.map_err(bad_text(text, ty))?, ty),
             None => expr,
         });
     }
@@ -383,6 +447,16 @@ fn as_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanResult<Expr> {
     }
     let is_number = type_in(&expr, schema).is_some_and(is_integer);
     Ok(if is_number { time_of(expr, ty) } else { expr })
+}
+
+/// A constant of a type, UUID and IPV4 too.
+fn constant(value: ScalarValue, ty: ColumnType) -> Expr {
+    match ty {
+        ColumnType::Uuid | ColumnType::Ipv4 => {
+            literal(value, &arrow_field(&Column { id: ColumnId(0), name: String::new(), ty }))
+        }
+        _ => lit(value),
+    }
 }
 
 /// An integer expression as a time.
@@ -431,9 +505,11 @@ fn in_ranges(time: &Expr, ranges: &[TimeRange], ty: ColumnType) -> Expr {
 }
 
 /// The type of an expression, as a column would have it.
-fn type_in(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
-    let (_, field) = expr.to_field(schema).ok()?;
-    type_of(&field)
+pub(super) fn type_in(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
+    special_types::type_of_one(expr, schema).or_else(|| {
+        let (_, field) = expr.to_field(schema).ok()?;
+        type_of(&field)
+    })
 }
 
 fn text_of(expr: &Expr) -> Option<&str> {

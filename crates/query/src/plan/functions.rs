@@ -9,6 +9,7 @@ mod first_last;
 mod ksum;
 mod haversine;
 mod typed;
+mod float_bounds;
 mod rewritten;
 
 use std::collections::HashMap;
@@ -23,8 +24,9 @@ use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlanBuilder, ScalarUDF
 use super::literal::integer_of;
 
 pub(crate) use first_last::resolve_first_last;
+pub(crate) use float_bounds::of_floats;
 pub(crate) use rewritten::{is_rewritten, rewrite_aggregate};
-pub(crate) use time::{TimeStep, dateadd_step, floor_grid, months_later};
+pub(crate) use time::{AT_TIME_ZONE, TimeStep, dateadd_step, floor_grid, months_later};
 pub(crate) use typed::untyped;
 
 /// Functions of a value, under their names in lower case.

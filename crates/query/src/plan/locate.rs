@@ -3,12 +3,14 @@
 //! DataFusion keeps the places of columns; of other things only their text is known, which is
 //! looked for among the tokens. A text that stands there twice is located at the first.
 
+use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, SchemaError};
-
+use tidegate_filter::Error as FilterError;
+use tidegate_model::{ColumnType, Value};
 use tidegate_storage::Error as StorageError;
 
-use crate::error::{ClauseProblem, Error, innermost, is_about_arguments};
-use crate::parse::{Position, Token, TokenKind, tokenize};
+use crate::error::{ClauseProblem, Condition, Error, TextProblem, innermost, is_about_arguments};
+use crate::parse::{Position, Token, TokenKind, column_type, tokenize};
 
 /// Names that differ in more letters are not suggested.
 const DISTANCE_MAX: usize = 2;
@@ -44,10 +46,17 @@ pub(crate) fn locate(sql: &str, error: Error) -> Error {
                     clause.split(' ').next().map(str::to_owned)
                 }
                 ClauseProblem::NoTimestamp { column } => Some(column.clone()),
+                ClauseProblem::Operands { operator: text, .. } => {
+                    // Of several characters it is several tokens.
+                    let is_it = |token: &Token<'_>| sql[token.offset..].starts_with(text.as_str());
+                    let position = find(sql, is_it).and_then(|token| at(token.offset));
+                    return Error::Clause { position, what };
+                }
                 ClauseProblem::Stride { stride: text }
                 | ClauseProblem::Unit { unit: text }
                 | ClauseProblem::NoTimeZone { zone: text }
-                | ClauseProblem::Offset { offset: text } => Some(text.clone()),
+                | ClauseProblem::Offset { offset: text }
+                | ClauseProblem::Argument { function: text, .. } => Some(text.clone()),
                 _ => None,
             };
             let is_it = |token: &Token<'_>| {
@@ -55,9 +64,88 @@ pub(crate) fn locate(sql: &str, error: Error) -> Error {
             };
             Error::Clause { position: find(sql, is_it).and_then(|token| at(token.offset)), what }
         }
+        error if error.condition() == Condition::DivisionByZero => divided_by_zero(sql, error),
         Error::Engine { position: None, foreign } => located(sql, foreign),
         error => error,
     }
+}
+
+/// The same for an error that came while rows were found: what is wrong is no text of the
+/// statement, but a value, and its place that of the only cast or division that can have had it.
+pub(crate) fn locate_running(sql: &str, error: DataFusionError) -> DataFusionError {
+    let located = match Error::from(error) {
+        Error::BadText { position: None, text, ty, reason } => {
+            Error::BadText { position: cast_position(sql, ty), text, ty, reason }
+        }
+        Error::Filter(FilterError::CastRange { value, to }) => {
+            let text = match &value {
+                Value::Integer(value) => Some(value.to_string()),
+                Value::Float(value) => Some(value.to_string()),
+                _ => None,
+            };
+            match (text, cast_position(sql, to)) {
+                (Some(text), Some(position)) => {
+                    let reason = TextProblem::OutOfRange;
+                    Error::BadText { position: Some(position), text, ty: to, reason }
+                }
+                _ => Error::Filter(FilterError::CastRange { value, to }),
+            }
+        }
+        error if error.condition() == Condition::DivisionByZero => divided_by_zero(sql, error),
+        error => error,
+    };
+    located.into()
+}
+
+fn divided_by_zero(sql: &str, error: Error) -> Error {
+    match (error.position(), division_position(sql)) {
+        (None, Some(position)) => Error::Engine {
+            position: Some(position),
+            foreign: Box::new(DataFusionError::ArrowError(
+                Box::new(ArrowError::DivideByZero),
+                None,
+            )),
+        },
+        _ => error,
+    }
+}
+
+/// The place of the division that can have been one by zero, if there is one such only.
+fn division_position(sql: &str) -> Option<Position> {
+    let tokens = tokenize(sql).ok()?;
+    let is_constant = |token: &Token<'_>| {
+        token.kind == TokenKind::Number && token.text.parse().is_ok_and(|by: f64| by != 0.0)
+    };
+    let divisions = tokens.iter().enumerate().filter(|(at, token)| {
+        let is_division = token.is_sign('/') || token.is_sign('%') || token.is_word("mod");
+        is_division && !tokens.get(at + 1).is_some_and(is_constant)
+    });
+    only(divisions.map(|(_, token)| Position::at(sql, token.offset)))
+}
+
+/// The place of the cast to a type, if there is one such only.
+fn cast_position(sql: &str, ty: ColumnType) -> Option<Position> {
+    /// `DECIMAL(18, 3)`
+    const TYPE_TOKENS_MAX: usize = 6;
+    let tokens = tokenize(sql).ok()?;
+    let is_type = |at: usize| {
+        let is_cast = match at.checked_sub(2).map(|before| &tokens[before..at]) {
+            Some([_, word]) if word.is_word("AS") => true,
+            Some([first, second]) => first.is_sign(':') && second.is_sign(':'),
+            _ => false,
+        };
+        let start = tokens[at].offset;
+        let named = tokens[at..].iter().take(TYPE_TOKENS_MAX);
+        let mut named = named.map(|last| &sql[start..last.offset + last.text.len()]);
+        is_cast && named.any(|name| column_type(name) == Some(ty))
+    };
+    let casts = (0..tokens.len()).filter(|&at| is_type(at));
+    only(casts.map(|at| Position::at(sql, tokens[at].offset)))
+}
+
+fn only<T>(mut found: impl Iterator<Item = T>) -> Option<T> {
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
 }
 
 fn located(sql: &str, foreign: Box<DataFusionError>) -> Error {
@@ -203,6 +291,24 @@ mod tests {
             located.to_string(),
             "line 2, column 11: '2013-13' is not a valid DATE: no calendar or clock has it"
         );
+    }
+
+    #[track_caller]
+    fn check_place(found: Option<Position>, expected: Option<usize>) {
+        assert_eq!(found.map(|position| position.column), expected);
+    }
+
+    #[test]
+    fn the_only_cast_or_division_is_where_a_value_was_wrong() {
+        check_place(division_position("SELECT a / b, c / 2 FROM t"), Some(10));
+        check_place(division_position("SELECT a / b, c % d FROM t"), None);
+        check_place(division_position("SELECT '1/2', 1 / 0 -- 1/3"), Some(17));
+        check_place(division_position("SELECT 1"), None);
+        let decimal = ColumnType::Decimal { precision: 5, scale: 2 };
+        check_place(cast_position("SELECT a::INT, b::BIGINT", ColumnType::Int32), Some(11));
+        check_place(cast_position("SELECT a::INT, b::INT", ColumnType::Int32), None);
+        check_place(cast_position("SELECT CAST(a AS DECIMAL(5, 2)) AS INT", decimal), Some(18));
+        check_place(cast_position("SELECT a AS x", ColumnType::Int32), None);
     }
 
     #[test]

@@ -14,15 +14,18 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Spanned,
-    UnaryOperator, Value, VisitMut, VisitorMut,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem,
+    SetExpr, Spanned, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
+use super::functions::AT_TIME_ZONE;
+use super::parameters::{Parameter, put_parameters};
+use super::precedence::bind_by_precedence;
 use crate::error::{Error, Result, SyntaxError};
 use crate::parse::Position;
 use crate::timeseries::{Clauses, lift_clauses, wrap_timestamps};
@@ -71,9 +74,18 @@ enum OutputName {
     Wildcard,
 }
 
-/// Reads a query.
-pub(crate) fn parse_query(sql: &str) -> Result<QueryText> {
-    let mut tokens = tokenize(sql)?;
+/// Reads a query with values for its parameters.
+pub(crate) fn parse_query(sql: &str, parameters: &[Parameter]) -> Result<QueryText> {
+    parse_tokens(sql, tokenize(sql)?, parameters)
+}
+
+/// The same of its tokens, which may be in another order than in the text.
+pub(super) fn parse_tokens(
+    sql: &str,
+    mut tokens: Vec<TokenWithSpan>,
+    parameters: &[Parameter],
+) -> Result<QueryText> {
+    let parameters = put_parameters(sql, &mut tokens, parameters)?;
     wrap_timestamps(&mut tokens);
     let intervals = bracket_intervals(&mut tokens);
     bracket_interval_calls(&mut tokens);
@@ -86,7 +98,7 @@ pub(crate) fn parse_query(sql: &str) -> Result<QueryText> {
         }
     }
     let mut query = parse(sql, tokens)?;
-    let mut lifter = Lifter { sql, intervals: &intervals, notices: Vec::new() };
+    let mut lifter = Lifter { sql, intervals: &intervals, parameters, notices: Vec::new() };
     if let ControlFlow::Break(error) = query.visit(&mut lifter) {
         return Err(*error);
     }
@@ -94,7 +106,7 @@ pub(crate) fn parse_query(sql: &str) -> Result<QueryText> {
     Ok(QueryText { statement: query, clauses, names, notices: lifter.notices })
 }
 
-fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
+pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let mut tokens =
         Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|error| {
             let position = position_at(sql, error.location);
@@ -113,13 +125,14 @@ fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
     let dialect = GenericDialect {};
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-    let query = parser.parse_query().map_err(|error| parser_error(sql, error))?;
+    let mut query = parser.parse_query().map_err(|error| parser_error(sql, error))?;
     let rest = parser.peek_token();
     if rest.token != Token::EOF {
         let found = Some(rest.token.to_string());
         let what = SyntaxError::Unexpected { expected: "the end of the query".to_owned(), found };
         return Err(Error::Syntax { position: position_at(sql, rest.span.start), what });
     }
+    bind_by_precedence(&mut query);
     Ok(query)
 }
 
@@ -315,6 +328,8 @@ fn closing(tokens: &[TokenWithSpan]) -> Option<usize> {
 struct Lifter<'a> {
     sql: &'a str,
     intervals: &'a HashSet<Location>,
+    /// Where values of parameters stand.
+    parameters: HashSet<Location>,
     notices: Vec<String>,
 }
 
@@ -327,7 +342,7 @@ impl Lifter<'_> {
             BinaryOperator::NotEq => (false, "!="),
             _ => return,
         };
-        let asked = match (is_null(left), is_null(right)) {
+        let asked = match (self.is_null(left), self.is_null(right)) {
             (_, true) => left,
             (true, false) => right,
             (false, false) => return,
@@ -342,6 +357,17 @@ impl Lifter<'_> {
             _ => format!("{}: ", position_at(self.sql, start)),
         };
         self.notices.push(format!("{place}`{sign} NULL` is read as {meant}"));
+    }
+
+    /// Whether an expression is the literal NULL.
+    fn is_null(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Value(value) => {
+                value.value == Value::Null && !self.parameters.contains(&value.span.start)
+            }
+            Expr::Nested(inner) => self.is_null(inner),
+            _ => false,
+        }
     }
 
     fn not_supported(&self, span: Span, feature: &'static str) -> ControlFlow<Box<Error>> {
@@ -392,14 +418,12 @@ impl VisitorMut for Lifter<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
-        // The parser takes all that follows for the right side: better no answer than another one.
-        if let Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) = expr
-            && let Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. } = **right
-        {
-            let feature = "IS DISTINCT FROM before AND or OR without brackets around it";
-            return self.not_supported(right.span(), feature);
-        }
         self.ask_for_null(expr);
+        if let Expr::AtTimeZone { timestamp, time_zone } = expr {
+            let null = || Expr::Value(Value::Null.into());
+            let args = [timestamp, time_zone].map(|arg| std::mem::replace(&mut **arg, null()));
+            *expr = call_of(AT_TIME_ZONE, args);
+        }
         if let Expr::InList { expr: time, list, negated } = expr
             && let [Expr::Function(call)] = list.as_slice()
             && let Some([low, high]) = interval_bounds(call)
@@ -435,12 +459,36 @@ impl VisitorMut for Lifter<'_> {
     }
 }
 
-fn is_null(expr: &Expr) -> bool {
-    match expr {
-        Expr::Value(value) => value.value == Value::Null,
-        Expr::Nested(inner) => is_null(inner),
-        _ => false,
-    }
+/// A call of a function of ours, whose name no query can write.
+fn call_of<const N: usize>(name: &str, args: [Expr; N]) -> Expr {
+    let args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).into();
+    let name = ObjectNamePart::Identifier(Ident::with_quote('"', name));
+    Expr::Function(Function {
+        name: ObjectName(vec![name]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// The arguments of a call that are given by place.
+fn arguments(call: &Function) -> impl Iterator<Item = &Expr> {
+    let list = match &call.args {
+        FunctionArguments::List(list) => list.args.as_slice(),
+        _ => &[],
+    };
+    list.iter().filter_map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    })
 }
 
 /// The bounds of `interval(low, high)`.
@@ -498,12 +546,15 @@ fn number_repeated_items(items: &mut [SelectItem]) {
     }
 }
 
-/// Whether DataFusion would call the expression as it calls what is cast in it.
+/// Whether DataFusion would call the expression as it calls another one.
 fn has_cast_name(expr: &Expr) -> bool {
     match expr {
         Expr::Cast { .. } | Expr::TypedString { .. } => true,
+        // It calls all of them alike.
+        Expr::Subquery(_) | Expr::Exists { .. } => true,
         Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => has_cast_name(inner),
         Expr::BinaryOp { left, right, .. } => has_cast_name(left) || has_cast_name(right),
+        Expr::Function(call) => arguments(call).any(has_cast_name),
         _ => false,
     }
 }
@@ -607,7 +658,7 @@ mod tests {
 
     #[track_caller]
     fn check(sql: &str, expected: &str) {
-        let shown = match parse_query(sql) {
+        let shown = match parse_query(sql, &[]) {
             Ok(query) => query.statement.to_string(),
             Err(error) => format!("error: {error}"),
         };
@@ -636,6 +687,25 @@ mod tests {
     }
 
     #[test]
+    fn parameters_stand_as_constants() {
+        let sql = "SELECT $1, $2 FROM t WHERE a = $3 AND ts IN $1 LIMIT $4";
+        let text = Parameter::Text("it's; DROP".to_owned());
+        let parameters = [text, Parameter::Double(-0.5), Parameter::Null, Parameter::Integer(-3)];
+        assert_eq!(
+            parse_query(sql, &parameters).unwrap().statement.to_string(),
+            "SELECT 'it''s; DROP', (-5e-1) FROM t WHERE a = NULL \
+             AND (ts OPERATOR(tidegate.in) 'it''s; DROP') LIMIT (-3)",
+            "PA1"
+        );
+        assert_eq!(
+            parse_query("SELECT\n $1 + $2", &parameters[..1]).unwrap_err().to_string(),
+            "line 2, column 7: there is no value for $2: 1 given",
+            "PA2"
+        );
+        check("SELECT $0", "error: line 1, column 8: there is no value for $0: 0 given");
+    }
+
+    #[test]
     fn an_interval_becomes_an_operator() {
         check(
             "SELECT 1 FROM t WHERE ts NOT IN '2013' AND x IN ('a')",
@@ -660,7 +730,7 @@ mod tests {
     fn equal_to_null_asks_for_null() {
         let sql = "SELECT a = NULL FROM t WHERE NULL <> b AND (c) = (NULL)";
         check(sql, "SELECT a IS NULL FROM t WHERE b IS NOT NULL AND (c) IS NULL");
-        let notices = parse_query(sql).unwrap().notices;
+        let notices = parse_query(sql, &[]).unwrap().notices;
         assert_eq!(notices[0], "line 1, column 8: `= NULL` is read as IS NULL", "Q3");
         assert_eq!(notices[1], "line 1, column 38: `!= NULL` is read as IS NOT NULL", "Q3");
         assert_eq!(notices.len(), 3);
@@ -728,7 +798,7 @@ mod tests {
     fn check_names(sql: &str, planned: &[(&str, Option<&str>)], expected: &str) {
         let owned = |name: &str| name.to_owned();
         let planned = planned.iter().map(|(name, stored)| (owned(name), stored.map(owned)));
-        let names = parse_query(sql).unwrap().names.resolve(&planned.collect::<Vec<_>>());
+        let names = parse_query(sql, &[]).unwrap().names.resolve(&planned.collect::<Vec<_>>());
         assert_eq!(names.join(", "), expected, "{sql}");
     }
 

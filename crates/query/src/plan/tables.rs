@@ -1,5 +1,6 @@
 //! The tables and functions that a query may name.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use tidegate_storage::Database;
 use super::functions::{AGGREGATES, SCALARS};
 use super::type_names::ColumnTypePlanner;
 use crate::error::Error;
+use crate::parse::SYSTEM_SCHEMA;
 use crate::scan::NAME_KEY;
 use crate::show::table_function;
 
@@ -36,18 +38,23 @@ pub(crate) struct Tables<'a> {
     pub(crate) relations: Vec<Arc<dyn RelationPlanner>>,
 }
 
-/// The name of a table of ours; `None` for what lies in another schema.
-pub(crate) fn table_name(reference: &TableReference) -> Option<&str> {
+/// The name of a table of ours; `None` for what lies in another schema. Tables that the system
+/// itself keeps have their schema in their name.
+pub(crate) fn table_name(reference: &TableReference) -> Option<Cow<'_, str>> {
     match reference {
-        TableReference::Bare { table } => Some(table),
-        TableReference::Partial { schema, table } if schema.as_ref() == "public" => Some(table),
-        _ => None,
+        TableReference::Bare { table } => Some(Cow::Borrowed(table)),
+        TableReference::Partial { schema, table } => match schema.as_ref() {
+            "public" => Some(Cow::Borrowed(table)),
+            SYSTEM_SCHEMA => Some(Cow::Owned(format!("{SYSTEM_SCHEMA}.{table}"))),
+            _ => None,
+        },
+        TableReference::Full { .. } => None,
     }
 }
 
 impl ContextProvider for Tables<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
-        match table_name(&name).and_then(|name| self.sources.get(name)) {
+        match table_name(&name).and_then(|name| self.sources.get(name.as_ref())) {
             Some(source) => Ok(Arc::clone(source)),
             None => {
                 let table = name.to_string();

@@ -25,6 +25,7 @@ use tidegate_storage::Snapshot;
 
 use super::condition::{Translator, column_type, compare_op, literal};
 use super::row_filter::RowFilter;
+use crate::plan::inside_sort_key;
 
 /// The conditions of one scan.
 #[derive(Debug)]
@@ -101,6 +102,9 @@ fn add_parts(
 }
 
 fn translate(expr: &Arc<dyn PhysicalExpr>, translator: &mut Translator<'_>) -> Option<Condition> {
+    if let Some(inner) = inside_sort_key(expr) {
+        return translate(inner, translator);
+    }
     let mut boxed = |expr| translate(expr, translator).map(Box::new);
     if let Some(column) = expr.downcast_ref::<ColumnExpr>() {
         return translator.column(column.name());

@@ -16,7 +16,7 @@ use datafusion::arrow::datatypes::{Schema, TimestampMicrosecondType, TimestampNa
 use datafusion::common::{Result, internal_err};
 
 use super::read::{ReadPlan, RowsReader, Step, TaskReader};
-use super::task::{BATCH_ROWS, FrameRows, ScanOrder};
+use super::task::{FrameRows, ScanOrder};
 
 /// Several runs on their way into one.
 pub(crate) struct Merge {
@@ -81,9 +81,9 @@ impl Merge {
                 return Ok(Step::Nothing);
             }
         }
-        while self.rows.len() < BATCH_ROWS {
+        while self.rows.len() < self.output.batch_rows {
             let Some(next) = self.next_input() else { break };
-            let limit = BATCH_ROWS - self.rows.len();
+            let limit = self.output.batch_rows - self.rows.len();
             self.take_rows(next, limit);
             if self.inputs[next].head.is_none() && self.inputs[next].has_more() {
                 return Ok(Step::Nothing);
@@ -168,7 +168,7 @@ impl Input {
                 None => return Ok(()),
             },
         };
-        match reader.step(BATCH_ROWS)? {
+        match reader.step(self.plan.batch_rows)? {
             Step::Batch(batch) => {
                 self.head = Some(head_of(batch)?);
                 self.reader = Some(reader);

@@ -2,8 +2,8 @@
 //!
 //! - D1. A batch holds exactly the rows that pass all conditions and are not masked, in the order
 //!   asked for.
-//! - D2. No more than `BATCH_ROWS` rows are decoded at a time, and not many more than are wanted;
-//!   whoever calls decides when to yield.
+//! - D2. No more than `ReadPlan::batch_rows` rows are decoded at a time, and not many more than are
+//!   wanted; whoever calls decides when to yield.
 //!
 //! Conditions that are worked on as rows are stored come first (`row_filter`); what only DataFusion
 //! knows is asked about the rows that they have left.
@@ -22,7 +22,7 @@ use datafusion::common::Result;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::physical_expr::PhysicalExpr;
 use tidegate_filter::Selection;
-use tidegate_model::{Column, limits};
+use tidegate_model::{Column, SegmentId, limits};
 use tidegate_storage::segment::PickedRows;
 use tidegate_storage::{RowMask, SegmentRun, Snapshot};
 
@@ -57,6 +57,8 @@ pub(crate) struct ReadPlan {
     pub(crate) output: Vec<usize>,
     pub(crate) schema: SchemaRef,
     pub(crate) order: ScanOrder,
+    /// How many rows a batch has at most.
+    pub(crate) batch_rows: usize,
     /// Whether the statement is to go on.
     pub(crate) stop: Option<Arc<Stop>>,
 }
@@ -171,7 +173,7 @@ impl RowsReader {
                 Some(_) if plan.dynamic.is_some() => BATCH_ROWS,
                 Some(_) => rows.len(),
                 None if plan.is_counting() => rows.len(),
-                None => BATCH_ROWS,
+                None => plan.batch_rows,
             };
             let rows = take_rows(rows, looked_at, plan.order);
             let asked = plan.asked(&self.task, rows);
@@ -185,7 +187,8 @@ impl RowsReader {
             return Ok(Step::Nothing);
         }
         // How many rows pass what is asked of decoded ones, nobody knows.
-        let rows = if plan.conjuncts.is_empty() { wanted.clamp(1, BATCH_ROWS) } else { BATCH_ROWS };
+        let most = plan.batch_rows;
+        let rows = if plan.conjuncts.is_empty() { wanted.clamp(1, most) } else { most };
         let rows = self.picked.take(rows, plan.order);
         let read = plan.read(&self.task.segment, self.task.frame, rows)?;
         Ok(read.map_or(Step::Nothing, Step::Batch))
@@ -407,10 +410,40 @@ impl Decoded<'_> {
     }
 
     fn decode(&self, at: usize) -> tidegate_storage::Result<ArrayRef> {
+        if at == self.plan.snapshot.schema.columns().len() {
+            return Ok(self.row_ids());
+        }
         let column = std::slice::from_ref(self.plan.column(at));
         let symbols = &self.plan.snapshot.symbols;
         let reader = self.segment.reader()?;
         let arrays = reader.arrays(self.frame, &self.rows, column, symbols)?;
         Ok(arrays.into_iter().next().expect("one array a column"))
     }
+
+    /// Where the rows are.
+    fn row_ids(&self) -> ArrayRef {
+        let first = self.frame * limits::FRAME_ROWS.0;
+        let id = |row: u64| row_id(self.segment.meta.id, first + row);
+        Arc::new(match &self.rows {
+            PickedRows::Range(rows) => rows.clone().map(|row| id(row as u64)).collect(),
+            PickedRows::List(rows) => {
+                rows.iter().map(|&row| id(row.into())).collect::<UInt64Array>()
+            }
+        })
+    }
+}
+
+/// How many bits of a row's id say where it is in its segment.
+const ROW_BITS: u32 = 22;
+const _: () = assert!(limits::SEGMENT_ROWS.0 == 1 << ROW_BITS);
+
+/// A segment and a row of it as one number.
+fn row_id(segment: SegmentId, row: u64) -> u64 {
+    assert!(segment.0 >> (64 - ROW_BITS) == 0, "segments are numbered one by one");
+    segment.0 << ROW_BITS | row
+}
+
+/// The segment and the row that a number stands for.
+pub(crate) fn place_of(row_id: u64) -> (SegmentId, u64) {
+    (SegmentId(row_id >> ROW_BITS), row_id & ((1 << ROW_BITS) - 1))
 }

@@ -24,7 +24,7 @@ use futures::{FutureExt, Stream};
 use tokio::sync::mpsc;
 
 use super::read::{ReadPlan, Step, TaskReader};
-use super::task::{BATCH_ROWS, ScanTask, TASK_BYTES_MAX, value_bytes};
+use super::task::{BATCH_ROWS, ROW_ID_BYTES, ScanTask, TASK_BYTES_MAX, value_bytes};
 
 /// W3.
 const STEPS_PER_POLL: usize = 8;
@@ -36,7 +36,8 @@ const BATCHES_PER_TASK: usize = 8;
 /// How many batches of a task may wait for the stream (W2): fewer if rows are wide.
 fn batches_ahead(plan: &ReadPlan) -> usize {
     let columns = plan.snapshot.schema.columns();
-    let row_bytes = plan.output.iter().map(|&at| value_bytes(columns[at].ty)).sum::<usize>();
+    let bytes_of = |&at: &usize| columns.get(at).map_or(ROW_ID_BYTES, |it| value_bytes(it.ty));
+    let row_bytes = plan.output.iter().map(bytes_of).sum::<usize>();
     (TASK_BYTES_MAX / (row_bytes.max(1) * BATCH_ROWS)).clamp(1, BATCHES_PER_TASK)
 }
 

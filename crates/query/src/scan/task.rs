@@ -53,6 +53,9 @@ pub(crate) struct FrameRows {
     pub(crate) rows: Range<usize>,
 }
 
+/// How many bytes the column that says where a row is takes in an array.
+pub(crate) const ROW_ID_BYTES: usize = 8;
+
 /// How many bytes a value takes in an array, about.
 pub(crate) fn value_bytes(ty: ColumnType) -> usize {
     match ty {

@@ -2,12 +2,12 @@
 //!
 //! - Y1. -0 and 0 are one key, and so are all NaNs.
 
-use std::sync::Arc;
-
-use datafusion::arrow::array::{ArrayRef, AsArray};
-use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::Result;
+
+use crate::plan::one_zero_and_nan;
 
 /// Makes keys of columns.
 pub(super) struct KeyMaker {
@@ -22,28 +22,15 @@ impl KeyMaker {
 
     /// The keys of all rows of these columns.
     pub(super) fn keys(&self, columns: &[ArrayRef]) -> Result<Rows> {
-        let columns = columns.iter().map(normal).collect::<Vec<_>>();
+        let columns = columns.iter().map(one_zero_and_nan).collect::<Vec<_>>();
         Ok(self.converter.convert_columns(&columns)?)
-    }
-}
-
-/// Y1.
-fn normal(column: &ArrayRef) -> ArrayRef {
-    match column.data_type() {
-        DataType::Float32 => {
-            let one = |x: f32| if x.is_nan() { f32::NAN } else { x + 0.0 };
-            Arc::new(column.as_primitive::<Float32Type>().unary::<_, Float32Type>(one))
-        }
-        DataType::Float64 => {
-            let one = |x: f64| if x.is_nan() { f64::NAN } else { x + 0.0 };
-            Arc::new(column.as_primitive::<Float64Type>().unary::<_, Float64Type>(one))
-        }
-        _ => Arc::clone(column),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use datafusion::arrow::array::Float64Array;
 
     use super::*;

@@ -5,6 +5,7 @@
 //! - N2. Held are the keys and their rows, and nothing else.
 //! - N3. If it is known how many keys there are at most, the input ends when so many are found.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ fn key_bound(
     snapshots: &HashMap<String, Arc<Snapshot>>,
 ) -> Option<usize> {
     let mut conditions = Vec::new();
-    let snapshot = snapshots.get(read_table(rows, &mut conditions)?)?;
+    let snapshot = snapshots.get(read_table(rows, &mut conditions)?.as_ref())?;
     let mut bound = 1_usize;
     for key in keys {
         let asked = conditions.iter().filter_map(|condition| values_asked(condition, &key.name));
@@ -93,7 +94,7 @@ fn key_bound(
 
 /// The name of the table that a plan reads, with its columns under their names, and the conditions
 /// that all of its rows pass.
-fn read_table<'a>(plan: &'a LogicalPlan, conditions: &mut Vec<&'a Expr>) -> Option<&'a str> {
+fn read_table<'a>(plan: &'a LogicalPlan, conditions: &mut Vec<&'a Expr>) -> Option<Cow<'a, str>> {
     match plan {
         LogicalPlan::TableScan(scan) => table_name(&scan.table_name),
         LogicalPlan::SubqueryAlias(alias) => read_table(&alias.input, conditions),

@@ -2,24 +2,29 @@
 //! purged. Writers go on meanwhile.
 //!
 //! - C3. The catalog names a position only when every manifest on disk, for good, has everything
-//!   before it.
+//!   before it, but for the rows of tails: replay begins where the oldest of them are in the log.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use tidegate_model::{Lsn, SeqTxn, TableId};
+use tidegate_platform::Disk;
 
 use super::Database;
+use super::folder::TablePaths;
 use super::plan::Tables;
-use super::table::TableState;
 use crate::catalog::{Catalog, CatalogTable};
 use crate::envelope;
 use crate::error::{Error, Result};
+use crate::manifest::Manifest;
 
 /// What is in checkpoints for good.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
+    /// What they are as of.
+    pub(super) as_of: Lsn,
+    /// Where a replay begins.
     pub(super) lsn: Lsn,
     /// The commit that each table's manifest is as of.
     pub(super) manifests: BTreeMap<TableId, SeqTxn>,
@@ -28,7 +33,7 @@ pub(super) struct Checkpoints {
 impl Checkpoints {
     pub(super) fn of(catalog: &Catalog) -> Checkpoints {
         let manifests = catalog.tables.iter().map(|table| (table.id, table.seq_txn));
-        Checkpoints { lsn: catalog.lsn, manifests: manifests.collect() }
+        Checkpoints { as_of: catalog.as_of, lsn: catalog.lsn, manifests: manifests.collect() }
     }
 }
 
@@ -59,21 +64,24 @@ impl Database {
     }
 
     fn write_into(&self, checkpoints: &mut Checkpoints) -> Result<()> {
-        let (lsn, tables) = {
+        let (as_of, tables) = {
             let published = self.published();
             let tables = &published.tables;
             let copy = Tables { by_id: tables.by_id.clone(), by_name: BTreeMap::new() };
             (published.lsn, copy)
         };
-        if lsn == checkpoints.lsn {
+        let tails = tables.by_id.values().filter_map(|table| table.tail.origin());
+        let lsn = tails.map(|origin| origin.lsn).fold(as_of, Lsn::min);
+        if (as_of, lsn) == (checkpoints.as_of, checkpoints.lsn) {
             return Ok(());
         }
         self.write_manifests(checkpoints, &tables)?;
-        let catalog = self.catalog_of(lsn, &tables);
+        let catalog = self.catalog_of((lsn, as_of), &tables);
         envelope::replace(self.guarded.as_ref(), &self.paths.catalog(), &catalog.encode())
             .map_err(Error::disk("write catalog"))?;
-        checkpoints.lsn = lsn;
+        (checkpoints.as_of, checkpoints.lsn) = (as_of, lsn);
         self.checkpoint_lsn.store(lsn.0, Ordering::Release);
+        self.checkpoint_as_of.store(as_of.0, Ordering::Release);
         let mut log = self.log.lock().map_err(|_| Error::CommitterPanicked)?;
         log.purge(lsn)
     }
@@ -85,7 +93,9 @@ impl Database {
         for (id, table) in &tables.by_id {
             let seq_txn = table.manifest.seq_txn;
             if known(id) != Some(seq_txn) {
-                write_manifest(disk, table).map_err(Error::disk("write manifest"))?;
+                let paths = table.folder.paths();
+                write_manifest(disk, paths, &table.manifest)
+                    .map_err(Error::disk("write manifest"))?;
                 written.push((*id, seq_txn));
             }
         }
@@ -98,22 +108,23 @@ impl Database {
         Ok(())
     }
 
-    fn catalog_of(&self, lsn: Lsn, tables: &Tables) -> Catalog {
+    fn catalog_of(&self, (lsn, as_of): (Lsn, Lsn), tables: &Tables) -> Catalog {
         let tables = tables.by_id.values().map(|table| CatalogTable {
             id: table.id(),
             seq_txn: table.manifest.seq_txn,
             name: table.name.clone(),
         });
         let next_table = TableId(self.next_table.load(Ordering::Relaxed));
-        Catalog { log: self.log_id, lsn, next_table, tables: tables.collect() }
+        Catalog { log: self.log_id, lsn, as_of, next_table, tables: tables.collect() }
     }
 }
 
-fn write_manifest(
-    disk: &dyn tidegate_platform::Disk,
-    table: &TableState,
+/// Writes the manifest of a table, for good.
+pub(super) fn write_manifest(
+    disk: &dyn Disk,
+    paths: &TablePaths,
+    manifest: &Manifest,
 ) -> tidegate_platform::Result<()> {
-    let paths = table.folder.paths();
     disk.create_dir_all(paths.root())?;
-    envelope::replace(disk, &paths.manifest(), &table.manifest.encode())
+    envelope::replace(disk, &paths.manifest(), &manifest.encode())
 }

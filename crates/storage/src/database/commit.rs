@@ -8,10 +8,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use tidegate_model::{SeqTxn, limits};
+use tidegate_model::{Lsn, SeqTxn, TableId, limits};
 
 use super::Database;
-use super::plan::{Changes, Overlay, Wish};
+use super::budget::TailBytes;
+use super::plan::{Changes, Overlay, Plan, Wish};
 use crate::error::{Error, Result};
 use crate::wal::{self, Fate, Record};
 
@@ -40,8 +41,19 @@ struct Queue {
 #[derive(Debug)]
 struct Ticket {
     wish: Wish,
-    answer: Mutex<Option<Result<SeqTxn, Refusal>>>,
+    answer: Mutex<Option<Answer>>,
 }
+
+/// What came of a wish.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Committed {
+    /// The commits of the tables that it was about.
+    pub(crate) seq_txns: Vec<(TableId, SeqTxn)>,
+    /// Whether they are its own, or those of an earlier one that was the same.
+    pub(crate) is_new: bool,
+}
+
+type Answer = Result<Committed, Refusal>;
 
 /// The lead, and those it answers for (Q3).
 struct Lead<'a> {
@@ -52,23 +64,24 @@ struct Lead<'a> {
 /// A wish of the group that is on its way to the log.
 struct Planned {
     ticket: Arc<Ticket>,
-    record: Vec<u8>,
-    seq_txn: SeqTxn,
+    /// `None` if there is nothing for the log.
+    record: Option<Vec<u8>>,
+    committed: Committed,
 }
 
 impl Ticket {
-    fn answer(&self, answer: Result<SeqTxn, Refusal>) {
+    fn answer(&self, answer: Answer) {
         *lock(&self.answer) = Some(answer);
     }
 
-    fn take(&self) -> Option<Result<SeqTxn, Refusal>> {
+    fn take(&self) -> Option<Answer> {
         lock(&self.answer).take()
     }
 }
 
 impl Committer {
-    /// Commits a wish and returns its number in the table it is about: the first, if several.
-    pub(super) fn commit(&self, database: &Database, wish: Wish) -> Result<SeqTxn, Refusal> {
+    /// Commits a wish and returns its numbers in the tables that it is about.
+    pub(super) fn commit(&self, database: &Database, wish: Wish) -> Answer {
         let ticket = Arc::new(Ticket { wish, answer: Mutex::new(None) });
         let mut queue = lock(&self.queue);
         queue.waiting.push_back(Arc::clone(&ticket));
@@ -97,17 +110,20 @@ impl Lead<'_> {
             // Whoever panicked while writing may have left a group half written.
             Err(_) => return,
         };
-        let (mut planned, changes) = self.plan(database);
+        let (mut planned, changes) = self.plan(database, log.end());
         if planned.is_empty() {
             return;
         }
-        let records = planned.iter_mut().map(|planned| std::mem::take(&mut planned.record));
-        let records: Vec<Vec<u8>> = records.collect();
-        match log.append(&records) {
+        let records: Vec<Vec<u8>> =
+            planned.iter_mut().filter_map(|planned| planned.record.take()).collect();
+        let written = if records.is_empty() { Ok(()) } else { log.append(&records) };
+        match written {
             Ok(()) => {
+                database.upkeep.add_log_bytes(records.iter().map(|bytes| bytes.len() as u64).sum());
                 database.publish(log.end(), changes);
-                for planned in &planned {
-                    planned.ticket.answer(Ok(planned.seq_txn));
+                for planned in &mut planned {
+                    let committed = std::mem::take(&mut planned.committed);
+                    planned.ticket.answer(Ok(committed));
                 }
             }
             Err((cause, fate)) => {
@@ -125,23 +141,23 @@ impl Lead<'_> {
 
     /// Plans all wishes that fit one group, answers those that are refused, and puts the others
     /// back in front of the queue.
-    fn plan(&mut self, database: &Database) -> (Vec<Planned>, Changes) {
+    fn plan(&mut self, database: &Database, lsn: Lsn) -> (Vec<Planned>, Changes) {
         let tables = database.tables.read().unwrap_or_else(PoisonError::into_inner);
-        let mut overlay = Overlay::new(&tables.tables);
+        let mut overlay = Overlay::new(&tables.tables, lsn);
         let (mut planned, mut bytes) = (Vec::new(), 0);
         let mut left = self.group.len();
         for (at, ticket) in self.group.iter().enumerate() {
             match plan_one(&overlay, &ticket.wish) {
                 Err(error) => ticket.answer(Err(Refusal { error, fate: Fate::Lost })),
-                Ok((record, encoded)) => {
-                    if bytes + encoded.len() > wal::RECORDS_BYTES_MAX {
+                Ok((Plan { ops, committed }, record)) => {
+                    let record_bytes = record.as_ref().map_or(0, Vec::len);
+                    if bytes + record_bytes > wal::RECORDS_BYTES_MAX {
                         left = at;
                         break;
                     }
-                    bytes += encoded.len();
-                    overlay.apply(&ticket.wish, &record.ops);
-                    let (ticket, seq_txn) = (Arc::clone(ticket), record.ops[0].seq_txn);
-                    planned.push(Planned { ticket, record: encoded, seq_txn });
+                    bytes += record_bytes;
+                    overlay.apply(&ticket.wish, &ops);
+                    planned.push(Planned { ticket: Arc::clone(ticket), record, committed });
                 }
             }
         }
@@ -168,11 +184,13 @@ impl Drop for Lead<'_> {
 
 impl Database {
     /// Makes a durable group visible (Q2), and lets go of what it replaces.
-    fn publish(&self, lsn: tidegate_model::Lsn, changes: Changes) {
+    fn publish(&self, lsn: Lsn, changes: Changes) {
         let mut replaced = Vec::new();
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         tables.lsn = lsn;
+        let mut tail_bytes = TailBytes::default();
         for (id, table) in changes.tables {
+            tail_bytes.count(tables.tables.by_id.get(&id), table.as_ref());
             replaced.extend(match table {
                 Some(table) => tables.tables.by_id.insert(id, table),
                 None => tables.tables.by_id.remove(&id),
@@ -186,6 +204,7 @@ impl Database {
         }
         tables.schema_epoch += changes.ddl_count;
         drop(tables);
+        self.tails.change(&tail_bytes);
         for (table, obsolete) in &changes.obsolete {
             table.discard(obsolete);
         }
@@ -197,17 +216,20 @@ impl Database {
     }
 }
 
-/// The record that fulfils a wish, and its bytes.
-fn plan_one(overlay: &Overlay<'_>, wish: &Wish) -> Result<(Record, Vec<u8>)> {
-    let record = Record { ops: overlay.plan(wish)? };
-    assert!(!record.ops.is_empty(), "nobody wishes for nothing");
+/// What fulfils a wish, and the bytes of its record, if it needs one.
+fn plan_one(overlay: &Overlay<'_>, wish: &Wish) -> Result<(Plan, Option<Vec<u8>>)> {
+    let Plan { ops, committed } = overlay.plan(wish)?;
+    if ops.is_empty() {
+        return Ok((Plan { ops, committed }, None));
+    }
+    let record = Record { ops };
     let bytes = wal::record_bytes_max(&record);
     if bytes > limits::WAL_RECORD_BYTES {
         return Err(Error::CommitTooLarge { bytes });
     }
     let encoded = wal::encode_record(&record);
     assert!(encoded.len() <= bytes, "a record is not longer than it may be");
-    Ok((record, encoded))
+    Ok((Plan { ops: record.ops, committed }, Some(encoded)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, Schema, SegmentId, TableId};
+use tidegate_model::{ColumnType, Schema, SegmentId, TableId, Ttl};
 
 use super::Database;
 use super::folder::TableFolder;
@@ -70,6 +70,23 @@ impl Database {
     /// If there is no such table or column, or the other name is taken.
     pub fn rename_column(&self, table: &str, from: &str, to: &str) -> Result<()> {
         self.alter(table, SchemaEdit::Rename { from: from.to_owned(), to: to.to_owned() })
+    }
+
+    /// Lets rows with the same values in these columns replace each other, from now on; without
+    /// keys, all rows stay. The designated timestamp must be among them.
+    ///
+    /// # Errors
+    /// If there is no such table or column, or they cannot be keys.
+    pub fn set_dedup_keys(&self, table: &str, keys: &[&str]) -> Result<()> {
+        self.alter(table, SchemaEdit::Dedup(owned(keys)))
+    }
+
+    /// Sets how long rows are kept; `None` for ever. `maintain` drops partitions that are older.
+    ///
+    /// # Errors
+    /// If there is no such table, or it has no partitions.
+    pub fn set_ttl(&self, table: &str, ttl: Option<Ttl>) -> Result<()> {
+        self.alter(table, SchemaEdit::Ttl(ttl))
     }
 
     fn alter(&self, table: &str, edit: SchemaEdit) -> Result<()> {

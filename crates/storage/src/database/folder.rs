@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tidegate_model::{ColumnId, ColumnType, PartitionKey, Schema, SegmentId, TableId};
 use tidegate_platform::Disk;
@@ -18,7 +18,7 @@ use tidegate_platform::Disk;
 use crate::error::Result;
 use crate::manifest::{MaskMark, Obsolete};
 use crate::segment::SegmentMeta;
-use crate::symbols::{self, Dictionary, SymbolMark, SymbolTables};
+use crate::symbols::{self, Dictionary, SymbolMark, SymbolTables, SymbolTexts};
 
 const SEGMENT_SUFFIX: &str = ".seg";
 const MASK_SUFFIX: &str = ".mask";
@@ -43,7 +43,39 @@ pub(crate) struct TableFolder {
     paths: TablePaths,
     next_segment: AtomicU64,
     dictionaries: Mutex<BTreeMap<ColumnId, Arc<Dictionary>>>,
+    /// Symbols that were found in the log, in order, and not in a symbol file.
+    replayed: Vec<SymbolTexts>,
     is_dropped: AtomicBool,
+    tail_gate: Gate,
+    segments_gate: Gate,
+}
+
+/// Which runs of a table somebody rewrites.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunsOf {
+    Tail,
+    Segments,
+}
+
+/// Whether somebody waits for who is at the same thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    Try,
+    Wait,
+}
+
+/// Lets one in at a time.
+#[derive(Debug, Default)]
+struct Gate {
+    is_held: Mutex<bool>,
+    freed: Condvar,
+}
+
+/// The right to rewrite runs of a table; nobody else does until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    folder: Arc<TableFolder>,
+    of: RunsOf,
 }
 
 /// A file of a table that is immutable and shared by snapshots.
@@ -141,7 +173,42 @@ impl TableFolder {
             paths: paths.table(table),
             next_segment: AtomicU64::new(next_segment.0),
             dictionaries: Mutex::new(BTreeMap::new()),
+            replayed: Vec::new(),
             is_dropped: AtomicBool::new(false),
+            tail_gate: Gate::default(),
+            segments_gate: Gate::default(),
+        }
+    }
+
+    /// The same, with symbols that were found in the log.
+    pub(crate) fn with_symbols(mut self, replayed: Vec<SymbolTexts>) -> TableFolder {
+        self.replayed = replayed;
+        self
+    }
+
+    /// Symbols that were found in the log when the database was opened.
+    pub(crate) fn replayed(&self) -> &[SymbolTexts] {
+        &self.replayed
+    }
+
+    /// Keeps others from rewriting runs. Who wants both kinds takes those of the tail first.
+    pub(crate) fn hold(self: &Arc<Self>, of: RunsOf, patience: Patience) -> Option<Held> {
+        let Gate { is_held, freed } = self.gate(of);
+        let mut is_held = is_held.lock().unwrap_or_else(PoisonError::into_inner);
+        while *is_held {
+            if patience == Patience::Try {
+                return None;
+            }
+            is_held = freed.wait(is_held).unwrap_or_else(PoisonError::into_inner);
+        }
+        *is_held = true;
+        Some(Held { folder: Arc::clone(self), of })
+    }
+
+    fn gate(&self, of: RunsOf) -> &Gate {
+        match of {
+            RunsOf::Tail => &self.tail_gate,
+            RunsOf::Segments => &self.segments_gate,
         }
     }
 
@@ -163,13 +230,15 @@ impl TableFolder {
     }
 
     /// The growing dictionary of a column; read from disk up to `mark` when it is first used.
-    fn dictionary(&self, column: ColumnId, mark: SymbolMark) -> Result<Arc<Dictionary>> {
+    pub(crate) fn dictionary(&self, column: ColumnId, mark: SymbolMark) -> Result<Arc<Dictionary>> {
         let mut open = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dictionary) = open.get(&column) {
             return Ok(Arc::clone(dictionary));
         }
         let ids = (self.table, column);
         let dictionary = Dictionary::open(&self.disk, &self.paths.symbols(), ids, mark)?;
+        let replayed = self.replayed.iter().filter(|texts| texts.column == column);
+        replayed.into_iter().try_for_each(|texts| dictionary.replay(texts))?;
         let dictionary = Arc::new(dictionary);
         open.insert(column, Arc::clone(&dictionary));
         Ok(dictionary)
@@ -232,6 +301,14 @@ impl TableFile {
     /// No manifest names it any more (D3).
     pub(crate) fn discard(&self) {
         self.is_dropped.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let Gate { is_held, freed } = self.folder.gate(self.of);
+        *is_held.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        freed.notify_all();
     }
 }
 

@@ -18,8 +18,10 @@ use tidegate_model::{ColumnId, PartitionKey, Schema, SegmentId, SeqTxn, SymbolId
 use tidegate_platform::{DiskFile, OpenMode};
 
 use super::Database;
+use super::change::Removal;
 use super::commit::Refusal;
 use super::folder::{TableFolder, segment_name};
+use super::masks::MaskFiles;
 use super::plan::{self, NewTable, SnapshotId, Wish};
 use super::table::TableState;
 use crate::catalog::check_name;
@@ -137,14 +139,31 @@ impl ImportTxn {
     /// # Errors
     /// If it cannot be made.
     pub fn new_segment(&self, partition: PartitionKey) -> Result<(SegmentId, Arc<dyn DiskFile>)> {
+        let id = self.new_segment_id();
+        Ok((id, self.make_segment(id, partition)?))
+    }
+
+    /// The number of a segment whose file is still to be made.
+    pub(super) fn new_segment_id(&self) -> SegmentId {
+        self.folder.new_segment_id()
+    }
+
+    /// The empty file of a segment.
+    pub(super) fn make_segment(
+        &self,
+        id: SegmentId,
+        partition: PartitionKey,
+    ) -> Result<Arc<dyn DiskFile>> {
         let failed = Error::disk("make segment");
-        let id = self.folder.new_segment_id();
         let dir = self.folder.paths().partition(&self.schema, partition);
         let path = dir.join(segment_name(id));
         self.made().files.insert(id, path.clone());
         self.database.guarded.create_dir_all(&dir).map_err(&failed)?;
-        let file = self.database.guarded.open(&path, OpenMode::CreateNew).map_err(&failed)?;
-        Ok((id, file))
+        self.database.guarded.open(&path, OpenMode::CreateNew).map_err(&failed)
+    }
+
+    pub(super) fn folder(&self) -> &Arc<TableFolder> {
+        &self.folder
     }
 
     /// The ids of texts in the dictionary of a symbol column, new ones where they are new.
@@ -178,13 +197,28 @@ impl ImportTxn {
     /// # Panics
     /// If a segment is not one that `new_segment` made, or cannot be one of the table.
     pub fn commit(self, segments: Vec<WrittenSegment>) -> Result<SeqTxn> {
+        self.commit_with(segments, None)
+    }
+
+    /// As [`commit`](Self::commit), with rows of the table that go.
+    pub(super) fn commit_with(
+        self,
+        segments: Vec<WrittenSegment>,
+        removal: Option<Removal<'_>>,
+    ) -> Result<SeqTxn> {
         let metas = self.check(&segments);
+        let mut gone = MaskFiles::new(self.database.guarded.as_ref());
+        let masks = match (removal, &self.source) {
+            (None, _) => Vec::new(),
+            (Some(removal), Source::Existing(table)) => gone.write_all(table, removal)?,
+            (Some(_), Source::New(_)) => unreachable!("a new table has no rows that could go"),
+        };
         let mut symbols = Vec::new();
         if !segments.is_empty() {
             self.sync_files(&segments)?;
             symbols = self.save_symbols()?;
             self.sync_folders(&metas)?;
-        } else if let Source::Existing(table) = &self.source {
+        } else if let (Source::Existing(table), true) = (&self.source, masks.is_empty()) {
             return Ok(table.manifest.seq_txn);
         }
         let target = match &self.source {
@@ -196,15 +230,17 @@ impl ImportTxn {
             }
         };
         let committed: BTreeSet<SegmentId> = metas.iter().map(|meta| meta.id).collect();
-        let wish = Wish::Import(plan::Import { target, segments: metas, symbols });
+        let wish = Wish::Import(plan::Import { target, segments: metas, symbols, masks });
         match self.database.commit(wish) {
             Ok(seq_txn) => {
                 self.keep_files(&committed);
+                gone.keep();
                 Ok(seq_txn)
             }
             Err(Refusal { error, fate }) => {
                 if fate == Fate::InDoubt {
                     self.keep_files(&committed);
+                    gone.keep();
                 }
                 Err(error)
             }

@@ -2,7 +2,7 @@
 //!
 //! - T2, T3 as in `import`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use tidegate_model::{RowCount, SegmentId, SeqTxn};
 use tidegate_platform::{Disk, OpenMode};
 
 use super::Database;
+use super::change::Removal;
 use super::plan::{NewMask, SnapshotId, Wish};
 use super::table::TableState;
 use crate::error::{Error, Result};
@@ -43,27 +44,20 @@ impl Database {
         let found = self.published().tables.by_id.get(&snapshot.table).map(Arc::clone);
         let table = found.ok_or_else(|| Error::TableDropped { table: name.clone() })?;
         let id = SnapshotId { table: snapshot.table, name, seq_txn: snapshot.seq_txn };
-        let mut files = MaskFiles { disk: self.guarded.as_ref(), written: Vec::new() };
-        let mut masks = Vec::new();
-        for MaskedRows { segment, rows } in gone {
-            let run = snapshot.segments().find(|run| run.meta.id == *segment);
-            let run = run.expect("the segment is one of the snapshot");
-            masks.extend(files.write(&table, run, rows)?);
-        }
-        let segments: BTreeSet<SegmentId> = masks.iter().map(|new| new.segment).collect();
-        assert_eq!(segments.len(), masks.len(), "a segment comes once");
+        let mut files = MaskFiles::new(self.guarded.as_ref());
+        let masks =
+            files.write_all(&table, Removal { snapshot, rows: &mut gone.iter().cloned() })?;
         if masks.is_empty() {
             return Ok(snapshot.seq_txn);
         }
-        files.sync_folders()?;
         match self.commit(Wish::Mask { snapshot: id, masks }) {
             Ok(seq_txn) => {
-                files.written.clear();
+                files.keep();
                 Ok(seq_txn)
             }
             Err(refusal) => {
                 if refusal.fate == Fate::InDoubt {
-                    files.written.clear();
+                    files.keep();
                 }
                 Err(refusal.error)
             }
@@ -72,14 +66,44 @@ impl Database {
 }
 
 /// Masks that are not yet part of a table; removed when it is dropped.
-struct MaskFiles<'a> {
+pub(super) struct MaskFiles<'a> {
     disk: &'a dyn Disk,
     written: Vec<PathBuf>,
 }
 
-impl MaskFiles<'_> {
+impl<'a> MaskFiles<'a> {
+    pub(super) fn new(disk: &'a dyn Disk) -> MaskFiles<'a> {
+        MaskFiles { disk, written: Vec::new() }
+    }
+
+    /// They are part of the table, or that is in doubt.
+    pub(super) fn keep(&mut self) {
+        self.written.clear();
+    }
+
+    /// Writes the masks of segments without these rows, those that change; they and their names are
+    /// on disk then (T3).
+    pub(super) fn write_all(
+        &mut self,
+        table: &TableState,
+        removal: Removal<'_>,
+    ) -> Result<Vec<NewMask>> {
+        let Removal { snapshot, rows } = removal;
+        assert_eq!(snapshot.table, table.id(), "rows of this table");
+        let runs: BTreeMap<SegmentId, &Arc<SegmentRun>> =
+            snapshot.segments().map(|run| (run.meta.id, run)).collect();
+        let (mut masks, mut seen) = (Vec::new(), BTreeSet::new());
+        for MaskedRows { segment, rows } in rows {
+            assert!(seen.insert(segment), "a segment comes once");
+            let run = runs.get(&segment).expect("the segment is one of the snapshot");
+            masks.extend(self.write(table, run, &rows)?);
+        }
+        self.sync_folders()?;
+        Ok(masks)
+    }
+
     /// Writes a mask of a segment without these rows; `None` if they are gone already.
-    fn write(
+    pub(super) fn write(
         &mut self,
         table: &TableState,
         run: &SegmentRun,
@@ -102,7 +126,7 @@ impl MaskFiles<'_> {
         Ok(Some(NewMask { segment, mark, replaces: run.mask_mark() }))
     }
 
-    fn sync_folders(&self) -> Result<()> {
+    pub(super) fn sync_folders(&self) -> Result<()> {
         let folders: BTreeSet<&Path> =
             self.written.iter().filter_map(|path| path.parent()).collect();
         let synced = folders.into_iter().try_for_each(|dir| self.disk.sync_dir(dir));

@@ -9,16 +9,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_model::{
-    ColumnId, ColumnType, Schema, SchemaError, SegmentId, SeqTxn, TableId, limits,
+    ColumnId, ColumnType, Lsn, Schema, SchemaError, SchemaVersion, SegmentId, SeqTxn, TableId, Ttl,
+    limits,
 };
 
+use super::commit::Committed;
 use super::folder::TableFolder;
-use super::table::TableState;
+use super::table::{NewRows, TableState};
+use super::tail::{Origin, TailRun};
 use crate::catalog::{check_name, fold_name};
 use crate::error::{Error, Result};
-use crate::manifest::{Manifest, MaskMark, Obsolete};
+use crate::image::Image;
+use crate::manifest::{BatchId, Manifest, MaskMark, Obsolete};
 use crate::segment::SegmentMeta;
-use crate::symbols::SymbolMark;
+use crate::snapshot::SegmentFile;
+use crate::symbols::{SymbolMark, SymbolTable, SymbolTexts};
 use crate::wal::{TableChange, TableOp};
 
 /// What somebody wants to commit.
@@ -31,6 +36,81 @@ pub(crate) enum Wish {
     Truncate { table: String },
     Alter { table: String, edit: SchemaEdit },
     Mask { snapshot: SnapshotId, masks: Vec<NewMask> },
+    Append(Append),
+    Replace(Replace),
+    Coalesce(Coalesce),
+}
+
+/// Rows of tables, encoded.
+#[derive(Debug)]
+pub(crate) struct Append {
+    pub(crate) batch: Option<BatchId>,
+    /// Each table once.
+    pub(crate) tables: Vec<AppendTo>,
+    pub(crate) since_nanos: u64,
+}
+
+/// Rows of one table, and what they were encoded for.
+#[derive(Debug)]
+pub(crate) struct AppendTo {
+    pub(crate) target: AppendTarget,
+    pub(crate) images: Vec<Image>,
+    /// One for each image.
+    pub(crate) files: Vec<Arc<SegmentFile>>,
+    /// Dictionaries with all symbols of the images, which use the first so many of each.
+    pub(crate) symbols: Vec<(ColumnId, Arc<SymbolTable>)>,
+    /// Rows that go with the same commit.
+    pub(crate) gone: Gone,
+}
+
+/// Rows that go: those of segments by masks, those of the tail by sealing it without them.
+#[derive(Debug, Default)]
+pub(crate) struct Gone {
+    pub(crate) masks: Vec<NewMask>,
+    pub(crate) replace: Option<Replace>,
+}
+
+/// Which table rows were encoded for.
+#[derive(Debug)]
+pub(crate) enum AppendTarget {
+    New(NewTable),
+    Existing {
+        id: TableId,
+        name: String,
+        version: SchemaVersion,
+        /// The columns with those that are to be added.
+        altered: Option<Arc<Schema>>,
+    },
+}
+
+/// Segments that are on disk already, with rows of others and of the tail.
+#[derive(Debug)]
+pub(crate) struct Replace {
+    pub(crate) table: TableId,
+    pub(crate) name: String,
+    /// With the masks that they were read with.
+    pub(crate) out: Vec<(SegmentId, Option<MaskMark>)>,
+    /// The oldest runs of the tail, with all rows up to the last commit that they have.
+    pub(crate) tail: Vec<Arc<TailRun>>,
+    pub(crate) segments: Vec<SegmentMeta>,
+    pub(crate) symbols: Vec<(ColumnId, SymbolMark)>,
+}
+
+/// A run of a tail instead of several. The log knows nothing of it.
+#[derive(Debug)]
+pub(crate) struct Coalesce {
+    pub(crate) table: TableId,
+    pub(crate) name: String,
+    pub(crate) out: Vec<Arc<TailRun>>,
+    pub(crate) run: Arc<TailRun>,
+}
+
+/// What fulfils a wish.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// None if there is nothing for the log.
+    pub(crate) ops: Vec<TableOp>,
+    pub(crate) committed: Committed,
 }
 
 /// A table that does not exist yet.
@@ -47,6 +127,8 @@ pub(crate) struct Import {
     pub(crate) target: Target,
     pub(crate) segments: Vec<SegmentMeta>,
     pub(crate) symbols: Vec<(ColumnId, SymbolMark)>,
+    /// Of segments that are there already.
+    pub(crate) masks: Vec<NewMask>,
 }
 
 /// Where they go.
@@ -84,6 +166,8 @@ pub(crate) enum SchemaEdit {
     Add(Vec<(String, ColumnType)>),
     Drop(Vec<String>),
     Rename { from: String, to: String },
+    Dedup(Vec<String>),
+    Ttl(Option<Ttl>),
 }
 
 /// All tables as of a position in the log.
@@ -98,6 +182,8 @@ pub(crate) struct Tables {
 #[derive(Debug)]
 pub(crate) struct Overlay<'a> {
     base: &'a Tables,
+    /// Where the group goes that is planned.
+    lsn: Lsn,
     changes: Changes,
 }
 
@@ -120,6 +206,11 @@ impl Tables {
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<TableState>> {
         self.by_id.get(self.by_name.get(&fold_name(name))?)
     }
+
+    /// How much memory all tails take.
+    pub(crate) fn tail_bytes(&self) -> u64 {
+        self.by_id.values().map(|table| table.tail.bytes()).sum()
+    }
 }
 
 impl SchemaEdit {
@@ -133,13 +224,17 @@ impl SchemaEdit {
                 names.iter().try_fold(schema, |schema, name| schema.without_column(name))
             }
             SchemaEdit::Rename { from, to } => schema.with_renamed_column(from, to),
+            SchemaEdit::Dedup(keys) => {
+                schema.with_dedup(&keys.iter().map(String::as_str).collect::<Vec<_>>())
+            }
+            SchemaEdit::Ttl(ttl) => schema.with_ttl(*ttl),
         }
     }
 }
 
 impl<'a> Overlay<'a> {
-    pub(crate) fn new(base: &'a Tables) -> Overlay<'a> {
-        Overlay { base, changes: Changes::default() }
+    pub(crate) fn new(base: &'a Tables, lsn: Lsn) -> Overlay<'a> {
+        Overlay { base, lsn, changes: Changes::default() }
     }
 
     pub(crate) fn into_changes(self) -> Changes {
@@ -166,8 +261,25 @@ impl<'a> Overlay<'a> {
         self.by_name(name).ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
     }
 
-    /// The changes that fulfil a wish (P2).
-    pub(crate) fn plan(&self, wish: &Wish) -> Result<Vec<TableOp>> {
+    /// What fulfils a wish (P2).
+    pub(crate) fn plan(&self, wish: &Wish) -> Result<Plan> {
+        if let Wish::Append(Append { batch: Some(batch), tables, .. }) = wish
+            && let Some(seq_txns) = self.applied(*batch, tables)
+        {
+            let committed = Committed { seq_txns, is_new: false };
+            return Ok(Plan { ops: Vec::new(), committed });
+        }
+        let ops = self.plan_ops(wish)?;
+        let mut committed = Committed { seq_txns: Vec::new(), is_new: true };
+        for op in &ops {
+            if committed.seq_txns.last() != Some(&(op.table, op.seq_txn)) {
+                committed.seq_txns.push((op.table, op.seq_txn));
+            }
+        }
+        Ok(Plan { ops, committed })
+    }
+
+    fn plan_ops(&self, wish: &Wish) -> Result<Vec<TableOp>> {
         match wish {
             Wish::CreateTable(new) => Ok(vec![self.plan_create(new)?]),
             Wish::Import(import) => self.plan_import(import),
@@ -199,7 +311,113 @@ impl<'a> Overlay<'a> {
                 Ok(vec![next_op(table, TableChange::Alter { schema })])
             }
             Wish::Mask { snapshot, masks } => self.plan_mask(snapshot, masks),
+            Wish::Append(append) => {
+                let ops = append.tables.iter().map(|to| self.plan_append(append.batch, to));
+                Ok(ops.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+            }
+            Wish::Replace(replace) => Ok(vec![self.plan_replace(replace)?]),
+            Wish::Coalesce(coalesce) => {
+                let table = self.by_id(coalesce.table);
+                let has_them =
+                    |table: &Arc<TableState>| table.tail.replaced(&coalesce.out, &coalesce.run);
+                match table.and_then(has_them) {
+                    Some(_) => Ok(Vec::new()),
+                    None => Err(changed(&coalesce.name, &coalesce.out)),
+                }
+            }
         }
+    }
+
+    /// The commits of a batch, if one of its tables has it already.
+    fn applied(&self, batch: BatchId, tables: &[AppendTo]) -> Option<Vec<(TableId, SeqTxn)>> {
+        let known = tables.iter().map(|to| match &to.target {
+            AppendTarget::New(new) => (new.folder.table(), None),
+            AppendTarget::Existing { id, .. } => {
+                (*id, self.by_id(*id).and_then(|table| table.manifest.batch(batch)))
+            }
+        });
+        let known: Vec<_> = known.collect();
+        known.iter().any(|(_, seq_txn)| seq_txn.is_some()).then(|| {
+            known.into_iter().map(|(id, seq_txn)| (id, seq_txn.unwrap_or(SeqTxn(0)))).collect()
+        })
+    }
+
+    fn plan_append(&self, batch: Option<BatchId>, to: &AppendTo) -> Result<Vec<TableOp>> {
+        let (mut ops, table, seq_txn) = match &to.target {
+            AppendTarget::New(new) => {
+                let create = self.plan_create(new)?;
+                let (table, seq_txn) = (create.table, create.seq_txn);
+                (vec![create], table, seq_txn)
+            }
+            AppendTarget::Existing { id, name, version, altered } => {
+                let table = self.by_id(*id);
+                let table = table.ok_or_else(|| Error::TableDropped { table: name.clone() })?;
+                if table.manifest.schema.version() != *version {
+                    return Err(Error::SchemaChanged { table: name.clone() });
+                }
+                let alter = altered.iter().map(|schema| {
+                    next_op(table, TableChange::Alter { schema: Arc::clone(schema) })
+                });
+                (alter.collect(), *id, table.manifest.seq_txn.next())
+            }
+        };
+        ops.extend(self.plan_gone(table, &to.gone)?);
+        let known = self.by_id(table);
+        let is_logged = |column: &ColumnId| {
+            known.and_then(|table| table.logged.get(column).copied()).unwrap_or_default()
+        };
+        let symbols = to.symbols.iter().filter_map(|(column, dictionary)| {
+            let (first, end) = (is_logged(column), symbol_count(dictionary));
+            let texts = || dictionary.texts_between(first, end);
+            (first < end).then(|| SymbolTexts { column: *column, first, texts: texts() })
+        });
+        let commit = |Image { meta, bytes }: &Image| {
+            let meta = SegmentMeta { seq_first: seq_txn, seq_last: seq_txn, ..*meta };
+            Image { meta, bytes: Arc::clone(bytes) }
+        };
+        let (symbols, images) = (symbols.collect(), to.images.iter().map(commit).collect());
+        if batch.is_some() || !to.images.is_empty() {
+            let change = TableChange::Append { batch, images, symbols };
+            ops.push(TableOp { table, seq_txn, change });
+        }
+        Ok(ops)
+    }
+
+    fn plan_gone(&self, id: TableId, gone: &Gone) -> Result<Vec<TableOp>> {
+        let Some(table) = self.by_id(id) else { return Ok(Vec::new()) };
+        let mut ops = plan_masks(table, &table.name, &gone.masks)?;
+        if let Some(replace) = &gone.replace {
+            ops.push(self.plan_replace(replace)?);
+        }
+        Ok(ops)
+    }
+
+    fn plan_replace(&self, replace: &Replace) -> Result<TableOp> {
+        let Replace { name, out, tail, segments, symbols, .. } = replace;
+        let table = self.by_id(replace.table);
+        let table = table.ok_or_else(|| Error::TableDropped { table: name.clone() })?;
+        for (id, mask) in out {
+            if table.manifest.segment(*id).map(|entry| entry.mask) != Some(*mask) {
+                return Err(Error::SegmentChanged { table: name.clone(), segment: id.0 });
+            }
+        }
+        if !table.tail.begins_with(tail) {
+            return Err(changed(name, tail));
+        }
+        let last = tail.iter().map(|run| run.meta.seq_last).max();
+        let sealed = table.manifest.sealed.max(last.unwrap_or(SeqTxn(0)));
+        let left = &table.tail.runs()[tail.len()..];
+        assert!(left.iter().all(|run| run.meta.seq_first > sealed), "whole commits are sealed");
+        let schema = &table.manifest.schema;
+        // A column may have been dropped while the segments were written.
+        let symbols = symbols.iter().filter(|(column, _)| schema.column(*column).is_some());
+        let change = TableChange::Replace {
+            out: out.iter().map(|(id, _)| *id).collect(),
+            sealed,
+            segments: segments.clone(),
+            symbols: symbols.copied().collect(),
+        };
+        Ok(next_op(table, change))
     }
 
     fn plan_create(&self, new: &NewTable) -> Result<TableOp> {
@@ -229,7 +447,7 @@ impl<'a> Overlay<'a> {
                 (Vec::new(), table.id(), table.manifest.seq_txn.next(), &id.name)
             }
         };
-        let known = self.by_id(table).map_or(&[][..], |table| &table.manifest.segments);
+        let known = self.by_id(table).map_or(&[][..], |table| table.manifest.segments.as_slice());
         let partitions = known.iter().map(|entry| &entry.meta).chain(&import.segments);
         check_partitions(name, partitions)?;
         let commit =
@@ -239,6 +457,9 @@ impl<'a> Overlay<'a> {
             let symbols = import.symbols.clone();
             let change = TableChange::AddSegments { segments, symbols };
             ops.push(TableOp { table, seq_txn, change });
+        }
+        if let Target::Existing { id, .. } = &import.target {
+            ops.extend(self.plan_mask(id, &import.masks)?);
         }
         Ok(ops)
     }
@@ -263,39 +484,33 @@ impl<'a> Overlay<'a> {
     fn plan_mask(&self, id: &SnapshotId, masks: &[NewMask]) -> Result<Vec<TableOp>> {
         let table = self.by_id(id.table);
         let table = table.ok_or_else(|| Error::TableDropped { table: id.name.clone() })?;
-        masks
-            .iter()
-            .map(|new| {
-                let known = table.manifest.segment(new.segment).map(|entry| entry.mask);
-                if known != Some(new.replaces) {
-                    let (table, segment) = (id.name.clone(), new.segment.0);
-                    return Err(Error::SegmentChanged { table, segment });
-                }
-                let mask = MaskMark { seq_txn: table.manifest.seq_txn.next(), ..new.mark };
-                Ok(next_op(table, TableChange::Mask { segment: new.segment, mask }))
-            })
-            .collect()
+        plan_masks(table, &id.name, masks)
     }
 
     /// Applies what was planned, of which `wish` is the origin.
     pub(crate) fn apply(&mut self, wish: &Wish, ops: &[TableOp]) {
         for op in ops {
             self.apply_op(wish, op);
+            let is_of_rows = matches!(
+                op.change,
+                TableChange::AddSegments { .. }
+                    | TableChange::Mask { .. }
+                    | TableChange::Append { .. }
+                    | TableChange::Replace { .. }
+            );
+            self.changes.ddl_count += u64::from(!is_of_rows);
         }
-        if !matches!(wish, Wish::Import(Import { target: Target::Existing { .. }, .. }))
-            && !matches!(wish, Wish::Mask { .. })
-        {
-            self.changes.ddl_count += 1;
+        if let Wish::Coalesce(Coalesce { table, out, run, .. }) = wish {
+            let known = self.by_id(*table).expect("P1: planned on these tables");
+            let tail = known.tail.replaced(out, run).expect("P1: planned for it");
+            let changed = Arc::new(known.with_tail(tail));
+            self.changes.tables.insert(*table, Some(changed));
         }
     }
 
     fn apply_op(&mut self, wish: &Wish, op: &TableOp) {
         if let TableChange::Create { name, schema } = &op.change {
-            let (Wish::CreateTable(new) | Wish::Import(Import { target: Target::New(new), .. })) =
-                wish
-            else {
-                unreachable!("only these wishes create a table")
-            };
+            let new = new_table(wish, op.table);
             let manifest = Manifest::new(op.table, op.seq_txn, Arc::clone(schema));
             let table = TableState::new(Arc::clone(&new.folder), name.clone(), manifest);
             self.changes.names.insert(fold_name(name), Some(op.table));
@@ -317,11 +532,69 @@ impl<'a> Overlay<'a> {
                     self.changes.names.insert(fold_name(&table.name), None);
                     self.changes.names.insert(fold_name(name), Some(op.table));
                 }
-                let changed = table.changed(op.seq_txn, change).expect("P1: planned for it");
+                let rows = matches!(change, TableChange::Append { .. })
+                    .then(|| new_rows(wish, op.table, self.lsn));
+                let changed = table.changed(op.seq_txn, change, rows).expect("P1: planned for it");
                 self.changes.tables.insert(op.table, Some(Arc::new(changed)));
             }
         }
     }
+}
+
+impl AppendTo {
+    fn table(&self) -> TableId {
+        match &self.target {
+            AppendTarget::New(new) => new.folder.table(),
+            AppendTarget::Existing { id, .. } => *id,
+        }
+    }
+}
+
+fn plan_masks(table: &TableState, name: &str, masks: &[NewMask]) -> Result<Vec<TableOp>> {
+    let mask = |new: &NewMask| {
+        let known = table.manifest.segment(new.segment).map(|entry| entry.mask);
+        if known != Some(new.replaces) {
+            let (table, segment) = (name.to_owned(), new.segment.0);
+            return Err(Error::SegmentChanged { table, segment });
+        }
+        let mask = MaskMark { seq_txn: table.manifest.seq_txn.next(), ..new.mark };
+        Ok(next_op(table, TableChange::Mask { segment: new.segment, mask }))
+    };
+    masks.iter().map(mask).collect()
+}
+
+/// The table that a wish makes.
+fn new_table(wish: &Wish, id: TableId) -> &NewTable {
+    match wish {
+        Wish::CreateTable(new) | Wish::Import(Import { target: Target::New(new), .. }) => new,
+        Wish::Append(append) => {
+            let mut targets = append.tables.iter().map(|to| &to.target);
+            let new = targets.find_map(|target| match target {
+                AppendTarget::New(new) if new.folder.table() == id => Some(new),
+                _ => None,
+            });
+            new.expect("P1: planned for this table")
+        }
+        _ => unreachable!("only these wishes create a table"),
+    }
+}
+
+/// The rows that a wish adds to a table.
+fn new_rows(wish: &Wish, id: TableId, lsn: Lsn) -> NewRows<'_> {
+    let Wish::Append(append) = wish else { unreachable!("only this wish appends") };
+    let to = append.tables.iter().find(|to| to.table() == id);
+    let files = &to.expect("P1: planned for this table").files;
+    NewRows { files, origin: Origin { lsn, since_nanos: append.since_nanos } }
+}
+
+fn symbol_count(dictionary: &SymbolTable) -> u32 {
+    u32::try_from(dictionary.len()).expect("limits::SYMBOLS")
+}
+
+/// Runs of a tail are not there any more.
+fn changed(table: &str, runs: &[Arc<TailRun>]) -> Error {
+    let segment = runs.first().map_or(0, |run| run.meta.id.0);
+    Error::SegmentChanged { table: table.to_owned(), segment }
 }
 
 fn next_op(table: &TableState, change: TableChange) -> TableOp {

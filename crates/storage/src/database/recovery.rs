@@ -3,10 +3,13 @@
 //! - B1, B3 as in `database`.
 //! - O1. Nothing is written before all checkpoints and log files were read, so that a newer or
 //!   damaged database stays as it is; and nothing at all if there is nothing to do.
-//! - O2. A record is applied to the catalog if it is behind the catalog's position, and to a
-//!   table's manifest if it is behind the manifest's commit: each may be newer than the other.
+//! - O2. A record is applied to the names if it is not before what the catalog is as of, to a
+//!   table's manifest if it is behind the manifest's commit, and to its tail if it is behind the
+//!   commit that the manifest is sealed up to: each may be newer than the others.
 //! - O3. Files that a replayed record made obsolete are removed only when that record is in
 //!   checkpoints: until then it may be that no power failure has tested it yet.
+//! - O5. Before the first commit, what was replayed is in checkpoints, and so the rows of tails are
+//!   in segments: from then on no file of an earlier process is needed.
 //! - O4. A catalog that was read may be lost with the next power failure, if the sync after its
 //!   rename has failed. So the log is purged only for one that this process has written.
 
@@ -22,12 +25,15 @@ use tidegate_platform::{DirLock, Disk, OpenMode};
 use super::folder::{Paths, TableFolder};
 use super::plan::Tables;
 use super::sweep::{self, Leftovers};
-use super::table::TableState;
+use super::table::{NewRows, TableState, change_tail};
+use super::tail::{Origin, Tail};
 use super::{Database, OpenOptions};
 use crate::catalog::{self, Catalog, fold_name};
 use crate::envelope;
 use crate::error::{Corruption, Error, Result};
 use crate::manifest::{self, Manifest};
+use crate::snapshot::SegmentFile;
+use crate::symbols::SymbolTexts;
 use crate::wal::{
     self, LogEnd, LogSpan, ReplayedRecord, TableChange, TableOp, is_unused, list_files,
 };
@@ -49,6 +55,8 @@ pub(super) struct Tidying {
     replayed: Vec<PathBuf>,
     /// What replayed records made obsolete (O3).
     obsolete: Leftovers,
+    /// Whether what nobody names is gone: only once, since symbol files grow afterwards.
+    is_swept: bool,
 }
 
 /// Tables while the log is replayed.
@@ -58,6 +66,8 @@ struct Recovery<'a> {
     tables: BTreeMap<TableId, RecoveredTable>,
     by_name: BTreeMap<String, TableId>,
     next_table: TableId,
+    /// Names and manifests have everything before it.
+    as_of: Lsn,
     obsolete: Leftovers,
 }
 
@@ -65,6 +75,9 @@ struct RecoveredTable {
     name: String,
     /// `None` if there is no file, which is fine for a table that is dropped in the end.
     manifest: Option<Manifest>,
+    tail: Tail,
+    /// Texts that records carry.
+    symbols: Vec<SymbolTexts>,
 }
 
 /// Makes the directory if need be, and returns the folders that were made, outermost first.
@@ -111,7 +124,17 @@ pub(super) fn recover(
     let tidying = Tidying {
         replayed: log_end.replayed.clone(),
         obsolete: std::mem::take(&mut recovery.obsolete),
+        is_swept: false,
     };
+    if log_end.lsn < catalog.as_of {
+        // The catalog was synced after everything that it is as of.
+        let what = Corruption::Differs {
+            what: "the end of the log",
+            expected: catalog.as_of.0,
+            actual: log_end.lsn.0,
+        };
+        return Err(Error::Corrupt { path: paths.log(), offset: 0, what });
+    }
     let next_table = recovery.next_table;
     let tables = recovery.finish(disk)?;
     Ok(Recovered { catalog, tables, next_table, log_end, tidying })
@@ -147,7 +170,8 @@ fn create(
 ) -> Result<Catalog> {
     refuse_foreign_files(disk, paths)?;
     let id = options.clock.now_micros().cast_unsigned();
-    let catalog = Catalog { log: id, lsn: Lsn(0), next_table: TableId(1), tables: Vec::new() };
+    let (lsn, as_of, next_table) = (Lsn(0), Lsn(0), TableId(1));
+    let catalog = Catalog { log: id, lsn, as_of, next_table, tables: Vec::new() };
     let outcome = make_folders(disk, paths, home)
         .and_then(|()| wal::create(disk, &paths.log(), id))
         .and_then(|()| envelope::replace(disk, &paths.catalog(), &catalog.encode()));
@@ -230,12 +254,13 @@ impl<'a> Recovery<'a> {
             tables: BTreeMap::new(),
             by_name: BTreeMap::new(),
             next_table: catalog.next_table,
+            as_of: catalog.as_of,
             obsolete: Leftovers::default(),
         };
         for table in &catalog.tables {
             let manifest = read_manifest(disk, paths, table.id)?;
             recovery.by_name.insert(fold_name(&table.name), table.id);
-            let table_now = RecoveredTable { name: table.name.clone(), manifest };
+            let table_now = RecoveredTable::new(&table.name, manifest);
             recovery.tables.insert(table.id, table_now);
         }
         Ok(recovery)
@@ -246,11 +271,16 @@ impl<'a> Recovery<'a> {
             let path = replayed.path.to_path_buf();
             Error::Corrupt { path, offset: replayed.offset, what }
         };
+        let is_old = replayed.lsn < self.as_of;
         // All changes of a table in one record are applied, or none (W1).
         let mut applies: BTreeMap<TableId, bool> = BTreeMap::new();
         for op in &replayed.record.ops {
+            if is_old && !self.tables.contains_key(&op.table) {
+                // It was dropped before the catalog was written.
+                continue;
+            }
             if let TableChange::Create { name, schema } = &op.change {
-                let is_new = self.create(op, name, schema, &misfit)?;
+                let is_new = !is_old && self.create(op, name, schema, &misfit)?;
                 applies.insert(op.table, is_new);
                 continue;
             }
@@ -262,11 +292,45 @@ impl<'a> Recovery<'a> {
                     decided
                 }
             };
+            if applies && is_old {
+                let what = "a commit that a manifest lacks";
+                return Err(misfit(Corruption::Impossible { what, value: op.seq_txn.0 }));
+            }
             if applies {
                 self.apply_to_manifest(op).map_err(misfit)?;
             }
-            self.apply_to_catalog(op).map_err(misfit)?;
+            self.apply_to_tail(op, replayed.lsn)?;
+            if !is_old {
+                self.apply_to_catalog(op).map_err(misfit)?;
+            }
         }
+        Ok(())
+    }
+
+    /// The rows of an append that are not in segments, and what other changes make of them (O2).
+    fn apply_to_tail(&mut self, op: &TableOp, lsn: Lsn) -> Result<()> {
+        let Some(RecoveredTable { manifest: Some(manifest), tail, symbols, .. }) =
+            self.tables.get_mut(&op.table)
+        else {
+            return Ok(());
+        };
+        let mut files = Vec::new();
+        if let TableChange::Append { images, symbols: texts, .. } = &op.change {
+            if op.seq_txn <= manifest.sealed {
+                // Symbol files have its texts, or later records have them again.
+                return Ok(());
+            }
+            symbols.extend_from_slice(texts);
+            for image in images {
+                files.push(Arc::new(SegmentFile::in_memory(op.table, image)?));
+            }
+        }
+        if let TableChange::Truncate = &op.change {
+            symbols.clear();
+        }
+        // They wait since before the process began.
+        let origin = Origin { lsn, since_nanos: 0 };
+        change_tail(tail, &op.change, Some(NewRows { files: &files, origin }));
         Ok(())
     }
 
@@ -307,8 +371,7 @@ impl<'a> Recovery<'a> {
         let manifest =
             known.unwrap_or_else(|| Manifest::new(op.table, op.seq_txn, Arc::clone(schema)));
         self.by_name.insert(fold_name(name), op.table);
-        let table = RecoveredTable { name: name.to_owned(), manifest: Some(manifest) };
-        self.tables.insert(op.table, table);
+        self.tables.insert(op.table, RecoveredTable::new(name, Some(manifest)));
         self.next_table = self.next_table.max(TableId(op.table.0 + 1));
         Ok(is_new)
     }
@@ -348,20 +411,37 @@ impl<'a> Recovery<'a> {
             | TableChange::Truncate
             | TableChange::Alter { .. }
             | TableChange::AddSegments { .. }
-            | TableChange::Mask { .. } => {}
+            | TableChange::Mask { .. }
+            | TableChange::Append { .. }
+            | TableChange::Replace { .. } => {}
         }
         Ok(())
     }
 
     fn finish(self, disk: &Arc<dyn Disk>) -> Result<Tables> {
         let mut by_id = BTreeMap::new();
-        for (id, RecoveredTable { name, manifest }) in self.tables {
+        for (id, RecoveredTable { name, manifest, tail, mut symbols }) in self.tables {
             let path = self.paths.table(id).manifest();
             let manifest = manifest.ok_or_else(|| Error::missing(&path))?;
+            symbols.retain(|texts| {
+                let mark = manifest.symbols.get(&texts.column).copied().unwrap_or_default();
+                let is_known = manifest.schema.column(texts.column).is_some();
+                // Without rows nothing needs them, and the next writer may give their ids anew.
+                is_known && texts.end() > mark.count && !tail.is_empty()
+            });
             let folder = TableFolder::new(disk, self.paths, id, manifest.next_segment);
-            by_id.insert(id, Arc::new(TableState::new(Arc::new(folder), name, manifest)));
+            let folder = Arc::new(folder.with_symbols(symbols));
+            let table = TableState::recovered(folder, name, manifest, tail);
+            by_id.insert(id, Arc::new(table));
         }
         Ok(Tables { by_id, by_name: self.by_name })
+    }
+}
+
+impl RecoveredTable {
+    fn new(name: &str, manifest: Option<Manifest>) -> RecoveredTable {
+        let (tail, symbols) = (Tail::default(), Vec::new());
+        RecoveredTable { name: name.to_owned(), manifest, tail, symbols }
     }
 }
 
@@ -372,7 +452,7 @@ impl Database {
             return Ok(());
         }
         let mut left = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tidying) = &*left {
+        if let Some(tidying) = &mut *left {
             let read_only = |error| Error::ReadOnly { source: Arc::new(error) };
             self.do_tidying(tidying).map_err(read_only)?;
             *left = None;
@@ -381,10 +461,13 @@ impl Database {
         Ok(())
     }
 
-    fn do_tidying(&self, tidying: &Tidying) -> Result<()> {
+    fn do_tidying(&self, tidying: &mut Tidying) -> Result<()> {
         let disk = self.guarded.as_ref();
-        let litter = sweep::find_litter(disk, &self.paths, &self.published().tables)?;
-        litter.without(&tidying.obsolete).remove(disk)?;
+        if !tidying.is_swept {
+            let litter = sweep::find_litter(disk, &self.paths, &self.published().tables)?;
+            litter.without(&tidying.obsolete).remove(disk)?;
+            tidying.is_swept = true;
+        }
         if tidying.replayed.is_empty() {
             return Ok(());
         }
@@ -402,6 +485,7 @@ impl Database {
         }
         // A sync of it may have failed, which shows only when power fails. So nothing may depend
         // on it any more when another file says that it had been durable.
+        self.seal_replayed()?;
         self.write_checkpoints()?;
         tidying.obsolete.remove(disk)
     }

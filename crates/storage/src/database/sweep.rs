@@ -110,7 +110,7 @@ impl Sweep<'_> {
         }
         let schema = &manifest.schema;
         let mut named = BTreeSet::new();
-        for entry in &manifest.segments {
+        for entry in manifest.segments.iter() {
             named.insert(paths.segment(schema, &entry.meta));
             named.extend(entry.mask.map(|mark| paths.mask(schema, &entry.meta, &mark)));
         }

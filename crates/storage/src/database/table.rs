@@ -2,16 +2,18 @@
 //!
 //! - M3. A table changes only by `changed`, which asks the manifest.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use tidegate_model::{ColumnId, ColumnType, SegmentId, SeqTxn, TableId};
 
 use super::folder::{TableFile, TableFolder};
+use super::tail::{Origin, Tail, TailRun};
 use crate::envelope;
 use crate::error::{Corruption, Error, Result};
 use crate::manifest::{Manifest, Obsolete, SegmentEntry};
-use crate::snapshot::{MaskFile, Run, ScanGroup, SegmentFile, SegmentRun, Snapshot, scan_groups};
-use crate::symbols::{self, SymbolTable, SymbolTables};
+use crate::snapshot::{GroupedSegments, MaskFile, SegmentFile, SegmentRun, Snapshot};
+use crate::symbols::{self, SymbolMark, SymbolTable, SymbolTables};
 use crate::wal::TableChange;
 
 /// A table as of a commit. It never changes; a commit makes another one.
@@ -20,11 +22,27 @@ pub(crate) struct TableState {
     pub(crate) folder: Arc<TableFolder>,
     pub(crate) name: String,
     pub(crate) manifest: Manifest,
+    /// The rows behind the manifest (M5).
+    pub(crate) tail: Tail,
+    /// How many values of each symbol column a replay would find: in the symbol file, and behind
+    /// those in the records of the tail's rows. So only whole commits leave a tail, the oldest
+    /// first, and symbols are saved with them.
+    pub(crate) logged: LoggedSymbols,
     /// The commit that truncated it last, if one did since the database was opened.
     pub(crate) truncated_at: SeqTxn,
-    /// One for each segment of the manifest, in the same order.
-    files: Vec<SegmentFiles>,
+    segments: Arc<Segments>,
     snapshot: OnceLock<Arc<Snapshot>>,
+}
+
+/// Values of symbol columns that a replay would find.
+pub(crate) type LoggedSymbols = Arc<BTreeMap<ColumnId, u32>>;
+
+/// The segments of a manifest, shared by all commits that change none of them.
+#[derive(Debug)]
+struct Segments {
+    /// One for each, in the same order.
+    files: Vec<SegmentFiles>,
+    grouped: OnceLock<GroupedSegments>,
 }
 
 /// The files of a segment.
@@ -34,28 +52,56 @@ struct SegmentFiles {
     mask: Option<Arc<MaskFile>>,
 }
 
+/// What the rows of an append are in memory, image by image.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewRows<'a> {
+    pub(crate) files: &'a [Arc<SegmentFile>],
+    pub(crate) origin: Origin,
+}
+
 impl TableState {
     /// A table as its manifest says.
     pub(crate) fn new(folder: Arc<TableFolder>, name: String, manifest: Manifest) -> TableState {
+        TableState::recovered(folder, name, manifest, Tail::default())
+    }
+
+    /// A table as its manifest and the log say.
+    pub(crate) fn recovered(
+        folder: Arc<TableFolder>,
+        name: String,
+        manifest: Manifest,
+        tail: Tail,
+    ) -> TableState {
         assert_eq!(folder.table(), manifest.table, "a table's folder");
-        let files = files_of(&folder, &manifest, &[]);
+        let segments = Segments::new(files_of(&folder, &manifest, &[]));
+        let marks = manifest.symbols.iter().map(|(&column, mark)| (column, mark.count));
+        let mut logged: BTreeMap<ColumnId, u32> = marks.collect();
+        folder.replayed().iter().for_each(|texts| raise(&mut logged, texts.column, texts.end()));
+        let logged = Arc::new(logged);
         let (truncated_at, snapshot) = (SeqTxn(0), OnceLock::new());
-        TableState { folder, name, manifest, truncated_at, files, snapshot }
+        TableState { folder, name, manifest, tail, logged, truncated_at, segments, snapshot }
     }
 
     pub(crate) fn id(&self) -> TableId {
         self.manifest.table
     }
 
-    /// This table after a commit.
+    /// This table after a commit; an append comes with its rows.
     pub(crate) fn changed(
         &self,
         seq_txn: SeqTxn,
         change: &TableChange,
+        rows: Option<NewRows<'_>>,
     ) -> Result<TableState, Corruption> {
         let mut manifest = self.manifest.clone();
         manifest.apply(seq_txn, change)?;
-        let files = files_of(&self.folder, &manifest, &self.files);
+        let mut tail = self.tail.clone();
+        change_tail(&mut tail, change, rows);
+        let segments = if Arc::ptr_eq(&manifest.segments, &self.manifest.segments) {
+            Arc::clone(&self.segments)
+        } else {
+            Segments::new(files_of(&self.folder, &manifest, &self.segments.files))
+        };
         let name = match change {
             TableChange::Rename { name } => name.clone(),
             _ => self.name.clone(),
@@ -64,8 +110,68 @@ impl TableState {
             TableChange::Truncate => seq_txn,
             _ => self.truncated_at,
         };
-        let folder = Arc::clone(&self.folder);
-        Ok(TableState { folder, name, manifest, truncated_at, files, snapshot: OnceLock::new() })
+        let (folder, logged) = (Arc::clone(&self.folder), self.logged_after(change));
+        let snapshot = OnceLock::new();
+        Ok(TableState { folder, name, manifest, tail, logged, truncated_at, segments, snapshot })
+    }
+
+    /// This table with other runs in its tail that hold the same rows.
+    pub(crate) fn with_tail(&self, tail: Tail) -> TableState {
+        TableState {
+            folder: Arc::clone(&self.folder),
+            name: self.name.clone(),
+            manifest: self.manifest.clone(),
+            tail,
+            logged: Arc::clone(&self.logged),
+            truncated_at: self.truncated_at,
+            segments: Arc::clone(&self.segments),
+            snapshot: OnceLock::new(),
+        }
+    }
+
+    /// This table with another manifest that, with this tail, means the same rows.
+    pub(crate) fn with_manifest(&self, manifest: Manifest, tail: Tail) -> TableState {
+        let files = files_of(&self.folder, &manifest, &self.segments.files);
+        let marks = manifest.symbols.iter().map(|(&column, mark)| (column, mark.count));
+        let mut logged: BTreeMap<ColumnId, u32> = (*self.logged).clone();
+        marks.for_each(|(column, count)| raise(&mut logged, column, count));
+        TableState {
+            folder: Arc::clone(&self.folder),
+            name: self.name.clone(),
+            manifest,
+            tail,
+            logged: Arc::new(logged),
+            truncated_at: self.truncated_at,
+            segments: Segments::new(files),
+            snapshot: OnceLock::new(),
+        }
+    }
+
+    fn logged_after(&self, change: &TableChange) -> LoggedSymbols {
+        let mut logged = Arc::clone(&self.logged);
+        match change {
+            TableChange::Append { symbols, .. } => {
+                for texts in symbols {
+                    raise(Arc::make_mut(&mut logged), texts.column, texts.end());
+                }
+            }
+            TableChange::AddSegments { symbols, .. } | TableChange::Replace { symbols, .. } => {
+                for (column, mark) in symbols {
+                    raise(Arc::make_mut(&mut logged), *column, mark.count);
+                }
+            }
+            // Replay may begin behind the records that had them, and so they are written again.
+            TableChange::Truncate => {
+                let marks = self.manifest.symbols.iter();
+                logged = Arc::new(marks.map(|(&column, mark)| (column, mark.count)).collect());
+            }
+            TableChange::Create { .. }
+            | TableChange::Drop
+            | TableChange::Rename { .. }
+            | TableChange::Alter { .. }
+            | TableChange::Mask { .. } => {}
+        }
+        logged
     }
 
     /// What queries read; made when first asked for.
@@ -73,37 +179,35 @@ impl TableState {
         if let Some(snapshot) = self.snapshot.get() {
             return Ok(Arc::clone(snapshot));
         }
-        let snapshot = Arc::new(self.make_snapshot()?);
+        let symbols = self.folder.symbols(&self.manifest.schema, &self.manifest.symbols)?;
+        let snapshot = Arc::new(self.snapshot_of(self.grouped()?, symbols));
         Ok(Arc::clone(self.snapshot.get_or_init(|| snapshot)))
     }
 
-    fn make_snapshot(&self) -> Result<Snapshot> {
+    fn grouped(&self) -> Result<&GroupedSegments> {
+        if let Some(grouped) = self.segments.grouped.get() {
+            return Ok(grouped);
+        }
         let run = |files: &SegmentFiles| SegmentRun::open(&files.segment, files.mask.as_ref());
-        let symbols = self.folder.symbols(&self.manifest.schema, &self.manifest.symbols)?;
-        self.snapshot_of(&run, symbols)
+        let runs = self.segments.files.iter().map(run).collect::<Result<_>>()?;
+        let grouped = GroupedSegments::new(runs, self.is_ordered());
+        Ok(self.segments.grouped.get_or_init(|| grouped))
     }
 
-    fn snapshot_of(
-        &self,
-        open: &dyn Fn(&SegmentFiles) -> Result<SegmentRun>,
-        symbols: SymbolTables,
-    ) -> Result<Snapshot> {
-        let metas: Vec<_> = self.files.iter().map(|files| *files.segment.meta()).collect();
-        let is_ordered = self.manifest.schema.designated().is_some();
-        let run = |at: usize| Ok(Run::Segment(Arc::new(open(&self.files[at])?)));
-        let groups = scan_groups(&metas, is_ordered).into_iter().map(|group| {
-            let partition = metas[group[0]].partition;
-            let runs = group.into_iter().map(run).collect::<Result<_>>()?;
-            Ok(ScanGroup { partition, runs })
-        });
-        Ok(Snapshot {
+    fn is_ordered(&self) -> bool {
+        self.manifest.schema.designated().is_some()
+    }
+
+    fn snapshot_of(&self, grouped: &GroupedSegments, symbols: SymbolTables) -> Snapshot {
+        let tail = self.tail.runs().iter().map(|run| run.run()).collect();
+        Snapshot {
             table: self.id(),
             name: self.name.clone(),
             schema: Arc::clone(&self.manifest.schema),
             seq_txn: self.manifest.seq_txn,
-            groups: groups.collect::<Result<_>>()?,
+            groups: grouped.with_tail(tail),
             symbols,
-        })
+        }
     }
 
     /// A change is durable, and this is the table before it: what it no longer has is removed when
@@ -111,7 +215,7 @@ impl TableState {
     pub(crate) fn discard(&self, obsolete: &Obsolete) {
         let files = |id| self.files_of(id).expect("it is a segment of this table");
         match obsolete {
-            Obsolete::Segment(meta) => files(meta.id).segment.file().discard(),
+            Obsolete::Segment(meta) => files(meta.id).segment.discard(),
             Obsolete::Mask(meta, _) => {
                 files(meta.id).mask.as_ref().expect("it has a mask").file().discard();
             }
@@ -121,8 +225,8 @@ impl TableState {
 
     /// The table was dropped, and that is durable.
     pub(crate) fn discard_all(&self) {
-        for SegmentFiles { segment, mask } in &self.files {
-            segment.file().discard();
+        for SegmentFiles { segment, mask } in &self.segments.files {
+            segment.discard();
             if let Some(mask) = mask {
                 mask.file().discard();
             }
@@ -144,31 +248,88 @@ impl TableState {
                 }
             }
         }
-        let masks = self.files.iter().filter_map(|files| files.mask.as_ref());
+        let files = &self.segments.files;
+        let masks = files.iter().filter_map(|files| files.mask.as_ref());
         problems.extend(masks.filter_map(|mask| mask.read().err()));
         let open = |files: &SegmentFiles| {
             SegmentRun::open(&files.segment, files.mask.as_ref())
                 .or_else(|_| SegmentRun::open(&files.segment, None))
+                .expect("a segment without a mask is only opened when it is read")
         };
-        let snapshot = self.snapshot_of(&open, symbols.into_iter().collect());
-        (snapshot.expect("a segment without a mask is only opened when it is read"), problems)
+        let runs = files.iter().map(open).collect();
+        let grouped = GroupedSegments::new(runs, self.is_ordered());
+        (self.snapshot_of(&grouped, symbols.into_iter().collect()), problems)
     }
 
-    /// The symbols of a column, as its file says now.
+    /// The symbols of a column, as its file says now; behind them those that the log has.
     fn read_symbols(&self, column: ColumnId) -> Result<SymbolTable> {
-        let Some(&mark) = self.manifest.symbols.get(&column) else {
+        let mark = self.manifest.symbols.get(&column).copied().unwrap_or_default();
+        let stored = self.read_symbol_file(column, mark)?;
+        if self.logged.get(&column).is_none_or(|&logged| logged <= mark.count) {
+            return Ok(stored);
+        }
+        let known = self.folder.symbols(&self.manifest.schema, &self.manifest.symbols)?;
+        Ok(stored.continued(known.get(column).expect("it is a symbol column")))
+    }
+
+    fn read_symbol_file(&self, column: ColumnId, mark: SymbolMark) -> Result<SymbolTable> {
+        if mark == SymbolMark::default() {
             return Ok(SymbolTable::default());
-        };
+        }
         let path = self.folder.paths().symbol_file(column);
         let bytes = envelope::read(self.folder.disk().as_ref(), &path, "read symbols")?;
         let bytes = bytes.ok_or_else(|| Error::missing(&path))?;
         symbols::decode(&bytes, self.id(), column, mark).map_err(Error::decode(&path))
     }
 
-    fn files_of(&self, id: SegmentId) -> Option<&SegmentFiles> {
-        let at = self.files.binary_search_by_key(&id, |files| files.segment.meta().id).ok()?;
-        Some(&self.files[at])
+    /// A segment, without the rows that are gone.
+    pub(crate) fn segment_run(&self, id: SegmentId) -> Result<Arc<SegmentRun>> {
+        let files = self.files_of(id).expect("it is a segment of this table");
+        SegmentRun::open(&files.segment, files.mask.as_ref()).map(Arc::new)
     }
+
+    /// How many segments and images it has.
+    pub(crate) fn run_count(&self) -> u64 {
+        (self.segments.files.len() + self.tail.runs().len()) as u64
+    }
+
+    fn files_of(&self, id: SegmentId) -> Option<&SegmentFiles> {
+        let files = &self.segments.files;
+        let at = files.binary_search_by_key(&id, |files| files.segment.meta().id).ok()?;
+        Some(&files[at])
+    }
+}
+
+impl Segments {
+    fn new(files: Vec<SegmentFiles>) -> Arc<Segments> {
+        Arc::new(Segments { files, grouped: OnceLock::new() })
+    }
+}
+
+/// What a change makes of a tail; an append comes with its rows.
+pub(crate) fn change_tail(tail: &mut Tail, change: &TableChange, rows: Option<NewRows<'_>>) {
+    match change {
+        TableChange::Append { images, .. } => {
+            let NewRows { files, origin } = rows.expect("an append comes with its rows");
+            assert_eq!(images.len(), files.len(), "a file for each image");
+            for (image, file) in images.iter().zip(files) {
+                tail.push(TailRun::new(image, Arc::clone(file), origin));
+            }
+        }
+        TableChange::Truncate => tail.retain(|_| false),
+        TableChange::Replace { sealed, .. } => tail.retain(|run| run.meta.seq_last > *sealed),
+        TableChange::Create { .. }
+        | TableChange::Drop
+        | TableChange::Rename { .. }
+        | TableChange::Alter { .. }
+        | TableChange::AddSegments { .. }
+        | TableChange::Mask { .. } => {}
+    }
+}
+
+fn raise(logged: &mut BTreeMap<ColumnId, u32>, column: ColumnId, count: u32) {
+    let known = logged.entry(column).or_default();
+    *known = count.max(*known);
 }
 
 /// The files of a manifest's segments, of which `known` may have some; both ascend by id.

@@ -54,8 +54,8 @@ impl Database {
         self.verify_checkpoints(&mut report);
         let tables: Vec<Arc<TableState>> =
             self.published().tables.by_id.values().map(Arc::clone).collect();
-        let segments = tables.iter().map(|table| table.manifest.segments.len() as u64);
-        let total = segments.sum();
+        let runs = tables.iter().map(|table| table.run_count());
+        let total = runs.sum();
         for table in &tables {
             report.tables += 1;
             let (readable, problems) = table.readable();

@@ -5,26 +5,35 @@ use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::schema::SchemaParts;
 use tidegate_model::{
     ByteCount, Column, ColumnId, ColumnType, PartitionKey, PartitionUnit, RowCount, Schema,
-    SchemaVersion, SegmentId, SeqTxn, limits,
+    SchemaVersion, SegmentId, SeqTxn, Ttl, limits,
 };
 
-use super::MaskMark;
+use super::{BatchId, BatchMark, MaskMark};
+use crate::batch::BatchTexts;
 use crate::error::{Corruption, DecodeError};
 use crate::segment::SegmentMeta;
-use crate::symbols::SymbolMark;
+use crate::symbols::{SymbolMark, SymbolTexts};
 
 /// Bytes of a segment's numbers.
 pub(crate) const SEGMENT_BYTES: usize = 8 * 8 + 4;
 /// Bytes of a mask's numbers.
 pub(crate) const MASK_BYTES: usize = 8 + 8 + 8 + 4;
 /// Bytes of a schema without its columns.
-pub(crate) const SCHEMA_BYTES: usize = 8 + 4 + 1 + 1 + 4 + 8;
+pub(crate) const SCHEMA_BYTES: usize = 8 + 4 + 1 + 1 + 4 + 8 + SETTINGS_BYTES;
+/// Bytes of a schema's settings without the keys: their count, and how long rows are kept.
+const SETTINGS_BYTES: usize = 8 + 4 + 1;
 /// Bytes of a column and its mark.
 pub(crate) const SYMBOLS_BYTES: usize = 4 + 4 + 8;
+/// Bytes of the symbol texts of a column, without the texts: column, first id, count, bytes.
+pub(crate) const SYMBOL_TEXTS_BYTES: usize = 4 + 4 + 4 + 4;
+/// Bytes of what a writer calls a batch.
+pub(crate) const BATCH_BYTES: usize = 16;
+/// Bytes of a batch and its commit.
+pub(crate) const BATCH_MARK_BYTES: usize = BATCH_BYTES + 8;
 /// Bytes of a column without its name.
 const COLUMN_BYTES_MIN: usize = 4 + 3 + 4;
-/// Bytes of a column with the longest name.
-pub(crate) const COLUMN_BYTES_MAX: usize = COLUMN_BYTES_MIN + limits::NAME_BYTES;
+/// Bytes of a column with the longest name, and of its id as a key.
+pub(crate) const COLUMN_BYTES_MAX: usize = COLUMN_BYTES_MIN + limits::NAME_BYTES + 4;
 
 /// How many values of at least `bytes_min` bytes follow.
 ///
@@ -55,12 +64,21 @@ pub(crate) fn decode_text(
 pub(crate) fn encode_schema(w: &mut ByteWriter, schema: &Schema) {
     w.u64(schema.version().0).u32(schema.next_column().0);
     w.u8(partition_tag(schema.partition_by()));
-    w.u8(schema.designated().is_some().into());
+    let has_settings = !schema.dedup().is_empty() || schema.ttl().is_some();
+    w.u8(u8::from(schema.designated().is_some()) | u8::from(has_settings) << 1);
     w.u32(schema.designated().map_or(0, |column| column.0));
     w.u64(schema.columns().len() as u64);
     for column in schema.columns() {
         w.u32(column.id.0).raw(&column.ty.to_tag());
         encode_text(w, &column.name);
+    }
+    if has_settings {
+        w.u64(schema.dedup().len() as u64);
+        for key in schema.dedup() {
+            w.u32(key.0);
+        }
+        w.u32(schema.ttl().map_or(0, |ttl| ttl.count));
+        w.u8(schema.ttl().map_or(0, |ttl| partition_tag(ttl.unit)));
     }
 }
 
@@ -73,10 +91,10 @@ pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeErro
     let partition_by =
         parse_partition_tag(tag).ok_or_else(|| impossible("the partition unit", tag.into()))?;
     let (has_designated, designated) = (r.u8()?, ColumnId(r.u32()?));
-    let designated = match has_designated {
-        0 => None,
-        1 => Some(designated),
-        flag => return Err(impossible("the flag of the designated timestamp", flag.into())),
+    let (designated, has_settings) = match has_designated {
+        flags @ (0 | 2) => (None, flags == 2),
+        flags @ (1 | 3) => (Some(designated), flags == 3),
+        flags => return Err(impossible("the flags of a schema", flags.into())),
     };
     let count = decode_count(r, COLUMN_BYTES_MIN)?;
     let mut columns = Vec::with_capacity(count);
@@ -87,8 +105,27 @@ pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeErro
             .ok_or_else(|| impossible("the type of a column", tag[0].into()))?;
         columns.push(Column { id, name: decode_text(r, "a column's name")?, ty });
     }
-    let parts = SchemaParts { version, columns, designated, partition_by, next_column };
+    let (dedup, ttl) = if has_settings { decode_settings(r)? } else { (Vec::new(), None) };
+    let parts = SchemaParts { version, columns, designated, partition_by, next_column, dedup, ttl };
     Schema::from_parts(parts).map_err(|error| DecodeError::at(start, error))
+}
+
+/// Keys of DEDUP, and how long rows are kept.
+fn decode_settings(r: &mut ByteReader<'_>) -> Result<(Vec<ColumnId>, Option<Ttl>), DecodeError> {
+    let count = decode_count(r, 4)?;
+    let keys = (0..count).map(|_| Ok(ColumnId(r.u32()?)));
+    let keys = keys.collect::<Result<_, DecodeError>>()?;
+    let (at, count, tag) = (r.offset(), r.u32()?, r.u8()?);
+    if (count, tag) == (0, 0) {
+        return Ok((keys, None));
+    }
+    match parse_partition_tag(tag) {
+        Some(unit) => Ok((keys, Some(Ttl { count, unit }))),
+        None => {
+            let what = Corruption::Impossible { what: "the unit of a time", value: tag.into() };
+            Err(DecodeError::at(at, what))
+        }
+    }
 }
 
 pub(crate) fn encode_segment(w: &mut ByteWriter, meta: &SegmentMeta) {
@@ -146,6 +183,58 @@ pub(crate) fn decode_symbols(
             Ok((column, SymbolMark { count: r.u32()?, bytes: r.u64()? }))
         })
         .collect()
+}
+
+pub(crate) fn encode_batch(w: &mut ByteWriter, mark: &BatchMark) {
+    w.raw(&mark.id.0).u64(mark.seq_txn.0);
+}
+
+pub(crate) fn decode_batch(r: &mut ByteReader<'_>) -> Result<BatchMark, DecodeError> {
+    Ok(BatchMark { id: BatchId(r.array()?), seq_txn: SeqTxn(r.u64()?) })
+}
+
+pub(crate) fn symbol_texts_bytes(texts: &SymbolTexts) -> usize {
+    SYMBOL_TEXTS_BYTES + 4 * texts.texts.ends.len() + texts.texts.bytes.len()
+}
+
+pub(crate) fn encode_symbol_texts(w: &mut ByteWriter, texts: &SymbolTexts) {
+    let SymbolTexts { column, first, texts } = texts;
+    let short = |len: usize| u32::try_from(len).expect("limits::WAL_RECORD_BYTES");
+    w.u32(column.0).u32(*first).u32(short(texts.ends.len())).u32(short(texts.bytes.len()));
+    for end in &texts.ends {
+        w.u32(*end);
+    }
+    w.raw(&texts.bytes);
+}
+
+pub(crate) fn decode_symbol_texts(r: &mut ByteReader<'_>) -> Result<SymbolTexts, DecodeError> {
+    let at = r.offset();
+    let impossible = |what, value: u32| {
+        Err(DecodeError::at(at, Corruption::Impossible { what, value: value.into() }))
+    };
+    let (column, first) = (ColumnId(r.u32()?), r.u32()?);
+    let (count, bytes) = (r.u32()?, r.u32()?);
+    if count == 0 || first.checked_add(count).is_none_or(|end| end > limits::SYMBOLS) {
+        return impossible("the number of symbols of a commit", count);
+    }
+    let ends = r.raw((count as usize).saturating_mul(4))?;
+    let ends: Vec<u32> =
+        ends.as_chunks::<4>().0.iter().map(|end| u32::from_le_bytes(*end)).collect();
+    let bytes = r.raw(bytes as usize)?;
+    let mut begin = 0;
+    for &end in &ends {
+        let Some(text) = bytes.get(begin as usize..end as usize) else {
+            return impossible("the end of a symbol", end);
+        };
+        if text.len() > limits::SYMBOL_BYTES || std::str::from_utf8(text).is_err() {
+            return Err(DecodeError::at(at, Corruption::NotText { what: "a symbol" }));
+        }
+        begin = end;
+    }
+    if begin as usize != bytes.len() {
+        return impossible("the end of the last symbol", begin);
+    }
+    Ok(SymbolTexts { column, first, texts: BatchTexts { ends, bytes: bytes.to_vec() } })
 }
 
 fn partition_tag(unit: PartitionUnit) -> u8 {

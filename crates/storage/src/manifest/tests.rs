@@ -1,9 +1,10 @@
 //! Manifests as bytes, and what changes make of them.
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
-use tidegate_model::{ByteCount, PartitionUnit, TimeUnit};
+use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Ttl};
 
 use super::*;
+use crate::batch::BatchTexts;
 
 pub(crate) const TABLE: TableId = TableId(7);
 
@@ -38,6 +39,30 @@ fn mark(count: u32) -> SymbolMark {
     SymbolMark { count, bytes: u64::from(count) * 10 + 28 }
 }
 
+fn batch(id: u8, seq: u64) -> BatchMark {
+    BatchMark { id: BatchId([id; 16]), seq_txn: SeqTxn(seq) }
+}
+
+fn append(seq: u64, id: u64, day: i64, batch: Option<u8>) -> TableChange {
+    let meta = SegmentMeta { bytes: ByteCount(3), ..segment(id, day, seq) };
+    let texts = BatchTexts { ends: vec![1, 2], bytes: b"ab".to_vec() };
+    TableChange::Append {
+        batch: batch.map(|id| BatchId([id; 16])),
+        images: vec![Image { meta, bytes: Arc::from(&b"abc"[..]) }],
+        symbols: vec![SymbolTexts { column: ColumnId(1), first: 0, texts }],
+    }
+}
+
+fn replace(seq: u64, out: &[u64], id: u64, sealed: u64) -> TableChange {
+    let meta = SegmentMeta { seq_first: SeqTxn(0), ..segment(id, 0, seq - 1) };
+    TableChange::Replace {
+        out: out.iter().map(|&id| SegmentId(id)).collect(),
+        sealed: SeqTxn(sealed),
+        segments: vec![meta],
+        symbols: vec![(ColumnId(1), mark(7))],
+    }
+}
+
 /// Changes that fit a table after `seq` commits; ids are drawn from few, so that some do not.
 fn change(seq: u64) -> impl Strategy<Value = TableChange> {
     let add = (proptest::collection::vec((0..30_u64, -3..3_i64), 0..4), 1..9_u32);
@@ -49,13 +74,22 @@ fn change(seq: u64) -> impl Strategy<Value = TableChange> {
         segment: SegmentId(id),
         mask: MaskMark { id: SegmentId(99), seq_txn: SeqTxn(seq), live: RowCount(live), crc: 1 },
     });
+    let appended = (0..30_u64, -3..3_i64, proptest::option::of(any::<u8>()));
+    let replaced = (proptest::collection::vec(0..30_u64, 0..2), 0..30_u64, 0..9_u64);
     prop_oneof![
+        3 => appended.prop_map(move |(id, day, batch)| append(seq, id, day, batch)),
+        3 => replaced.prop_map(move |(out, id, sealed)| replace(seq, &out, id, sealed)),
         6 => add,
         3 => mask,
         1 => Just(TableChange::Truncate),
         1 => Just({
             let schema = Arc::new(schema().without_column("host").unwrap());
             TableChange::Alter { schema }
+        }),
+        1 => Just({
+            let ttl = Ttl { count: 3, unit: PartitionUnit::Month };
+            let schema = schema().with_ttl(Some(ttl)).unwrap();
+            TableChange::Alter { schema: Arc::new(schema.with_dedup(&["ts", "region"]).unwrap()) }
         }),
         1 => Just(TableChange::Rename { name: "other".to_owned() }),
     ]
@@ -111,6 +145,10 @@ proptest! {
     }
 }
 
+fn edit(table: &mut Manifest) -> &mut Vec<SegmentEntry> {
+    Arc::make_mut(&mut table.segments)
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     let refused = |change: fn(&mut Manifest)| {
@@ -125,14 +163,18 @@ fn what_cannot_be_is_refused() {
     };
     refused(|table| table.table = TableId(8));
     refused(|table| table.next_segment = SegmentId(5));
-    refused(|table| table.segments.swap(0, 1));
-    refused(|table| table.segments[0].meta.id = SegmentId(5));
-    refused(|table| table.segments[0].meta.rows = RowCount(0));
-    refused(|table| table.segments[0].meta.rows = RowCount(limits::SEGMENT_ROWS.0 + 1));
-    refused(|table| table.segments[0].meta.max_ts += 1);
-    refused(|table| table.segments[0].meta.min_ts -= 6);
-    refused(|table| table.segments[0].meta.min_ts = i64::MIN);
-    refused(|table| table.segments[0].meta.seq_last = SeqTxn(3));
+    refused(|table| edit(table).swap(0, 1));
+    refused(|table| edit(table)[0].meta.id = SegmentId(5));
+    refused(|table| edit(table)[0].meta.rows = RowCount(0));
+    refused(|table| edit(table)[0].meta.rows = RowCount(limits::SEGMENT_ROWS.0 + 1));
+    refused(|table| edit(table)[0].meta.max_ts += 1);
+    refused(|table| edit(table)[0].meta.min_ts -= 6);
+    refused(|table| edit(table)[0].meta.min_ts = i64::MIN);
+    refused(|table| edit(table)[0].meta.seq_last = SeqTxn(3));
+    refused(|table| table.sealed = SeqTxn(3));
+    refused(|table| table.batches = Arc::new(vec![batch(1, 3)]));
+    refused(|table| table.batches = Arc::new(vec![batch(1, 2), batch(2, 1)]));
+    refused(|table| table.batches = Arc::new(vec![batch(1, 2); limits::BATCH_MARKS + 1]));
     refused(|table| table.symbols.extend([(ColumnId(0), mark(1))]));
     refused(|table| table.symbols.extend([(ColumnId(9), mark(1))]));
     refused(|table| table.symbols.extend([(ColumnId(3), SymbolMark::default())]));
@@ -171,7 +213,10 @@ fn obsolete_files_are_exactly_those_that_are_named_no_more() {
     let meta = segment(0, 0, 2);
     let again = TableChange::Mask { segment: SegmentId(0), mask: mask(2) };
     let without = Arc::new(schema().without_column("host").unwrap());
+    let replaced = replace(5, &[0], 9, 2);
     for (change, expected) in [
+        (replaced, vec![Obsolete::Segment(meta), Obsolete::Mask(meta, mask(1))]),
+        (append(5, 9, 0, None), vec![]),
         (TableChange::Truncate, vec![Obsolete::Segment(meta), Obsolete::Mask(meta, mask(1))]),
         (again, vec![Obsolete::Mask(meta, mask(1))]),
         (TableChange::Alter { schema: without }, vec![Obsolete::Symbols(ColumnId(1))]),
@@ -182,11 +227,62 @@ fn obsolete_files_are_exactly_those_that_are_named_no_more() {
 }
 
 #[test]
+fn a_manifest_of_version_1_is_sealed_up_to_its_last_commit() {
+    let added = TableChange::AddSegments {
+        segments: vec![segment(3, 0, 2)],
+        symbols: vec![(ColumnId(1), mark(4))],
+    };
+    let table = table_after(&[added]);
+    let bytes = table.encode();
+    let body = &bytes[20..bytes.len() - 4];
+    // Without the sealed commit, and without batches.
+    let old = [&body[..16], &body[24..body.len() - 8]].concat();
+    let bytes = envelope::encode(&Kind { version: 1, oldest: 1, ..KIND }, &old);
+    let expected = Manifest { sealed: SeqTxn(2), ..table };
+    assert_eq!(decode(&bytes, TABLE), Ok(expected));
+}
+
+#[test]
+fn a_seal_names_a_commit_before_its_own_and_segments_that_are_there() {
+    let table = table_after(&[append(2, 4, 0, None)]);
+    assert_eq!((table.sealed, table.next_segment), (SeqTxn(0), SegmentId(5)), "M5");
+    let sealed = |change: &TableChange| {
+        let mut table = table.clone();
+        table.apply(SeqTxn(3), change).map(|()| table)
+    };
+    let after = sealed(&replace(3, &[], 6, 2)).unwrap();
+    assert_eq!((after.sealed, after.segments.len()), (SeqTxn(2), 1));
+    for wrong in [replace(3, &[], 6, 3), replace(3, &[4], 6, 2), replace(4, &[], 6, 2)] {
+        assert!(sealed(&wrong).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn the_latest_batches_are_known_and_no_more() {
+    let mut table = table_after(&[]);
+    let id = |n: u64| {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&n.to_le_bytes());
+        BatchId(id)
+    };
+    let count = limits::BATCH_MARKS as u64 + 3;
+    for n in 0..count {
+        let change = TableChange::Append { batch: Some(id(n)), images: vec![], symbols: vec![] };
+        table.apply(SeqTxn(n + 2), &change).unwrap();
+    }
+    assert_eq!(table.batches.len(), limits::BATCH_MARKS);
+    assert_eq!(table.batch(id(2)), None);
+    assert_eq!(table.batch(id(3)), Some(SeqTxn(5)));
+    assert_eq!(decode(&table.encode(), TABLE), Ok(table));
+}
+
+#[test]
 fn sizes_in_the_description_of_the_format_are_those_of_the_code() {
     let description = include_str!("../../../../docs/format.md");
     for (what, bytes) in [
         ("**Segment entry**", parts::SEGMENT_BYTES),
         ("**Mask mark**", parts::MASK_BYTES),
+        ("**Batch mark**", parts::BATCH_MARK_BYTES),
         ("A file begins with a page", crate::wal::FILE_HEADER_BYTES),
         ("A zone has", limits::ZONE_ROWS.as_len()),
     ] {

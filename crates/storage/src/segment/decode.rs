@@ -228,7 +228,7 @@ pub(super) fn array(
 }
 
 /// The integer of a row; `None` if the row is NULL or the column is not of integers.
-pub(super) fn integer_at(slice: &ColumnSlice<'_>, row: usize) -> Option<i64> {
+pub(crate) fn integer_at(slice: &ColumnSlice<'_>, row: usize) -> Option<i64> {
     if !slice.is_valid(row) {
         return None;
     }
@@ -253,6 +253,94 @@ fn nulls(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Option<NullBuffer> {
     Some(nulls).filter(|nulls| nulls.null_count() > 0)
 }
 
+/// The values of some rows of integers; what stands under a NULL is one of them.
+pub(crate) fn integers<T: FromWord>(
+    slice: &ColumnSlice<'_>,
+    rows: &PickedRows<'_>,
+) -> Decoded<Vec<T>> {
+    match &slice.encoded {
+        Encoded::Constant(value) => Ok(vec![T::from_word(low_word(*value)); rows.count()]),
+        Encoded::Narrow { base, step: 1, codes } => {
+            let base = low_word(*base);
+            Ok(map_codes(codes, rows, |code| T::from_word(base.wrapping_add(code))))
+        }
+        Encoded::Narrow { base, step, codes } => {
+            let (base, step) = (low_word(*base), *step);
+            Ok(map_codes(codes, rows, |code| {
+                T::from_word(base.wrapping_add(step.wrapping_mul(code)))
+            }))
+        }
+        _ => Err(Damage::FrameShape),
+    }
+}
+
+/// As `integers`, of FLOAT and DOUBLE.
+pub(crate) fn floats<T: FromDouble>(
+    slice: &ColumnSlice<'_>,
+    rows: &PickedRows<'_>,
+) -> Decoded<Vec<T>> {
+    match &slice.encoded {
+        Encoded::Constant(bits) => {
+            Ok(vec![T::from_double(f64::from_bits(low_word(*bits))); rows.count()])
+        }
+        Encoded::Fixed { bytes, .. } => Ok(T::from_bytes(bytes, rows)),
+        Encoded::Decimal { base, scale, codes, exception_rows, exception_values } => {
+            let (base, power) = (*base, POWERS[usize::from(*scale)]);
+            let mut values = map_codes(codes, rows, |code| {
+                let scaled = base.wrapping_add(code.cast_signed());
+                T::from_double(scaled as f64 / power)
+            });
+            for (row, bits) in exception_rows.iter().zip(*exception_values) {
+                if let Some(at) = rows.position(u32::from_le_bytes(*row)) {
+                    values[at] = T::from_double(f64::from_le_bytes(*bits));
+                }
+            }
+            Ok(values)
+        }
+        _ => Err(Damage::FrameShape),
+    }
+}
+
+/// As `integers`, of DECIMAL.
+pub(crate) fn wide(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Vec<i128>> {
+    match &slice.encoded {
+        Encoded::Constant(value) => Ok(vec![*value; rows.count()]),
+        Encoded::Narrow { base, step, codes } => {
+            let (base, step) = (*base, *step);
+            Ok(map_codes(codes, rows, |code| {
+                base.wrapping_add(i128::from(step).wrapping_mul(code.into()))
+            }))
+        }
+        Encoded::Fixed { bytes, .. } => {
+            Ok(rows.map_of(bytes.as_chunks::<16>().0, i128::from_le_bytes))
+        }
+        _ => Err(Damage::FrameShape),
+    }
+}
+
+/// As `integers`, of UUID.
+pub(crate) fn fixed16(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Vec<[u8; 16]>> {
+    match &slice.encoded {
+        Encoded::Constant(bits) => Ok(vec![bits.to_le_bytes(); rows.count()]),
+        Encoded::Fixed { bytes, .. } => Ok(rows.map_of(bytes.as_chunks::<16>().0, |value| value)),
+        _ => Err(Damage::FrameShape),
+    }
+}
+
+/// As `integers`, of BOOLEAN: 0 or 1.
+pub(crate) fn bits(slice: &ColumnSlice<'_>, rows: &PickedRows<'_>) -> Decoded<Vec<u8>> {
+    match &slice.encoded {
+        Encoded::Constant(value) => Ok(vec![u8::from(*value != 0); rows.count()]),
+        Encoded::Bits(bits) => Ok(rows.map(|row| bits[row / 8] >> (row % 8) & 1)),
+        _ => Err(Damage::FrameShape),
+    }
+}
+
+/// The codes of some rows of a dictionary, which may be none of its codes.
+pub(crate) fn dictionary_codes(codes: &Codes<'_>, rows: &PickedRows<'_>) -> Vec<u32> {
+    map_codes(codes, rows, |code| u32::try_from(code).unwrap_or(u32::MAX))
+}
+
 /// Rows of a slice on their way to an array.
 struct Part<'a> {
     slice: &'a ColumnSlice<'a>,
@@ -261,7 +349,7 @@ struct Part<'a> {
 }
 
 /// A native integer made from the low bytes of a word.
-trait FromWord: Copy {
+pub(crate) trait FromWord: Copy {
     fn from_word(word: u64) -> Self;
 }
 
@@ -310,22 +398,7 @@ impl Part<'_> {
         T: ArrowPrimitiveType,
         T::Native: FromWord,
     {
-        let values: Vec<T::Native> = match &self.slice.encoded {
-            Encoded::Constant(value) => {
-                vec![T::Native::from_word(low_word(*value)); self.rows.count()]
-            }
-            Encoded::Narrow { base, step: 1, codes } => {
-                let base = low_word(*base);
-                map_codes(codes, self.rows, |code| T::Native::from_word(base.wrapping_add(code)))
-            }
-            Encoded::Narrow { base, step, codes } => {
-                let (base, step) = (low_word(*base), *step);
-                map_codes(codes, self.rows, |code| {
-                    T::Native::from_word(base.wrapping_add(step.wrapping_mul(code)))
-                })
-            }
-            _ => return Err(Damage::FrameShape),
-        };
+        let values: Vec<T::Native> = integers(self.slice, self.rows)?;
         Ok(Arc::new(PrimitiveArray::<T>::new(values.into(), self.nulls)))
     }
 
@@ -334,44 +407,12 @@ impl Part<'_> {
         T: ArrowPrimitiveType,
         T::Native: FromDouble,
     {
-        let values: Vec<T::Native> = match &self.slice.encoded {
-            Encoded::Constant(bits) => {
-                let value = T::Native::from_double(f64::from_bits(low_word(*bits)));
-                vec![value; self.rows.count()]
-            }
-            Encoded::Fixed { bytes, .. } => T::Native::from_bytes(bytes, self.rows),
-            Encoded::Decimal { base, scale, codes, exception_rows, exception_values } => {
-                let (base, power) = (*base, POWERS[usize::from(*scale)]);
-                let mut values = map_codes(codes, self.rows, |code| {
-                    let scaled = base.wrapping_add(code.cast_signed());
-                    T::Native::from_double(scaled as f64 / power)
-                });
-                for (row, bits) in exception_rows.iter().zip(*exception_values) {
-                    if let Some(at) = self.rows.position(u32::from_le_bytes(*row)) {
-                        values[at] = T::Native::from_double(f64::from_le_bytes(*bits));
-                    }
-                }
-                values
-            }
-            _ => return Err(Damage::FrameShape),
-        };
+        let values: Vec<T::Native> = floats(self.slice, self.rows)?;
         Ok(Arc::new(PrimitiveArray::<T>::new(values.into(), self.nulls)))
     }
 
     fn decimals(self, precision: u8, scale: u8) -> Decoded<ArrayRef> {
-        let values: Vec<i128> = match &self.slice.encoded {
-            Encoded::Constant(value) => vec![*value; self.rows.count()],
-            Encoded::Narrow { base, step, codes } => {
-                let (base, step) = (*base, *step);
-                map_codes(codes, self.rows, |code| {
-                    base.wrapping_add(i128::from(step).wrapping_mul(code.into()))
-                })
-            }
-            Encoded::Fixed { bytes, .. } => {
-                self.rows.map_of(bytes.as_chunks::<16>().0, i128::from_le_bytes)
-            }
-            _ => return Err(Damage::FrameShape),
-        };
+        let values = wide(self.slice, self.rows)?;
         let scale = i8::try_from(scale).expect("at most 38");
         let array = Decimal128Array::new(values.into(), self.nulls);
         let array = array.with_precision_and_scale(precision, scale);
@@ -379,13 +420,7 @@ impl Part<'_> {
     }
 
     fn fixed16(self) -> Decoded<ArrayRef> {
-        let bytes = match &self.slice.encoded {
-            Encoded::Constant(bits) => bits.to_le_bytes().repeat(self.rows.count()),
-            Encoded::Fixed { bytes, .. } => {
-                self.rows.map_of(bytes.as_chunks::<16>().0, |value| value).into_flattened()
-            }
-            _ => return Err(Damage::FrameShape),
-        };
+        let bytes = fixed16(self.slice, self.rows)?.into_flattened();
         Ok(Arc::new(FixedSizeBinaryArray::new(16, bytes.into(), self.nulls)))
     }
 
@@ -419,7 +454,7 @@ impl Part<'_> {
 }
 
 /// FLOAT and DOUBLE of an Arrow array.
-trait FromDouble: Copy {
+pub(crate) trait FromDouble: Copy {
     fn from_double(value: f64) -> Self;
     fn from_bytes(bytes: &[u8], rows: &PickedRows<'_>) -> Vec<Self>;
 }

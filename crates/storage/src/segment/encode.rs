@@ -18,11 +18,16 @@ use kernels::{
     Float, Integer, Step, append_bits, append_codes, bounds, code_width, common_step, fill_nulls,
     frame_footer, has_null, is_valid, null_count, regular_step, sampled_scale, scale_exactly,
 };
-use zones::{fixed16_zone, float_zone, integer_zone, whole_bounds, wide_zone};
+use zones::{
+    fixed16_zone, float_zone, integer_range, integer_zone, range_zone, whole_bounds, wide_zone,
+};
 
 pub(super) const ZONE_ROWS: usize = 4_096;
 const _: () = assert!(ZONE_ROWS as u64 == limits::ZONE_ROWS.0);
-pub(super) const FRAME_ROWS: usize = 65_536;
+/// Where regions begin.
+pub(super) const REGION_ALIGN: usize = 64;
+const _: () = assert!(REGION_ALIGN as u64 == limits::REGION_ALIGN_BYTES);
+pub(crate) const FRAME_ROWS: usize = 65_536;
 const _: () = assert!(FRAME_ROWS as u64 == limits::FRAME_ROWS.0);
 
 /// A column that is complete: its bytes, and a footer whose offsets count from the first of them.
@@ -44,6 +49,8 @@ pub struct ColumnEncoder {
     pub(super) zones: Vec<u8>,
     pub(super) footer: ColumnFooter,
     scratch: Scratch,
+    /// Where in `bytes` a region may begin.
+    region_align: usize,
 }
 
 /// Memory that frames share.
@@ -58,6 +65,17 @@ impl ColumnEncoder {
     #[must_use]
     pub fn new(id: ColumnId, ty: ColumnType, mut bytes: Vec<u8>) -> ColumnEncoder {
         bytes.clear();
+        ColumnEncoder::behind(id, ty, bytes, REGION_ALIGN)
+    }
+
+    /// Encodes behind what `bytes` has already: offsets count from its beginning, and regions begin
+    /// at multiples of `region_align`.
+    pub(super) fn behind(
+        id: ColumnId,
+        ty: ColumnType,
+        bytes: Vec<u8>,
+        region_align: usize,
+    ) -> ColumnEncoder {
         let footer = ColumnFooter {
             id,
             ty,
@@ -68,7 +86,8 @@ impl ColumnEncoder {
             zones: Region::default(),
             frames: Vec::new(),
         };
-        ColumnEncoder { bytes, zones: Vec::new(), footer, scratch: Scratch::default() }
+        let (zones, scratch) = (Vec::new(), Scratch::default());
+        ColumnEncoder { bytes, zones, footer, scratch, region_align }
     }
 
     /// Appends a page frame; all but the last have `limits::FRAME_ROWS` rows. The values are
@@ -111,8 +130,7 @@ impl ColumnEncoder {
 
     /// Appends a region, aligned, and returns where it is.
     pub(super) fn append_region(&mut self, write: impl FnOnce(&mut Vec<u8>, &[u8])) -> Region {
-        let align = usize::try_from(limits::REGION_ALIGN_BYTES).expect("64");
-        self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
+        self.bytes.resize(self.bytes.len().next_multiple_of(self.region_align), 0);
         let start = self.bytes.len();
         write(&mut self.bytes, &self.zones);
         kernels::region_since(&self.bytes, start)
@@ -120,14 +138,15 @@ impl ColumnEncoder {
 
     /// Aligns the end of `bytes` and writes the validity bitmap of a frame there.
     pub(super) fn begin_frame(&mut self, rows: usize, validity: Validity<'_>) -> usize {
-        let align = usize::try_from(limits::REGION_ALIGN_BYTES).expect("64");
-        self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
+        self.bytes.resize(self.bytes.len().next_multiple_of(self.region_align), 0);
         let start = self.bytes.len();
         if let Some(words) = validity {
             for word in &words[..rows.div_ceil(64)] {
                 self.bytes.extend_from_slice(&word.to_le_bytes());
             }
-            self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
+            // From the start of the region, wherever that is.
+            let validity_bytes = (self.bytes.len() - start).next_multiple_of(REGION_ALIGN);
+            self.bytes.resize(start + validity_bytes, 0);
             self.footer.null_count += null_count(words, rows) as u64;
         }
         start
@@ -151,10 +170,21 @@ impl ColumnEncoder {
     }
 
     fn push_integers<T: Integer>(&mut self, values: &mut [T], valid: Validity<'_>) -> FrameFooter {
-        let Some((min, max)) = bounds(values, valid) else { return self.push_null(values.len()) };
+        // The bounds of the frame are those of its zones, so that values are looked at once.
+        let mut zones = [Zone::EMPTY; FRAME_ROWS / ZONE_ROWS];
+        let mut whole: Option<(T, T)> = None;
+        for (index, (values, zone)) in values.chunks(ZONE_ROWS).zip(&mut zones).enumerate() {
+            let (range, has_null) = integer_range(values, valid, index);
+            *zone = range_zone(range, has_null);
+            whole = match (whole, range) {
+                (Some((min, max)), Some((low, high))) => Some((min.min(low), max.max(high))),
+                (whole, range) => whole.or(range),
+            };
+        }
+        let Some((min, max)) = whole else { return self.push_null(values.len()) };
         fill_nulls(values, valid, min);
-        for (index, zone) in values.chunks(ZONE_ROWS).enumerate() {
-            self.push_zone(integer_zone(zone, valid, index));
+        for zone in &zones[..values.len().div_ceil(ZONE_ROWS)] {
+            self.push_zone(*zone);
         }
         let start = self.begin_frame(values.len(), valid);
         let base = FrameFooter {
@@ -304,12 +334,16 @@ impl ColumnEncoder {
         if usize::from(width) >= size_of::<T>() {
             return None;
         }
+        let first_code = self.bytes.len();
+        let pad = |bytes: &mut Vec<u8>| {
+            bytes.resize(first_code + (bytes.len() - first_code).next_multiple_of(8), 0);
+        };
         append_codes(scaled, min, Step { step: 1, width }, &mut self.bytes);
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        pad(&mut self.bytes);
         for &(row, _) in exceptions.iter() {
             self.bytes.extend_from_slice(&row.to_le_bytes());
         }
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        pad(&mut self.bytes);
         for &(_, value) in exceptions.iter() {
             self.bytes.extend_from_slice(&value.to_bits().to_le_bytes());
         }

@@ -1,4 +1,5 @@
-//! A segment's file, mapped: page frames as encoded slices, checked at first touch.
+//! A segment, its file mapped or its bytes in memory: page frames as encoded slices, checked at
+//! first touch.
 //!
 //! - R1. `open` reads header, trailer and footer only; no column is touched.
 //! - R2. A region is used only after its CRC was found right once since open (G4), and only
@@ -7,8 +8,8 @@
 //! Not here: Arrow arrays (`decode`).
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tidegate_model::bytes::ByteReader;
 use tidegate_model::frame::{Dictionary, Strings};
@@ -33,12 +34,31 @@ use crate::symbols::SymbolTables;
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
-    mapping: Mapping,
+    bytes: Bytes,
     footer: SegmentFooter,
     /// A bit for every region: set once its CRC was right.
     checked: Vec<AtomicU64>,
     /// Dictionaries as Arrow views, decoded at first use.
     pub(super) dictionaries: Vec<OnceLock<DecodedDictionary>>,
+}
+
+/// Where a segment's bytes are.
+#[derive(Debug)]
+enum Bytes {
+    Mapped(Mapping),
+    InMemory(Arc<[u8]>),
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(mapping) => mapping,
+            Bytes::InMemory(bytes) => bytes,
+        }
+    }
 }
 
 /// The regions of a column that are not frames come first in `Reader::checked`.
@@ -61,15 +81,26 @@ impl Reader {
     ) -> Result<Reader> {
         let file = disk.open(path, OpenMode::Read).map_err(Error::disk("open segment"))?;
         let length = file.len().map_err(Error::disk("open segment"))?;
-        let damaged = |offset, damage| Error::segment(path, offset, damage);
-        if length != meta.bytes.0 || length < FILE_BYTES_MIN {
-            let damage = Damage::Length { wanted: meta.bytes.0, found: length };
-            return Err(damaged(length.min(meta.bytes.0), damage));
-        }
+        check_length(path, length, meta)?;
         let mapping = file.map().map_err(Error::disk("map segment"))?;
-        let (footer, crc) = read_footer(path, &mapping)?;
+        Reader::new(path.to_owned(), Bytes::Mapped(mapping), table, meta)
+    }
+
+    /// Opens a segment whose bytes are in memory, with the checks of `open`.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn in_memory(bytes: Arc<[u8]>, table: TableId, meta: &SegmentMeta) -> Result<Reader> {
+        let path = PathBuf::from(format!("segment {} of table {table} in memory", meta.id));
+        check_length(&path, bytes.len() as u64, meta)?;
+        Reader::new(path, Bytes::InMemory(bytes), table, meta)
+    }
+
+    fn new(path: PathBuf, bytes: Bytes, table: TableId, meta: &SegmentMeta) -> Result<Reader> {
+        let foreign = || Error::segment(&path, bytes.len() as u64, Damage::ForeignFooter);
+        let (footer, crc) = read_footer(&path, &bytes)?;
         if crc != meta.footer_crc {
-            return Err(damaged(length, Damage::ForeignFooter));
+            return Err(foreign());
         }
         let agrees = footer.table == table
             && footer.segment == meta.id
@@ -77,13 +108,13 @@ impl Reader {
             && footer.rows == meta.rows
             && (footer.min_ts, footer.max_ts) == (meta.min_ts, meta.max_ts);
         if !agrees {
-            return Err(damaged(length, Damage::ForeignFooter));
+            return Err(foreign());
         }
         let per_column = FRAMES + usize::try_from(footer.rows.frames()).expect("64 at most");
         let bits = footer.columns.len() * per_column;
         let checked = (0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let dictionaries = footer.columns.iter().map(|_| OnceLock::new()).collect();
-        Ok(Reader { path: path.to_owned(), mapping, footer, checked, dictionaries })
+        Ok(Reader { path, bytes, footer, checked, dictionaries })
     }
 
     /// What the segment says of itself.
@@ -92,21 +123,21 @@ impl Reader {
         &self.footer
     }
 
-    /// Its file.
+    /// Its file; of a segment in memory, what messages call it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The size of its file.
+    /// The size of its file, or how much memory it takes.
     #[must_use]
     pub fn mapped_bytes(&self) -> u64 {
-        self.mapping.len() as u64
+        self.bytes.len() as u64
     }
 
-    /// All bytes of its file.
+    /// All its bytes.
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.mapping
+        &self.bytes
     }
 
     /// How many page frames.
@@ -215,12 +246,13 @@ impl Reader {
         super::verify::verify(self, schema, symbols)
     }
 
+    /// Where in the footer a column is.
     pub(super) fn position(&self, column: &Column) -> Option<usize> {
         self.footer.columns.binary_search_by_key(&column.id, |footer| footer.id).ok()
     }
 
     /// The values of a column in a page frame.
-    pub(super) fn slice(&self, frame: u64, column: &Column) -> Result<ColumnSlice<'_>> {
+    pub(crate) fn slice(&self, frame: u64, column: &Column) -> Result<ColumnSlice<'_>> {
         let rows = self.frame_rows(frame);
         let Some(position) = self.position(column) else {
             return Ok(ColumnSlice::null(column.ty, rows));
@@ -323,9 +355,9 @@ impl Reader {
         region: Region,
         fault: impl FnOnce(&[u8]) -> Option<Damage>,
     ) -> Result<&[u8]> {
-        let start = usize::try_from(region.offset).expect("regions lie in the mapped file");
-        let end = start + usize::try_from(region.bytes).expect("regions lie in the mapped file");
-        let bytes = &self.mapping[start..end];
+        let start = usize::try_from(region.offset).expect("regions lie in the file");
+        let end = start + usize::try_from(region.bytes).expect("regions lie in the file");
+        let bytes = &self.bytes[start..end];
         let per_column = FRAMES + usize::try_from(self.frame_count()).expect("64 at most");
         let bit = position * per_column + part;
         let (word, mask) = (&self.checked[bit / 64], 1_u64 << (bit % 64));
@@ -341,13 +373,22 @@ impl Reader {
         Ok(bytes)
     }
 
-    pub(super) fn frame_damage(&self, column: &Column, frame: u64, damage: Damage) -> Error {
+    pub(crate) fn frame_damage(&self, column: &Column, frame: u64, damage: Damage) -> Error {
         let index = usize::try_from(frame).expect("64 at most");
         let offset = self
             .position(column)
             .map_or(0, |position| self.footer.columns[position].frames[index].region.offset);
         Error::segment(&self.path, offset, damage)
     }
+}
+
+/// Whether there are as many bytes as were committed, and enough to be a segment.
+fn check_length(path: &Path, length: u64, meta: &SegmentMeta) -> Result<()> {
+    if length == meta.bytes.0 && length >= FILE_BYTES_MIN {
+        return Ok(());
+    }
+    let damage = Damage::Length { wanted: meta.bytes.0, found: length };
+    Err(Error::segment(path, length.min(meta.bytes.0), damage))
 }
 
 /// Header, trailer and footer of a whole file, and the footer's CRC.

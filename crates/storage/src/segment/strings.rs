@@ -27,12 +27,16 @@ pub struct StringCompressor {
     trained: OnceLock<Trained>,
     /// Texts of several callers, collected until they are enough to train on.
     collected: Mutex<Vec<Vec<u8>>>,
+    is_off: bool,
 }
 
 #[derive(Debug)]
 struct Trained {
-    encoder: Encoder,
+    /// `None` if the table came from a segment: then texts are compressed already.
+    encoder: Option<Encoder>,
     decoder: Decoder,
+    /// X1
+    table: Vec<u8>,
     /// Whether the texts it was trained on shrank by a tenth or more (D2).
     is_worthwhile: bool,
 }
@@ -70,12 +74,50 @@ pub struct DictionaryRows<'a> {
     pub validity: Validity<'a>,
 }
 
+impl DictionaryRows<'_> {
+    /// Whether a dictionary is smaller than the texts by enough to be worth its sorting. Offsets
+    /// of values have four bytes, as those of texts would.
+    #[must_use]
+    pub fn pays_off(&self) -> bool {
+        if self.values.len() * 2 <= self.ids.len() {
+            return true;
+        }
+        let distinct: usize = self.values.iter().map(|text| text.len()).sum();
+        let values = self.ids.iter().filter_map(|&id| self.values.get(id as usize));
+        let all: usize = values.map(|value| value.len()).sum();
+        distinct * 4 <= all * 3
+    }
+}
+
 impl StringCompressor {
+    /// Compresses nothing.
+    #[must_use]
+    pub fn never() -> StringCompressor {
+        StringCompressor { is_off: true, ..StringCompressor::default() }
+    }
+
+    /// Of texts that a segment has compressed with this table; `None` if it is none. They can be
+    /// handed over as [`TextForm::Compressed`], and no others.
+    pub(crate) fn of_table(table: &[u8]) -> Option<StringCompressor> {
+        let decoder = Decoder::new(table)?;
+        let table = table.to_vec();
+        let trained = Trained { encoder: None, decoder, table, is_worthwhile: true };
+        Some(StringCompressor { trained: OnceLock::from(trained), ..StringCompressor::never() })
+    }
+
+    /// Whether it learns from the next texts that it is asked about.
+    pub(crate) fn is_to_be_trained(&self) -> bool {
+        !self.is_off && self.trained.get().is_none()
+    }
+
     /// Whether texts like these should be compressed. Until it has been asked for texts of so many
     /// places that a table of them is good for all, the answer is no.
     pub fn is_worthwhile(&self, texts: &[&[u8]]) -> bool {
         if let Some(trained) = self.trained.get() {
             return trained.is_worthwhile;
+        }
+        if self.is_off {
+            return false;
         }
         let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: usize = texts.iter().map(|text| text.len()).sum();
@@ -95,7 +137,7 @@ impl StringCompressor {
     /// # Panics
     /// If no texts were enough to train on: [`is_worthwhile`](Self::is_worthwhile) says so.
     pub fn compress(&self, texts: &[&[u8]], out: &mut Vec<u8>, ends: &mut Vec<u64>) {
-        self.table().encoder.compress(texts, out, ends);
+        self.table().encoder().compress(texts, out, ends);
     }
 
     /// Appends the text of a compressed string.
@@ -112,7 +154,8 @@ impl StringCompressor {
             return Some(trained);
         }
         let bytes: usize = texts.iter().map(|text| text.len()).sum();
-        (bytes >= COMPRESSED_FROM_BYTES).then(|| self.trained.get_or_init(|| Trained::new(texts)))
+        let is_enough = !self.is_off && bytes >= COMPRESSED_FROM_BYTES;
+        is_enough.then(|| self.trained.get_or_init(|| Trained::new(texts)))
     }
 
     fn table(&self) -> &Trained {
@@ -148,9 +191,14 @@ impl Trained {
         };
         let tried = (0..candidates).map(candidate).min_by_key(|&(bytes, _)| bytes);
         let (bytes, encoder) = tried.expect("one at least");
-        let decoder = Decoder::new(&encoder.table()).expect("X1");
+        let table = encoder.table();
+        let decoder = Decoder::new(&table).expect("X1");
         let is_worthwhile = bytes <= plain_bytes - plain_bytes / 10;
-        Trained { encoder, decoder, is_worthwhile }
+        Trained { encoder: Some(encoder), decoder, table, is_worthwhile }
+    }
+
+    fn encoder(&self) -> &Encoder {
+        self.encoder.as_ref().expect("the table was trained here")
     }
 }
 
@@ -191,8 +239,8 @@ impl ColumnEncoder {
             }
         };
         if packed.compressed {
-            let table = compressor.table().encoder.table();
-            self.footer.string_table = self.append_region(|bytes, _| bytes.extend(&table));
+            let table = &compressor.table().table;
+            self.footer.string_table = self.append_region(|bytes, _| bytes.extend(table));
         }
         let region = self.append_region(|bytes, _| packed.append(bytes));
         let count = u32::try_from(sorted.len()).expect("limits::SEGMENT_ROWS");
@@ -228,21 +276,31 @@ impl ColumnEncoder {
     /// # Panics
     /// If a page frame has more than 4 GiB of text: whoever cuts segments prevents it.
     pub fn push_strings(&mut self, rows: StringRows<'_>, compressor: &StringCompressor) {
-        let mut frames = Vec::new();
         for (index, texts) in rows.texts.chunks(FRAME_ROWS).enumerate() {
             let validity = frame_validity(rows.validity, index, texts.len());
-            if (0..texts.len()).all(|row| !is_valid(validity, row)) {
-                frames.push(self.push_null(texts.len()));
-            } else {
-                let rows = StringRows { texts, validity, ..rows };
-                frames.push(self.push_string_frame(rows, compressor));
-            }
+            self.push_string_rows(StringRows { texts, validity, ..rows }, compressor);
         }
+        self.end_strings(compressor);
+    }
+
+    /// Encodes a page frame string by string; `end_strings` follows the last of them.
+    pub(crate) fn push_string_rows(&mut self, rows: StringRows<'_>, compressor: &StringCompressor) {
+        let count = rows.texts.len();
+        assert!(count <= FRAME_ROWS, "F1");
+        let frame = if (0..count).all(|row| !is_valid(rows.validity, row)) {
+            self.push_null(count)
+        } else {
+            let validity = rows.validity.filter(|words| has_null(words, count));
+            self.push_string_frame(StringRows { validity, ..rows }, compressor)
+        };
+        self.footer.frames.push(frame);
+    }
+
+    /// Ends a column of strings.
+    pub(crate) fn end_strings(&mut self, compressor: &StringCompressor) {
         if let Some(trained) = compressor.trained.get() {
-            let table = trained.encoder.table();
-            self.footer.string_table = self.append_region(|bytes, _| bytes.extend(&table));
+            self.footer.string_table = self.append_region(|bytes, _| bytes.extend(&trained.table));
         }
-        self.footer.frames = frames;
     }
 
     fn push_string_frame(
@@ -418,7 +476,7 @@ fn pack(texts: &[&[u8]], compressor: &StringCompressor) -> Packed {
     if let Some(trained) = trained.filter(|_| plain_bytes >= COMPRESSED_FROM_BYTES) {
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(texts.len() + 1));
         ends.push(0);
-        trained.encoder.compress(texts, &mut bytes, &mut ends);
+        trained.encoder().compress(texts, &mut bytes, &mut ends);
         if bytes.len() <= plain_bytes - plain_bytes / 10 {
             let offset = |end| u32::try_from(end).expect("a page frame has below 4 GiB of text");
             let offsets = ends.into_iter().map(offset).collect();

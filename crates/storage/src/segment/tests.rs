@@ -14,7 +14,7 @@ use tidegate_platform::{Disk, DiskFile, OpenMode, SimDisk};
 
 use super::encode::{ColumnEncoder, EncodedColumn, FrameValues};
 use super::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
-use super::{PickedRows, Reader, RegionSink, SegmentMeta, Writer, WriterSpec};
+use super::{ImageWriter, PickedRows, Reader, RegionSink, SegmentMeta, Writer, WriterSpec};
 use crate::error::{Error, Result};
 use crate::symbols::{SymbolTable, SymbolTables};
 
@@ -54,6 +54,33 @@ fn written(rows: usize, columns: Vec<EncodedColumn>, range: (i64, i64)) -> (SimD
     (disk, meta)
 }
 
+/// The image of a segment of one column, open.
+fn in_memory(ty: ColumnType, rows: usize, push: impl Fn(&mut ColumnEncoder)) -> Reader {
+    let spec = WriterSpec {
+        table: TABLE,
+        segment: SegmentId(5),
+        partition: PartitionKey(0),
+        rows: RowCount(rows as u64),
+        min_ts: 0,
+        max_ts: 0,
+    };
+    let mut writer = ImageWriter::new(spec, vec![1; 100]);
+    // A column before it, so that it does not begin where files have it.
+    let mut encoder = writer.begin(ColumnId(2), ColumnType::Boolean);
+    for start in (0..rows).step_by(65_536) {
+        let mut bits = vec![0; (rows - start).min(65_536)];
+        bits[0] = 1;
+        encoder.push(&mut FrameValues::Bits(&mut bits), None);
+    }
+    writer.add(encoder.finish());
+    let mut encoder = writer.begin(ColumnId(3), ty);
+    push(&mut encoder);
+    writer.add(encoder.finish());
+    let (meta, bytes) = writer.finish();
+    assert_eq!(meta.bytes.0, bytes.len() as u64);
+    Reader::in_memory(bytes.into(), TABLE, &meta).expect("opens")
+}
+
 fn opened(disk: &SimDisk, meta: &SegmentMeta) -> Result<Reader> {
     Reader::open(disk, Path::new(PATH), TABLE, meta)
 }
@@ -69,14 +96,17 @@ fn bitmap(values: &[Value]) -> Option<Vec<u64>> {
 /// Encodes values as an import would.
 fn encoded(ty: ColumnType, values: &[Value], symbols: &mut Vec<Vec<u8>>) -> EncodedColumn {
     let mut encoder = ColumnEncoder::new(ColumnId(3), ty, Vec::new());
+    push(ty, values, &mut encoder, symbols);
+    encoder.finish()
+}
+
+fn push(ty: ColumnType, values: &[Value], encoder: &mut ColumnEncoder, symbols: &mut Vec<Vec<u8>>) {
     if matches!(ty, ColumnType::Symbol | ColumnType::Varchar | ColumnType::Binary) {
-        push_texts(ty, values, &mut encoder, symbols);
-        return encoder.finish();
+        return push_texts(ty, values, encoder, symbols);
     }
     for frame in values.chunks(65_536) {
-        push_frame(ty, frame, &mut encoder);
+        push_frame(ty, frame, encoder);
     }
-    encoder.finish()
 }
 
 fn push_texts(
@@ -178,7 +208,7 @@ fn push_frame(ty: ColumnType, frame: &[Value], encoder: &mut ColumnEncoder) {
     }
 }
 
-fn value_at(ty: ColumnType, array: &ArrayRef, row: usize) -> Value {
+pub(crate) fn value_at(ty: ColumnType, array: &ArrayRef, row: usize) -> Value {
     if array.is_null(row) {
         return Value::Null;
     }
@@ -218,7 +248,7 @@ fn value_at(ty: ColumnType, array: &ArrayRef, row: usize) -> Value {
 }
 
 /// Equal, and for floats equal bit by bit.
-fn same(a: &Value, b: &Value) -> bool {
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
         _ => a == b,
@@ -229,16 +259,31 @@ fn same(a: &Value, b: &Value) -> bool {
 #[track_caller]
 fn conforms(ty: ColumnType, values: &[Value], what: &str) -> Vec<Encoding> {
     let mut symbols = Vec::new();
+    let encoded_in_memory = |encoder: &mut ColumnEncoder| push(ty, values, encoder, &mut vec![]);
     let encoded = encoded(ty, values, &mut symbols);
     let (disk, meta) = written(values.len(), vec![encoded], (0, 0));
     let reader = opened(&disk, &meta).expect("opens");
     let tables = SymbolTables([(ColumnId(3), Arc::new(SymbolTable::of(&symbols)))].into());
     let column = column(ty);
-    let mut row = 0;
+    reads_as(&reader, &column, values, &tables, what);
+    let image = in_memory(ty, values.len(), encoded_in_memory);
+    reads_as(&image, &column, values, &tables, what);
+    let encodings = |reader: &Reader| -> Vec<Encoding> {
+        let column = reader.footer().columns.last().expect("one at least");
+        column.frames.iter().map(|frame| frame.encoding).collect()
+    };
+    assert_eq!(encodings(&image), encodings(&reader), "IM1 {ty:?} {what}");
+    encodings(&reader)
+}
+
+/// The values of a column, read in pieces, are these; and `verify` agrees.
+#[track_caller]
+fn reads_as(reader: &Reader, column: &Column, values: &[Value], tables: &SymbolTables, what: &str) {
+    let (ty, mut row) = (column.ty, 0);
     for frame in 0..reader.frame_count() {
         let rows = reader.frame_rows(frame);
-        let columns = std::slice::from_ref(&column);
-        let arrays_of = |rows| reader.arrays(frame, &rows, columns, &tables).expect("decodes");
+        let columns = std::slice::from_ref(column);
+        let arrays_of = |rows| reader.arrays(frame, &rows, columns, tables).expect("decodes");
         let some: Vec<u32> = (0..rows).step_by(3).map(|at| u32::try_from(at).unwrap()).collect();
         let picked = arrays_of(PickedRows::List(&some));
         for (at, &place) in some.iter().enumerate() {
@@ -258,12 +303,11 @@ fn conforms(ty: ColumnType, values: &[Value], what: &str) -> Vec<Encoding> {
     assert_eq!(row, values.len());
     let columns = [("c".to_owned(), ty)];
     let schema = Schema::new(&columns, None, PartitionUnit::None).expect("a schema");
-    reader.verify(&schema, &tables).unwrap_or_else(|error| panic!("{ty:?} {what}: {error}"));
-    reader.footer().columns[0].frames.iter().map(|frame| frame.encoding).collect()
+    reader.verify(&schema, tables).unwrap_or_else(|error| panic!("{ty:?} {what}: {error}"));
 }
 
 /// The least, the greatest and some other values of a type.
-fn extremes(ty: ColumnType) -> Vec<Value> {
+pub(crate) fn extremes(ty: ColumnType) -> Vec<Value> {
     let ints = |list: &[i128]| list.iter().map(|&n| Value::Integer(n)).collect();
     let texts = |list: &[&[u8]]| list.iter().map(|text| Value::Bytes(text.to_vec())).collect();
     match ty {

@@ -136,46 +136,60 @@ impl Writer {
         }
         let mut columns = state.large;
         columns.append(&mut state.small);
-        columns.sort_by_key(|column| column.id);
-        let footer = SegmentFooter {
-            table: spec.table,
-            segment: spec.segment,
-            partition: spec.partition,
-            rows: spec.rows,
-            min_ts: spec.min_ts,
-            max_ts: spec.max_ts,
-            seq_first: SeqTxn(0),
-            seq_last: SeqTxn(0),
-            columns,
-        }
-        .encode();
-        let footer_crc = crc32c::crc32c(&footer);
-        let mut end = ByteWriter(state.collected);
-        end.pad(8).raw(&footer);
-        end.u64(footer.len() as u64).u32(footer_crc).u32(SEGMENT_VERSION).raw(&SEGMENT_MAGIC);
-        let bytes = ByteCount(small_start + end.0.len() as u64);
-        sink.write(&file, header(), 0)?;
-        sink.write(&file, end.0, small_start)?;
-        let meta = SegmentMeta {
-            id: spec.segment,
-            partition: spec.partition,
-            rows: spec.rows,
-            bytes,
-            min_ts: spec.min_ts,
-            max_ts: spec.max_ts,
-            seq_first: SeqTxn(0),
-            seq_last: SeqTxn(0),
-            footer_crc,
-        };
+        let mut end = state.collected;
+        let meta = append_footer(&spec, columns, small_start, &mut end);
+        let mut header = Vec::new();
+        append_header(&mut header);
+        sink.write(&file, header, 0)?;
+        sink.write(&file, end, small_start)?;
         Ok(WrittenSegment { meta, file })
     }
 }
 
-/// The first bytes of a segment.
-fn header() -> Vec<u8> {
-    let mut header = ByteWriter::default();
+/// Appends the first bytes of a segment.
+pub(super) fn append_header(out: &mut Vec<u8>) {
+    let mut header = ByteWriter(std::mem::take(out));
     header.raw(&SEGMENT_MAGIC).u32(SEGMENT_VERSION).pad(SEGMENT_HEADER_BYTES);
-    header.0
+    *out = header.0;
+}
+
+/// Appends footer and trailer to the last bytes of a segment, which begin at `start` of it.
+pub(super) fn append_footer(
+    spec: &WriterSpec,
+    mut columns: Vec<ColumnFooter>,
+    start: u64,
+    out: &mut Vec<u8>,
+) -> SegmentMeta {
+    columns.sort_by_key(|column| column.id);
+    let WriterSpec { table, segment, partition, rows, min_ts, max_ts } = *spec;
+    let footer = SegmentFooter {
+        table,
+        segment,
+        partition,
+        rows,
+        min_ts,
+        max_ts,
+        seq_first: SeqTxn(0),
+        seq_last: SeqTxn(0),
+        columns,
+    }
+    .encode();
+    let footer_crc = crc32c::crc32c(&footer);
+    let mut end = ByteWriter(std::mem::take(out));
+    end.pad(8).raw(&footer);
+    end.u64(footer.len() as u64).u32(footer_crc).u32(SEGMENT_VERSION).raw(&SEGMENT_MAGIC);
+    *out = end.0;
+    SegmentMeta {
+        id: segment,
+        partition,
+        rows,
+        bytes: ByteCount(start + out.len() as u64),
+        min_ts,
+        max_ts,
+        seq_first: SeqTxn(0),
+        seq_last: SeqTxn(0),
+        footer_crc,
+    }
 }
 
 /// The size of the smallest file that can be a segment.

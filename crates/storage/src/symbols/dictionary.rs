@@ -11,9 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_model::{ColumnId, SymbolId, TableId, limits};
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
-use super::{PART_TEXT_BYTES, Part, SymbolMark, SymbolTable, encode_extent, encode_header};
+use super::{
+    PART_TEXT_BYTES, Part, SymbolMark, SymbolTable, SymbolTexts, encode_extent, encode_header,
+};
 use crate::envelope;
-use crate::error::{Error, Result};
+use crate::error::{Corruption, Error, Result};
 
 /// Bytes copied at once when a file is written anew.
 const COPY_BYTES: usize = 1 << 20;
@@ -84,6 +86,55 @@ impl Dictionary {
     pub(crate) fn intern(&self, texts: &[&[u8]]) -> Result<Vec<SymbolId>> {
         let mut values = lock(&self.values);
         texts.iter().map(|text| values.intern(text, self.column)).collect()
+    }
+
+    /// As `intern`, with a table that has all of them.
+    pub(crate) fn intern_and_freeze(
+        &self,
+        texts: &[&[u8]],
+    ) -> Result<(Vec<SymbolId>, Arc<SymbolTable>)> {
+        // Most texts are known to the frozen part, which needs no lock to be read.
+        let known = Arc::clone(&lock(&self.values).frozen);
+        let ids: Option<Vec<SymbolId>> = texts.iter().map(|text| known.find(text)).collect();
+        if let Some(ids) = ids {
+            return Ok((ids, known));
+        }
+        let mut values = lock(&self.values);
+        let ids = texts.iter().map(|text| values.intern(text, self.column));
+        let ids = ids.collect::<Result<_>>()?;
+        values.freeze();
+        Ok((ids, Arc::clone(&values.frozen)))
+    }
+
+    /// Appends texts that a record of the log carries, and that were known before the process.
+    ///
+    /// # Errors
+    /// If they do not follow those that are there.
+    pub(crate) fn replay(&self, texts: &SymbolTexts) -> Result<()> {
+        let mut values = lock(&self.values);
+        values.freeze();
+        let count = values.frozen.len;
+        let damaged = |value: u32| {
+            let what = Corruption::Impossible { what: "a symbol of the log", value: value.into() };
+            Error::Corrupt { path: self.path.clone(), offset: 0, what }
+        };
+        if texts.first > count {
+            let (expected, actual) = (count.into(), texts.first.into());
+            let what = Corruption::Differs { what: "the first new symbol", expected, actual };
+            return Err(Error::Corrupt { path: self.path.clone(), offset: 0, what });
+        }
+        for (at, id) in (texts.first..texts.end()).enumerate() {
+            let text = texts.texts.get(at);
+            if id < count {
+                if values.frozen.text(SymbolId(id)) != text {
+                    return Err(damaged(id));
+                }
+            } else if values.intern(text, self.column)? != SymbolId(id) {
+                return Err(damaged(id));
+            }
+        }
+        values.freeze();
+        Ok(())
     }
 
     /// All values so far.

@@ -17,7 +17,9 @@ const _: () = assert!(PAGE as u64 == limits::PAGE_BYTES);
 /// Bytes of a file before its first group.
 pub(crate) const FILE_HEADER_BYTES: usize = PAGE;
 const FILE_MAGIC: [u8; 8] = *b"TIDEWAL\0";
-const FILE_VERSION: u32 = 1;
+const FILE_VERSION: u32 = 2;
+/// Files of this version have the same groups, with fewer kinds of changes in them.
+const FILE_VERSION_OLDEST: u32 = 1;
 /// Magic, version, log, first LSN.
 pub(super) const FILE_FIELDS_BYTES: usize = 8 + 4 + 8 + 8;
 
@@ -69,7 +71,7 @@ pub(crate) fn decode_file_header(bytes: &[u8], log: u64, first: Lsn) -> Result<(
     if actual != expected {
         return Err(DecodeError::at(FILE_FIELDS_BYTES, Corruption::Checksum { expected, actual }));
     }
-    envelope::check_version(version, FILE_VERSION, 8)?;
+    envelope::check_version(version, FILE_VERSION_OLDEST..=FILE_VERSION, 8)?;
     for (what, expected, actual) in
         [("the log", log, found_log), ("the first LSN", first.0, found_first)]
     {

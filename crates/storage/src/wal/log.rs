@@ -1,8 +1,9 @@
 //! The writing side of the log: files, room in them, groups, and what follows a failure.
 //!
 //! - W2, W4, W5, W6 as in `wal`.
-//! - W8. Room is filled with zeros ahead of use, so that a commit is one `fdatasync` that changes
-//!   no metadata.
+//! - W8. Room is filled with zeros ahead of use, so that a small commit is one `fdatasync` that
+//!   changes no metadata. A large one makes its own room: its bytes take longer than its length
+//!   does, and zeros would double them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use crate::database::LogOptions;
 use crate::envelope;
 use crate::error::{Error, Result};
 
+/// Bytes of a group from which on it makes its own room (W8).
+const OWN_ROOM_BYTES: u64 = 256 << 10;
 /// Zeros written at once.
 const ZEROS_BYTES: usize = 1 << 20;
 const SUFFIX: &str = ".wal";
@@ -124,7 +127,10 @@ impl Log {
         }
         let Current::Ready(file) = &mut self.current else { unreachable!("it was just started") };
         let wanted = FILE_HEADER_BYTES as u64 + (self.end.0 - file.first.0) + bytes;
-        if wanted > file.filled {
+        if wanted > file.filled && bytes >= OWN_ROOM_BYTES {
+            file.handle.allocate(wanted).map_err(Error::disk("extend log"))?;
+            file.filled = wanted;
+        } else if wanted > file.filled {
             let filled =
                 file.filled + (wanted - file.filled).next_multiple_of(self.options.step_bytes);
             fill(file.handle.as_ref(), file.filled, filled).map_err(Error::disk("extend log"))?;

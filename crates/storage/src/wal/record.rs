@@ -6,9 +6,10 @@ use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{ColumnId, Schema, SegmentId, SeqTxn, TableId, limits};
 
 use crate::error::{Corruption, DecodeError};
-use crate::manifest::{MaskMark, parts};
+use crate::image::Image;
+use crate::manifest::{BatchId, MaskMark, parts};
 use crate::segment::SegmentMeta;
-use crate::symbols::SymbolMark;
+use crate::symbols::{SymbolMark, SymbolTexts};
 
 /// Length and checksum of the body.
 const HEADER_BYTES: usize = 4 + 4;
@@ -71,6 +72,26 @@ pub enum TableChange {
         /// Which of them, with those that had gone before.
         mask: MaskMark,
     },
+    /// It has more rows, which the record carries.
+    Append {
+        /// What the writer calls them, if it wants them applied once.
+        batch: Option<BatchId>,
+        /// Segments as they would be on disk.
+        images: Vec<Image>,
+        /// Texts of symbols that no earlier record and no symbol file has.
+        symbols: Vec<SymbolTexts>,
+    },
+    /// It has the same rows in other segments, which are on disk already.
+    Replace {
+        /// Segments that it no longer has.
+        out: Vec<SegmentId>,
+        /// The rows of all appends up to this commit are in segments now.
+        sealed: SeqTxn,
+        /// Segments that it has now.
+        segments: Vec<SegmentMeta>,
+        /// How far the symbols that they use reach.
+        symbols: Vec<(ColumnId, SymbolMark)>,
+    },
 }
 
 /// How many bytes a record has, at most. Whoever encodes it has checked that they are not too many.
@@ -86,6 +107,15 @@ pub(crate) fn record_bytes_max(record: &Record) -> usize {
             16 + segments.len() * parts::SEGMENT_BYTES + symbols.len() * parts::SYMBOLS_BYTES
         }
         TableChange::Mask { .. } => 8 + parts::MASK_BYTES,
+        TableChange::Append { images, symbols, .. } => {
+            let images = images.iter().map(|image| parts::SEGMENT_BYTES + image.bytes.len());
+            let symbols = symbols.iter().map(parts::symbol_texts_bytes);
+            1 + parts::BATCH_BYTES + 16 + images.sum::<usize>() + symbols.sum::<usize>()
+        }
+        TableChange::Replace { out, segments, symbols, .. } => {
+            let entries = out.len() * 8 + segments.len() * parts::SEGMENT_BYTES;
+            32 + entries + symbols.len() * parts::SYMBOLS_BYTES
+        }
     };
     let ops = record.ops.iter().map(|op| OP_BYTES_MIN + payload(&op.change));
     HEADER_BYTES + 4 + ops.sum::<usize>()
@@ -93,51 +123,126 @@ pub(crate) fn record_bytes_max(record: &Record) -> usize {
 
 /// The bytes of a record.
 pub(crate) fn encode_record(record: &Record) -> Vec<u8> {
-    let mut body = ByteWriter::default();
-    body.u32(u32::try_from(record.ops.len()).expect("a commit touches few tables"));
+    let mut w = ByteWriter(Vec::with_capacity(record_bytes_max(record)));
+    w.u32(0).u32(0);
+    w.u32(u32::try_from(record.ops.len()).expect("a commit touches few tables"));
     for op in &record.ops {
-        let (kind, payload) = encode_change(&op.change);
-        body.u64(op.table.0).u64(op.seq_txn.0).u8(kind).counted(&payload);
+        w.u64(op.table.0).u64(op.seq_txn.0).u8(kind(&op.change)).u32(0);
+        let start = w.0.len();
+        encode_payload(&mut w, &op.change);
+        let bytes = w.0.len() - start;
+        patch(&mut w, start - 4, bytes);
     }
-    let mut w = ByteWriter(Vec::with_capacity(HEADER_BYTES + body.0.len()));
-    w.u32(u32::try_from(body.0.len()).expect("limits::WAL_RECORD_BYTES"));
-    w.u32(crc32c::crc32c(&body.0)).raw(&body.0);
+    let bytes = w.0.len() - HEADER_BYTES;
+    patch(&mut w, 0, bytes);
+    let crc = crc32c::crc32c(&w.0[HEADER_BYTES..]);
+    w.0[4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
     w.0
 }
 
-fn encode_change(change: &TableChange) -> (u8, Vec<u8>) {
-    let mut w = ByteWriter::default();
-    let kind = match change {
-        TableChange::Create { name, schema } => {
-            parts::encode_text(&mut w, name);
-            parts::encode_schema(&mut w, schema);
-            1
-        }
+/// Writes a length over the zeros that were left for it.
+fn patch(w: &mut ByteWriter, at: usize, bytes: usize) {
+    let bytes = u32::try_from(bytes).expect("limits::WAL_RECORD_BYTES");
+    w.0[at..at + 4].copy_from_slice(&bytes.to_le_bytes());
+}
+
+fn kind(change: &TableChange) -> u8 {
+    match change {
+        TableChange::Create { .. } => 1,
         TableChange::Drop => 2,
-        TableChange::Rename { name } => {
-            parts::encode_text(&mut w, name);
-            3
-        }
+        TableChange::Rename { .. } => 3,
         TableChange::Truncate => 4,
-        TableChange::Alter { schema } => {
-            parts::encode_schema(&mut w, schema);
-            5
+        TableChange::Alter { .. } => 5,
+        TableChange::AddSegments { .. } => 6,
+        TableChange::Mask { .. } => 7,
+        TableChange::Append { .. } => 8,
+        TableChange::Replace { .. } => 9,
+    }
+}
+
+fn encode_payload(w: &mut ByteWriter, change: &TableChange) {
+    match change {
+        TableChange::Create { name, schema } => {
+            parts::encode_text(w, name);
+            parts::encode_schema(w, schema);
         }
+        TableChange::Drop | TableChange::Truncate => {}
+        TableChange::Rename { name } => parts::encode_text(w, name),
+        TableChange::Alter { schema } => parts::encode_schema(w, schema),
         TableChange::AddSegments { segments, symbols } => {
-            w.u64(segments.len() as u64);
-            for meta in segments {
-                parts::encode_segment(&mut w, meta);
-            }
-            parts::encode_symbols(&mut w, symbols);
-            6
+            encode_segments(w, segments);
+            parts::encode_symbols(w, symbols);
         }
         TableChange::Mask { segment, mask } => {
             w.u64(segment.0);
-            parts::encode_mask(&mut w, mask);
-            7
+            parts::encode_mask(w, mask);
+        }
+        TableChange::Append { batch, images, symbols } => {
+            w.u8(batch.is_some().into());
+            if let Some(batch) = batch {
+                w.raw(&batch.0);
+            }
+            w.u64(images.len() as u64);
+            for Image { meta, bytes } in images {
+                assert_eq!(meta.bytes.0, bytes.len() as u64, "the length of an image");
+                parts::encode_segment(w, meta);
+                w.raw(bytes);
+            }
+            w.u64(symbols.len() as u64);
+            for texts in symbols {
+                parts::encode_symbol_texts(w, texts);
+            }
+        }
+        TableChange::Replace { out, sealed, segments, symbols } => {
+            w.u64(sealed.0).u64(out.len() as u64);
+            for id in out {
+                w.u64(id.0);
+            }
+            encode_segments(w, segments);
+            parts::encode_symbols(w, symbols);
+        }
+    }
+}
+
+fn encode_segments(w: &mut ByteWriter, segments: &[SegmentMeta]) {
+    w.u64(segments.len() as u64);
+    for meta in segments {
+        parts::encode_segment(w, meta);
+    }
+}
+
+fn decode_segments(r: &mut ByteReader<'_>) -> Result<Vec<SegmentMeta>, DecodeError> {
+    let count = parts::decode_count(r, parts::SEGMENT_BYTES)?;
+    (0..count).map(|_| parts::decode_segment(r)).collect()
+}
+
+fn decode_image(r: &mut ByteReader<'_>) -> Result<Image, DecodeError> {
+    let meta = parts::decode_segment(r)?;
+    let at = r.offset();
+    match usize::try_from(meta.bytes.0) {
+        Ok(bytes) if bytes <= r.left() => Ok(Image { meta, bytes: r.raw(bytes)?.into() }),
+        _ => {
+            let what = Corruption::Impossible { what: "the size of an image", value: meta.bytes.0 };
+            Err(DecodeError::at(at, what))
+        }
+    }
+}
+
+fn decode_append(r: &mut ByteReader<'_>) -> Result<TableChange, DecodeError> {
+    let at = r.offset();
+    let batch = match r.u8()? {
+        0 => None,
+        1 => Some(BatchId(r.array()?)),
+        flag => {
+            let what = Corruption::Impossible { what: "the batch flag", value: flag.into() };
+            return Err(DecodeError::at(at, what));
         }
     };
-    (kind, w.0)
+    let count = parts::decode_count(r, parts::SEGMENT_BYTES)?;
+    let images = (0..count).map(|_| decode_image(r)).collect::<Result<_, _>>()?;
+    let count = parts::decode_count(r, parts::SYMBOL_TEXTS_BYTES)?;
+    let symbols = (0..count).map(|_| parts::decode_symbol_texts(r)).collect::<Result<_, _>>()?;
+    Ok(TableChange::Append { batch, images, symbols })
 }
 
 /// The next record of a group.
@@ -191,14 +296,21 @@ fn decode_change(kind: u8, payload: &[u8]) -> Result<TableChange, DecodeError> {
         4 => TableChange::Truncate,
         5 => TableChange::Alter { schema: Arc::new(parts::decode_schema(r)?) },
         6 => {
-            let count = parts::decode_count(r, parts::SEGMENT_BYTES)?;
-            let segments = (0..count).map(|_| parts::decode_segment(r));
-            let segments = segments.collect::<Result<_, _>>()?;
+            let segments = decode_segments(r)?;
             TableChange::AddSegments { segments, symbols: parts::decode_symbols(r)? }
         }
         7 => {
             let segment = SegmentId(r.u64()?);
             TableChange::Mask { segment, mask: parts::decode_mask(r)? }
+        }
+        8 => decode_append(r)?,
+        9 => {
+            let sealed = SeqTxn(r.u64()?);
+            let count = parts::decode_count(r, 8)?;
+            let out = (0..count).map(|_| Ok(SegmentId(r.u64()?)));
+            let out = out.collect::<Result<_, DecodeError>>()?;
+            let segments = decode_segments(r)?;
+            TableChange::Replace { out, sealed, segments, symbols: parts::decode_symbols(r)? }
         }
         _ => {
             let what = Corruption::Impossible { what: "the kind of a change", value: kind.into() };

@@ -26,6 +26,8 @@ pub(super) const SEARCH_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct ReplayedRecord<'a> {
     pub(crate) record: &'a Record,
+    /// Where its group begins.
+    pub(crate) lsn: Lsn,
     pub(crate) path: &'a Path,
     pub(crate) offset: u64,
 }
@@ -148,7 +150,7 @@ impl OpenFile {
         let damage = |error: DecodeError| Error::decode(&self.path)(shifted(error, base));
         let group = group.decode().map_err(damage)?;
         for record in &group.records {
-            apply(ReplayedRecord { record, path: &self.path, offset })?;
+            apply(ReplayedRecord { record, lsn, path: &self.path, offset })?;
         }
         Ok(group.end)
     }

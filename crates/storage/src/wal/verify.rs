@@ -16,8 +16,8 @@ use super::record::shifted;
 use super::replay::{LogSpan, OpenFile, SEARCH_BYTES};
 use crate::error::{Corruption, Error, Result};
 
-/// Fewer bytes that are not zero are no remains of a group: its header alone has more.
-const REMAINS_BYTES_MIN: usize = 16;
+/// Fewer bytes that are not zero are taken for damage: what is left of images may be mostly zeros.
+const REMAINS_BYTES_MIN: usize = 2;
 /// What a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
 
@@ -53,7 +53,10 @@ impl OpenFile {
         while lsn != limit {
             let bytes = self.read_group(lsn)?;
             let Ok(group) = check_group(&bytes, self.log, lsn) else {
-                if lsn < from && is_lost(&bytes) {
+                let used = peek_group(&bytes, self.log, lsn).map_or(0, |header| header.bytes);
+                // A file that is to be purged may end here, with the remains of a write that
+                // failed, and the one that followed it may be gone already.
+                if lsn < from && (limit < from || is_lost(&bytes, used)) {
                     lsn = from.min(limit);
                     continue;
                 }
@@ -115,11 +118,15 @@ impl OpenFile {
     }
 }
 
-/// Whether a group never reached the disk: it was replayed from the memory of the kernel
-/// after its sync had failed, went into a checkpoint, and then power failed. Or a file that is to
-/// be purged ends here, and the one that followed it is gone already.
-fn is_lost(group: &[u8]) -> bool {
-    group.iter().take(SECTOR_BYTES).all(|&byte| byte == 0)
+/// Whether a group never reached the disk, or not all of it: it was replayed from the memory of the
+/// kernel after its sync had failed, went into a checkpoint, and then power failed. What is missing
+/// is zero, as it was before.
+fn is_lost(group: &[u8], used: usize) -> bool {
+    let is_zero = |sector: &[u8]| sector.iter().all(|&byte| byte == 0);
+    let first = &group[..group.len().min(SECTOR_BYTES)];
+    // Its length may be what is damaged.
+    let used = group.get(..used).unwrap_or_default();
+    is_zero(first) || used.chunks_exact(SECTOR_BYTES).any(is_zero)
 }
 
 /// Bytes behind the end of a file that are not zero.

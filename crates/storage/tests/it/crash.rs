@@ -22,6 +22,7 @@ pub(crate) fn workload() -> Vec<Step> {
         Step::Import("cpu", vec![(6, "e", 7), (2 * DAY, "a", 8)]),
         Step::Abort("cpu", vec![(9, "never", 9), (3 * DAY, "never", 9)]),
         Step::Rename("hits", "Hits2"),
+        Step::Change("cpu", 1, vec![vec![(9, "u", 91), (4, "v", 92)], vec![(5, "w", 93)]]),
         Step::Delete("cpu", 5),
         Step::Reopen,
         Step::DropColumn("cpu", "host"),
@@ -36,6 +37,19 @@ pub(crate) fn workload() -> Vec<Step> {
         Step::ImportNew("gone", vec![(0, "g", 14)]),
         Step::Reopen,
         Step::Import("gone", vec![(DAY, "h", 15)]),
+        Step::Append(vec![("gone", vec![(3, "i", 16), (DAY + 3, "h", 17)], None)]),
+        Step::Checkpoint,
+        Step::Append(vec![("new", vec![(1, "j", 18)], Some("more")), ("gone", vec![], None)]),
+        Step::Seal("gone"),
+        Step::Append(vec![("gone", vec![(2, "k", 19)], None), ("new", vec![(1, "k", 20)], None)]),
+        Step::Reopen,
+        Step::Keys("gone", true),
+        Step::Append(vec![("gone", vec![(3, "i", 22), (3, "new", 23), (3, "i", 24)], None)]),
+        Step::Append(vec![("gone", vec![(3, "i", 25), (DAY, "h", 26)], None)]),
+        Step::Update("gone", 25),
+        Step::DropPartition("gone", 1),
+        Step::Append(vec![("new", vec![(0, "l", 21)], None)]),
+        Step::Drop(vec!["new"]),
     ]
 }
 
@@ -201,5 +215,57 @@ fn commits_of_threads_survive_a_crash_whole() {
         for value in (0..4).flat_map(|thread| (0..4).map(move |n| thread * 100 + n)) {
             assert!([0, 2].contains(&count(&value)), "half a commit, crash at sync {crash_at}");
         }
+    }
+}
+
+/// Writers of two tables and upkeep at the same time, until power fails.
+#[test]
+fn appends_of_threads_survive_a_crash_whole_and_once() {
+    for crash_at in (5..150).step_by(7) {
+        let disk = SimDisk::new(crash_at);
+        let mut options = crate::fixture::options();
+        options.tail.seal_rows = 12;
+        options.tail.runs_max = 4;
+        options.tail.merge_runs = 2;
+        options.log.checkpoint_bytes = 32 << 10;
+        let dir = std::path::Path::new(crate::fixture::DIR);
+        let database = Database::open(Arc::new(disk.clone()), dir, &options).unwrap();
+        disk.crash_at_sync(crash_at);
+        let acknowledged: Vec<i64> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3)
+                .map(|thread| {
+                    let database: &Arc<Database> = &database;
+                    scope.spawn(move || {
+                        let of_thread = (0..20).map(|n| thread * 1_000 + n);
+                        let committed = of_thread.take_while(|&value| {
+                            let rows = |ts| vec![(ts, "a", value), (DAY + ts, "b", value)];
+                            let (t, u) = (("t", rows(value), None), ("u", rows(-value), None));
+                            let step = if value % 2 == 0 { vec![t, u] } else { vec![u, t] };
+                            Step::Append(step).run(database).is_ok()
+                        });
+                        committed.collect::<Vec<i64>>()
+                    })
+                })
+                .collect();
+            while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                let _ = database.maintain();
+            }
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        drop(database);
+        let disk = disk.after_power_loss();
+        let database = open(&disk);
+        let context = format!("crash at sync {crash_at}");
+        let tables = crate::model::read(&database);
+        let count = |table: &str, value: i64| {
+            let rows = tables.get(table).map_or(&[][..], |table| &table.rows);
+            rows.iter().filter(|row| row[2] == Some(value.to_string())).count()
+        };
+        for value in (0..3).flat_map(|thread| (0..20).map(move |n| thread * 1_000 + n)) {
+            let found = (count("t", value), count("u", value));
+            let is_fine = found == (2, 2) || found == (0, 0) && !acknowledged.contains(&value);
+            assert!(is_fine, "{context}: {found:?} of {value}");
+        }
+        check(&disk, &database, &tables, &context);
     }
 }

@@ -11,7 +11,8 @@ use tidegate_storage::segment::encode::{ColumnEncoder, FrameValues};
 use tidegate_storage::segment::strings::{DictionaryRows, TextForm};
 use tidegate_storage::segment::{RegionSink, Writer, WriterSpec};
 use tidegate_storage::{
-    Database, Error, ImportTarget, ImportTxn, LogOptions, OpenOptions, Result, WrittenSegment,
+    AppendOptions, BatchColumn, BatchTexts, BatchValues, Database, Error, ImportTarget, ImportTxn,
+    LogOptions, NewTableOptions, OpenOptions, Result, RowBatch, TableAppend, WrittenSegment,
 };
 
 pub(crate) const DIR: &str = "/srv/db";
@@ -152,6 +153,50 @@ impl RegionSink for Direct {
             .map_err(|source| Error::Disk { purpose: "write segment", source })?;
         Ok(bytes)
     }
+}
+
+/// Rows as a batch, with a column of numbers more if that has a name: ten times the value.
+pub(crate) fn batch(rows: &[Row], extra: Option<&str>) -> RowBatch {
+    let column =
+        |name: &str, ty, values| BatchColumn { name: name.to_owned(), ty, values, validity: None };
+    let mut texts = BatchTexts::default();
+    let mut known: Vec<&str> = Vec::new();
+    let codes = rows.iter().map(|row| {
+        let at = known.iter().position(|text| *text == row.1).unwrap_or_else(|| {
+            texts.push(row.1.as_bytes());
+            known.push(row.1);
+            known.len() - 1
+        });
+        u32::try_from(at).unwrap()
+    });
+    let codes = codes.collect();
+    let numbers = |value: &dyn Fn(&Row) -> i64| BatchValues::I64(rows.iter().map(value).collect());
+    let mut columns = vec![
+        column("ts", ColumnType::Timestamp(TimeUnit::Micros), numbers(&|row| row.0)),
+        column("host", ColumnType::Symbol, BatchValues::Symbols { codes, texts }),
+        column("value", ColumnType::Int64, numbers(&|row| row.2)),
+    ];
+    if let Some(name) = extra {
+        columns.push(column(name, ColumnType::Int64, numbers(&|row| row.2 * 10)));
+    }
+    RowBatch::new(rows.len(), columns)
+}
+
+/// Rows that make their table and its columns if need be.
+pub(crate) fn append_of(table: &str, rows: &[Row], extra: Option<&str>) -> TableAppend {
+    let create = NewTableOptions { designated: "ts".to_owned(), partition_by: PartitionUnit::Day };
+    TableAppend {
+        table: table.to_owned(),
+        create: Some(create),
+        add_columns: true,
+        rows: batch(rows, extra),
+    }
+}
+
+/// Appends rows to one table.
+pub(crate) fn append(database: &Arc<Database>, table: &str, rows: &[Row]) -> Result<u64> {
+    let appends = [append_of(table, rows, None)];
+    database.append(&appends, &AppendOptions::default()).map(|seq_txns| seq_txns[0].0)
 }
 
 /// The files of the database whose names end so.

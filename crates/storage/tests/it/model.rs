@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
-use tidegate_model::ColumnType;
+use tidegate_model::{ColumnType, PartitionKey};
 use tidegate_platform::SimDisk;
 use tidegate_storage::segment::PickedRows;
-use tidegate_storage::{Database, ImportTarget, MaskedRows, Result, Run, SegmentRun, Snapshot};
+use tidegate_storage::{
+    AppendOptions, Database, ImportTarget, MaskedRows, Removal, Result, RowBatch, Run, SegmentRun,
+    Snapshot,
+};
 
-use crate::fixture::{self, DIR, Row, columns, schema, try_open};
+use crate::fixture::{self, DAY, DIR, Row, columns, schema, try_open};
 
 /// All tables by name.
 pub(crate) type Tables = BTreeMap<String, Table>;
@@ -21,6 +24,8 @@ pub(crate) type Tables = BTreeMap<String, Table>;
 pub(crate) struct Table {
     pub(crate) columns: Vec<(String, ColumnType)>,
     pub(crate) rows: Vec<Vec<Option<String>>>,
+    /// Whether appended rows replace those of the same timestamp and host.
+    pub(crate) has_keys: bool,
 }
 
 /// Something that somebody does to a database.
@@ -39,6 +44,19 @@ pub(crate) enum Step {
     RenameColumn(&'static str, &'static str, &'static str),
     /// Removes the rows with this value.
     Delete(&'static str, i64),
+    /// Removes the rows with this value and adds others, batch after batch, with one commit.
+    Change(&'static str, i64, Vec<Vec<Row>>),
+    /// Rows of several tables, with a column more where one is named; tables and columns are made.
+    Append(Vec<(&'static str, Vec<Row>, Option<&'static str>)>),
+    /// Adds a million to a value.
+    Update(&'static str, i64),
+    /// The rows of a day.
+    DropPartition(&'static str, i64),
+    /// Timestamp and host are keys of DEDUP, or nothing is.
+    Keys(&'static str, bool),
+    Seal(&'static str),
+    Merge(&'static str),
+    Maintain,
     Checkpoint,
     Reopen,
 }
@@ -66,6 +84,32 @@ impl Step {
             Step::DropColumn(table, name) => database.drop_columns(table, &[name]),
             Step::RenameColumn(table, from, to) => database.rename_column(table, from, to),
             Step::Delete(table, value) => delete(database, table, *value),
+            Step::Change(table, value, batches) => {
+                let (snapshot, gone) = find(database, table, *value)?;
+                let mut txn = database.begin_change(table)?;
+                for rows in batches {
+                    txn.add(&fixture::batch(rows, None))?;
+                }
+                let removal = Removal { snapshot: &snapshot, rows: &mut gone.into_iter() };
+                txn.commit(Some(removal)).map(drop)
+            }
+            Step::Append(tables) => {
+                let appends = tables
+                    .iter()
+                    .map(|(table, rows, extra)| fixture::append_of(table, rows, *extra));
+                let appends: Vec<_> = appends.collect();
+                database.append(&appends, &AppendOptions::default()).map(drop)
+            }
+            Step::Update(table, value) => update(database, table, *value),
+            Step::DropPartition(table, day) => {
+                let partitions = [PartitionKey(day * DAY)].into_iter().collect();
+                database.drop_partitions(table, &partitions).map(drop)
+            }
+            Step::Keys(table, true) => database.set_dedup_keys(table, &["ts", "host"]),
+            Step::Keys(table, false) => database.set_dedup_keys(table, &[]),
+            Step::Seal(table) => database.seal_table(table),
+            Step::Merge(table) => database.merge_table(table),
+            Step::Maintain => database.maintain().map(drop),
             Step::Checkpoint => database.checkpoint(),
             Step::Reopen => Ok(()),
         }
@@ -76,6 +120,7 @@ impl Step {
         let new = || Table {
             columns: schema().columns().iter().map(|c| (c.name.clone(), c.ty)).collect(),
             rows: Vec::new(),
+            has_keys: false,
         };
         match self {
             Step::Create(table) => drop(tables.insert((*table).to_owned(), new())),
@@ -112,7 +157,30 @@ impl Step {
                 let (at, value) = (table.position("value"), Some(value.to_string()));
                 table.rows.retain(|row| row[at] != value);
             }
-            Step::Abort(..) | Step::Checkpoint | Step::Reopen => {}
+            Step::Change(name, value, batches) => {
+                Step::Delete(name, *value).apply(tables);
+                let table = tables.get_mut(*name).unwrap();
+                batches.iter().for_each(|rows| table.append_with(rows, None));
+            }
+            Step::Append(appends) => {
+                for (name, rows, extra) in appends {
+                    let table = tables.entry((*name).to_owned()).or_default();
+                    table.add_missing(*extra);
+                    table.append_with(rows, *extra);
+                }
+            }
+            Step::Update(table, value) => tables.get_mut(*table).unwrap().update(*value),
+            Step::DropPartition(table, day) => {
+                let table = tables.get_mut(*table).unwrap();
+                table.rows.retain(|row| timestamp(row).div_euclid(DAY) != *day);
+            }
+            Step::Keys(table, has_keys) => tables.get_mut(*table).unwrap().has_keys = *has_keys,
+            Step::Abort(..)
+            | Step::Seal(_)
+            | Step::Merge(_)
+            | Step::Maintain
+            | Step::Checkpoint
+            | Step::Reopen => {}
         }
     }
 }
@@ -120,6 +188,18 @@ impl Step {
 impl Table {
     fn position(&self, name: &str) -> usize {
         self.columns.iter().position(|(known, _)| known == name).unwrap()
+    }
+
+    fn update(&mut self, value: i64) {
+        let (at, wanted) = (self.position("value"), Some(value.to_string()));
+        if let Some(found) = self.rows.iter().position(|row| row[at] == wanted) {
+            let old = self.rows.remove(found);
+            let mut row = vec![None; self.columns.len()];
+            row[0].clone_from(&old[0]);
+            row[at] = Some((value + 1_000_000).to_string());
+            self.rows.push(row);
+            self.rows.sort_by_key(|row| timestamp(row));
+        }
     }
 
     /// Rows of a later commit stand behind those with the same timestamp.
@@ -135,25 +215,87 @@ impl Table {
         }
         self.rows.sort_by_key(|row| timestamp(row));
     }
+
+    /// The columns of a batch that the table lacks.
+    fn add_missing(&mut self, extra: Option<&str>) {
+        let of_batch = schema();
+        let of_batch = of_batch.columns().iter().map(|c| (c.name.as_str(), c.ty));
+        for (name, ty) in of_batch.chain(extra.map(|name| (name, ColumnType::Int64))) {
+            if !self.columns.iter().any(|(known, _)| known == name) {
+                self.columns.push((name.to_owned(), ty));
+                self.rows.iter_mut().for_each(|row| row.push(None));
+            }
+        }
+    }
+
+    fn append_with(&mut self, rows: &[Row], extra: Option<&str>) {
+        for (ts, host, value) in rows {
+            let cell = |(name, _): &(String, ColumnType)| match name.as_str() {
+                "ts" => Some(ts.to_string()),
+                "host" => Some((*host).to_owned()),
+                "value" => Some(value.to_string()),
+                name => (extra == Some(name)).then(|| (value * 10).to_string()),
+            };
+            if self.has_keys {
+                let at = self.position("host");
+                let keys = (Some(ts.to_string()), Some((*host).to_owned()));
+                self.rows.retain(|row| (&row[0], &row[at]) != (&keys.0, &keys.1));
+            }
+            self.rows.push(self.columns.iter().map(cell).collect());
+        }
+        self.rows.sort_by_key(|row| timestamp(row));
+    }
 }
 
 fn timestamp(row: &[Option<String>]) -> i64 {
+    // Its column is the first, and cannot be dropped.
     row[0].as_ref().unwrap().parse().unwrap()
 }
 
-fn delete(database: &Database, table: &str, value: i64) -> Result<()> {
+/// Where the rows with this value are.
+fn find(database: &Database, table: &str, value: i64) -> Result<(Arc<Snapshot>, Vec<MaskedRows>)> {
+    // Rows of a tail cannot be masked.
+    database.seal_table(table)?;
     let snapshot = database.snapshot(table)?;
+    let gone = rows_with(&snapshot, value)?;
+    Ok((snapshot, gone))
+}
+
+fn delete(database: &Arc<Database>, table: &str, value: i64) -> Result<()> {
+    let txn = database.begin_rows(table)?;
+    let gone = rows_with(txn.snapshot(), value)?;
+    txn.commit(&gone, None).map(drop)
+}
+
+fn update(database: &Arc<Database>, table: &str, value: i64) -> Result<()> {
+    let txn = database.begin_rows(table)?;
+    let gone = rows_with(txn.snapshot(), value)?;
+    let Some(found) = gone.first() else { return Ok(()) };
+    let run = txn.snapshot().segments().find(|run| run.meta.id == found.segment).unwrap();
+    let old =
+        rows_of_segment(txn.snapshot(), run)?.swap_remove(usize::try_from(found.rows[0]).unwrap());
+    let mut columns = fixture::batch(&[(timestamp(&old), "", value + 1_000_000)], None);
+    columns = RowBatch::new(
+        1,
+        columns.into_columns().into_iter().filter(|column| column.name != "host").collect(),
+    );
+    txn.commit(&gone, Some(&columns)).map(drop)
+}
+
+fn rows_with(snapshot: &Snapshot, value: i64) -> Result<Vec<MaskedRows>> {
     let at = snapshot.schema.columns().iter().position(|c| c.name == "value").unwrap();
     let mut gone = Vec::new();
     for run in snapshot.segments() {
-        let rows = rows_of_segment(&snapshot, run)?.into_iter().enumerate();
-        let rows = rows.filter(|(_, row)| row[at] == Some(value.to_string()));
+        let rows = rows_of_segment(snapshot, run)?.into_iter().enumerate();
+        let is_live = |row| run.mask.as_ref().is_none_or(|mask| mask.is_live(row as u64));
+        let rows =
+            rows.filter(|(row, cells)| cells[at] == Some(value.to_string()) && is_live(*row));
         let rows: Vec<u64> = rows.map(|(row, _)| row as u64).collect();
         if !rows.is_empty() {
             gone.push(MaskedRows { segment: run.meta.id, rows });
         }
     }
-    database.mask_rows(&snapshot, &gone).map(drop)
+    Ok(gone)
 }
 
 /// What a database holds.
@@ -166,7 +308,8 @@ pub(crate) fn read(database: &Database) -> Tables {
 
 pub(crate) fn read_table(snapshot: &Snapshot) -> Table {
     let columns = snapshot.schema.columns().iter().map(|c| (c.name.clone(), c.ty)).collect();
-    let mut table = Table { columns, rows: Vec::new() };
+    let has_keys = !snapshot.schema.dedup().is_empty();
+    let mut table = Table { columns, rows: Vec::new(), has_keys };
     for group in &snapshot.groups {
         let mut rows = Vec::new();
         for Run::Segment(run) in &group.runs {
@@ -233,7 +376,8 @@ pub(crate) fn assert_no_litter(disk: &SimDisk, database: &Database, context: &st
     for table in database.tables() {
         let snapshot = database.snapshot(&table.name).unwrap();
         tables.insert(table.id.to_string());
-        named.extend(snapshot.segments().map(|run| run.path().to_path_buf()));
+        let stored = snapshot.segments().filter(|run| !run.is_in_memory());
+        named.extend(stored.map(|run| run.path().to_path_buf()));
     }
     let mut found = BTreeSet::new();
     for (path, _) in disk.files() {

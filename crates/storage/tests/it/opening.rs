@@ -85,11 +85,11 @@ fn a_newer_format_is_refused_before_anything_is_written() {
             let disk = disk.after_power_loss();
             let is_log = path.extension().is_some();
             let crc_at = if is_log { 28 } else { at_end(&disk, &path) };
-            patch(&disk, &path, 8, 2, crc_at);
+            patch(&disk, &path, 8, 3, crc_at);
             let before = everything(&disk);
             let error = try_open(&disk).unwrap_err();
             let expected = format!(
-                "{} has format version 2, and this program knows versions up to 1",
+                "{} has format version 3, and this program knows versions up to 2",
                 path.display()
             );
             assert_eq!(error.to_string(), expected);

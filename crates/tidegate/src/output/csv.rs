@@ -11,8 +11,8 @@ use std::io::Write;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-use super::cell::{Column, Shape, plain};
 use super::{ResultWriter, WriteError};
+use tidegate_server::cell::{Column, Shape, plain};
 
 pub(super) struct CsvWriter<'a> {
     out: &'a mut dyn Write,

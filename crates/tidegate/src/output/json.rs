@@ -1,17 +1,16 @@
 //! Results as JSON: one array of objects, or one object a line.
 //!
-//! - O2. Every line or array is JSON by RFC 8259, whatever the values are: NaN and the infinities,
-//!   which JSON does not have, become null, and a DECIMAL is a string of its digits, because most
-//!   readers would make a double of it.
+//! - O2. Every line or array is JSON by RFC 8259, whatever the values are
+//!   (`tidegate_server::json`).
 
-use std::fmt::Write as _;
 use std::io::Write;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Field, SchemaRef};
-use arrow::error::ArrowError;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 
-use super::cell::{CellFormat, Column, Shape, plain};
+use tidegate_server::cell::plain;
+use tidegate_server::json::{columns_of, key, push_object};
+
 use super::{ResultWriter, WriteError};
 
 /// How the objects are put together.
@@ -69,128 +68,6 @@ impl ResultWriter for JsonWriter<'_> {
         }
         Ok(())
     }
-}
-
-/// How lists and structs are written: as JSON, in every format.
-pub(super) fn nested<'a>(array: &'a dyn Array) -> Result<CellFormat<'a>, ArrowError> {
-    match array.data_type() {
-        DataType::Struct(fields) => {
-            let keys: Vec<String> = fields.iter().map(|field| key(field.name())).collect();
-            let columns = columns_of(fields, array.as_struct().columns())?;
-            Ok(Box::new(move |row, text| push_object(&keys, &columns, row, text)))
-        }
-        DataType::List(field) => {
-            let lists = array.as_list::<i32>();
-            let values = Column::new(field, lists.values())?;
-            Ok(Box::new(move |row, text| {
-                let ends = &lists.value_offsets()[row..row + 2];
-                push_list(&values, index(ends[0])..index(ends[1]), text);
-            }))
-        }
-        DataType::LargeList(field) => {
-            let lists = array.as_list::<i64>();
-            let values = Column::new(field, lists.values())?;
-            Ok(Box::new(move |row, text| {
-                let ends = &lists.value_offsets()[row..row + 2];
-                push_list(&values, index(ends[0])..index(ends[1]), text);
-            }))
-        }
-        DataType::FixedSizeList(field, _) => {
-            let lists = array.as_fixed_size_list();
-            let values = Column::new(field, lists.values())?;
-            let width = index(lists.value_length());
-            Ok(Box::new(move |row, text| push_list(&values, row * width..(row + 1) * width, text)))
-        }
-        other => Err(ArrowError::NotYetImplemented(format!("{other} as JSON"))),
-    }
-}
-
-fn columns_of<'a>(
-    fields: &arrow::datatypes::Fields,
-    arrays: &'a [ArrayRef],
-) -> Result<Vec<Column<'a>>, ArrowError> {
-    let pairs = fields.iter().zip(arrays);
-    pairs.map(|(field, array): (&std::sync::Arc<Field>, _)| Column::new(field, array)).collect()
-}
-
-fn index(offset: impl TryInto<usize>) -> usize {
-    offset.try_into().ok().expect("offsets of Arrow are positions in memory")
-}
-
-fn push_list(values: &Column<'_>, range: std::ops::Range<usize>, text: &mut String) {
-    text.push('[');
-    for row in range.clone() {
-        if row > range.start {
-            text.push(',');
-        }
-        push_value(values, row, text);
-    }
-    text.push(']');
-}
-
-fn push_object(keys: &[String], columns: &[Column<'_>], row: usize, text: &mut String) {
-    text.push('{');
-    for (position, (key, column)) in keys.iter().zip(columns).enumerate() {
-        if position > 0 {
-            text.push(',');
-        }
-        text.push_str(key);
-        push_value(column, row, text);
-    }
-    text.push('}');
-}
-
-fn push_value(column: &Column<'_>, row: usize, text: &mut String) {
-    if column.is_null(row) {
-        text.push_str("null");
-        return;
-    }
-    let start = text.len();
-    column.push(row, text);
-    match column.shape {
-        Shape::Boolean | Shape::Integer | Shape::Nested => {}
-        Shape::Float => {
-            // Only NaN and the infinities do not end in a digit.
-            if !text.ends_with(|last: char| last.is_ascii_digit()) {
-                text.truncate(start);
-                text.push_str("null");
-            }
-        }
-        Shape::Decimal => {
-            text.insert(start, '"');
-            text.push('"');
-        }
-        Shape::Text => {
-            let value = text.split_off(start);
-            push_string(&value, text);
-        }
-    }
-}
-
-fn key(name: &str) -> String {
-    let mut text = String::new();
-    push_string(name, &mut text);
-    text.push(':');
-    text
-}
-
-/// A JSON string, with quotes.
-fn push_string(value: &str, text: &mut String) {
-    text.push('"');
-    for character in value.chars() {
-        match character {
-            '"' => text.push_str("\\\""),
-            '\\' => text.push_str("\\\\"),
-            '\n' => text.push_str("\\n"),
-            '\r' => text.push_str("\\r"),
-            '\t' => text.push_str("\\t"),
-            control if control < ' ' => {
-                write!(text, "\\u{:04x}", u32::from(control)).expect("a String takes everything");
-            }
-            other => text.push(other),
-        }
-    }
-    text.push('"');
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::cell::{Column, Shape, plain};
 use super::{Layout, ResultWriter, WriteError};
+use tidegate_server::cell::{Column, Shape, plain};
 
 const SAMPLE_ROWS: usize = 1_000;
 const SAMPLE_BYTES: usize = 1 << 20;

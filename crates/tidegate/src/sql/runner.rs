@@ -221,7 +221,7 @@ impl Drop for Running {
 /// Sends the answer piece by piece, until all is sent or nobody takes it any more.
 async fn execute(engine: &Engine, sql: &str, sender: &Sender<Piece>) -> tidegate_query::Result<()> {
     let (tag, notices) = match engine.execute(sql).await? {
-        Answer::Rows { schema, mut stream, notices } => {
+        Answer::Rows { schema, mut stream, notices, .. } => {
             if sender.send(Piece::Fields { fields: schema, notices }).await.is_err() {
                 return Ok(());
             }
@@ -232,7 +232,7 @@ async fn execute(engine: &Engine, sql: &str, sender: &Sender<Piece>) -> tidegate
             }
             (None, Vec::new())
         }
-        Answer::Done { tag, notices } => (Some(tag), notices),
+        Answer::Done { tag, notices, .. } => (Some(tag), notices),
     };
     // If nobody waits for it any more, nobody needs to know.
     let _ = sender.send(Piece::Done { tag, notices }).await;

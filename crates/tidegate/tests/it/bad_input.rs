@@ -56,11 +56,13 @@ fn rows_with_too_few_or_too_many_fields() {
 
 #[test]
 fn numbers_and_times_that_do_not_fit() {
-    check("ts,n\n2025-01-02,32768\n", &["x.csv", "2", "32768", "out of range"]);
-    check("ts,n\n2025-01-02,two\n", &["x.csv", "2", "two", "not a number"]);
-    check("ts,n\nyesterday,2\n", &["x.csv", "2", "yesterday", "not a timestamp"]);
-    check("ts,n\n2025-02-30,2\n", &["x.csv", "2", "2025-02-30", "out of range"]);
+    check("ts,n\n2025-01-02,32768\n", &["x.csv", "2", "out of range", "32768"]);
+    check("ts,n\n2025-01-02,two\n", &["x.csv", "2", "not a number", "two"]);
+    check("ts,n\nyesterday,2\n", &["x.csv", "2", "not a timestamp", "yesterday"]);
+    check("ts,n\n2025-02-30,2\n", &["x.csv", "2", "out of range", "2025-02-30"]);
     check("ts,n\n,2\n", &["x.csv", "2", "NULL"]);
+    let sentence = "x.csv, line 2 (byte 5), column `n`: out of range: `32768`";
+    check("ts,n\n2025-01-02,32768\n", &[sentence]);
 }
 
 #[test]
@@ -77,6 +79,10 @@ fn files_that_are_binary_empty_or_only_a_header() {
     check(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0", &["x.csv", "binary"]);
     check("", &["x.csv", "no records"]);
     check("ts,n\n", &["x.csv", "no records"]);
+    let world = world();
+    world.file("x.csv", "ts,n\n");
+    let new = ["import", "x.csv", "--table", "u", "--timestamp", "ts", "--progress", "none"];
+    world.run(&new).fails(1, &["x.csv: no records"]);
 }
 
 #[test]

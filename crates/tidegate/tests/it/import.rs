@@ -48,6 +48,49 @@ fn abort_stops_at_a_bad_row_and_leaves_nothing() {
     assert_eq!(world.ask("SELECT count(*) FROM t"), "0");
 }
 
+/// A bad value in the sample made the new table's column VARCHAR, and the import an error.
+#[test]
+fn a_bad_timestamp_is_a_reject_in_a_new_table_too() {
+    let world = World::new();
+    let row = |n: usize| match n {
+        40 => "garbage,40,a\n".to_owned(),
+        _ => format!("2025-01-01 10:{:02}:{:02},{n},a\n", n / 60, n % 60),
+    };
+    world.file("x.csv", format!("ts,n,s\n{}", (0..100).map(row).collect::<String>()));
+    let import = |table: &str, more: &[&str]| {
+        let line = ["import", "x.csv", "--table", table, "--timestamp", "ts", "--symbols", "s"];
+        world.run(&[&line, more, &["--progress", "none"]].concat())
+    };
+    for (table, on_error) in [("a", "skip-row"), ("b", "null")] {
+        let run = import(table, &["--on-error", on_error]);
+        assert_eq!(run.code, Some(10), "{}", run.stderr);
+        assert!(run.stdout.contains("rows read      100\nrows rejected  1\n"), "{}", run.stdout);
+        assert!(run.stdout.contains("1 x ts: not a timestamp"), "{}", run.stdout);
+        let rejects = world.text(&format!("{table}.rejects.ndjson"));
+        let bad = r#""line":42,"byte":997,"column":"ts","text":"garbage","reason":"not a"#;
+        assert!(rejects.contains(bad), "{rejects}");
+        assert_eq!(world.ask(&format!("SELECT count(*), min(n) FROM {table}")), "99,0");
+    }
+    let expected = "x.csv, line 42 (byte 997), column `ts`: not a timestamp: `garbage`";
+    import("c", &["--on-error", "abort"]).fails(1, &[expected]);
+    world.file("x.csv", "ts,n,s\n2025-01-01,1,a\nsoon,2,b\nlater,3,c\n");
+    let expected = "x.csv: column `ts` is to be the designated timestamp, but most of its values \
+                    are no timestamps, such as `soon` in line 3: say with --timestamp-format how \
+                    they are written";
+    import("c", &[]).fails(1, &[expected]);
+    assert_eq!(world.run(&["tables", "--format", "ndjson"]).succeeds().lines().count(), 2);
+}
+
+/// The rows are all text, so nothing but the names says that the first line is no row.
+#[test]
+fn a_first_line_with_the_names_that_are_given_is_a_header() {
+    let world = World::new();
+    world.file("x.csv", "at,who,what\n2025-01-01,a,x\nnever,b,y\n2025-01-02,c,z\n");
+    let line = ["import", "x.csv", "--table", "t", "--timestamp", "at", "--symbols", "who"];
+    assert_eq!(world.run(&[&line[..], &["--progress", "none"]].concat()).code, Some(10));
+    assert_eq!(world.ask("SELECT who, what FROM t"), "a,x\nc,z");
+}
+
 #[test]
 fn too_many_rejects_fail_the_import() {
     let world = world_with(BAD);

@@ -22,4 +22,5 @@ mod inspect;
 mod safety;
 mod damage;
 mod bench;
+mod serve;
 mod demo;

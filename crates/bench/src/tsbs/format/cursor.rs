@@ -38,6 +38,11 @@ impl Cursor {
         &self.bytes[self.begin..self.at]
     }
 
+    /// The same, to change it in place.
+    pub(crate) fn written_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.begin..self.at]
+    }
+
     pub(crate) fn clear(&mut self) {
         self.begin = 0;
         self.at = 0;
@@ -148,6 +153,35 @@ impl Cursor {
         self.at += begin + length + 1;
     }
 
+    /// A label and `scaled / 10^PLACES` without zeros at its end.
+    #[inline]
+    pub(crate) fn put_decimal_field<const PLACES: u8>(&mut self, label: &Label, scaled: i64) {
+        let magnitude = scaled.unsigned_abs();
+        if 100_000_000 <= magnitude {
+            self.put_label(label);
+            return self.put_decimal(scaled, PLACES);
+        }
+        let power = const { 10_u64.pow(PLACES as u32) };
+        let (text, length) = short_text(magnitude / power);
+        // One check of the bounds for all parts: label, sign, eight digits, point, eight digits.
+        let room = &mut self.bytes[self.at..self.at + 2 * Label::BYTES];
+        room[..Label::BYTES].copy_from_slice(&label.bytes);
+        let mut at = label.length.min(Label::BYTES);
+        room[at] = b'-';
+        at += usize::from(scaled < 0);
+        room[at..at + 8].copy_from_slice(&text.to_le_bytes());
+        at += length.min(8);
+        let fraction = magnitude % power;
+        if 0 < PLACES && fraction != 0 {
+            room[at] = b'.';
+            let digits = eight_digits(fraction);
+            let text = (digits | ASCII) >> (8 * (8 - PLACES));
+            room[at + 1..at + 9].copy_from_slice(&text.to_le_bytes());
+            at += 1 + usize::from(PLACES) - (digits.leading_zeros() / 8) as usize;
+        }
+        self.at += at;
+    }
+
     /// `scaled / 10^places` without zeros at its end.
     #[inline]
     pub(crate) fn put_decimal(&mut self, scaled: i64, places: u8) {
@@ -255,12 +289,24 @@ mod tests {
     fn decimals_are_written_as_the_shortest_float() {
         for places in [0, 1, 5] {
             let power = 10_f64.powi(i32::from(places));
-            for scaled in
-                (-200_000..200_000).step_by(37).chain([18_000_000, -17_999_999, 4_700_000])
-            {
+            for scaled in (-200_000..200_000).step_by(37).chain([
+                18_000_000,
+                -17_999_999,
+                4_700_000,
+                99_999_999,
+                100_000_000,
+                -1 << 40,
+            ]) {
                 let float = scaled as f64 / power;
                 let expected = if scaled == 0 { "0".to_owned() } else { float.to_string() };
                 assert_eq!(text(|cursor| cursor.put_decimal(scaled, places)), expected);
+                let label = Label::new("x=");
+                let field = text(|cursor| match places {
+                    0 => cursor.put_decimal_field::<0>(&label, scaled),
+                    1 => cursor.put_decimal_field::<1>(&label, scaled),
+                    _ => cursor.put_decimal_field::<5>(&label, scaled),
+                });
+                assert_eq!(field, format!("x={expected}"));
             }
         }
     }

@@ -69,6 +69,19 @@ pub struct LoadArguments {
     /// Batches a second over all workers; 0 is any number
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) max_rps: u64,
+    /// Move all timestamps: by a duration such as 24h or -90m, or so that the last row is from now
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) shift: Option<String>,
+    /// How workers share files: by turns, in order, or each a part of its own
+    #[arg(long, value_enum, default_value_t = SplitArgument::Turns,
+          conflicts_with = "hash_workers")]
+    pub(crate) split: SplitArgument,
+    /// Only one batch of the whole load may be smaller than the others, not one of each worker
+    #[arg(long, conflicts_with = "hash_workers")]
+    pub(crate) exact_batches: bool,
+    /// As TSBS does it: the summary has rows sent, ClickHouse has TSBS's columns
+    #[arg(long)]
+    pub(crate) faithful: bool,
     /// How long the target may do nothing
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub(crate) timeout: String,
@@ -88,6 +101,10 @@ pub struct LoadArguments {
     /// Replicas of a table of CrateDB
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) replicas: u32,
+    /// Compress requests to InfluxDB
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
+          num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) gzip: bool,
     /// Consistency of writes to a cluster of InfluxDB 1: any, one, quorum or all
     #[arg(long, value_name = "WORD", default_value = "all")]
     pub(crate) consistency: String,
@@ -147,6 +164,22 @@ pub(crate) struct PostgresArguments {
     /// Index on tags and time
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     pub(crate) partition_index: bool,
+    /// Indexes on so many fields of each table; -1 is all
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i64).range(-1..))]
+    pub(crate) field_index_count: i64,
+    /// Tags as one JSON object, not a column each
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
+          num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) use_jsonb_tags: bool,
+    /// The first tag in each table too
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
+          num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) in_table_partition_tag: bool,
+    /// INSERT in place of COPY
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
+          num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) use_insert: bool,
 }
 
 /// The databases.
@@ -172,6 +205,15 @@ pub(crate) enum ProtocolArgument {
     IlpTcp,
     /// Over HTTP
     IlpHttp,
+}
+
+/// How workers share files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SplitArgument {
+    /// Each worker takes what comes next: rows arrive much as they stand in the file
+    Turns,
+    /// Each worker reads a part from its beginning: rows arrive from many times at once
+    Contiguous,
 }
 
 /// How ClickHouse keeps tags.

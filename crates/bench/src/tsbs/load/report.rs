@@ -21,24 +21,39 @@ pub(crate) struct Outcome {
     /// Until all connections were closed.
     pub(crate) seconds: f64,
     pub(crate) workers: usize,
+    /// Rates are those of rows sent, as TSBS has them.
+    pub(crate) faithful: bool,
     pub(crate) sent_rows: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) metrics: u64,
     /// `None` where the protocol has no acknowledgement.
     pub(crate) acked_rows: Option<u64>,
+    /// What all workers together took to read or generate rows.
+    pub(crate) source_seconds: f64,
+    /// What connections waited because the target asked for patience.
+    pub(crate) waited_seconds: f64,
     /// Rows that a query saw, and after how many seconds; `None` where none can be asked.
     pub(crate) readable: Option<(u64, f64)>,
 }
 
 impl Outcome {
-    /// The rows and the time that the summary is about: acknowledged, else readable, else sent.
+    /// The rows and the time that the summary is about: acknowledged, else readable, else sent; as
+    /// TSBS does it, sent.
     fn counted(&self) -> (u64, f64) {
+        if self.faithful {
+            return (self.sent_rows, self.seconds);
+        }
         match (self.acked_rows, self.readable) {
             (Some(rows), _) => (rows, self.seconds),
             (None, Some((rows, seconds))) if seconds.is_finite() => (rows, seconds),
             (None, Some((rows, _))) => (rows, self.seconds),
             (None, None) => (self.sent_rows, self.seconds),
         }
+    }
+
+    /// Rows a second of the workers if they had nothing to do but to read or generate.
+    fn source_rate(&self) -> f64 {
+        self.sent_rows as f64 * self.workers as f64 / self.source_seconds
     }
 
     /// The metrics of so many rows: exact when all of them are counted.
@@ -123,6 +138,16 @@ pub(super) fn print(outcome: &Outcome, arguments: &LoadArguments) -> Result<()> 
         "{verb}         {sent}, {megabytes:.1} MB, {:.1} MB/s",
         megabytes / outcome.seconds
     ))?;
+    if arguments.generate && 0 < outcome.sent_rows {
+        let share = 100.0 * outcome.source_seconds / (outcome.seconds * workers as f64);
+        let ceiling = outcome.source_rate();
+        say(&format!(
+            "generated    meanwhile, in {share:.0} % of that time: at most {ceiling:.0} rows/s"
+        ))?;
+    }
+    if 0.0 < outcome.waited_seconds {
+        say(&format!("waited       {:.3} s for the target", outcome.waited_seconds))?;
+    }
     if let Some(rows) = outcome.acked_rows {
         say(&format!("acknowledged {}", rate(rows, outcome.seconds)))?;
     }
@@ -174,6 +199,9 @@ pub(super) fn write_results(
             "version": env!("CARGO_PKG_VERSION"),
             "target": outcome.target,
             "generated": arguments.generate,
+            "faithful": outcome.faithful,
+            "sourceRowRate": outcome.source_rate(),
+            "waitedSeconds": outcome.waited_seconds,
             "sentRows": outcome.sent_rows,
             "sentBytes": outcome.sent_bytes,
             "sentSeconds": outcome.seconds,
@@ -208,6 +236,33 @@ fn scientific(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_summary_is_about_the_rows_that_are_surest() {
+        let outcome = |acked_rows, readable, faithful| Outcome {
+            target: "questdb",
+            started: UNIX_EPOCH,
+            seconds: 2.0,
+            workers: 1,
+            faithful,
+            sent_rows: 10,
+            sent_bytes: 100,
+            metrics: 20,
+            acked_rows,
+            source_seconds: 1.0,
+            waited_seconds: 0.0,
+            readable,
+        };
+        for (acked, readable, expected) in [
+            (Some(7), Some((6, 3.0)), (7, 2.0)),
+            (None, Some((6, 3.0)), (6, 3.0)),
+            (None, Some((6, f64::NAN)), (6, 2.0)),
+            (None, None, (10, 2.0)),
+        ] {
+            assert_eq!(outcome(acked, readable, false).counted(), expected);
+            assert_eq!(outcome(acked, readable, true).counted(), (10, 2.0), "as TSBS");
+        }
+    }
 
     #[test]
     fn numbers_are_written_as_tsbs_does() {

@@ -39,7 +39,7 @@ pub(super) fn route(load: &Load<'_>, routes: Routes) -> Result<()> {
     let (mut reader, mut buffer) = (Reader::default(), Cursor::default());
     let mut pieces = vec![Vec::new(); routes.len()];
     while !load.is_over.load(Relaxed) {
-        if let Appended::End = load.source.append(&mut reader, &mut buffer)? {
+        if let Appended::End = load.append(&mut reader, &mut buffer)? {
             for (piece, route) in pieces.into_iter().zip(routes) {
                 // A worker that is gone has said why.
                 let _ = route.send(piece);

@@ -2,7 +2,8 @@
 //!
 //! - F1. `append` adds complete rows and nothing else. What is left at the end and is no row is an
 //!   error, never dropped.
-//! - F2. Ranges are handed out in the order of the file, so that rows arrive much as they stand.
+//! - F2. Ranges are handed out in the order of the file, so that rows arrive much as they stand;
+//!   with `split_evenly`, in the order of each worker's part of it.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -12,6 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::rows::{Header, RowLayout, Tally, parse_header};
+use super::shift;
 use crate::error::{Error, Result};
 use crate::tsbs::format::{Cursor, Scratch};
 use crate::tsbs::options::{Format, Options};
@@ -25,6 +27,8 @@ const RANGE_BYTES: u64 = 512 * 1024;
 const LOOK_AHEAD: usize = 8 * 1024;
 /// A row longer than this is none.
 pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
+/// Of a file, where its last row is looked for at first.
+const TAIL_BYTES: u64 = 32 * 1024;
 /// Where a header has to be over.
 const HEADER_BYTES_MAX: usize = 1 << 20;
 
@@ -49,8 +53,15 @@ pub(crate) enum Appended {
 pub(crate) struct Files {
     files: Vec<DataFile>,
     layout: RowLayout,
-    /// The next byte of all files behind each other.
+    /// One for all workers, or one for each.
+    stretches: Vec<FileStretch>,
+}
+
+/// A part of all files behind each other.
+struct FileStretch {
+    /// The next byte that nobody has taken.
     cursor: AtomicU64,
+    end: u64,
 }
 
 struct DataFile {
@@ -90,8 +101,9 @@ impl Source {
             files.push(file);
         }
         if limit == 0 {
-            let cursor = AtomicU64::new(0);
-            return Ok((Source::Files(Files { files, layout, cursor }), header));
+            let end = files.iter().map(DataFile::ranges_bytes).sum();
+            let stretches = vec![FileStretch { cursor: AtomicU64::new(0), end }];
+            return Ok((Source::Files(Files { files, layout, stretches }), header));
         }
         let mut inputs: Vec<(String, Box<dyn Read + Send>)> = Vec::new();
         for file in files {
@@ -146,10 +158,23 @@ impl Source {
         Ok((Source::Generated { rows, limit: Mutex::new(limit) }, header))
     }
 
+    /// Gives each worker a part of the files; whether these are files that can be shared so.
+    pub(crate) fn split_evenly(&mut self, workers: usize) -> bool {
+        let Source::Files(files) = self else { return false };
+        let end: u64 = files.files.iter().map(DataFile::ranges_bytes).sum();
+        let part = (end / RANGE_BYTES).div_ceil(workers as u64) * RANGE_BYTES;
+        let stretch = |worker: u64| FileStretch {
+            cursor: AtomicU64::new(end.min(worker * part)),
+            end: end.min((worker + 1) * part),
+        };
+        files.stretches = (0..workers as u64).map(stretch).collect();
+        true
+    }
+
     /// Appends some rows (F1).
     pub(crate) fn append(&self, reader: &mut Reader, out: &mut Cursor) -> Result<Appended> {
         match self {
-            Source::Files(files) => files.append(out),
+            Source::Files(files) => files.append(reader.worker, out),
             Source::Stream(stream) => lock(stream).append(out),
             Source::Generated { rows, limit } => {
                 let mut left = lock(limit);
@@ -189,8 +214,39 @@ impl Source {
 /// What a worker keeps between calls.
 #[derive(Default)]
 pub(crate) struct Reader {
+    worker: usize,
     stretch: Stretch,
     scratch: Scratch,
+}
+
+impl Reader {
+    pub(crate) fn of_worker(worker: usize) -> Reader {
+        Reader { worker, ..Reader::default() }
+    }
+}
+
+/// The timestamp of the last row of a file.
+pub(crate) fn last_timestamp(path: &PathBuf, layout: RowLayout) -> Result<i64> {
+    let (file, _) = DataFile::open(path, layout)?;
+    let place = path.display().to_string();
+    let mut text = Vec::new();
+    let mut wanted = TAIL_BYTES;
+    loop {
+        let window = file.begin.max(file.end.saturating_sub(wanted));
+        text.resize(usize::try_from(file.end - window).expect("a window"), 0);
+        let read = read_up_to(&file.file, &mut text, window);
+        read.map_err(|source| Error::Input { place: place.clone(), source })?;
+        let is_whole = window == file.begin;
+        // The byte before a row tells that it begins there.
+        let first = layout.first_row(&text, usize::from(!is_whole)).filter(|&at| at < text.len());
+        if let Some(time) = first.and_then(|at| shift::last_timestamp(layout, &text[at..])) {
+            return Ok(time);
+        }
+        if is_whole || ROW_BYTES_MAX as u64 * 2 < wanted {
+            return Err(Error::NoLastTime { place });
+        }
+        wanted *= 4;
+    }
 }
 
 impl DataFile {
@@ -232,7 +288,7 @@ impl DataFile {
         if let Err(no_row) = layout.tally(&first[..rows]) {
             return Err(foreign(&place, self.begin + no_row.offset as u64, layout));
         }
-        let window = self.begin.max(self.end.saturating_sub(32 * 1024));
+        let window = self.begin.max(self.end.saturating_sub(TAIL_BYTES));
         let last = read(window)?;
         let complete = layout.complete(&last);
         if complete != last.len() {
@@ -243,12 +299,16 @@ impl DataFile {
 }
 
 impl Files {
-    fn append(&self, out: &mut Cursor) -> Result<Appended> {
-        let at = self.cursor.fetch_add(RANGE_BYTES, Relaxed);
+    fn append(&self, worker: usize, out: &mut Cursor) -> Result<Appended> {
+        let stretch = &self.stretches[worker % self.stretches.len()];
+        let at = stretch.cursor.fetch_add(RANGE_BYTES, Relaxed);
+        if stretch.end <= at {
+            return Ok(Appended::End);
+        }
         let mut before = 0;
         for file in &self.files {
             // Ranges never reach from one file into the next.
-            let length = (file.end - file.begin).next_multiple_of(RANGE_BYTES);
+            let length = file.ranges_bytes();
             if at < before + length {
                 let from = file.begin + (at - before);
                 return file.append_range(self.layout, from, out).map(|()| Appended::Rows);
@@ -260,6 +320,11 @@ impl Files {
 }
 
 impl DataFile {
+    /// What its ranges take, the last one in full.
+    fn ranges_bytes(&self) -> u64 {
+        (self.end - self.begin).next_multiple_of(RANGE_BYTES)
+    }
+
     /// The rows that begin in a range (L1).
     fn append_range(&self, layout: RowLayout, from: u64, out: &mut Cursor) -> Result<()> {
         let to = (from + RANGE_BYTES).min(self.end);

@@ -4,6 +4,7 @@
 //! - A2. A batch is repeated only where the target has said that it took none of it.
 
 mod http;
+mod influx;
 mod line;
 mod tagged;
 mod postgres;
@@ -39,6 +40,10 @@ pub(super) trait Target: Sync {
     fn prepare(&self, header: Option<&Header>) -> Result<()>;
     /// Opens a connection for a worker.
     fn connect(&self) -> Result<Box<dyn Connection>>;
+    /// What connections waited because the target asked for patience.
+    fn waited(&self) -> Duration {
+        Duration::ZERO
+    }
     /// Rows of a table that a query sees; 0 if there is no such table, `None` if it cannot tell.
     fn count(&self, table: &str) -> Result<Option<u64>>;
 }
@@ -94,7 +99,7 @@ pub(super) fn connect_target(arguments: &LoadArguments) -> Result<Box<dyn Target
         TargetArgument::Clickhouse => {
             only("its own")?;
             let http = Http::new(&url("http://127.0.0.1:8123"), timeout)?;
-            Box::new(ClickHouse::new(http, arguments))
+            Box::new(ClickHouse::new(http, arguments)?)
         }
         TargetArgument::Cratedb => {
             only("its own")?;

@@ -1,18 +1,19 @@
 //! A worker: takes rows, cuts them into batches where the target or the pace asks for them, sends
 //! them over its connection, and counts.
 //!
-//! - B1. A batch has exactly as many rows as were asked for, but the last of each worker.
+//! - B1. A batch has exactly as many rows as were asked for, but the last of each worker; with
+//!   `--exact-batches`, but the last one of all.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Load;
 use super::args::LoadArguments;
 use super::rows::{RowLayout, Tally};
 use super::source::{Appended, Reader, Source, foreign};
 use super::target::Connection;
+use super::{Load, first_line};
 use crate::error::{Error, Result};
 use crate::tsbs::format::Cursor;
 use crate::tsbs::pipeline::lock;
@@ -84,6 +85,8 @@ pub(super) struct Worker<'a> {
     layout: RowLayout,
     /// Rows per batch; `None` sends what comes.
     batch: Option<u64>,
+    /// Batches sent.
+    batches: u64,
     last_batch: Option<Instant>,
     random: Random,
 }
@@ -101,6 +104,7 @@ impl<'a> Worker<'a> {
             queue,
             layout: load.target.layout(),
             batch: cuts.then_some(load.arguments.batch_size),
+            batches: 0,
             last_batch: None,
             random: Random::new(load.pace.seed.wrapping_add(i64::try_from(number).unwrap_or(0))),
         }
@@ -111,13 +115,19 @@ impl<'a> Worker<'a> {
             true => Some(self.load.target.connect()?),
             false => None,
         };
-        let mut reader = Reader::default();
+        let mut reader = Reader::of_worker(self.number);
         let mut buffer = Cursor::default();
         while !self.load.is_over.load(Relaxed) {
             let before = buffer.written().len();
+            let start = Instant::now();
             let appended = self.append(&mut reader, &mut buffer)?;
+            self.load.counts.source_nanos.fetch_add(nanos_since(start), Relaxed);
             let tally = match appended {
                 Appended::End => {
+                    if self.load.arguments.exact_batches && self.batch.is_some() {
+                        self.load.leave_rest(&mut buffer);
+                        self.send_batches(connection.as_deref_mut(), &mut buffer)?;
+                    }
                     let rest = self.layout.rows(buffer.written());
                     if 0 < rest {
                         self.send(connection.as_deref_mut(), (&mut buffer, usize::MAX), rest)?;
@@ -132,18 +142,27 @@ impl<'a> Worker<'a> {
             lock(&self.load.counts.tables).add(&tally);
             match self.batch {
                 None => self.send(connection.as_deref_mut(), (&mut buffer, usize::MAX), rows)?,
-                Some(batch) => {
-                    while let Some(end) = self.layout.cut(buffer.written(), batch) {
-                        self.send(connection.as_deref_mut(), (&mut buffer, end), batch)?;
-                    }
-                }
+                Some(_) => self.send_batches(connection.as_deref_mut(), &mut buffer)?,
             }
         }
         connection.map_or(Ok(()), |connection| connection.finish())
     }
 
+    /// Sends all whole batches.
+    fn send_batches(
+        &mut self,
+        mut connection: Option<&mut (dyn Connection + 'static)>,
+        buffer: &mut Cursor,
+    ) -> Result<()> {
+        let batch = self.batch.expect("rows are cut");
+        while let Some(end) = self.layout.cut(buffer.written(), batch) {
+            self.send(connection.as_deref_mut(), (buffer, end), batch)?;
+        }
+        Ok(())
+    }
+
     fn append(&self, reader: &mut Reader, buffer: &mut Cursor) -> Result<Appended> {
-        let Some(queue) = &self.queue else { return self.load.source.append(reader, buffer) };
+        let Some(queue) = &self.queue else { return self.load.append(reader, buffer) };
         let Ok(rows) = queue.recv() else { return Ok(Appended::End) };
         buffer.make_room(rows.len());
         buffer.put(&rows);
@@ -155,14 +174,10 @@ impl<'a> Worker<'a> {
             return Ok(Tally { rows: self.layout.rows(rows), ..Tally::default() });
         }
         let tally = self.layout.tally(rows);
-        tally.map_err(|no_row| {
+        tally.map_err(|no_row| Error::ForeignRow {
             // Its offset within the rows at hand says nothing to anybody; the row itself does.
-            let row = rows[no_row.offset..].split(|&byte| byte == b'\n').next();
-            let row = String::from_utf8_lossy(row.unwrap_or_default());
-            Error::ForeignRow {
-                place: self.load.source.place(),
-                row: row.chars().take(80).collect(),
-            }
+            place: self.load.source.place(),
+            row: first_line(&rows[no_row.offset..]),
         })
     }
 
@@ -184,13 +199,27 @@ impl<'a> Worker<'a> {
         let end = end.min(buffer.written().len());
         let counts = &self.load.counts;
         if let Some(connection) = connection {
-            connection.send(&buffer.written()[..end], (rows, &counts.acked_rows))?;
+            self.batches += 1;
+            let sent = connection.send(&buffer.written()[..end], (rows, &counts.acked_rows));
+            sent.map_err(|error| match self.batch {
+                None => error,
+                Some(_) => Error::Batch {
+                    batch: self.batches,
+                    worker: self.number + 1,
+                    rows,
+                    source: Box::new(error),
+                },
+            })?;
         }
         counts.sent_rows.fetch_add(rows, Relaxed);
         counts.sent_bytes.fetch_add(end as u64, Relaxed);
         buffer.discard(end);
         Ok(())
     }
+}
+
+fn nanos_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The fields of all rows of a source.

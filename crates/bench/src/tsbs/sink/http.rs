@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::discard::Discard;
 use super::{READ_BYTES, Shared, write_status};
 
 /// A head longer than this is none.
@@ -17,12 +18,13 @@ enum Body {
 /// Answers 204 to every request, after its last byte.
 pub(super) fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(READ_BYTES, &stream);
+    let mut discard = Discard::new();
     while let Some(body) = read_head(&mut reader, &stream)? {
         match body {
-            Body::Length(length) => take(&mut reader, length, shared)?,
+            Body::Length(length) => take(&mut reader, length, (shared, &mut discard))?,
             Body::Pieces => loop {
                 let length = read_piece_length(&mut reader)?;
-                take(&mut reader, length, shared)?;
+                take(&mut reader, length, (shared, &mut discard))?;
                 // Each piece ends with a line break, and after the last one so does the body.
                 read_line(&mut reader)?;
                 if length == 0 {
@@ -69,8 +71,22 @@ fn read_line(reader: &mut BufReader<&TcpStream>) -> io::Result<String> {
     Ok(line)
 }
 
-fn take(reader: &mut BufReader<&TcpStream>, mut length: u64, shared: &Shared) -> io::Result<()> {
+/// Takes a body, or a piece of one.
+fn take(
+    reader: &mut BufReader<&TcpStream>,
+    mut length: u64,
+    (shared, discard): (&Shared, &mut Discard),
+) -> io::Result<()> {
     while 0 < length {
+        if !shared.count_rows && reader.buffer().is_empty() {
+            let dropped = discard.up_to(length, reader.get_ref())?;
+            if dropped == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            shared.count_bytes(dropped);
+            length -= dropped;
+            continue;
+        }
         let bytes = reader.fill_buf()?;
         if bytes.is_empty() {
             return Err(ErrorKind::UnexpectedEof.into());

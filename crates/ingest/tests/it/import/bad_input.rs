@@ -82,16 +82,22 @@ fn the_first_bad_value_aborts_where_it_must() {
     let world = world();
     let text = b"2021-03-01,a,1\n2021-03-01,b,x1\n";
     let error = refused(&world, text, |options| options.on_error = OnError::Abort);
-    assert_eq!(
-        chain(&error),
-        "bad value [file=/a.csv, line=2, offset=15, column=n, value='x1']: not a number"
-    );
+    assert_eq!(chain(&error), "/a.csv, line 2 (byte 15), column `n`: not a number: `x1`");
     let rejects = read_rejects(&*world.disk, &world.rejects());
     assert_eq!(rejects.len(), 1, "{rejects:?}");
     let text = b"2021-03-01,a,1\n2021-03-01,b,1,2\n2021-03-01,c,1\n";
     let error = refused(&world, text, |options| options.on_error = OnError::Abort);
-    let expected = "bad record [file=/a.csv, line=2, offset=15, value='2021-03-01,b,1,2']: \
-                    too many fields";
+    let expected = "/a.csv, line 2 (byte 15): too many fields: `2021-03-01,b,1,2`";
+    assert_eq!(chain(&error), expected);
+    let text = b"2021-03-01,a,1\n,b,1\n";
+    let error = refused(&world, text, |options| options.on_error = OnError::Abort);
+    let expected = "/a.csv, line 2 (byte 15), column `ts`: the designated timestamp is NULL";
+    assert_eq!(chain(&error), expected);
+    // One line, and no more of it than one wants to read.
+    let text = format!("2021-03-01,a,\"\n\u{e9}{}\"\n", "x".repeat(1_000));
+    let error = refused(&world, text.as_bytes(), |options| options.on_error = OnError::Abort);
+    let shown = format!("\"\\n\u{e9}{}\u{2026}", "x".repeat(197));
+    let expected = format!("/a.csv, line 1 (byte 0), column `n`: not a number: `{shown}`");
     assert_eq!(chain(&error), expected);
 }
 

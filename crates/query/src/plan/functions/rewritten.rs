@@ -6,6 +6,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use crate::plan::bind_by_precedence;
+
 /// Puts the other words in place of a call, if there are any.
 pub(crate) fn rewrite_aggregate(expr: &mut Expr) {
     let Expr::Function(function) = &*expr else { return };
@@ -13,7 +15,8 @@ pub(crate) fn rewrite_aggregate(expr: &mut Expr) {
     let dialect = GenericDialect {};
     let parsed = Parser::new(&dialect).try_with_sql(&text).and_then(|mut p| p.parse_expr());
     // What the arguments were parsed from has been parsed before.
-    if let Ok(other) = parsed {
+    if let Ok(mut other) = parsed {
+        bind_by_precedence(&mut other);
         *expr = other;
     }
 }

@@ -39,7 +39,10 @@ pub(super) fn time_functions() -> Vec<ScalarUDF> {
     FUNCTIONS.iter().map(function).collect()
 }
 
-const FUNCTIONS: [(&str, Kind); 30] = [
+/// The name of `ts AT TIME ZONE 'zone'`, which no query can write.
+pub(crate) const AT_TIME_ZONE: &str = "at time zone";
+
+const FUNCTIONS: [(&str, Kind); 31] = [
     ("timestamp_floor", Kind::Floor),
     ("timestamp_ceil", Kind::Ceil),
     ("dateadd", Kind::Add),
@@ -64,6 +67,7 @@ const FUNCTIONS: [(&str, Kind); 30] = [
     ("to_str", Kind::Format),
     ("to_utc", Kind::Zone(Toward::Utc)),
     ("to_timezone", Kind::Zone(Toward::Clocks)),
+    (AT_TIME_ZONE, Kind::AtTimeZone),
     ("systimestamp", Kind::Clock { cut: Cut::Micros, days: 0 }),
     ("systimestamp_ns", Kind::Clock { cut: Cut::Nanos, days: 0 }),
     ("sysdate", Kind::Clock { cut: Cut::Millis, days: 0 }),
@@ -83,8 +87,17 @@ enum Kind {
     Parse(ColumnType),
     Format,
     Zone(Toward),
-    Clock { cut: Cut, days: i64 },
+    /// That of its argument, the other way round: clocks to an instant, an instant to clocks.
+    AtTimeZone,
+    Clock {
+        cut: Cut,
+        days: i64,
+    },
 }
+
+/// Of the type of instants: next to a TIMESTAMP, which is one in UTC, they are compared as they
+/// are.
+const UTC: &str = "+00:00";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Toward {
@@ -130,7 +143,7 @@ impl Kind {
             Kind::Part(_) | Kind::IsLeapYear => (1..=1, "a timestamp"),
             Kind::Parse(_) => (1..=2, "a text and perhaps a pattern"),
             Kind::Format => (2..=2, "a timestamp and a pattern"),
-            Kind::Zone(_) => (2..=2, "a timestamp and a time zone"),
+            Kind::Zone(_) | Kind::AtTimeZone => (2..=2, "a timestamp and a time zone"),
             Kind::Clock { .. } => (0..=0, "nothing"),
         }
     }
@@ -171,6 +184,8 @@ impl ScalarUDFImpl for TimeFunction {
             return Ok(timestamp(unit_of(&args[at])));
         }
         Ok(match self.kind {
+            Kind::AtTimeZone if is_instant(&args[0]) => timestamp(unit_of(&args[0])),
+            Kind::AtTimeZone => instant_type(unit_of(&args[0])),
             Kind::Difference => DataType::Int64,
             Kind::IsLeapYear => DataType::Boolean,
             Kind::Parse(ty) => time_value(0, ty).data_type(),
@@ -206,7 +221,7 @@ impl ScalarUDFImpl for TimeFunction {
             Kind::Add | Kind::Difference => {
                 text(0).map(unit_of_text).transpose()?;
             }
-            Kind::Zone(_) => zone(1)?,
+            Kind::Zone(_) | Kind::AtTimeZone => zone(1)?,
             _ => {}
         }
         Ok(Arc::new(Field::new(self.name, ty, true)))
@@ -257,6 +272,13 @@ impl ScalarUDFImpl for TimeFunction {
             Kind::Parse(ty) => call.parse(ty)?,
             Kind::Format => call.format()?,
             Kind::Zone(toward) => call.zone(toward)?,
+            Kind::AtTimeZone if is_instant(&args.args[0].data_type()) => {
+                call.zone(Toward::Clocks)?
+            }
+            Kind::AtTimeZone => {
+                let times = call.zone(Toward::Utc)?;
+                cast(&times, &instant_type(unit_of(times.data_type())))?
+            }
             Kind::Clock { .. } => return internal_err!("{} was made a value", self.name),
         }))
     }
@@ -554,6 +576,19 @@ fn unit_of(ty: &DataType) -> TimeUnit {
         DataType::Timestamp(ArrowUnit::Nanosecond, _) => TimeUnit::Nanos,
         _ => TimeUnit::Micros,
     }
+}
+
+/// Whether a time is an instant, and not what some clock shows.
+fn is_instant(ty: &DataType) -> bool {
+    matches!(ty, DataType::Timestamp(_, Some(_)))
+}
+
+fn instant_type(unit: TimeUnit) -> DataType {
+    let unit = match unit {
+        TimeUnit::Micros => ArrowUnit::Microsecond,
+        TimeUnit::Nanos => ArrowUnit::Nanosecond,
+    };
+    DataType::Timestamp(unit, Some(UTC.into()))
 }
 
 fn of_unit(times: &Int64Array, unit: TimeUnit) -> Result<ArrayRef> {

@@ -133,9 +133,8 @@ pub(in crate::segment) fn bounds<T: Copy + Ord>(
 ) -> Option<(T, T)> {
     let Some(words) = validity else {
         let first = *values.first()?;
-        let min = values.iter().fold(first, |min, &value| min.min(value));
-        let max = values.iter().fold(first, |max, &value| max.max(value));
-        return Some((min, max));
+        let range = |(min, max): (T, T), &value: &T| (min.min(value), max.max(value));
+        return Some(values.iter().fold((first, first), range));
     };
     let mut present = values
         .iter()
@@ -320,16 +319,12 @@ pub(in crate::segment) fn scale_exactly<T: Float>(
     exceptions: &mut Vec<(u32, f64)>,
 ) {
     let power = POWERS[usize::from(scale)];
-    scaled.clear();
     exceptions.clear();
-    let mut misses = 0_u64;
-    scaled.extend(values.iter().map(|&value| {
-        let n = (value.to_f64() * power).round_ties_even();
-        let back = T::from_f64(n / power);
-        let exact = is_exact(n, back.to_f64(), value.to_f64());
-        misses += u64::from(!exact);
-        (n + ROUNDER).to_bits().wrapping_sub(ROUNDER.to_bits()).cast_signed()
-    }));
+    let misses = match scale {
+        // Whole numbers want no division, which is most of the work.
+        0 => scale_each(values, scaled, |value| value, |n| T::from_f64(n)),
+        _ => scale_each(values, scaled, |value| value * power, |n| T::from_f64(n / power)),
+    };
     if misses > 0 {
         for (row, &value) in values.iter().enumerate() {
             if !is_scaled(value, power) {
@@ -337,6 +332,25 @@ pub(in crate::segment) fn scale_exactly<T: Float>(
             }
         }
     }
+}
+
+/// Scales every value, and counts those that are not exact.
+#[inline]
+fn scale_each<T: Float>(
+    values: &[T],
+    scaled: &mut Vec<i64>,
+    scale: impl Fn(f64) -> f64,
+    unscale: impl Fn(f64) -> T,
+) -> u64 {
+    let mut misses = 0;
+    scaled.clear();
+    scaled.extend(values.iter().map(|&value| {
+        let n = scale(value.to_f64()).round_ties_even();
+        let exact = is_exact(n, unscale(n).to_f64(), value.to_f64());
+        misses += u64::from(!exact);
+        (n + ROUNDER).to_bits().wrapping_sub(ROUNDER.to_bits()).cast_signed()
+    }));
+    misses
 }
 
 /// A frame without bytes.

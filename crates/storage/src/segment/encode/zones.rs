@@ -24,9 +24,23 @@ pub(in crate::segment) fn integer_zone<T: Integer>(
     validity: Validity<'_>,
     index: usize,
 ) -> Zone {
+    let (range, has_null) = integer_range(values, validity, index);
+    range_zone(range, has_null)
+}
+
+/// Least and greatest value of a zone, and whether one is NULL.
+pub(in crate::segment) fn integer_range<T: Integer>(
+    values: &[T],
+    validity: Validity<'_>,
+    index: usize,
+) -> (Option<(T, T)>, bool) {
     let words = zone_validity(validity, index, values.len());
-    let range = bounds(values, words).map(|(min, max)| (min.word(), max.word()));
-    zone_of(range, words.is_some())
+    (bounds(values, words), words.is_some())
+}
+
+/// The zone of what `integer_range` found.
+pub(in crate::segment) fn range_zone<T: Integer>(range: Option<(T, T)>, has_null: bool) -> Zone {
+    zone_of(range.map(|(min, max)| (min.word(), max.word())), has_null)
 }
 
 /// As `integer_zone`; bounds beyond i64 stand for "no bound".
@@ -79,8 +93,16 @@ pub(in crate::segment) fn code_zone(codes: &[u32], validity: Validity<'_>, index
     let first = index * ZONE_ROWS;
     let (mut min, mut max, mut signature) = (u32::MAX, 0, 0_u64);
     let mut zone = Zone::EMPTY;
-    for (row, &code) in codes.iter().enumerate() {
-        if validity.is_none() || is_valid(validity, first + row) {
+    if validity.is_none() {
+        for &code in codes {
+            (min, max) = (min.min(code), max.max(code));
+            signature |= 1 << (code % 64);
+        }
+        zone.has_value = !codes.is_empty();
+    }
+    let rows = if validity.is_none() { &[] } else { codes };
+    for (row, &code) in rows.iter().enumerate() {
+        if is_valid(validity, first + row) {
             (min, max) = (min.min(code), max.max(code));
             signature |= 1 << (code % 64);
             zone.has_value = true;

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
-use tidegate_model::{ColumnId, RowCount, SegmentId, SeqTxn, TableId};
+use tidegate_model::{ByteCount, ColumnId, RowCount, SegmentId, SeqTxn, TableId};
 
 use super::*;
-use crate::manifest::MaskMark;
+use crate::batch::BatchTexts;
+use crate::image::Image;
 use crate::manifest::tests::{schema, segment};
-use crate::symbols::SymbolMark;
+use crate::manifest::{BatchId, MaskMark};
+use crate::segment::SegmentMeta;
+use crate::symbols::{SymbolMark, SymbolTexts};
 use crate::wal::{TableChange, TableOp, encode_record, record_bytes_max};
 
 const LOG: u64 = 0x1234_5678_9abc;
@@ -21,7 +24,33 @@ fn change() -> impl Strategy<Value = TableChange> {
         symbols: vec![(ColumnId(3), SymbolMark { count: 4, bytes: 99 })],
     });
     let mask = MaskMark { id: SegmentId(4), seq_txn: SeqTxn(2), live: RowCount(9), crc: 77 };
+    let image = (any::<u16>(), proptest::collection::vec(any::<u8>(), 0..300));
+    let image = image.prop_map(|(id, bytes)| {
+        let meta = SegmentMeta { bytes: ByteCount(bytes.len() as u64), ..segment(id.into(), 1, 5) };
+        Image { meta, bytes: bytes.into() }
+    });
+    let texts = proptest::collection::vec("[a-z\u{e4}]{0,9}", 1..9).prop_map(|texts| {
+        let mut batch = BatchTexts::default();
+        texts.iter().for_each(|text| batch.push(text.as_bytes()));
+        SymbolTexts { column: ColumnId(1), first: 7, texts: batch }
+    });
+    let (images, texts) =
+        (proptest::collection::vec(image, 0..4), proptest::collection::vec(texts, 0..3));
+    let batch = proptest::option::of(any::<[u8; 16]>().prop_map(BatchId));
+    let append = (batch, images, texts).prop_map(|(batch, images, symbols)| TableChange::Append {
+        batch,
+        images,
+        symbols,
+    });
+    let replace = proptest::collection::vec(0..99_u64, 0..5).prop_map(|out| TableChange::Replace {
+        segments: out.iter().map(|&id| segment(id, 3, id)).collect(),
+        out: out.into_iter().map(SegmentId).collect(),
+        sealed: SeqTxn(4),
+        symbols: vec![(ColumnId(3), SymbolMark { count: 4, bytes: 99 })],
+    });
     prop_oneof![
+        append,
+        replace,
         add,
         Just(TableChange::Drop),
         Just(TableChange::Truncate),
@@ -141,10 +170,13 @@ fn a_file_header_is_checked() {
         damaged[at / 8] ^= 1 << (at % 8);
         assert!(decode_file_header(&damaged, LOG, LSN).is_err(), "bit {at}");
     }
-    let mut newer = bytes;
-    newer[8] = 2;
-    let crc = crc32c::crc32c(&newer[..FILE_FIELDS_BYTES]);
-    newer[FILE_FIELDS_BYTES..FILE_FIELDS_BYTES + 4].copy_from_slice(&crc.to_le_bytes());
-    let error = DecodeError::NewerFormat { version: 2, known: 1 };
-    assert_eq!(decode_file_header(&newer, LOG, LSN), Err(error));
+    let of_version = |version: u8| {
+        let mut other = bytes.clone();
+        other[8] = version;
+        let crc = crc32c::crc32c(&other[..FILE_FIELDS_BYTES]);
+        other[FILE_FIELDS_BYTES..FILE_FIELDS_BYTES + 4].copy_from_slice(&crc.to_le_bytes());
+        decode_file_header(&other, LOG, LSN)
+    };
+    assert_eq!(of_version(1), Ok(()), "an older file has fewer kinds of changes");
+    assert_eq!(of_version(3), Err(DecodeError::NewerFormat { version: 3, known: 2 }));
 }

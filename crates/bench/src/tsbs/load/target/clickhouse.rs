@@ -1,5 +1,6 @@
 //! ClickHouse over HTTP, rows as tab-separated text: tags in a table of their own as TSBS has them,
-//! or with `--layout wide` in each measurement.
+//! or with `--layout wide` in each measurement. With `--faithful` all columns are TSBS's, whose
+//! `created_at` has seconds, beside the time as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,13 +9,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::http::{Http, percent_encoded};
-use super::tagged::{KnownTags, TagIds, TaggedRow, fields, json, pairs, rows};
+use super::tagged::{KnownTags, TagIds, TaggedRow, base_of, fields, json, pairs, rows};
 use super::{Connection, Target};
 use crate::error::{Error, Result};
+use crate::tsbs::Nanos;
 use crate::tsbs::load::args::{LayoutArgument, LoadArguments};
 use crate::tsbs::load::rows::{Header, RowLayout};
 use crate::tsbs::options::parse_duration;
 use crate::tsbs::pipeline::lock;
+
+/// What tables look like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Tags,
+    Wide,
+    Faithful,
+}
 
 pub(super) struct ClickHouse {
     http: Http,
@@ -22,27 +32,33 @@ pub(super) struct ClickHouse {
     db: String,
     create: bool,
     abort_on_exist: bool,
-    is_wide: bool,
+    layout: Layout,
     tags: Arc<TagIds>,
     header: Mutex<Option<Arc<Header>>>,
 }
 
 impl ClickHouse {
-    pub(super) fn new(mut http: Http, arguments: &LoadArguments) -> ClickHouse {
+    pub(super) fn new(mut http: Http, arguments: &LoadArguments) -> Result<ClickHouse> {
+        let layout = match (arguments.layout, arguments.faithful) {
+            (LayoutArgument::Wide, true) => return Err(Error::WideIsNotFaithful),
+            (LayoutArgument::Wide, false) => Layout::Wide,
+            (LayoutArgument::Tags, true) => Layout::Faithful,
+            (LayoutArgument::Tags, false) => Layout::Tags,
+        };
         if let Some(user) = &arguments.place.user {
             http.authorize(user, arguments.place.pass.as_deref().unwrap_or_default());
         }
         let timeout = parse_duration(&arguments.timeout).unwrap_or(60_000_000_000);
-        ClickHouse {
+        Ok(ClickHouse {
             http,
             timeout: Duration::from_nanos(timeout),
             db: arguments.db_name.clone(),
             create: arguments.do_create_db,
             abort_on_exist: arguments.do_abort_on_exist,
-            is_wide: arguments.layout == LayoutArgument::Wide,
+            layout,
             tags: Arc::default(),
             header: Mutex::default(),
-        }
+        })
     }
 
     fn execute(&self, statement: &str) -> Result<String> {
@@ -62,36 +78,74 @@ impl ClickHouse {
     fn create_tables(&self, header: &Header) -> Result<()> {
         let db = quoted(&self.db);
         let tags = header.tags.iter().map(|(name, is_text)| {
-            let ty = match (*is_text, self.is_wide) {
-                (true, true) => "LowCardinality(Nullable(String))",
-                (true, false) => "Nullable(String)",
+            let ty = match (*is_text, self.layout) {
+                (true, Layout::Wide) => "LowCardinality(Nullable(String))",
+                (true, Layout::Tags | Layout::Faithful) => "Nullable(String)",
                 (false, _) => "Nullable(Float32)",
             };
             format!("{} {ty}", quoted(name))
         });
         let tags: Vec<_> = tags.collect();
         let tags = tags.join(", ");
-        if !self.is_wide {
-            self.execute(&format!(
+        let created = "created_date Date DEFAULT today(), created_at DateTime DEFAULT now()";
+        match self.layout {
+            Layout::Wide => {}
+            Layout::Tags => drop(self.execute(&format!(
                 "CREATE TABLE {db}.tags (id UInt32, {tags}) ENGINE = MergeTree ORDER BY id"
-            ))?;
+            ))?),
+            Layout::Faithful => drop(self.execute(&format!(
+                "CREATE TABLE {db}.tags ({created}, id UInt32, {tags}) \
+                 ENGINE = MergeTree() PARTITION BY toYYYYMM(created_date) ORDER BY id"
+            ))?),
         }
         for (name, fields) in &header.measurements {
+            let table = format!("{db}.{}", quoted(name));
             let fields = fields.iter().map(|field| format!("{} Nullable(Float64)", quoted(field)));
             let fields: Vec<_> = fields.collect();
+            let fields = fields.join(", ");
             let first = header.tags.first().map_or("created_at", |(name, _)| name.as_str());
-            let (key, order) = match self.is_wide {
-                true => (tags.clone(), quoted(first)),
-                false => ("tags_id UInt32".to_owned(), "tags_id".to_owned()),
-            };
-            self.execute(&format!(
-                "CREATE TABLE {db}.{} (created_date Date DEFAULT toDate(created_at), \
-                 created_at DateTime64(9, 'UTC'), {key}, {}, additional_tags String) \
-                 ENGINE = MergeTree PARTITION BY toYYYYMMDD(created_at) \
-                 ORDER BY ({order}, created_at) SETTINGS allow_nullable_key = 1",
-                quoted(name),
-                fields.join(", "),
-            ))?;
+            let own = "created_date Date DEFAULT toDate(created_at), \
+                       created_at DateTime64(9, 'UTC')";
+            self.execute(&match self.layout {
+                Layout::Wide => format!(
+                    "CREATE TABLE {table} ({own}, {tags}, {fields}, additional_tags String) \
+                     ENGINE = MergeTree PARTITION BY toYYYYMMDD(created_at) \
+                     ORDER BY ({}, created_at) SETTINGS allow_nullable_key = 1",
+                    quoted(first)
+                ),
+                Layout::Tags => format!(
+                    "CREATE TABLE {table} ({own}, tags_id UInt32, {fields}, \
+                     additional_tags String) \
+                     ENGINE = MergeTree PARTITION BY toYYYYMMDD(created_at) \
+                     ORDER BY (tags_id, created_at)"
+                ),
+                Layout::Faithful => format!(
+                    "CREATE TABLE {table} ({created}, time String, tags_id UInt32, {fields}, \
+                     additional_tags String DEFAULT '') \
+                     ENGINE = MergeTree() PARTITION BY toYYYYMMDD(created_date) \
+                     ORDER BY (tags_id, created_at)"
+                ),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Sets of tags that are there keep their ids (T2).
+    fn read_tags(&self, header: &Header) -> Result<()> {
+        let columns: Vec<_> = header.tags.iter().map(|(name, _)| quoted(name)).collect();
+        let table = format!("{}.tags", quoted(&self.db));
+        let statement =
+            format!("SELECT id, {} FROM {table} FORMAT TabSeparated", columns.join(", "));
+        for line in self.execute(&statement)?.lines() {
+            let mut cells = line.split('\t');
+            let id = cells.next().unwrap_or_default();
+            let id = id.parse().map_err(|_| Error::BadValue {
+                place: "table tags",
+                expected: "id of 32 bits",
+                text: id.to_owned(),
+            })?;
+            let values = cells.map(|cell| (cell != "\\N").then_some(cell));
+            self.tags.insert(id, base_of(header, values));
         }
         Ok(())
     }
@@ -138,9 +192,8 @@ impl Target for ClickHouse {
             self.execute(&format!("DROP DATABASE IF EXISTS {db}"))?;
             self.execute(&format!("CREATE DATABASE {db}"))?;
             self.create_tables(header)?;
-        } else if !self.is_wide {
-            let last = self.count_of(&format!("SELECT max(id) FROM {db}.tags"))?;
-            self.tags.start_after(i64::try_from(last).unwrap_or(0));
+        } else if self.layout != Layout::Wide {
+            self.read_tags(header)?;
         }
         *lock(&self.header) = Some(Arc::new(header.clone()));
         Ok(())
@@ -151,7 +204,8 @@ impl Target for ClickHouse {
             http: self.http.fresh(self.timeout),
             db: quoted(&self.db),
             header: lock(&self.header).clone().expect("prepared before"),
-            all: (!self.is_wide).then(|| Arc::clone(&self.tags)),
+            all: (self.layout != Layout::Wide).then(|| Arc::clone(&self.tags)),
+            is_faithful: self.layout == Layout::Faithful,
             known: KnownTags::default(),
         }))
     }
@@ -175,6 +229,7 @@ struct InsertConnection {
     /// `None` in the wide layout.
     all: Option<Arc<TagIds>>,
     known: KnownTags,
+    is_faithful: bool,
 }
 
 impl InsertConnection {
@@ -206,9 +261,7 @@ impl InsertConnection {
         let fields = fields(&self.header, name)?;
         let mut body = String::new();
         for (id, row) in rows {
-            let (seconds, nanos) =
-                (row.ts.div_euclid(1_000_000_000), row.ts.rem_euclid(1_000_000_000));
-            write!(body, "{seconds}.{nanos:09}").expect("memory takes it");
+            self.push_time(row.ts, &mut body);
             match self.all {
                 Some(_) => write!(body, "\t{id}").expect("memory takes it"),
                 None => push_cells(&mut body, pairs(row.base).map(|(_, value)| value)),
@@ -220,6 +273,9 @@ impl InsertConnection {
             body.push('\n');
         }
         let mut columns = vec!["created_at".to_owned()];
+        if self.is_faithful {
+            columns = ["created_date", "created_at", "time"].map(str::to_owned).to_vec();
+        }
         match self.all {
             Some(_) => columns.push("tags_id".to_owned()),
             None => columns.extend(self.tag_columns()),
@@ -227,6 +283,22 @@ impl InsertConnection {
         columns.extend(fields.iter().map(|field| quoted(field)));
         columns.push("additional_tags".to_owned());
         self.insert(name, &columns, &body)
+    }
+}
+
+impl InsertConnection {
+    /// Seconds since 1970 with nine decimals; as TSBS has it a day, whole seconds, and the time as
+    /// text with microseconds, all of them in UTC.
+    fn push_time(&self, ts: i64, body: &mut String) {
+        let (seconds, nanos) = (ts.div_euclid(1_000_000_000), ts.rem_euclid(1_000_000_000));
+        if !self.is_faithful {
+            write!(body, "{seconds}.{nanos:09}").expect("memory takes it");
+            return;
+        }
+        let text = Nanos(ts - nanos % 1_000).to_string();
+        let (day, time) = text.split_once('T').expect("RFC 3339 has a T");
+        let time = time.trim_end_matches('Z');
+        write!(body, "{day}\t{seconds}\t{day} {time} +0000").expect("memory takes it");
     }
 }
 

@@ -1,23 +1,24 @@
-//! PostgreSQL and TimescaleDB, by COPY: a table `tags`, and for each measurement one with the time,
-//! the id of its tags, further tags as JSON, and a double for each field.
+//! PostgreSQL and TimescaleDB, by COPY or INSERT: a table `tags`, and for each measurement one with
+//! the time, the id of its tags, further tags as JSON, and a double for each field.
+
+mod schema;
+mod rows;
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::binary_copy::BinaryCopyInWriter;
-use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls};
 
-use super::tagged::{KnownTags, TagIds, TaggedRow, fields, float, json, pairs, rows};
+use self::rows::{copy_rows, copy_tags, insert_json_tags, insert_rows};
+use self::schema::Schema;
+use super::tagged::{self, KnownTags, TagIds, TaggedRow};
 use super::{Connection, Target};
 use crate::error::{Error, Result};
 use crate::tsbs::load::args::LoadArguments;
 use crate::tsbs::load::rows::{Header, RowLayout};
-use crate::tsbs::options::parse_duration;
 use crate::tsbs::pipeline::lock;
 
 pub(super) struct Postgres {
@@ -27,9 +28,9 @@ pub(super) struct Postgres {
     db: String,
     create: bool,
     abort_on_exist: bool,
-    hypertable_chunk: Option<Duration>,
-    time_index: bool,
-    partition_index: bool,
+    schema: Schema,
+    /// Rows come by INSERT instead of COPY.
+    inserts: bool,
     tags: Arc<TagIds>,
     header: std::sync::Mutex<Option<Arc<Header>>>,
 }
@@ -74,23 +75,23 @@ impl Postgres {
         if let Some(pass) = &place.pass {
             config.password(pass);
         }
-        let postgres = &arguments.postgres;
-        let chunk = Duration::from_nanos(parse_duration(&postgres.chunk_time)?);
         Ok(Postgres {
             config,
             place: format!("{}:{}", place.host, place.port),
             db: arguments.db_name.clone(),
             create: arguments.do_create_db,
             abort_on_exist: arguments.do_abort_on_exist,
-            hypertable_chunk: postgres.use_hypertable.then_some(chunk),
-            time_index: postgres.time_index,
-            partition_index: postgres.partition_index,
+            schema: Schema::new(&arguments.postgres)?,
+            inserts: arguments.postgres.use_insert,
             tags: Arc::default(),
             header: std::sync::Mutex::default(),
         })
     }
 
     fn create_database(&self) -> Result<()> {
+        if !self.create && !self.abort_on_exist {
+            return Ok(());
+        }
         let mut config = self.config.clone();
         config.dbname("postgres");
         let session = Session::open(&config)?;
@@ -106,49 +107,6 @@ impl Postgres {
             session.execute("create the database", &format!("CREATE DATABASE {name}"))?;
         }
         Ok(())
-    }
-
-    fn table_statements(&self, header: &Header) -> String {
-        let columns = header.tags.iter().map(|(name, is_text)| {
-            format!("{} {}", quoted(name), if *is_text { "text" } else { "real" })
-        });
-        let columns: Vec<_> = columns.collect();
-        let names: Vec<_> = header.tags.iter().map(|(name, _)| quoted(name)).collect();
-        let mut statements = format!(
-            "CREATE TABLE tags (id serial PRIMARY KEY, {});\n\
-             CREATE UNIQUE INDEX tags_all ON tags ({});\n\
-             CREATE INDEX tags_first ON tags ({});\n",
-            columns.join(", "),
-            names.join(", "),
-            names.first().map_or("id", String::as_str),
-        );
-        if self.hypertable_chunk.is_some() {
-            statements.push_str("CREATE EXTENSION IF NOT EXISTS timescaledb CASCADE;\n");
-        }
-        for (name, fields) in &header.measurements {
-            let fields = fields.iter().map(|field| format!("{} double precision", quoted(field)));
-            let fields: Vec<_> = fields.collect();
-            let table = quoted(name);
-            statements.push_str(&format!(
-                "CREATE TABLE {table} (time timestamptz NOT NULL, tags_id integer, \
-                 additional_tags json, {});\n",
-                fields.join(", "),
-            ));
-            if self.partition_index {
-                statements.push_str(&format!("CREATE INDEX ON {table} (tags_id, time DESC);\n"));
-            }
-            if self.time_index {
-                statements.push_str(&format!("CREATE INDEX ON {table} (time DESC);\n"));
-            }
-            if let Some(chunk) = self.hypertable_chunk {
-                statements.push_str(&format!(
-                    "SELECT create_hypertable('{table}'::regclass, 'time'::name, \
-                     chunk_time_interval => {}, create_default_indexes => false);\n",
-                    chunk.as_micros(),
-                ));
-            }
-        }
-        statements
     }
 }
 
@@ -183,9 +141,9 @@ impl Target for Postgres {
         let session = Session::open(&self.config)?;
         let exists = session.count("SELECT count(*) FROM pg_tables WHERE tablename = 'tags'")?;
         if exists == 0 {
-            session.execute("create the tables", &self.table_statements(header))?;
+            session.execute("create the tables", &self.schema.statements(header))?;
         } else {
-            self.tags.start_after(session.count("SELECT coalesce(max(id), 0)::int8 FROM tags")?);
+            self.schema.read_tags(&session, header, &self.tags)?;
         }
         *lock(&self.header) = Some(Arc::new(header.clone()));
         Ok(())
@@ -193,11 +151,14 @@ impl Target for Postgres {
 
     fn connect(&self) -> Result<Box<dyn Connection>> {
         let header = lock(&self.header).clone().expect("prepared before");
-        Ok(Box::new(CopyConnection {
+        Ok(Box::new(RowConnection {
             session: Session::open(&self.config)?,
             header,
             all: Arc::clone(&self.tags),
             known: KnownTags::default(),
+            json_tags: self.schema.json_tags,
+            tag_in_table: self.schema.tag_in_table,
+            inserts: self.inserts,
         }))
     }
 
@@ -213,29 +174,49 @@ impl Target for Postgres {
     }
 }
 
-struct CopyConnection {
+struct RowConnection {
     session: Session,
     header: Arc<Header>,
     all: Arc<TagIds>,
     known: KnownTags,
+    json_tags: bool,
+    tag_in_table: bool,
+    inserts: bool,
 }
 
-impl Connection for CopyConnection {
+impl RowConnection {
+    async fn write_tags(&self, new: &[(u32, String)]) -> Result<()> {
+        match self.json_tags {
+            true => insert_json_tags(&self.session.client, &self.header, new).await,
+            false => copy_tags(&self.session.client, &self.header, new).await,
+        }
+    }
+
+    /// Returns how many rows the server says that it took.
+    async fn write_rows(&self, rows: &rows::Rows<'_>) -> Result<u64> {
+        let table = (&*self.header, self.tag_in_table);
+        match self.inserts {
+            true => insert_rows(&self.session.client, table, rows).await,
+            false => copy_rows(&self.session.client, table, rows).await,
+        }
+    }
+}
+
+impl Connection for RowConnection {
     fn send(&mut self, text: &[u8], (_, acked): (u64, &AtomicU64)) -> Result<()> {
         let mut tables: BTreeMap<&str, Vec<(u32, TaggedRow<'_>)>> = BTreeMap::new();
         let mut new = Vec::new();
-        for row in rows(text, self.header.tags.len()) {
+        for row in tagged::rows(text, self.header.tags.len()) {
             let row = row?;
             let id = self.known.id(&self.all, row.base, &mut new);
             tables.entry(row.name).or_default().push((id, row));
         }
         self.session.runtime.block_on(async {
             if !new.is_empty() {
-                copy_tags(&self.session.client, &self.header, &new).await?;
+                self.write_tags(&new).await?;
             }
-            for (name, rows) in &tables {
-                let count = copy_rows(&self.session.client, fields(&self.header, name)?, rows);
-                acked.fetch_add(count.await?, Relaxed);
+            for rows in tables.values() {
+                acked.fetch_add(self.write_rows(rows).await?, Relaxed);
             }
             Ok(())
         })
@@ -244,72 +225,4 @@ impl Connection for CopyConnection {
     fn finish(self: Box<Self>) -> Result<()> {
         Ok(())
     }
-}
-
-async fn copy_tags(client: &Client, header: &Header, new: &[(u32, String)]) -> Result<()> {
-    let names: Vec<_> = header.tags.iter().map(|(name, _)| quoted(name)).collect();
-    let statement = format!("COPY tags (id, {}) FROM STDIN BINARY", names.join(", "));
-    let mut types = vec![Type::INT4];
-    let ty = |is_text: bool| if is_text { Type::TEXT } else { Type::FLOAT4 };
-    types.extend(header.tags.iter().map(|(_, is_text)| ty(*is_text)));
-    let sink = client.copy_in(&statement).await.map_err(failed("copy tags"))?;
-    let mut writer = pin!(BinaryCopyInWriter::new(sink, &types));
-    for (id, base) in new {
-        let id = id.cast_signed();
-        let mut texts = Vec::new();
-        for ((_, value), (_, is_text)) in pairs(base).zip(&header.tags) {
-            let number = if *is_text { None } else { float(value)? };
-            let text = (*is_text && !value.is_empty()).then_some(value);
-            texts.push((*is_text, text, number.map(single)));
-        }
-        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&id];
-        values.extend(texts.iter().map(|(is_text, text, number)| {
-            let value: &(dyn ToSql + Sync) = if *is_text { text } else { number };
-            value
-        }));
-        writer.as_mut().write(&values).await.map_err(failed("copy tags"))?;
-    }
-    writer.finish().await.map_err(failed("copy tags"))?;
-    Ok(())
-}
-
-/// Returns how many rows the server says that it took.
-async fn copy_rows(
-    client: &Client,
-    fields: &[String],
-    rows: &[(u32, TaggedRow<'_>)],
-) -> Result<u64> {
-    let name = rows.first().map_or("", |(_, row)| row.name);
-    let names: Vec<_> = fields.iter().map(|field| quoted(field)).collect();
-    let columns = format!("time, tags_id, additional_tags, {}", names.join(", "));
-    let statement = format!("COPY {} ({columns}) FROM STDIN BINARY", quoted(name));
-    // The binary form of JSON is its text.
-    let mut types = vec![Type::TIMESTAMPTZ, Type::INT4, Type::TEXT];
-    types.resize(3 + fields.len(), Type::FLOAT8);
-    let sink = client.copy_in(&statement).await.map_err(failed("copy rows"))?;
-    let mut writer = pin!(BinaryCopyInWriter::new(sink, &types));
-    let mut cells = Vec::new();
-    for (id, row) in rows {
-        let (time, id, extra) = (time(row.ts), id.cast_signed(), json(row.extra));
-        cells.clear();
-        for cell in row.cells.split(',').take(fields.len()) {
-            cells.push(float(cell)?);
-        }
-        // Hosts of devops-generic have fewer cells than the header has names.
-        cells.resize(fields.len(), None);
-        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&time, &id, &extra];
-        values.extend(cells.iter().map(|cell| cell as &(dyn ToSql + Sync)));
-        writer.as_mut().write(&values).await.map_err(failed("copy rows"))?;
-    }
-    writer.finish().await.map_err(failed("copy rows"))
-}
-
-fn time(ts: i64) -> SystemTime {
-    let distance = Duration::from_nanos(ts.unsigned_abs());
-    if ts < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the tag was a 32-bit float")]
-fn single(number: f64) -> f32 {
-    number as f32
 }

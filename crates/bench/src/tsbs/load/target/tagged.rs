@@ -2,10 +2,10 @@
 //!
 //! - T1. A set of base tags has one id for all workers; whoever met it first writes it to the
 //!   table.
+//! - T2. Sets that the table has from an earlier load keep their ids.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use memchr::memchr;
 
@@ -90,16 +90,33 @@ pub(super) fn float(cell: &str) -> Result<Option<f64>> {
 /// The ids of all sets of base tags (T1).
 #[derive(Default)]
 pub(super) struct TagIds {
-    ids: Mutex<HashMap<String, u32>>,
-    /// The largest id that the table has already.
-    taken: AtomicU32,
+    ids: Mutex<Ids>,
+}
+
+#[derive(Default)]
+struct Ids {
+    ids: HashMap<String, u32>,
+    /// The largest one in use.
+    last: u32,
 }
 
 impl TagIds {
-    /// Leaves the ids up to `last` to those who have them.
-    pub(super) fn start_after(&self, last: i64) {
-        self.taken.store(u32::try_from(last).unwrap_or(0), Relaxed);
+    /// An id that the table has already, with its tags as rows write them.
+    pub(super) fn insert(&self, id: u32, base: String) {
+        let mut ids = lock(&self.ids);
+        ids.last = ids.last.max(id);
+        ids.ids.insert(base, id);
     }
+}
+
+/// A set of base tags as rows write it: in the order of the header, values of NULL left empty.
+pub(super) fn base_of<'a>(
+    header: &Header,
+    values: impl Iterator<Item = Option<&'a str>>,
+) -> String {
+    let pairs = header.tags.iter().zip(values);
+    let pairs = pairs.map(|((name, _), value)| format!("{name}={}", value.unwrap_or_default()));
+    pairs.collect::<Vec<_>>().join(",")
 }
 
 /// The ids that one worker has met.
@@ -114,14 +131,18 @@ impl KnownTags {
         if let Some(&id) = self.ids.get(base) {
             return id;
         }
-        let mut ids = lock(&all.ids);
-        let next = u32::try_from(ids.len() + 1).expect("at most 2^32 hosts");
-        let next = next + all.taken.load(Relaxed);
-        let id = *ids.entry(base.to_owned()).or_insert_with(|| {
-            new.push((next, base.to_owned()));
-            next
-        });
-        drop(ids);
+        let mut all = lock(&all.ids);
+        let id = match all.ids.get(base) {
+            Some(&id) => id,
+            None => {
+                all.last = all.last.checked_add(1).expect("at most 2^32 sets of tags");
+                let id = all.last;
+                all.ids.insert(base.to_owned(), id);
+                new.push((id, base.to_owned()));
+                id
+            }
+        };
+        drop(all);
         self.ids.insert(base.to_owned(), id);
         id
     }
@@ -159,5 +180,21 @@ mod tests {
         assert_eq!(other.id(&all, "a=1", &mut new), 1);
         assert_eq!(one.id(&all, "a=1", &mut new), 1);
         assert_eq!(new, [(1, "a=1".to_owned()), (2, "a=2".to_owned())], "T1");
+    }
+
+    #[test]
+    fn a_set_that_is_there_keeps_its_id() {
+        let header = Header {
+            tags: vec![("a".to_owned(), true), ("b".to_owned(), false)],
+            ..Header::default()
+        };
+        let all = TagIds::default();
+        all.insert(7, base_of(&header, [Some("x"), None].into_iter()));
+        all.insert(3, base_of(&header, [None, Some("1500")].into_iter()));
+        let (mut known, mut new) = (KnownTags::default(), Vec::new());
+        assert_eq!(known.id(&all, "a=,b=1500", &mut new), 3, "T2");
+        assert_eq!(known.id(&all, "a=x,b=", &mut new), 7, "T2");
+        assert_eq!(known.id(&all, "a=y,b=", &mut new), 8);
+        assert_eq!(new, [(8, "a=y,b=".to_owned())]);
     }
 }

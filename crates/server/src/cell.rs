@@ -1,4 +1,4 @@
-//! A value of a result as text: what the table, CSV and JSON writers have in common.
+//! A value of a result as text: what all formats and protocols have in common.
 //!
 //! - O1. The text of a value reads back as the same value when its column has the same type.
 //!
@@ -24,11 +24,11 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use tidegate_model::time::CivilDate;
 
-use super::json;
+use crate::json;
 
 /// What a reader may take the text of a cell for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub enum Shape {
     /// `true` or `false`.
     Boolean,
     /// Digits, perhaps with a sign.
@@ -44,15 +44,15 @@ pub(super) enum Shape {
 }
 
 /// A column of one batch, ready to be written row by row.
-pub(super) struct Column<'a> {
+pub struct Column<'a> {
     /// The same for all rows.
-    pub(super) shape: Shape,
+    pub shape: Shape,
     nulls: Option<NullBuffer>,
     format: CellFormat<'a>,
 }
 
 impl Shape {
-    pub(super) fn of(ty: &DataType) -> Shape {
+    pub fn of(ty: &DataType) -> Shape {
         match ty {
             DataType::Boolean => Shape::Boolean,
             DataType::UInt32
@@ -78,35 +78,35 @@ impl Shape {
     }
 
     /// The shape of a column, which its type in Tidegate may change.
-    pub(super) fn of_field(field: &Field) -> Shape {
+    pub fn of_field(field: &Field) -> Shape {
         if is_called(field, "ipv4") { Shape::Text } else { Shape::of(field.data_type()) }
     }
 
     /// Whether columns of it line up on their right side.
-    pub(super) fn is_number(self) -> bool {
+    pub fn is_number(self) -> bool {
         matches!(self, Shape::Integer | Shape::Float | Shape::Decimal)
     }
 }
 
 impl<'a> Column<'a> {
     /// A column of the types that `plain` leaves.
-    pub(super) fn new(field: &Field, array: &'a dyn Array) -> Result<Column<'a>, ArrowError> {
+    pub fn new(field: &Field, array: &'a dyn Array) -> Result<Column<'a>, ArrowError> {
         let format = formatter(field, array)?;
         Ok(Column { shape: Shape::of_field(field), nulls: array.logical_nulls(), format })
     }
 
-    pub(super) fn is_null(&self, row: usize) -> bool {
+    pub fn is_null(&self, row: usize) -> bool {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
     /// Appends the text of a value that is not NULL.
-    pub(super) fn push(&self, row: usize, text: &mut String) {
+    pub fn push(&self, row: usize, text: &mut String) {
         (self.format)(row, text);
     }
 }
 
 /// The same values without indirection: dictionaries and run ends are resolved.
-pub(super) fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+pub fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {
         DataType::Dictionary(_, values) => arrow::compute::cast(array, values),
         DataType::RunEndEncoded(_, values) => arrow::compute::cast(array, values.data_type()),
@@ -115,7 +115,7 @@ pub(super) fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 }
 
 /// Appends the text of a row.
-pub(super) type CellFormat<'a> = Box<dyn Fn(usize, &mut String) + 'a>;
+pub type CellFormat<'a> = Box<dyn Fn(usize, &mut String) + 'a>;
 
 /// Whether it is this type of Tidegate, which Arrow does not have.
 fn is_called(field: &Field, ty: &str) -> bool {

@@ -1,0 +1,47 @@
+//! Bytes of a socket that nobody wants to see.
+//!
+//! `MSG_TRUNC` makes Linux drop them in the kernel: nothing is copied, and the memory that the call
+//! names is never written. Elsewhere the flag means something else, and bytes are read.
+
+use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
+use std::net::TcpStream;
+
+use socket2::SockRef;
+
+/// Dropped at once, at most. On Linux these are addresses without memory behind them, so it may be
+/// more than any socket holds.
+const DISCARD_BYTES: usize = if cfg!(target_os = "linux") { 16 << 20 } else { 256 << 10 };
+const FLAGS: i32 = if cfg!(target_os = "linux") { 0x20 } else { 0 };
+
+/// Where bytes end.
+pub(super) struct Discard {
+    nowhere: Box<[MaybeUninit<u8>]>,
+}
+
+impl Discard {
+    pub(super) fn new() -> Discard {
+        Discard { nowhere: Box::new_uninit_slice(DISCARD_BYTES) }
+    }
+
+    /// Drops everything until the other side closes, and says after each step how much it was.
+    pub(super) fn all(&mut self, stream: &TcpStream, mut count: impl FnMut(u64)) -> io::Result<()> {
+        while let dropped @ 1.. = self.up_to(u64::MAX, stream)? {
+            count(dropped);
+        }
+        Ok(())
+    }
+
+    /// Drops what is there, or waits for something, but no more than `bytes`. Returns how many it
+    /// was: 0 if the other side has closed.
+    pub(super) fn up_to(&mut self, bytes: u64, stream: &TcpStream) -> io::Result<u64> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(DISCARD_BYTES);
+        loop {
+            match SockRef::from(stream).recv_with_flags(&mut self.nowhere[..bytes], FLAGS) {
+                Ok(dropped) => return Ok(dropped as u64),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

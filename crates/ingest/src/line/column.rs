@@ -1,0 +1,417 @@
+//! The values of one column of a batch, as they come.
+//!
+//! - LC1. A column has at most one value more than its table has rows: that of the row that is
+//!   being read. Columns with fewer have nothing but NULL to come; they are filled up when the
+//!   next value comes.
+//! - LC2. A column that is not in the table has no type until its first value; the row that gave it
+//!   takes it away again if it is not taken.
+//! - LC3. Texts of symbols have numbers of the column's interner, which stays from batch to batch.
+//!   What leaves has numbers of its own, for those texts that the batch has.
+
+use tidegate_model::ColumnType;
+use tidegate_model::types::Physical;
+use tidegate_storage::segment::intern::Interner;
+use tidegate_storage::{BatchColumn, BatchTexts, BatchValues};
+
+use super::fault::Misfit;
+use super::form::{Cell, Form};
+use crate::parse::{self, CellError};
+
+/// The number of a tag without text, and of a symbol that is NULL.
+pub(super) const NULL_CODE: u32 = u32::MAX;
+
+/// A column of a batch.
+#[derive(Debug)]
+pub(super) struct Column {
+    /// As the table has it, or as it came first.
+    pub(super) name: String,
+    /// LC2.
+    pub(super) ty: Option<ColumnType>,
+    /// Whether the table lacks it.
+    pub(super) is_new: bool,
+    pub(super) values: BatchValues,
+    /// How many rows, all NULL, as long as there is no type.
+    untyped: usize,
+    validity: Option<Vec<u64>>,
+    interner: Option<Box<Interner>>,
+    /// For `renumber`: as many as the interner has texts, or fewer, and all `NULL_CODE`.
+    numbers: Vec<u32>,
+}
+
+impl Column {
+    pub(super) fn new(name: &str, ty: Option<ColumnType>) -> Column {
+        Column {
+            name: name.to_owned(),
+            ty,
+            is_new: ty.is_none(),
+            values: ty.map_or(BatchValues::Bits(Vec::new()), empty),
+            untyped: 0,
+            validity: None,
+            interner: None,
+            numbers: Vec::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        if self.ty.is_some() { self.values.len() } else { self.untyped }
+    }
+
+    /// Whether `prepare` would have nothing to do, as far as that is seen at once.
+    #[inline]
+    pub(super) fn is_ready(&self, rows: usize) -> bool {
+        let len = match &self.values {
+            BatchValues::I64(values) => values.len(),
+            BatchValues::F64(values) => values.len(),
+            _ => return false,
+        };
+        len == rows && self.validity.is_none()
+    }
+
+    /// Room for so many rows.
+    pub(super) fn reserve(&mut self, rows: usize) {
+        match &mut self.values {
+            BatchValues::I64(values) => values.reserve(rows),
+            BatchValues::F64(values) => values.reserve(rows),
+            BatchValues::Symbols { codes, .. } => codes.reserve(rows),
+            _ => {}
+        }
+    }
+
+    /// Whether this row has no value yet; if so, the next push is its.
+    pub(super) fn prepare(&mut self, rows: usize) -> bool {
+        let len = self.len();
+        if len != rows {
+            if rows < len {
+                return false;
+            }
+            self.pad(rows);
+        }
+        if let Some(words) = &mut self.validity {
+            set(words, rows);
+        }
+        true
+    }
+
+    /// NULL up to there.
+    #[cold]
+    fn pad(&mut self, rows: usize) {
+        if self.ty.is_none() {
+            self.untyped = rows;
+            return;
+        }
+        let len = self.values.len();
+        self.validity.get_or_insert_with(|| ones(len));
+        extend(&mut self.values, rows);
+    }
+
+    /// The value of this row is NULL. It is one: a second value of the row comes too late.
+    pub(super) fn push_null(&mut self, rows: usize) {
+        self.pad(rows + 1);
+        if let Some(words) = &mut self.validity {
+            clear(words, rows);
+        }
+    }
+
+    /// Appends a value to what `prepare` has made ready.
+    pub(super) fn push(&mut self, form: Form<'_>, ty: ColumnType) -> Result<(), Misfit> {
+        let cell = form.cell(ty)?;
+        self.push_cell(cell, ty)
+    }
+
+    /// Likewise, of a value that is one of the type.
+    pub(super) fn push_cell(&mut self, cell: Cell<'_>, ty: ColumnType) -> Result<(), Misfit> {
+        if self.ty.is_none() {
+            self.become_type(ty);
+        }
+        match (&mut self.values, cell) {
+            (BatchValues::Symbols { codes, .. }, Cell::Text(text)) => {
+                let code = self.interner.get_or_insert_default().intern(&text);
+                codes.push(code.ok_or(CellError::TooLong)?);
+                Ok(())
+            }
+            (values, cell) => push_value(values, cell),
+        }
+    }
+
+    /// LC2.
+    fn become_type(&mut self, ty: ColumnType) {
+        self.ty = Some(ty);
+        self.values = empty(ty);
+        if 0 < self.untyped {
+            let rows = self.untyped;
+            self.pad(rows);
+            let words = self.validity.get_or_insert_default();
+            set(words, rows);
+        }
+    }
+
+    /// The number of a tag's text, if the column can have it.
+    pub(super) fn tag_code(&mut self, text: &[u8], ty: ColumnType) -> Result<u32, Misfit> {
+        Form::Tag(text).cell(ty)?;
+        let code = self.interner.get_or_insert_default().intern(text);
+        Ok(code.ok_or(CellError::TooLong)?)
+    }
+
+    /// Appends a tag whose text has been looked at.
+    #[inline]
+    pub(super) fn push_tag(&mut self, code: u32, rows: usize) {
+        if let BatchValues::Symbols { codes, .. } = &mut self.values
+            && codes.len() == rows
+            && self.validity.is_none()
+            && code != NULL_CODE
+        {
+            codes.push(code);
+            return;
+        }
+        self.push_tag_slowly(code, rows);
+    }
+
+    #[inline(never)]
+    fn push_tag_slowly(&mut self, code: u32, rows: usize) {
+        if code == NULL_CODE {
+            return if self.len() <= rows {
+                self.push_null(rows)
+            };
+        }
+        if !self.prepare(rows) {
+            return;
+        }
+        if self.ty.is_none() {
+            self.become_type(ColumnType::Symbol);
+        }
+        let interner = self.interner.as_deref().expect("tag_code");
+        match &mut self.values {
+            BatchValues::Symbols { codes, .. } => codes.push(code),
+            BatchValues::Texts(texts) => texts.push(interner.text(code)),
+            BatchValues::Fixed16(values) => {
+                values.push(parse::parse_uuid(interner.text(code)).expect("tag_code"));
+            }
+            BatchValues::U32(values) => {
+                values.push(parse::parse_ipv4(interner.text(code)).expect("tag_code"));
+            }
+            _ => unreachable!("tag_code"),
+        }
+    }
+
+    /// As if the row that is being read had not begun.
+    pub(super) fn roll_back(&mut self, rows: usize) {
+        if rows < self.len() {
+            truncate(&mut self.values, rows);
+            self.untyped = self.untyped.min(rows);
+        }
+        if let Some(words) = &mut self.validity {
+            clear(words, rows);
+        }
+        // Has anything but the row that is gone given it its type?
+        if self.is_new && self.ty.is_some() && !self.has_values(rows) {
+            self.forget(rows);
+        }
+    }
+
+    fn forget(&mut self, rows: usize) {
+        self.ty = None;
+        self.untyped = self.values.len().min(rows);
+        self.values = BatchValues::Bits(Vec::new());
+        self.validity = None;
+    }
+
+    /// Whether one of the first rows is not NULL.
+    fn has_values(&self, rows: usize) -> bool {
+        let rows = rows.min(self.len());
+        match &self.validity {
+            _ if self.ty.is_none() => false,
+            None => 0 < rows,
+            Some(words) => words.iter().any(|&word| word != 0),
+        }
+    }
+
+    /// The bytes of memory that stay when the values are gone.
+    pub(super) fn cache_bytes(&self) -> usize {
+        let interner = self.interner.as_ref().map_or(0, |interner| interner.memory_bytes());
+        size_of::<Column>() + self.name.len() + interner + self.numbers.capacity() * 4
+    }
+
+    /// About how many bytes the values have.
+    pub(super) fn value_bytes(&self) -> usize {
+        match &self.values {
+            BatchValues::Texts(texts) => texts.bytes.len() + texts.len() * 4,
+            values => values.len() * 8,
+        }
+    }
+
+    /// All values, and none is left; `None` if all are NULL.
+    pub(super) fn take(&mut self, rows: usize) -> Option<BatchColumn> {
+        let has_values = self.has_values(rows);
+        if has_values && self.values.len() < rows {
+            self.pad(rows);
+        }
+        self.untyped = 0;
+        let validity = self.validity.take().filter(|_| has_values).map(|mut words| {
+            words.resize(rows.div_ceil(64), 0);
+            words
+        });
+        let ty = self.ty?;
+        let mut values = std::mem::replace(&mut self.values, empty(ty));
+        if self.is_new {
+            self.ty = None;
+            self.values = BatchValues::Bits(Vec::new());
+        }
+        if !has_values {
+            return None;
+        }
+        if let BatchValues::Symbols { codes, texts } = &mut values {
+            let interner = self.interner.as_deref().expect("a symbol that is not NULL");
+            *texts = renumber(codes, interner, &mut self.numbers); // LC3
+        }
+        Some(BatchColumn { name: self.name.clone(), ty, values, validity })
+    }
+}
+
+/// Numbers in the order of first use, and their texts (LC3). What it costs depends on the codes and
+/// not on how much the interner has: batches may be small.
+fn renumber(codes: &mut [u32], interner: &Interner, numbers: &mut Vec<u32>) -> BatchTexts {
+    numbers.resize(interner.len(), NULL_CODE);
+    let mut used = Vec::new();
+    let mut texts = BatchTexts::default();
+    for code in codes {
+        if *code == NULL_CODE {
+            *code = 0; // BA2: there is a text, since not all are NULL
+            continue;
+        }
+        let number = &mut numbers[*code as usize];
+        if *number == NULL_CODE {
+            used.push(*code);
+            *number = u32::try_from(texts.len()).expect("intern::INTERNED_MAX");
+            texts.push(interner.text(*code));
+        }
+        *code = *number;
+    }
+    for code in used {
+        numbers[code as usize] = NULL_CODE;
+    }
+    texts
+}
+
+/// Sets a bit, and makes room for it.
+#[inline]
+fn set(words: &mut Vec<u64>, row: usize) {
+    if words.len() <= row / 64 {
+        words.resize(row / 64 + 1, 0);
+    }
+    words[row / 64] |= 1 << (row % 64);
+}
+
+fn clear(words: &mut [u64], row: usize) {
+    if let Some(word) = words.get_mut(row / 64) {
+        *word &= !(1 << (row % 64));
+    }
+}
+
+fn ones(count: usize) -> Vec<u64> {
+    let mut words = vec![u64::MAX; count.div_ceil(64)];
+    if !count.is_multiple_of(64) {
+        words[count / 64] = (1 << (count % 64)) - 1;
+    }
+    words
+}
+
+fn empty(ty: ColumnType) -> BatchValues {
+    match ty.physical() {
+        Physical::Bit => BatchValues::Bits(Vec::new()),
+        Physical::Signed(1) => BatchValues::I8(Vec::new()),
+        Physical::Signed(2) => BatchValues::I16(Vec::new()),
+        Physical::Signed(4) => BatchValues::I32(Vec::new()),
+        Physical::Signed(_) => BatchValues::I64(Vec::new()),
+        Physical::Unsigned(1) => BatchValues::U8(Vec::new()),
+        Physical::Unsigned(2) => BatchValues::U16(Vec::new()),
+        Physical::Unsigned(4) => BatchValues::U32(Vec::new()),
+        Physical::Unsigned(_) => BatchValues::U64(Vec::new()),
+        Physical::Wide => BatchValues::I128(Vec::new()),
+        Physical::Float32 => BatchValues::F32(Vec::new()),
+        Physical::Float64 => BatchValues::F64(Vec::new()),
+        Physical::Fixed16 => BatchValues::Fixed16(Vec::new()),
+        Physical::Bytes if ty == ColumnType::Symbol => {
+            BatchValues::Symbols { codes: Vec::new(), texts: BatchTexts::default() }
+        }
+        Physical::Bytes => BatchValues::Texts(BatchTexts::default()),
+    }
+}
+
+/// Does the same with the values of every physical type but texts.
+macro_rules! for_vectors {
+    ($values:expr, $vector:ident => $work:expr, $texts:ident => $text_work:expr) => {
+        match $values {
+            BatchValues::Bits($vector) | BatchValues::U8($vector) => $work,
+            BatchValues::I8($vector) => $work,
+            BatchValues::I16($vector) => $work,
+            BatchValues::I32($vector) => $work,
+            BatchValues::I64($vector) => $work,
+            BatchValues::U16($vector) => $work,
+            BatchValues::U32($vector) => $work,
+            BatchValues::U64($vector) => $work,
+            BatchValues::I128($vector) => $work,
+            BatchValues::F32($vector) => $work,
+            BatchValues::F64($vector) => $work,
+            BatchValues::Fixed16($vector) => $work,
+            BatchValues::Symbols { codes: $vector, .. } => $work,
+            BatchValues::Texts($texts) => $text_work,
+        }
+    };
+}
+
+/// What stands for NULL, up to there.
+fn extend(values: &mut BatchValues, rows: usize) {
+    match values {
+        BatchValues::Symbols { codes, .. } => codes.resize(rows, NULL_CODE),
+        values => for_vectors!(
+            values,
+            vector => vector.resize(rows, Default::default()),
+            texts => {
+                let end = texts.ends.last().copied().unwrap_or(0);
+                texts.ends.resize(rows, end);
+            }
+        ),
+    }
+}
+
+fn truncate(values: &mut BatchValues, rows: usize) {
+    for_vectors!(
+        values,
+        vector => vector.truncate(rows),
+        texts => {
+            texts.ends.truncate(rows);
+            let end = texts.ends.last().copied().unwrap_or(0);
+            texts.bytes.truncate(end as usize);
+        }
+    );
+}
+
+fn push_value(values: &mut BatchValues, cell: Cell<'_>) -> Result<(), Misfit> {
+    fn narrow<T: TryFrom<i128>>(values: &mut Vec<T>, value: i128) -> Result<(), Misfit> {
+        values.push(T::try_from(value).map_err(|_| CellError::OutOfRange)?);
+        Ok(())
+    }
+    match (values, cell) {
+        (BatchValues::Bits(values), Cell::Bit(value)) => values.push(value.into()),
+        (BatchValues::I8(values), Cell::Integer(value)) => narrow(values, value)?,
+        (BatchValues::I16(values), Cell::Integer(value)) => narrow(values, value)?,
+        (BatchValues::I32(values), Cell::Integer(value)) => narrow(values, value)?,
+        (BatchValues::I64(values), Cell::Integer(value)) => narrow(values, value)?,
+        (BatchValues::U8(values), Cell::Integer(value)) => narrow(values, value)?,
+        (BatchValues::U16(values), Cell::Integer(value)) => narrow(values, value)?,
+        (BatchValues::U32(values), Cell::Integer(value)) => narrow(values, value)?,
+        (BatchValues::U64(values), Cell::Integer(value)) => narrow(values, value)?,
+        (BatchValues::I128(values), Cell::Integer(value)) => values.push(value),
+        (BatchValues::F32(values), Cell::Float32(value)) => values.push(value),
+        (BatchValues::F64(values), Cell::Float64(value)) => values.push(value),
+        (BatchValues::Fixed16(values), Cell::Fixed16(value)) => values.push(value),
+        (BatchValues::Texts(texts), Cell::Text(text)) => {
+            if u32::try_from(texts.bytes.len() + text.len()).is_err() {
+                return Err(CellError::TooLong.into());
+            }
+            texts.push(&text);
+        }
+        (values, cell) => unreachable!("{cell:?} among {} values of another type", values.len()),
+    }
+    Ok(())
+}

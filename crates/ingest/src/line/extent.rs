@@ -1,0 +1,157 @@
+//! Where a line ends, whatever is in it.
+//!
+//! - LX1. The end depends on the bytes from the line's first one on and on nothing else: not on how
+//!   they came, and not on what is wrong with the line.
+//! - LX2. A line without fault ends where its parser ends.
+//!
+//! A newline ends a line unless a backslash stands before it (in names, keys and tags), or it is in
+//! a string. A string begins with a quote behind the `=` of a field, and nowhere else; so a text in
+//! a string, which may come from anybody, is never taken for lines. In a comment only the newline
+//! counts.
+
+use memchr::{memchr, memchr2, memchr3};
+
+/// How much of a line was seen.
+#[derive(Debug, Clone)]
+pub(super) struct Extent {
+    place: Place,
+    is_escaped: bool,
+    /// Bytes of the line so far.
+    seen: usize,
+    /// Behind the quote that opened last.
+    string_at: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Start,
+    Comment,
+    /// Name and tags.
+    Head,
+    /// Between the sections, in a field's key, or in the time.
+    Key,
+    /// Behind the `=` of a field.
+    ValueStart,
+    Value,
+    String,
+}
+
+impl Extent {
+    pub(super) fn new() -> Extent {
+        Extent { place: Place::Start, is_escaped: false, seen: 0, string_at: 0 }
+    }
+
+    /// Where text must go on if the line never ends: behind the quote of the string that is open.
+    pub(super) fn open_string(&self) -> Option<usize> {
+        (self.place == Place::String).then_some(self.string_at)
+    }
+
+    /// Looks at what comes next. How many bytes of it belong to the line, with its newline, if it
+    /// ends there.
+    pub(super) fn advance(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.is_escaped {
+                self.is_escaped = false;
+                at += 1;
+                continue;
+            }
+            at += self.skip(&bytes[at..]);
+            let Some(&byte) = bytes.get(at) else { break };
+            at += 1;
+            if self.step(byte, at) {
+                self.seen += at;
+                return Some(at);
+            }
+        }
+        self.seen += bytes.len();
+        None
+    }
+
+    /// How many bytes change nothing.
+    fn skip(&self, bytes: &[u8]) -> usize {
+        let next = match self.place {
+            Place::Start | Place::ValueStart => return 0,
+            Place::Comment => memchr(b'\n', bytes),
+            Place::Head => memchr3(b' ', b'\n', b'\\', bytes),
+            Place::Key => memchr3(b'=', b'\n', b'\\', bytes),
+            Place::Value => memchr3(b',', b' ', b'\n', bytes),
+            Place::String => memchr2(b'"', b'\\', bytes),
+        };
+        next.unwrap_or(bytes.len())
+    }
+
+    /// Takes one byte, the last of `at`. Whether it ends the line.
+    fn step(&mut self, byte: u8, at: usize) -> bool {
+        let is_end = byte == b'\n' && self.place != Place::String;
+        self.place = match (self.place, byte) {
+            (Place::Start, b'#') => Place::Comment,
+            (Place::Start | Place::Head, b'\\') | (Place::Key, b'\\') => {
+                self.is_escaped = true;
+                if self.place == Place::Key { Place::Key } else { Place::Head }
+            }
+            (Place::Start | Place::Head, b' ') => Place::Key,
+            (Place::Start, _) => Place::Head,
+            (Place::Key, b'=') => Place::ValueStart,
+            (Place::ValueStart, b'"') => {
+                self.string_at = self.seen + at;
+                Place::String
+            }
+            (Place::ValueStart | Place::Value, b',' | b' ') => Place::Key,
+            (Place::ValueStart, _) => Place::Value,
+            (Place::String, b'\\') => {
+                self.is_escaped = true;
+                Place::String
+            }
+            (Place::String, b'"') => Place::Value,
+            (place, _) => place,
+        };
+        is_end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The line is what stands before the bar; it is looked at whole and cut at every place.
+    #[track_caller]
+    fn check(text: &str) {
+        let expected = text.find('|');
+        let text = text.replace('|', "");
+        for cut in 0..=text.len() {
+            let (first, second) = text.as_bytes().split_at(cut);
+            let mut extent = Extent::new();
+            let end = match extent.advance(first) {
+                Some(end) => Some(end),
+                None => extent.advance(second).map(|end| cut + end),
+            };
+            assert_eq!(end, expected, "LX1: {text:?} cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_line_ends_at_its_newline_wherever_it_is_cut() {
+        check("\n|a");
+        check("a b=1\n|c");
+        check("a\\\nb c=1\n|c");
+        check("a b\\\nc=1\n|c");
+        check("a b=1\\\n|c");
+        check("a b=\"x\ny\"\n|c");
+        check("a b=\"x\\\"\ny\"\n|c");
+        check("a b=\"x\\\\\"\n|c");
+        check("a b=x\"\n|c\"\n");
+        check("a,b=\"x\n|c\"\n");
+        check("#a b=\"x\n|c\"\n");
+        check("a b=1,c=\"\n\n\" 5\n|");
+        check("a b=\"x\n");
+        check("a b");
+    }
+
+    #[test]
+    fn an_open_string_says_where_it_began() {
+        let mut extent = Extent::new();
+        assert_eq!((extent.advance(b"a b="), extent.open_string()), (None, None));
+        assert_eq!((extent.advance(b"\"x\ny"), extent.open_string()), (None, Some(5)));
+    }
+}

@@ -1,0 +1,228 @@
+//! Why a line was not taken.
+//!
+//! - LF1. A fault names the physical line where its line begins, and has at most the first
+//!   `RAW_BYTES` bytes of it; a message has at most `limits::LINE_MESSAGE_BYTES`.
+
+use std::fmt;
+
+use thiserror::Error;
+use tidegate_model::{ColumnType, limits};
+
+use crate::parse::CellError;
+
+/// Bytes of a bad line that are kept.
+pub(super) const RAW_BYTES: usize = 1 << 10;
+
+/// Bytes of a name or value that a message shows.
+const SHOWN_BYTES: usize = 160;
+
+/// A line that was not taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// Where it begins, counted from 1.
+    pub line: u64,
+    /// Its table, as far as it was read.
+    pub table: Option<String>,
+    /// The first bytes of it.
+    pub raw: Vec<u8>,
+    /// What is wrong with it.
+    pub reason: Reason,
+}
+
+impl Fault {
+    /// The column at fault, if it is one.
+    #[must_use]
+    pub fn column(&self) -> Option<&str> {
+        self.reason.column()
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.reason)
+    }
+}
+
+/// What is wrong with a line. Texts are shortened already.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Reason {
+    #[error("there is no table name")]
+    NoTable,
+    #[error("'{name}' cannot be the name of a table: {why}")]
+    TableName { name: String, why: NameError },
+    #[error("'{name}' cannot be the name of a column: {why}")]
+    ColumnName { name: String, why: NameError },
+    #[error("table '{table}' has neither tags nor fields in it")]
+    NoColumns { table: String },
+    #[error("'{text}' stands where a tag is wanted, but has no '='")]
+    TagWithoutEquals { text: String },
+    #[error("tag '{column}' has an '=' in its value, which wants a backslash before it")]
+    EqualsInTag { column: String },
+    #[error("'{text}' stands where a field is wanted, but has no '='")]
+    FieldWithoutEquals { text: String },
+    #[error("field '{column}' has value '{value}' which is no number, boolean or string")]
+    BadValue { column: String, value: String },
+    #[error("field '{column}' has a string whose quote is never closed")]
+    OpenString { column: String },
+    #[error("a backslash stands at the end, with nothing behind it")]
+    OpenEscape,
+    #[error("field '{column}' has a binary value, which this protocol version does not have")]
+    BinaryValue { column: String },
+    #[error("'{text}' is no timestamp: digits, and n, t or m behind them at most, are one")]
+    BadTime { text: String },
+    #[error("timestamp '{text}' is out of range")]
+    TimeOutOfRange { text: String },
+    #[error("'{text}' stands behind the timestamp, where the line should end")]
+    AfterTime { text: String },
+    #[error("the line is not UTF-8")]
+    NotUtf8,
+    #[error("the line has a NUL byte")]
+    Nul,
+    #[error("the line is longer than {max} bytes")]
+    LineTooLong { max: usize },
+    #[error("column '{column}' would be one more than the {max} that a table may have")]
+    TooManyColumns { column: String, max: usize },
+    #[error("table '{table}' does not exist, and tables are not created")]
+    NoSuchTable { table: String },
+    #[error("column '{column}' does not exist, and columns are not created")]
+    NoSuchColumn { column: String },
+    #[error("table '{table}' has no designated timestamp")]
+    NoDesignatedTimestamp { table: String },
+    #[error("{form} '{value}' cannot go into column '{column}' of type {}: {why}", .ty.sql())]
+    Lossy { column: String, ty: ColumnType, form: &'static str, value: String, why: Misfit },
+    #[error(
+        "{form} '{value}' creates no column '{column}': {}",
+        "integers of 256 bits are not supported"
+    )]
+    NoTypeFor { column: String, form: &'static str, value: String },
+    #[error("tag '{column}' has the name of the designated timestamp")]
+    TimeAsTag { column: String },
+}
+
+/// Why a name cannot be one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NameError {
+    #[error("it is empty")]
+    Empty,
+    #[error("it has more than {} bytes", limits::NAME_BYTES)]
+    TooLong,
+    #[error("{0:?} may not be in a name")]
+    Character(char),
+    #[error("it begins or ends with a dot")]
+    Dot,
+}
+
+/// Why a value does not go into a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Misfit {
+    #[error("the types do not go together")]
+    Type,
+    #[error("it is not whole")]
+    Fraction,
+    #[error("it would be rounded")]
+    Inexact,
+    #[error("it is not finite")]
+    NotFinite,
+    #[error(transparent)]
+    Cell(#[from] CellError),
+}
+
+impl Reason {
+    /// The column at fault, if it is one.
+    #[must_use]
+    pub fn column(&self) -> Option<&str> {
+        match self {
+            Reason::ColumnName { name: column, .. }
+            | Reason::EqualsInTag { column }
+            | Reason::BadValue { column, .. }
+            | Reason::OpenString { column }
+            | Reason::BinaryValue { column }
+            | Reason::TooManyColumns { column, .. }
+            | Reason::NoSuchColumn { column }
+            | Reason::Lossy { column, .. }
+            | Reason::NoTypeFor { column, .. }
+            | Reason::TimeAsTag { column } => Some(column),
+            Reason::NoTable
+            | Reason::TableName { .. }
+            | Reason::NoColumns { .. }
+            | Reason::TagWithoutEquals { .. }
+            | Reason::FieldWithoutEquals { .. }
+            | Reason::BadTime { .. }
+            | Reason::TimeOutOfRange { .. }
+            | Reason::AfterTime { .. }
+            | Reason::OpenEscape
+            | Reason::NotUtf8
+            | Reason::Nul
+            | Reason::LineTooLong { .. }
+            | Reason::NoSuchTable { .. }
+            | Reason::NoDesignatedTimestamp { .. } => None,
+        }
+    }
+
+    /// A word for what is wrong, the same for all lines that are wrong in the same way.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Reason::NoTable | Reason::TableName { .. } | Reason::ColumnName { .. } => "name",
+            Reason::NoColumns { .. }
+            | Reason::TagWithoutEquals { .. }
+            | Reason::EqualsInTag { .. }
+            | Reason::FieldWithoutEquals { .. }
+            | Reason::AfterTime { .. }
+            | Reason::OpenString { .. }
+            | Reason::OpenEscape => "syntax",
+            Reason::BadValue { .. } | Reason::BinaryValue { .. } => "value",
+            Reason::BadTime { .. } | Reason::TimeOutOfRange { .. } | Reason::TimeAsTag { .. } => {
+                "timestamp"
+            }
+            Reason::NotUtf8 | Reason::Nul => "encoding",
+            Reason::LineTooLong { .. } => "too_long",
+            Reason::TooManyColumns { .. }
+            | Reason::NoSuchTable { .. }
+            | Reason::NoSuchColumn { .. }
+            | Reason::NoDesignatedTimestamp { .. } => "schema",
+            Reason::Lossy { .. } | Reason::NoTypeFor { .. } => "conversion",
+        }
+    }
+
+    /// Whether the line was refused for its size alone.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, Reason::LineTooLong { .. })
+    }
+}
+
+/// Text as messages show it: what is not UTF-8 replaced, and cut if it is long.
+pub(super) fn shown(text: &[u8]) -> String {
+    let cut = text.len().min(SHOWN_BYTES);
+    let mut shown: String = String::from_utf8_lossy(&text[..cut]).escape_debug().collect();
+    // A character of one byte may be shown as several.
+    if SHOWN_BYTES < shown.len() {
+        shown.truncate(shown.floor_char_boundary(SHOWN_BYTES));
+    }
+    if cut < text.len() {
+        shown.push_str("...");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_message_is_within_its_bound() {
+        let long = shown(&[1; 4_000]);
+        assert!(long.ends_with("...") && long.len() <= SHOWN_BYTES + 3);
+        let reason = Reason::Lossy {
+            column: long.clone(),
+            ty: ColumnType::Decimal { precision: 38, scale: 38 },
+            form: "timestamp",
+            value: long,
+            why: Misfit::Cell(CellError::TimeOfDayInDate),
+        };
+        let fault = Fault { line: u64::MAX, table: None, raw: Vec::new(), reason };
+        assert!(fault.to_string().len() <= limits::LINE_MESSAGE_BYTES, "LF1");
+    }
+}

@@ -1,0 +1,430 @@
+//! What a value is by the way it is written, and what becomes of it in a column.
+//!
+//! - LV1. A conversion keeps the value or fails; nothing is clipped or wrapped. Floats become the
+//!   nearest ones of their type, or are rounded to the scale of a DECIMAL; instants that are finer
+//!   than their column are cut toward the past.
+//! - LV2. What a float says is read from its text and never by way of a double, unless the column
+//!   is one.
+//!
+//! Not here: where a value ends (`scan`), and how columns hold values (`column`).
+
+use std::borrow::Cow;
+
+use tidegate_model::{ColumnType, TimeUnit, limits};
+
+use super::fault::Misfit;
+use crate::parse::{self, CellError, trimmed};
+use crate::timestamp::{EpochUnit, TimestampFormat, TimestampParser, parse_date};
+
+/// A value by its form. Suffixes and quotes are gone, and escapes are resolved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Form<'a> {
+    /// `12i`
+    Integer(&'a [u8]),
+    /// `12u`
+    Unsigned(&'a [u8]),
+    /// `1`, `1.5`, `1e3`, `NaN`
+    Float(&'a [u8]),
+    /// `1.5d`
+    Decimal(&'a [u8]),
+    /// `t`
+    Boolean(bool),
+    /// `"text"`
+    Text(&'a [u8]),
+    /// Behind the name of the table.
+    Tag(&'a [u8]),
+    /// `12n`, `12t`, `12m`
+    Time(&'a [u8], EpochUnit),
+    /// `0x1fi`
+    Hex(&'a [u8]),
+}
+
+/// A value as a column holds it.
+#[derive(Debug, PartialEq)]
+pub(super) enum Cell<'a> {
+    Bit(bool),
+    Integer(i128),
+    Float32(f32),
+    Float64(f64),
+    Fixed16([u8; 16]),
+    Text(Cow<'a, [u8]>),
+}
+
+/// The form of a value that is no string; `None` if it has none.
+pub(super) fn form_of(text: &[u8]) -> Option<Form<'_>> {
+    let (&last, rest) = text.split_last()?;
+    let suffixed = match last {
+        b'i' if is_integer(rest) => Some(Form::Integer(rest)),
+        b'i' => hex_digits(rest).map(Form::Hex),
+        b'u' if is_integer(rest) => Some(Form::Unsigned(rest)),
+        b'd' if is_number(rest) => Some(Form::Decimal(rest)),
+        b'n' | b't' | b'm' => {
+            epoch_unit(last).filter(|_| is_count(rest)).map(|unit| Form::Time(rest, unit))
+        }
+        _ => None,
+    };
+    if suffixed.is_some() {
+        return suffixed;
+    }
+    match text {
+        b"t" | b"T" | b"true" | b"True" | b"TRUE" => Some(Form::Boolean(true)),
+        b"f" | b"F" | b"false" | b"False" | b"FALSE" => Some(Form::Boolean(false)),
+        _ => (is_number(text) || is_special(text)).then_some(Form::Float(text)),
+    }
+}
+
+/// What a suffix says of the count before it.
+pub(super) fn epoch_unit(suffix: u8) -> Option<EpochUnit> {
+    match suffix {
+        b'n' => Some(EpochUnit::Nanos),
+        b't' => Some(EpochUnit::Micros),
+        b'm' => Some(EpochUnit::Millis),
+        _ => None,
+    }
+}
+
+fn without_sign(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text)
+}
+
+fn is_digits(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(u8::is_ascii_digit)
+}
+
+fn is_integer(text: &[u8]) -> bool {
+    is_digits(without_sign(text))
+}
+
+/// Digits, with a minus at most.
+pub(super) fn is_count(text: &[u8]) -> bool {
+    is_digits(text.strip_prefix(b"-").unwrap_or(text))
+}
+
+fn is_number(text: &[u8]) -> bool {
+    let text = without_sign(text);
+    let (mantissa, exponent) = split_exponent(text);
+    let (whole, fraction) = split_point(mantissa);
+    let is_mantissa = (is_digits(whole) || whole.is_empty())
+        && (is_digits(fraction) || fraction.is_empty())
+        && !(whole.is_empty() && fraction.is_empty());
+    is_mantissa && exponent.is_none_or(is_integer)
+}
+
+/// Not a number, and infinite.
+fn is_special(text: &[u8]) -> bool {
+    let text = without_sign(text);
+    [&b"nan"[..], b"infinity", b"inf"].iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+fn hex_digits(text: &[u8]) -> Option<&[u8]> {
+    let digits = text.strip_prefix(b"0x")?;
+    (!digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit)).then_some(digits)
+}
+
+fn split_exponent(text: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match text.iter().position(|byte| matches!(byte, b'e' | b'E')) {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    }
+}
+
+fn split_point(mantissa: &[u8]) -> (&[u8], &[u8]) {
+    match mantissa.iter().position(|&byte| byte == b'.') {
+        Some(at) => (&mantissa[..at], &mantissa[at + 1..]),
+        None => (mantissa, &[]),
+    }
+}
+
+impl<'a> Form<'a> {
+    /// What messages call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Form::Integer(_) | Form::Unsigned(_) => "integer",
+            Form::Float(_) => "number",
+            Form::Decimal(_) => "decimal",
+            Form::Boolean(_) => "boolean",
+            Form::Text(_) => "string",
+            Form::Tag(_) => "tag",
+            Form::Time(..) => "timestamp",
+            Form::Hex(_) => "hexadecimal number",
+        }
+    }
+
+    /// What messages show of it.
+    pub(super) fn text(self) -> &'a [u8] {
+        match self {
+            Form::Boolean(true) => b"true",
+            Form::Boolean(false) => b"false",
+            Form::Integer(text)
+            | Form::Unsigned(text)
+            | Form::Float(text)
+            | Form::Decimal(text)
+            | Form::Text(text)
+            | Form::Tag(text)
+            | Form::Time(text, _)
+            | Form::Hex(text) => text,
+        }
+    }
+
+    /// The type of a column that it creates; `None` if it creates none.
+    pub(super) fn created_type(self, integer_type: ColumnType) -> Option<ColumnType> {
+        Some(match self {
+            Form::Integer(_) => integer_type,
+            Form::Unsigned(_) => ColumnType::UInt64,
+            Form::Float(_) => ColumnType::Float64,
+            Form::Decimal(text) => decimal_type(text),
+            Form::Boolean(_) => ColumnType::Boolean,
+            Form::Text(_) => ColumnType::Varchar,
+            Form::Tag(_) => ColumnType::Symbol,
+            Form::Time(_, EpochUnit::Nanos) => ColumnType::Timestamp(TimeUnit::Nanos),
+            Form::Time(..) => ColumnType::Timestamp(TimeUnit::Micros),
+            Form::Hex(_) => return None,
+        })
+    }
+
+    /// The value in a column of that type (LV1).
+    pub(super) fn cell(self, ty: ColumnType) -> Result<Cell<'a>, Misfit> {
+        match ty {
+            ColumnType::Boolean => match self {
+                Form::Boolean(value) => Ok(Cell::Bit(value)),
+                _ => Err(Misfit::Type),
+            },
+            ColumnType::Int8
+            | ColumnType::Int16
+            | ColumnType::Int32
+            | ColumnType::Int64
+            | ColumnType::UInt8
+            | ColumnType::UInt16
+            | ColumnType::UInt32
+            | ColumnType::UInt64 => self.integer(ty).map(Cell::Integer),
+            ColumnType::Float32 => self.float32().map(Cell::Float32),
+            ColumnType::Float64 => self.float64().map(Cell::Float64),
+            ColumnType::Decimal { precision, scale } => {
+                self.decimal(precision, scale).map(Cell::Integer)
+            }
+            ColumnType::Timestamp(unit) => self.instant(unit).map(|at| Cell::Integer(at.into())),
+            ColumnType::Date => self.date().map(|days| Cell::Integer(days.into())),
+            ColumnType::Symbol | ColumnType::Varchar => self.string(ty),
+            ColumnType::Binary => self.binary(),
+            ColumnType::Uuid => match self {
+                Form::Text(text) | Form::Tag(text) => Ok(Cell::Fixed16(parse::parse_uuid(text)?)),
+                _ => Err(Misfit::Type),
+            },
+            ColumnType::Ipv4 => match self {
+                Form::Text(text) | Form::Tag(text) => {
+                    Ok(Cell::Integer(parse::parse_ipv4(text)?.into()))
+                }
+                _ => Err(Misfit::Type),
+            },
+        }
+    }
+
+    fn integer(self, ty: ColumnType) -> Result<i128, Misfit> {
+        let value = match self {
+            Form::Integer(text) | Form::Unsigned(text) => whole(text)?,
+            Form::Float(text) => {
+                if is_special(text) {
+                    return Err(Misfit::NotFinite);
+                }
+                if !is_exact(text, 0) {
+                    return Err(Misfit::Fraction);
+                }
+                parse::parse_decimal(text, 38, 0)?
+            }
+            Form::Boolean(value) => i128::from(value),
+            Form::Time(text, _) if ty == ColumnType::Int64 => whole(text)?,
+            _ => return Err(Misfit::Type),
+        };
+        let (min, max) = integer_range(ty);
+        let is_in_range = min <= value && value <= max;
+        if is_in_range { Ok(value) } else { Err(CellError::OutOfRange.into()) }
+    }
+
+    fn float64(self) -> Result<f64, Misfit> {
+        match self {
+            Form::Float(text) | Form::Decimal(text) => Ok(parse::parse_f64(text)?),
+            Form::Integer(text) | Form::Unsigned(text) => {
+                exact_within(whole(text)?, f64::MANTISSA_DIGITS)?;
+                Ok(parse::parse_f64(text)?)
+            }
+            Form::Boolean(value) => Ok(f64::from(u8::from(value))),
+            _ => Err(Misfit::Type),
+        }
+    }
+
+    fn float32(self) -> Result<f32, Misfit> {
+        match self {
+            Form::Float(text) | Form::Decimal(text) => Ok(parse::parse_f32(text)?),
+            Form::Integer(text) | Form::Unsigned(text) => {
+                exact_within(whole(text)?, f32::MANTISSA_DIGITS)?;
+                Ok(parse::parse_f32(text)?)
+            }
+            Form::Boolean(value) => Ok(f32::from(u8::from(value))),
+            _ => Err(Misfit::Type),
+        }
+    }
+
+    fn decimal(self, precision: u8, scale: u8) -> Result<i128, Misfit> {
+        let parsed = |text| Ok(parse::parse_decimal(text, precision, scale)?);
+        match self {
+            Form::Integer(text) | Form::Unsigned(text) => parsed(text),
+            Form::Float(text) if is_special(text) => Err(Misfit::NotFinite),
+            Form::Float(text) => parsed(text),
+            Form::Decimal(text) | Form::Text(text) => {
+                let value = parsed(text)?;
+                if is_exact(trimmed(text), scale) { Ok(value) } else { Err(Misfit::Inexact) }
+            }
+            _ => Err(Misfit::Type),
+        }
+    }
+
+    /// An instant; a bare integer counts what the column counts.
+    pub(super) fn instant(self, unit: TimeUnit) -> Result<i64, Misfit> {
+        match self {
+            Form::Integer(text) | Form::Unsigned(text) => {
+                i64::try_from(whole(text)?).map_err(|_| CellError::TimeOutOfRange.into())
+            }
+            Form::Time(text, epoch) => Ok(instant_of(text, epoch, unit)?),
+            Form::Text(text) => Ok(TimestampParser::new(&TimestampFormat::Iso, unit).parse(text)?),
+            _ => Err(Misfit::Type),
+        }
+    }
+
+    fn date(self) -> Result<i32, Misfit> {
+        match self {
+            Form::Time(text, epoch) => {
+                let nanos = whole(text)?.checked_mul(nanos_per(epoch).into());
+                let nanos = nanos.ok_or(CellError::TimeOutOfRange)?;
+                let days = nanos.div_euclid(86_400 * 1_000_000_000); // LV1
+                i32::try_from(days).map_err(|_| CellError::TimeOutOfRange.into())
+            }
+            Form::Text(text) => Ok(parse_date(text, &TimestampFormat::Iso)?),
+            _ => Err(Misfit::Type),
+        }
+    }
+
+    fn string(self, ty: ColumnType) -> Result<Cell<'a>, Misfit> {
+        let text = match self {
+            Form::Decimal(_) | Form::Time(..) | Form::Hex(_) => return Err(Misfit::Type),
+            _ => self.text(),
+        };
+        let bytes_max = match ty {
+            ColumnType::Symbol => limits::SYMBOL_BYTES,
+            _ => limits::VALUE_BYTES,
+        };
+        if bytes_max < text.len() {
+            return Err(CellError::TooLong.into());
+        }
+        Ok(Cell::Text(Cow::Borrowed(text)))
+    }
+
+    fn binary(self) -> Result<Cell<'a>, Misfit> {
+        let mut bytes = Vec::new();
+        match self {
+            Form::Text(text) => parse::parse_binary(text, &mut bytes)?,
+            Form::Hex(digits) => {
+                let zero: &[u8] = if digits.len() % 2 == 0 { b"" } else { b"0" };
+                parse::parse_binary(&[b"\\x", zero, digits].concat(), &mut bytes)?;
+            }
+            _ => return Err(Misfit::Type),
+        }
+        Ok(Cell::Text(Cow::Owned(bytes)))
+    }
+}
+
+/// A count since 1970 in another unit.
+pub(super) fn instant_of(text: &[u8], epoch: EpochUnit, to: TimeUnit) -> Result<i64, CellError> {
+    scaled(text, nanos_per(epoch), to)
+}
+
+/// A count of so many nanoseconds each. It may be longer than what comes of it.
+pub(super) fn scaled(text: &[u8], nanos: i64, to: TimeUnit) -> Result<i64, CellError> {
+    let count = whole(text).map_err(|_| CellError::TimeOutOfRange)?;
+    let nanos = count.checked_mul(nanos.into()).ok_or(CellError::TimeOutOfRange)?;
+    let instant = match to {
+        TimeUnit::Nanos => nanos,
+        TimeUnit::Micros => nanos.div_euclid(1_000), // LV1
+    };
+    i64::try_from(instant).map_err(|_| CellError::TimeOutOfRange)
+}
+
+fn nanos_per(epoch: EpochUnit) -> i64 {
+    match epoch {
+        EpochUnit::Seconds => 1_000_000_000,
+        EpochUnit::Millis => 1_000_000,
+        EpochUnit::Micros => 1_000,
+        EpochUnit::Nanos => 1,
+    }
+}
+
+/// Digits with a sign, up to 38 of them.
+fn whole(text: &[u8]) -> Result<i128, CellError> {
+    match parse::parse_i64(text) {
+        Ok(value) => Ok(value.into()),
+        Err(_) => parse::parse_decimal(text, 38, 0),
+    }
+}
+
+/// Whether a float with so many bits holds an integer as it is. The exponents reach far enough.
+fn exact_within(whole: i128, bits: u32) -> Result<(), Misfit> {
+    let magnitude = whole.unsigned_abs();
+    let needed = (128 - magnitude.leading_zeros()).saturating_sub(magnitude.trailing_zeros());
+    if needed <= bits { Ok(()) } else { Err(Misfit::Inexact) }
+}
+
+fn integer_range(ty: ColumnType) -> (i128, i128) {
+    match ty {
+        ColumnType::Int8 => (i8::MIN.into(), i8::MAX.into()),
+        ColumnType::Int16 => (i16::MIN.into(), i16::MAX.into()),
+        ColumnType::Int32 => (i32::MIN.into(), i32::MAX.into()),
+        ColumnType::UInt8 => (0, u8::MAX.into()),
+        ColumnType::UInt16 => (0, u16::MAX.into()),
+        ColumnType::UInt32 => (0, u32::MAX.into()),
+        ColumnType::UInt64 => (0, u64::MAX.into()),
+        _ => (i64::MIN.into(), i64::MAX.into()),
+    }
+}
+
+/// How many digits behind the point a number needs; less than none if its last ones are zeros.
+fn places(number: &[u8]) -> i64 {
+    let (mantissa, exponent) = split_exponent(without_sign(number));
+    let exponent = exponent.map_or(0, saturated);
+    let (whole, fraction) = split_point(mantissa);
+    let last = |digits: &[u8]| digits.iter().rposition(|&digit| digit != b'0');
+    let length = |length: usize| i64::try_from(length).expect("limits::VALUE_BYTES");
+    let needed = match (last(whole), last(fraction)) {
+        (_, Some(last)) => length(last) + 1,
+        (Some(last), None) => length(last) + 1 - length(whole.len()),
+        (None, None) => return i64::MIN,
+    };
+    needed.saturating_sub(exponent)
+}
+
+/// Whether a number has no digit behind the so-manieth place.
+fn is_exact(number: &[u8], scale: u8) -> bool {
+    places(number) <= scale.into()
+}
+
+/// Far beyond any scale it stays where it is.
+fn saturated(exponent: &[u8]) -> i64 {
+    let digits = without_sign(exponent);
+    let value = digits.iter().fold(0_i64, |value, digit| {
+        value.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
+    });
+    if exponent.first() == Some(&b'-') { -value } else { value }
+}
+
+/// DECIMAL(18,3), or as many digits as there can be if that is too small.
+fn decimal_type(number: &[u8]) -> ColumnType {
+    let usual = ColumnType::Decimal { precision: 18, scale: 3 };
+    let needed = u8::try_from(places(number).clamp(0, 38)).expect("clamped");
+    let fits = |precision, scale| {
+        needed <= scale && parse::parse_decimal(number, precision, scale).is_ok()
+    };
+    let larger = [needed.max(3), needed];
+    let scale = larger.into_iter().find(|&scale| fits(38, scale));
+    match scale {
+        Some(scale) if !fits(18, 3) => ColumnType::Decimal { precision: 38, scale },
+        _ => usual,
+    }
+}

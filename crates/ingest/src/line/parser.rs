@@ -1,0 +1,556 @@
+//! Lines become rows of their tables.
+//!
+//! - LP1. What comes of a text does not depend on where it was cut when it came.
+//! - LP2. A line that is not taken leaves no trace in any row, column or table.
+//! - LP3. At most one line is kept, of `max_line_bytes` and what came with its last byte.
+//! - LP4. Between batches, caches have at most `limits::LINE_CACHE_BYTES`.
+//!
+//! A line is read once, from left to right: name and tags as one (`series`), each key by a guess
+//! (`key`), each value straight into its column. Not here: the parts of a line (`parts`), and where
+//! bad lines end (`extent`).
+
+use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use memchr::{memchr, memchr_iter};
+use tidegate_model::{TimeUnit, limits};
+
+use super::extent::Extent;
+use super::fault::{Fault, RAW_BYTES, Reason, shown};
+use super::key::NO_KEY;
+use super::parts::{
+    Row, Step, Stop, fields, instant_of, out_of_range, part_end, spaces, tag_cell, time,
+};
+use super::rows::TableRows;
+use super::scan;
+use super::series::SeriesCache;
+use super::table::{Table, checked_name};
+use super::{LineHost, LineOptions, OnBadLine, Precision};
+
+/// Lines in, rows out.
+#[derive(Debug)]
+pub struct LineParser {
+    options: LineOptions,
+    tables: Vec<Table>,
+    /// By name.
+    index: HashTable<u32>,
+    hasher: FixedState,
+    series: SeriesCache,
+    /// What tables keep between batches.
+    table_bytes: usize,
+    /// Tables that have been looked at in this batch.
+    active: Vec<u32>,
+    rows: usize,
+    /// The line that comes next, and the first one of the batch, counted from 1.
+    line: u64,
+    first_line: u64,
+    /// The last reading of the clock in this batch.
+    now: i64,
+    /// LP3.
+    tail: Vec<u8>,
+    extent: Extent,
+    /// Whether everything up to the next newline belongs to a line that was too long.
+    is_skipping: bool,
+    faults: Vec<Fault>,
+    rejected: u64,
+    row: Row,
+}
+
+impl LineParser {
+    /// A parser that has seen nothing.
+    #[must_use]
+    pub fn new(options: LineOptions) -> LineParser {
+        LineParser {
+            options,
+            tables: Vec::new(),
+            index: HashTable::new(),
+            hasher: FixedState::default(),
+            series: SeriesCache::default(),
+            table_bytes: 0,
+            active: Vec::new(),
+            rows: 0,
+            line: 1,
+            first_line: 1,
+            now: i64::MIN,
+            tail: Vec::new(),
+            extent: Extent::new(),
+            is_skipping: false,
+            faults: Vec::new(),
+            rejected: 0,
+            row: Row::default(),
+        }
+    }
+
+    /// How it reads.
+    #[must_use]
+    pub fn options(&self) -> &LineOptions {
+        &self.options
+    }
+
+    /// Takes what comes next. A line that is not whole waits for the rest.
+    ///
+    /// # Errors
+    /// The first bad line, if lines are not skipped. The lines before it are rows; from then on
+    /// there is only `take`, and `restart`.
+    pub fn feed(&mut self, bytes: &[u8], host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+        let mut bytes = self.skip(bytes);
+        while !self.tail.is_empty() && !bytes.is_empty() {
+            let end = self.extent.advance(bytes);
+            let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            self.tail.extend_from_slice(line);
+            bytes = rest;
+            if end.is_some() || self.options.max_line_bytes < self.tail.len() {
+                self.read_tail(host)?;
+                bytes = self.skip(bytes);
+            }
+        }
+        let end = self.read(bytes, host)?;
+        if end < bytes.len() {
+            self.keep(&bytes[end..]);
+        }
+        Ok(())
+    }
+
+    /// Takes what has come as all: the last line needs no newline.
+    ///
+    /// # Errors
+    /// As `feed`.
+    pub fn finish(&mut self, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+        let mut is_ended = false;
+        while !self.tail.is_empty() {
+            let open = self.extent.open_string();
+            if !is_ended && open.is_none() {
+                self.tail.push(b'\n');
+                is_ended = true;
+                self.read_tail(host)?;
+                continue;
+            }
+            // It has no end: a string is open, or a backslash stands before the end.
+            let reason = match open {
+                Some(at) => Reason::OpenString { column: self.column_before(at) },
+                None => Reason::OpenEscape,
+            };
+            let tail = std::mem::take(&mut self.tail);
+            self.reject(&tail[..tail.len() - usize::from(is_ended)], reason)?;
+            let next = open.and_then(|at| Some(at + memchr(b'\n', &tail[at..])? + 1));
+            let end = next.unwrap_or(tail.len());
+            self.line += newlines(&tail[..end]);
+            // What follows was no line of its own until now.
+            self.keep(&tail[end..]);
+            if next.is_some() {
+                self.read_tail(host)?;
+            }
+        }
+        self.is_skipping = false;
+        Ok(())
+    }
+
+    /// All rows that were taken since the last time, by table, in the order in which tables came.
+    pub fn take(&mut self) -> Vec<TableRows> {
+        let first_line = self.first_line;
+        let mut rows: Vec<TableRows> = Vec::new();
+        for table in self.active.drain(..) {
+            let table = &mut self.tables[table as usize];
+            self.table_bytes -= table.kept_bytes;
+            rows.extend(table.take(first_line));
+            self.table_bytes += table.kept_bytes;
+        }
+        // A table may have been looked at for a bad line first.
+        rows.sort_by_key(|rows| rows.lines[0]);
+        self.first_line = self.line;
+        self.now = i64::MIN;
+        self.rows = 0;
+        // LP4
+        let cache_bytes = self.table_bytes + self.series.memory_bytes();
+        if limits::LINE_CACHE_BYTES < cache_bytes || limits::LINE_TABLES < self.tables.len() {
+            self.forget();
+        }
+        rows
+    }
+
+    /// Forgets rows, faults and what is kept of a line, and counts lines from 1 again; for another
+    /// text. Caches stay.
+    pub fn restart(&mut self) {
+        self.take();
+        self.line = 1;
+        self.first_line = 1;
+        self.tail.clear();
+        self.extent = Extent::new();
+        self.is_skipping = false;
+        self.faults.clear();
+        self.rejected = 0;
+    }
+
+    /// Reads what follows with another precision.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.options.precision = precision;
+    }
+
+    /// How many rows wait to be taken.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// About how many bytes of memory the rows that wait have, and the line that is kept.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        let bytes = |&table: &u32| self.tables[table as usize].value_bytes();
+        self.active.iter().map(bytes).sum::<usize>() + self.tail.len()
+    }
+
+    /// The bad lines since the last time: the first `limits::LINE_FAULTS`, and how many.
+    pub fn take_faults(&mut self) -> (Vec<Fault>, u64) {
+        (std::mem::take(&mut self.faults), std::mem::take(&mut self.rejected))
+    }
+
+    /// Forgets everything that makes lines quick. Only between batches.
+    fn forget(&mut self) {
+        assert!(self.active.is_empty() && self.rows == 0, "tables have no rows");
+        self.tables.clear();
+        self.table_bytes = 0;
+        self.index.clear();
+        self.series.clear();
+    }
+
+    /// What is left behind a line that was too long.
+    fn skip<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        if !self.is_skipping {
+            return bytes;
+        }
+        let Some(end) = memchr(b'\n', bytes) else { return &[] };
+        self.is_skipping = false;
+        self.line += 1;
+        &bytes[end + 1..]
+    }
+
+    /// Keeps the beginning of a line.
+    fn keep(&mut self, bytes: &[u8]) {
+        self.tail.clear();
+        self.tail.extend_from_slice(bytes);
+        self.extent = Extent::new();
+        self.extent.advance(bytes);
+    }
+
+    fn read_tail(&mut self, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+        let tail = std::mem::take(&mut self.tail);
+        let end = self.read(&tail, host)?;
+        if end == 0 {
+            self.tail = tail;
+        } else {
+            self.keep(&tail[end..]);
+            // The memory is used again.
+            if self.tail.is_empty() && self.tail.capacity() < tail.capacity() {
+                self.tail = tail;
+                self.tail.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads lines as long as they are whole. Where the first one begins that is not.
+    fn read(&mut self, text: &[u8], host: &mut dyn LineHost) -> Result<usize, Box<Fault>> {
+        let mut at = 0;
+        while at < text.len() {
+            let result = match text[at] {
+                b'\n' => Ok(at + 1),
+                b'#' => self.comment(text, at),
+                b' ' | b'\t' | b'\r' if is_blank(&text[at..]) => {
+                    memchr(b'\n', &text[at..]).map(|end| at + end + 1).ok_or(Stop::Incomplete)
+                }
+                _ => self.line(text, at, host),
+            };
+            match result {
+                Ok(end) if end - at - 1 <= self.options.max_line_bytes => {
+                    self.line += match std::mem::take(&mut self.row.has_newlines) {
+                        true => newlines(&text[at..end]),
+                        false => 1,
+                    };
+                    self.row.table = None;
+                    at = end;
+                    continue;
+                }
+                _ => {}
+            }
+            match self.after_bad_line(text, at, result)? {
+                Some(end) => at = end,
+                None => return Ok(at),
+            }
+            if self.is_skipping {
+                return Ok(text.len());
+            }
+        }
+        Ok(at)
+    }
+
+    /// Where to go on behind a line that is bad, or not whole; `None` if it may still become whole.
+    #[cold]
+    fn after_bad_line(
+        &mut self,
+        text: &[u8],
+        start: usize,
+        result: Step<usize>,
+    ) -> Result<Option<usize>, Box<Fault>> {
+        self.roll_back();
+        self.row.has_newlines = false;
+        let max = self.options.max_line_bytes;
+        let rest = &text[start..];
+        let mut extent = Extent::new();
+        // A line of just so many bytes has its newline behind them.
+        let window = &rest[..rest.len().min(max + 1)];
+        let end = extent.advance(window);
+        match (end, result) {
+            (Some(end), Err(Stop::Fault(reason))) => {
+                self.reject(&rest[..end - 1], *reason)?;
+                self.line += newlines(&rest[..end]);
+                Ok(Some(start + end))
+            }
+            (Some(_), _) => unreachable!("LX2"),
+            (None, _) if window.len() <= max => Ok(None),
+            (None, _) => {
+                self.reject(window, Reason::LineTooLong { max })?;
+                let from = extent.open_string().unwrap_or(max);
+                let end = memchr(b'\n', &rest[from..]).map(|end| from + end + 1);
+                self.is_skipping = end.is_none();
+                let end = end.unwrap_or(rest.len());
+                self.line += newlines(&rest[..end]);
+                Ok(Some(start + end))
+            }
+        }
+    }
+
+    /// LP2.
+    fn roll_back(&mut self) {
+        if let Some(number) = self.row.table.take() {
+            let table = &mut self.tables[number as usize];
+            // A line that was too long has been a row until its end was known.
+            table.roll_back();
+        }
+        self.drop_new_table();
+    }
+
+    fn drop_new_table(&mut self) {
+        if !std::mem::take(&mut self.row.is_new_table) {
+            return;
+        }
+        let table = self.tables.pop().expect("the new table is the last");
+        let number = u32::try_from(self.tables.len()).expect("fewer than lines");
+        let hash = self.hasher.hash_one(table.name.as_bytes());
+        if let Ok(found) = self.index.find_entry(hash, |&other| other == number) {
+            found.remove();
+        }
+        self.active.retain(|&other| other != number);
+    }
+
+    fn reject(&mut self, line: &[u8], reason: Reason) -> Result<(), Box<Fault>> {
+        let is_kept = self.faults.len() < limits::LINE_FAULTS;
+        self.rejected += 1;
+        if !is_kept && self.options.on_bad_line == OnBadLine::Skip {
+            return Ok(());
+        }
+        let raw = line[..line.len().min(RAW_BYTES)].to_vec();
+        let fault = Fault { line: self.line, table: table_of(line), raw, reason };
+        match self.options.on_bad_line {
+            OnBadLine::Stop => Err(Box::new(fault)),
+            OnBadLine::Skip => {
+                self.faults.push(fault);
+                Ok(())
+            }
+        }
+    }
+
+    /// Of a line that is kept: the key before a place.
+    fn column_before(&self, at: usize) -> String {
+        let before = self.tail[..at].strip_suffix(b"=\"").unwrap_or(&self.tail[..at]);
+        let start = before.iter().rposition(|&byte| byte == b' ' || byte == b',');
+        shown(&before[start.map_or(0, |start| start + 1)..])
+    }
+
+    fn comment(&mut self, text: &[u8], start: usize) -> Step<usize> {
+        let end = memchr(b'\n', &text[start..]).ok_or(Stop::Incomplete)?;
+        Ok(start + end + 1)
+    }
+}
+
+/// One line.
+impl LineParser {
+    /// Reads the line that begins there. Where the next one begins.
+    fn line(&mut self, text: &[u8], start: usize, host: &mut dyn LineHost) -> Step<usize> {
+        let (head_end, is_known) = self.head(text, start, host)?;
+        let number = self.row.table.expect("head");
+        let table = &mut self.tables[number as usize];
+        let mut at = spaces(text, head_end);
+        self.row.has_fields = false;
+        if let Some(&byte) = text.get(at)
+            && byte != b'\n'
+        {
+            at = fields(table, text, at, &self.options, &mut self.row)?;
+        }
+        if !self.row.has_fields && !self.row.has_tags {
+            return Err(Reason::NoColumns { table: shown(table.name.as_bytes()) }.into());
+        }
+        let (count, end) = time(text, at)?;
+        let instant = match (table.time_field(), count) {
+            (Some(instant), _) => instant,
+            (None, Some(count)) => instant_of(&count, table.unit, self.options.precision)?,
+            (None, None) => {
+                self.now = self.now.max(host.now_nanos());
+                match table.unit {
+                    TimeUnit::Nanos => self.now,
+                    TimeUnit::Micros => self.now.div_euclid(1_000),
+                }
+            }
+        };
+        if self.options.max_line_bytes < end - start {
+            return Ok(end + 1);
+        }
+        let line = u32::try_from(self.line - self.first_line).unwrap_or(u32::MAX);
+        table.end_row(instant, line).map_err(|_| out_of_range(&text[at..end], instant))?;
+        self.rows += 1;
+        self.row.is_new_table = false;
+        if !is_known {
+            self.series.insert(&text[start..head_end], number, &self.row.cells);
+        }
+        Ok(end + 1)
+    }
+
+    /// Name and tags: where they end, and whether they are a known series.
+    #[inline]
+    fn head(&mut self, text: &[u8], start: usize, host: &mut dyn LineHost) -> Step<(usize, bool)> {
+        if let Some((series, end)) = self.series.guess(text, start)
+            && self.begin_known(series, host)?
+        {
+            return Ok((end, true));
+        }
+        self.other_head(text, start, host)
+    }
+
+    /// Begins a row of a known series. Not, if its table is another one by now.
+    #[inline]
+    fn begin_known(&mut self, series: u32, host: &mut dyn LineHost) -> Step<bool> {
+        let number = self.series.table(series);
+        if !self.tables[number as usize].is_active && !self.activate(number, host)? {
+            return Ok(false);
+        }
+        let table = &mut self.tables[number as usize];
+        self.row.table = Some(number);
+        table.begin_row();
+        let cells = self.series.cells(series);
+        self.row.has_tags = !cells.is_empty();
+        self.row.has_newlines = self.series.has_newlines(series);
+        table.push_tags(cells);
+        Ok(true)
+    }
+
+    /// Whether what was remembered of the table still holds.
+    #[cold]
+    fn activate(&mut self, number: u32, host: &mut dyn LineHost) -> Step<bool> {
+        let table = &mut self.tables[number as usize];
+        let schema = host.schema_of(&table.name);
+        let is_same = table.begin(schema, &self.options)?;
+        if !is_same {
+            self.series.clear(); // SE1
+        }
+        self.active.push(number);
+        Ok(is_same)
+    }
+
+    #[inline(never)]
+    fn other_head(
+        &mut self,
+        text: &[u8],
+        start: usize,
+        host: &mut dyn LineHost,
+    ) -> Step<(usize, bool)> {
+        let (end, is_escaped) = scan::head_end(text, start).ok_or(Stop::Incomplete)?;
+        self.row.has_newlines = is_escaped;
+        let has_return = text[end] == b'\n' && scan::ends_in_return(&text[start..end]);
+        let end = end - usize::from(has_return);
+        let head = &text[start..end];
+        if let Some(series) = self.series.find(head)
+            && self.begin_known(series, host)?
+        {
+            return Ok((end, true));
+        }
+        if simdutf8::basic::from_utf8(head).is_err() {
+            return Err(Reason::NotUtf8.into());
+        }
+        if memchr(0, head).is_some() {
+            return Err(Reason::Nul.into());
+        }
+        let name_end = part_end(head, 0, is_escaped);
+        let number = self.table(&head[..name_end], host)?;
+        let table = &mut self.tables[number as usize];
+        self.row.table = Some(number);
+        table.begin_row();
+        self.row.cells.clear();
+        let mut at = name_end;
+        let mut previous = NO_KEY;
+        while at < head.len() {
+            let tag_end = part_end(head, at + 1, is_escaped);
+            let tag = &head[at + 1..tag_end];
+            let (key, cell) =
+                tag_cell(table, tag, previous, &self.options, &mut self.row.unescaped)?;
+            self.row.cells.push(cell);
+            previous = key;
+            at = tag_end;
+        }
+        self.row.has_tags = !self.row.cells.is_empty();
+        table.push_tags(&self.row.cells);
+        Ok((end, false))
+    }
+
+    /// The table with this name, active.
+    fn table(&mut self, raw: &[u8], host: &mut dyn LineHost) -> Step<u32> {
+        if raw.is_empty() {
+            return Err(Reason::NoTable.into());
+        }
+        let mut name = std::mem::take(&mut self.row.unescaped);
+        name.clear();
+        scan::unescape_name(raw, &mut name);
+        let number = self.table_named(&name);
+        self.row.unescaped = name;
+        let number = number?;
+        if !self.tables[number as usize].is_active {
+            self.activate(number, host)?;
+        }
+        Ok(number)
+    }
+
+    fn table_named(&mut self, name: &[u8]) -> Step<u32> {
+        let hash = self.hasher.hash_one(name);
+        let is_it = |&table: &u32| self.tables[table as usize].name.as_bytes() == name;
+        if let Some(&table) = self.index.find(hash, is_it) {
+            return Ok(table);
+        }
+        let checked =
+            checked_name(name).map_err(|why| Reason::TableName { name: shown(name), why })?;
+        let number = u32::try_from(self.tables.len()).expect("fewer than lines");
+        self.tables.push(Table::new(checked));
+        let (tables, hasher) = (&self.tables, &self.hasher);
+        self.index.insert_unique(hash, number, |&table| {
+            hasher.hash_one(tables[table as usize].name.as_bytes())
+        });
+        self.row.is_new_table = true;
+        Ok(number)
+    }
+}
+
+/// Whether there is nothing but blanks before the newline.
+fn is_blank(line: &[u8]) -> bool {
+    let end = line.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
+    end.is_none_or(|end| line[end] == b'\n')
+}
+
+fn newlines(text: &[u8]) -> u64 {
+    memchr_iter(b'\n', text).count() as u64
+}
+
+/// The name of a bad line's table, as far as there is one.
+fn table_of(line: &[u8]) -> Option<String> {
+    let end = line.iter().position(|byte| matches!(byte, b',' | b' '))?;
+    let mut name = Vec::new();
+    scan::unescape_name(&line[..end], &mut name);
+    checked_name(&name).ok().map(str::to_owned)
+}

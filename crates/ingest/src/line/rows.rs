@@ -1,0 +1,244 @@
+//! Rows of a table as they leave the parser, and their conversion when the table has changed in the
+//! meantime.
+//!
+//! - LR1. A conversion takes nothing from the rows that it converts: it can be repeated.
+//! - LR2. Rows that are converted to what they are already are the same.
+//!
+//! Converting goes value by value through the forms of `form`, as if a line had it: slow, and rare.
+//! What a type does not say of the text that was sent is lost: a DOUBLE that becomes a VARCHAR is
+//! written in its shortest form.
+
+use std::borrow::Cow;
+use std::io::Write;
+use std::sync::Arc;
+
+use tidegate_model::time::CivilDate;
+use tidegate_model::{ColumnType, Schema, TimeUnit, limits};
+use tidegate_storage::{BatchColumn, BatchValues, RowBatch};
+
+use super::LineOptions;
+use super::fault::{Fault, Misfit, RAW_BYTES, Reason, shown};
+use super::form::{Cell, Form};
+use super::table::Table;
+use crate::timestamp::EpochUnit;
+
+/// Rows of one table.
+#[derive(Debug, Clone)]
+pub struct TableRows {
+    /// As the first line that named it had it.
+    pub table: String,
+    /// The name of the designated timestamp, which is the last column.
+    pub designated: String,
+    /// What the table was when the types were chosen; `None` if there was none.
+    pub schema: Option<Arc<Schema>>,
+    /// The lines of the rows, counted from `first_line`.
+    pub lines: Vec<u32>,
+    /// The line that is 0 among `lines`.
+    pub first_line: u64,
+    /// The values. A column of the table that no row has a value for is not there.
+    pub rows: RowBatch,
+}
+
+/// What has become of rows whose table has changed.
+#[derive(Debug, Clone)]
+pub struct Converted {
+    /// Those that fit; `None` if there are none.
+    pub rows: Option<TableRows>,
+    /// The first ones that do not.
+    pub faults: Vec<Fault>,
+    /// How many do not.
+    pub rejected: u64,
+}
+
+impl TableRows {
+    /// The line of a row, counted from 1.
+    ///
+    /// # Panics
+    /// If there are not so many rows.
+    #[must_use]
+    pub fn line(&self, row: usize) -> u64 {
+        self.first_line + u64::from(self.lines[row])
+    }
+
+    /// The same rows for the table as it is now (LR1).
+    #[must_use]
+    pub fn convert(&self, schema: Option<Arc<Schema>>, options: &LineOptions) -> Converted {
+        let mut table = Table::new(&self.table);
+        let mut converted = Converted { rows: None, faults: Vec::new(), rejected: 0 };
+        let begun = table.begin(schema, options);
+        let mut text = Vec::new();
+        if begun.is_ok() {
+            let (_, columns) = self.rows.columns().split_last().expect("designated");
+            for column in columns {
+                // In their order. One that cannot be is the fault of the rows that have it.
+                drop(table.column_of(&column.name, options));
+            }
+        }
+        for row in 0..self.rows.rows() {
+            let result = match &begun {
+                Err(reason) => Err(reason.clone()),
+                Ok(_) => self.convert_row(row, &mut table, options, &mut text),
+            };
+            let Err(reason) = result else { continue };
+            if begun.is_ok() {
+                table.roll_back();
+            }
+            converted.rejected += 1;
+            if converted.faults.len() < limits::LINE_FAULTS {
+                let raw = self.shown_row(row);
+                let table = Some(self.table.clone());
+                converted.faults.push(Fault { line: self.line(row), table, raw, reason });
+            }
+        }
+        converted.rows = table.take(self.first_line);
+        converted
+    }
+
+    fn convert_row(
+        &self,
+        row: usize,
+        table: &mut Table,
+        options: &LineOptions,
+        text: &mut Vec<u8>,
+    ) -> Result<(), Reason> {
+        table.begin_row();
+        let (time, columns) = self.rows.columns().split_last().expect("designated");
+        for column in columns.iter().filter(|column| is_valid(column, row)) {
+            let number = table.column_of(&column.name, options)?;
+            if number == super::table::TIME {
+                table.push(number, form_at(column, row, text), options)?;
+                continue;
+            }
+            let ty = table.type_of(number).unwrap_or(column.ty);
+            if ty == column.ty {
+                table
+                    .push_cell(number, cell_at(column, row), ty)
+                    .map_err(|why| lossy(&column.name, ty, form_at(column, row, text), why))?;
+            } else {
+                table.push(number, form_at(column, row, text), options)?;
+            }
+        }
+        let form = form_at(time, row, text);
+        let ty = ColumnType::Timestamp(table.unit);
+        let instant = match table.time_field() {
+            Some(instant) => instant,
+            None => form.instant(table.unit).map_err(|why| lossy(&time.name, ty, form, why))?,
+        };
+        let ended = table.end_row(instant, self.lines[row]);
+        ended.map_err(|_| Reason::TimeOutOfRange { text: shown(form_at(time, row, text).text()) })
+    }
+
+    /// The row in words, since its line is gone.
+    fn shown_row(&self, row: usize) -> Vec<u8> {
+        let mut shown = self.table.clone().into_bytes();
+        let mut text = Vec::new();
+        for column in self.rows.columns().iter().filter(|column| is_valid(column, row)) {
+            if RAW_BYTES < shown.len() {
+                break;
+            }
+            shown.push(b' ');
+            shown.extend_from_slice(column.name.as_bytes());
+            shown.push(b'=');
+            shown.extend_from_slice(form_at(column, row, &mut text).text());
+        }
+        shown.truncate(RAW_BYTES);
+        shown
+    }
+}
+
+fn lossy(column: &str, ty: ColumnType, form: Form<'_>, why: Misfit) -> Reason {
+    let (column, value) = (shown(column.as_bytes()), shown(form.text()));
+    Reason::Lossy { column, ty, form: form.name(), value, why }
+}
+
+fn is_valid(column: &BatchColumn, row: usize) -> bool {
+    column.validity.as_ref().is_none_or(|words| words[row / 64] >> (row % 64) & 1 == 1)
+}
+
+fn cell_at(column: &BatchColumn, row: usize) -> Cell<'_> {
+    match &column.values {
+        BatchValues::Bits(values) => Cell::Bit(values[row] != 0),
+        BatchValues::I8(values) => Cell::Integer(values[row].into()),
+        BatchValues::I16(values) => Cell::Integer(values[row].into()),
+        BatchValues::I32(values) => Cell::Integer(values[row].into()),
+        BatchValues::I64(values) => Cell::Integer(values[row].into()),
+        BatchValues::U8(values) => Cell::Integer(values[row].into()),
+        BatchValues::U16(values) => Cell::Integer(values[row].into()),
+        BatchValues::U32(values) => Cell::Integer(values[row].into()),
+        BatchValues::U64(values) => Cell::Integer(values[row].into()),
+        BatchValues::I128(values) => Cell::Integer(values[row]),
+        BatchValues::F32(values) => Cell::Float32(values[row]),
+        BatchValues::F64(values) => Cell::Float64(values[row]),
+        BatchValues::Fixed16(values) => Cell::Fixed16(values[row]),
+        BatchValues::Texts(texts) => Cell::Text(Cow::Borrowed(texts.get(row))),
+        BatchValues::Symbols { codes, texts } => {
+            Cell::Text(Cow::Borrowed(texts.get(codes[row] as usize)))
+        }
+    }
+}
+
+/// A value in the form in which a line would have it.
+fn form_at<'a>(column: &'a BatchColumn, row: usize, text: &'a mut Vec<u8>) -> Form<'a> {
+    text.clear();
+    let ty = column.ty;
+    match cell_at(column, row) {
+        Cell::Bit(value) => Form::Boolean(value),
+        Cell::Integer(value) => match ty {
+            ColumnType::Decimal { scale, .. } => {
+                write_decimal(text, value, scale.into());
+                Form::Decimal(text)
+            }
+            ColumnType::Date => {
+                let date = CivilDate::from_days(i64::try_from(value).expect("four bytes"));
+                write(text, format_args!("{:04}-{:02}-{:02}", date.year, date.month, date.day));
+                Form::Text(text)
+            }
+            ColumnType::Ipv4 => {
+                let [.., a, b, c, d] = value.to_be_bytes();
+                write(text, format_args!("{a}.{b}.{c}.{d}"));
+                Form::Text(text)
+            }
+            _ => {
+                write(text, format_args!("{value}"));
+                match ty {
+                    ColumnType::Timestamp(TimeUnit::Micros) => Form::Time(text, EpochUnit::Micros),
+                    ColumnType::Timestamp(TimeUnit::Nanos) => Form::Time(text, EpochUnit::Nanos),
+                    _ => Form::Integer(text),
+                }
+            }
+        },
+        Cell::Float32(value) => {
+            write(text, format_args!("{value:?}"));
+            Form::Float(text)
+        }
+        Cell::Float64(value) => {
+            write(text, format_args!("{value:?}"));
+            Form::Float(text)
+        }
+        Cell::Fixed16(bytes) => {
+            bytes.iter().for_each(|byte| write(text, format_args!("{byte:02x}")));
+            Form::Text(text)
+        }
+        Cell::Text(bytes) if ty == ColumnType::Binary => {
+            text.extend_from_slice(b"\\x");
+            bytes.iter().for_each(|byte| write(text, format_args!("{byte:02x}")));
+            Form::Text(text)
+        }
+        Cell::Text(bytes) => {
+            text.extend_from_slice(&bytes);
+            if ty == ColumnType::Symbol { Form::Tag(text) } else { Form::Text(text) }
+        }
+    }
+}
+
+fn write(text: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
+    text.write_fmt(arguments).expect("a vector takes all");
+}
+
+fn write_decimal(text: &mut Vec<u8>, value: i128, scale: usize) {
+    let digits = format!("{:0width$}", value.unsigned_abs(), width = scale + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - scale);
+    let sign = if value < 0 { "-" } else { "" };
+    let point = if fraction.is_empty() { "" } else { "." };
+    write(text, format_args!("{sign}{whole}{point}{fraction}"));
+}

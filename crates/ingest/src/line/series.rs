@@ -1,0 +1,190 @@
+//! Names with their tags that came before, and what they mean: the part of a line that is longest
+//! and repeats most.
+//!
+//! - SE1. A series is the bytes of a line up to the first space, as they were sent. Its cells are
+//!   columns of its table and numbers of their interners, so series go when one of these goes.
+//! - SE2. Memory is bounded by `limits::LINE_CACHE_BYTES`; where series do not repeat, no new ones
+//!   are kept.
+//!
+//! The series that followed one last time is the first guess for the next line: senders walk over
+//! their series in the same order again and again.
+
+use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use memchr::memchr;
+use tidegate_model::limits;
+
+/// No series.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A column, and the number of a text in its interner.
+pub(super) type TagCell = (u32, u32);
+
+/// Series that came before.
+#[derive(Debug, Default)]
+pub(super) struct SeriesCache {
+    entries: Vec<Series>,
+    bytes: Vec<u8>,
+    cells: Vec<TagCell>,
+    index: HashTable<u32>,
+    hasher: FixedState,
+    last: u32,
+    use_of_it: Use,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Series {
+    /// Its bytes end there, and begin where those of its predecessor end; so do its cells.
+    bytes_end: u32,
+    cells_end: u32,
+    table: u32,
+    /// What came behind it last.
+    next: u32,
+    /// Whether it has newlines, behind backslashes.
+    has_newlines: bool,
+}
+
+/// Whether it is worth it.
+#[derive(Debug, Clone, Copy)]
+enum Use {
+    Trying { lines: u32, hits: u32 },
+    Paused { left: u32 },
+}
+
+/// A decision is made after so many lines that were not guessed.
+const TRIAL_LINES: u32 = 1 << 16;
+/// As many pass by before it is tried again.
+const PAUSE_LINES: u32 = 1 << 18;
+
+impl Default for Use {
+    fn default() -> Use {
+        Use::Trying { lines: 0, hits: 0 }
+    }
+}
+
+impl SeriesCache {
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+        self.bytes.clear();
+        self.cells.clear();
+        self.index.clear();
+        self.last = NONE;
+    }
+
+    /// The memory that entries have.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.len()
+            + self.cells.len() * size_of::<TagCell>()
+            + self.entries.len() * (size_of::<Series>() + 8)
+    }
+
+    fn bytes(&self, series: u32) -> &[u8] {
+        let series = series as usize;
+        let start = if series == 0 { 0 } else { self.entries[series - 1].bytes_end };
+        &self.bytes[start as usize..self.entries[series].bytes_end as usize]
+    }
+
+    pub(super) fn table(&self, series: u32) -> u32 {
+        self.entries[series as usize].table
+    }
+
+    pub(super) fn has_newlines(&self, series: u32) -> bool {
+        self.entries[series as usize].has_newlines
+    }
+
+    /// Columns that its tags go to, and the numbers of their texts.
+    pub(super) fn cells(&self, series: u32) -> &[TagCell] {
+        let series = series as usize;
+        let start = if series == 0 { 0 } else { self.entries[series - 1].cells_end };
+        &self.cells[start as usize..self.entries[series].cells_end as usize]
+    }
+
+    /// The series that the line probably has, if it has it, and where it ends.
+    #[inline]
+    pub(super) fn guess(&mut self, text: &[u8], start: usize) -> Option<(u32, usize)> {
+        let guess = self.entries.get(self.last as usize)?.next;
+        if self.entries.len() <= guess as usize {
+            return None;
+        }
+        let bytes = self.bytes(guess);
+        let end = start + bytes.len();
+        let is_it = text.get(end) == Some(&b' ') && &text[start..end] == bytes;
+        if !is_it {
+            return None;
+        }
+        self.last = guess;
+        Some((guess, end))
+    }
+
+    /// The series with these bytes.
+    pub(super) fn find(&mut self, head: &[u8]) -> Option<u32> {
+        if let Use::Paused { .. } = self.use_of_it {
+            return None;
+        }
+        let hash = self.hasher.hash_one(head);
+        let found = self.index.find(hash, |&series| self.bytes(series) == head).copied();
+        self.count(found.is_some());
+        if let Some(series) = found {
+            self.link(series);
+        }
+        found
+    }
+
+    fn link(&mut self, series: u32) {
+        if let Some(last) = self.entries.get_mut(self.last as usize) {
+            last.next = series;
+        }
+        self.last = series;
+    }
+
+    /// SE2.
+    fn count(&mut self, is_hit: bool) {
+        if let Use::Trying { lines, hits } = &mut self.use_of_it {
+            *lines += 1;
+            *hits += u32::from(is_hit);
+            if *lines < TRIAL_LINES {
+                return;
+            }
+            let pays = TRIAL_LINES / 4 <= *hits;
+            self.use_of_it = if pays { Use::default() } else { Use::Paused { left: PAUSE_LINES } };
+            if !pays {
+                self.clear();
+            }
+        }
+    }
+
+    /// Remembers a series whose line was taken, if there is room.
+    pub(super) fn insert(&mut self, head: &[u8], table: u32, cells: &[TagCell]) {
+        if let Use::Paused { left } = &mut self.use_of_it {
+            *left -= 1;
+            if *left == 0 {
+                self.use_of_it = Use::default();
+            }
+            return;
+        }
+        if limits::LINE_CACHE_BYTES / 2 < self.memory_bytes() + head.len() {
+            return;
+        }
+        let position = |len: usize| u32::try_from(len).expect("limits::LINE_CACHE_BYTES");
+        let series = position(self.entries.len());
+        self.bytes.extend_from_slice(head);
+        self.cells.extend_from_slice(cells);
+        self.entries.push(Series {
+            bytes_end: position(self.bytes.len()),
+            cells_end: position(self.cells.len()),
+            table,
+            next: NONE,
+            has_newlines: memchr(b'\n', head).is_some(),
+        });
+        let hash = self.hasher.hash_one(head);
+        let (entries, bytes, hasher) = (&self.entries, &self.bytes, &self.hasher);
+        self.index.insert_unique(hash, series, |&series| {
+            let start = series.checked_sub(1).map_or(0, |at| entries[at as usize].bytes_end);
+            let end = entries[series as usize].bytes_end;
+            hasher.hash_one(&bytes[start as usize..end as usize])
+        });
+        self.link(series);
+    }
+}

@@ -1,0 +1,364 @@
+//! The rows of one table in a batch.
+//!
+//! - LT1. Only whole rows count. What a row has left in columns, and columns and keys that came
+//!   with it, are gone when it is rolled back.
+//! - LT2. The types of columns are those of the table as it was when its first row of the batch
+//!   came; what it lacks has the type of the first value.
+//! - LT3. The first of a row's values for a column counts, in whatever case it was named.
+//!
+//! Not here: lines (`parser`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
+use tidegate_model::{ColumnType, Schema, TimeUnit, limits};
+use tidegate_storage::{BatchColumn, BatchValues, RowBatch};
+
+use super::LineOptions;
+use super::column::{Column, NULL_CODE};
+use super::fault::{Misfit, NameError, Reason, shown};
+use super::form::{Cell, Form};
+use super::key::Keys;
+use super::rows::TableRows;
+use super::scan;
+use crate::parse::CellError;
+
+/// Stands for the designated timestamp among columns.
+pub(super) const TIME: u32 = u32::MAX - 1;
+
+/// The rows of one table.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) name: String,
+    /// LT2; `None` if there is no such table.
+    schema: Option<Arc<Schema>>,
+    designated: String,
+    pub(super) unit: TimeUnit,
+    pub(super) columns: Vec<Column>,
+    /// By name in lower case.
+    names: HashMap<String, u32>,
+    pub(super) keys: Keys,
+    pub(super) rows: usize,
+    times: Vec<i64>,
+    /// Lines of rows, counted from the first of the batch.
+    lines: Vec<u32>,
+    /// Whether it has been looked at in this batch.
+    pub(super) is_active: bool,
+    new_columns: usize,
+    /// What the row that is being read has for the designated timestamp; the outer one says that
+    /// it has something.
+    time_field: Option<Option<i64>>,
+    mark: Mark,
+    rows_before: usize,
+    /// The memory that stays between batches.
+    pub(super) kept_bytes: usize,
+}
+
+/// What there was when the row began.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mark {
+    columns: usize,
+    keys: usize,
+}
+
+impl Table {
+    pub(super) fn new(name: &str) -> Table {
+        Table {
+            name: name.to_owned(),
+            schema: None,
+            designated: String::new(),
+            unit: TimeUnit::Micros,
+            columns: Vec::new(),
+            names: HashMap::new(),
+            keys: Keys::default(),
+            rows: 0,
+            times: Vec::new(),
+            lines: Vec::new(),
+            is_active: false,
+            new_columns: 0,
+            time_field: None,
+            mark: Mark::default(),
+            rows_before: 0,
+            kept_bytes: 0,
+        }
+    }
+
+    /// Begins a batch. Whether what was remembered of the table still holds.
+    pub(super) fn begin(
+        &mut self,
+        schema: Option<Arc<Schema>>,
+        options: &LineOptions,
+    ) -> Result<bool, Reason> {
+        if schema.is_none() && !options.create_tables {
+            return Err(Reason::NoSuchTable { table: shown(self.name.as_bytes()) });
+        }
+        let is_same = schema.is_some() && schema == self.schema && self.new_columns == 0;
+        if !is_same {
+            let (designated, unit) = match &schema {
+                None => (options.timestamp_name.clone(), TimeUnit::Micros),
+                Some(schema) => {
+                    let Some((column, unit)) = schema.designated_column() else {
+                        let table = shown(self.name.as_bytes());
+                        return Err(Reason::NoDesignatedTimestamp { table });
+                    };
+                    (column.name.clone(), unit)
+                }
+            };
+            let (rows_before, kept_bytes) = (self.rows_before, self.kept_bytes);
+            *self = Table {
+                schema,
+                designated,
+                unit,
+                rows_before,
+                kept_bytes,
+                ..Table::new(&self.name)
+            };
+        }
+        self.is_active = true;
+        self.times.reserve(self.rows_before);
+        self.lines.reserve(self.rows_before);
+        for column in &mut self.columns {
+            column.reserve(self.rows_before);
+        }
+        Ok(is_same)
+    }
+
+    /// Begins a row.
+    #[inline]
+    pub(super) fn begin_row(&mut self) {
+        self.time_field = None;
+        self.mark = Mark { columns: self.columns.len(), keys: self.keys.len() };
+    }
+
+    /// LT1.
+    pub(super) fn roll_back(&mut self) {
+        for gone in self.columns.drain(self.mark.columns.min(self.columns.len())..) {
+            self.names.remove(&gone.name.to_lowercase());
+            self.new_columns -= usize::from(gone.is_new);
+        }
+        if self.mark.keys < self.keys.len() {
+            self.keys.truncate(self.mark.keys);
+        }
+        for column in &mut self.columns {
+            column.roll_back(self.rows);
+        }
+    }
+
+    /// Whether the row has what its designated timestamp is in a field.
+    #[inline]
+    pub(super) fn time_field(&self) -> Option<i64> {
+        self.time_field.flatten()
+    }
+
+    /// Ends a row.
+    #[inline]
+    pub(super) fn end_row(&mut self, time: i64, line: u32) -> Result<(), CellError> {
+        if !(TIMESTAMP_MIN..=TIMESTAMP_MAX).contains(&time) {
+            return Err(CellError::TimeOutOfRange);
+        }
+        self.times.push(time);
+        self.lines.push(line);
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// The column of a key, `=` and all, and the key's number if it is worth remembering.
+    pub(super) fn resolve(
+        &mut self,
+        key: &[u8],
+        options: &LineOptions,
+    ) -> Result<(Option<u32>, u32), Reason> {
+        if let Some((key, column)) = self.keys.find(key) {
+            return Ok((Some(key), column));
+        }
+        let mut name = Vec::new();
+        scan::unescape_name(&key[..key.len() - 1], &mut name);
+        let name =
+            checked_name(&name).map_err(|why| Reason::ColumnName { name: shown(&name), why })?;
+        let column = self.column_of(name, options)?;
+        // Of each name there are as many keys as ways to write it.
+        let has_room = self.keys.len() < options.max_columns.saturating_mul(2).max(64);
+        Ok((has_room.then(|| self.keys.insert(key, column)), column))
+    }
+
+    /// The column with this name, a new one if the table has none.
+    pub(super) fn column_of(&mut self, name: &str, options: &LineOptions) -> Result<u32, Reason> {
+        let lower = name.to_lowercase();
+        if let Some(&column) = self.names.get(&lower) {
+            return Ok(column);
+        }
+        if lower == self.designated.to_lowercase() {
+            self.names.insert(lower, TIME);
+            return Ok(TIME);
+        }
+        let there = self.schema.as_ref().and_then(|schema| schema.find(name));
+        let column = match there {
+            Some(column) => Column::new(&column.name, Some(column.ty)),
+            None => {
+                self.may_create(name, options)?;
+                self.new_columns += 1;
+                Column::new(name, None)
+            }
+        };
+        let number = u32::try_from(self.columns.len()).expect("limits::TABLE_COLUMNS");
+        self.columns.push(column);
+        self.names.insert(lower, number);
+        Ok(number)
+    }
+
+    fn may_create(&self, name: &str, options: &LineOptions) -> Result<(), Reason> {
+        let column = || shown(name.as_bytes());
+        if self.schema.is_some() && !options.create_columns {
+            return Err(Reason::NoSuchColumn { column: column() });
+        }
+        // A new table has its designated timestamp besides.
+        let there = self.schema.as_ref().map_or(1, |schema| schema.columns().len());
+        let max = options.max_columns.min(limits::TABLE_COLUMNS);
+        if max <= there + self.new_columns {
+            return Err(Reason::TooManyColumns { column: column(), max });
+        }
+        Ok(())
+    }
+
+    /// The next value of the row, of the general kind.
+    pub(super) fn push(
+        &mut self,
+        column: u32,
+        form: Form<'_>,
+        options: &LineOptions,
+    ) -> Result<(), Reason> {
+        if column == TIME {
+            return self.push_time(form);
+        }
+        let column = &mut self.columns[column as usize];
+        if !column.prepare(self.rows) {
+            return Ok(()); // LT3
+        }
+        let Some(ty) = column.ty.or_else(|| form.created_type(options.integer_type)) else {
+            let (column, value) = (shown(column.name.as_bytes()), shown(form.text()));
+            return Err(Reason::NoTypeFor { column, form: form.name(), value });
+        };
+        column.push(form, ty).map_err(|why| lossy(&column.name, ty, form, why))
+    }
+
+    /// Likewise, of a value that a column of that type had.
+    pub(super) fn push_cell(
+        &mut self,
+        column: u32,
+        cell: Cell<'_>,
+        ty: ColumnType,
+    ) -> Result<(), Misfit> {
+        let column = &mut self.columns[column as usize];
+        if column.prepare(self.rows) { column.push_cell(cell, ty) } else { Ok(()) }
+    }
+
+    /// The type of a column, if it has one.
+    pub(super) fn type_of(&self, column: u32) -> Option<ColumnType> {
+        self.columns[column as usize].ty
+    }
+
+    /// Tags have been looked at when they came first: `tag_cell`.
+    #[inline]
+    pub(super) fn push_tags(&mut self, cells: &[(u32, u32)]) {
+        for &(column, code) in cells {
+            self.columns[column as usize].push_tag(code, self.rows);
+        }
+    }
+
+    /// The number of a tag's text in its column.
+    pub(super) fn tag_code(&mut self, column: u32, text: &[u8]) -> Result<u32, Reason> {
+        if column == TIME {
+            return Err(Reason::TimeAsTag { column: shown(self.designated.as_bytes()) });
+        }
+        let column = &mut self.columns[column as usize];
+        if text.is_empty() {
+            return Ok(NULL_CODE);
+        }
+        let ty = column.ty.unwrap_or(ColumnType::Symbol);
+        column.tag_code(text, ty).map_err(|why| lossy(&column.name, ty, Form::Tag(text), why))
+    }
+
+    pub(super) fn push_null(&mut self, column: u32) {
+        if column == TIME {
+            self.time_field.get_or_insert(None);
+            return;
+        }
+        let column = &mut self.columns[column as usize];
+        if column.len() <= self.rows {
+            column.push_null(self.rows);
+        }
+    }
+
+    fn push_time(&mut self, form: Form<'_>) -> Result<(), Reason> {
+        if self.time_field.is_none() {
+            let instant = form.instant(self.unit).map_err(|why| {
+                lossy(&self.designated, ColumnType::Timestamp(self.unit), form, why)
+            })?;
+            self.time_field = Some(Some(instant));
+        }
+        Ok(())
+    }
+
+    /// About how many bytes its rows have.
+    pub(super) fn value_bytes(&self) -> usize {
+        self.columns.iter().map(Column::value_bytes).sum::<usize>() + self.rows * 12
+    }
+
+    fn cache_bytes(&self) -> usize {
+        let columns: usize = self.columns.iter().map(Column::cache_bytes).sum();
+        columns + self.keys.memory_bytes() + size_of::<Table>()
+    }
+
+    /// All rows, and none is left; `None` if there are none.
+    pub(super) fn take(&mut self, first_line: u64) -> Option<TableRows> {
+        self.is_active = false;
+        self.rows_before = self.rows;
+        let rows = std::mem::take(&mut self.rows);
+        let mut columns: Vec<BatchColumn> =
+            self.columns.iter_mut().filter_map(|column| column.take(rows)).collect();
+        self.kept_bytes = self.cache_bytes();
+        if rows == 0 {
+            return None;
+        }
+        columns.push(BatchColumn {
+            name: self.designated.clone(),
+            ty: ColumnType::Timestamp(self.unit),
+            values: BatchValues::I64(std::mem::take(&mut self.times)),
+            validity: None,
+        });
+        Some(TableRows {
+            table: self.name.clone(),
+            designated: self.designated.clone(),
+            schema: self.schema.clone(),
+            lines: std::mem::take(&mut self.lines),
+            first_line,
+            rows: RowBatch::new(rows, columns),
+        })
+    }
+}
+
+fn lossy(column: &str, ty: ColumnType, form: Form<'_>, why: Misfit) -> Reason {
+    let (column, value) = (shown(column.as_bytes()), shown(form.text()));
+    Reason::Lossy { column, ty, form: form.name(), value, why }
+}
+
+/// A name of a table or column, if it may be one.
+pub(super) fn checked_name(name: &[u8]) -> Result<&str, NameError> {
+    const FORBIDDEN: &str = "?,'\"\\/:()+*%~";
+    if name.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if limits::NAME_BYTES < name.len() {
+        return Err(NameError::TooLong);
+    }
+    let name = str::from_utf8(name).map_err(|_| NameError::Character('\u{FFFD}'))?;
+    let bad = name.chars().find(|&c| c.is_control() || FORBIDDEN.contains(c));
+    if let Some(bad) = bad {
+        return Err(NameError::Character(bad));
+    }
+    if name.starts_with('.') || name.ends_with('.') {
+        return Err(NameError::Dot);
+    }
+    Ok(name)
+}

@@ -1,0 +1,228 @@
+//! Conditions of joins that ask whether the statement is to go on.
+//!
+//! - JF1. Before each part of a batch that a join's condition is evaluated for, it asks. A join
+//!   without equality compares a batch of one side with all rows of the other in one step, which
+//!   can be hours; it ends with the row of that side it is at.
+//!
+//! Users see no such conditions: they come when planning is over, and show what they ask for.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{FieldRef, Schema};
+use datafusion::common::{Result, internal_err};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{
+    HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder,
+};
+
+use super::Stop;
+use crate::error::Error;
+
+/// The operator, with a condition that asks if it is a join that has one (JF1).
+pub(super) fn with_asking_filter(
+    plan: Arc<dyn ExecutionPlan>,
+    stop: &Arc<Stop>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let asking = |filter: &JoinFilter| {
+        let asking = Asking { inner: Arc::clone(filter.expression()), stop: Arc::clone(stop) };
+        let columns = filter.column_indices().to_vec();
+        Some(JoinFilter::new(Arc::new(asking), columns, Arc::clone(filter.schema())))
+    };
+    if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>()
+        && let Some(filter) = join.filter()
+    {
+        let builder = NestedLoopJoinExecBuilder::from(join).with_filter(asking(filter));
+        return Ok(Arc::new(builder.build()?));
+    }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>()
+        && let Some(filter) = join.filter()
+    {
+        return join.builder().with_filter(asking(filter)).build_exec();
+    }
+    Ok(plan)
+}
+
+/// A condition that is an error once the statement is not to go on.
+#[derive(Debug)]
+struct Asking {
+    inner: Arc<dyn PhysicalExpr>,
+    stop: Arc<Stop>,
+}
+
+impl fmt::Display for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl PartialEq for Asking {
+    fn eq(&self, other: &Asking) -> bool {
+        self.inner.eq(&other.inner)
+    }
+}
+
+impl Eq for Asking {}
+
+impl Hash for Asking {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.hash(state);
+    }
+}
+
+impl PhysicalExpr for Asking {
+    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
+        self.inner.return_field(schema)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        match self.stop.reason() {
+            Some(reason) => Err(Error::from(reason).into()),
+            None => self.inner.evaluate(batch),
+        }
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.inner]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        let Some(inner) = children.pop().filter(|_| children.is_empty()) else {
+            return internal_err!("it has one condition");
+        };
+        Ok(Arc::new(Asking { inner, stop: Arc::clone(&self.stop) }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt_sql(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    use datafusion::arrow::array::{BooleanArray, Int64Array};
+    use datafusion::arrow::datatypes::{DataType, Field};
+    use datafusion::catalog::memory::MemorySourceConfig;
+    use datafusion::common::{JoinType, NullEquality};
+    use datafusion::execution::TaskContext;
+    use datafusion::physical_expr::expressions::Column;
+    use datafusion::physical_plan::collect;
+    use datafusion::physical_plan::joins::PartitionMode;
+
+    use super::*;
+    use crate::control::{CancelReason, Timeout, guarded};
+
+    /// When the statement is ended.
+    const LAST: u64 = 5;
+
+    /// False, always. Ends the statement in its evaluation number `LAST`.
+    #[derive(Debug)]
+    struct Counted {
+        evaluations: Arc<AtomicU64>,
+        stop: Arc<Stop>,
+    }
+
+    impl fmt::Display for Counted {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("counted")
+        }
+    }
+
+    impl PartialEq for Counted {
+        fn eq(&self, _: &Counted) -> bool {
+            true
+        }
+    }
+
+    impl Eq for Counted {}
+
+    impl Hash for Counted {
+        fn hash<H: Hasher>(&self, _: &mut H) {}
+    }
+
+    impl PhysicalExpr for Counted {
+        fn return_field(&self, _: &Schema) -> Result<FieldRef> {
+            Ok(Arc::new(Field::new("counted", DataType::Boolean, false)))
+        }
+
+        fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+            if self.evaluations.fetch_add(1, Relaxed) + 1 == LAST {
+                self.stop.abandon();
+            }
+            Ok(ColumnarValue::Array(Arc::new(BooleanArray::from(vec![false; batch.num_rows()]))))
+        }
+
+        fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+            Vec::new()
+        }
+
+        fn with_new_children(
+            self: Arc<Self>,
+            _: Vec<Arc<dyn PhysicalExpr>>,
+        ) -> Result<Arc<dyn PhysicalExpr>> {
+            Ok(self)
+        }
+
+        fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("counted")
+        }
+    }
+
+    /// Rows that are all alike, so that each of one side has all of the other for partners.
+    fn rows() -> Arc<dyn ExecutionPlan> {
+        let column = Arc::new(Int64Array::from(vec![7; 4_000]));
+        let batch = RecordBatch::try_from_iter([("n", column as _)]).unwrap();
+        let schema = batch.schema();
+        MemorySourceConfig::try_new_exec(&[vec![batch]], schema, None).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_join_ends_at_the_evaluation_it_is_at() {
+        for has_equality in [false, true] {
+            let stop = Arc::new(Stop::new(Timeout::Never));
+            let evaluations = Arc::new(AtomicU64::new(0));
+            let counted =
+                Counted { evaluations: Arc::clone(&evaluations), stop: Arc::clone(&stop) };
+            let fields = ["left", "right"].map(|name| Field::new(name, DataType::Int64, false));
+            let filter = JoinFilter::new(
+                Arc::new(counted),
+                JoinFilter::build_column_indices(vec![0], vec![0]),
+                Arc::new(Schema::new(fields.to_vec())),
+            );
+            let (left, right, inner) = (rows(), rows(), JoinType::Inner);
+            let join: Arc<dyn ExecutionPlan> = if has_equality {
+                let key = || Arc::new(Column::new("n", 0)) as Arc<dyn PhysicalExpr>;
+                let join = HashJoinExec::try_new(
+                    left,
+                    right,
+                    vec![(key(), key())],
+                    Some(filter),
+                    &inner,
+                    None,
+                    PartitionMode::CollectLeft,
+                    NullEquality::NullEqualsNothing,
+                    false,
+                );
+                Arc::new(join.unwrap())
+            } else {
+                let join = NestedLoopJoinExec::try_new(left, right, Some(filter), &inner, None);
+                Arc::new(join.unwrap())
+            };
+            let plan = guarded(join, &stop).unwrap();
+            let error = collect(plan, Arc::new(TaskContext::default())).await.unwrap_err();
+            let reason = CancelReason::Abandoned;
+            assert!(matches!(Error::from(error), Error::Canceled { reason: it } if it == reason));
+            assert_eq!(evaluations.load(Relaxed), LAST, "JF1");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Statements that change rows, done: `INSERT`, `UPDATE`, `DELETE`.
+//!
+//! - DM1. Each is one commit, of the rows that it writes and of those that it removes: durable and
+//!   visible when it returns, or nothing has changed.
+//! - DM2. UPDATE and DELETE see a snapshot, as of a seal of the table's tail; what is committed
+//!   meanwhile stays as it is. If the rows that they found were changed or moved meanwhile, they
+//!   begin again, `ATTEMPTS` times.
+//! - DM3. Memory: the rows of one segment at a time (`batch::BATCH_BYTES_MAX`), and a bit for each
+//!   row of every segment that loses some.
+//! - DM4. A statement is ended by its timeout until its last row is found; then it is done.
+//!
+//! What a statement says is read by `parse`, and planned as a query by `plan::rows`. Rows are
+//! written on a thread that may wait for the disk.
+
+mod batch;
+mod gone;
+mod write;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use datafusion::common::DataFusionError;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use tidegate_model::{Column, PartitionKey, Schema};
+use tidegate_storage::{Database, Error as StorageError, Snapshot};
+
+use crate::control::{Stop, finish_in_time, guarded, run};
+use crate::engine::{Done, blanked};
+use crate::error::{Error, Result};
+use crate::parse::{Delete, Insert, Name, Position, RowChange, Update};
+use crate::plan::{PlannedRows, Planning};
+use write::{Work, Writer, write};
+
+/// DM2. Whoever changes the same rows all the time is not waited for.
+const ATTEMPTS: usize = 8;
+
+/// What a statement that changes rows works with.
+pub(crate) struct RowChanges {
+    pub(crate) database: Arc<Database>,
+    pub(crate) state: SessionState,
+    pub(crate) stop: Arc<Stop>,
+}
+
+/// A statement whose rows are being found.
+struct Running {
+    stream: SendableRecordBatchStream,
+    snapshot: Option<Arc<Snapshot>>,
+    notices: Vec<String>,
+}
+
+/// What is to be planned.
+enum Statement {
+    Insert(Vec<Column>),
+    Update(Update, Vec<Column>),
+    Delete(Delete),
+}
+
+impl RowChanges {
+    /// Does a statement. `sql` is its text.
+    pub(crate) async fn execute(&self, sql: &str, change: RowChange) -> Result<Done> {
+        if let RowChange::Insert(insert) = change {
+            return self.insert(sql, insert).await;
+        }
+        if let RowChange::DropPartitions(delete) = change {
+            return self.drop_partitions(sql, delete).await;
+        }
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let done = match &change {
+                RowChange::Update(update) => self.update(sql, update).await,
+                RowChange::Delete(delete) => self.delete(sql, delete).await,
+                RowChange::Insert(_) | RowChange::DropPartitions(_) => unreachable!("done above"),
+            };
+            let is_overtaken = matches!(
+                done,
+                Err(Error::Storage(
+                    StorageError::SegmentChanged { .. } | StorageError::TableTruncated { .. }
+                ))
+            );
+            if !is_overtaken || attempt >= ATTEMPTS {
+                return done;
+            }
+            self.stop.begin_again();
+        }
+    }
+
+    async fn insert(&self, sql: &str, insert: Insert) -> Result<Done> {
+        let schema = self.schema(sql, &insert.table)?;
+        let columns = insert_columns(sql, &insert, &schema)?;
+        let query = Statement::Insert(columns.clone());
+        let sql = blanked(sql, insert.query);
+        let Running { stream, notices, .. } = self.start(&sql, query).await?;
+        let writer = Writer::new(&self.database, &insert.table.text, (&schema, &columns));
+        let rows = write(stream, Work::Insert(writer)).await?;
+        let notices = [insert.notices, notices].concat();
+        Ok(Done::of_rows("INSERT 0", rows, notices))
+    }
+
+    async fn update(&self, sql: &str, update: &Update) -> Result<Done> {
+        let table = &update.target.table;
+        let schema = self.schema(sql, table)?;
+        check_sets(sql, update, &schema)?;
+        self.seal(table).await?;
+        let columns = schema.columns().to_vec();
+        let query = Statement::Update(update.clone(), columns.clone());
+        let Running { stream, snapshot, notices } = self.start(sql, query).await?;
+        let snapshot = snapshot.expect("the table that is changed is read");
+        let writer = Writer::new(&self.database, &table.text, (&schema, &columns));
+        let rows = write(stream, Work::Update(writer, snapshot)).await?;
+        Ok(Done::of_rows("UPDATE", rows, notices))
+    }
+
+    async fn delete(&self, sql: &str, delete: &Delete) -> Result<Done> {
+        let table = &delete.target.table;
+        self.schema(sql, table)?;
+        self.seal(table).await?;
+        let running = self.start(sql, Statement::Delete(delete.clone())).await?;
+        let snapshot = running.snapshot.expect("the table that is changed is read");
+        let database = Arc::clone(&self.database);
+        let rows = write(running.stream, Work::Delete(database, snapshot)).await?;
+        Ok(Done::of_rows("DELETE", rows, running.notices))
+    }
+
+    /// Drops the partitions all of whose instants pass a condition.
+    async fn drop_partitions(&self, sql: &str, delete: Delete) -> Result<Done> {
+        let name = delete.target.table.clone();
+        let schema = self.schema(sql, &name)?;
+        let state = self.state.clone();
+        let (database, text) = (Arc::clone(&self.database), sql.to_owned());
+        let task = SpawnedTask::spawn(async move {
+            let planning = Planning { state: &state, database: &database, sql: &text };
+            planning.time_ranges(&delete)
+        });
+        let ranges = finish_in_time(task, &self.stop).await?;
+        let snapshot = self.database.snapshot(&name.text)?;
+        let (by, unit) = (schema.partition_by(), schema.time_unit());
+        let is_inside = |key: &PartitionKey| {
+            let end = by.next(*key, unit).0;
+            ranges.iter().any(|range| range.start <= key.0 && end <= range.end)
+        };
+        let keys = snapshot.groups.iter().map(|group| group.partition);
+        let keys = keys.filter(is_inside).collect::<BTreeSet<_>>();
+        let database = Arc::clone(&self.database);
+        let task = SpawnedTask::spawn_blocking(move || database.drop_partitions(&name.text, &keys));
+        let dropped = task.join_unwind().await;
+        let failed = |error| DataFusionError::ExecutionJoin(Box::new(error));
+        dropped.map_err(failed)??;
+        Ok(Done::new("ALTER TABLE"))
+    }
+
+    /// Rows that are in no file yet get into one, where masks can take them out.
+    async fn seal(&self, table: &Name) -> Result<()> {
+        let (database, table) = (Arc::clone(&self.database), table.text.clone());
+        let task = SpawnedTask::spawn_blocking(move || database.seal_table(&table));
+        let sealed = task.join_unwind().await;
+        let failed = |error| DataFusionError::ExecutionJoin(Box::new(error));
+        Ok(sealed.map_err(failed)??)
+    }
+
+    /// The columns of a table now.
+    fn schema(&self, sql: &str, table: &Name) -> Result<Arc<Schema>> {
+        match self.database.snapshot(&table.text) {
+            Ok(snapshot) => Ok(Arc::clone(&snapshot.schema)),
+            Err(StorageError::NoSuchTable { .. }) => {
+                let position = Some(Position::at(sql, table.offset));
+                Err(Error::NoSuchTable { position, table: table.text.clone() })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Plans the query of a statement and starts it.
+    async fn start(&self, sql: &str, statement: Statement) -> Result<Running> {
+        let (state, database) = (self.state.clone(), Arc::clone(&self.database));
+        let (context, sql) = (state.task_ctx(), sql.to_owned());
+        // On a task of its own, which nobody can interrupt, so that nobody need wait for it.
+        let task = SpawnedTask::spawn(async move {
+            let planning = Planning { state: &state, database: &database, sql: &sql };
+            match statement {
+                Statement::Insert(columns) => planning.insert(&columns).await,
+                Statement::Update(update, columns) => planning.update(&update, &columns).await,
+                Statement::Delete(delete) => planning.delete(&delete).await,
+            }
+        });
+        let planned = finish_in_time(task, &self.stop).await?;
+        let PlannedRows { plan, snapshot, notices } = planned;
+        let stream = run(guarded(plan, &self.stop)?, context, &self.stop)?;
+        Ok(Running { stream, snapshot, notices })
+    }
+}
+
+/// The columns that an INSERT has values for.
+fn insert_columns(sql: &str, insert: &Insert, schema: &Schema) -> Result<Vec<Column>> {
+    let Some(names) = &insert.columns else { return Ok(schema.columns().to_vec()) };
+    let mut columns: Vec<Column> = Vec::with_capacity(names.len());
+    for name in names {
+        let column = find_column(sql, schema, name)?;
+        if columns.iter().any(|known| known.id == column.id) {
+            let position = Position::at(sql, name.offset);
+            return Err(Error::ColumnTwice { position, column: name.text.clone() });
+        }
+        columns.push(column.clone());
+    }
+    match schema.designated_column() {
+        Some((time, _)) if columns.iter().all(|column| column.id != time.id) => {
+            let position = names.first().map(|name| Position::at(sql, name.offset));
+            Err(Error::TimestampMissing { position, column: time.name.clone() })
+        }
+        _ => Ok(columns),
+    }
+}
+
+fn check_sets(sql: &str, update: &Update, schema: &Schema) -> Result<()> {
+    for (at, set) in update.sets.iter().enumerate() {
+        let column = find_column(sql, schema, &set.column)?;
+        let position = Position::at(sql, set.column.offset);
+        if schema.designated() == Some(column.id) {
+            let feature = "UPDATE of the designated timestamp";
+            return Err(Error::NotSupported { position: Some(position), feature });
+        }
+        let is_same = |other: &Name| other.text.eq_ignore_ascii_case(&set.column.text);
+        if update.sets[..at].iter().any(|other| is_same(&other.column)) {
+            return Err(Error::ColumnTwice { position, column: set.column.text.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn find_column<'a>(sql: &str, schema: &'a Schema, name: &Name) -> Result<&'a Column> {
+    schema.find(&name.text).ok_or_else(|| {
+        let position = Some(Position::at(sql, name.offset));
+        Error::NoSuchColumn { position, column: name.text.clone(), similar: None }
+    })
+}

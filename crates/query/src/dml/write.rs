@@ -1,0 +1,217 @@
+//! From a stream of rows to a commit.
+//!
+//! - WR1. The stream runs where queries do, and rows are written on a thread of its own, a batch or
+//!   two behind. Only if the stream has ended without an error is anything committed.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::UInt64Type;
+use datafusion::common::DataFusionError;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt;
+use tidegate_model::{Column, Schema};
+use tidegate_storage::{
+    AppendOptions, ChangeTxn, Database, Error as StorageError, Removal, Snapshot, TableAppend,
+};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::batch::{BATCH_BYTES_MAX, BatchBuilder, batch_bytes};
+use super::gone::Gone;
+use crate::control::CancelReason;
+use crate::error::{Error, Result};
+
+/// Batches between the two threads.
+const QUEUE: usize = 2;
+
+/// What is done with rows.
+pub(super) enum Work {
+    Insert(Writer),
+    /// The last column is the id of the row that each row replaces.
+    Update(Writer, Arc<Snapshot>),
+    /// The only column is the id of the row that goes.
+    Delete(Arc<Database>, Arc<Snapshot>),
+}
+
+enum Message {
+    Rows(RecordBatch),
+    End,
+}
+
+/// Does the work with all rows of a stream, and says how many they were.
+pub(super) async fn write(stream: SendableRecordBatchStream, work: Work) -> Result<u64> {
+    let (sender, receiver) = channel(QUEUE);
+    let task = SpawnedTask::spawn_blocking(move || work.run(receiver));
+    let sent = send(stream, sender).await;
+    let written = task.join_unwind().await;
+    let written =
+        written.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?;
+    sent.and(written)
+}
+
+async fn send(mut stream: SendableRecordBatchStream, sender: Sender<Message>) -> Result<()> {
+    while let Some(batch) = stream.next().await {
+        // If nobody takes it, the writer has failed and says why.
+        if sender.send(Message::Rows(batch?)).await.is_err() {
+            return Ok(());
+        }
+    }
+    let _ = sender.send(Message::End).await;
+    Ok(())
+}
+
+impl Work {
+    fn run(mut self, mut receiver: Receiver<Message>) -> Result<u64> {
+        let mut gone = Gone::default();
+        loop {
+            match receiver.blocking_recv() {
+                Some(Message::Rows(batch)) => self.push(&batch, &mut gone)?,
+                Some(Message::End) => return self.finish(gone),
+                None => return Err(CancelReason::Abandoned.into()),
+            }
+        }
+    }
+
+    fn push(&mut self, batch: &RecordBatch, gone: &mut Gone) -> Result<()> {
+        let row_ids = |batch: &RecordBatch| {
+            let last = batch.columns().last().expect("the id of the row is the last column");
+            last.as_primitive::<UInt64Type>().clone()
+        };
+        match self {
+            Work::Insert(writer) => {
+                writer.push(batch)?;
+                // Keys are looked up where rows go through the log.
+                if writer.txn.is_some() && !writer.schema.dedup().is_empty() {
+                    let feature = "INSERT of more than 64 MiB of values into a table with DEDUP";
+                    return Err(Error::NotSupported { position: None, feature });
+                }
+                Ok(())
+            }
+            Work::Update(writer, snapshot) => {
+                let fresh = gone.add(snapshot, &row_ids(batch));
+                if fresh.has_false() {
+                    let fresh = filter_record_batch(batch, &fresh);
+                    return writer.push(&fresh.map_err(DataFusionError::from)?);
+                }
+                writer.push(batch)
+            }
+            Work::Delete(_, snapshot) => {
+                gone.add(snapshot, &row_ids(batch));
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(self, gone: Gone) -> Result<u64> {
+        match self {
+            Work::Insert(writer) => writer.append(),
+            Work::Update(writer, snapshot) => writer.replace(&snapshot, gone),
+            Work::Delete(database, snapshot) => {
+                let rows = gone.rows;
+                if rows > 0 {
+                    let txn = database.begin_change(&snapshot.name)?;
+                    let mut gone = gone.into_rows();
+                    txn.commit(Some(Removal { snapshot: &snapshot, rows: &mut gone }))?;
+                }
+                Ok(rows)
+            }
+        }
+    }
+}
+
+/// Writes rows into a table.
+pub(super) struct Writer {
+    database: Arc<Database>,
+    table: String,
+    schema: Arc<Schema>,
+    batch: BatchBuilder,
+    /// There once rows were written.
+    txn: Option<ChangeTxn>,
+    rows: u64,
+}
+
+impl Writer {
+    /// For rows with these columns of a table.
+    pub(super) fn new(
+        database: &Arc<Database>,
+        table: &str,
+        (schema, columns): (&Arc<Schema>, &[Column]),
+    ) -> Writer {
+        Writer {
+            database: Arc::clone(database),
+            table: table.to_owned(),
+            schema: Arc::clone(schema),
+            batch: BatchBuilder::new(columns, schema.designated()),
+            txn: None,
+            rows: 0,
+        }
+    }
+
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let rows = batch.num_rows();
+        if rows > 1 && batch_bytes(batch) > BATCH_BYTES_MAX {
+            let half = rows / 2;
+            self.push(&batch.slice(0, half))?;
+            return self.push(&batch.slice(half, rows - half));
+        }
+        self.batch.push(batch)?;
+        self.rows += rows as u64;
+        if self.batch.is_full() { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes the rows that are gathered.
+    fn flush(&mut self) -> Result<()> {
+        let rows = self.batch.take();
+        self.txn()?.add(&rows)?;
+        Ok(())
+    }
+
+    fn txn(&mut self) -> Result<&mut ChangeTxn> {
+        let txn = match self.txn.take() {
+            Some(txn) => txn,
+            None => {
+                let txn = self.database.begin_change(&self.table)?;
+                let now = txn.schema();
+                let is_gone = |column: &&Column| now.column(column.id) != Some(column);
+                if let Some(column) = self.schema.columns().iter().find(is_gone) {
+                    let (table, column) = (self.table.clone(), column.name.clone());
+                    return Err(StorageError::ColumnDropped { table, column }.into());
+                }
+                txn
+            }
+        };
+        Ok(self.txn.insert(txn))
+    }
+
+    /// Commits all rows: those of one batch as a record of the log.
+    fn append(mut self) -> Result<u64> {
+        if self.batch.rows() > 0 {
+            if self.txn.is_none() {
+                let (table, rows) = (self.table, self.batch.take());
+                let append = TableAppend { table, create: None, add_columns: false, rows };
+                self.database.append(&[append], &AppendOptions::default())?;
+                return Ok(self.rows);
+            }
+            self.flush()?;
+        }
+        if let Some(txn) = self.txn {
+            txn.commit(None)?;
+        }
+        Ok(self.rows)
+    }
+
+    /// Commits all rows in place of others.
+    fn replace(mut self, snapshot: &Snapshot, gone: Gone) -> Result<u64> {
+        assert_eq!(self.rows, gone.rows, "every row replaces one");
+        if self.batch.rows() > 0 {
+            self.flush()?;
+        }
+        if let Some(txn) = self.txn {
+            let mut gone = gone.into_rows();
+            txn.commit(Some(Removal { snapshot, rows: &mut gone }))?;
+        }
+        Ok(self.rows)
+    }
+}

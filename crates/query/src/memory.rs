@@ -1,0 +1,191 @@
+//! The memory of all queries of an engine.
+//!
+//! - ME1. Who can spill (sorts, hash tables of aggregates) has a fair share of what the others
+//!   leave, and never more than three quarters of all together. So those who cannot, above all the
+//!   merge of what was spilled, find a quarter even when all who can have taken their share.
+//! - ME2. Each merge of a sort has at most a thread's share of three quarters: it would take
+//!   whatever there is, to read as many files at a time as it can, and does with less. So the merge
+//!   of the threads' rows above finds memory, too.
+//!
+//! DataFusion's own fair pool lets sorts take everything, and then has nothing for their merges.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, human_readable_size,
+};
+
+/// ME1. What part is kept for those who cannot spill.
+const KEPT: usize = 4;
+
+/// What DataFusion calls the merge of a sort.
+const MERGE: &str = "ExternalSorterMerge";
+
+/// A pool of so many bytes.
+#[derive(Debug)]
+pub(crate) struct QueryMemory {
+    bytes_max: usize,
+    threads: usize,
+    /// What a merge keeps back from the start, however many there are (ME2).
+    merge_bytes_min: usize,
+    used: Mutex<Used>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    /// How many there are who can spill.
+    spillers: usize,
+    /// How many merges there are.
+    merges: usize,
+    /// Bytes of theirs.
+    spillable: usize,
+    /// Bytes of the others.
+    fixed: usize,
+}
+
+impl QueryMemory {
+    pub(crate) fn new(bytes_max: usize, threads: usize, merge_bytes_min: usize) -> QueryMemory {
+        QueryMemory { bytes_max, threads, merge_bytes_min, used: Mutex::default() }
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Used) -> T) -> T {
+        work(&mut self.used.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn is_merge(consumer: &MemoryConsumer) -> bool {
+    consumer.name().starts_with(MERGE)
+}
+
+impl fmt::Display for QueryMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "query memory of {}", human_readable_size(self.bytes_max))
+    }
+}
+
+impl MemoryPool for QueryMemory {
+    fn name(&self) -> &'static str {
+        "query memory"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.with(|used| {
+            used.spillers += usize::from(consumer.can_spill());
+            used.merges += usize::from(is_merge(consumer));
+        });
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.with(|used| {
+            used.spillers -= usize::from(consumer.can_spill());
+            used.merges -= usize::from(is_merge(consumer));
+        });
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, bytes: usize) {
+        self.with(|used| match reservation.consumer().can_spill() {
+            true => used.spillable += bytes,
+            false => used.fixed += bytes,
+        });
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, bytes: usize) {
+        self.with(|used| match reservation.consumer().can_spill() {
+            true => used.spillable -= bytes,
+            false => used.fixed -= bytes,
+        });
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, bytes: usize) -> Result<()> {
+        let can_spill = reservation.consumer().can_spill();
+        let left = self.with(|used| {
+            // ME1.
+            let (part, free) = if can_spill {
+                let all = self.bytes_max.saturating_sub(used.fixed);
+                let all = all.min(self.bytes_max - self.bytes_max / KEPT);
+                let share = all / used.spillers.max(1);
+                (&mut used.spillable, share.saturating_sub(reservation.size()))
+            } else {
+                let mut free = self.bytes_max.saturating_sub(used.fixed + used.spillable);
+                if is_merge(reservation.consumer()) {
+                    // ME2.
+                    let shared = self.bytes_max - self.bytes_max / KEPT;
+                    let share = shared / used.merges.max(self.threads);
+                    let share = share.max(self.merge_bytes_min);
+                    free = free.min(share.saturating_sub(reservation.size()));
+                }
+                (&mut used.fixed, free)
+            };
+            if bytes <= free {
+                *part += bytes;
+                return None;
+            }
+            Some(free)
+        });
+        let Some(left) = left else { return Ok(()) };
+        Err(DataFusionError::ResourcesExhausted(format!(
+            "{} has {} and wants {} more, of which {} are left in the {self}",
+            reservation.consumer().name(),
+            human_readable_size(reservation.size()),
+            human_readable_size(bytes),
+            human_readable_size(left),
+        )))
+    }
+
+    fn reserved(&self) -> usize {
+        self.with(|used| used.spillable + used.fixed)
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        MemoryLimit::Finite(self.bytes_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn who_cannot_spill_finds_a_quarter() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(1_000, 2, 1));
+        let sorts = [0, 1].map(|number| {
+            MemoryConsumer::new(format!("sort {number}")).with_can_spill(true).register(&pool)
+        });
+        for sort in &sorts {
+            sort.try_grow(375).expect("half of three quarters");
+            let error = sort.try_grow(1).unwrap_err().to_string();
+            assert!(error.contains("has 375.0 B and wants 1.0 B more"), "ME1: {error}");
+        }
+        let merge = MemoryConsumer::new("merge").register(&pool);
+        merge.try_grow(250).expect("a quarter");
+        assert!(merge.try_grow(1).is_err(), "ME1");
+        assert_eq!(pool.reserved(), 1_000);
+        drop(sorts);
+        merge.try_grow(700).expect("the sorts are gone");
+        let late = MemoryConsumer::new("late").with_can_spill(true).register(&pool);
+        late.try_grow(50).expect("what the others leave");
+        assert!(late.try_grow(1).is_err(), "ME1");
+    }
+
+    #[test]
+    fn merges_share_what_is_kept() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(1_000, 2, 60));
+        let merge = |number| MemoryConsumer::new(format!("{MERGE}[{number}]")).register(&pool);
+        let (first, second) = (merge(0), merge(1));
+        first.try_grow(375).expect("half of three quarters");
+        assert!(first.try_grow(1).is_err(), "ME2");
+        second.try_grow(375).expect("the other half");
+        drop(second);
+        assert!(first.try_grow(1).is_err(), "ME2");
+        drop(first);
+        let many = (0..16).map(merge).collect::<Vec<_>>();
+        let (few, others) = many.split_at(15);
+        assert!(few.iter().all(|merge| merge.try_grow(60).is_ok()), "ME2");
+        assert!(few.iter().all(|merge| merge.try_grow(1).is_err()), "ME2");
+        assert!(others[0].try_grow(60).is_ok());
+    }
+}

@@ -1,0 +1,200 @@
+//! Floats that rows are sorted, grouped or told apart by: NaN equals NaN and is greatest, and -0
+//! equals 0.
+//!
+//! - FK1. After [`with_float_keys`], no FLOAT or DOUBLE is a key of a sort, a group, a window, or
+//!   of DISTINCT but as `sort key(x)`, in which there is one NaN and one zero.
+//!
+//! DataFusion sorts floats by their bits, and counts distinct ones so. Names that no query can
+//! write keep its rules from taking the function for another. Joins and comparisons see to -0
+//! themselves. Not here: keys of LATEST ON and of joins in time (`timeseries::keys`).
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, AsArray};
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, WindowFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility,
+};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+
+/// The keys of a whole plan (FK1).
+pub(crate) fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let changed = plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Sort(mut sort) => {
+            let schema = sort.input.schema();
+            let is_float = sort.expr.iter().any(|key| is_float(&key.expr, schema));
+            sort.expr = sort.expr.into_iter().map(|key| sort_key(key, schema)).collect();
+            let sort = LogicalPlan::Sort(sort);
+            Ok(if is_float { Transformed::yes(sort) } else { Transformed::no(sort) })
+        }
+        LogicalPlan::Distinct(Distinct::All(input)) => distinct(Arc::unwrap_or_clone(input)),
+        LogicalPlan::Distinct(Distinct::On(mut on)) => {
+            let schema = Arc::clone(on.input.schema());
+            on.on_expr = on.on_expr.into_iter().map(|expr| key(expr, &schema)).collect();
+            let sorted = |keys: Vec<_>| keys.into_iter().map(|key| sort_key(key, &schema));
+            on.sort_expr = on.sort_expr.map(|keys| sorted(keys).collect());
+            Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::On(on))))
+        }
+        LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => keys_of_exprs(node),
+        node => Ok(Transformed::no(node)),
+    })?;
+    Ok(changed.data)
+}
+
+/// Groups, and the keys in calls of aggregates and window functions, under the names they have.
+fn keys_of_exprs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let schema = Arc::clone(node.inputs()[0].schema());
+    let names = NamePreserver::new(&node);
+    let groups = match &node {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.len(),
+        _ => 0,
+    };
+    let mut number = 0;
+    let changed = node.map_expressions(|expr| {
+        let is_group = number < groups;
+        number += 1;
+        let saved = names.save(&expr);
+        let changed = expr.transform_up(|expr| Ok(keys_of_call(expr, &schema)))?;
+        let changed = match is_group && is_float(&changed.data, &schema) {
+            true => Transformed::yes(key(changed.data.unalias(), &schema)),
+            false => changed,
+        };
+        Ok(if changed.transformed {
+            changed.update_data(|expr| saved.restore(expr))
+        } else {
+            changed
+        })
+    })?;
+    if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
+}
+
+/// What a call of an aggregate or a window function sorts by, or tells apart.
+fn keys_of_call(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let keys = |exprs: Vec<Expr>| exprs.into_iter().map(|expr| key(expr, schema)).collect();
+    let sort_keys =
+        |keys: Vec<SortExpr>| keys.into_iter().map(|key| sort_key(key, schema)).collect();
+    match expr {
+        Expr::AggregateFunction(AggregateFunction { func, mut params })
+            if params.distinct && params.args.iter().any(|arg| is_float(arg, schema))
+                || params.order_by.iter().any(|key| is_float(&key.expr, schema)) =>
+        {
+            if params.distinct {
+                params.args = keys(params.args);
+            }
+            params.order_by = sort_keys(params.order_by);
+            Transformed::yes(Expr::AggregateFunction(AggregateFunction { func, params }))
+        }
+        Expr::WindowFunction(window) => {
+            let WindowFunction { fun, mut params } = *window;
+            let is_changed = params.partition_by.iter().any(|expr| is_float(expr, schema))
+                || params.order_by.iter().any(|key| is_float(&key.expr, schema))
+                || params.distinct && params.args.iter().any(|arg| is_float(arg, schema));
+            if is_changed {
+                params.partition_by = keys(params.partition_by);
+                params.order_by = sort_keys(params.order_by);
+                if params.distinct {
+                    params.args = keys(params.args);
+                }
+            }
+            let window = Expr::WindowFunction(Box::new(WindowFunction { fun, params }));
+            if is_changed { Transformed::yes(window) } else { Transformed::no(window) }
+        }
+        expr => Transformed::no(expr),
+    }
+}
+
+/// DISTINCT over columns of which the floats are keys.
+fn distinct(input: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let schema = Arc::clone(input.schema());
+    let columns = schema.columns().into_iter().map(Expr::Column).collect::<Vec<_>>();
+    if !columns.iter().any(|column| is_float(column, &schema)) {
+        let distinct = Distinct::All(Arc::new(input));
+        return Ok(Transformed::no(LogicalPlan::Distinct(distinct)));
+    }
+    let named = |column: Expr| {
+        let (relation, name) = column.qualified_name();
+        match is_float(&column, &schema) {
+            true => key(column, &schema).alias_qualified(relation, name),
+            false => column,
+        }
+    };
+    let keys = LogicalPlanBuilder::from(input).project(columns.into_iter().map(named))?.build()?;
+    Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::All(Arc::new(keys)))))
+}
+
+fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
+    matches!(expr.get_type(schema), Ok(DataType::Float32 | DataType::Float64))
+}
+
+fn sort_key(by: SortExpr, schema: &DFSchema) -> SortExpr {
+    SortExpr { expr: key(by.expr, schema), ..by }
+}
+
+/// The expression as a key, if it is a float.
+fn key(expr: Expr, schema: &DFSchema) -> Expr {
+    let is_key = |expr: &Expr| match expr {
+        Expr::ScalarFunction(call) => call.func.inner().is::<SortKey>(),
+        _ => false,
+    };
+    if !is_float(&expr, schema) || is_key(&expr) {
+        return expr;
+    }
+    let signature = Signature::any(1, Volatility::Immutable);
+    let function = Arc::new(ScalarUDF::new_from_impl(SortKey { signature }));
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![expr]))
+}
+
+/// What is compared alike: `x` of `sort key(x)`.
+pub(crate) fn inside_sort_key(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
+    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    call.args().first().filter(|_| call.fun().inner().is::<SortKey>())
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SortKey {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for SortKey {
+    fn name(&self) -> &'static str {
+        "sort key"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
+        Ok(args[0].clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(match &args.args[0] {
+            ColumnarValue::Array(values) => ColumnarValue::Array(one_zero_and_nan(values)),
+            ColumnarValue::Scalar(value) => {
+                let value = one_zero_and_nan(&value.to_array()?);
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&value, 0)?)
+            }
+        })
+    }
+}
+
+/// Floats of which one is zero and one NaN; other arrays as they are.
+pub(crate) fn one_zero_and_nan(values: &ArrayRef) -> ArrayRef {
+    match values.data_type() {
+        DataType::Float32 => {
+            let one = |x: f32| if x.is_nan() { f32::NAN } else { x + 0.0 };
+            Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(one))
+        }
+        DataType::Float64 => {
+            let one = |x: f64| if x.is_nan() { f64::NAN } else { x + 0.0 };
+            Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(one))
+        }
+        _ => Arc::clone(values),
+    }
+}

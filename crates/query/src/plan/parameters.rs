@@ -1,0 +1,115 @@
+//! Values for the places `$1`, `$2`, ... of a statement.
+//!
+//! - PA1. A value stands in the statement as a constant would that is written there: a text is
+//!   never read as SQL, and means whatever a text means at its place.
+//! - PA2. No position moves: what is wrong with a value is said at its place.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+
+use super::query_text::position_at;
+use crate::error::{Error, Result, SyntaxError};
+use crate::parse::{Position, tokenize};
+
+/// The value of a parameter.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Parameter {
+    /// NULL; in LIMIT, no bound.
+    Null,
+    /// True or false.
+    Boolean(bool),
+    /// An integer.
+    Integer(i64),
+    /// A double, NaN and infinities too.
+    Double(f64),
+    /// A text, or what a text stands for at its place: a timestamp, a UUID.
+    Text(String),
+}
+
+/// For the cache of plans: values that are not alike are not written alike.
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Parameter::Null => f.write_str("null"),
+            Parameter::Boolean(value) => write!(f, "{value}"),
+            Parameter::Integer(value) => write!(f, "{value}"),
+            Parameter::Double(value) => write!(f, "double {:016x}", value.to_bits()),
+            Parameter::Text(value) => write!(f, "{value:?}"),
+        }
+    }
+}
+
+/// Puts the values in their places, and says where those are: a value that is NULL is not the
+/// literal NULL, which is asked for by `=`.
+pub(super) fn put_parameters(
+    sql: &str,
+    tokens: &mut Vec<TokenWithSpan>,
+    parameters: &[Parameter],
+) -> Result<HashSet<Location>> {
+    let mut places = HashSet::new();
+    let mut put = Vec::with_capacity(tokens.len());
+    for token in tokens.drain(..) {
+        let Token::Placeholder(name) = &token.token else {
+            put.push(token);
+            continue;
+        };
+        let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+        let value = number.and_then(|number| parameters.get(number.checked_sub(1)?));
+        let Some(value) = value else {
+            let what = SyntaxError::NoParameter { name: name.clone(), known: parameters.len() };
+            return Err(Error::Syntax { position: position_at(sql, token.span.start), what });
+        };
+        places.insert(token.span.start);
+        put.extend(constant(value).into_iter().map(|it| TokenWithSpan::new(it, token.span)));
+    }
+    *tokens = put;
+    Ok(places)
+}
+
+/// An error with its place, if it is about a value (PA2).
+pub(super) fn locate(sql: &str, parameters: &[Parameter], error: Error) -> Error {
+    let Error::BadText { position: None, text, ty, reason } = error else { return error };
+    let is_it = |parameter: &Parameter| match parameter {
+        Parameter::Text(value) => *value == text,
+        other => other.to_string() == text,
+    };
+    let number = parameters.iter().position(is_it).map(|at| (at + 1).to_string());
+    let tokens = tokenize(sql).unwrap_or_default();
+    let place = tokens.windows(2).find(|pair| {
+        pair[0].is_sign('$') && number.as_ref().is_some_and(|number| pair[1].text == number)
+    });
+    let position = place.map(|pair| Position::at(sql, pair[0].offset));
+    Error::BadText { position, text, ty, reason }
+}
+
+/// A constant as it would be written (PA1).
+fn constant(value: &Parameter) -> Vec<Token> {
+    let number = |is_negative: bool, digits: String| {
+        let number = Token::Number(digits, false);
+        match is_negative {
+            false => vec![number],
+            true => vec![Token::LParen, Token::Minus, number, Token::RParen],
+        }
+    };
+    match value {
+        Parameter::Null => vec![Token::make_keyword("NULL")],
+        Parameter::Boolean(true) => vec![Token::make_keyword("TRUE")],
+        Parameter::Boolean(false) => vec![Token::make_keyword("FALSE")],
+        Parameter::Integer(value) => number(*value < 0, value.unsigned_abs().to_string()),
+        Parameter::Double(value) if value.is_finite() => {
+            number(value.is_sign_negative(), format!("{:e}", value.abs()))
+        }
+        Parameter::Double(value) => vec![
+            Token::make_keyword("CAST"),
+            Token::LParen,
+            Token::SingleQuotedString(value.to_string()),
+            Token::make_keyword("AS"),
+            Token::make_keyword("DOUBLE"),
+            Token::RParen,
+        ],
+        Parameter::Text(text) => vec![Token::SingleQuotedString(text.clone())],
+    }
+}

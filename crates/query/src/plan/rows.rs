@@ -1,0 +1,381 @@
+//! `INSERT`, `UPDATE` and `DELETE` as queries: their answers are the rows to be written, and the
+//! ids of those that go.
+//!
+//! - RW1. Every token of the statement keeps its place, whatever order the query has them in.
+//! - RW2. Columns of the answer have the types of the table's: values are cast as CAST does it.
+//!   Constants of VALUES and SET are cast one by one, before DataFusion looks for a type that all
+//!   rows have in common.
+//! - RW3. The table that is changed stands in the query under a name of its own, with one more
+//!   column; the statement's subqueries see it as it is.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::Result as PlanResult;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::logical_plan::Projection;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType as SqlType, Expr as SqlExpr, Query, SetExpr, Spanned, Value,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Whitespace};
+use tidegate_model::{Column, ColumnType, TimeRange};
+use tidegate_storage::segment::{arrow_field, arrow_type};
+use tidegate_storage::{Database, Snapshot};
+
+use super::literal::type_of;
+use super::order::in_table_order;
+use super::query_text::{QueryText, parse_query, parse_tokens, position_at, tokenize};
+use super::{TARGET, locate, logical_plan, physical_plan};
+use crate::error::{Error, Result};
+use crate::parse::{Delete, Position, Target, Update};
+use crate::scan::{ROW_ID, ScanOrder, ScanTable};
+
+/// What a query is planned for, besides its answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Purpose<'a> {
+    /// The table that is known under `TARGET`, with the ids of its rows (RW3).
+    pub(super) target: Option<&'a str>,
+    /// What the first columns of the answer are stored in (RW2). Empty: nothing is stored.
+    pub(super) columns: &'a [Column],
+}
+
+/// A statement that can run.
+#[derive(Debug)]
+pub(crate) struct PlannedRows {
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    /// Where rows were found that go.
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
+    /// What the user should know, a sentence each.
+    pub(crate) notices: Vec<String>,
+}
+
+/// Where a statement is planned.
+pub(crate) struct Planning<'a> {
+    pub(crate) state: &'a SessionState,
+    pub(crate) database: &'a Database,
+    pub(crate) sql: &'a str,
+}
+
+impl Planning<'_> {
+    /// Plans the query of an INSERT into these columns. The text before the query is blank.
+    pub(crate) async fn insert(&self, columns: &[Column]) -> Result<PlannedRows> {
+        let mut query = parse_query(self.sql, &[])?;
+        let is_cast = cast_values(&mut query.statement, self.sql, columns)?;
+        let purpose = Purpose { target: None, columns: if is_cast { &[] } else { columns } };
+        let planned = self.plan(query, &purpose, ScanOrder::Forward).await;
+        planned.map_err(|error| match error {
+            Error::BadText { text, ty, reason, .. } => {
+                let position = find_value(self.sql, columns, (&text, ty));
+                let error = Error::BadText { position, text, ty, reason };
+                locate::locate(self.sql, error)
+            }
+            error => locate::locate(self.sql, error),
+        })
+    }
+
+    /// Plans an UPDATE. The answer: all columns of the table as they are to be, and the row's id.
+    pub(crate) async fn update(&self, update: &Update, columns: &[Column]) -> Result<PlannedRows> {
+        let tokens = tokenize(self.sql)?;
+        let mut query = QueryTokens::new(&tokens);
+        query.word("SELECT");
+        for column in columns {
+            let is_it = |name: &str| name.eq_ignore_ascii_case(&column.name);
+            match update.sets.iter().find(|set| is_it(&set.column.text)) {
+                Some(set) => query.bracketed(self.sql, &set.value),
+                None => query.column(update.target.name(), &column.name),
+            }
+            query.push(Token::Comma);
+        }
+        query.column(update.target.name(), ROW_ID);
+        query.from(&update.target);
+        if let Some(tables) = &update.tables {
+            query.push(Token::Comma);
+            query.part(self.sql, tables);
+        }
+        query.condition(self.sql, update.condition.as_ref());
+        let query = parse_tokens(self.sql, query.made, &[])?;
+        let purpose = Purpose { target: Some(&update.target.table.text), columns };
+        let planned = self.plan(query, &purpose, ScanOrder::Forward).await;
+        planned.map_err(|error| locate::locate(self.sql, error))
+    }
+
+    /// Plans a DELETE. The answer: the ids of rows, in any order.
+    pub(crate) async fn delete(&self, delete: &Delete) -> Result<PlannedRows> {
+        let tokens = tokenize(self.sql)?;
+        let mut query = QueryTokens::new(&tokens);
+        query.word("SELECT");
+        query.column(delete.target.name(), ROW_ID);
+        query.from(&delete.target);
+        query.condition(self.sql, delete.condition.as_ref());
+        let query = parse_tokens(self.sql, query.made, &[])?;
+        let purpose = Purpose { target: Some(&delete.target.table.text), columns: &[] };
+        let planned = self.plan(query, &purpose, ScanOrder::Any).await;
+        planned.map_err(|error| locate::locate(self.sql, error))
+    }
+
+    /// The instants that a condition lets through, which must be all that it says.
+    pub(crate) fn time_ranges(&self, delete: &Delete) -> Result<Vec<TimeRange>> {
+        let tokens = tokenize(self.sql)?;
+        let mut query = QueryTokens::new(&tokens);
+        query.word("SELECT");
+        query.column(delete.target.name(), ROW_ID);
+        query.from(&delete.target);
+        query.condition(self.sql, delete.condition.as_ref());
+        let ranges = || {
+            let query = parse_tokens(self.sql, query.made, &[])?;
+            let purpose = Purpose { target: Some(&delete.target.table.text), columns: &[] };
+            let at = (self.state, self.database);
+            let (plan, mut snapshots) = logical_plan(at, self.sql, query, &purpose)?;
+            let snapshot = snapshots.remove(TARGET).expect("the table is read");
+            let condition = delete.condition.as_ref();
+            let position = condition.map(|it| Position::at(self.sql, it.start));
+            let ranges = scanned_ranges(&self.state.optimize(&plan)?, &snapshot);
+            ranges.ok_or(Error::NotOfPartitions { position })
+        };
+        ranges().map_err(|error| locate::locate(self.sql, error))
+    }
+
+    async fn plan(
+        &self,
+        query: QueryText,
+        purpose: &Purpose<'_>,
+        order: ScanOrder,
+    ) -> Result<PlannedRows> {
+        let notices = query.notices.clone();
+        let Planning { state, database, sql } = self;
+        let (mut plan, mut snapshots) = logical_plan((state, database), sql, query, purpose)?;
+        if purpose.target.is_some() && has_groups(&plan) {
+            let feature = "an aggregate outside of a subquery in UPDATE or DELETE";
+            return Err(Error::NotSupported { position: None, feature });
+        }
+        if order != ScanOrder::Any {
+            (plan, _) = in_table_order(plan, order)?;
+        }
+        let plan = physical_plan(state, &state.optimize(&plan)?).await?;
+        Ok(PlannedRows { plan, snapshot: snapshots.remove(TARGET), notices })
+    }
+}
+
+/// Tokens of a statement in the order of a query (RW1).
+struct QueryTokens<'a> {
+    tokens: &'a [TokenWithSpan],
+    made: Vec<TokenWithSpan>,
+    /// Where tokens are said to be that the statement does not have.
+    start: Location,
+}
+
+impl<'a> QueryTokens<'a> {
+    fn new(tokens: &'a [TokenWithSpan]) -> QueryTokens<'a> {
+        let start = tokens.first().map_or(Location { line: 1, column: 1 }, |it| it.span.start);
+        QueryTokens { tokens, made: Vec::new(), start }
+    }
+
+    fn push(&mut self, token: Token) {
+        self.made.push(TokenWithSpan::new(token, Span::new(self.start, self.start)));
+        // Words must not touch.
+        let blank = Token::Whitespace(Whitespace::Space);
+        self.made.push(TokenWithSpan::new(blank, Span::new(self.start, self.start)));
+    }
+
+    fn word(&mut self, keyword: &str) {
+        self.push(Token::make_keyword(keyword));
+    }
+
+    fn name(&mut self, name: &str) {
+        self.push(Token::make_word(name, Some('"')));
+    }
+
+    fn column(&mut self, table: &str, column: &str) {
+        self.name(table);
+        self.made.pop();
+        self.push(Token::Period);
+        self.made.pop();
+        self.name(column);
+    }
+
+    fn part(&mut self, sql: &str, bytes: &Range<usize>) {
+        let place = |offset| {
+            let Position { line, column, .. } = Position::at(sql, offset);
+            Location { line: line as u64, column: column as u64 }
+        };
+        let (start, end) = (place(bytes.start), place(bytes.end));
+        let is_inside = |token: &&TokenWithSpan| (start..end).contains(&token.span.start);
+        self.made.extend(self.tokens.iter().filter(is_inside).cloned());
+    }
+
+    fn bracketed(&mut self, sql: &str, bytes: &Range<usize>) {
+        self.push(Token::LParen);
+        self.part(sql, bytes);
+        self.push(Token::RParen);
+    }
+
+    fn from(&mut self, target: &Target) {
+        self.word("FROM");
+        self.name(TARGET);
+        self.word("AS");
+        self.name(target.name());
+    }
+
+    fn condition(&mut self, sql: &str, condition: Option<&Range<usize>>) {
+        if let Some(condition) = condition {
+            self.word("WHERE");
+            self.bracketed(sql, condition);
+        }
+    }
+}
+
+/// Casts the values of VALUES (RW2); false if it is another query.
+fn cast_values(query: &mut Query, sql: &str, columns: &[Column]) -> Result<bool> {
+    let SetExpr::Values(values) = query.body.as_mut() else { return Ok(false) };
+    let types = columns.iter().map(|column| sql_type(column.ty)).collect::<Vec<_>>();
+    for row in &mut values.rows {
+        if row.content.len() != columns.len() {
+            let position = position_at(sql, row.opening_token.0.span.start);
+            let (columns, values) = (columns.len(), row.content.len());
+            return Err(Error::ValueCount { position: Some(position), columns, values });
+        }
+        for (value, ty) in row.content.iter_mut().zip(&types) {
+            let mut expr = std::mem::replace(value, SqlExpr::Value(Value::Null.into()));
+            if is_default(&expr) {
+                expr = SqlExpr::Value(Value::Null.into());
+            }
+            *value = SqlExpr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(expr),
+                data_type: ty.clone(),
+                array: false,
+                format: None,
+            };
+        }
+    }
+    Ok(true)
+}
+
+/// The word DEFAULT: no column has another default than NULL.
+fn is_default(value: &SqlExpr) -> bool {
+    matches!(value, SqlExpr::Identifier(name)
+        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
+}
+
+/// A type as casts name it.
+fn sql_type(ty: ColumnType) -> SqlType {
+    let parser = Parser::new(&GenericDialect {}).try_with_sql(&ty.sql());
+    let parsed = parser.and_then(|mut parser| parser.parse_data_type());
+    parsed.expect("every type has a name that casts know")
+}
+
+/// The place of the first value of VALUES that is this text, where a value of this type is stored.
+fn find_value(sql: &str, columns: &[Column], (text, ty): (&str, ColumnType)) -> Option<Position> {
+    let query = parse_query(sql, &[]).ok()?.statement;
+    let SetExpr::Values(values) = *query.body else { return None };
+    let is_it = |expr: &SqlExpr| match expr {
+        SqlExpr::Value(value) => match &value.value {
+            Value::Number(number, _) => *number == text.trim_start_matches('-'),
+            Value::SingleQuotedString(written) => written == text,
+            _ => false,
+        },
+        SqlExpr::UnaryOp { expr, .. } => expr.to_string() == text.trim_start_matches('-'),
+        _ => false,
+    };
+    let of_row = |row: &Vec<SqlExpr>| {
+        let mut pairs = row.iter().zip(columns);
+        let found = pairs.find(|(expr, column)| column.ty == ty && is_it(expr))?;
+        Some(position_at(sql, found.0.span().start))
+    };
+    values.rows.iter().find_map(|row| of_row(&row.content))
+}
+
+/// The plan with its first columns in the types of those that they are stored in (RW2).
+pub(super) fn stored(plan: LogicalPlan, purpose: &Purpose<'_>) -> PlanResult<LogicalPlan> {
+    let Purpose { target, columns } = *purpose;
+    if columns.is_empty() {
+        return Ok(plan);
+    }
+    let values = plan.schema().fields().len();
+    if values != columns.len() + usize::from(target.is_some()) {
+        return Err(Error::ValueCount { position: None, columns: columns.len(), values }.into());
+    }
+    let (exprs, input) = match plan {
+        LogicalPlan::Projection(Projection { expr, input, .. }) => (expr, input),
+        plan => {
+            let columns = plan.schema().columns();
+            (columns.into_iter().map(Expr::Column).collect(), Arc::new(plan))
+        }
+    };
+    let mut cast = Vec::with_capacity(exprs.len());
+    for (at, expr) in exprs.into_iter().enumerate() {
+        let Some(column) = columns.get(at) else {
+            cast.push(expr);
+            continue;
+        };
+        let expr = expr.unalias();
+        let (_, field) = expr.to_field(input.schema())?;
+        let is_there =
+            type_of(&field) == Some(column.ty) && *field.data_type() == arrow_type(column.ty);
+        let expr = if is_there {
+            expr
+        } else {
+            let field = Arc::new(arrow_field(column));
+            Expr::Cast(Cast { expr: Box::new(expr), field })
+        };
+        cast.push(expr.alias(format!("{at}")));
+    }
+    Ok(LogicalPlan::Projection(Projection::try_new(cast, input)?))
+}
+
+/// The instants of the only scan of a plan, if no more is asked of its rows.
+fn scanned_ranges(plan: &LogicalPlan, snapshot: &Arc<Snapshot>) -> Option<Vec<TimeRange>> {
+    match plan {
+        LogicalPlan::TableScan(scan) => {
+            let table = ScanTable::new(Arc::clone(snapshot));
+            table.time_ranges(&scan.filters)
+        }
+        // Nothing passes.
+        LogicalPlan::EmptyRelation(_) => Some(Vec::new()),
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => {
+            scanned_ranges(plan.inputs().first()?, snapshot)
+        }
+        _ => None,
+    }
+}
+
+/// Whether rows of the outermost block are no longer those of the table.
+fn has_groups(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Distinct(_) => true,
+        LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => {
+            plan.inputs().into_iter().any(has_groups)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_has_a_name_that_casts_know() {
+        for ty in ColumnType::ALL {
+            let name = sql_type(ty).to_string();
+            assert_eq!(crate::parse::column_type(&name), Some(ty), "{name}");
+        }
+    }
+
+    #[test]
+    fn tokens_keep_their_places() {
+        let sql = "UPDATE t SET a = b + 1 WHERE c";
+        let tokens = tokenize(sql).unwrap();
+        let mut query = QueryTokens::new(&tokens);
+        query.bracketed(sql, &(17..23));
+        let columns = query.made.iter().map(|token| (token.token.to_string(), token.span.start));
+        let words = columns.filter(|(text, _)| text == "b" || text == "1");
+        let words = words.map(|(text, start)| (text, start.column)).collect::<Vec<_>>();
+        assert_eq!(words, [("b".to_owned(), 18), ("1".to_owned(), 22)], "RW1");
+    }
+}

@@ -1,0 +1,244 @@
+//! UUID and IPV4 are types of their own, whatever they are stored as.
+//!
+//! - SP1. No operator and no function takes one for the number, or the bytes, that it is stored as:
+//!   they are compared with their like, joined to texts as text, and counted; anything else is an
+//!   error.
+//! - SP2. What gives one of several values (CASE, `coalesce`, ...) of such a type is of that type.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Case, Like, ScalarFunction};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, lit,
+};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use tidegate_model::{Column, ColumnId, ColumnType};
+use tidegate_storage::segment::{arrow_field, arrow_type};
+
+use super::casts::{OnBadText, special_cast};
+use super::coerce::{as_type_of, type_in};
+use crate::error::{ClauseProblem, Error};
+use crate::scan::NAME_KEY;
+
+/// Aggregates and window functions that take values of any type as they are.
+const OF_ANY: [&str; 17] = [
+    "count",
+    "min",
+    "max",
+    "first",
+    "last",
+    "first_not_null",
+    "last_not_null",
+    "first_value",
+    "last_value",
+    "nth_value",
+    "any_value",
+    "array_agg",
+    "approx_distinct",
+    "grouping",
+    "lag",
+    "lead",
+    "arrow_typeof",
+];
+/// Functions that give one of their arguments.
+const GIVES_ONE: [&str; 6] = ["coalesce", "nullif", "nvl", "ifnull", "greatest", "least"];
+/// Functions that write their arguments one behind the other.
+const JOINS_TEXTS: [&str; 2] = ["concat", "concat_ws"];
+/// Functions that hold values of any type.
+const HOLDS: [&str; 4] = ["make_array", "struct", "named_struct", "row"];
+
+fn special(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
+    type_in(expr, schema).filter(|ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4))
+}
+
+/// The type of an expression that gives one of several values, if one of those is a UUID or an
+/// IPV4 (SP2): DataFusion knows only what they are stored as.
+pub(super) fn type_of_one(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
+    match expr {
+        Expr::ScalarFunction(call) if GIVES_ONE.contains(&call.func.name()) => {
+            call.args.iter().find_map(|arg| special(arg, schema))
+        }
+        Expr::Case(case) => {
+            let results = case.when_then_expr.iter().map(|(_, then)| then);
+            results.chain(&case.else_expr).find_map(|result| special(result, schema))
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn is_comparison(op: &BinaryOperator) -> bool {
+    matches!(
+        op,
+        BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+    )
+}
+
+/// Both sides of an operator, of which a UUID or an IPV4 may be one (SP1).
+pub(super) fn operands(
+    left: Expr,
+    op: &BinaryOperator,
+    right: Expr,
+    schema: &DFSchema,
+) -> Result<(Expr, Expr)> {
+    let (left_type, right_type) = (special(&left, schema), special(&right, schema));
+    let Some(ty) = left_type.or(right_type) else { return Ok((left, right)) };
+    if *op == BinaryOperator::StringConcat {
+        return Ok((as_text(left, schema), as_text(right, schema)));
+    }
+    let other = if left_type.is_some() { &right } else { &left };
+    let is_known = left_type == right_type;
+    // What CASE and its like give in a subquery is known as what it is stored as only, as long as
+    // that is planned.
+    let is_alike = |expr: &Expr| match expr.to_field(schema) {
+        Ok((_, field)) if *field.data_type() == DataType::Null => true,
+        Ok((_, field)) => {
+            let is_other = field.metadata().contains_key(NAME_KEY)
+                || matches!(expr, Expr::Literal(..) | Expr::Cast(_) | Expr::TryCast(_));
+            *field.data_type() == arrow_type(ty) && !is_other
+        }
+        Err(_) => true,
+    };
+    if is_comparison(op) && (is_known || left_type.xor(right_type).is_some() && is_alike(other)) {
+        return Ok((left, right));
+    }
+    let name = |expr: &Expr| match (type_in(expr, schema), expr.get_type(schema)) {
+        (Some(ty), _) => ty.sql(),
+        (None, Ok(ty)) => ty.to_string(),
+        (None, Err(_)) => "NULL".to_owned(),
+    };
+    let what = ClauseProblem::Operands {
+        operator: op.to_string(),
+        types: Box::new([name(&left), name(&right)]),
+    };
+    Err(Error::Clause { position: None, what }.into())
+}
+
+/// An expression whose parts are planned, if nothing in it takes a UUID or an IPV4 for what it is
+/// not (SP1), with its type (SP2).
+pub(super) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let refused = |function: &str, ty: ColumnType| {
+        let what = ClauseProblem::Argument { function: function.to_owned(), ty: ty.sql() };
+        Err(Error::Clause { position: None, what }.into())
+    };
+    let first = |args: &[Expr]| args.iter().find_map(|arg| special(arg, schema));
+    match expr {
+        Expr::Like(Like { expr: ref text, case_insensitive, .. }) => match special(text, schema) {
+            Some(ty) => refused(if case_insensitive { "ILIKE" } else { "LIKE" }, ty),
+            None => Ok(Transformed::no(expr)),
+        },
+        Expr::SimilarTo(Like { expr: ref text, .. }) => match special(text, schema) {
+            Some(ty) => refused("SIMILAR TO", ty),
+            None => Ok(Transformed::no(expr)),
+        },
+        Expr::AggregateFunction(ref call) => match first(&call.params.args) {
+            Some(ty) if !OF_ANY.contains(&call.func.name()) => refused(call.func.name(), ty),
+            _ => Ok(Transformed::no(expr)),
+        },
+        Expr::WindowFunction(ref call) => match first(&call.params.args) {
+            Some(ty) if !OF_ANY.contains(&call.fun.name()) => refused(call.fun.name(), ty),
+            _ => Ok(Transformed::no(expr)),
+        },
+        Expr::ScalarFunction(call) => {
+            let Some(ty) = first(&call.args) else {
+                return Ok(Transformed::no(Expr::ScalarFunction(call)));
+            };
+            let name = call.func.name();
+            if JOINS_TEXTS.contains(&name) {
+                let ScalarFunction { func, args } = call;
+                let args = args.into_iter().map(|arg| as_text(arg, schema)).collect();
+                return Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })));
+            }
+            if GIVES_ONE.contains(&name) {
+                let ScalarFunction { func, args } = call;
+                let args = alike(args, ty, schema)?;
+                let call = Expr::ScalarFunction(ScalarFunction { func, args });
+                return Ok(Transformed::yes(typed(call, ty)));
+            }
+            // Ours have names that no query can write.
+            let is_ours = name.contains(' ');
+            if is_ours || OF_ANY.contains(&name) || HOLDS.contains(&name) {
+                return Ok(Transformed::no(Expr::ScalarFunction(call)));
+            }
+            refused(name, ty)
+        }
+        Expr::Case(_) => {
+            let Some(ty) = type_of_one(&expr, schema) else { return Ok(Transformed::no(expr)) };
+            let Expr::Case(Case { expr, when_then_expr, else_expr }) = expr else {
+                unreachable!("matched above")
+            };
+            let (whens, thens): (Vec<_>, Vec<_>) = when_then_expr.into_iter().unzip();
+            let otherwise = else_expr.map(|it| alike(vec![*it], ty, schema)).transpose()?;
+            let thens = alike(thens.into_iter().map(|then| *then).collect(), ty, schema)?;
+            let case = Case {
+                expr,
+                when_then_expr: whens.into_iter().zip(thens.into_iter().map(Box::new)).collect(),
+                else_expr: otherwise.and_then(|mut it| it.pop()).map(Box::new),
+            };
+            Ok(Transformed::yes(typed(Expr::Case(case), ty)))
+        }
+        expr => Ok(Transformed::no(expr)),
+    }
+}
+
+/// The values with texts as values of this type.
+fn alike(values: Vec<Expr>, ty: ColumnType, schema: &DFSchema) -> Result<Vec<Expr>> {
+    let one = typed(lit(ScalarValue::Null), ty);
+    values.into_iter().map(|value| as_type_of(value, &one, schema)).collect()
+}
+
+/// The text of a UUID or an IPV4; other expressions as they are.
+fn as_text(expr: Expr, schema: &DFSchema) -> Expr {
+    let text = special(&expr, schema)
+        .and_then(|ty| special_cast(&expr, ty, ColumnType::Varchar, OnBadText::Fail));
+    text.unwrap_or(expr)
+}
+
+/// An expression that is known to be of this type (SP2).
+fn typed(expr: Expr, ty: ColumnType) -> Expr {
+    let signature = Signature::any(1, Volatility::Immutable);
+    let function = Arc::new(ScalarUDF::new_from_impl(Typed { ty, signature }));
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![expr]))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Typed {
+    ty: ColumnType,
+    signature: Signature,
+}
+
+impl Typed {
+    fn field(&self) -> Field {
+        arrow_field(&Column { id: ColumnId(0), name: self.name().to_owned(), ty: self.ty })
+    }
+}
+
+impl ScalarUDFImpl for Typed {
+    fn name(&self) -> &'static str {
+        if self.ty == ColumnType::Uuid { "is uuid" } else { "is ipv4" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.field().data_type().clone())
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(Arc::new(self.field()))
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.remove(0))
+    }
+}

@@ -1,0 +1,380 @@
+//! What can be configured, with its defaults: one struct, and one table of keys that fill it.
+//!
+//! - CF1. Every key is in `KEYS` once, and is set by its name or by a variable of the environment
+//!   (`http.max_header_bytes` is `TIDEGATE_HTTP_MAX_HEADER_BYTES`). No two keys share a variable.
+//! - CF2. What is not understood is an error that names it, and never ignored.
+//!
+//! Not here: reading the environment and the command line (`tidegate`), a configuration file.
+
+mod value;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use thiserror::Error;
+use tidegate_ingest::line::Precision;
+use tidegate_model::{ByteCount, PartitionUnit, limits};
+
+use value::{address, listener, number, partition, size, span, switch, text};
+
+/// The part of the machine's memory that all of it may use, in percent.
+const MEMORY_PERCENT: u64 = 70;
+/// The part of that which rows on their way in may use.
+const INGEST_PERCENT: u64 = 20;
+
+/// What a server does and what it may use.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// HTTP.
+    pub http: HttpConfig,
+    /// The line protocol, over HTTP and TCP.
+    pub ilp: IlpConfig,
+    /// The line protocol over TCP alone.
+    pub tcp: TcpConfig,
+    /// Bytes of memory of all that is done.
+    pub memory_limit: ByteCount,
+    /// Those of rows that were received and are not committed.
+    pub ingest_limit: ByteCount,
+    /// How long a writer waits for memory before it is told to come again.
+    pub ingest_wait: Duration,
+    /// How long a statement may work.
+    pub query_timeout: Duration,
+    /// How long statements may work on when the server is to stop.
+    pub stop_timeout: Duration,
+}
+
+/// `http....`.
+#[derive(Clone, Debug)]
+pub struct HttpConfig {
+    /// Where it listens; `None` for nowhere.
+    pub listen: Option<SocketAddr>,
+    /// Where health and metrics are besides.
+    pub admin_listen: Option<SocketAddr>,
+    /// Connections at a time.
+    pub max_connections: usize,
+    /// Bytes of a request's head.
+    pub max_header_bytes: usize,
+    /// Bytes of a statement.
+    pub max_sql_bytes: usize,
+    /// How long a connection may be silent between requests.
+    pub idle_timeout: Duration,
+    /// How long a head may take from its first byte to its last.
+    pub head_timeout: Duration,
+    /// How long a body may be silent.
+    pub body_idle_timeout: Duration,
+    /// Rows of an answer; 0 for all.
+    pub exec_max_rows: u64,
+    /// Whether it may be open to other machines, although nobody is asked who he is.
+    pub auth: Auth,
+    /// Bytes of a body of line protocol, decompressed.
+    pub max_ilp_body: usize,
+    /// Whether the line protocol is taken.
+    pub ilp_enabled: bool,
+}
+
+/// Who is let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// Everybody on this machine, nobody else.
+    Auto,
+    /// Everybody.
+    Off,
+}
+
+/// `ilp....`.
+#[derive(Clone, Debug)]
+pub struct IlpConfig {
+    /// Whether tables that are missing are made.
+    pub create_tables: bool,
+    /// Whether columns that are missing are added.
+    pub create_columns: bool,
+    /// How such tables are partitioned.
+    pub partition_by: PartitionUnit,
+    /// What their designated timestamp is called.
+    pub timestamp_name: String,
+    /// Bytes of a line.
+    pub max_line_bytes: usize,
+    /// Columns of a table, as far as lines add them.
+    pub max_columns: usize,
+    /// Rows in `sys.ilp_rejects` for each connection and second.
+    pub reject_rate: u32,
+}
+
+/// `ilp.tcp....`.
+#[derive(Clone, Debug)]
+pub struct TcpConfig {
+    /// Where it listens; `None` for nowhere.
+    pub listen: Option<SocketAddr>,
+    /// Connections at a time.
+    pub max_connections: usize,
+    /// What timestamps without a suffix count.
+    pub precision: Precision,
+    /// Rows of a connection after which they are committed.
+    pub commit_rows: usize,
+    /// How long a row waits at most.
+    pub commit_interval: Duration,
+    /// How long a commit that failed is tried again.
+    pub commit_retry: Duration,
+    /// What a bad line does.
+    pub on_error: OnBadLine,
+    /// How long a connection may be silent; zero for ever.
+    pub idle_timeout: Duration,
+    /// Whether it may listen for other machines, although nobody is asked who he is.
+    pub allow_anonymous: bool,
+}
+
+/// What a bad line does to a TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnBadLine {
+    /// It is left out, and the others go in.
+    Continue,
+    /// The lines before it go in, and the connection ends.
+    Disconnect,
+}
+
+/// A key of the configuration.
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    set: fn(&mut Config, &str) -> Result<(), &'static str>,
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// No such key.
+    #[error("there is no configuration key `{key}`")]
+    Unknown {
+        /// As it was given.
+        key: String,
+    },
+    /// A value that the key does not take.
+    #[error("the configuration key `{key}` cannot be `{value}`: {reason}")]
+    Value {
+        /// Which key.
+        key: String,
+        /// As it was given.
+        value: String,
+        /// What it takes.
+        reason: &'static str,
+    },
+}
+
+/// All keys (CF1).
+pub const KEYS: &[Key] = &[
+    Key { name: "memory.limit", set: |c, v| put(&mut c.memory_limit, size(v)) },
+    Key { name: "memory.ingest_limit", set: |c, v| put(&mut c.ingest_limit, size(v)) },
+    Key { name: "ingest.wait_timeout", set: |c, v| put(&mut c.ingest_wait, span(v)) },
+    Key { name: "query.timeout", set: |c, v| put(&mut c.query_timeout, span(v)) },
+    Key { name: "server.stop_timeout", set: |c, v| put(&mut c.stop_timeout, span(v)) },
+    Key { name: "http.listen", set: |c, v| put(&mut c.http.listen, listener(v)) },
+    Key { name: "http.admin_listen", set: |c, v| put(&mut c.http.admin_listen, listener(v)) },
+    Key { name: "http.max_connections", set: |c, v| put(&mut c.http.max_connections, number(v)) },
+    Key { name: "http.max_header_bytes", set: |c, v| put(&mut c.http.max_header_bytes, bytes(v)) },
+    Key { name: "http.max_sql_bytes", set: |c, v| put(&mut c.http.max_sql_bytes, bytes(v)) },
+    Key { name: "http.idle_timeout", set: |c, v| put(&mut c.http.idle_timeout, span(v)) },
+    Key { name: "http.head_timeout", set: |c, v| put(&mut c.http.head_timeout, span(v)) },
+    Key { name: "http.body_idle_timeout", set: |c, v| put(&mut c.http.body_idle_timeout, span(v)) },
+    Key { name: "http.exec_max_rows", set: |c, v| put(&mut c.http.exec_max_rows, number(v)) },
+    Key { name: "http.auth", set: |c, v| put(&mut c.http.auth, auth(v)) },
+    Key { name: "ilp.create_tables", set: |c, v| put(&mut c.ilp.create_tables, switch(v)) },
+    Key { name: "ilp.create_columns", set: |c, v| put(&mut c.ilp.create_columns, switch(v)) },
+    Key { name: "ilp.partition_by", set: |c, v| put(&mut c.ilp.partition_by, partition(v)) },
+    Key { name: "ilp.timestamp_name", set: |c, v| put(&mut c.ilp.timestamp_name, text(v)) },
+    Key { name: "ilp.max_line_bytes", set: |c, v| put(&mut c.ilp.max_line_bytes, bytes(v)) },
+    Key { name: "ilp.max_columns", set: |c, v| put(&mut c.ilp.max_columns, columns(v)) },
+    Key { name: "ilp.reject_rate", set: |c, v| put(&mut c.ilp.reject_rate, number(v)) },
+    Key { name: "ilp.http.enabled", set: |c, v| put(&mut c.http.ilp_enabled, switch(v)) },
+    Key { name: "ilp.http.max_body", set: |c, v| put(&mut c.http.max_ilp_body, body(v)) },
+    Key { name: "ilp.tcp.listen", set: |c, v| put(&mut c.tcp.listen, listener(v)) },
+    Key { name: "ilp.tcp.max_connections", set: |c, v| put(&mut c.tcp.max_connections, number(v)) },
+    Key { name: "ilp.tcp.precision", set: |c, v| put(&mut c.tcp.precision, precision(v)) },
+    Key { name: "ilp.tcp.commit_rows", set: |c, v| put(&mut c.tcp.commit_rows, rows(v)) },
+    Key { name: "ilp.tcp.commit_interval", set: |c, v| put(&mut c.tcp.commit_interval, span(v)) },
+    Key { name: "ilp.tcp.commit_retry", set: |c, v| put(&mut c.tcp.commit_retry, span(v)) },
+    Key { name: "ilp.tcp.on_error", set: |c, v| put(&mut c.tcp.on_error, on_bad_line(v)) },
+    Key { name: "ilp.tcp.idle_timeout", set: |c, v| put(&mut c.tcp.idle_timeout, span(v)) },
+    Key { name: "ilp.tcp.allow_anonymous", set: |c, v| put(&mut c.tcp.allow_anonymous, switch(v)) },
+];
+
+impl Key {
+    /// The variable of the environment that sets it (CF1).
+    #[must_use]
+    pub fn variable(&self) -> String {
+        format!("TIDEGATE_{}", self.name.replace('.', "_").to_ascii_uppercase())
+    }
+}
+
+impl Config {
+    /// The configuration of the product on a machine with so much memory.
+    #[must_use]
+    pub fn standard(machine_memory: ByteCount) -> Config {
+        let memory_limit = ByteCount(machine_memory.0 / 100 * MEMORY_PERCENT);
+        Config {
+            http: HttpConfig {
+                listen: Some(address([127, 0, 0, 1], 9000)),
+                admin_listen: None,
+                max_connections: 4_096,
+                max_header_bytes: 64 << 10,
+                max_sql_bytes: limits::SQL_BYTES,
+                idle_timeout: Duration::from_mins(5),
+                head_timeout: Duration::from_secs(10),
+                body_idle_timeout: Duration::from_mins(1),
+                exec_max_rows: 0,
+                auth: Auth::Auto,
+                max_ilp_body: 256 << 20,
+                ilp_enabled: true,
+            },
+            ilp: IlpConfig {
+                create_tables: true,
+                create_columns: true,
+                partition_by: PartitionUnit::Day,
+                timestamp_name: "timestamp".to_owned(),
+                max_line_bytes: 4 << 20,
+                max_columns: 2_048,
+                reject_rate: 100,
+            },
+            tcp: TcpConfig {
+                listen: Some(address([127, 0, 0, 1], 9009)),
+                max_connections: 4_096,
+                precision: Precision::Nanos,
+                commit_rows: 100_000,
+                commit_interval: Duration::from_secs(1),
+                commit_retry: Duration::from_secs(30),
+                on_error: OnBadLine::Continue,
+                idle_timeout: Duration::ZERO,
+                allow_anonymous: false,
+            },
+            memory_limit,
+            ingest_limit: ByteCount(memory_limit.0 / 100 * INGEST_PERCENT),
+            ingest_wait: Duration::from_secs(30),
+            query_timeout: Duration::from_mins(1),
+            stop_timeout: Duration::from_secs(30),
+        }
+    }
+
+    /// Sets a key.
+    ///
+    /// # Errors
+    /// If there is no such key, or it does not take the value (CF2).
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
+        let Some(found) = KEYS.iter().find(|known| known.name == key) else {
+            return Err(ConfigError::Unknown { key: key.to_owned() });
+        };
+        (found.set)(self, value).map_err(|reason| ConfigError::Value {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            reason,
+        })
+    }
+}
+
+fn put<T>(place: &mut T, value: Result<T, &'static str>) -> Result<(), &'static str> {
+    *place = value?;
+    Ok(())
+}
+
+fn bytes(value: &str) -> Result<usize, &'static str> {
+    let size = size(value)?;
+    usize::try_from(size.0).map_err(|_| "it is more than this machine can address")
+}
+
+/// A body's rows make one record of the log.
+fn body(value: &str) -> Result<usize, &'static str> {
+    let size = bytes(value)?;
+    let fits = size <= limits::WAL_RECORD_BYTES;
+    fits.then_some(size).ok_or("at most 256 MiB: all rows of a request are one record of the log")
+}
+
+fn columns(value: &str) -> Result<usize, &'static str> {
+    let count = number(value)?;
+    (count <= limits::TABLE_COLUMNS).then_some(count).ok_or("a table has at most 4096 columns")
+}
+
+fn rows(value: &str) -> Result<usize, &'static str> {
+    let count = number(value)?;
+    (1..=4_194_304).contains(&count).then_some(count).ok_or("it is a number from 1 to 4194304")
+}
+
+fn precision(value: &str) -> Result<Precision, &'static str> {
+    Precision::parse(value).ok_or("it is one of n, ns, u, us, ms, s, m, h")
+}
+
+fn auth(value: &str) -> Result<Auth, &'static str> {
+    match value {
+        "auto" => Ok(Auth::Auto),
+        "off" => Ok(Auth::Off),
+        "required" => Err("this version cannot ask for passwords yet"),
+        _ => Err("it is auto or off"),
+    }
+}
+
+fn on_bad_line(value: &str) -> Result<OnBadLine, &'static str> {
+    match value {
+        "continue" => Ok(OnBadLine::Continue),
+        "disconnect" => Ok(OnBadLine::Disconnect),
+        _ => Err("it is continue or disconnect"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn standard() -> Config {
+        Config::standard(ByteCount(10 << 30))
+    }
+
+    #[test]
+    fn no_two_keys_share_a_variable() {
+        let variables: HashSet<String> = KEYS.iter().map(Key::variable).collect();
+        assert_eq!(variables.len(), KEYS.len(), "CF1");
+        assert!(variables.contains("TIDEGATE_ILP_TCP_COMMIT_ROWS"));
+    }
+
+    #[test]
+    fn keys_are_set_by_their_names() {
+        let mut config = standard();
+        for (key, value) in [
+            ("http.listen", "none"),
+            ("ilp.tcp.listen", "localhost:0"),
+            ("ilp.partition_by", "hour"),
+            ("ilp.tcp.commit_interval", "250ms"),
+            ("http.max_header_bytes", "8KiB"),
+            ("ilp.create_columns", "false"),
+        ] {
+            config.set(key, value).unwrap();
+        }
+        assert_eq!(config.http.listen, None);
+        assert_eq!(config.tcp.listen, Some(address([127, 0, 0, 1], 0)));
+        assert_eq!(config.ilp.partition_by, PartitionUnit::Hour);
+        assert_eq!(config.tcp.commit_interval, Duration::from_millis(250));
+        assert_eq!(config.http.max_header_bytes, 8_192);
+        assert!(!config.ilp.create_columns);
+    }
+
+    #[track_caller]
+    fn check_refused(key: &str, value: &str, expected: &str) {
+        assert_eq!(standard().set(key, value).unwrap_err().to_string(), expected, "CF2");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        check_refused("htpp.listen", "x", "there is no configuration key `htpp.listen`");
+        check_refused(
+            "http.listen",
+            "9000",
+            "the configuration key `http.listen` cannot be `9000`: it is an address and a port, \
+             like 127.0.0.1:9000, or none",
+        );
+        check_refused(
+            "ilp.http.max_body",
+            "1GiB",
+            "the configuration key `ilp.http.max_body` cannot be `1GiB`: at most 256 MiB: all rows \
+             of a request are one record of the log",
+        );
+    }
+}

@@ -1,0 +1,311 @@
+//! HTTP/1.1: connections, routes and what they have in common.
+//!
+//! - HT1. A connection answers its requests one after the other, in their order, however many came
+//!   at once.
+//! - HT2. A request whose body was not read to its end is the last of its connection.
+//! - HT3. Every answer has an id that the log has too.
+//! - HT4. A request from a page of another place is refused, so that no web page writes to a server
+//!   on the machine of whoever looks at it.
+//!
+//! Routes: `/exec` (`exec`), `/write` (`write`), and small ones (`small`). Not here: bytes
+//! (`wire`).
+
+mod wire;
+mod params;
+mod response;
+mod exec;
+mod write;
+mod small;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Buf;
+use tokio::net::TcpStream;
+
+use crate::shared::{Shared, Tracker, stopping};
+use response::{After, Length, Response, TEXT};
+use wire::{Body, Head, HeadError, Wire, WireLimits};
+
+/// Which routes a connection has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// All.
+    Main,
+    /// Health and metrics.
+    Admin,
+}
+
+/// One request, and the connection that it came by.
+pub(crate) struct Exchange<'a> {
+    shared: &'a Arc<Shared>,
+    head: &'a Head,
+    wire: &'a mut Wire,
+    body: Body,
+    request_id: String,
+    peer: SocketAddr,
+}
+
+/// How a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Next,
+    /// What was written should still be seen.
+    Close,
+    /// Nobody is there any more.
+    Gone,
+}
+
+/// Answers the requests of a connection until it ends, or the server does.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    (peer, door): (SocketAddr, Door),
+    tracker: Tracker,
+) {
+    let http = &shared.config.http;
+    let limits = WireLimits {
+        head_bytes: http.max_header_bytes,
+        idle: http.idle_timeout,
+        head_time: http.head_timeout,
+        body_idle: http.body_idle_timeout,
+    };
+    // Without it an answer may wait for the client to acknowledge the one before.
+    let _ = stream.set_nodelay(true);
+    let mut wire = Wire::new(stream, limits);
+    let mut phase = shared.phase.clone();
+    loop {
+        let head = tokio::select! {
+            biased;
+            head = wire.head() => head,
+            () = stopping(&mut phase) => {
+                // What has come before the end is still answered.
+                if wire.is_idle() { return } else { wire.head().await }
+            }
+        };
+        let flow = match head {
+            Ok(None) => return,
+            Ok(Some(head)) => {
+                let body = Body::new(&head);
+                let request_id = shared.ids.request();
+                let (shared, wire) = (&shared, &mut wire);
+                let mut exchange = Exchange { shared, head: &head, wire, body, request_id, peer };
+                exchange.answer(door).await
+            }
+            Err(error) => refuse_head(&shared, &mut wire, error).await,
+        };
+        match flow {
+            Flow::Next => {}
+            Flow::Gone => return,
+            Flow::Close => break,
+        }
+    }
+    wire.linger().await;
+    drop(tracker);
+}
+
+/// Tells a client that there are too many.
+pub(crate) async fn refuse_connection(shared: Arc<Shared>, stream: TcpStream) {
+    let http = &shared.config.http;
+    let (idle, head_time) = (http.head_timeout, http.head_timeout);
+    let limits = WireLimits { head_bytes: 0, idle, head_time, body_idle: idle };
+    let mut wire = Wire::new(stream, limits);
+    let id = shared.ids.request();
+    let message = format!("too many connections [limit={}]", http.max_connections);
+    let response = Response::error(429, &message, Some("53300"), &id).with("Retry-After", "1");
+    let now = shared.clock.now_micros();
+    let head =
+        response::head(&response, Length::Bytes(response.body.len()), After::Close, (&id, now));
+    if wire.write(&mut head.chain(&response.body[..])).await.is_ok() {
+        wire.linger().await;
+    }
+}
+
+async fn refuse_head(shared: &Shared, wire: &mut Wire, error: HeadError) -> Flow {
+    let status = match error {
+        HeadError::TooLarge => 431,
+        HeadError::Malformed(_) => 400,
+        HeadError::Slow => 408,
+    };
+    let id = shared.ids.request();
+    let response = Response::error(status, &error.to_string(), None, &id);
+    let now = shared.clock.now_micros();
+    let head =
+        response::head(&response, Length::Bytes(response.body.len()), After::Close, (&id, now));
+    match wire.write(&mut head.chain(&response.body[..])).await {
+        Ok(()) => Flow::Close,
+        Err(_) => Flow::Gone,
+    }
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    Exec,
+    Write,
+    Ping,
+    Settings,
+    Check,
+    InfluxQuery,
+    Health,
+    Live,
+    Ready,
+    Metrics,
+}
+
+impl Route {
+    fn of(path: &str, door: Door) -> Option<Route> {
+        let route = match path {
+            "/health/live" => Route::Live,
+            "/health/ready" => Route::Ready,
+            "/health" => Route::Health,
+            "/metrics" => Route::Metrics,
+            _ if door == Door::Admin => Route::Health,
+            "/exec" | "/api/v1/sql/execute" => Route::Exec,
+            "/write" | "/api/v2/write" => Route::Write,
+            "/ping" => Route::Ping,
+            "/settings" => Route::Settings,
+            "/chk" => Route::Check,
+            "/query" => Route::InfluxQuery,
+            _ => return None,
+        };
+        Some(route)
+    }
+
+    /// The methods it takes.
+    fn methods(self) -> &'static [&'static str] {
+        match self {
+            Route::Exec | Route::InfluxQuery => &["GET", "POST"],
+            Route::Write => &["POST"],
+            Route::Ping
+            | Route::Settings
+            | Route::Check
+            | Route::Health
+            | Route::Live
+            | Route::Ready
+            | Route::Metrics => &["GET", "HEAD"],
+        }
+    }
+
+    /// Whether it does something that a page of another place must not do.
+    fn is_guarded(self) -> bool {
+        matches!(self, Route::Exec | Route::Write)
+    }
+}
+
+impl Exchange<'_> {
+    async fn answer(&mut self, door: Door) -> Flow {
+        let Some(route) = Route::of(&self.head.path, door) else {
+            return self.refuse(404, "there is nothing at this path", None).await;
+        };
+        if !route.methods().contains(&self.head.method.as_str()) {
+            return self.refuse_method(route).await;
+        }
+        if route.is_guarded() && self.is_foreign() {
+            let message = "requests of web pages from elsewhere are refused";
+            return self.refuse(403, message, Some("42501")).await;
+        }
+        match route {
+            Route::Exec => exec::exec(self).await,
+            Route::Write => write::write(self).await,
+            Route::Ping => self.respond(small::ping()).await,
+            Route::Settings => self.respond(small::settings()).await,
+            Route::Check => self.respond(small::check(self)).await,
+            Route::InfluxQuery => self.respond(small::influx_query(self)).await,
+            Route::Health | Route::Ready => self.respond(small::ready(self.shared)).await,
+            Route::Live => self.respond(Response::new(200, TEXT, "Status: Healthy\n")).await,
+            Route::Metrics => self.respond(small::metrics(self.shared)).await,
+        }
+    }
+
+    async fn refuse(&mut self, status: u16, message: &str, code: Option<&str>) -> Flow {
+        let response = Response::error(status, message, code, &self.request_id);
+        self.respond(response).await
+    }
+
+    /// Says which methods the path takes.
+    async fn refuse_method(&mut self, route: Route) -> Flow {
+        if route == Route::Write {
+            return self.respond(write::wrong_method(self)).await;
+        }
+        let message = format!("{} does not take {}", self.head.path, self.head.method);
+        let response = Response::error(405, &message, None, &self.request_id);
+        self.respond(response.with("Allow", route.methods().join(", "))).await
+    }
+
+    /// Whether a browser sent it for a page that is not ours (HT4).
+    fn is_foreign(&self) -> bool {
+        let Some(origin) = self.head.field("origin") else { return false };
+        let host = self.head.field("host").unwrap_or_default();
+        let of_origin = origin.split_once("://").map_or(origin, |(_, rest)| rest);
+        !of_origin.eq_ignore_ascii_case(host)
+    }
+
+    /// Whether another request can follow (HT2).
+    fn after(&self) -> After {
+        let is_stopping = self.shared.phase.borrow().is_stopping();
+        let goes_on = self.head.keeps_alive && self.body.is_done() && !is_stopping;
+        if goes_on { After::KeepAlive } else { After::Close }
+    }
+
+    /// Sends an answer that is there as a whole.
+    async fn respond(&mut self, response: Response) -> Flow {
+        let after = self.after();
+        let length = match response.status {
+            204 => Length::None,
+            _ => Length::Bytes(response.body.len()),
+        };
+        let head = response::head(&response, length, after, (&self.request_id, self.now()));
+        let body = if self.head.method == "HEAD" { &[][..] } else { &response.body[..] };
+        match self.wire.write(&mut head.chain(body)).await {
+            Ok(()) => flow(after),
+            Err(_) => Flow::Gone,
+        }
+    }
+
+    /// Begins an answer that comes in parts; its own body is not sent.
+    async fn start_chunks(&mut self, response: &Response) -> io::Result<()> {
+        let stamp = (self.request_id.as_str(), self.now());
+        let head = response::head(response, Length::Chunks, self.after(), stamp);
+        self.wire.write(&mut &head[..]).await
+    }
+
+    async fn chunk(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        let size = format!("{:x}\r\n", bytes.len());
+        self.wire.write(&mut size.as_bytes().chain(&bytes[..]).chain(&b"\r\n"[..])).await
+    }
+
+    async fn end_chunks(&mut self, after: After) -> Flow {
+        match self.wire.write(&mut &b"0\r\n\r\n"[..]).await {
+            Ok(()) if after == After::KeepAlive => flow(self.after()),
+            Ok(()) => Flow::Close,
+            Err(_) => Flow::Gone,
+        }
+    }
+
+    fn now(&self) -> i64 {
+        self.shared.clock.now_micros()
+    }
+}
+
+fn flow(after: After) -> Flow {
+    match after {
+        After::KeepAlive => Flow::Next,
+        After::Close => Flow::Close,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_routes() {
+        assert_eq!(Route::of("/api/v2/write", Door::Main), Some(Route::Write));
+        assert_eq!(Route::of("/api/v1/sql/execute", Door::Main), Some(Route::Exec));
+        assert_eq!(Route::of("/exec/", Door::Main), None);
+        assert_eq!(Route::of("/exec", Door::Admin), Some(Route::Health));
+        assert_eq!(Route::of("/metrics", Door::Admin), Some(Route::Metrics));
+    }
+}

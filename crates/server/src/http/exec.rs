@@ -1,0 +1,604 @@
+//! `/exec`: one statement, and its answer as JSON.
+//!
+//! - EX1. A statement works on the engine's threads, and so does the writing of its rows; at most
+//!   `QUEUE` parts of an answer wait, so a slow client slows its statement and costs no memory.
+//! - EX2. When the client has gone, or the connection is given up, the statement ends.
+//! - EX3. Nothing is sent before the first part of an answer is full or the whole is there, so that
+//!   most errors have a status of their own.
+//!
+//! Not here: which statements there are (`query`).
+
+mod request;
+mod rows;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use futures::StreamExt;
+use tidegate_platform::Clock;
+use tidegate_query::{
+    Answer, CancelReason, Engine, Error as QueryError, StatementOptions, Timeout,
+};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::params::Params;
+use super::response::{After, JSON, Response};
+use super::wire::BodyError;
+use super::{Exchange, Flow};
+use crate::json::push_string;
+use crate::shared::Services;
+use crate::sqlstate;
+use request::ExecRequest;
+use rows::{RowText, arrays, push_columns};
+
+/// Parts of an answer that wait for the client (EX1).
+const QUEUE: usize = 2;
+/// Bytes of a part.
+const PART_BYTES: usize = 64 << 10;
+/// The SQLSTATE of what was done.
+const DONE: &str = "00000";
+/// How long a statement waits for its turn (`query.queue_timeout`).
+const TURN_WAIT: Duration = Duration::from_secs(10);
+/// How much later than the engine the connection gives up, whatever the engine's threads do.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// Why a statement was not done, as the client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    status: u16,
+    code: &'static str,
+    message: String,
+    /// Characters of the statement before the place.
+    position: Option<usize>,
+    sql: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Refusal {
+        let (status, message) = (sqlstate::status(code), message.into());
+        Refusal { status, code, message, position: None, sql: String::new() }
+    }
+
+    fn of(mut self, sql: &str) -> Refusal {
+        sql.clone_into(&mut self.sql);
+        self
+    }
+
+    fn at(mut self, position: usize) -> Refusal {
+        self.position = Some(position);
+        self
+    }
+
+    fn with_status(mut self, status: u16) -> Refusal {
+        self.status = status;
+        self
+    }
+
+    fn of_error(error: &QueryError, sql: &str) -> Refusal {
+        let mut message = sentence(error);
+        let mut refusal = Refusal::new(sqlstate::of_query(error), "").of(sql);
+        if let Some(position) = error.position() {
+            if let Some(rest) = message.strip_prefix(&format!("{position}: ")) {
+                message = rest.to_owned();
+            }
+            let before = sql.get(..position.offset.min(sql.len())).unwrap_or(sql);
+            refusal.position = Some(before.chars().count());
+        }
+        refusal.message = message;
+        refusal
+    }
+
+    /// As the body of an answer.
+    fn response(&self, request_id: &str) -> Response {
+        let mut text = String::from("{\"query\":");
+        push_string(&self.sql, &mut text);
+        text.push_str(",\"error\":");
+        push_string(&self.message, &mut text);
+        if let Some(position) = self.position {
+            text.push_str(&format!(",\"position\":{position}"));
+        }
+        text.push_str(&format!(",\"code\":\"{}\",\"requestId\":\"{request_id}\"}}", self.code));
+        let response = Response::new(self.status, JSON, text);
+        if self.status == 503 { response.with("Retry-After", "1") } else { response }
+    }
+
+    /// The end of an answer whose beginning was sent.
+    fn end_of_answer(&self, count: u64) -> Vec<u8> {
+        let mut text = format!("],\"count\":{count},\"error\":");
+        push_string(&self.message, &mut text);
+        let position = self.position.unwrap_or(0);
+        text.push_str(&format!(",\"errorPos\":{position},\"code\":\"{}\"}}", self.code));
+        text.into_bytes()
+    }
+}
+
+/// The message of an error and of its causes, each part once.
+fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(part) = next {
+        let message = part.to_string();
+        if !text.contains(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        next = part.source();
+    }
+    text
+}
+
+/// A part of an answer, on its way from the engine.
+enum Piece {
+    /// It is a query, and its rows are being found.
+    Running,
+    Whole(Response, &'static str),
+    Rows(Vec<u8>),
+    End,
+    /// An error ended an answer whose beginning was sent.
+    Broken(Vec<u8>, &'static str),
+}
+
+/// Answers a request to `/exec`.
+pub(super) async fn exec(exchange: &mut Exchange<'_>) -> Flow {
+    let clock = Arc::clone(&exchange.shared.clock);
+    let start = clock.monotonic_nanos();
+    let metrics = &Arc::clone(exchange.shared).metrics;
+    metrics.queries_running.add(1);
+    let (flow, code) = match prepare(exchange).await {
+        Ok((request, services)) => run(exchange, request, &services).await,
+        Err(Stopped::Refused(refusal)) => {
+            let id = exchange.request_id.clone();
+            (exchange.respond(refusal.response(&id)).await, refusal.code)
+        }
+        Err(Stopped::Gone) => (Flow::Gone, "57014"),
+    };
+    metrics.queries_running.sub(1);
+    metrics.query_done("http", code, clock.monotonic_nanos() - start);
+    flow
+}
+
+enum Stopped {
+    Refused(Refusal),
+    /// There is nobody to be told.
+    Gone,
+}
+
+impl From<Refusal> for Stopped {
+    fn from(refusal: Refusal) -> Stopped {
+        Stopped::Refused(refusal)
+    }
+}
+
+/// What is asked for, and those who can answer.
+async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExecRequest, Arc<Services>), Stopped> {
+    let params = read_params(exchange).await?;
+    let rows_max = exchange.shared.config.http.exec_max_rows;
+    let request = ExecRequest::new(exchange.head, &params, rows_max)?;
+    if request.sql.len() > exchange.shared.config.http.max_sql_bytes {
+        return Err(too_large(exchange).into());
+    }
+    match exchange.shared.services() {
+        Ok(services) => Ok((request, services)),
+        Err(unready) => {
+            Err(Refusal::new(unready.code(), unready.to_string()).of(&request.sql).into())
+        }
+    }
+}
+
+fn too_large(exchange: &Exchange<'_>) -> Refusal {
+    let max = exchange.shared.config.http.max_sql_bytes;
+    Refusal::new("54000", format!("the statement has more than {max} bytes")).with_status(413)
+}
+
+/// The parameters of the address and of the body.
+async fn read_params(exchange: &mut Exchange<'_>) -> Result<Params, Stopped> {
+    let not_text = || Refusal::new("22021", "the request is not UTF-8, or not encoded").at(0);
+    let mut params = Params::parse(&exchange.head.query).map_err(|_| not_text())?;
+    if exchange.head.method != "POST" {
+        return Ok(params);
+    }
+    let body = read_body(exchange).await?;
+    let body = String::from_utf8(body).map_err(|_| not_text())?;
+    match exchange.head.content_type().as_str() {
+        "application/x-www-form-urlencoded" => params.add(&body).map_err(|_| not_text())?,
+        "application/json" => add_json(&body, &mut params)?,
+        "application/sql" | "text/plain" => params.set("query", body),
+        "" if body.is_empty() => {}
+        other => {
+            let message = format!("a body of type '{other}' is no statement");
+            return Err(Refusal::new("0A000", message).with_status(415).into());
+        }
+    }
+    Ok(params)
+}
+
+/// `{"query":"...","limit":"1,10"}`.
+fn add_json(body: &str, params: &mut Params) -> Result<(), Refusal> {
+    let bad = |what: &str| Refusal::new("22P02", format!("the body is no JSON object: {what}"));
+    let value = serde_json::from_str(body).map_err(|error| bad(&error.to_string()))?;
+    let serde_json::Value::Object(fields) = value else { return Err(bad("it is another value")) };
+    for (name, value) in fields {
+        match value {
+            serde_json::Value::String(text) => params.set(&name, text),
+            serde_json::Value::Number(number) => params.set(&name, number.to_string()),
+            serde_json::Value::Bool(is) => params.set(&name, is.to_string()),
+            serde_json::Value::Null => {}
+            _ if name == "params" => {
+                return Err(Refusal::new("0A000", "bind parameters are not supported yet"));
+            }
+            _ => return Err(bad(&format!("`{name}` is a list or an object"))),
+        }
+    }
+    Ok(())
+}
+
+async fn read_body(exchange: &mut Exchange<'_>) -> Result<Vec<u8>, Stopped> {
+    // A form writes three bytes for one.
+    let max = exchange.shared.config.http.max_sql_bytes;
+    let is_form = exchange.head.content_type() == "application/x-www-form-urlencoded";
+    let max = if is_form { max.saturating_mul(3) } else { max };
+    let mut bytes = Vec::new();
+    loop {
+        match exchange.body.next(exchange.wire).await {
+            Ok(Some(piece)) if bytes.len() + piece.len() <= max => bytes.extend_from_slice(&piece),
+            Ok(Some(_)) => return Err(too_large(exchange).into()),
+            Ok(None) => return Ok(bytes),
+            Err(BodyError::Cut | BodyError::Io(_)) => return Err(Stopped::Gone),
+            Err(error @ BodyError::Slow) => {
+                return Err(Refusal::new("08006", error.to_string()).with_status(408).into());
+            }
+            Err(error @ BodyError::Malformed(_)) => {
+                return Err(Refusal::new("08P01", error.to_string()).into());
+            }
+        }
+    }
+}
+
+/// Runs the statement and sends what comes of it.
+async fn run(
+    exchange: &mut Exchange<'_>,
+    request: ExecRequest,
+    services: &Arc<Services>,
+) -> (Flow, &'static str) {
+    let id = exchange.request_id.clone();
+    let sql = request.sql.clone();
+    let limit = match request.timeout.unwrap_or(services.timeout) {
+        Timeout::Never => None,
+        Timeout::After(limit) => Some(limit),
+    };
+    let mut running = Running::start(exchange, request, services);
+    let mut deadline = None;
+    let mut is_started = false;
+    loop {
+        let piece = tokio::select! {
+            biased;
+            piece = running.pieces.recv() => piece,
+            () = exchange.wire.closed() => return (Flow::Gone, "57014"),
+            () = until(deadline) => {
+                let reason = CancelReason::Timeout(limit.unwrap_or_default());
+                let refusal = Refusal::of_error(&QueryError::Canceled { reason }, &sql);
+                return (exchange.respond(refusal.response(&id)).await, "57014");
+            }
+        };
+        match piece {
+            Some(Piece::Running) => {
+                let now = Instant::now();
+                deadline = limit.and_then(|limit| now.checked_add(limit + GRACE));
+            }
+            Some(Piece::Whole(response, code)) => {
+                return (exchange.respond(response).await, code);
+            }
+            Some(Piece::Rows(bytes)) => {
+                deadline = None;
+                if !is_started
+                    && exchange.start_chunks(&Response::new(200, JSON, "")).await.is_err()
+                {
+                    return (Flow::Gone, "57014");
+                }
+                is_started = true;
+                if exchange.chunk(bytes).await.is_err() {
+                    return (Flow::Gone, "57014");
+                }
+            }
+            Some(Piece::End) => return (exchange.end_chunks(After::KeepAlive).await, DONE),
+            Some(Piece::Broken(bytes, code)) => {
+                if exchange.chunk(bytes).await.is_err() {
+                    return (Flow::Gone, code);
+                }
+                return (exchange.end_chunks(After::Close).await, code);
+            }
+            None if is_started => return (Flow::Gone, "XX000"),
+            None => {
+                let refusal = Refusal::new("XX000", "internal error: the statement has panicked");
+                return (exchange.respond(refusal.of(&sql).response(&id)).await, "XX000");
+            }
+        }
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A statement that works; dropping it ends it (EX2).
+struct Running {
+    pieces: Receiver<Piece>,
+    work: JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}
+
+impl Running {
+    fn start(exchange: &Exchange<'_>, request: ExecRequest, services: &Arc<Services>) -> Running {
+        let (sender, pieces) = channel(QUEUE);
+        let clock = Arc::clone(&exchange.shared.clock);
+        let (id, services) = (exchange.request_id.clone(), Arc::clone(services));
+        let work = services.query_threads.clone().spawn(async move {
+            let mut answer = Answering { sender, clock, text: String::new(), sent_any: false };
+            if let Err(refusal) = answer.run(&request, &services).await {
+                // If nobody waits for it any more, nobody needs to know.
+                let _ = answer.sender.send(Piece::Whole(refusal.response(&id), refusal.code)).await;
+            }
+        });
+        Running { pieces, work }
+    }
+}
+
+/// The engine's side of an answer.
+struct Answering {
+    sender: Sender<Piece>,
+    clock: Arc<dyn Clock>,
+    text: String,
+    sent_any: bool,
+}
+
+/// Nobody takes the answer any more.
+struct Abandoned;
+
+impl Answering {
+    async fn run(&mut self, request: &ExecRequest, services: &Services) -> Result<(), Refusal> {
+        let sql = request.sql.as_str();
+        if sql.trim().is_empty() {
+            return self.empty(request).await;
+        }
+        let Ok(Ok(_turn)) = timeout(TURN_WAIT, services.turns.acquire()).await else {
+            let message = "too many statements are working: this one had no turn in 10 s";
+            return Err(Refusal::new("53400", message).of(sql));
+        };
+        let start = self.clock.monotonic_nanos();
+        let options = StatementOptions { timeout: request.timeout };
+        let engine: &Engine = &services.engine;
+        let answer = engine.execute_with(sql, &options).await;
+        let answer = answer.map_err(|error| Refusal::of_error(&error, sql))?;
+        let planned = self.clock.monotonic_nanos() - start;
+        match answer {
+            Answer::Done { tag, rows, .. } => {
+                let response = Response::new(200, JSON, done_body(&tag, rows));
+                let _ = self.sender.send(Piece::Whole(response, DONE)).await;
+                Ok(())
+            }
+            Answer::Rows { schema, designated, stream, .. } => {
+                if self.sender.send(Piece::Running).await.is_err() {
+                    return Ok(());
+                }
+                self.rows(request, (&schema, designated), stream, planned).await
+            }
+        }
+    }
+
+    async fn empty(&mut self, request: &ExecRequest) -> Result<(), Refusal> {
+        if request.version < 2 {
+            return Err(Refusal::new("42601", "empty query").of(&request.sql).at(0));
+        }
+        let mut text = String::from("{\"notice\":\"empty query\",\"query\":");
+        push_string(&request.sql, &mut text);
+        text.push_str(",\"position\":0}");
+        let _ = self.sender.send(Piece::Whole(Response::new(200, JSON, text), DONE)).await;
+        Ok(())
+    }
+
+    async fn rows<E>(
+        &mut self,
+        request: &ExecRequest,
+        (schema, designated): (&SchemaRef, Option<usize>),
+        mut stream: impl futures::Stream<Item = Result<RecordBatch, E>> + Unpin,
+        planned: u64,
+    ) -> Result<(), Refusal>
+    where
+        QueryError: From<E>,
+    {
+        let sql = request.sql.as_str();
+        let columns = picked(schema, request)?;
+        let start = self.clock.monotonic_nanos();
+        let designated = designated.and_then(|it| columns.iter().position(|&at| at == it));
+        self.begin(request, (schema, designated), &columns);
+        let (mut seen, mut sent) = (0_u64, 0_u64);
+        let end = request.window.skip.saturating_add(request.window.take);
+        while request.window.counts_all || seen < end {
+            let batch = match stream.next().await {
+                None => break,
+                Some(Ok(batch)) => batch,
+                Some(Err(error)) => {
+                    return self.fail(Refusal::of_error(&QueryError::from(error), sql), sent).await;
+                }
+            };
+            let rows = batch.num_rows() as u64;
+            let from = request.window.skip.saturating_sub(seen).min(rows);
+            let to = end.saturating_sub(seen).min(rows);
+            seen += rows;
+            let picked = |rows: u64| usize::try_from(rows).expect("rows of a batch");
+            for row_group in groups(picked(from)..picked(to.max(from))) {
+                let count = row_group.len() as u64;
+                let pushed = self.push(&batch, (schema, &columns), row_group, (request, sent));
+                if let Err(error) = pushed {
+                    let refusal = Refusal::new("XX000", error.to_string()).of(sql);
+                    return self.fail(refusal, sent).await;
+                }
+                sent += count;
+                if PART_BYTES <= self.text.len() && self.send().await.is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        let count = if request.window.counts_all { seen } else { sent };
+        let executed = self.clock.monotonic_nanos() - start;
+        self.end(request, count, (planned, executed));
+        if self.send().await.is_ok() {
+            let _ = self.sender.send(Piece::End).await;
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        request: &ExecRequest,
+        (schema, designated): (&SchemaRef, Option<usize>),
+        columns: &[usize],
+    ) {
+        self.text.push('{');
+        if !request.form.rows_only {
+            self.text.push_str("\"query\":");
+            push_string(&request.sql, &mut self.text);
+            self.text.push_str(",\"columns\":");
+            push_columns(schema, columns, &mut self.text);
+            let designated = designated.map_or("-1".to_owned(), |it| it.to_string());
+            self.text.push_str(&format!(",\"timestamp\":{designated},"));
+        }
+        self.text.push_str("\"dataset\":[");
+    }
+
+    fn push(
+        &mut self,
+        batch: &RecordBatch,
+        (schema, columns): (&SchemaRef, &[usize]),
+        rows: std::ops::Range<usize>,
+        (request, sent): (&ExecRequest, u64),
+    ) -> Result<(), ArrowError> {
+        let slice = batch.slice(rows.start, rows.len());
+        let arrays = arrays(&slice, columns)?;
+        let text = RowText::new(schema, columns, &arrays, request.form)?;
+        for row in 0..rows.len() {
+            if 0 < sent || 0 < row {
+                self.text.push(',');
+            }
+            text.push(row, &mut self.text);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, request: &ExecRequest, count: u64, (planned, executed): (u64, u64)) {
+        self.text.push_str(&format!("],\"count\":{count}"));
+        if request.form.timings {
+            self.text.push_str(&format!(
+                ",\"timings\":{{\"authentication\":0,\"compiler\":{planned},\
+                 \"execute\":{executed},\"count\":0}}"
+            ));
+        }
+        if request.form.explain {
+            self.text.push_str(",\"explain\":{\"jitCompiled\":false}");
+        }
+        self.text.push('}');
+    }
+
+    async fn send(&mut self) -> Result<(), Abandoned> {
+        let bytes = std::mem::take(&mut self.text).into_bytes();
+        self.sent_any = true;
+        self.sender.send(Piece::Rows(bytes)).await.map_err(|_| Abandoned)
+    }
+
+    /// An error of a query that was running.
+    async fn fail(&mut self, refusal: Refusal, sent: u64) -> Result<(), Refusal> {
+        if !self.sent_any {
+            return Err(refusal);
+        }
+        let mut bytes = std::mem::take(&mut self.text).into_bytes();
+        bytes.extend(refusal.end_of_answer(sent));
+        let _ = self.sender.send(Piece::Broken(bytes, refusal.code)).await;
+        Ok(())
+    }
+}
+
+/// Rows that are written before it is looked how many bytes they are.
+fn groups(rows: std::ops::Range<usize>) -> impl Iterator<Item = std::ops::Range<usize>> {
+    const ROWS: usize = 256;
+    let end = rows.end;
+    rows.step_by(ROWS).map(move |start| start..(start + ROWS).min(end))
+}
+
+/// Which columns of the answer are wanted, in which order.
+fn picked(schema: &SchemaRef, request: &ExecRequest) -> Result<Vec<usize>, Refusal> {
+    let fields = schema.fields();
+    let Some(names) = &request.columns else { return Ok((0..fields.len()).collect()) };
+    let find = |name: &String| {
+        let found = fields.iter().position(|field| field.name().eq_ignore_ascii_case(name));
+        found.ok_or_else(|| {
+            let message = format!("the answer has no column `{name}`");
+            Refusal::new("42703", message).of(&request.sql)
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+/// The body for a statement without rows: `{"dml":"OK","inserted":3}`.
+fn done_body(tag: &str, rows: Option<u64>) -> String {
+    let key = match tag.split_whitespace().next() {
+        Some("INSERT") => "inserted",
+        Some("UPDATE") => "updated",
+        Some("DELETE") => "deleted",
+        _ => return "{\"ddl\":\"OK\"}".to_owned(),
+    };
+    match rows {
+        Some(rows) => format!("{{\"dml\":\"OK\",\"{key}\":{rows}}}"),
+        None => "{\"dml\":\"OK\"}".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_say_how_many_rows_they_touched() {
+        for (tag, rows, expected) in [
+            ("CREATE TABLE", None, r#"{"ddl":"OK"}"#),
+            ("INSERT 3", Some(3), r#"{"dml":"OK","inserted":3}"#),
+            ("UPDATE 34", Some(34), r#"{"dml":"OK","updated":34}"#),
+            ("DELETE 0", Some(0), r#"{"dml":"OK","deleted":0}"#),
+        ] {
+            assert_eq!(done_body(tag, rows), expected);
+        }
+    }
+
+    #[test]
+    fn an_error_says_where_it_is_in_characters() {
+        let refusal = Refusal::new("42601", "no \"such\" word").of("s\u{e9}l\n1").at(2);
+        let response = refusal.response("00c1");
+        assert_eq!(response.status, 400);
+        let expected = "{\"query\":\"s\u{e9}l\\n1\",\"error\":\"no \\\"such\\\" word\",\
+                        \"position\":2,\"code\":\"42601\",\"requestId\":\"00c1\"}";
+        assert_eq!(String::from_utf8(response.body).unwrap(), expected);
+    }
+
+    #[test]
+    fn bodies_of_json_are_parameters() {
+        let mut params = Params::default();
+        add_json(r#"{"query":"select 1","limit":5,"count":true,"nm":null}"#, &mut params).unwrap();
+        assert_eq!(params.find("query"), Some("select 1"));
+        assert_eq!((params.find("limit"), params.find("nm")), (Some("5"), None));
+        assert!(params.is_on("count"));
+        assert_eq!(add_json("[1]", &mut params).unwrap_err().status, 400);
+        assert_eq!(add_json(r#"{"params":[1]}"#, &mut params).unwrap_err().code, "0A000");
+    }
+}

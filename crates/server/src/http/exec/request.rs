@@ -1,0 +1,186 @@
+//! What a request to `/exec` asks for.
+//!
+//! - EQ1. A parameter that says nothing is an error, never ignored.
+
+use std::time::Duration;
+
+use tidegate_query::Timeout;
+
+use super::Refusal;
+use crate::http::params::Params;
+use crate::http::wire::Head;
+
+/// The longest time that a statement may ask for (`query.max_timeout`).
+const TIMEOUT_MAX: Duration = Duration::from_hours(24);
+
+/// A statement with everything that was said about its answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ExecRequest {
+    pub(crate) sql: String,
+    pub(crate) window: RowWindow,
+    /// Columns of the answer; `None` for all.
+    pub(crate) columns: Option<Vec<String>>,
+    pub(crate) form: ExecForm,
+    pub(crate) timeout: Option<Timeout>,
+    /// What an empty statement is: a notice from version 2 on.
+    pub(crate) version: u32,
+}
+
+/// Which rows of an answer are sent, and whether the others are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowWindow {
+    /// Rows that are left out at first.
+    pub(crate) skip: u64,
+    /// Rows that are sent then.
+    pub(crate) take: u64,
+    /// Whether all rows are counted.
+    pub(crate) counts_all: bool,
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "as the parameters of the protocol")]
+pub(crate) struct ExecForm {
+    /// Without `query`, `columns` and `timestamp`.
+    pub(crate) rows_only: bool,
+    pub(crate) timings: bool,
+    pub(crate) explain: bool,
+    /// Integers of 64 bits as strings.
+    pub(crate) quotes_large: bool,
+    /// NaN and the infinities as strings.
+    pub(crate) nonfinite_text: bool,
+}
+
+impl ExecRequest {
+    /// Reads the parameters. `rows_max` is the bound for who gives none; 0 for none.
+    pub(crate) fn new(head: &Head, params: &Params, rows_max: u64) -> Result<Self, Refusal> {
+        let sql = params.find("query").unwrap_or_default().to_owned();
+        let refuse = |code, message: String| Refusal::new(code, message).of(&sql);
+        let counts_all = params.is_on("count");
+        let (skip, take) = match params.find("limit") {
+            None if rows_max == 0 => (0, u64::MAX),
+            None => (0, rows_max),
+            Some(text) => limit(text).ok_or_else(|| {
+                refuse("22023", format!("limit '{text}' is neither a number nor two, like 1,10"))
+            })?,
+        };
+        let nonfinite_text = match params.find("nonfinite") {
+            None | Some("null") => false,
+            Some("string") => true,
+            Some(other) => {
+                return Err(refuse("22023", format!("nonfinite is null or string, not '{other}'")));
+            }
+        };
+        let form = ExecForm {
+            rows_only: params.is_on("nm"),
+            timings: params.is_on("timings"),
+            explain: params.is_on("explain"),
+            quotes_large: params.is_on("quoteLargeNum") || params.find("src") == Some("con"),
+            nonfinite_text,
+        };
+        let columns = params.find("cols").filter(|text| !text.is_empty());
+        let columns = columns.map(|text| text.split(',').map(|name| name.trim().to_owned()));
+        Ok(ExecRequest {
+            window: RowWindow { skip, take, counts_all },
+            columns: columns.map(Iterator::collect),
+            form,
+            timeout: timeout(head, params).map_err(|text| {
+                refuse("22023", format!("'{text}' is no timeout of up to 24 hours"))
+            })?,
+            version: params.find("version").and_then(|text| text.parse().ok()).unwrap_or(1),
+            sql,
+        })
+    }
+}
+
+/// `n`: the first rows; `lo,hi`: rows from 1 on, both included.
+fn limit(text: &str) -> Option<(u64, u64)> {
+    let number = |text: &str| {
+        let text = text.trim();
+        if text.starts_with('+') { None } else { text.parse::<u64>().ok() }
+    };
+    match text.split_once(',') {
+        None => Some((0, number(text)?)),
+        Some((low, high)) => {
+            let (low, high) = (number(low)?, number(high)?);
+            let skip = low.saturating_sub(1);
+            Some((skip, high.saturating_sub(skip)))
+        }
+    }
+}
+
+/// The parameter in seconds, or the field in milliseconds.
+fn timeout(head: &Head, params: &Params) -> Result<Option<Timeout>, String> {
+    let (text, unit_ms) = match (params.find("timeout"), head.field("statement-timeout")) {
+        (Some(text), _) => (text, 1_000.0),
+        (None, Some(text)) => (text, 1.0),
+        (None, None) => return Ok(None),
+    };
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && 0.0 < *number);
+    let seconds = number.map(|number| number * unit_ms / 1_000.0);
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match duration {
+        Some(duration) if duration <= TIMEOUT_MAX => Ok(Some(Timeout::After(duration))),
+        _ => Err(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+
+    use super::*;
+
+    fn request(fields: &str, params: &str) -> Result<ExecRequest, String> {
+        let text = format!("GET /exec HTTP/1.1\r\n{fields}\r\n");
+        let head = Head::of_text(&mut BytesMut::from(text.as_str()));
+        let params = Params::parse(params).unwrap();
+        ExecRequest::new(&head, &params, 0).map_err(|refusal| refusal.message)
+    }
+
+    #[track_caller]
+    fn check_limit(text: &str, expected: Option<(u64, u64)>) {
+        assert_eq!(limit(text), expected, "{text}");
+    }
+
+    #[test]
+    fn limits_are_rows_from_one_on() {
+        check_limit("10", Some((0, 10)));
+        check_limit("0", Some((0, 0)));
+        check_limit("2,5", Some((1, 4)));
+        check_limit("1, 3", Some((0, 3)));
+        check_limit("0,3", Some((0, 3)));
+        check_limit("5,2", Some((4, 0)));
+        for bad in ["x", "-1", "", "1,", ",1", "+1", "1,2,3", "18446744073709551616"] {
+            check_limit(bad, None);
+        }
+    }
+
+    #[test]
+    fn the_parameter_wins_over_the_field() {
+        let after = |millis| Some(Timeout::After(Duration::from_millis(millis)));
+        let field = "Statement-Timeout: 50\r\n";
+        assert_eq!(request(field, "query=x").unwrap().timeout, after(50));
+        assert_eq!(request(field, "query=x&timeout=0.25").unwrap().timeout, after(250));
+        assert_eq!(request("", "query=x").unwrap().timeout, None);
+        for bad in ["0", "-1", "NaN", "x", "86401", "1e300"] {
+            let expected = format!("'{bad}' is no timeout of up to 24 hours");
+            assert_eq!(request("", &format!("timeout={bad}")), Err(expected), "EQ1");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_the_form_is_understood() {
+        let text = "query=x&nm=true&count=true&limit=3&cols=a,%20b&src=con&nonfinite=string";
+        let request = request("", text).unwrap();
+        assert_eq!(request.columns, Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(request.window, RowWindow { skip: 0, take: 3, counts_all: true });
+        let form = ExecForm {
+            rows_only: true,
+            quotes_large: true,
+            nonfinite_text: true,
+            ..ExecForm::default()
+        };
+        assert_eq!(request.form, form);
+    }
+}

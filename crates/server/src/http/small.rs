@@ -1,0 +1,85 @@
+//! Answers without work: who we are, how we are, what is there.
+
+use std::fmt::Write as _;
+
+use tidegate_model::limits;
+
+use super::Exchange;
+use super::params::Params;
+use super::response::{JSON, Response, TEXT};
+use crate::shared::Shared;
+
+/// As Influx's clients know it.
+const INFLUX_VERSION: &str = "v2.7.4";
+
+pub(super) fn ping() -> Response {
+    Response::empty()
+        .with("X-Influxdb-Version", INFLUX_VERSION)
+        .with("X-Tidegate-Version", env!("CARGO_PKG_VERSION"))
+}
+
+/// What QuestDB's clients look at before they choose a protocol; nothing else.
+pub(super) fn settings() -> Response {
+    let body = format!(
+        "{{\"config\":{{\"release.type\":\"OSS\",\"release.version\":\"Tidegate {}\",\
+         \"line.proto.support.versions\":[1],\"ilp.proto.transports\":[\"tcp\",\"http\"],\
+         \"cairo.max.file.name.length\":{},\"acl.enabled\":false}},\
+         \"preferences.version\":0,\"preferences\":{{}}}}",
+        env!("CARGO_PKG_VERSION"),
+        limits::NAME_BYTES,
+    );
+    Response::new(200, JSON, body)
+}
+
+/// How the server is, in words.
+pub(super) fn ready(shared: &Shared) -> Response {
+    let reasons = shared.reasons_not_ready();
+    if reasons.is_empty() {
+        return Response::new(200, TEXT, "Status: Healthy\n");
+    }
+    let mut text = String::from("Status: Unhealthy\n");
+    for reason in reasons {
+        writeln!(text, "{reason}").expect("a String takes everything");
+    }
+    Response::new(503, TEXT, text).with("Retry-After", "1")
+}
+
+pub(super) fn metrics(shared: &Shared) -> Response {
+    Response::new(200, "text/plain; version=0.0.4; charset=utf-8", shared.metrics_text())
+}
+
+/// Whether a table is there.
+pub(super) fn check(exchange: &Exchange<'_>) -> Response {
+    let id = &exchange.request_id;
+    let Ok(params) = Params::parse(&exchange.head.query) else {
+        return Response::error(400, "the address is not UTF-8, or not encoded", None, id);
+    };
+    let Some(table) = params.find("j").filter(|table| !table.is_empty()) else {
+        return Response::error(400, "parameter `j` names no table", None, id);
+    };
+    let services = match exchange.shared.services() {
+        Ok(services) => services,
+        Err(unready) => {
+            let response = Response::error(503, &unready.to_string(), Some(unready.code()), id);
+            return response.with("Retry-After", "1");
+        }
+    };
+    let exists = services.database.snapshot(table).is_ok();
+    let status = if exists { "Exists" } else { "Does not exist" };
+    match params.find("f") {
+        Some("json") => Response::new(200, JSON, format!("{{\"status\":\"{status}\"}}")),
+        _ => Response::new(200, TEXT, status),
+    }
+}
+
+/// The one statement of InfluxQL that agents send before they write.
+pub(super) fn influx_query(exchange: &Exchange<'_>) -> Response {
+    let params = Params::parse(&exchange.head.query).unwrap_or_default();
+    let statement = params.find("q").unwrap_or_default().trim().to_ascii_lowercase();
+    let mut words = statement.split_whitespace();
+    if (words.next(), words.next()) == (Some("create"), Some("database")) {
+        return Response::new(200, JSON, "{\"results\":[{\"statement_id\":0}]}");
+    }
+    let message = "InfluxQL is not supported; /exec takes SQL";
+    Response::error(400, message, Some("0A000"), &exchange.request_id)
+}

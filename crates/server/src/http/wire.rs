@@ -1,0 +1,140 @@
+//! One connection as bytes: heads of requests, bodies, and what is written back.
+//!
+//! - WI1. What is read and not used yet stays in `buffer`, so every wait can be given up and begun
+//!   again, and requests that came together are answered one after the other.
+//! - WI2. A connection that is silent between requests holds no buffer.
+//! - WI3. A head that could be read in two ways is refused: two lengths, a length and chunks, an
+//!   encoding of transfer that is not `chunked`.
+//!
+//! The grammar of heads and chunk sizes is `httparse`'s. Not here: what requests mean.
+
+mod body;
+mod head;
+
+use std::io;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+pub(crate) use body::{Body, BodyError};
+pub(crate) use head::{Framing, Head, HeadError};
+
+/// Bytes that are made room for when a head is waited for.
+const HEAD_ROOM: usize = 8 << 10;
+/// Bytes that are made room for when a body is read: large reads, few calls.
+pub(crate) const READ_ROOM: usize = 256 << 10;
+/// Bytes of later requests that are taken while a statement runs.
+const AHEAD_BYTES: usize = 64 << 10;
+/// How often a connection whose buffer is full is asked whether its other side has gone.
+const CLOSED_TICK: Duration = Duration::from_millis(50);
+/// How long, and how many bytes, a connection that is given up is still read, so that its client
+/// sees the answer before the connection is reset.
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: usize = 64 << 20;
+
+/// How long things may take and how large they may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WireLimits {
+    pub(crate) head_bytes: usize,
+    pub(crate) idle: Duration,
+    pub(crate) head_time: Duration,
+    pub(crate) body_idle: Duration,
+}
+
+/// A connection.
+pub(crate) struct Wire {
+    stream: TcpStream,
+    buffer: BytesMut,
+    limits: WireLimits,
+}
+
+impl Wire {
+    pub(crate) fn new(stream: TcpStream, limits: WireLimits) -> Wire {
+        Wire { stream, buffer: BytesMut::new(), limits }
+    }
+
+    /// The head of the next request; `None` if there is none any more. It can be dropped and asked
+    /// for again (WI1).
+    pub(crate) async fn head(&mut self) -> Result<Option<Head>, HeadError> {
+        if self.buffer.is_empty() {
+            self.buffer = BytesMut::new();
+            match timeout(self.limits.idle, self.stream.readable()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return Ok(None),
+            }
+        }
+        let deadline = Instant::now() + self.limits.head_time;
+        loop {
+            if let Some(head) = Head::take(&mut self.buffer, self.limits.head_bytes)? {
+                return Ok(Some(head));
+            }
+            match timeout_at(deadline, self.fill(HEAD_ROOM)).await {
+                Err(_) => return Err(HeadError::Slow),
+                Ok(Ok(0) | Err(_)) => return Ok(None),
+                Ok(Ok(_)) => {}
+            }
+        }
+    }
+
+    /// Whether nothing of a next request is there.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Reads what comes into the buffer; 0 at the end.
+    async fn fill(&mut self, room: usize) -> io::Result<usize> {
+        self.buffer.reserve(room);
+        self.stream.read_buf(&mut self.buffer).await
+    }
+
+    /// Returns when the client has closed its side. Never reads more than so far ahead.
+    pub(crate) async fn closed(&mut self) {
+        while self.buffer.len() < AHEAD_BYTES {
+            if matches!(self.fill(HEAD_ROOM).await, Ok(0) | Err(_)) {
+                return;
+            }
+        }
+        // Unread bytes hide the end, but not from the kernel.
+        loop {
+            match self.stream.ready(Interest::READABLE).await {
+                Ok(ready) if !ready.is_read_closed() => sleep(CLOSED_TICK).await,
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Writes all of it, waiting for the client no longer than for a silent one.
+    pub(crate) async fn write(&mut self, bytes: &mut (impl bytes::Buf + Send)) -> io::Result<()> {
+        while bytes.has_remaining() {
+            match timeout(self.limits.idle, self.stream.write_buf(bytes)).await {
+                Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the connection so that the client still sees what was written.
+    pub(crate) async fn linger(mut self) {
+        if self.stream.shutdown().await.is_err() {
+            return;
+        }
+        let mut left = LINGER_BYTES;
+        let drain = async {
+            while 0 < left {
+                self.buffer.clear();
+                match self.fill(READ_ROOM).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(count) => left = left.saturating_sub(count),
+                }
+            }
+        };
+        // Whoever still sends after that has been told often enough.
+        let _ = timeout(LINGER, drain).await;
+    }
+}

@@ -1,0 +1,225 @@
+//! The head of a request: its first line and its fields.
+
+use std::str;
+
+use bytes::{Buf, BytesMut};
+use thiserror::Error;
+
+/// Fields of a head. Clients send a dozen.
+const FIELDS_MAX: usize = 100;
+
+/// What a client wants, before its body.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) method: String,
+    /// As it was sent, up to the question mark.
+    pub(crate) path: String,
+    /// As it was sent, behind the question mark.
+    pub(crate) query: String,
+    /// Names in lower case.
+    fields: Vec<(String, Vec<u8>)>,
+    pub(crate) framing: Framing,
+    /// Whether another request may follow.
+    pub(crate) keeps_alive: bool,
+}
+
+/// Where a body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// After so many bytes.
+    Length(u64),
+    /// After a chunk without bytes.
+    Chunked,
+}
+
+/// Why a head is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum HeadError {
+    #[error("the head of the request is too large")]
+    TooLarge,
+    #[error("the head of the request is malformed: {0}")]
+    Malformed(&'static str),
+    #[error("the head of the request took too long")]
+    Slow,
+}
+
+impl Head {
+    /// Takes the head from the bytes, if all of it is there.
+    pub(super) fn take(buffer: &mut BytesMut, max: usize) -> Result<Option<Head>, HeadError> {
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut request = httparse::Request::new(&mut fields);
+        let (head, bytes) = match request.parse(buffer) {
+            Ok(httparse::Status::Complete(bytes)) if bytes <= max => (Head::of(&request)?, bytes),
+            Ok(httparse::Status::Partial) if buffer.len() < max => return Ok(None),
+            Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooLarge),
+            Err(_) => return Err(HeadError::Malformed("it is no request of HTTP/1.1")),
+        };
+        buffer.advance(bytes);
+        Ok(Some(head))
+    }
+
+    fn of(request: &httparse::Request<'_, '_>) -> Result<Head, HeadError> {
+        let target = request.path.unwrap_or_default();
+        // A proxy's form: with scheme and host in front.
+        let target = match target.strip_prefix("http://") {
+            Some(rest) => rest.find('/').map_or("/", |at| &rest[at..]),
+            None => target,
+        };
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let field =
+            |field: &httparse::Header<'_>| (field.name.to_ascii_lowercase(), field.value.to_vec());
+        let fields: Vec<_> = request.headers.iter().map(field).collect();
+        let is_old = request.version == Some(0);
+        let connection = all_of(&fields, "connection");
+        let keeps_alive = if is_old {
+            connection.contains("keep-alive")
+        } else {
+            !connection.split(',').any(|word| word.trim() == "close")
+        };
+        Ok(Head {
+            method: request.method.unwrap_or_default().to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            framing: framing(&fields)?,
+            fields,
+            keeps_alive,
+        })
+    }
+
+    /// The head that a test has written.
+    #[cfg(test)]
+    pub(crate) fn of_text(buffer: &mut BytesMut) -> Head {
+        Head::take(buffer, usize::MAX).expect("a head").expect("all of it")
+    }
+
+    /// A field's value; that of the last if there are several, without bytes that are no text.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let found = self.fields.iter().rev().find(|(known, _)| known == name)?;
+        str::from_utf8(&found.1).ok().map(str::trim)
+    }
+
+    /// Whether the client waits to be told that its body is wanted.
+    pub(crate) fn expects_continue(&self) -> bool {
+        self.field("expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue"))
+    }
+
+    /// The type of the body, without its parameters, in lower case.
+    pub(crate) fn content_type(&self) -> String {
+        let value = self.field("content-type").unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+}
+
+/// Where the body ends (WI3).
+fn framing(fields: &[(String, Vec<u8>)]) -> Result<Framing, HeadError> {
+    let encoding = all_of(fields, "transfer-encoding");
+    let mut lengths = fields.iter().filter(|(name, _)| name == "content-length");
+    let length = match (lengths.next(), lengths.next()) {
+        (None, _) => None,
+        (Some((_, value)), None) => Some(length(value)?),
+        (Some(_), Some(_)) => return Err(HeadError::Malformed("it has two lengths")),
+    };
+    match (encoding.as_str(), length) {
+        ("", length) => Ok(Framing::Length(length.unwrap_or(0))),
+        ("chunked", None) => Ok(Framing::Chunked),
+        ("chunked", Some(_)) => Err(HeadError::Malformed("it has a length and chunks")),
+        _ => Err(HeadError::Malformed("its transfer encoding is not chunked")),
+    }
+}
+
+fn length(value: &[u8]) -> Result<u64, HeadError> {
+    let text = str::from_utf8(value).unwrap_or_default();
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if is_number { text.parse().ok() } else { None };
+    number.ok_or(HeadError::Malformed("its length is no number"))
+}
+
+/// All values of a field, in lower case, with commas between.
+fn all_of(fields: &[(String, Vec<u8>)], name: &str) -> String {
+    let values = fields.iter().filter(|(known, _)| known == name);
+    let texts = values.map(|(_, value)| String::from_utf8_lossy(value).to_ascii_lowercase());
+    texts.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: usize = 512;
+
+    fn take(text: &str) -> Result<Option<Head>, HeadError> {
+        Head::take(&mut BytesMut::from(text), MAX)
+    }
+
+    fn taken(text: &str) -> Head {
+        take(text).unwrap().expect("the whole head is there")
+    }
+
+    #[test]
+    fn a_head_is_taken_and_the_rest_stays() {
+        let mut buffer =
+            BytesMut::from("POST /write?db=x HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET");
+        let head = Head::take(&mut buffer, MAX).unwrap().unwrap();
+        assert_eq!(
+            (head.method.as_str(), head.path.as_str(), head.query.as_str()),
+            ("POST", "/write", "db=x")
+        );
+        assert_eq!(head.framing, Framing::Length(3));
+        assert!(head.keeps_alive);
+        assert_eq!(&buffer[..], b"abcGET", "WI1");
+    }
+
+    #[test]
+    fn a_part_of_a_head_waits_for_the_rest() {
+        let whole = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+        for end in 0..whole.len() {
+            assert_eq!(take(&whole[..end]), Ok(None), "{end}");
+        }
+        assert!(take(whole).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_connection_ends_when_the_client_says_so() {
+        for (text, expected) in [
+            ("GET / HTTP/1.1\r\nConnection: close\r\n\r\n", false),
+            ("GET / HTTP/1.1\r\nConnection: TE, Close\r\n\r\n", false),
+            ("GET / HTTP/1.0\r\n\r\n", false),
+            ("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true),
+        ] {
+            assert_eq!(taken(text).keeps_alive, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn heads_that_could_be_read_in_two_ways_are_refused() {
+        let both = "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert_eq!(take(both), Err(HeadError::Malformed("it has a length and chunks")), "WI3");
+        let two = "POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n";
+        assert_eq!(take(two), Err(HeadError::Malformed("it has two lengths")), "WI3");
+        let gzip = "POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n";
+        let refused = HeadError::Malformed("its transfer encoding is not chunked");
+        assert_eq!(take(gzip), Err(refused), "WI3");
+        for length in ["+3", "-1", "3,3", "0x3", "99999999999999999999"] {
+            let text = format!("POST / HTTP/1.1\r\nContent-Length: {length}\r\n\r\n");
+            let refused = HeadError::Malformed("its length is no number");
+            assert_eq!(take(&text), Err(refused), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_head_beyond_its_limit_is_refused() {
+        let long = format!("GET /{} HTTP/1.1\r\n", "a".repeat(MAX));
+        assert_eq!(take(&long), Err(HeadError::TooLarge));
+        let fields = "A: b\r\n".repeat(FIELDS_MAX + 1);
+        let many = format!("GET / HTTP/1.1\r\n{fields}\r\n");
+        assert_eq!(Head::take(&mut BytesMut::from(&*many), 64 << 10), Err(HeadError::TooLarge));
+    }
+
+    #[test]
+    fn what_is_no_http_is_refused() {
+        let refused = Err(HeadError::Malformed("it is no request of HTTP/1.1"));
+        for text in ["\u{16}\u{3}\u{1}hello\r\n\r\n", "GET /\r\n\r\n", "cpu,host=a v=1i\n\n"] {
+            assert_eq!(take(text), refused, "{text}");
+        }
+    }
+}

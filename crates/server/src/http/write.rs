@@ -1,0 +1,538 @@
+//! `/write`: a body of lines becomes one commit, or nothing.
+//!
+//! - HW1. A body is parsed as it comes, in whatever pieces; only its rows are kept.
+//! - HW2. 204 is sent when all rows are durable and readable; any other answer but that of
+//!   `on_error=skip` means that nothing of the request is there, as far as that is known:
+//!   500 with "in doubt" says that it is not.
+//! - HW3. What a body becomes when it is decompressed is bounded while it is decompressed.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flate2::write::MultiGzDecoder;
+use tidegate_ingest::line::{Fault, LineParser, OnBadLine, Precision};
+use tidegate_model::ByteCount;
+use tidegate_platform::Class;
+use tidegate_storage::{BatchId, Error as StorageError};
+use tokio::task::{spawn_blocking, yield_now};
+
+use super::params::Params;
+use super::response::{JSON, Response};
+use super::wire::BodyError;
+use super::{Exchange, Flow};
+use crate::ilp::{
+    CommitError, CommitOptions, Committed, Host, RejectRow, Reserved, batch_id, commit, is_race,
+    kind_of, shortened,
+};
+use crate::json::push_string;
+use crate::metrics::Transport;
+use crate::shared::Services;
+use crate::sqlstate;
+
+/// Bytes of what a client calls its lines.
+const KEY_BYTES: usize = 64;
+/// Bytes of a message.
+const MESSAGE_BYTES: usize = 1_024;
+/// Bad lines that an answer lists.
+const ERRORS_SHOWN: usize = 100;
+/// Compressed bytes that are taken at a time: they become a thousand times as many at most.
+const COMPRESSED_BYTES: usize = 16 << 10;
+/// Bytes of a body that are still read after it was refused, so that the connection can go on.
+const REST_BYTES: u64 = 1 << 20;
+
+/// Why lines are not there, as the client is told.
+struct Refusal {
+    status: u16,
+    code: &'static str,
+    message: String,
+    line: Option<u64>,
+    /// A word for metrics.
+    kind: &'static str,
+    fault: Option<Box<Fault>>,
+}
+
+enum Stopped {
+    Refused(Refusal),
+    /// Nobody waits for an answer.
+    Gone,
+}
+
+impl Refusal {
+    fn new(status: u16, code: &'static str, message: impl Into<String>) -> Refusal {
+        let kind = match status {
+            413 => "too_long",
+            415 => "encoding",
+            421 => "read_only",
+            503 => "retry",
+            507 => "disk_full",
+            500 => "internal",
+            _ => "request",
+        };
+        Refusal { status, code, message: message.into(), line: None, kind, fault: None }
+    }
+
+    fn of_fault(fault: Box<Fault>) -> Refusal {
+        let is_long = kind_of(&fault.reason) == "too_long";
+        let (status, code) = if is_long { (413, "request too large") } else { (400, "invalid") };
+        let mut refusal = Refusal::new(status, code, fault.to_string());
+        refusal.line = Some(fault.line);
+        refusal.kind = kind_of(&fault.reason);
+        refusal.fault = Some(fault);
+        refusal
+    }
+
+    fn of_storage(error: &StorageError) -> Refusal {
+        let message = sentence(error);
+        match (sqlstate::of_storage(error), error.class()) {
+            ("53100", _) => Refusal::new(507, "retry operation", message),
+            ("25006", _) => Refusal::new(503, "retry operation", message),
+            ("54000", _) => Refusal::new(413, "request too large", message),
+            _ if is_race(error) => Refusal::new(503, "retry operation", message),
+            (_, Class::Caller) => Refusal::new(400, "invalid", message),
+            (_, Class::Environment | Class::Corruption) => {
+                Refusal::new(500, "internal error", message)
+            }
+        }
+    }
+
+    fn response(&self, error_id: &str) -> Response {
+        let mut text = format!("{{\"code\":\"{}\",\"message\":", self.code);
+        push_string(shortened(&self.message, MESSAGE_BYTES), &mut text);
+        if let Some(line) = self.line {
+            write!(text, ",\"line\":{line}").expect("a String takes everything");
+        }
+        write!(text, ",\"errorId\":\"{error_id}\"}}").expect("a String takes everything");
+        let response = Response::new(self.status, JSON, text);
+        if self.status == 503 { response.with("Retry-After", "1") } else { response }
+    }
+}
+
+impl From<Refusal> for Stopped {
+    fn from(refusal: Refusal) -> Stopped {
+        Stopped::Refused(refusal)
+    }
+}
+
+impl From<BodyError> for Stopped {
+    fn from(error: BodyError) -> Stopped {
+        match error {
+            BodyError::Cut | BodyError::Io(_) => Stopped::Gone,
+            BodyError::Slow => Refusal::new(408, "retry operation", error.to_string()).into(),
+            BodyError::Malformed(_) => Refusal::new(400, "invalid", error.to_string()).into(),
+        }
+    }
+}
+
+/// The message of an error and of its causes, each part once.
+fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(part) = next {
+        let message = part.to_string();
+        if !text.contains(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        next = part.source();
+    }
+    text
+}
+
+/// The answer to another method than POST.
+pub(super) fn wrong_method(exchange: &Exchange<'_>) -> Response {
+    let message = format!("{} does not take {}", exchange.head.path, exchange.head.method);
+    Refusal::new(404, "invalid", message).response(&exchange.shared.ids.error())
+}
+
+/// Answers a request to `/write`.
+pub(super) async fn write(exchange: &mut Exchange<'_>) -> Flow {
+    let outcome = take(exchange).await;
+    match outcome {
+        Ok(None) => exchange.respond(Response::empty()).await,
+        Ok(Some(partial)) => exchange.respond(partial).await,
+        Err(Stopped::Gone) => Flow::Gone,
+        Err(Stopped::Refused(refusal)) => {
+            let error_id = exchange.shared.ids.error();
+            note(exchange, &refusal, &error_id);
+            if rest(exchange).await.is_err() {
+                return Flow::Gone;
+            }
+            exchange.respond(refusal.response(&error_id)).await
+        }
+    }
+}
+
+/// Counts and logs a request that was refused, and keeps why.
+fn note(exchange: &Exchange<'_>, refusal: &Refusal, error_id: &str) {
+    let (shared, peer) = (exchange.shared, exchange.peer);
+    shared.metrics.rejected(Transport::Http, refusal.kind);
+    let message = shortened(&refusal.message, MESSAGE_BYTES);
+    shared.log.warn_limited("ilp", format_args!("{peer}: {error_id}: {message}"));
+    let (Some(fault), Ok(services)) = (&refusal.fault, shared.services()) else { return };
+    let now = shared.clock.now_micros();
+    let mut row = RejectRow::of_fault(fault, (Transport::Http, &peer.to_string()), now);
+    row.error_id = Some(error_id.to_owned());
+    services.ingest.rejects.keep(row);
+}
+
+/// Reads what is left of a small body, so that another request can follow.
+async fn rest(exchange: &mut Exchange<'_>) -> Result<(), BodyError> {
+    if exchange.body.length().is_some_and(|bytes| bytes <= REST_BYTES) {
+        while exchange.body.next(exchange.wire).await?.is_some() {}
+    }
+    Ok(())
+}
+
+/// What is asked for besides the lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wanted {
+    precision: Precision,
+    on_bad_line: OnBadLine,
+    is_gzip: bool,
+    /// What the client calls its lines, so that they go in once.
+    batch_id: Option<BatchId>,
+}
+
+fn wanted(exchange: &Exchange<'_>) -> Result<Wanted, Refusal> {
+    let params = Params::parse(&exchange.head.query);
+    let params = params
+        .map_err(|_| Refusal::new(400, "invalid", "the address is not UTF-8, or not encoded"))?;
+    let precision = params.find("precision").filter(|text| !text.is_empty()).unwrap_or("ns");
+    let precision = Precision::parse(precision).ok_or_else(|| {
+        let message = format!(
+            "precision '{}' is not known; n, ns, u, us, ms, s, m and h are",
+            shortened(precision, 64)
+        );
+        Refusal::new(400, "not supported", message)
+    })?;
+    let on_bad_line = match params.find("on_error") {
+        None | Some("abort") => OnBadLine::Stop,
+        Some("skip") => OnBadLine::Skip,
+        Some(other) => {
+            let message = format!("on_error is abort or skip, not '{}'", shortened(other, 64));
+            return Err(Refusal::new(400, "not supported", message));
+        }
+    };
+    let encoding = exchange.head.field("content-encoding").unwrap_or("identity");
+    let is_gzip = match encoding.to_ascii_lowercase().as_str() {
+        "gzip" | "x-gzip" => true,
+        "identity" | "" => false,
+        _ => {
+            let message = format!("the encoding '{}' is not supported", shortened(encoding, 64));
+            return Err(Refusal::new(415, "not supported", message));
+        }
+    };
+    if exchange.head.content_type() == "multipart/form-data" {
+        let message = "multipart bodies are not supported; send the lines alone";
+        return Err(Refusal::new(415, "not supported", message));
+    }
+    let batch_id = batch_name(exchange)?;
+    Ok(Wanted { precision, on_bad_line, is_gzip, batch_id })
+}
+
+fn batch_name(exchange: &Exchange<'_>) -> Result<Option<BatchId>, Refusal> {
+    match exchange.head.field("idempotency-key") {
+        None | Some("") => Ok(None),
+        Some(key) if key.len() <= KEY_BYTES => Ok(Some(batch_id(key))),
+        Some(_) => {
+            let message = format!("an idempotency key has at most {KEY_BYTES} bytes");
+            Err(Refusal::new(400, "invalid", message))
+        }
+    }
+}
+
+/// Takes the lines of a request: `None` if all went in, an answer if some did.
+async fn take(exchange: &mut Exchange<'_>) -> Result<Option<Response>, Stopped> {
+    let wanted = wanted(exchange)?;
+    if !exchange.shared.config.http.ilp_enabled {
+        let message = "the line protocol over HTTP is switched off";
+        return Err(Refusal::new(421, "not accepting writes", message).into());
+    }
+    let services = exchange.shared.services().map_err(|unready| {
+        Stopped::from(Refusal::new(503, "retry operation", unready.to_string()))
+    })?;
+    let parser = match wanted.on_bad_line {
+        OnBadLine::Stop => services.ingest.parser(wanted.precision),
+        OnBadLine::Skip => {
+            LineParser::new(services.ingest.line_options(wanted.precision, OnBadLine::Skip))
+        }
+    };
+    let mut reading = Reading { parser, reserved: None, bytes: 0, rejected: 0, faults: Vec::new() };
+    let read = reading.read(exchange, &services, wanted).await;
+    let committed = match read {
+        Ok(()) => reading.commit(exchange, &services, wanted.batch_id).await,
+        Err(stopped) => Err(stopped),
+    };
+    let Reading { parser, rejected, faults, .. } = reading;
+    if wanted.on_bad_line == OnBadLine::Stop {
+        services.ingest.keep_parser(parser);
+    }
+    let committed = committed?;
+    let rejected = rejected + committed.rejected;
+    if rejected == 0 {
+        return Ok(None);
+    }
+    let faults = [faults, committed.faults].concat();
+    note_partial(exchange, &services, &faults, rejected);
+    Ok(Some(partial(committed.rows, rejected, &faults)))
+}
+
+/// A body on its way to rows.
+struct Reading {
+    parser: LineParser,
+    /// Of all that was read: rows take about as much memory as their text.
+    reserved: Option<Reserved>,
+    /// Decompressed.
+    bytes: usize,
+    rejected: u64,
+    faults: Vec<Fault>,
+}
+
+impl Reading {
+    async fn read(
+        &mut self,
+        exchange: &mut Exchange<'_>,
+        services: &Services,
+        wanted: Wanted,
+    ) -> Result<(), Stopped> {
+        let max = exchange.shared.config.http.max_ilp_body;
+        if !wanted.is_gzip
+            && exchange.body.length().is_some_and(|length| max as u64 <= length.saturating_sub(1))
+        {
+            return Err(too_large(max).into());
+        }
+        let mut gzip = wanted.is_gzip.then(|| MultiGzDecoder::new(Bounded::new(max)));
+        while let Some(piece) = exchange.body.next(exchange.wire).await? {
+            match &mut gzip {
+                None => self.feed(exchange, services, &piece).await?,
+                Some(gzip) => self.inflate(exchange, (services, gzip), piece).await?,
+            }
+        }
+        if let Some(mut gzip) = gzip {
+            gzip.try_finish().map_err(|error| damaged(gzip.get_ref(), &error))?;
+            let text = gzip.get_mut().take();
+            self.feed(exchange, services, &text).await?;
+        }
+        let clock = Arc::clone(&exchange.shared.clock);
+        let mut host = Host::new(&services.database, clock.as_ref());
+        let finished = self.parser.finish(&mut host);
+        self.take_faults();
+        Ok(finished.map_err(Refusal::of_fault)?)
+    }
+
+    async fn inflate(
+        &mut self,
+        exchange: &Exchange<'_>,
+        (services, gzip): (&Services, &mut MultiGzDecoder<Bounded>),
+        piece: Bytes,
+    ) -> Result<(), Stopped> {
+        for part in piece.chunks(COMPRESSED_BYTES) {
+            gzip.write_all(part).map_err(|error| damaged(gzip.get_ref(), &error))?;
+            let text = gzip.get_mut().take();
+            self.feed(exchange, services, &text).await?;
+            yield_now().await;
+        }
+        Ok(())
+    }
+
+    async fn feed(
+        &mut self,
+        exchange: &Exchange<'_>,
+        services: &Services,
+        text: &[u8],
+    ) -> Result<(), Stopped> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.bytes += text.len();
+        let max = exchange.shared.config.http.max_ilp_body;
+        if max < self.bytes {
+            return Err(too_large(max).into());
+        }
+        let metrics = exchange.shared.metrics.of(Transport::Http);
+        metrics.bytes.add(text.len() as u64);
+        let reserved = services.ingest.reserve(text.len()).await.ok_or_else(|| {
+            let message = "the memory for rows on their way is used up";
+            Stopped::from(Refusal::new(503, "retry operation", message))
+        })?;
+        match &mut self.reserved {
+            Some(held) => held.merge(reserved),
+            None => self.reserved = Some(reserved),
+        }
+        let mut host = Host::new(&services.database, exchange.shared.clock.as_ref());
+        let fed = self.parser.feed(text, &mut host);
+        self.take_faults();
+        Ok(fed.map_err(Refusal::of_fault)?)
+    }
+
+    fn take_faults(&mut self) {
+        let (faults, count) = self.parser.take_faults();
+        self.rejected += count;
+        let room = ERRORS_SHOWN.saturating_sub(self.faults.len());
+        self.faults.extend(faults.into_iter().take(room));
+    }
+
+    /// Commits all rows. The client waits, or has gone: what was taken is committed all the same.
+    async fn commit(
+        &mut self,
+        exchange: &Exchange<'_>,
+        services: &Arc<Services>,
+        batch_id: Option<BatchId>,
+    ) -> Result<Committed, Stopped> {
+        let metrics = exchange.shared.metrics.of(Transport::Http);
+        let start = exchange.shared.clock.monotonic_nanos();
+        let rows = self.parser.take();
+        let lines = rows.iter().map(|rows| rows.rows.rows() as u64).sum::<u64>();
+        metrics.lines.add(lines + self.rejected);
+        if rows.is_empty() {
+            return Ok(Committed::default());
+        }
+        let options = CommitOptions {
+            lines: self.parser.options().clone(),
+            partition_by: services.ingest.options.partition_by,
+            batch_id,
+        };
+        let (database, reserved) = (Arc::clone(&services.database), self.reserved.take());
+        let work = spawn_blocking(move || {
+            let outcome = commit(&database, rows, &options);
+            drop(reserved);
+            outcome
+        });
+        let outcome = work.await.map_err(|_| {
+            Stopped::from(Refusal::new(500, "internal error", "the commit has panicked"))
+        })?;
+        match outcome {
+            Ok(committed) => {
+                metrics.commits.add(1);
+                metrics.rows.add(committed.rows);
+                metrics.commit_times.record(exchange.shared.clock.monotonic_nanos() - start);
+                Ok(committed)
+            }
+            Err(CommitError::Fault(fault)) => Err(Refusal::of_fault(fault).into()),
+            Err(CommitError::Storage { source, .. }) => {
+                metrics.commit_errors.add(1);
+                Err(Refusal::of_storage(&source).into())
+            }
+        }
+    }
+}
+
+fn too_large(max: usize) -> Refusal {
+    let max = ByteCount(max as u64);
+    Refusal::new(413, "request too large", format!("the body has more than {max}, decompressed"))
+}
+
+fn damaged(bounded: &Bounded, error: &io::Error) -> Refusal {
+    if bounded.is_full {
+        return too_large(bounded.max);
+    }
+    Refusal::new(400, "invalid", format!("the body is no gzip: {error}"))
+}
+
+/// Takes decompressed bytes up to a bound (HW3).
+struct Bounded {
+    bytes: Vec<u8>,
+    /// Bytes so far, with those that were taken away.
+    total: usize,
+    max: usize,
+    is_full: bool,
+}
+
+impl Bounded {
+    fn new(max: usize) -> Bounded {
+        Bounded { bytes: Vec::new(), total: 0, max, is_full: false }
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.max - self.total < bytes.len() {
+            self.is_full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.total += bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Counts and keeps the lines that were left out.
+fn note_partial(exchange: &Exchange<'_>, services: &Services, faults: &[Fault], rejected: u64) {
+    let (shared, peer) = (exchange.shared, exchange.peer);
+    shared.log.warn_limited("ilp", format_args!("{peer}: {rejected} lines were left out"));
+    let limit = usize::try_from(shared.config.ilp.reject_rate).unwrap_or(usize::MAX);
+    let now = shared.clock.now_micros();
+    for fault in faults {
+        shared.metrics.rejected(Transport::Http, kind_of(&fault.reason));
+    }
+    for _ in faults.len() as u64..rejected {
+        shared.metrics.rejected(Transport::Http, "uncounted");
+    }
+    for fault in faults.iter().take(limit) {
+        let row = RejectRow::of_fault(fault, (Transport::Http, &peer.to_string()), now);
+        services.ingest.rejects.keep(row);
+    }
+}
+
+/// What was taken and what was not.
+fn partial(accepted: u64, rejected: u64, faults: &[Fault]) -> Response {
+    let mut text = format!(
+        "{{\"code\":\"partial write\",\"accepted\":{accepted},\"rejected\":{rejected},\"errors\":["
+    );
+    for (position, fault) in faults.iter().take(ERRORS_SHOWN).enumerate() {
+        let comma = if position == 0 { "" } else { "," };
+        write!(text, "{comma}{{\"line\":{},\"message\":", fault.line)
+            .expect("a String takes everything");
+        push_string(shortened(&fault.reason.to_string(), MESSAGE_BYTES), &mut text);
+        text.push('}');
+    }
+    text.push_str("]}");
+    Response::new(200, JSON, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    #[test]
+    fn errors_have_their_keys_in_order() {
+        let mut refusal = Refusal::new(400, "invalid", "no \"number\"");
+        refusal.line = Some(3);
+        let response = refusal.response("6b1f0e92c4d7-18");
+        let expected = "{\"code\":\"invalid\",\"message\":\"no \\\"number\\\"\",\"line\":3,\
+                        \"errorId\":\"6b1f0e92c4d7-18\"}";
+        assert_eq!(String::from_utf8(response.body).unwrap(), expected);
+    }
+
+    #[test]
+    fn decompression_ends_at_its_bound() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(&vec![0; 1 << 20]).unwrap();
+        let packed = encoder.finish().unwrap();
+        let mut small = MultiGzDecoder::new(Bounded::new(1_000));
+        let error = small.write_all(&packed).unwrap_err();
+        assert_eq!(damaged(small.get_ref(), &error).status, 413, "HW3");
+        assert!(small.get_ref().bytes.len() <= 1_000, "HW3");
+        let mut large = MultiGzDecoder::new(Bounded::new(1 << 20));
+        large.write_all(&packed).unwrap();
+        large.try_finish().unwrap();
+        assert_eq!(large.get_mut().take().len(), 1 << 20);
+        let mut cut = MultiGzDecoder::new(Bounded::new(1 << 20));
+        cut.write_all(&packed[..packed.len() / 2]).unwrap();
+        let error = cut.try_finish().unwrap_err();
+        assert_eq!(damaged(cut.get_ref(), &error).status, 400);
+    }
+}

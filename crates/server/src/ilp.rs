@@ -1,0 +1,178 @@
+//! The line protocol: from bytes to commits, over HTTP (`http::write`) and TCP (`tcp`).
+//!
+//! - IL1. Rows that were received and are not committed have a budget. Whoever would pass it waits:
+//!   it does not read, so its client waits too. Nothing that was read is dropped for it.
+//! - IL2. What one commit takes is all there or not at all, over all its tables
+//!   (`Database::append`).
+//!
+//! Not here: reading lines (`ingest::line`), storing rows (`storage`).
+
+mod commit;
+mod rejects;
+mod tcp;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate_ingest::line::{LineHost, LineOptions, LineParser, OnBadLine, Precision, Reason};
+use tidegate_model::{ByteCount, Schema};
+use tidegate_platform::Clock;
+use tidegate_storage::Database;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::config::IlpConfig;
+
+pub(crate) use commit::{CommitError, CommitOptions, Committed, batch_id, commit, is_race};
+pub(crate) use rejects::{RejectLimit, RejectRow, Rejects, write as write_rejects};
+pub(crate) use tcp::serve;
+
+/// The unit of the budget.
+const UNIT_BYTES: usize = 1 << 10;
+/// Parsers that wait for the next request, with what they remember of tables and tags.
+const PARSERS_KEPT: usize = 64;
+
+/// What all who take lines share.
+pub(crate) struct Ingest {
+    pub(crate) options: IlpConfig,
+    pub(crate) rejects: Rejects,
+    budget: Arc<Semaphore>,
+    budget_units: usize,
+    wait: Duration,
+    parsers: Mutex<Vec<LineParser>>,
+}
+
+/// A part of the budget.
+pub(crate) type Reserved = OwnedSemaphorePermit;
+
+impl Ingest {
+    pub(crate) fn new(
+        options: IlpConfig,
+        rejects: Rejects,
+        (limit, wait): (ByteCount, Duration),
+    ) -> Ingest {
+        let units = usize::try_from(limit.0).unwrap_or(usize::MAX) / UNIT_BYTES;
+        let budget_units = units.clamp(1, Semaphore::MAX_PERMITS);
+        let budget = Arc::new(Semaphore::new(budget_units));
+        Ingest { options, rejects, budget, budget_units, wait, parsers: Mutex::default() }
+    }
+
+    /// Bytes that are reserved.
+    pub(crate) fn memory_used(&self) -> u64 {
+        ((self.budget_units - self.budget.available_permits()) * UNIT_BYTES) as u64
+    }
+
+    /// Reserves memory if it is there.
+    pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Reserved> {
+        Arc::clone(&self.budget).try_acquire_many_owned(self.units(bytes)).ok()
+    }
+
+    /// Waits for memory (IL1), but not for ever: `None` if it has not come in time.
+    pub(crate) async fn reserve(&self, bytes: usize) -> Option<Reserved> {
+        let all = Arc::clone(&self.budget).acquire_many_owned(self.units(bytes));
+        timeout(self.wait, all).await.ok()?.ok()
+    }
+
+    /// What is more than all there is, is all there is.
+    fn units(&self, bytes: usize) -> u32 {
+        let units = bytes.div_ceil(UNIT_BYTES).clamp(1, self.budget_units);
+        u32::try_from(units).unwrap_or(u32::MAX)
+    }
+
+    /// Leaves what `bytes` need in the reservation, and gives the rest back.
+    pub(crate) fn shrink(&self, reserved: &mut Reserved, bytes: usize) {
+        let surplus = reserved.num_permits().saturating_sub(self.units(bytes) as usize);
+        drop(reserved.split(surplus));
+    }
+
+    /// How lines of a text are read.
+    pub(crate) fn line_options(&self, precision: Precision, on_bad_line: OnBadLine) -> LineOptions {
+        let config = &self.options;
+        LineOptions {
+            precision,
+            timestamp_name: config.timestamp_name.clone(),
+            max_line_bytes: config.max_line_bytes,
+            max_columns: config.max_columns,
+            create_tables: config.create_tables,
+            create_columns: config.create_columns,
+            ..LineOptions::new(on_bad_line)
+        }
+    }
+
+    /// A parser that stops at bad lines, and may know tables and tags already.
+    pub(crate) fn parser(&self, precision: Precision) -> LineParser {
+        let kept = self.parsers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match kept {
+            Some(mut parser) => {
+                parser.restart();
+                parser.set_precision(precision);
+                parser
+            }
+            None => LineParser::new(self.line_options(precision, OnBadLine::Stop)),
+        }
+    }
+
+    /// Takes such a parser back.
+    pub(crate) fn keep_parser(&self, mut parser: LineParser) {
+        parser.restart();
+        let mut parsers = self.parsers.lock().unwrap_or_else(PoisonError::into_inner);
+        if parsers.len() < PARSERS_KEPT {
+            parsers.push(parser);
+        }
+    }
+}
+
+/// What a parser asks of the database and the clock.
+pub(crate) struct Host<'a> {
+    database: &'a Database,
+    clock: &'a dyn Clock,
+    /// The clock may be set back, and lines of a batch may not.
+    latest: i64,
+}
+
+impl<'a> Host<'a> {
+    pub(crate) fn new(database: &'a Database, clock: &'a dyn Clock) -> Host<'a> {
+        Host { database, clock, latest: i64::MIN }
+    }
+}
+
+impl LineHost for Host<'_> {
+    fn schema_of(&mut self, table: &str) -> Option<Arc<Schema>> {
+        self.database.schema_of(table)
+    }
+
+    fn now_nanos(&mut self) -> i64 {
+        self.latest = self.latest.max(self.clock.now_micros().saturating_mul(1_000));
+        self.latest
+    }
+}
+
+/// A word for what is wrong with a line, for metrics.
+pub(crate) fn kind_of(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::NoTable | Reason::TableName { .. } | Reason::ColumnName { .. } => "name",
+        Reason::BadTime { .. } | Reason::TimeOutOfRange { .. } => "timestamp",
+        Reason::Lossy { .. } | Reason::BadValue { .. } | Reason::NoTypeFor { .. } => "value",
+        Reason::LineTooLong { .. } => "too_long",
+        Reason::TooManyColumns { .. } => "limit",
+        Reason::NoSuchTable { .. } | Reason::NoSuchColumn { .. } => "not_created",
+        _ => "syntax",
+    }
+}
+
+/// At most so many bytes of a text, cut between characters.
+pub(crate) fn shortened(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        assert_eq!(shortened("a\u{e9}b", 2), "a");
+        assert_eq!(shortened("a\u{e9}b", 3), "a\u{e9}");
+        assert_eq!(shortened("ab", 5), "ab");
+    }
+}

@@ -1,0 +1,177 @@
+//! Rows of several tables become one commit.
+//!
+//! - CO1. If a table has changed since its rows were read, they are converted again to what it is
+//!   now, and nothing is lost by trying again.
+//! - CO2. Rows come back with the error if they were not committed and may be tried again.
+
+use std::mem;
+use std::sync::Arc;
+
+use thiserror::Error;
+use tidegate_ingest::line::{Fault, LineOptions, OnBadLine, TableRows};
+use tidegate_model::PartitionUnit;
+use tidegate_platform::Class;
+use tidegate_storage::{
+    AppendOptions, BatchId, Database, Error as StorageError, NewTableOptions, TableAppend,
+};
+
+/// How often rows are converted because somebody else changes their table all the time.
+const ATTEMPTS: usize = 16;
+
+/// How rows are committed.
+#[derive(Clone, Debug)]
+pub(crate) struct CommitOptions {
+    /// What tables and columns may be made, and what a row does that does not fit any more.
+    pub(crate) lines: LineOptions,
+    /// How tables that are made are partitioned.
+    pub(crate) partition_by: PartitionUnit,
+    /// The same rows under the same name are committed once.
+    pub(crate) batch_id: Option<BatchId>,
+}
+
+/// What became of rows.
+#[derive(Debug, Default)]
+pub(crate) struct Committed {
+    /// Rows that are there now.
+    pub(crate) rows: u64,
+    /// The first ones that did not fit any more.
+    pub(crate) faults: Vec<Fault>,
+    /// How many did not.
+    pub(crate) rejected: u64,
+}
+
+/// Why rows are not there.
+#[derive(Debug, Error)]
+pub(crate) enum CommitError {
+    /// A row does not fit any more, and bad lines are not skipped.
+    #[error("{0}")]
+    Fault(Box<Fault>),
+    #[error("{source}")]
+    Storage { source: StorageError, rows: Vec<TableRows> },
+}
+
+impl CommitError {
+    /// Whether it may be otherwise in a moment, with the same rows (CO2).
+    pub(crate) fn can_pass(&self) -> bool {
+        match self {
+            CommitError::Fault(_)
+            | CommitError::Storage { source: StorageError::InDoubt { .. }, .. } => false,
+            CommitError::Storage { source, .. } => {
+                is_race(source) || source.class() == Class::Environment
+            }
+        }
+    }
+}
+
+/// Whether somebody else was quicker.
+pub(crate) fn is_race(error: &StorageError) -> bool {
+    matches!(
+        error,
+        StorageError::SchemaChanged { .. }
+            | StorageError::NoSuchTable { .. }
+            | StorageError::TableExists { .. }
+            | StorageError::TableDropped { .. }
+            | StorageError::TableTruncated { .. }
+            | StorageError::ColumnDropped { .. }
+    )
+}
+
+/// Commits all rows with one record. Computes, and waits for the disk.
+pub(crate) fn commit(
+    database: &Arc<Database>,
+    mut rows: Vec<TableRows>,
+    options: &CommitOptions,
+) -> Result<Committed, CommitError> {
+    let mut committed = Committed::default();
+    let append_options = AppendOptions { batch_id: options.batch_id };
+    for _ in 0..ATTEMPTS {
+        if rows.is_empty() {
+            return Ok(committed);
+        }
+        let appends = appends(&mut rows, options);
+        let outcome = database.append(&appends, &append_options);
+        let source = match outcome {
+            Ok(_) => {
+                committed.rows = appends.iter().map(|append| append.rows.rows() as u64).sum();
+                return Ok(committed);
+            }
+            Err(source) => source,
+        };
+        give_back(&mut rows, appends);
+        match &source {
+            StorageError::SchemaChanged { table } => {
+                convert(database, &mut rows, table, (&options.lines, &mut committed))?;
+            }
+            error if is_race(error) => {}
+            _ => return Err(CommitError::Storage { source, rows }),
+        }
+    }
+    let table = rows.first().map(|rows| rows.table.clone()).unwrap_or_default();
+    Err(CommitError::Storage { source: StorageError::SchemaChanged { table }, rows })
+}
+
+fn appends(rows: &mut [TableRows], options: &CommitOptions) -> Vec<TableAppend> {
+    let append = |rows: &mut TableRows| TableAppend {
+        table: rows.table.clone(),
+        create: options.lines.create_tables.then(|| NewTableOptions {
+            designated: rows.designated.clone(),
+            partition_by: options.partition_by,
+        }),
+        add_columns: options.lines.create_columns,
+        rows: mem::take(&mut rows.rows),
+    };
+    rows.iter_mut().map(append).collect()
+}
+
+fn give_back(rows: &mut [TableRows], appends: Vec<TableAppend>) {
+    for (rows, append) in rows.iter_mut().zip(appends) {
+        rows.rows = append.rows;
+    }
+}
+
+/// Brings the rows of a table into the form that it has now (CO1).
+fn convert(
+    database: &Arc<Database>,
+    all: &mut Vec<TableRows>,
+    table: &str,
+    (options, committed): (&LineOptions, &mut Committed),
+) -> Result<(), CommitError> {
+    let is_meant = |rows: &TableRows| rows.table.eq_ignore_ascii_case(table);
+    let found = all.iter().position(is_meant);
+    // A name that only differs in letters beyond ASCII: all are looked at again.
+    let meant = found.map_or(0..all.len(), |at| at..at + 1);
+    let mut converted = Vec::new();
+    for rows in &all[meant.clone()] {
+        let mut new = rows.convert(database.schema_of(&rows.table), options);
+        if options.on_bad_line == OnBadLine::Stop && !new.faults.is_empty() {
+            return Err(CommitError::Fault(Box::new(new.faults.swap_remove(0))));
+        }
+        committed.faults.append(&mut new.faults);
+        committed.rejected += new.rejected;
+        converted.extend(new.rows);
+    }
+    all.splice(meant, converted);
+    Ok(())
+}
+
+/// The name of a batch that a client calls so: its FNV-1a hash of 128 bits, which is the same in
+/// every version.
+pub(crate) fn batch_id(key: &str) -> BatchId {
+    const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let mix = |hash: u128, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME);
+    BatchId(key.bytes().fold(BASIS, mix).to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_batches_never_change() {
+        // The vectors of the hash's authors for "" and "a".
+        let hash = |key| u128::from_le_bytes(batch_id(key).0);
+        assert_eq!(hash(""), 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
+        assert_eq!(hash("a"), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
+    }
+}

@@ -1,0 +1,500 @@
+//! The line protocol over TCP: a stream of lines in, nothing back.
+//!
+//! - TP1. Rows are committed when there are `commit_rows` of them, when the first has waited for
+//!   `commit_interval`, and when the connection or the server ends; in the order in which they
+//!   came.
+//! - TP2. While one commit of a connection works, the next rows are read; a second one waits for
+//!   the first, and then nothing is read.
+//! - TP3. A connection that has nothing to commit has no buffer, and soon no parser: thousands may
+//!   be open.
+//! - TP4. Rows that were read are lost only if their commit fails for `commit_retry`; then the
+//!   connection ends, and log and `sys.ilp_rejects` say how many.
+//!
+//! Reading and parsing happen on the runtime's own threads, `TURN_BYTES` at a time; commits, which
+//! compute and wait for the disk, on its blocking ones.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_ingest::line::{Fault, LineOptions, LineParser, OnBadLine as LineAction, TableRows};
+use tidegate_model::limits;
+use tokio::net::TcpStream;
+use tokio::task::{JoinHandle, spawn_blocking, yield_now};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::commit::{CommitError, CommitOptions, Committed, commit};
+use super::{Host, RejectLimit, RejectRow, Reserved, kind_of};
+use crate::config::OnBadLine;
+use crate::metrics::{LineMetrics, Transport};
+use crate::shared::{Services, Shared, Tracker, stopping};
+
+/// Bytes of one read.
+const READ_BYTES: usize = 512 << 10;
+/// Bytes that a connection reads before others have their turn.
+const TURN_BYTES: usize = 1 << 20;
+/// Bytes of rows that are committed at once, whatever their number: so much below the bound of a
+/// record that what was read in one turn does not matter.
+const COMMIT_BYTES: usize = limits::WAL_RECORD_BYTES / 4;
+/// How long a connection keeps what its parser has learned, without a row.
+const PARSER_KEPT: Duration = Duration::from_secs(60);
+/// How long a failed commit waits for the next attempt, at first and at most.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_LAST: Duration = Duration::from_secs(2);
+
+thread_local! {
+    /// Bytes are parsed in the same moment in which they are read, so a thread needs one buffer.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// Takes the lines of a connection until it ends, or the server does.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    services: Arc<Services>,
+    (stream, peer): (TcpStream, SocketAddr),
+    tracker: Tracker,
+) {
+    let rate = shared.config.ilp.reject_rate;
+    let mut connection = Connection {
+        peer: peer.to_string(),
+        stream,
+        parser: None,
+        reserved: None,
+        first_row: None,
+        active: Instant::now(),
+        working: None,
+        limit: RejectLimit::new(rate, Instant::now()),
+        shared,
+        services,
+    };
+    connection.run().await;
+    drop(tracker);
+}
+
+struct Connection {
+    shared: Arc<Shared>,
+    services: Arc<Services>,
+    stream: TcpStream,
+    peer: String,
+    /// There while there is something to remember (TP3).
+    parser: Option<Box<LineParser>>,
+    /// Of the rows that wait, and of the line that is not whole.
+    reserved: Option<Reserved>,
+    /// When the first row came that waits.
+    first_row: Option<Instant>,
+    /// When something came last.
+    active: Instant,
+    /// The commit that works.
+    working: Option<JoinHandle<Outcome>>,
+    limit: RejectLimit,
+}
+
+/// How a commit ended.
+enum Outcome {
+    Committed(Committed),
+    /// Lost, with so many rows.
+    Failed {
+        error: CommitError,
+        rows: u64,
+    },
+}
+
+/// Why nothing more is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The other side, or the network, has ended it.
+    Closed,
+    /// A line was bad, and one is enough.
+    BadLine,
+    /// Rows were lost.
+    Failed,
+}
+
+/// What a turn of reading came to.
+enum Turn {
+    /// There may be more.
+    More,
+    /// There is nothing now.
+    Empty,
+    End(End),
+}
+
+impl Connection {
+    async fn run(&mut self) {
+        let end = loop {
+            match self.step().await {
+                Ok(()) => {}
+                Err(end) => break end,
+            }
+        };
+        if end != End::Failed && self.finish(end).await.is_err() {
+            return;
+        }
+        if end == End::Failed {
+            self.lose_rest();
+        }
+    }
+
+    fn metrics(&self) -> &LineMetrics {
+        self.shared.metrics.of(Transport::Tcp)
+    }
+
+    /// Waits for what comes next, and does it.
+    async fn step(&mut self) -> Result<(), End> {
+        if self.is_due() && self.working.is_none() {
+            self.start_commit();
+        }
+        let can_read = !self.is_due();
+        let commit_at = match (self.first_row, &self.working) {
+            (Some(first), None) => Some(first + self.shared.config.tcp.commit_interval),
+            _ => None,
+        };
+        let (forget_at, idle_at) = (self.forget_at(), self.idle_at());
+        let mut phase = self.shared.phase.clone();
+        tokio::select! {
+            biased;
+            outcome = finished(&mut self.working) => {
+                self.working = None;
+                self.settle(outcome)
+            }
+            () = stopping(&mut phase) => self.drain().await,
+            () = until(commit_at) => {
+                self.start_commit();
+                Ok(())
+            }
+            ready = self.stream.readable(), if can_read => {
+                ready.map_err(|_| End::Closed)?;
+                self.read().await
+            }
+            () = until(forget_at) => {
+                self.parser = None;
+                Ok(())
+            }
+            () = until(idle_at) => Err(End::Closed),
+        }
+    }
+
+    /// Whether the rows that wait are as many as wait at most.
+    fn is_due(&self) -> bool {
+        self.parser.as_ref().is_some_and(|parser| {
+            self.shared.config.tcp.commit_rows <= parser.rows()
+                || (0 < parser.rows() && COMMIT_BYTES <= parser.pending_bytes())
+        })
+    }
+
+    /// When the parser may go (TP3).
+    fn forget_at(&self) -> Option<Instant> {
+        let parser = self.parser.as_ref()?;
+        (parser.rows() == 0 && parser.pending_bytes() == 0).then(|| self.active + PARSER_KEPT)
+    }
+
+    fn idle_at(&self) -> Option<Instant> {
+        let timeout = self.shared.config.tcp.idle_timeout;
+        (!timeout.is_zero()).then(|| self.active + timeout)
+    }
+
+    /// Reads and parses what is there, if there is memory for it.
+    async fn read(&mut self) -> Result<(), End> {
+        let ingest = &self.services.ingest;
+        let reserved = match ingest.try_reserve(TURN_BYTES) {
+            Some(reserved) => reserved,
+            None => {
+                let start = Instant::now();
+                let reserved = self.wait_for_memory().await?;
+                let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                self.metrics().paused_nanos.add(nanos);
+                match reserved {
+                    Some(reserved) => reserved,
+                    None => return Ok(()),
+                }
+            }
+        };
+        match &mut self.reserved {
+            Some(held) => held.merge(reserved),
+            None => self.reserved = Some(reserved),
+        }
+        self.active = Instant::now();
+        let turn = self.turn();
+        self.account();
+        match turn {
+            // Others want to read too.
+            Turn::More => yield_now().await,
+            Turn::Empty => {}
+            Turn::End(end) => return Err(end),
+        }
+        Ok(())
+    }
+
+    /// Gives up own rows first: whoever waits for memory must not hold what others wait for.
+    async fn wait_for_memory(&mut self) -> Result<Option<Reserved>, End> {
+        if let Some(working) = self.working.take() {
+            let outcome = working.await;
+            self.settle(outcome.map_err(|_| ()))?;
+        }
+        if self.parser.as_ref().is_some_and(|parser| 0 < parser.rows()) {
+            self.start_commit();
+            return Ok(None);
+        }
+        Ok(self.services.ingest.reserve(TURN_BYTES).await)
+    }
+
+    /// Reads until there is nothing, or others should have their turn.
+    fn turn(&mut self) -> Turn {
+        let mut left = TURN_BYTES;
+        while 0 < left {
+            let read: io::Result<_> = BUFFER.with_borrow_mut(|buffer| {
+                let room = buffer.len().min(left);
+                let count = self.stream.try_read(&mut buffer[..room])?;
+                Ok((count, self.feed(&buffer[..count])))
+            });
+            let end = match read {
+                Ok((0, _)) => Some(End::Closed),
+                Ok((count, parsed)) => {
+                    left -= count;
+                    self.metrics().bytes.add(count as u64);
+                    parsed.err()
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Turn::Empty,
+                Err(_) => Some(End::Closed),
+            };
+            if let Some(end) = end {
+                return Turn::End(end);
+            }
+            if self.is_due() {
+                return Turn::More;
+            }
+        }
+        Turn::More
+    }
+
+    fn feed(&mut self, bytes: &[u8]) -> Result<(), End> {
+        let mut host = Host::new(&self.services.database, self.shared.clock.as_ref());
+        let options = || options(&self.shared, &self.services);
+        let parser = self.parser.get_or_insert_with(|| Box::new(LineParser::new(options())));
+        let before = parser.rows();
+        let fed = parser.feed(bytes, &mut host);
+        let rows = parser.rows();
+        self.metrics().lines.add(rows.saturating_sub(before) as u64);
+        if 0 < rows && self.first_row.is_none() {
+            self.first_row = Some(Instant::now());
+        }
+        self.note_faults();
+        fed.map_err(|fault| {
+            self.note_fault(&fault);
+            End::BadLine
+        })
+    }
+
+    /// Keeps no more memory reserved than is used.
+    fn account(&mut self) {
+        let bytes = self.parser.as_ref().map_or(0, |parser| parser.pending_bytes());
+        match &mut self.reserved {
+            Some(_) if bytes == 0 => self.reserved = None,
+            Some(reserved) => self.services.ingest.shrink(reserved, bytes),
+            None => {}
+        }
+    }
+
+    fn note_faults(&mut self) {
+        let Some(parser) = &mut self.parser else { return };
+        let (faults, count) = parser.take_faults();
+        let left_out = count.saturating_sub(faults.len() as u64);
+        for fault in &faults {
+            self.note_fault(fault);
+        }
+        for _ in 0..left_out {
+            self.metrics().lines.add(1);
+            self.shared.metrics.rejected(Transport::Tcp, "uncounted");
+        }
+    }
+
+    /// Counts, logs and keeps a bad line.
+    fn note_fault(&mut self, fault: &Fault) {
+        self.metrics().lines.add(1);
+        self.shared.metrics.rejected(Transport::Tcp, kind_of(&fault.reason));
+        let peer = &self.peer;
+        self.shared.log.warn_limited("ilp", format_args!("{peer}: {fault}"));
+        if self.limit.allows(Instant::now()) {
+            let now = self.shared.clock.now_micros();
+            let row = RejectRow::of_fault(fault, (Transport::Tcp, peer), now);
+            self.services.ingest.rejects.keep(row);
+        }
+    }
+
+    /// Lets the rows that wait be committed, if there are any.
+    fn start_commit(&mut self) {
+        self.first_row = None;
+        let Some(parser) = &mut self.parser else { return };
+        let rows = parser.take();
+        if rows.is_empty() {
+            return;
+        }
+        let reserved = self.reserved.take();
+        let tail = parser.pending_bytes();
+        if 0 < tail {
+            self.reserved = self.services.ingest.try_reserve(tail);
+        }
+        let (shared, services) = (Arc::clone(&self.shared), Arc::clone(&self.services));
+        self.working = Some(tokio::spawn(async move {
+            let outcome = commit_with_patience(&shared, &services, rows).await;
+            drop(reserved);
+            outcome
+        }));
+    }
+
+    /// Takes note of a commit that has ended.
+    fn settle(&mut self, outcome: Result<Outcome, ()>) -> Result<(), End> {
+        match outcome {
+            Ok(Outcome::Committed(committed)) => {
+                for fault in &committed.faults {
+                    self.note_fault(fault);
+                }
+                Ok(())
+            }
+            Ok(Outcome::Failed { error, rows }) => {
+                self.lost(rows, &error.to_string());
+                Err(End::Failed)
+            }
+            Err(()) => {
+                self.lost(0, "internal error: a commit has panicked");
+                Err(End::Failed)
+            }
+        }
+    }
+
+    /// Says that rows are not there (TP4).
+    fn lost(&self, rows: u64, why: &str) {
+        let peer = &self.peer;
+        self.shared.log.warn("ilp", format_args!("{peer}: {rows} rows are lost: {why}"));
+        self.services.ingest.rejects.keep(RejectRow {
+            ts: self.shared.clock.now_micros(),
+            source: Transport::Tcp.name(),
+            peer: peer.clone(),
+            reason: super::shortened(&format!("{rows} rows are lost: {why}"), 1 << 10).to_owned(),
+            ..RejectRow::default()
+        });
+    }
+
+    /// What was read and can no longer be committed in its place.
+    fn lose_rest(&mut self) {
+        let rows = self.parser.as_mut().map_or(0, |parser| parser.rows());
+        if 0 < rows {
+            self.lost(rows as u64, "the commit before them has failed");
+        }
+    }
+
+    /// The server stops: what has come is taken.
+    async fn drain(&mut self) -> Result<(), End> {
+        loop {
+            if self.is_due() {
+                self.wait_for_commit().await?;
+                self.start_commit();
+            }
+            match self.turn() {
+                Turn::More => yield_now().await,
+                Turn::Empty => return Err(End::Closed),
+                Turn::End(end) => return Err(end),
+            }
+        }
+    }
+
+    async fn wait_for_commit(&mut self) -> Result<(), End> {
+        match self.working.take() {
+            Some(working) => {
+                let outcome = working.await.map_err(|_| ());
+                self.settle(outcome)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Commits what is left. The end of a connection ends its last line, but not that of a bad one.
+    async fn finish(&mut self, end: End) -> Result<(), End> {
+        if end == End::Closed
+            && let Some(parser) = &mut self.parser
+        {
+            let mut host = Host::new(&self.services.database, self.shared.clock.as_ref());
+            let before = parser.rows();
+            let finished = parser.finish(&mut host);
+            let rows = parser.rows().saturating_sub(before);
+            self.metrics().lines.add(rows as u64);
+            self.note_faults();
+            if let Err(fault) = finished {
+                self.note_fault(&fault);
+            }
+        }
+        self.wait_for_commit().await.inspect_err(|_| self.lose_rest())?;
+        self.start_commit();
+        self.wait_for_commit().await
+    }
+}
+
+fn options(shared: &Shared, services: &Services) -> LineOptions {
+    let action = match shared.config.tcp.on_error {
+        OnBadLine::Continue => LineAction::Skip,
+        OnBadLine::Disconnect => LineAction::Stop,
+    };
+    services.ingest.line_options(shared.config.tcp.precision, action)
+}
+
+/// Commits, and tries again as long as it may help.
+async fn commit_with_patience(
+    shared: &Arc<Shared>,
+    services: &Arc<Services>,
+    mut rows: Vec<TableRows>,
+) -> Outcome {
+    let metrics = shared.metrics.of(Transport::Tcp);
+    let deadline = Instant::now() + shared.config.tcp.commit_retry;
+    let (start, mut wait) = (shared.clock.monotonic_nanos(), RETRY_FIRST);
+    loop {
+        let count = rows.iter().map(|rows| rows.rows.rows() as u64).sum();
+        let database = Arc::clone(&services.database);
+        let options = CommitOptions {
+            // What does not fit any more is left out, whatever a bad line does: there is no line
+            // to stop at.
+            lines: LineOptions { on_bad_line: LineAction::Skip, ..options(shared, services) },
+            partition_by: services.ingest.options.partition_by,
+            batch_id: None,
+        };
+        let work = spawn_blocking(move || commit(&database, rows, &options));
+        let Ok(outcome) = work.await else { std::panic::resume_unwind(Box::new("a commit")) };
+        let error = match outcome {
+            Ok(committed) => {
+                metrics.commits.add(1);
+                metrics.rows.add(committed.rows);
+                metrics.commit_times.record(shared.clock.monotonic_nanos() - start);
+                return Outcome::Committed(committed);
+            }
+            Err(error) => error,
+        };
+        metrics.commit_errors.add(1);
+        if deadline <= Instant::now() || !error.can_pass() {
+            return Outcome::Failed { error, rows: count };
+        }
+        let again = wait.as_millis();
+        shared.log.warn_limited("ilp", format_args!("commit failed, again in {again} ms: {error}"));
+        rows = match error {
+            CommitError::Storage { rows, .. } => rows,
+            error @ CommitError::Fault(_) => return Outcome::Failed { error, rows: count },
+        };
+        sleep(wait).await;
+        wait = (wait * 2).min(RETRY_LAST);
+    }
+}
+
+/// The end of a commit, if one works.
+async fn finished(working: &mut Option<JoinHandle<Outcome>>) -> Result<Outcome, ()> {
+    match working {
+        Some(working) => working.await.map_err(|_| ()),
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

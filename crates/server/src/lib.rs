@@ -1,0 +1,29 @@
+//! The server: SQL and the line protocol over HTTP, the line protocol over TCP.
+//!
+//! - SV1. Listeners are bound before anything else, so that a taken port fails at once.
+//! - SV2. Connections have a small runtime of their own; statements work on the engine's threads
+//!   and commits on threads that may wait. Neither holds up the other's answers.
+//! - SV3. A server that is told to stop takes nothing new, does what was begun, seals and makes a
+//!   checkpoint: the next start has nothing to replay.
+//!
+//! Values as text are here too (`cell`, `json`), since every protocol and output has them. Not
+//! here: parsing lines (`ingest`), storing (`storage`), SQL (`query`), reading configuration
+//! (`tidegate`).
+
+#![forbid(unsafe_code)]
+
+pub mod cell;
+pub mod json;
+pub mod config;
+mod error;
+mod log;
+mod metrics;
+mod shared;
+mod sqlstate;
+mod http;
+mod ilp;
+mod run;
+
+pub use error::{Error, Result};
+pub use log::Log;
+pub use run::{Host, serve};

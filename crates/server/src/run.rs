@@ -1,0 +1,358 @@
+//! A server from its first to its last moment.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender as StdSender, channel as std_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tidegate_platform::Clock;
+use tidegate_query::{Engine, EngineOptions, Timeout};
+use tidegate_storage::Database;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinHandle as TaskHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::config::{Auth, Config};
+use crate::error::{Error, Result};
+use crate::http::{self, Door};
+use crate::ilp::{self, Ingest, Rejects};
+use crate::log::Log;
+use crate::metrics::Transport;
+use crate::shared::{Phase, Services, Shared, Tracker};
+
+/// Threads on which commits compute and wait for the disk: those that wait share a sync, and more
+/// than a few that compute only take turns.
+const COMMIT_THREADS: usize = 64;
+/// How often the database is asked what is due.
+const MAINTENANCE: Duration = Duration::from_millis(100);
+/// How long a listener waits when there are no more file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Statements that work at the same time, for each thread of the engine.
+const STATEMENTS_PER_THREAD: usize = 4;
+/// How long the runtime waits at the end for threads that wait for the disk.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+
+/// What a server gets from whoever starts it.
+pub struct Host<'a> {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where it says what happens.
+    pub log: Arc<Log>,
+    /// What queries may use.
+    pub engine: EngineOptions,
+    /// Opens the database; called when the listeners are bound.
+    pub open: &'a mut dyn FnMut() -> tidegate_storage::Result<Arc<Database>>,
+}
+
+/// Serves until somebody asks the process to end.
+///
+/// # Errors
+/// If it cannot start, or cannot leave the database as it should be left.
+pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
+    let Host { clock, log, engine, open } = host;
+    check_reach(&config)?;
+    let network = runtime("network", engine.threads)?;
+    let listeners = network.block_on(Listeners::bind(&config))?;
+    let stop = network.block_on(async { StopSignals::new() })?;
+    let (phase, phases) = watch::channel(Phase::Running);
+    let shared = Arc::new(Shared::new(config, (clock, Arc::clone(&log)), phases));
+    let (tracker, all_gone) = Tracker::new();
+    network.spawn(stop.wait(phase.clone(), Arc::clone(&log)));
+    listeners.announce(&log);
+    let Listeners { http, admin, tcp } = listeners;
+    let mut doors = Vec::new();
+    for (listener, door) in [(http, Door::Main), (admin, Door::Admin)] {
+        let Some(listener) = listener else { continue };
+        doors.push(network.spawn(accept_http(
+            (listener, door),
+            Arc::clone(&shared),
+            tracker.clone(),
+        )));
+    }
+    let database = open()?;
+    let queries = runtime("query", engine.threads)?;
+    let (services, rejects) = services(&shared, &database, &engine, &queries)?;
+    shared.begin(Arc::clone(&services));
+    let writing =
+        network.spawn(ilp::write_rejects(rejects, Arc::clone(&database), Arc::clone(&log)));
+    if let Some(listener) = tcp {
+        let (shared, services) = (Arc::clone(&shared), Arc::clone(&services));
+        doors.push(network.spawn(accept_tcp(listener, (shared, services), tracker.clone())));
+    }
+    drop(tracker);
+    let maintenance = Maintenance::start(&shared, &database)?;
+    log.info("server", format_args!("ready"));
+    network.block_on(drain(&shared, &phase, (doors, all_gone)));
+    end(Ending { network, queries, shared, services, writing, maintenance, database })
+}
+
+/// Everything that is there until the end.
+struct Ending {
+    network: Runtime,
+    queries: Runtime,
+    shared: Arc<Shared>,
+    services: Arc<Services>,
+    writing: TaskHandle<()>,
+    maintenance: Maintenance,
+    database: Arc<Database>,
+}
+
+/// Leaves the database as it should be left (SV3).
+fn end(ending: Ending) -> Result<()> {
+    let Ending { network, queries, shared, services, writing, maintenance, database } = ending;
+    let log = Arc::clone(&shared.log);
+    maintenance.stop();
+    // Nobody can hand in rejects any more; what was handed in is written.
+    drop((services, shared));
+    network.block_on(async {
+        if timeout(LAST_WAIT, writing).await.is_err() {
+            log.warn("server", format_args!("some rejects were not written in time"));
+        }
+    });
+    queries.shutdown_timeout(LAST_WAIT);
+    network.shutdown_timeout(LAST_WAIT);
+    database.close()?;
+    log.info("server", format_args!("stopped"));
+    Ok(())
+}
+
+/// Nobody is asked who he is: so nobody from elsewhere is let in, unless that is wanted.
+fn check_reach(config: &Config) -> Result<()> {
+    let is_open =
+        |address: &Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback());
+    if config.http.listen.is_none() && config.tcp.listen.is_none() {
+        return Err(Error::Nothing);
+    }
+    if let Some(address) = is_open(&config.http.listen)
+        && config.http.auth == Auth::Auto
+    {
+        let advice = "http.auth = off allows it all the same";
+        return Err(Error::Open { key: "http.listen", address, advice });
+    }
+    if let Some(address) = is_open(&config.tcp.listen)
+        && !config.tcp.allow_anonymous
+    {
+        let advice = "ilp.tcp.allow_anonymous = true allows it all the same";
+        return Err(Error::Open { key: "ilp.tcp.listen", address, advice });
+    }
+    Ok(())
+}
+
+fn runtime(name: &'static str, threads: NonZeroUsize) -> Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(threads.get())
+        .max_blocking_threads(COMMIT_THREADS)
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .map_err(|source| Error::Threads { source })
+}
+
+struct Listeners {
+    http: Option<TcpListener>,
+    admin: Option<TcpListener>,
+    tcp: Option<TcpListener>,
+}
+
+impl Listeners {
+    async fn bind(config: &Config) -> Result<Listeners> {
+        Ok(Listeners {
+            http: bind("HTTP", config.http.listen).await?,
+            admin: bind("health and metrics", config.http.admin_listen).await?,
+            tcp: bind("the line protocol", config.tcp.listen).await?,
+        })
+    }
+
+    fn announce(&self, log: &Log) {
+        let all = [("HTTP", &self.http), ("metrics", &self.admin), ("line protocol", &self.tcp)];
+        for (what, listener) in all {
+            if let Some(Ok(address)) = listener.as_ref().map(TcpListener::local_addr) {
+                log.info("server", format_args!("{what} listens on {address}"));
+            }
+        }
+    }
+}
+
+async fn bind(what: &'static str, address: Option<SocketAddr>) -> Result<Option<TcpListener>> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = TcpListener::bind(address).await;
+    listener.map(Some).map_err(|source| Error::Bind { what, address, source })
+}
+
+/// Those who answer, and the rejects that somebody has to write.
+fn services(
+    shared: &Arc<Shared>,
+    database: &Arc<Database>,
+    options: &EngineOptions,
+    queries: &Runtime,
+) -> Result<(Arc<Services>, mpsc::Receiver<ilp::RejectRow>)> {
+    let config = &shared.config;
+    let timeout = Timeout::After(config.query_timeout);
+    let options = EngineOptions { timeout, ..options.clone() };
+    let (rejects, rows) = Rejects::new();
+    let budget = (config.ingest_limit, config.ingest_wait);
+    let services = Services {
+        database: Arc::clone(database),
+        engine: Arc::new(Engine::new(Arc::clone(database), &options)?),
+        query_threads: queries.handle().clone(),
+        turns: Semaphore::new(options.threads.get() * STATEMENTS_PER_THREAD),
+        timeout,
+        ingest: Ingest::new(config.ilp.clone(), rejects, budget),
+    };
+    Ok((Arc::new(services), rows))
+}
+
+/// The signals that end a server.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    fn new() -> Result<StopSignals> {
+        let listen = |kind| signal(kind).map_err(|source| Error::Threads { source });
+        Ok(StopSignals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    /// The first signal begins the end, the second does not wait for it.
+    async fn wait(mut self, phase: watch::Sender<Phase>, log: Arc<Log>) {
+        for next in [Phase::Draining, Phase::Ending] {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            log.info("server", format_args!("asked to stop"));
+            phase.send_replace(next);
+        }
+    }
+}
+
+/// Waits until it is time to stop, and then for what was begun, as long as it may take.
+async fn drain(
+    shared: &Arc<Shared>,
+    phase: &watch::Sender<Phase>,
+    (doors, mut all_gone): (Vec<TaskHandle<()>>, mpsc::Receiver<()>),
+) {
+    let mut phases = shared.phase.clone();
+    let is_stopping = phases.wait_for(|phase| phase.is_stopping()).await.is_ok();
+    assert!(is_stopping, "the sender is borrowed");
+    doors.iter().for_each(TaskHandle::abort);
+    for door in doors {
+        // It was aborted, or has panicked: it is gone either way.
+        let _ = door.await;
+    }
+    let wait = shared.config.stop_timeout;
+    let mut ending = shared.phase.clone();
+    tokio::select! {
+        _ = all_gone.recv() => {}
+        _ = async { ending.wait_for(|phase| *phase == Phase::Ending).await.map(drop) } => {}
+        () = sleep(wait) => {
+            let seconds = wait.as_secs();
+            shared.log.warn("server", format_args!("connections are cut after {seconds} s"));
+            phase.send_replace(Phase::Ending);
+        }
+    }
+}
+
+async fn accept_http((listener, door): (TcpListener, Door), shared: Arc<Shared>, tracker: Tracker) {
+    let metrics = shared.metrics.of(Transport::Http);
+    let max = i64::try_from(shared.config.http.max_connections).unwrap_or(i64::MAX);
+    loop {
+        let Some((stream, peer)) = accept(&listener, &shared).await else { continue };
+        let (task, tracker) = (Arc::clone(&shared), tracker.clone());
+        if max < metrics.connections.add(1) {
+            metrics.connections.sub(1);
+            metrics.connections_rejected.add(1);
+            tokio::spawn(http::refuse_connection(task, stream));
+            continue;
+        }
+        tokio::spawn(async move {
+            let counted = Counted(Arc::clone(&task), Transport::Http);
+            http::serve(task, stream, (peer, door), tracker).await;
+            drop(counted);
+        });
+    }
+}
+
+async fn accept_tcp(
+    listener: TcpListener,
+    (shared, services): (Arc<Shared>, Arc<Services>),
+    tracker: Tracker,
+) {
+    let metrics = shared.metrics.of(Transport::Tcp);
+    let max = i64::try_from(shared.config.tcp.max_connections).unwrap_or(i64::MAX);
+    loop {
+        let Some((stream, peer)) = accept(&listener, &shared).await else { continue };
+        if max < metrics.connections.add(1) {
+            metrics.connections.sub(1);
+            metrics.connections_rejected.add(1);
+            shared.log.warn_limited("ilp", format_args!("{peer}: too many connections"));
+            continue;
+        }
+        let (shared, services) = (Arc::clone(&shared), Arc::clone(&services));
+        let tracker = tracker.clone();
+        tokio::spawn(async move {
+            let counted = Counted(Arc::clone(&shared), Transport::Tcp);
+            ilp::serve(shared, services, (stream, peer), tracker).await;
+            drop(counted);
+        });
+    }
+}
+
+async fn accept(listener: &TcpListener, shared: &Shared) -> Option<(TcpStream, SocketAddr)> {
+    match listener.accept().await {
+        Ok(accepted) => Some(accepted),
+        Err(error) => {
+            shared.log.warn_limited("server", format_args!("accept: {error}"));
+            sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}
+
+/// A connection that is counted as long as it is there.
+struct Counted(Arc<Shared>, Transport);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.metrics.of(self.1).connections.sub(1);
+    }
+}
+
+/// The thread that does what is due in the database.
+struct Maintenance {
+    stop: StdSender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Maintenance {
+    fn start(shared: &Arc<Shared>, database: &Arc<Database>) -> Result<Maintenance> {
+        let (stop, stopped) = std_channel();
+        let (shared, database) = (Arc::clone(shared), Arc::clone(database));
+        let work = move || {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(MAINTENANCE) {
+                if let Err(error) = database.maintain() {
+                    shared.metrics.maintenance_errors.add(1);
+                    shared.log.warn_limited("storage", format_args!("maintenance: {error}"));
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("maintenance".to_owned()).spawn(work);
+        let thread = thread.map_err(|source| Error::Threads { source })?;
+        Ok(Maintenance { stop, thread })
+    }
+
+    fn stop(self) {
+        drop(self.stop);
+        // It has said why on standard error if it has panicked.
+        let _ = self.thread.join();
+    }
+}

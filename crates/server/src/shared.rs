@@ -1,0 +1,234 @@
+//! What all connections share: configuration, clock, log, metrics, and the database once it is
+//! open.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use tidegate_platform::{Clock, rss_anon_bytes};
+use tidegate_query::{Engine, Timeout};
+use tidegate_storage::Database;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use crate::config::Config;
+use crate::ilp::Ingest;
+use crate::log::Log;
+use crate::metrics::{Metrics, Shown};
+
+/// How far a server is from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Running,
+    /// Nothing new is taken; what was begun is done.
+    Draining,
+    /// What is still being done is given up.
+    Ending,
+}
+
+impl Phase {
+    pub(crate) fn is_stopping(self) -> bool {
+        self != Phase::Running
+    }
+}
+
+/// Returns when the server is to stop.
+pub(crate) async fn stopping(phase: &mut watch::Receiver<Phase>) {
+    // If nobody can say so any more, it has been said.
+    let _ = phase.wait_for(|phase| phase.is_stopping()).await;
+}
+
+/// Held by everything that the end of the server waits for.
+#[derive(Clone, Debug)]
+pub(crate) struct Tracker(#[expect(dead_code, reason = "it is held, not used")] mpsc::Sender<()>);
+
+impl Tracker {
+    pub(crate) fn new() -> (Tracker, mpsc::Receiver<()>) {
+        let (sender, all_gone) = mpsc::channel(1);
+        (Tracker(sender), all_gone)
+    }
+}
+
+/// See the module.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) metrics: Metrics,
+    pub(crate) phase: watch::Receiver<Phase>,
+    pub(crate) ids: Ids,
+    services: OnceLock<Arc<Services>>,
+}
+
+/// Those who answer, as soon as the database is open.
+pub(crate) struct Services {
+    pub(crate) database: Arc<Database>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) query_threads: Handle,
+    /// One for each statement that may work at the same time.
+    pub(crate) turns: Semaphore,
+    pub(crate) timeout: Timeout,
+    pub(crate) ingest: Ingest,
+}
+
+/// Why nobody answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unready {
+    Recovering,
+    Stopping,
+}
+
+impl Unready {
+    /// The SQLSTATE.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Unready::Recovering => "57P03",
+            Unready::Stopping => "57P01",
+        }
+    }
+}
+
+impl fmt::Display for Unready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unready::Recovering => "the database is being opened",
+            Unready::Stopping => "the server is stopping",
+        })
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        config: Config,
+        (clock, log): (Arc<dyn Clock>, Arc<Log>),
+        phase: watch::Receiver<Phase>,
+    ) -> Shared {
+        let ids = Ids::new(clock.as_ref());
+        let metrics = Metrics::default();
+        Shared { config, clock, log, metrics, phase, ids, services: OnceLock::new() }
+    }
+
+    /// From now on there is somebody to answer.
+    pub(crate) fn begin(&self, services: Arc<Services>) {
+        let was_begun = self.services.set(services).is_err();
+        assert!(!was_begun, "a server opens one database");
+    }
+
+    pub(crate) fn services(&self) -> Result<Arc<Services>, Unready> {
+        if self.phase.borrow().is_stopping() {
+            return Err(Unready::Stopping);
+        }
+        self.services.get().cloned().ok_or(Unready::Recovering)
+    }
+
+    /// A word for each.
+    pub(crate) fn reasons_not_ready(&self) -> Vec<&'static str> {
+        let mut reasons = Vec::new();
+        match self.services() {
+            Ok(_) => {}
+            Err(Unready::Recovering) => reasons.push("recovering"),
+            Err(Unready::Stopping) => reasons.push("stopping"),
+        }
+        if self.config.memory_limit.0 < rss_anon_bytes() {
+            reasons.push("memory");
+        }
+        reasons
+    }
+
+    pub(crate) fn metrics_text(&self) -> String {
+        let mut shown = vec![
+            Shown {
+                name: "tidegate_memory_bytes",
+                help: "Anonymous memory of the process.",
+                value: rss_anon_bytes(),
+            },
+            Shown {
+                name: "tidegate_memory_limit_bytes",
+                help: "What it may be.",
+                value: self.config.memory_limit.0,
+            },
+        ];
+        if let Some(services) = self.services.get() {
+            shown.extend(storage_shown(&services.database));
+            shown.push(Shown {
+                name: "tidegate_ingest_memory_bytes",
+                help: "Bytes that were received and are not committed.",
+                value: services.ingest.memory_used(),
+            });
+        }
+        self.metrics.text(&shown)
+    }
+}
+
+fn storage_shown(database: &Database) -> [Shown; 4] {
+    let report = database.upkeep_report();
+    [
+        Shown {
+            name: "tidegate_tail_bytes",
+            help: "Memory of committed rows that are not in segments yet.",
+            value: database.tail_bytes(),
+        },
+        Shown {
+            name: "tidegate_wal_written_bytes_total",
+            help: "Bytes written to the log.",
+            value: report.log_bytes,
+        },
+        Shown {
+            name: "tidegate_sealed_bytes_total",
+            help: "Bytes of the segments that tails became.",
+            value: report.sealed_bytes,
+        },
+        Shown {
+            name: "tidegate_merged_bytes_total",
+            help: "Bytes of the segments that merges made.",
+            value: report.merged_bytes,
+        },
+    ]
+}
+
+/// Names of requests and errors, unlike those of any other start of the server.
+#[derive(Debug)]
+pub(crate) struct Ids {
+    start: u64,
+    next: AtomicU64,
+}
+
+impl Ids {
+    fn new(clock: &dyn Clock) -> Ids {
+        // Of the microseconds since 1970 what fits in 12 hex digits, which comes back in nine
+        // years.
+        let start = clock.now_micros().cast_unsigned() & 0xffff_ffff_ffff;
+        Ids { start, next: AtomicU64::new(0) }
+    }
+
+    /// 16 hex digits.
+    pub(crate) fn request(&self) -> String {
+        let number = self.next.fetch_add(1, Relaxed);
+        // Odd, so that every number has another product, and neighbours look unlike.
+        let mixed = (self.start << 16 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        format!("{mixed:016x}")
+    }
+
+    /// `<12 hex of this start>-<number>`.
+    pub(crate) fn error(&self) -> String {
+        format!("{:012x}-{}", self.start, self.next.fetch_add(1, Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use tidegate_platform::SimClock;
+
+    use super::*;
+
+    #[test]
+    fn no_id_comes_twice() {
+        let ids = Ids::new(&SimClock::new(1_763_792_405_000_000));
+        let requests: HashSet<String> = (0..1_000).map(|_| ids.request()).collect();
+        assert_eq!(requests.len(), 1_000);
+        assert!(requests.iter().all(|id| id.len() == 16));
+        assert_eq!(ids.error(), "4428ebc1ef40-1000");
+    }
+}

@@ -1,0 +1,111 @@
+//! What SQLSTATE and which status of HTTP an error has (docs/server.md has the table).
+
+use tidegate_platform::Class;
+use tidegate_query::{Condition, Error as QueryError};
+use tidegate_storage::Error as StorageError;
+
+/// The SQLSTATE of an error of a statement.
+pub(crate) fn of_query(error: &QueryError) -> &'static str {
+    if let QueryError::Storage(source) = error {
+        match of_storage(source) {
+            "XX000" => {}
+            known => return known,
+        }
+    }
+    match error.condition() {
+        Condition::SyntaxError => "42601",
+        Condition::FeatureNotSupported => "0A000",
+        Condition::InvalidDatetime => "22007",
+        Condition::DatetimeOverflow => "22008",
+        Condition::InvalidText => "22P02",
+        Condition::TextTooLong => "22001",
+        Condition::OutOfRange => "22003",
+        Condition::UndefinedTable => "42P01",
+        Condition::UndefinedColumn => "42703",
+        Condition::UndefinedFunction => "42883",
+        Condition::DuplicateTable => "42P07",
+        Condition::DuplicateColumn => "42701",
+        Condition::AmbiguousName => "42702",
+        Condition::InvalidTableDefinition => "42P16",
+        Condition::InvalidStatement => "42000",
+        Condition::InvalidParameter => "22023",
+        Condition::WrongObjectType => "42809",
+        Condition::DivisionByZero => "22012",
+        Condition::NotNull => "23502",
+        Condition::Conflict => "40001",
+        Condition::UndefinedObject => "42704",
+        Condition::OutOfMemory => "53200",
+        Condition::LimitExceeded => "54000",
+        Condition::Environment => "58030",
+        Condition::Corruption => "XX001",
+        Condition::QueryCanceled => "57014",
+        _ => "XX000",
+    }
+}
+
+/// The SQLSTATE of an error of the storage; `XX000` if it has none of its own.
+pub(crate) fn of_storage(error: &StorageError) -> &'static str {
+    match error {
+        StorageError::NotCommitted { source }
+        | StorageError::InDoubt { source }
+        | StorageError::ReadOnly { source }
+            if is_full(source) =>
+        {
+            "53100"
+        }
+        StorageError::ReadOnly { .. } => "25006",
+        StorageError::Disk { .. } if is_full(error) => "53100",
+        StorageError::TableDropped { .. }
+        | StorageError::TableTruncated { .. }
+        | StorageError::ColumnDropped { .. } => "40001",
+        StorageError::CommitTooLarge { .. } => "54000",
+        other => match other.class() {
+            Class::Environment => "58030",
+            Class::Corruption => "XX001",
+            Class::Caller => "XX000",
+        },
+    }
+}
+
+fn is_full(error: &StorageError) -> bool {
+    match error {
+        StorageError::Disk { source, .. } => source.is_no_space(),
+        StorageError::NotCommitted { source }
+        | StorageError::InDoubt { source }
+        | StorageError::ReadOnly { source } => is_full(source),
+        _ => false,
+    }
+}
+
+/// The status of HTTP.
+pub(crate) fn status(code: &str) -> u16 {
+    match code {
+        "53100" => 507,
+        "53200" | "53400" | "40001" | "57P01" | "57P03" => 503,
+        "25006" | "42501" => 403,
+        "58030" => 500,
+        _ if code.starts_with("XX") => 500,
+        _ => 400,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_say_whose_turn_it_is() {
+        for (code, expected) in [
+            ("42601", 400),
+            ("22012", 400),
+            ("57014", 400),
+            ("53200", 503),
+            ("53100", 507),
+            ("58030", 500),
+            ("XX001", 500),
+            ("25006", 403),
+        ] {
+            assert_eq!(status(code), expected, "{code}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Rows on their way to a table, column by column, in the order in which they came.
+//!
+//! - BA1. Every column has exactly `rows` values, and a validity of so many bits where it has one.
+//! - BA2. What stands under a NULL is a value of the type, and never counts.
+//!
+//! A batch knows names and types, not a table: whoever writes it finds the columns, and makes those
+//! that are missing. Not here: encoding (`image`), committing (`database`).
+
+use tidegate_model::{ColumnType, types::Physical};
+
+/// Rows on their way to a table.
+#[derive(Debug, Clone, Default)]
+pub struct RowBatch {
+    rows: usize,
+    columns: Vec<BatchColumn>,
+}
+
+/// The values of one column.
+#[derive(Debug, Clone)]
+pub struct BatchColumn {
+    /// What the writer calls it, in any case.
+    pub name: String,
+    /// What the values are.
+    pub ty: ColumnType,
+    /// One a row (BA1).
+    pub values: BatchValues,
+    /// A bit a row, least first, set where there is a value; `None` where all rows have one.
+    pub validity: Option<Vec<u64>>,
+}
+
+/// Values as they lie in memory, by the physical type of their column.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names are those of the types; FrameValues says which")]
+pub enum BatchValues {
+    /// BOOLEAN: 0 or 1.
+    Bits(Vec<u8>),
+    I8(Vec<i8>),
+    I16(Vec<i16>),
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    U8(Vec<u8>),
+    U16(Vec<u16>),
+    U32(Vec<u32>),
+    U64(Vec<u64>),
+    I128(Vec<i128>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    Fixed16(Vec<[u8; 16]>),
+    /// VARCHAR, BINARY: texts one after the other.
+    Texts(BatchTexts),
+    /// SYMBOL: numbers of distinct texts, which may be in any order.
+    Symbols {
+        /// One a row: a position in `texts`.
+        codes: Vec<u32>,
+        /// Each text once.
+        texts: BatchTexts,
+    },
+}
+
+/// Texts one after the other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BatchTexts {
+    /// Where each ends in `bytes`.
+    pub ends: Vec<u32>,
+    /// All texts.
+    pub bytes: Vec<u8>,
+}
+
+impl BatchTexts {
+    /// Appends a text.
+    ///
+    /// # Panics
+    /// If all texts together have 4 GiB: `limits::WAL_RECORD_BYTES` bounds a batch far below.
+    pub fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(u32::try_from(self.bytes.len()).expect("a batch is below 4 GiB"));
+    }
+
+    /// How many texts.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// A text.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[must_use]
+    pub fn get(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
+        &self.bytes[start..self.ends[index] as usize]
+    }
+}
+
+impl RowBatch {
+    /// A batch of these columns.
+    ///
+    /// # Panics
+    /// If BA1 does not hold, or values are not of their column's physical type.
+    #[must_use]
+    pub fn new(rows: usize, columns: Vec<BatchColumn>) -> RowBatch {
+        for column in &columns {
+            assert_eq!(column.values.len(), rows, "BA1: column {}", column.name);
+            let bits = column.validity.as_ref().map_or(rows, |words| words.len() * 64);
+            assert!(bits >= rows, "BA1: validity of column {}", column.name);
+            assert!(column.values.fits(column.ty), "values of column {}", column.name);
+        }
+        RowBatch { rows, columns }
+    }
+
+    /// How many rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The columns, in the order in which they first came.
+    #[must_use]
+    pub fn columns(&self) -> &[BatchColumn] {
+        &self.columns
+    }
+
+    /// The columns, to be used up.
+    #[must_use]
+    pub fn into_columns(self) -> Vec<BatchColumn> {
+        self.columns
+    }
+}
+
+impl BatchValues {
+    /// How many values.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            BatchValues::Bits(values) | BatchValues::U8(values) => values.len(),
+            BatchValues::I8(values) => values.len(),
+            BatchValues::I16(values) => values.len(),
+            BatchValues::I32(values) => values.len(),
+            BatchValues::I64(values) => values.len(),
+            BatchValues::U16(values) => values.len(),
+            BatchValues::U32(values) => values.len(),
+            BatchValues::U64(values) => values.len(),
+            BatchValues::I128(values) => values.len(),
+            BatchValues::F32(values) => values.len(),
+            BatchValues::F64(values) => values.len(),
+            BatchValues::Fixed16(values) => values.len(),
+            BatchValues::Texts(texts) => texts.len(),
+            BatchValues::Symbols { codes, .. } => codes.len(),
+        }
+    }
+
+    /// Whether there is no value.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn fits(&self, ty: ColumnType) -> bool {
+        match (self, ty.physical()) {
+            (BatchValues::Symbols { .. }, _) => ty == ColumnType::Symbol,
+            (BatchValues::Texts(_), Physical::Bytes) => ty != ColumnType::Symbol,
+            (BatchValues::Bits(_), Physical::Bit)
+            | (BatchValues::I8(_), Physical::Signed(1))
+            | (BatchValues::I16(_), Physical::Signed(2))
+            | (BatchValues::I32(_), Physical::Signed(4))
+            | (BatchValues::I64(_), Physical::Signed(8))
+            | (BatchValues::U8(_), Physical::Unsigned(1))
+            | (BatchValues::U16(_), Physical::Unsigned(2))
+            | (BatchValues::U32(_), Physical::Unsigned(4))
+            | (BatchValues::U64(_), Physical::Unsigned(8))
+            | (BatchValues::I128(_), Physical::Wide)
+            | (BatchValues::F32(_), Physical::Float32)
+            | (BatchValues::F64(_), Physical::Float64)
+            | (BatchValues::Fixed16(_), Physical::Fixed16) => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Rows that arrive a few at a time: each call is one commit, of one or more tables.
+//!
+//! - A1. All rows of a call are durable and visible when it returns, or none.
+//! - A2. Rows are encoded in the caller's thread and under no lock; only the record is made by who
+//!   leads the commit.
+//! - A3. Rows are encoded for one version of a table's columns, and committed only to that one. If
+//!   it was another one by then, they are encoded anew.
+//!
+//! - A4. Rows for a table with keys of DEDUP hold its runs from before they look for what they
+//!   replace until they are committed, so writers to one such table follow each other.
+//!
+//! Not here: converting values to the types of columns, which is the caller's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tidegate_model::{
+    ColumnId, PartitionUnit, Schema, SchemaError, SchemaVersion, SeqTxn, SymbolId, TableId,
+};
+
+use super::Database;
+use super::commit::Refusal;
+use super::dedup;
+use super::folder::TableFolder;
+use super::plan::{Append, AppendTarget, AppendTo, Gone, Wish};
+use super::rows::{GoneFiles, HeldTable};
+use super::table::TableState;
+use crate::batch::{BatchColumn, BatchValues, RowBatch};
+use crate::catalog::fold_name;
+use crate::error::{Error, Result};
+use crate::image::{self, ImageBatch, ImageColumn};
+use crate::manifest::BatchId;
+use crate::snapshot::SegmentFile;
+use crate::symbols::SymbolMark;
+use crate::wal::Fate;
+
+/// What a value takes in an image, roughly and at most but for texts.
+const VALUE_BYTES: u64 = 8;
+/// How often rows are encoded anew because somebody else changes columns all the time.
+const ATTEMPTS: usize = 32;
+
+/// Rows that one table gets.
+#[derive(Debug, Clone)]
+pub struct TableAppend {
+    /// The table's name, in any case.
+    pub table: String,
+    /// Makes the table if there is none.
+    pub create: Option<NewTableOptions>,
+    /// Whether columns that the table lacks are added, with the types of the batch.
+    pub add_columns: bool,
+    /// The rows. A column of the table that they lack is NULL; the designated timestamp must be
+    /// there and not NULL. Types are exactly those of the table.
+    pub rows: RowBatch,
+}
+
+/// What a table is that an append makes: it gets the columns of the batch.
+#[derive(Debug, Clone)]
+pub struct NewTableOptions {
+    /// The column of the batch that is to be the designated timestamp.
+    pub designated: String,
+    /// How wide partitions are.
+    pub partition_by: PartitionUnit,
+}
+
+/// How rows are appended.
+#[derive(Debug, Clone, Default)]
+pub struct AppendOptions {
+    /// What the caller calls the rows, if they are to be applied once: a table that knows the name
+    /// does not get them again. The latest `limits::BATCH_MARKS` names of a table are known.
+    pub batch_id: Option<BatchId>,
+}
+
+/// Columns of a batch, found in a table.
+pub(super) struct Resolved {
+    target: AppendTarget,
+    folder: Arc<TableFolder>,
+    schema: Arc<Schema>,
+    marks: BTreeMap<ColumnId, SymbolMark>,
+}
+
+impl Resolved {
+    /// The version of the table's columns, if there is a table.
+    fn version(&self) -> Option<SchemaVersion> {
+        match &self.target {
+            AppendTarget::New(_) => None,
+            AppendTarget::Existing { version, .. } => Some(*version),
+        }
+    }
+}
+
+impl Database {
+    /// Appends rows to tables, with one commit: when it returns, all are durable and visible, or
+    /// none. Returns the number of the commit in each table, in the order of `appends`; a table
+    /// that got no rows has its last one, and so has one that knew the batch already.
+    ///
+    /// # Errors
+    /// [`Error::SchemaChanged`] if a column is not of the type that the table has, maybe because
+    /// somebody has changed it: the caller converts anew. [`Error::NoSuchTable`] if there is none
+    /// and none is to be made, and so on. Then nothing has changed; with [`Error::InDoubt`], the
+    /// next open decides.
+    pub fn append(
+        self: &Arc<Self>,
+        appends: &[TableAppend],
+        options: &AppendOptions,
+    ) -> Result<Vec<SeqTxn>> {
+        self.tidy()?;
+        check_once(appends)?;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let outcome = self.try_append(appends, options);
+            let error = match outcome {
+                Ok(seq_txns) => return Ok(seq_txns),
+                Err(error) => error,
+            };
+            // Somebody was quicker with the same table, its columns, or the rows to replace.
+            let is_race = matches!(
+                error,
+                Error::SchemaChanged { .. }
+                    | Error::TableExists { .. }
+                    | Error::TableDropped { .. }
+                    | Error::TableTruncated { .. }
+                    | Error::SegmentChanged { .. }
+            );
+            let is_misfit = matches!(&error, Error::SchemaChanged { table }
+                if !self.fits(appends, table));
+            if !is_race || is_misfit || attempt >= ATTEMPTS {
+                return Err(error);
+            }
+        }
+    }
+
+    /// The columns of a table now; `None` if there is no such table.
+    #[must_use]
+    pub fn schema_of(&self, table: &str) -> Option<Arc<Schema>> {
+        let published = self.published();
+        published.tables.find(table).map(|table| Arc::clone(&table.manifest.schema))
+    }
+
+    /// Whether the rows for a table have the types of its columns.
+    fn fits(&self, appends: &[TableAppend], table: &str) -> bool {
+        let schema = self.schema_of(table);
+        let append = appends.iter().find(|append| fold_name(&append.table) == fold_name(table));
+        let (Some(schema), Some(append)) = (schema, append) else { return true };
+        misfit(&schema, &append.rows).is_none()
+    }
+
+    fn try_append(
+        self: &Arc<Self>,
+        appends: &[TableAppend],
+        options: &AppendOptions,
+    ) -> Result<Vec<SeqTxn>> {
+        // Before anything is held that who makes room may wait for.
+        let rows = appends.iter().map(|append| append.rows.rows() * append.rows.columns().len());
+        self.make_room(rows.sum::<usize>() as u64 * VALUE_BYTES)?;
+        let held = self.hold_tables_with_keys(appends);
+        let mut tables: Vec<AppendTo> = Vec::new();
+        let mut targets: Vec<Option<TableId>> = Vec::new();
+        let mut gone_files: Vec<GoneFiles<'_>> = Vec::new();
+        for append in appends {
+            let resolved = self.resolve(append)?;
+            if append.rows.rows() == 0 {
+                targets.push(None);
+                continue;
+            }
+            let id = resolved.folder.table();
+            targets.push(Some(id));
+            let (version, schema) = (resolved.version(), Arc::clone(&resolved.schema));
+            let mut to = encode(resolved, &append.rows)
+                .map_err(|error| self.stale_or(error, (&append.table, version)))?;
+            if !schema.dedup().is_empty() {
+                let held = held
+                    .get(&id)
+                    .filter(|held| version == Some(held.state.manifest.schema.version()));
+                let Some(HeldTable { state, .. }) = held else {
+                    // It got its keys a moment ago.
+                    return Err(Error::SchemaChanged { table: append.table.clone() });
+                };
+                let snapshot = state.snapshot()?;
+                let gone = dedup::supersede(&mut to, (state, &schema), &snapshot)?;
+                let (gone, files) = self.write_gone(state, &snapshot, &gone)?;
+                to.gone = gone;
+                gone_files.push(files);
+            }
+            tables.push(to);
+        }
+        if !tables.is_empty() {
+            let since_nanos = self.options.clock.monotonic_nanos();
+            let batch = options.batch_id;
+            let wish = Wish::Append(Append { batch, tables, since_nanos });
+            let committed = match self.commit_all(wish) {
+                Ok(committed) => committed,
+                Err(Refusal { error, fate }) => {
+                    if fate == Fate::InDoubt {
+                        gone_files.iter_mut().for_each(GoneFiles::keep);
+                    }
+                    return Err(error);
+                }
+            };
+            // A batch that was there already has replaced what it replaces, and names no file.
+            if committed.is_new {
+                gone_files.iter_mut().for_each(GoneFiles::keep);
+            }
+            drop(gone_files);
+            drop(held);
+            let touched: Vec<TableId> = targets.iter().filter_map(|id| *id).collect();
+            self.shorten_tails(&touched);
+            let seq_txn = |(append, target): (&TableAppend, &Option<TableId>)| {
+                let found = committed.seq_txns.iter().find(|(id, _)| Some(*id) == *target);
+                found.map_or_else(|| self.last_commit(&append.table), |&(_, seq_txn)| seq_txn)
+            };
+            return Ok(appends.iter().zip(&targets).map(seq_txn).collect());
+        }
+        Ok(appends.iter().map(|append| self.last_commit(&append.table)).collect())
+    }
+
+    /// Holds the tables with keys of DEDUP, in the order of their numbers, so that nobody waits for
+    /// somebody who waits for him.
+    fn hold_tables_with_keys(&self, appends: &[TableAppend]) -> BTreeMap<TableId, HeldTable> {
+        let with_keys: BTreeSet<TableId> = {
+            let published = self.published();
+            let known = appends.iter().filter_map(|append| published.tables.find(&append.table));
+            let with_keys = known.filter(|table| !table.manifest.schema.dedup().is_empty());
+            with_keys.map(|table| table.id()).collect()
+        };
+        let held = with_keys.into_iter().filter_map(|id| Some((id, self.hold_table(id)?)));
+        held.collect()
+    }
+
+    /// Symbols of a column that somebody drops may be gone from the disk.
+    fn stale_or(&self, error: Error, (table, version): (&str, Option<SchemaVersion>)) -> Error {
+        let now = self.schema_of(table).map(|schema| schema.version());
+        if version.is_some() && now != version {
+            return Error::SchemaChanged { table: table.to_owned() };
+        }
+        error
+    }
+
+    fn last_commit(&self, table: &str) -> SeqTxn {
+        let published = self.published();
+        published.tables.find(table).map_or(SeqTxn(0), |table| table.manifest.seq_txn)
+    }
+
+    /// Finds the table and the columns of a batch, those that are new among them.
+    fn resolve(&self, append: &TableAppend) -> Result<Resolved> {
+        let known = self.published().tables.find(&append.table).map(Arc::clone);
+        let rows = &append.rows;
+        match (known, &append.create) {
+            (Some(table), _) => {
+                let add = if append.add_columns { AddColumns::Yes } else { AddColumns::No };
+                resolve_in(&table, rows, add)
+            }
+            (None, None) => Err(Error::NoSuchTable { table: append.table.clone() }),
+            (None, Some(options)) => {
+                let columns = rows.columns().iter().map(|column| (column.name.clone(), column.ty));
+                let columns: Vec<_> = columns.collect();
+                let designated = Some(options.designated.as_str());
+                let schema = Schema::new(&columns, designated, options.partition_by)?;
+                let new = self.new_table(&append.table, schema);
+                Ok(Resolved {
+                    folder: Arc::clone(&new.folder),
+                    schema: Arc::clone(&new.schema),
+                    target: AppendTarget::New(new),
+                    marks: BTreeMap::new(),
+                })
+            }
+        }
+    }
+}
+
+fn check_once(appends: &[TableAppend]) -> Result<()> {
+    let mut names = BTreeSet::new();
+    let twice = appends.iter().find(|append| !names.insert(fold_name(&append.table)));
+    match twice {
+        Some(append) => Err(Error::TableTwice { table: append.table.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// A column of a batch whose type is not that of the table's column.
+fn misfit<'a>(schema: &Schema, rows: &'a RowBatch) -> Option<&'a BatchColumn> {
+    let differs = |column: &&BatchColumn| {
+        schema.find(&column.name).is_some_and(|known| known.ty != column.ty)
+    };
+    rows.columns().iter().find(differs)
+}
+
+/// The columns of rows in a table that has them all.
+pub(super) fn resolve_for(table: &TableState, rows: &RowBatch) -> Result<Resolved> {
+    resolve_in(table, rows, AddColumns::No)
+}
+
+/// Whether columns that a table lacks are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AddColumns {
+    Yes,
+    No,
+}
+
+fn resolve_in(table: &TableState, rows: &RowBatch, add: AddColumns) -> Result<Resolved> {
+    let known = &table.manifest.schema;
+    if misfit(known, rows).is_some() {
+        return Err(Error::SchemaChanged { table: table.name.clone() });
+    }
+    let columns = rows.columns().iter();
+    let mut missing = columns.filter(|column| known.find(&column.name).is_none()).peekable();
+    let altered = match missing.peek() {
+        None => None,
+        Some(column) if add == AddColumns::No => {
+            return Err(SchemaError::NoSuchColumn { name: column.name.clone() }.into());
+        }
+        Some(_) => {
+            let with =
+                |schema: Schema, column: &BatchColumn| schema.with_column(&column.name, column.ty);
+            let mut schema = Schema::clone(known);
+            for column in missing {
+                schema = with(schema, column)?;
+            }
+            Some(Arc::new(schema))
+        }
+    };
+    Ok(Resolved {
+        folder: Arc::clone(&table.folder),
+        schema: altered.as_ref().map_or_else(|| Arc::clone(known), Arc::clone),
+        target: AppendTarget::Existing {
+            id: table.id(),
+            name: table.name.clone(),
+            version: known.version(),
+            altered,
+        },
+        marks: table.manifest.symbols.clone(),
+    })
+}
+
+/// Encodes rows for a table (A2).
+pub(super) fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
+    let Resolved { target, folder, schema, marks } = resolved;
+    let mut symbols = Vec::new();
+    let mut ids: Vec<Vec<SymbolId>> = Vec::new();
+    for column in rows.columns() {
+        let id = schema.find(&column.name).expect("it was resolved").id;
+        let BatchValues::Symbols { texts, .. } = &column.values else {
+            ids.push(Vec::new());
+            continue;
+        };
+        let mark = marks.get(&id).copied().unwrap_or_default();
+        let dictionary = folder.dictionary(id, mark)?;
+        let texts: Vec<&[u8]> = (0..texts.len()).map(|at| texts.get(at)).collect();
+        let (interned, table) = dictionary.intern_and_freeze(&texts)?;
+        ids.push(interned);
+        symbols.push((id, table));
+    }
+    let columns: Vec<ImageColumn<'_>> = rows
+        .columns()
+        .iter()
+        .zip(&ids)
+        .map(|(column, symbols)| ImageColumn {
+            id: schema.find(&column.name).expect("it was resolved").id,
+            ty: column.ty,
+            values: &column.values,
+            validity: column.validity.as_deref(),
+            symbols,
+        })
+        .collect();
+    let batch =
+        ImageBatch { table: folder.table(), schema: &schema, rows: rows.rows(), columns: &columns };
+    let images = image::encode(&batch, &mut || folder.new_segment_id())?;
+    let file = |image| SegmentFile::in_memory(folder.table(), image).map(Arc::new);
+    let files = images.iter().map(file).collect::<Result<_>>()?;
+    Ok(AppendTo { target, images, files, symbols, gone: Gone::default() })
+}

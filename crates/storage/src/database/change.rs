@@ -1,0 +1,180 @@
+//! Rows that a statement writes and removes: any number of them, and one commit.
+//!
+//! - CH1. New rows are segments of the table before the record is written, and rows that go are
+//!   masked by the same record: everybody sees both, or neither.
+//! - CH2. Equal timestamps stand in the order in which rows were added: segments whose times
+//!   overlap are rewritten before they are committed.
+//! - CH3. In memory is one batch at a time, as an image and as what it was made of, and a mask of
+//!   one segment.
+//!
+//! The transaction below it is an import (T1 to T3). Not here: rows that arrive a few at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_model::{PartitionKey, Schema, SeqTxn, SymbolId};
+use tidegate_platform::DiskFile;
+
+use super::Database;
+use super::folder::TableFile;
+use super::import::{ImportTarget, ImportTxn};
+use super::masks::MaskedRows;
+use crate::batch::{BatchValues, RowBatch};
+use crate::error::{Error, Result};
+use crate::image::{self, Image, ImageBatch, ImageColumn};
+use crate::rewrite::{self, Rewrite};
+use crate::segment::{RegionSink, SegmentMeta, WrittenSegment};
+use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
+
+/// Rows on their way into a table and out of it.
+#[derive(Debug)]
+pub struct ChangeTxn {
+    import: ImportTxn,
+    written: Vec<WrittenSegment>,
+    /// The last timestamp of all batches so far, if they came in the order of time.
+    reached: Option<i64>,
+    overlaps: bool,
+}
+
+/// Rows that go: found in a snapshot, segment by segment.
+pub struct Removal<'a> {
+    /// Where they were found.
+    pub snapshot: &'a Snapshot,
+    /// Each segment of the snapshot once at most.
+    pub rows: &'a mut dyn Iterator<Item = MaskedRows>,
+}
+
+impl std::fmt::Debug for Removal<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Removal").field("table", &self.snapshot.name).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Begins to change the rows of a table.
+    ///
+    /// # Errors
+    /// As of [`begin_import`](Self::begin_import).
+    pub fn begin_change(self: &Arc<Self>, table: &str) -> Result<ChangeTxn> {
+        let import = self.begin_import(ImportTarget::Existing(table))?;
+        Ok(ChangeTxn { import, written: Vec::new(), reached: None, overlaps: false })
+    }
+}
+
+impl ChangeTxn {
+    /// The columns that rows are written for.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        self.import.schema()
+    }
+
+    /// Adds rows behind those that were added before.
+    ///
+    /// # Errors
+    /// If the designated timestamp is missing or out of range, a symbol is too long, or the
+    /// segments cannot be written.
+    ///
+    /// # Panics
+    /// If a column is not one of [`schema`](Self::schema), or not of its type.
+    pub fn add(&mut self, rows: &RowBatch) -> Result<()> {
+        let images = self.encode(rows)?;
+        let Some((first, last)) = images.first().zip(images.last()) else { return Ok(()) };
+        let (min_ts, max_ts) = (first.meta.min_ts, last.meta.max_ts);
+        // A segment that begins with the last timestamp of its predecessor stands behind it.
+        self.overlaps |= self.reached.is_some_and(|reached| min_ts < reached);
+        self.reached = self.reached.max(Some(max_ts));
+        for Image { meta, bytes } in images {
+            let file = self.import.make_segment(meta.id, meta.partition)?;
+            file.write_all_at(&bytes, 0).map_err(Error::disk("write segment"))?;
+            self.written.push(WrittenSegment { meta, file });
+        }
+        Ok(())
+    }
+
+    /// Makes the rows part of the table and takes others out of it (CH1), and returns the number
+    /// of the commit.
+    ///
+    /// # Errors
+    /// As of [`ImportTxn::commit`], and [`Error::SegmentChanged`] if rows that go have been
+    /// rewritten or masked since the snapshot: then nothing has changed.
+    ///
+    /// # Panics
+    /// If a segment of `removal` is not one of its snapshot, comes twice, or does not have such a
+    /// row; or if the snapshot is of another table.
+    pub fn commit(mut self, removal: Option<Removal<'_>>) -> Result<SeqTxn> {
+        if self.overlaps {
+            self.rewrite()?;
+        }
+        let ChangeTxn { import, written, .. } = self;
+        import.commit_with(written, removal)
+    }
+
+    fn encode(&self, rows: &RowBatch) -> Result<Vec<Image>> {
+        let schema = self.import.schema();
+        let mut columns = Vec::with_capacity(rows.columns().len());
+        for column in rows.columns() {
+            let known = schema.find(&column.name).filter(|known| known.ty == column.ty);
+            let id = known.expect("rows are of the columns of the transaction").id;
+            let symbols: Vec<SymbolId> = match &column.values {
+                BatchValues::Symbols { texts, .. } => {
+                    let texts: Vec<&[u8]> = (0..texts.len()).map(|at| texts.get(at)).collect();
+                    self.import.intern(id, &texts)?
+                }
+                _ => Vec::new(),
+            };
+            columns.push((id, column, symbols));
+        }
+        let columns: Vec<ImageColumn<'_>> = columns
+            .iter()
+            .map(|(id, column, symbols)| ImageColumn {
+                id: *id,
+                ty: column.ty,
+                values: &column.values,
+                validity: column.validity.as_deref(),
+                symbols,
+            })
+            .collect();
+        let (table, rows) = (self.import.table(), rows.rows());
+        let batch = ImageBatch { table, schema, rows, columns: &columns };
+        image::encode(&batch, &mut || self.import.new_segment_id())
+    }
+
+    /// Brings the rows of all segments into one order (CH2), partition by partition.
+    fn rewrite(&mut self) -> Result<()> {
+        let mut partitions: BTreeMap<PartitionKey, Vec<SegmentMeta>> = BTreeMap::new();
+        for WrittenSegment { meta, .. } in &self.written {
+            partitions.entry(meta.partition).or_default().push(*meta);
+        }
+        let symbols = self.import.symbols();
+        let mut written = Vec::new();
+        for metas in partitions.into_values() {
+            let run = |meta: SegmentMeta| {
+                let folder = self.import.folder();
+                let file = TableFile::new(folder, folder.paths().segment(self.schema(), &meta));
+                SegmentRun::open(&Arc::new(SegmentFile::new(file, meta)), None).map(Arc::new)
+            };
+            let runs = metas.into_iter().map(run).collect::<Result<Vec<_>>>()?;
+            let rewrite = Rewrite {
+                table: self.import.table(),
+                schema: self.import.schema(),
+                symbols: &symbols,
+                runs: &runs,
+            };
+            let mut new_segment = |partition| self.import.new_segment(partition);
+            written.extend(rewrite::to_segments(&rewrite, &mut new_segment, &mut Direct)?);
+        }
+        // The files that they replace are removed with the transaction.
+        self.written = written;
+        Ok(())
+    }
+}
+
+/// Writes at once.
+struct Direct;
+
+impl RegionSink for Direct {
+    fn write(&mut self, file: &Arc<dyn DiskFile>, bytes: Vec<u8>, offset: u64) -> Result<Vec<u8>> {
+        file.write_all_at(&bytes, offset).map_err(Error::disk("write segment"))?;
+        Ok(bytes)
+    }
+}

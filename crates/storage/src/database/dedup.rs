@@ -1,0 +1,193 @@
+//! Rows that replace earlier ones: those with the same values in the keys of their table.
+//!
+//! - DE1. Of rows with the same keys, the one committed last stays; within a commit, the last one
+//!   of the input. NULL is a value like any other.
+//! - DE2. What a commit replaces goes with the same record.
+//! - DE3. Only runs that reach into the time of the new rows are looked at, and of those only the
+//!   timestamps, unless one of them is among the new ones.
+//!
+//! Not here: making rows go (`rows`).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::row::{OwnedRow, RowConverter, SortField};
+use tidegate_model::{Column, ColumnId, Schema, TimeRange, limits};
+
+use super::MaskedRows;
+use super::plan::AppendTo;
+use super::table::TableState;
+use super::upkeep::files::image_of;
+use crate::error::Result;
+use crate::mask::RowMask;
+use crate::segment::{PickedRows, arrow_type};
+use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
+use crate::symbols::SymbolTables;
+
+/// The keys of rows, as bytes that are equal where the keys are.
+struct Keys<'a> {
+    columns: Vec<Column>,
+    designated: Column,
+    symbols: &'a SymbolTables,
+    converter: RowConverter,
+}
+
+/// New rows by their keys: the last one of each.
+struct NewRows {
+    /// Its image, and its row there.
+    by_key: HashMap<OwnedRow, (usize, u64)>,
+    timestamps: HashSet<i64>,
+    bounds: (i64, i64),
+}
+
+impl<'a> Keys<'a> {
+    fn new(schema: &Schema, symbols: &'a SymbolTables) -> Keys<'a> {
+        let column = |id: &ColumnId| schema.column(*id).expect("S4").clone();
+        let columns: Vec<Column> = schema.dedup().iter().map(column).collect();
+        let fields = columns.iter().map(|column| SortField::new(arrow_type(column.ty)));
+        let converter = RowConverter::new(fields.collect());
+        let converter = converter.expect("every type that a column has can be compared");
+        let designated = schema.designated_column().expect("S4").0.clone();
+        Keys { columns, designated, symbols, converter }
+    }
+
+    /// The keys of rows `start..end` of a page frame.
+    fn of(
+        &self,
+        run: &SegmentRun,
+        frame: u64,
+        (start, end): (usize, usize),
+    ) -> Result<Vec<OwnedRow>> {
+        let picked = PickedRows::Range(start..end);
+        let arrays = run.reader()?.arrays(frame, &picked, &self.columns, self.symbols)?;
+        let arrays: Vec<ArrayRef> = arrays.into_iter().map(one_zero).collect();
+        let rows = self.converter.convert_columns(&arrays);
+        let rows = rows.expect("arrays of the columns' types");
+        Ok(rows.iter().map(|row| row.owned()).collect())
+    }
+
+    fn timestamps(
+        &self,
+        run: &SegmentRun,
+        frame: u64,
+        (start, end): (usize, usize),
+    ) -> Result<Vec<i64>> {
+        let picked = PickedRows::Range(start..end);
+        let columns = std::slice::from_ref(&self.designated);
+        let arrays = run.reader()?.arrays(frame, &picked, columns, self.symbols)?;
+        Ok(integers(&arrays[0]))
+    }
+}
+
+/// The same values, of which -0 is 0.
+fn one_zero(array: ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Float32 => {
+            Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(|it| it + 0.0))
+        }
+        DataType::Float64 => {
+            Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(|it| it + 0.0))
+        }
+        _ => array,
+    }
+}
+
+/// The values of an array of timestamps of either unit.
+fn integers(array: &ArrayRef) -> Vec<i64> {
+    let data = array.to_data();
+    data.buffers()[0].typed_data::<i64>()[data.offset()..data.offset() + data.len()].to_vec()
+}
+
+/// Which rows of a page frame lie in a range of rows of its run.
+fn in_frame(run: &SegmentRun, frame: u64, start: u64, end: u64) -> Result<(usize, usize)> {
+    let first = frame * limits::FRAME_ROWS.0;
+    let rows = run.reader()?.frame_rows(frame) as u64;
+    let within = |row: u64| row.saturating_sub(first).min(rows);
+    let place = |row: u64| usize::try_from(within(row)).expect("65,536 at most");
+    Ok((place(start), place(end)))
+}
+
+/// Leaves the last row of each key in the images of an append, and finds the rows of the table that
+/// they replace.
+pub(super) fn supersede(
+    to: &mut AppendTo,
+    (table, schema): (&TableState, &Schema),
+    snapshot: &Snapshot,
+) -> Result<Vec<MaskedRows>> {
+    let (folder, marks) = (&table.folder, &table.manifest.symbols);
+    let symbols: SymbolTables = folder.symbols(schema, marks)?;
+    let keys = Keys::new(schema, &symbols);
+    let mut new = NewRows {
+        by_key: HashMap::new(),
+        timestamps: HashSet::new(),
+        bounds: (i64::MAX, i64::MIN),
+    };
+    let mut doubled: HashMap<usize, Vec<u64>> = HashMap::new();
+    for at in 0..to.images.len() {
+        let run = SegmentRun::of_tail(to.images[at].meta, &to.files[at], None);
+        let frames = run.reader()?.frame_count();
+        for frame in 0..frames {
+            let all = in_frame(&run, frame, 0, run.meta.rows.0)?;
+            new.timestamps.extend(keys.timestamps(&run, frame, all)?);
+            for (row, key) in keys.of(&run, frame, all)?.into_iter().enumerate() {
+                let row = frame * limits::FRAME_ROWS.0 + row as u64;
+                if let Some((image, earlier)) = new.by_key.insert(key, (at, row)) {
+                    doubled.entry(image).or_default().push(earlier);
+                }
+            }
+        }
+        new.bounds.0 = new.bounds.0.min(run.meta.min_ts);
+        new.bounds.1 = new.bounds.1.max(run.meta.max_ts);
+    }
+    for (at, rows) in doubled {
+        let image = &to.images[at];
+        let mask = Arc::new(RowMask::new(image.meta.rows, &rows));
+        let run = Arc::new(SegmentRun::of_tail(image.meta, &to.files[at], Some(mask)));
+        let image = image_of((folder, schema), marks, &[run])?;
+        let image = image.expect("the last row of a key is left, and one image has no more rows");
+        to.files[at] = Arc::new(SegmentFile::in_memory(folder.table(), &image)?);
+        to.images[at] = image;
+    }
+    let mut gone = Vec::new();
+    for run in snapshot.segments() {
+        let rows = replaced(run, &keys, &new)?;
+        if !rows.is_empty() {
+            gone.push(MaskedRows { segment: run.meta.id, rows });
+        }
+    }
+    Ok(gone)
+}
+
+/// The rows of a run that new ones replace (DE3).
+fn replaced(run: &SegmentRun, keys: &Keys<'_>, new: &NewRows) -> Result<Vec<u64>> {
+    let (min, max) = new.bounds;
+    if run.meta.max_ts < min || max < run.meta.min_ts {
+        return Ok(Vec::new());
+    }
+    let unit = keys.designated.ty.time_unit().expect("S2");
+    let range = TimeRange { unit, start: min, end: max + 1 };
+    let reached = run.reader()?.rows_in(&keys.designated, range)?;
+    let mut rows = Vec::new();
+    if reached.start >= reached.end {
+        return Ok(rows);
+    }
+    let frames = reached.start / limits::FRAME_ROWS.0..=(reached.end - 1) / limits::FRAME_ROWS.0;
+    for frame in frames {
+        let (start, end) = in_frame(run, frame, reached.start, reached.end)?;
+        let timestamps = keys.timestamps(run, frame, (start, end))?;
+        let is_met = |ts: &i64| new.timestamps.contains(ts);
+        let Some(first) = timestamps.iter().position(is_met) else { continue };
+        let last = timestamps.iter().rposition(is_met).expect("there is a first");
+        let met = (start + first, start + last + 1);
+        for (at, key) in keys.of(run, frame, met)?.iter().enumerate() {
+            let row = frame * limits::FRAME_ROWS.0 + (met.0 + at) as u64;
+            let is_live = run.mask.as_ref().is_none_or(|mask| mask.is_live(row));
+            if is_live && new.by_key.contains_key(key) {
+                rows.push(row);
+            }
+        }
+    }
+    Ok(rows)
+}

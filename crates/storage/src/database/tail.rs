@@ -1,0 +1,133 @@
+//! The tail of a table: rows that are in the log and not yet in segments, as images in memory.
+//!
+//! - TA1. A tail has the rows of every append behind the commit that the manifest is sealed up to,
+//!   each once.
+//! - TA2. Runs of one partition hold ranges of commits that do not overlap, and no run of another
+//!   origin has commits between those of one run.
+//! - TA3. A tail never changes; a commit makes another one, which shares its runs.
+//!
+//! Not here: making fewer runs of many, and segments of them (`upkeep`).
+
+use std::sync::Arc;
+
+use tidegate_model::{Lsn, SegmentId, SeqTxn};
+
+use crate::image::Image;
+use crate::mask::RowMask;
+use crate::segment::SegmentMeta;
+use crate::snapshot::{SegmentFile, SegmentRun};
+
+/// Rows of one partition in memory.
+#[derive(Debug)]
+pub(crate) struct TailRun {
+    /// With the range of commits that it holds.
+    pub(crate) meta: SegmentMeta,
+    pub(crate) file: Arc<SegmentFile>,
+    /// Which of its rows are gone.
+    pub(crate) mask: Option<Arc<RowMask>>,
+    pub(crate) origin: Origin,
+}
+
+/// Where rows of a tail come from, and since when they wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The log has the oldest of them there.
+    pub(crate) lsn: Lsn,
+    /// The monotonic time at which the oldest of them was committed.
+    pub(crate) since_nanos: u64,
+}
+
+/// All runs, in the order of their first commits and numbers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tail {
+    runs: Vec<Arc<TailRun>>,
+    rows: u64,
+    bytes: u64,
+}
+
+impl TailRun {
+    /// The image of a record.
+    pub(crate) fn new(image: &Image, file: Arc<SegmentFile>, origin: Origin) -> TailRun {
+        TailRun { meta: image.meta, file, mask: None, origin }
+    }
+
+    /// As a snapshot sees it.
+    pub(crate) fn run(&self) -> SegmentRun {
+        SegmentRun::of_tail(self.meta, &self.file, self.mask.clone())
+    }
+}
+
+impl Origin {
+    /// Of rows of both origins.
+    pub(crate) fn oldest(self, other: Origin) -> Origin {
+        Origin {
+            lsn: self.lsn.min(other.lsn),
+            since_nanos: self.since_nanos.min(other.since_nanos),
+        }
+    }
+}
+
+impl Tail {
+    pub(crate) fn runs(&self) -> &[Arc<TailRun>] {
+        &self.runs
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// How many rows, with those that are gone.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// How much memory the images take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Where the log has the oldest rows, and since when they wait.
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        self.runs.iter().map(|run| run.origin).reduce(Origin::oldest)
+    }
+
+    /// The last commit that it holds.
+    pub(crate) fn last(&self) -> Option<SeqTxn> {
+        self.runs.iter().map(|run| run.meta.seq_last).max()
+    }
+
+    /// Adds the rows of a commit.
+    pub(crate) fn push(&mut self, run: TailRun) {
+        self.rows += run.meta.rows.0;
+        self.bytes += run.meta.bytes.0;
+        self.runs.push(Arc::new(run));
+    }
+
+    /// Drops runs.
+    pub(crate) fn retain(&mut self, is_kept: impl FnMut(&Arc<TailRun>) -> bool) {
+        self.runs.retain(is_kept);
+        self.rows = self.runs.iter().map(|run| run.meta.rows.0).sum();
+        self.bytes = self.runs.iter().map(|run| run.meta.bytes.0).sum();
+    }
+
+    /// Whether these are its oldest runs, in order.
+    pub(crate) fn begins_with(&self, runs: &[Arc<TailRun>]) -> bool {
+        let begin = self.runs.get(..runs.len());
+        begin.is_some_and(|begin| begin.iter().zip(runs).all(|(a, b)| Arc::ptr_eq(a, b)))
+    }
+
+    /// This tail with a run instead of some; `None` if it does not have them all.
+    pub(crate) fn replaced(&self, out: &[Arc<TailRun>], run: &Arc<TailRun>) -> Option<Tail> {
+        let is_out = |known: &Arc<TailRun>| out.iter().any(|out| Arc::ptr_eq(out, known));
+        if self.runs.iter().filter(|known| is_out(known)).count() != out.len() {
+            return None;
+        }
+        let mut tail = self.clone();
+        tail.runs.retain(|known| !is_out(known));
+        let order = |run: &TailRun| -> (SeqTxn, SegmentId) { (run.meta.seq_first, run.meta.id) };
+        let at = tail.runs.partition_point(|known| order(known) < order(run));
+        tail.runs.insert(at, Arc::clone(run));
+        tail.retain(|_| true);
+        Some(tail)
+    }
+}

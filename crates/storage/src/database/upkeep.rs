@@ -1,0 +1,482 @@
+//! Upkeep of tables: fewer runs in tails, tails into segments, small and overlapping segments into
+//! large ones.
+//!
+//! - UP1. What is rewritten holds adjacent commits of one partition, so that rows keep their order:
+//!   no other run of the partition has commits between them.
+//! - UP2. A seal takes the whole tail as it is at a moment: every commit up to the last one of it.
+//! - UP3. One thread at a time rewrites a table's tail, and one its segments; nobody waits for them
+//!   but who wants to do the same.
+//! - UP4. What is not committed leaves no file, unless its record is in doubt.
+//! - UP5. Nothing here has a thread: who owns a database calls `maintain` from time to time, and
+//!   writers help where they would have to wait.
+//!
+//! Which runs to take is decided in `upkeep/policy.rs`; files are made in `upkeep/files.rs`.
+
+pub(super) mod files;
+pub(super) mod policy;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use tidegate_model::{ColumnId, SegmentId, SeqTxn, TableId};
+
+use super::Database;
+use super::budget::{TailBytes, Wake};
+use super::checkpoint::write_manifest;
+use super::commit::Refusal;
+use super::folder::{Patience, RunsOf};
+use super::plan::{self, Wish};
+use super::table::TableState;
+use super::tail::{Origin, Tail, TailRun};
+use crate::error::{Error, Result};
+use crate::manifest::{Manifest, SegmentEntry};
+use crate::snapshot::SegmentFile;
+use crate::symbols::SymbolMark;
+use crate::wal::Fate;
+use files::NewSegments;
+use policy::{Due, tail_groups};
+
+/// The bounds of tails, and what is done when they are reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TailOptions {
+    /// Memory of all tails together: who would pass it seals, or waits for who does.
+    pub bytes_max: u64,
+    /// Rows of a table's tail from which on it is sealed.
+    pub seal_rows: u64,
+    /// Bytes of a table's tail from which on it is sealed.
+    pub seal_bytes: u64,
+    /// How long rows may wait in a tail.
+    pub seal_after_nanos: u64,
+    /// How much log tails may keep from being purged.
+    pub log_bytes: u64,
+    /// Runs of a tail from which on the writer makes fewer of them.
+    pub runs_max: usize,
+    /// Segments of a size, one after the other in a partition, from which on they are merged.
+    pub merge_runs: usize,
+    /// Rows that one merge takes at most.
+    pub merge_rows_max: u64,
+}
+
+/// What upkeep did, in one call or since the database was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UpkeepReport {
+    /// Runs of tails that were joined with others.
+    pub coalesced_runs: u64,
+    /// Tails that were sealed.
+    pub seals: u64,
+    /// Bytes of the segments that tails became.
+    pub sealed_bytes: u64,
+    /// Merges of segments.
+    pub merges: u64,
+    /// Bytes of the segments that merges made.
+    pub merged_bytes: u64,
+    /// Bytes of records that were written to the log.
+    pub log_bytes: u64,
+    /// Partitions that were dropped because rows are kept for a time.
+    pub expired_partitions: u64,
+}
+
+/// What was done since the database was opened.
+#[derive(Debug, Default)]
+pub(super) struct Upkeep {
+    coalesced_runs: AtomicU64,
+    seals: AtomicU64,
+    sealed_bytes: AtomicU64,
+    merges: AtomicU64,
+    merged_bytes: AtomicU64,
+    log_bytes: AtomicU64,
+    expired_partitions: AtomicU64,
+}
+
+/// What came of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    Done,
+    /// There was nothing to do.
+    Idle,
+    /// Somebody else is at it.
+    Busy,
+}
+
+impl TailOptions {
+    /// Segments of a million rows, a replay of some seconds at most, and five minutes of rows that
+    /// arrive one by one.
+    pub const STANDARD: TailOptions = TailOptions {
+        bytes_max: 256 << 20,
+        seal_rows: 1 << 20,
+        seal_bytes: 64 << 20,
+        seal_after_nanos: 300_000_000_000,
+        log_bytes: 512 << 20,
+        runs_max: 64,
+        merge_runs: 4,
+        merge_rows_max: 32 << 20,
+    };
+}
+
+impl Upkeep {
+    fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_log_bytes(&self, bytes: u64) {
+        Upkeep::add(&self.log_bytes, bytes);
+    }
+
+    fn report(&self) -> UpkeepReport {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        UpkeepReport {
+            coalesced_runs: read(&self.coalesced_runs),
+            seals: read(&self.seals),
+            sealed_bytes: read(&self.sealed_bytes),
+            merges: read(&self.merges),
+            merged_bytes: read(&self.merged_bytes),
+            log_bytes: read(&self.log_bytes),
+            expired_partitions: read(&self.expired_partitions),
+        }
+    }
+}
+
+impl UpkeepReport {
+    fn since(self, before: UpkeepReport) -> UpkeepReport {
+        UpkeepReport {
+            coalesced_runs: self.coalesced_runs - before.coalesced_runs,
+            seals: self.seals - before.seals,
+            sealed_bytes: self.sealed_bytes - before.sealed_bytes,
+            merges: self.merges - before.merges,
+            merged_bytes: self.merged_bytes - before.merged_bytes,
+            log_bytes: self.log_bytes - before.log_bytes,
+            expired_partitions: self.expired_partitions - before.expired_partitions,
+        }
+    }
+}
+
+impl Database {
+    /// Does what is due: makes fewer runs of tails, seals those that are large or old, merges
+    /// segments, writes a checkpoint. A call takes as long as that; whoever owns the database makes
+    /// one every some milliseconds, from one thread or several.
+    ///
+    /// # Errors
+    /// The first one; what is due elsewhere is done all the same. Nothing is lost: what was not
+    /// done is due again.
+    pub fn maintain(&self) -> Result<UpkeepReport> {
+        self.tidy()?;
+        let before = self.upkeep.report();
+        let mut outcome = Ok(());
+        for table in self.table_states() {
+            let done = self.maintain_table(table.id());
+            outcome = outcome.and(done);
+        }
+        let lsn = self.published().lsn.0;
+        if lsn.saturating_sub(self.checkpoint_as_of.load(Ordering::Acquire))
+            > self.options.log.checkpoint_bytes
+        {
+            outcome = outcome.and(self.checkpoint());
+        }
+        outcome.map(|()| self.upkeep.report().since(before))
+    }
+
+    /// What upkeep did since the database was opened, and how much log was written.
+    #[must_use]
+    pub fn upkeep_report(&self) -> UpkeepReport {
+        self.upkeep.report()
+    }
+
+    /// How much memory all tails take.
+    #[must_use]
+    pub fn tail_bytes(&self) -> u64 {
+        self.tails.used_bytes()
+    }
+
+    /// Seals the tail of a table: its rows are in segments when it returns.
+    ///
+    /// # Errors
+    /// If there is no such table, or segments cannot be written: then nothing has changed.
+    pub fn seal_table(&self, table: &str) -> Result<()> {
+        self.tidy()?;
+        let id = super::find(&self.published().tables, table)?.id();
+        self.seal_until_done(id)
+    }
+
+    /// Merges segments of a table as far as that is due.
+    ///
+    /// # Errors
+    /// If there is no such table, or segments cannot be written: then nothing has changed.
+    pub fn merge_table(&self, table: &str) -> Result<()> {
+        self.tidy()?;
+        let id = super::find(&self.published().tables, table)?.id();
+        while settled(self.merge(id))? == Attempt::Done {}
+        Ok(())
+    }
+
+    /// Seals all tails and writes a checkpoint, so that the next open has nothing to replay. Also
+    /// done on drop, as far as possible.
+    ///
+    /// # Errors
+    /// If something cannot be written; then it is in the log, and nothing is lost.
+    pub fn close(&self) -> Result<()> {
+        self.tidy()?;
+        let mut outcome = Ok(());
+        for table in self.table_states() {
+            outcome = outcome.and(self.seal_until_done(table.id()));
+        }
+        outcome.and(self.checkpoint())
+    }
+
+    /// Waits, or helps, until so many bytes of images have room in memory (BU2).
+    pub(super) fn make_room(&self, bytes: u64) -> Result<()> {
+        if self.log_bytes() > self.options.log.bytes_max / 2 {
+            self.shorten_log()?;
+        }
+        loop {
+            let turn = self.tails.turn();
+            if self.tails.has_room_for(bytes) {
+                return Ok(());
+            }
+            let mut tables = self.table_states();
+            tables.retain(|table| !table.tail.is_empty());
+            tables.sort_by_key(|table| std::cmp::Reverse(table.tail.bytes()));
+            let mut is_done = false;
+            for table in tables {
+                if settled(self.seal(table.id(), Patience::Try))? == Attempt::Done {
+                    is_done = true;
+                    break;
+                }
+            }
+            if !is_done {
+                self.tails.wait(turn);
+            }
+        }
+    }
+
+    /// Makes fewer runs of tails that have many, as far as nobody else does.
+    pub(super) fn shorten_tails(&self, tables: &[TableId]) {
+        for &id in tables {
+            let runs = self.table_state(id).map_or(0, |table| table.tail.runs().len());
+            if runs >= self.options.tail.runs_max {
+                // The rows are committed; that their runs are many is the next one's matter too.
+                let _ = self.coalesce(id, Patience::Try);
+            }
+        }
+    }
+
+    /// Seals the tails that keep the log from being purged.
+    fn shorten_log(&self) -> Result<()> {
+        for table in self.table_states() {
+            self.seal_until_done(table.id())?;
+        }
+        self.checkpoint()
+    }
+
+    fn maintain_table(&self, id: TableId) -> Result<()> {
+        while settled(self.coalesce(id, Patience::Try))? == Attempt::Done {}
+        let Some(table) = self.table_state(id) else { return Ok(()) };
+        if self.is_seal_due(&table) {
+            settled(self.seal(id, Patience::Try))?;
+        }
+        while settled(self.merge(id))? == Attempt::Done {}
+        if !self.expired(&table).is_empty() {
+            let dropped = self.drop_partitions_of(id, &|table| self.expired(table))?;
+            Upkeep::add(&self.upkeep.expired_partitions, dropped as u64);
+        }
+        Ok(())
+    }
+
+    fn is_seal_due(&self, table: &TableState) -> bool {
+        let options = &self.options.tail;
+        let Some(Origin { lsn, since_nanos }) = table.tail.origin() else { return false };
+        let now = self.options.clock.monotonic_nanos();
+        table.tail.rows() >= options.seal_rows
+            || table.tail.bytes() >= options.seal_bytes
+            || now.saturating_sub(since_nanos) >= options.seal_after_nanos
+            || self.published().lsn.0.saturating_sub(lsn.0) >= options.log_bytes
+    }
+
+    fn table_states(&self) -> Vec<Arc<TableState>> {
+        self.published().tables.by_id.values().map(Arc::clone).collect()
+    }
+
+    pub(super) fn table_state(&self, id: TableId) -> Option<Arc<TableState>> {
+        self.published().tables.by_id.get(&id).map(Arc::clone)
+    }
+
+    /// Seals what the tail of a table has now.
+    fn seal_until_done(&self, id: TableId) -> Result<()> {
+        let Some(last) = self.table_state(id).and_then(|table| table.tail.last()) else {
+            return Ok(());
+        };
+        let is_left = |table: Arc<TableState>| table.manifest.sealed < last;
+        while self.table_state(id).is_some_and(is_left) {
+            settled(self.seal(id, Patience::Wait))?;
+        }
+        Ok(())
+    }
+
+    /// Turns the tail of a table into segments (UP2).
+    fn seal(&self, id: TableId, patience: Patience) -> Result<Attempt> {
+        let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
+        // Dropped after the runs are free again.
+        let _wake = Wake::new(&self.tails);
+        let Some(_held) = table.folder.hold(RunsOf::Tail, patience) else {
+            return Ok(Attempt::Busy);
+        };
+        let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
+        if table.tail.is_empty() {
+            return Ok(Attempt::Idle);
+        }
+        let tail = table.tail.runs().to_vec();
+        let mut written = NewSegments::new(self, &table)?;
+        for group in tail_groups(&table) {
+            written.write(&group.iter().map(|run| Arc::new(run.run())).collect::<Vec<_>>())?;
+        }
+        let symbols = written.sync()?;
+        let bytes = written.bytes();
+        let wish = plan::Replace {
+            table: id,
+            name: table.name.clone(),
+            out: Vec::new(),
+            tail,
+            segments: written.metas(),
+            symbols,
+        };
+        self.commit_rewritten(wish, &written)?;
+        Upkeep::add(&self.upkeep.seals, 1);
+        Upkeep::add(&self.upkeep.sealed_bytes, bytes);
+        Ok(Attempt::Done)
+    }
+
+    /// Merges segments of a table, if some are due.
+    fn merge(&self, id: TableId) -> Result<Attempt> {
+        let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
+        let Some(_held) = table.folder.hold(RunsOf::Segments, Patience::Try) else {
+            return Ok(Attempt::Busy);
+        };
+        let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
+        let Some(Due { out }) = policy::due_merge(&table, &self.options.tail) else {
+            return Ok(Attempt::Idle);
+        };
+        let mut written = NewSegments::new(self, &table)?;
+        let runs = out.iter().map(|entry| table.segment_run(entry.meta.id));
+        written.write(&runs.collect::<Result<Vec<_>>>()?)?;
+        let symbols = written.sync()?;
+        let bytes = written.bytes();
+        let wish = plan::Replace {
+            table: id,
+            name: table.name.clone(),
+            out: out.iter().map(|entry| (entry.meta.id, entry.mask)).collect(),
+            tail: Vec::new(),
+            segments: written.metas(),
+            symbols,
+        };
+        self.commit_rewritten(wish, &written)?;
+        Upkeep::add(&self.upkeep.merges, 1);
+        Upkeep::add(&self.upkeep.merged_bytes, bytes);
+        Ok(Attempt::Done)
+    }
+
+    pub(super) fn commit_rewritten(
+        &self,
+        wish: plan::Replace,
+        written: &NewSegments<'_>,
+    ) -> Result<()> {
+        match self.commit(Wish::Replace(wish)) {
+            Ok(_) => {
+                written.keep();
+                Ok(())
+            }
+            Err(Refusal { error, fate }) => {
+                if fate == Fate::InDoubt {
+                    written.keep();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes one run of several of a tail, if they are many.
+    fn coalesce(&self, id: TableId, patience: Patience) -> Result<Attempt> {
+        let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
+        // Dropped after the runs are free again.
+        let _wake = Wake::new(&self.tails);
+        let Some(_held) = table.folder.hold(RunsOf::Tail, patience) else {
+            return Ok(Attempt::Busy);
+        };
+        let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
+        let mut done = Attempt::Idle;
+        for group in tail_groups(&table) {
+            let Some(out) = policy::due_coalesce(&group) else { continue };
+            let Some(run) = coalesced(&table, out)? else { continue };
+            let wish = plan::Coalesce {
+                table: id,
+                name: table.name.clone(),
+                out: out.to_vec(),
+                run: Arc::new(run),
+            };
+            self.commit_all(Wish::Coalesce(wish)).map_err(|refusal| refusal.error)?;
+            Upkeep::add(&self.upkeep.coalesced_runs, out.len() as u64);
+            done = Attempt::Done;
+        }
+        Ok(done)
+    }
+
+    /// Turns tails that were found in the log into segments, before the first commit (O5): the
+    /// manifests that name them are what makes it true, since the log cannot be written to yet.
+    pub(super) fn seal_replayed(&self) -> Result<()> {
+        for table in self.table_states() {
+            let Some(last) = table.tail.last() else { continue };
+            let mut written = NewSegments::new(self, &table)?;
+            for group in tail_groups(&table) {
+                written.write(&group.iter().map(|run| Arc::new(run.run())).collect::<Vec<_>>())?;
+            }
+            let symbols = written.sync()?;
+            let manifest = sealed_manifest(&table, last, &written, &symbols);
+            write_manifest(self.guarded.as_ref(), table.folder.paths(), &manifest)
+                .map_err(Error::disk("write manifest"))?;
+            let sealed = Arc::new(table.with_manifest(manifest, Tail::default()));
+            let mut change = TailBytes::default();
+            change.count(Some(&table), Some(&sealed));
+            let mut published = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+            published.tables.by_id.insert(table.id(), sealed);
+            drop(published);
+            self.tails.change(&change);
+            written.keep();
+        }
+        Ok(())
+    }
+}
+
+/// That a table changed under somebody's hands is no failure: what is left is due again.
+fn settled(attempt: Result<Attempt>) -> Result<Attempt> {
+    match attempt {
+        Err(Error::SegmentChanged { .. } | Error::TableDropped { .. }) => Ok(Attempt::Busy),
+        other => other,
+    }
+}
+
+/// One run with the rows of several.
+fn coalesced(table: &TableState, out: &[Arc<TailRun>]) -> Result<Option<TailRun>> {
+    let runs: Vec<_> = out.iter().map(|run| Arc::new(run.run())).collect();
+    let schema = &table.manifest.schema;
+    let image = files::image_of((&table.folder, schema), &table.manifest.symbols, &runs)?;
+    let Some(image) = image else { return Ok(None) };
+    let origin = out.iter().map(|run| run.origin).reduce(Origin::oldest);
+    let file = Arc::new(SegmentFile::in_memory(table.id(), &image)?);
+    Ok(Some(TailRun::new(&image, file, origin.expect("a group has a run"))))
+}
+
+fn sealed_manifest(
+    table: &TableState,
+    last: SeqTxn,
+    written: &NewSegments<'_>,
+    symbols: &[(ColumnId, SymbolMark)],
+) -> Manifest {
+    let mut manifest = table.manifest.clone();
+    let segments = Arc::make_mut(&mut manifest.segments);
+    for meta in written.metas() {
+        segments.push(SegmentEntry { meta, mask: None });
+        manifest.next_segment = manifest.next_segment.max(SegmentId(meta.id.0 + 1));
+    }
+    segments.sort_by_key(|entry| entry.meta.id);
+    manifest.symbols.extend(symbols.iter().copied());
+    manifest.sealed = last;
+    manifest
+}

@@ -1,0 +1,203 @@
+//! Which runs of a table are rewritten next: decided from their numbers, without I/O.
+//!
+//! - UP1 as in `upkeep`.
+//! - PO1. A tail of n rows in runs of any size has few runs: at most seven of each power of eight
+//!   rows, but for what came since the last upkeep. Each row is rewritten once for each power.
+//! - PO2. Segments that have the same range of commits, the pieces of one import or merge, are
+//!   merged together or not at all: their ranges may not come to interleave with that of another.
+//! - PO3. A merge takes at least `merge_runs` neighbours of about a size, so that each row is
+//!   rewritten once for each power of `merge_runs`, up to `merge_rows_max`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_model::{PartitionKey, SegmentId, SeqTxn, limits};
+
+use super::super::table::TableState;
+use super::super::tail::TailRun;
+use super::TailOptions;
+use crate::manifest::SegmentEntry;
+
+/// So many runs of about a size are joined.
+const COALESCE_RUNS: usize = 8;
+/// So many runs are joined whatever their sizes are.
+const COALESCE_RUNS_MAX: usize = 32;
+/// What a joined run has at most: larger ones wait for the seal.
+const COALESCE_BYTES: u64 = 16 << 20;
+
+/// Segments that are to be merged, in the order of their commits.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) out: Vec<SegmentEntry>,
+}
+
+/// The runs of a tail that may be rewritten together (UP1): those of one partition that no segment
+/// has commits between, in the order of their commits.
+pub(in super::super) fn tail_groups(table: &TableState) -> Vec<Vec<Arc<TailRun>>> {
+    let mut partitions: BTreeMap<PartitionKey, Vec<Arc<TailRun>>> = BTreeMap::new();
+    for run in table.tail.runs() {
+        partitions.entry(run.meta.partition).or_default().push(Arc::clone(run));
+    }
+    let mut between: BTreeMap<PartitionKey, Vec<SeqTxn>> = BTreeMap::new();
+    if let Some(first) = table.tail.runs().iter().map(|run| run.meta.seq_first).min() {
+        for SegmentEntry { meta, .. } in table.manifest.segments.iter() {
+            if meta.seq_last > first && partitions.contains_key(&meta.partition) {
+                between.entry(meta.partition).or_default().push(meta.seq_first);
+            }
+        }
+    }
+    let mut groups = Vec::new();
+    for (partition, mut runs) in partitions {
+        runs.sort_by_key(|run| order(run));
+        let between = between.remove(&partition).unwrap_or_default();
+        let mut rest = &runs[..];
+        while let Some(first) = rest.first() {
+            // The first segment behind the first run ends the group.
+            let end = between.iter().filter(|seq| **seq > first.meta.seq_last).min();
+            let count = match end {
+                None => rest.len(),
+                Some(end) => rest.partition_point(|run| run.meta.seq_first < *end),
+            };
+            groups.push(rest[..count].to_vec());
+            rest = &rest[count..];
+        }
+    }
+    groups
+}
+
+fn order(run: &TailRun) -> (SeqTxn, i64, SegmentId) {
+    (run.meta.seq_first, run.meta.min_ts, run.meta.id)
+}
+
+/// Runs of a group that are to become one; none if they are few (PO1).
+pub(super) fn due_coalesce(group: &[Arc<TailRun>]) -> Option<&[Arc<TailRun>]> {
+    let sizes: Vec<(u64, u64)> =
+        group.iter().map(|run| (run.meta.rows.0, run.meta.bytes.0)).collect();
+    // The newest runs are at the end; large ones before them stay.
+    let is_small = |&(rows, bytes): &(u64, u64)| {
+        rows < limits::FRAME_ROWS.0 && bytes < COALESCE_BYTES / COALESCE_RUNS as u64
+    };
+    let small = sizes.iter().rev().take_while(|size| is_small(size)).count();
+    let start = due_suffix(&sizes[sizes.len() - small..])?;
+    let mut out = &group[group.len() - small + start..];
+    while joined_is_too_large(out) {
+        out = &out[..out.len() - 1];
+    }
+    (out.len() > 1).then_some(out)
+}
+
+fn joined_is_too_large(runs: &[Arc<TailRun>]) -> bool {
+    let rows: u64 = runs.iter().map(|run| run.meta.rows.0).sum();
+    let bytes: u64 = runs.iter().map(|run| run.meta.bytes.0).sum();
+    rows > limits::FRAME_ROWS.0 || bytes > COALESCE_BYTES
+}
+
+/// Where the runs begin that are to become one, if there are enough.
+fn due_suffix(sizes: &[(u64, u64)]) -> Option<usize> {
+    let tier = |rows: u64| rows.max(1).ilog(COALESCE_RUNS as u64);
+    let top = sizes.iter().map(|&(rows, _)| tier(rows)).max()?;
+    (0..=top).find_map(|at_most| {
+        let suffix = sizes.iter().rev().take_while(|&&(rows, _)| tier(rows) <= at_most).count();
+        let start = sizes.len() - suffix;
+        let of_tier = sizes[start..].iter().filter(|&&(rows, _)| tier(rows) == at_most).count();
+        (of_tier >= COALESCE_RUNS || suffix >= COALESCE_RUNS_MAX).then_some(start)
+    })
+}
+
+/// Segments of one range of commits in one partition (PO2).
+#[derive(Debug, Clone)]
+struct Unit {
+    seqs: (SeqTxn, SeqTxn),
+    rows: u64,
+    /// What a merge would write.
+    live: u64,
+    bounds: (i64, i64),
+    entries: Vec<SegmentEntry>,
+}
+
+/// The segments that are to be merged next, if some are.
+pub(super) fn due_merge(table: &TableState, options: &TailOptions) -> Option<Due> {
+    let mut partitions: BTreeMap<PartitionKey, Vec<SegmentEntry>> = BTreeMap::new();
+    for entry in table.manifest.segments.iter() {
+        partitions.entry(entry.meta.partition).or_default().push(*entry);
+    }
+    partitions.into_iter().find_map(|(partition, entries)| {
+        // One or two segments are the usual case.
+        if entries.len() < options.merge_runs {
+            return None;
+        }
+        let tail = table.tail.runs().iter().filter(|run| run.meta.partition == partition);
+        let barriers: Vec<SeqTxn> = tail.map(|run| run.meta.seq_first).collect();
+        due_of_partition(&units(entries), &barriers, options)
+    })
+}
+
+fn units(mut entries: Vec<SegmentEntry>) -> Vec<Unit> {
+    let key = |entry: &SegmentEntry| {
+        let meta = entry.meta;
+        (meta.seq_first, meta.seq_last, meta.min_ts, meta.max_ts, meta.id)
+    };
+    entries.sort_by_key(key);
+    let mut units: Vec<Unit> = Vec::new();
+    for entry in entries {
+        let meta = entry.meta;
+        let seqs = (meta.seq_first, meta.seq_last);
+        let live = entry.mask.map_or(meta.rows, |mask| mask.live).0;
+        match units.last_mut() {
+            Some(unit) if unit.seqs == seqs => {
+                unit.rows += meta.rows.0;
+                unit.live += live;
+                unit.bounds.0 = unit.bounds.0.min(meta.min_ts);
+                unit.bounds.1 = unit.bounds.1.max(meta.max_ts);
+                unit.entries.push(entry);
+            }
+            _ => units.push(Unit {
+                seqs,
+                rows: meta.rows.0,
+                live,
+                bounds: (meta.min_ts, meta.max_ts),
+                entries: vec![entry],
+            }),
+        }
+    }
+    units
+}
+
+fn due_of_partition(units: &[Unit], barriers: &[SeqTxn], options: &TailOptions) -> Option<Due> {
+    let fan = options.merge_runs.max(2);
+    let tier = |unit: &Unit| unit.rows.max(1).ilog(fan as u64);
+    for start in 0..units.len() {
+        let mut end = start + 1;
+        let mut rows = units[start].live;
+        // The oldest is the largest: the others are of its size, or smaller.
+        while end < units.len()
+            && tier(&units[end]) <= tier(&units[start])
+            && rows + units[end].live <= options.merge_rows_max
+            && !is_between(barriers, units[end - 1].seqs.1, units[end].seqs.0)
+        {
+            rows += units[end].live;
+            end += 1;
+        }
+        let window = &units[start..end];
+        let of_tier = window.iter().filter(|unit| tier(unit) == tier(&units[start])).count();
+        if (of_tier >= fan || window.len() >= fan * fan) && !is_good_alone(window) {
+            let out = window.iter().flat_map(|unit| unit.entries.iter().copied()).collect();
+            return Some(Due { out });
+        }
+    }
+    None
+}
+
+fn is_between(barriers: &[SeqTxn], before: SeqTxn, after: SeqTxn) -> bool {
+    barriers.iter().any(|&seq| before < seq && seq < after)
+}
+
+/// Whether the first of them is large enough, and overlaps none of the others.
+fn is_good_alone(units: &[Unit]) -> bool {
+    let first = &units[0];
+    let overlaps =
+        |other: &Unit| other.bounds.0 <= first.bounds.1 && first.bounds.0 <= other.bounds.1;
+    first.rows >= limits::SEGMENT_ROWS.0 / 2
+        && first.live == first.rows
+        && !units[1..].iter().any(overlaps)
+}

@@ -1,0 +1,317 @@
+//! Runs become new segments, or images, with the same rows in order: how a tail is coalesced and
+//! sealed, and how segments are merged.
+//!
+//! - RW1. The rows are those of the runs without those that masks say are gone, ordered by
+//!   timestamp, then by the order of the runs, then as they stand in their run. No output reaches
+//!   over the end of a partition.
+//! - RW2. A column that a run does not have is NULL there; a column that the schema does not have
+//!   is left out.
+//! - RW3. Nothing is changed: what fails leaves its input, and files that nobody names.
+//! - RW4. Values go from code to value and back to code. Texts of a dictionary are looked up once
+//!   for each of its values, and compressed ones are copied if all are compressed alike.
+//! - RW5. Memory: for each row of a segment that is being made, four bytes if runs overlap, and
+//!   four more for a column of codes; the timestamps of a page frame of each run that is being
+//!   read; a column as it is encoded, and a page frame of its values (`TextLimits`).
+//!
+//! Not here: which runs are rewritten, and the commit that replaces them (`database`).
+
+mod merge;
+mod columns;
+mod texts;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidegate_model::{
+    Column, PartitionKey, RowCount, Schema, SegmentId, SeqTxn, TableId, Timestamp, limits,
+};
+use tidegate_platform::DiskFile;
+
+use crate::error::Result;
+use crate::image::Image;
+use crate::segment::encode::{ColumnEncoder, FRAME_ROWS};
+use crate::segment::strings::StringCompressor;
+use crate::segment::{
+    ImageWriter, Reader, RegionSink, SegmentMeta, Writer, WriterSpec, WrittenSegment,
+};
+use crate::snapshot::SegmentRun;
+use crate::symbols::SymbolTables;
+use columns::Source;
+use merge::{FramePlan, Merge, Piece, Planner};
+
+/// What is rewritten.
+#[derive(Debug, Clone, Copy)]
+pub struct Rewrite<'a> {
+    /// Which table.
+    pub table: TableId,
+    /// Its columns now.
+    pub schema: &'a Schema,
+    /// The dictionaries of its symbol columns, with all symbols of the runs.
+    pub symbols: &'a SymbolTables,
+    /// In the order in which equal timestamps stand.
+    pub runs: &'a [Arc<SegmentRun>],
+}
+
+/// Makes the file of a new segment.
+pub type NewSegment<'a> = &'a mut dyn FnMut(PartitionKey) -> Result<(SegmentId, Arc<dyn DiskFile>)>;
+
+/// Where text makes a segment end before it has all its rows.
+#[derive(Debug, Clone, Copy)]
+struct TextLimits {
+    /// Stored bytes of a column of one segment: encoded columns are in memory until they are
+    /// written.
+    segment_bytes: u64,
+    /// Bytes of a column of one page frame: offsets have four bytes, and the texts of a page frame
+    /// are in memory while it is encoded.
+    frame_bytes: u64,
+}
+
+const TEXT_LIMITS: TextLimits = TextLimits { segment_bytes: 512 << 20, frame_bytes: 1 << 30 };
+// One value may be larger than the rest of its page frame.
+const _: () = assert!(TEXT_LIMITS.frame_bytes + 8 * limits::VALUE_BYTES as u64 <= u32::MAX as u64);
+
+/// Writes the rows into new segments; they are complete when `sink` has been flushed.
+///
+/// # Errors
+/// If a run cannot be read, or a segment cannot be written.
+pub fn to_segments(
+    rewrite: &Rewrite<'_>,
+    new_segment: NewSegment<'_>,
+    sink: &mut dyn RegionSink,
+) -> Result<Vec<WrittenSegment>> {
+    let mut job = Job::new(rewrite, TEXT_LIMITS, Compress::Texts)?;
+    let (mut written, mut spare) = (Vec::new(), Vec::new());
+    while let Some(plan) = job.next_segment()? {
+        let (id, file) = new_segment(plan.partition)?;
+        let writer = Writer::new(job.spec(&plan, id), file);
+        for at in 0..job.columns.len() {
+            let &Column { id, ty, .. } = job.columns[at];
+            let mut encoder = ColumnEncoder::new(id, ty, spare);
+            job.encode(at, &plan, &mut encoder)?;
+            spare = writer.add(encoder.finish(), sink)?;
+        }
+        let WrittenSegment { meta, file } = writer.finish(sink)?;
+        written.push(WrittenSegment { meta: job.with_commits(meta), file });
+    }
+    Ok(written)
+}
+
+/// Puts the rows into new images.
+///
+/// # Errors
+/// If a run cannot be read.
+pub fn to_images(
+    rewrite: &Rewrite<'_>,
+    new_id: &mut dyn FnMut() -> SegmentId,
+) -> Result<Vec<Image>> {
+    images_within(rewrite, TEXT_LIMITS, new_id)
+}
+
+fn images_within(
+    rewrite: &Rewrite<'_>,
+    limits: TextLimits,
+    new_id: &mut dyn FnMut() -> SegmentId,
+) -> Result<Vec<Image>> {
+    let mut job = Job::new(rewrite, limits, Compress::Nothing)?;
+    let (mut images, mut spare) = (Vec::new(), Vec::new());
+    while let Some(plan) = job.next_segment()? {
+        let mut writer = ImageWriter::new(job.spec(&plan, new_id()), spare);
+        for at in 0..job.columns.len() {
+            let &Column { id, ty, .. } = job.columns[at];
+            let mut encoder = writer.begin(id, ty);
+            job.encode(at, &plan, &mut encoder)?;
+            writer.add(encoder.finish());
+        }
+        let (meta, bytes) = writer.finish();
+        images.push(Image { meta: job.with_commits(meta), bytes: Arc::from(bytes.as_slice()) });
+        spare = bytes;
+    }
+    Ok(images)
+}
+
+/// Whether texts are compressed anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compress {
+    Texts,
+    /// It takes more time than it saves memory.
+    Nothing,
+}
+
+/// A segment that is to be made: which rows it has.
+struct SegmentPlan {
+    partition: PartitionKey,
+    frames: Vec<FramePlan>,
+    min_ts: i64,
+    max_ts: i64,
+}
+
+/// A rewrite on its way.
+struct Job<'a> {
+    rewrite: &'a Rewrite<'a>,
+    text_limits: TextLimits,
+    readers: Vec<&'a Reader>,
+    /// Those of the schema that some run has.
+    columns: Vec<&'a Column>,
+    /// One a column: what its texts are compressed with.
+    compressors: Vec<StringCompressor>,
+    merge: Merge<'a>,
+    planner: Planner,
+    /// Rows that were taken from `merge` and turned out to be of the next segment.
+    ahead: VecDeque<Piece>,
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        rewrite: &'a Rewrite<'a>,
+        text_limits: TextLimits,
+        compress: Compress,
+    ) -> Result<Job<'a>> {
+        let readers = rewrite.runs.iter().map(|run| run.reader()).collect::<Result<Vec<_>>>()?;
+        let is_there = |column: &&Column| {
+            readers.iter().any(|reader| reader.footer().column(column.id).is_some())
+        };
+        let columns: Vec<_> = rewrite.schema.columns().iter().filter(is_there).collect();
+        let compressor = |_: &&Column| match compress {
+            Compress::Texts => StringCompressor::default(),
+            Compress::Nothing => StringCompressor::never(),
+        };
+        let compressors = columns.iter().map(compressor).collect();
+        let merge = Merge::new(rewrite, &readers)?;
+        let planner = Planner::new(readers.len());
+        let ahead = VecDeque::new();
+        Ok(Job { rewrite, text_limits, readers, columns, compressors, merge, planner, ahead })
+    }
+
+    fn spec(&self, plan: &SegmentPlan, segment: SegmentId) -> WriterSpec {
+        let rows = plan.frames.iter().map(|frame| frame.rows as u64).sum();
+        WriterSpec {
+            table: self.rewrite.table,
+            segment,
+            partition: plan.partition,
+            rows: RowCount(rows),
+            min_ts: plan.min_ts,
+            max_ts: plan.max_ts,
+        }
+    }
+
+    /// Whatever rows it has: it may have some of every run.
+    fn with_commits(&self, meta: SegmentMeta) -> SegmentMeta {
+        let metas = || self.rewrite.runs.iter().map(|run| &run.meta);
+        let seq_first = metas().map(|meta| meta.seq_first).min().unwrap_or(SeqTxn(0));
+        let seq_last = metas().map(|meta| meta.seq_last).max().unwrap_or(SeqTxn(0));
+        SegmentMeta { seq_first, seq_last, ..meta }
+    }
+
+    /// Which rows come next: up to the end of their partition, `limits::SEGMENT_ROWS`, or as many
+    /// as fit in memory (RW5).
+    fn next_segment(&mut self) -> Result<Option<SegmentPlan>> {
+        let Some(min_ts) = self.next_timestamp()? else { return Ok(None) };
+        let (by, unit) = (self.rewrite.schema.partition_by(), self.rewrite.schema.time_unit());
+        let (partition, end_ts) = if self.rewrite.schema.designated().is_some() {
+            let partition = by.floor(Timestamp(min_ts), unit);
+            (partition, by.next(partition, unit).0)
+        } else {
+            (PartitionKey(0), i64::MAX)
+        };
+        let texts: Vec<usize> = texts::text_columns(&self.columns).collect();
+        let mut text_bytes = vec![0; texts.len()];
+        let (mut frames, mut last) = (Vec::new(), None);
+        let frames_max = usize::try_from(limits::SEGMENT_ROWS.frames()).expect("64");
+        while frames.len() < frames_max {
+            let mut pieces = self.next_pieces(end_ts)?;
+            if pieces.is_empty() {
+                break;
+            }
+            let mut plan = self.planner.plan(&pieces);
+            let mut bytes = self.text_bytes(&texts, &plan)?;
+            while plan.rows > 1
+                && bytes.iter().any(|bytes| bytes.raw_max > self.text_limits.frame_bytes)
+            {
+                let middle = merge::half(&mut pieces);
+                self.put_back(pieces.split_off(middle));
+                plan = self.planner.plan(&pieces);
+                bytes = self.text_bytes(&texts, &plan)?;
+            }
+            let mut sums = text_bytes.iter().zip(&bytes).map(|(sum, bytes)| sum + bytes.stored);
+            if !frames.is_empty() && sums.any(|sum| sum > self.text_limits.segment_bytes) {
+                self.put_back(pieces);
+                break;
+            }
+            for (sum, bytes) in text_bytes.iter_mut().zip(&bytes) {
+                *sum += bytes.stored;
+            }
+            last = pieces.last().copied();
+            let is_full = plan.rows == FRAME_ROWS;
+            frames.push(plan);
+            if !is_full {
+                break;
+            }
+        }
+        let last = last.expect("there is a next timestamp, so there is a row");
+        let max_ts = self.merge.timestamp(last.run, last.end - 1)?;
+        Ok(Some(SegmentPlan { partition, frames, min_ts, max_ts }))
+    }
+
+    /// The timestamp of the next row.
+    fn next_timestamp(&self) -> Result<Option<i64>> {
+        match self.ahead.front() {
+            Some(piece) => self.merge.timestamp(piece.run, piece.start).map(Some),
+            None => Ok(self.merge.peek()),
+        }
+    }
+
+    /// A page frame of rows with timestamps before `end_ts`, or as many as there are.
+    fn next_pieces(&mut self, end_ts: i64) -> Result<Vec<Piece>> {
+        let (mut pieces, mut rows) = (Vec::new(), 0);
+        while rows < FRAME_ROWS {
+            let room = u32::try_from(FRAME_ROWS - rows).expect("65,536");
+            let piece = match self.ahead.pop_front() {
+                // They were cut at the end of this partition when they were taken.
+                Some(piece) if piece.rows() > room => {
+                    let (taken, rest) = piece.split(room);
+                    self.ahead.push_front(rest);
+                    taken
+                }
+                Some(piece) => piece,
+                None if self.merge.peek().is_some_and(|ts| ts < end_ts) => {
+                    self.merge.take(room, end_ts)?
+                }
+                None => break,
+            };
+            rows += piece.rows() as usize;
+            pieces.push(piece);
+        }
+        Ok(pieces)
+    }
+
+    fn put_back(&mut self, pieces: Vec<Piece>) {
+        for piece in pieces.into_iter().rev() {
+            self.ahead.push_front(piece);
+        }
+    }
+
+    /// How much text the rows have, for each of the columns `texts`.
+    fn text_bytes(&self, texts: &[usize], plan: &FramePlan) -> Result<Vec<texts::TextBytes>> {
+        let of = |&at: &usize| texts::text_bytes(&mut self.source(at), plan);
+        texts.iter().map(of).collect()
+    }
+
+    fn source(&self, column: usize) -> Source<'_> {
+        Source::new(&self.readers, self.columns[column])
+    }
+
+    /// Encodes a column of a segment.
+    fn encode(&self, at: usize, plan: &SegmentPlan, encoder: &mut ColumnEncoder) -> Result<()> {
+        let mut source = self.source(at);
+        if texts::is_text(source.column.ty) {
+            let symbols = self.rewrite.symbols.get(source.column.id).map(|table| &**table);
+            let compressor = &self.compressors[at];
+            texts::encode(&mut source, &plan.frames, &texts::Tools { symbols, compressor }, encoder)
+        } else {
+            columns::encode(&mut source, &plan.frames, encoder)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,344 @@
+//! Rows that arrive a few at a time.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_model::{ColumnType, PartitionUnit, Ttl};
+use tidegate_platform::{SimClock, SimDisk};
+use tidegate_storage::{
+    AppendOptions, BatchColumn, BatchId, BatchValues, Database, Error, NewTableOptions,
+    OpenOptions, RowBatch, TableAppend, TailOptions,
+};
+
+use crate::fixture::{
+    DAY, DIR, Row, append, append_of, batch, import, new_database, open, options, schema,
+};
+use crate::model::{Step, Tables, check, check_reopened, read};
+
+fn open_with(disk: &SimDisk, change: impl FnOnce(&mut TailOptions)) -> Arc<Database> {
+    let mut options = options();
+    change(&mut options.tail);
+    Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap()
+}
+
+#[test]
+fn rows_are_visible_when_they_are_acknowledged_and_after_a_crash() {
+    let (disk, database) = new_database();
+    let mut tables = Tables::new();
+    let steps = [
+        vec![(5, "a", 1), (3, "b", 2), (DAY + 1, "a", 3)],
+        vec![(3, "c", 4)],
+        vec![(DAY, "a", 5), (3, "a", 6)],
+    ];
+    for rows in steps {
+        let step = Step::Append(vec![("t", rows, None)]);
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+        check(&disk, &database, &tables, "live");
+        disk_after_loss(&disk, &tables);
+    }
+    database.checkpoint().unwrap();
+    disk_after_loss(&disk, &tables);
+    let step = Step::Append(vec![("t", vec![(4, "d", 7)], Some("more"))]);
+    step.run(&database).unwrap();
+    step.apply(&mut tables);
+    disk_after_loss(&disk, &tables);
+    drop(database);
+    check_reopened(&disk, &tables, "after a clean end");
+}
+
+fn disk_after_loss(disk: &SimDisk, tables: &Tables) {
+    check_reopened(&disk.after_power_loss(), tables, "after power loss");
+}
+
+#[test]
+fn equal_timestamps_stand_in_the_order_of_commits_whoever_committed() {
+    let disk = SimDisk::new(1);
+    let database = open_with(&disk, |tail| tail.merge_runs = 2);
+    let mut tables = Tables::new();
+    let same = |value: i64| vec![(7, "x", value), (7, "y", value + 100)];
+    let steps = [
+        Step::Append(vec![("t", same(1), None)]),
+        Step::Import("t", same(2)),
+        Step::Append(vec![("t", same(3), None)]),
+        Step::Append(vec![("t", same(4), None)]),
+        Step::Import("t", same(5)),
+        Step::Append(vec![("t", same(6), None)]),
+        Step::Seal("t"),
+        Step::Append(vec![("t", same(7), None)]),
+        Step::Merge("t"),
+        Step::Seal("t"),
+        Step::Merge("t"),
+    ];
+    for step in steps {
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+        check(&disk, &database, &tables, &format!("{step:?}"));
+    }
+    assert!(database.upkeep_report().merges > 0);
+    check_reopened(&disk.after_power_loss(), &tables, "after power loss");
+}
+
+#[test]
+fn single_rows_become_few_runs() {
+    let (disk, database) = new_database();
+    let mut tables = Tables::new();
+    let mut runs_max = 0;
+    for n in 0..700 {
+        let step = Step::Append(vec![("t", vec![(n * 3 % 100, "a", n)], None)]);
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+        if n % 10 == 0 {
+            database.maintain().unwrap();
+            runs_max = runs_max.max(database.snapshot("t").unwrap().segments().count());
+        }
+    }
+    assert!(runs_max <= 32, "{runs_max} runs");
+    check(&disk, &database, &tables, "coalesced");
+    check_reopened(&disk.after_power_loss(), &tables, "replayed");
+}
+
+#[test]
+fn writers_make_fewer_runs_where_nobody_maintains() {
+    let (_, database) = new_database();
+    for n in 0..300 {
+        append(&database, "t", &[(n, "a", n)]).unwrap();
+    }
+    let snapshot = database.snapshot("t").unwrap();
+    assert!(snapshot.segments().count() < 80, "{} runs", snapshot.segments().count());
+    assert_eq!(snapshot.rows().0, 300);
+}
+
+#[test]
+fn writers_of_one_new_table_all_get_their_rows_in() {
+    for _ in 0..10 {
+        let (disk, database) = new_database();
+        std::thread::scope(|scope| {
+            for thread in 0..6_i64 {
+                let database = &database;
+                scope.spawn(move || {
+                    let extra = ["e0", "e1", "e2"][usize::try_from(thread).unwrap() % 3];
+                    for n in 0..5 {
+                        let rows: [Row; 2] = [(n, "a", thread * 100 + n), (DAY, "b", -1)];
+                        let appends = [append_of("t", &rows, Some(extra))];
+                        database.append(&appends, &AppendOptions::default()).unwrap();
+                    }
+                });
+            }
+        });
+        let table = &read(&database)["t"];
+        assert_eq!((table.rows.len(), table.columns.len()), (60, 6));
+        check_reopened(&disk.after_power_loss(), &read(&database), "after power loss");
+    }
+}
+
+#[test]
+fn a_column_of_another_type_is_refused_and_nothing_happens() {
+    let (_, database) = new_database();
+    append(&database, "t", &[(1, "a", 1)]).unwrap();
+    let wrong = BatchColumn {
+        name: "VALUE".to_owned(),
+        ty: ColumnType::Float64,
+        values: BatchValues::F64(vec![1.5]),
+        validity: None,
+    };
+    let mut columns = batch(&[(2, "a", 2)], None).into_columns();
+    columns[2] = wrong;
+    let wrong = TableAppend { rows: RowBatch::new(1, columns), ..append_of("t", &[], None) };
+    let good = append_of("u", &[(1, "a", 1)], None);
+    let error = database.append(&[good, wrong], &AppendOptions::default()).unwrap_err();
+    assert!(matches!(error, Error::SchemaChanged { ref table } if table == "t"), "{error:?}");
+    assert!(!read(&database).contains_key("u"), "A1");
+    assert_eq!(read(&database)["t"].rows.len(), 1);
+}
+
+#[test]
+fn what_an_append_may_not_make_is_an_error() {
+    let (_, database) = new_database();
+    let append = |change: &dyn Fn(&mut TableAppend)| {
+        let mut append = append_of("t", &[(1, "a", 1)], Some("more"));
+        change(&mut append);
+        database.append(&[append], &AppendOptions::default())
+    };
+    let error = append(&|append| append.create = None).unwrap_err();
+    assert!(matches!(error, Error::NoSuchTable { .. }), "{error:?}");
+    database.create_table("t", schema()).unwrap();
+    let error = append(&|append| append.add_columns = false).unwrap_err();
+    assert_eq!(error.to_string(), "column `more` does not exist");
+    let twice = [append_of("t", &[], None), append_of("T", &[], None)];
+    let error = database.append(&twice, &AppendOptions::default()).unwrap_err();
+    assert_eq!(error.to_string(), "table `T` comes twice in one append");
+    let options =
+        NewTableOptions { designated: "host".to_owned(), partition_by: PartitionUnit::Day };
+    let error = append(&|append| {
+        append.table = "new".to_owned();
+        append.create = Some(options.clone());
+    });
+    assert!(matches!(error, Err(Error::Schema(_))), "{error:?}");
+    assert_eq!(read(&database).len(), 1);
+    assert_eq!(append(&|_| {}).unwrap()[0].0, 2);
+}
+
+#[test]
+fn a_batch_is_applied_once_also_after_a_restart() {
+    let (disk, database) = new_database();
+    let options = |id: u8| AppendOptions { batch_id: Some(BatchId([id; 16])) };
+    let append = |database: &Arc<Database>, id: u8, n: i64| {
+        let appends = [append_of("t", &[(n, "a", n)], None), append_of("u", &[(n, "a", n)], None)];
+        let seq_txns = database.append(&appends, &options(id)).unwrap();
+        assert_eq!(seq_txns[0], seq_txns[1]);
+        seq_txns[0].0
+    };
+    assert_eq!(append(&database, 1, 1), 1);
+    assert_eq!(append(&database, 2, 2), 2);
+    assert_eq!(append(&database, 1, 1), 1);
+    for disk in [disk.after_power_loss(), {
+        database.close().unwrap();
+        disk.after_power_loss()
+    }] {
+        let database = open(&disk);
+        assert_eq!(append(&database, 2, 2), 2);
+        assert_eq!(append(&database, 1, 1), 1);
+        for table in ["t", "u"] {
+            assert_eq!(read(&database)[table].rows.len(), 2);
+        }
+        assert!(append(&database, 3, 3) > 2);
+    }
+}
+
+#[test]
+fn memory_of_tails_is_bounded_and_nobody_is_refused() {
+    let disk = SimDisk::new(3);
+    let database = open_with(&disk, |tail| tail.bytes_max = 20 << 10);
+    std::thread::scope(|scope| {
+        for thread in 0..4_i64 {
+            let database = &database;
+            scope.spawn(move || {
+                for n in 0..60 {
+                    let rows: Vec<Row> = (0..50).map(|at| (n * 50 + at, "a", thread)).collect();
+                    append(database, ["t", "u"][usize::try_from(thread).unwrap() % 2], &rows)
+                        .unwrap();
+                    // Each writer may pass the bound by one commit.
+                    assert!(database.tail_bytes() < 40 << 10, "{}", database.tail_bytes());
+                }
+            });
+        }
+    });
+    let rows = |table: &str| database.snapshot(table).unwrap().rows().0;
+    assert_eq!((rows("t"), rows("u")), (6_000, 6_000));
+    assert!(database.upkeep_report().seals > 2);
+    database.close().unwrap();
+    assert_eq!(database.tail_bytes(), 0);
+}
+
+#[test]
+fn a_truncated_table_forgets_its_tail() {
+    let (disk, database) = new_database();
+    append(&database, "t", &[(1, "a", 1)]).unwrap();
+    database.checkpoint().unwrap();
+    database.truncate_table("t").unwrap();
+    append(&database, "t", &[(2, "b", 2)]).unwrap();
+    let check = |database: &Database| {
+        let table = &read(database)["t"];
+        assert_eq!(table.rows.len(), 1);
+        assert_eq!(table.rows[0][2], Some("2".to_owned()));
+    };
+    check(&database);
+    check(&open(&disk.after_power_loss()));
+    database.checkpoint().unwrap();
+    check(&open(&disk.after_power_loss()));
+}
+
+#[test]
+fn symbols_of_records_and_of_files_are_one_dictionary() {
+    let (disk, database) = new_database();
+    let mut tables = Tables::new();
+    let step = |database: &Arc<Database>, tables: &mut Tables, step: Step| {
+        step.run(database).unwrap();
+        step.apply(tables);
+    };
+    step(&database, &mut tables, Step::Append(vec![("t", vec![(1, "log", 1)], None)]));
+    step(&database, &mut tables, Step::Import("t", vec![(2, "file", 2), (3, "log", 3)]));
+    step(
+        &database,
+        &mut tables,
+        Step::Append(vec![("t", vec![(4, "both", 4), (5, "file", 5)], None)]),
+    );
+    check_reopened(&disk.after_power_loss(), &tables, "before a checkpoint");
+    database.checkpoint().unwrap();
+    step(&database, &mut tables, Step::Append(vec![("t", vec![(6, "last", 6)], None)]));
+    check_reopened(&disk.after_power_loss(), &tables, "after a checkpoint");
+    let error = import(&database, "none", &[]).unwrap_err();
+    assert!(matches!(error, Error::NoSuchTable { .. }));
+}
+
+#[test]
+fn rows_with_the_same_keys_replace_each_other() {
+    let (disk, database) = new_database();
+    let mut tables = Tables::new();
+    let steps = [
+        Step::Append(vec![("t", vec![(5, "a", 1), (5, "a", 2), (6, "b", 3)], None)]),
+        Step::Keys("t", true),
+        Step::Append(vec![("t", vec![(5, "a", 4), (5, "b", 5), (5, "b", 6)], None)]),
+        Step::Append(vec![("t", vec![(DAY, "a", 7), (5, "b", 8)], Some("more"))]),
+        Step::Seal("t"),
+        Step::Append(vec![("t", vec![(6, "b", 9), (DAY, "a", 10)], None)]),
+        Step::Append(vec![("t", vec![(DAY, "a", 11), (6, "c", 12)], None)]),
+        Step::Merge("t"),
+        Step::Keys("t", false),
+        Step::Append(vec![("t", vec![(6, "c", 13)], None)]),
+    ];
+    for step in steps {
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+        check(&disk, &database, &tables, &format!("{step:?}"));
+        check_reopened(&disk.after_power_loss(), &tables, &format!("{step:?}, then power loss"));
+    }
+    assert_eq!(tables["t"].rows.len(), 6);
+}
+
+#[test]
+fn a_change_of_rows_keeps_them_where_they_are_and_writers_writing() {
+    let (_, database) = new_database();
+    for n in 0..20 {
+        append(&database, "t", &[(n, "a", n)]).unwrap();
+    }
+    let txn = database.begin_rows("t").unwrap();
+    let before: Vec<_> = txn.snapshot().segments().map(|run| run.meta.id).collect();
+    append(&database, "t", &[(3, "b", 100)]).unwrap();
+    database.maintain().unwrap();
+    let now: Vec<_> = database.snapshot("t").unwrap().segments().map(|run| run.meta.id).collect();
+    assert!(before.iter().all(|id| now.contains(id)), "RC1");
+    let gone = [tidegate_storage::MaskedRows { segment: before[0], rows: vec![0] }];
+    txn.commit(&gone, Some(&batch(&[(4, "c", 200)], None))).unwrap();
+    let values: Vec<_> = read(&database)["t"].rows.iter().map(|row| row[2].clone()).collect();
+    assert_eq!(values.len(), 21);
+    assert!(!values.contains(&Some("0".to_owned())) && values.contains(&Some("100".to_owned())));
+    assert_eq!(database.begin_rows("t").unwrap().commit(&[], None).unwrap().0, 22);
+}
+
+#[test]
+fn old_partitions_go_when_rows_are_kept_for_a_time() {
+    let disk = SimDisk::new(1);
+    let clock = Arc::new(SimClock::new(100 * DAY));
+    let options = OpenOptions { clock, ..options() };
+    let database = Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    let row = |day: i64| (day * DAY + 5, "a", day);
+    let rows: Vec<Row> = [90, 96, 97, 98, 2_000].into_iter().map(row).collect();
+    append(&database, "t", &rows).unwrap();
+    let days = |database: &Database| {
+        let rows = &read(database)["t"].rows;
+        rows.iter().map(|row| row[2].clone().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    let ttl = |count, unit| Some(Ttl { count, unit });
+    database.set_ttl("t", ttl(50, PartitionUnit::Week)).unwrap();
+    database.maintain().unwrap();
+    assert_eq!(days(&database), "90 96 97 98 2000", "a row from the future drops nothing");
+    database.set_ttl("t", ttl(3, PartitionUnit::Day)).unwrap();
+    assert_eq!(database.maintain().unwrap().expired_partitions, 2);
+    assert_eq!(days(&database), "97 98 2000");
+    assert_eq!(days(&open(&disk.after_power_loss())), "97 98 2000");
+    database.set_ttl("t", None).unwrap();
+    append(&database, "t", &[row(1)]).unwrap();
+    assert_eq!(database.maintain().unwrap().expired_partitions, 0);
+}

@@ -1,0 +1,281 @@
+//! Random workloads on disks that fail at random moments. What was acknowledged is there
+//! afterwards, each row once; what was under way is there as a whole, or not at all.
+//!
+//! Set `TIDEGATE_SIMULATE=first..end` to run other seeds than those of every test run.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_model::ColumnType;
+use tidegate_platform::{Class, SimClock, SimDisk};
+use tidegate_storage::{Database, Error, LogOptions, OpenOptions, TailOptions};
+
+use crate::fixture::{DAY, DIR, Row};
+use crate::model::{Step, Tables, check, read};
+
+const TABLES: [&str; 4] = ["a", "b", "c", "D"];
+const HOSTS: [&str; 8] =
+    ["", "x", "y", "z", "host_1", "host_2", "\u{e4}\u{20ac}", "long long long"];
+const EXTRAS: [&str; 3] = ["e0", "e1", "e2"];
+
+/// Numbers that look random and are the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[usize::try_from(self.below(of.len() as u64)).unwrap()]
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// Makes steps that make sense.
+struct Generator {
+    random: Random,
+    /// Every row has a value of its own.
+    next_value: i64,
+    now: i64,
+    may_reopen: bool,
+}
+
+impl Generator {
+    fn rows(&mut self) -> Vec<Row> {
+        let count = if self.random.one_in(6) { 60 } else { 5 };
+        let count = 1 + self.random.below(count);
+        (0..count)
+            .map(|_| {
+                self.next_value += 1;
+                self.now += i64::try_from(self.random.below(3)).unwrap() * 1_000;
+                if self.random.one_in(50) {
+                    self.now += DAY / 2;
+                }
+                let late = match self.random.below(10) {
+                    0 => i64::try_from(self.random.below(60_000)).unwrap(),
+                    1 if self.random.one_in(4) => DAY,
+                    _ => 0,
+                };
+                (self.now - late, self.random.pick(&HOSTS), self.next_value)
+            })
+            .collect()
+    }
+
+    fn append(&mut self) -> Step {
+        let first = self.random.below(4);
+        let count = if self.random.one_in(3) { 2 } else { 1 };
+        let tables = (0..count).map(|n| {
+            let table = TABLES[usize::try_from((first + n) % 4).unwrap()];
+            let extra = self.random.one_in(6).then(|| self.random.pick(&EXTRAS));
+            (table, self.rows(), extra)
+        });
+        Step::Append(tables.collect())
+    }
+
+    /// A step that does not fail on these tables, but for the disk.
+    fn step(&mut self, tables: &Tables) -> Step {
+        let known = TABLES.iter().copied().filter(|table| tables.contains_key(*table));
+        let known: Vec<&'static str> = known.collect();
+        if known.is_empty() {
+            return self.append();
+        }
+        let table = self.random.pick(&known);
+        let unknown = TABLES.iter().copied().find(|table| !tables.contains_key(*table));
+        let columns = &tables[table].columns;
+        let has = |name: &str| columns.iter().any(|(known, _)| known == name);
+        match self.random.below(42) {
+            0..15 => self.append(),
+            15..18 if has("host") && has("value") => Step::Import(table, self.rows()),
+            18..22 => Step::Seal(table),
+            22..25 => Step::Merge(table),
+            25..28 => Step::Maintain,
+            28..30 => Step::Checkpoint,
+            30 if self.may_reopen => Step::Reopen,
+            31 | 32 if has("value") => {
+                let back = i64::try_from(self.random.below(20)).unwrap();
+                Step::Delete(table, self.next_value - back)
+            }
+            33 => match EXTRAS.iter().copied().find(|name| has(name)) {
+                Some(name) => Step::DropColumn(table, name),
+                None => Step::AddColumn(table, self.random.pick(&EXTRAS), ColumnType::Int64),
+            },
+            34 if self.random.one_in(3) => Step::Truncate(table),
+            35 if self.random.one_in(3) => Step::Drop(vec![table]),
+            36 if self.random.one_in(2) => match unknown {
+                Some(to) => Step::Rename(table, to),
+                None => self.append(),
+            },
+            37 => match unknown {
+                Some(new) => Step::ImportNew(new, self.rows()),
+                None => self.append(),
+            },
+            38 if has("host") && !tables[table].has_keys => Step::DropColumn(table, "host"),
+            39 if has("value") => {
+                let back = i64::try_from(self.random.below(20)).unwrap();
+                Step::Update(table, self.next_value - back)
+            }
+            40 => {
+                let back = i64::try_from(self.random.below(3)).unwrap();
+                Step::DropPartition(table, self.now / DAY - back)
+            }
+            41 if has("host") => Step::Keys(table, !tables[table].has_keys),
+            _ => self.append(),
+        }
+    }
+}
+
+/// Bounds that are reached within a few steps.
+fn options(random: &mut Random) -> OpenOptions {
+    let log = LogOptions {
+        step_bytes: 8 << 10,
+        file_bytes: 40 << 10,
+        checkpoint_bytes: random.pick(&[16 << 10, 64 << 10, 1 << 30]),
+        bytes_max: random.pick(&[256 << 10, 1 << 31]),
+    };
+    let tail = TailOptions {
+        bytes_max: random.pick(&[20 << 10, 1 << 20]),
+        seal_rows: random.pick(&[20, 200]),
+        seal_bytes: 1 << 20,
+        seal_after_nanos: u64::MAX,
+        log_bytes: random.pick(&[50 << 10, 1 << 30]),
+        runs_max: random.pick(&[3, 9]),
+        merge_runs: random.pick(&[2, 4]),
+        merge_rows_max: random.pick(&[100, 1 << 20]),
+    };
+    let sync_threads = NonZeroUsize::new(1).unwrap();
+    let clock = Arc::new(SimClock::new(77));
+    OpenOptions { log, tail, sync_threads, ..OpenOptions::new(clock) }
+}
+
+fn open(disk: &SimDisk, options: &OpenOptions) -> Result<Arc<Database>, Error> {
+    Database::open(Arc::new(disk.clone()), Path::new(DIR), options)
+}
+
+/// What may go wrong in a life of a database.
+fn plan_fault(disk: &SimDisk, random: &mut Random) -> &'static str {
+    match random.below(8) {
+        0..4 => {
+            disk.crash_at_sync(1 + random.below(120));
+            "crash"
+        }
+        4 => {
+            disk.fail_sync_at(1 + random.below(120));
+            "failed sync"
+        }
+        5 => {
+            disk.fail_write_at(1 + random.below(200));
+            "failed write"
+        }
+        6 => {
+            let used: u64 = disk.files().iter().map(|(_, bytes)| bytes).sum();
+            disk.set_capacity(used + random.below(120_000));
+            "full disk"
+        }
+        _ => "no fault",
+    }
+}
+
+/// One seed: some lives of a database, each of which ends with a crash, a fault, or well.
+fn simulate(seed: u64) {
+    let mut random = Random(seed);
+    let mut disk = SimDisk::new(seed);
+    let (next_value, now, may_reopen) = (0, 20_000 * DAY, true);
+    let mut made = Generator { random: Random(seed ^ 0xdead), next_value, now, may_reopen };
+    let mut tables = Tables::new();
+    for life in 0..4 {
+        let options = options(&mut random);
+        let fault = plan_fault(&disk, &mut random);
+        made.may_reopen = fault != "failed sync";
+        let context = format!("seed {seed}, life {life}, {fault}");
+        let in_flight = live(&disk, &options, (&mut tables, &mut made), &context);
+        // Half of the lives end without power. That a sync has failed, only the process knows in
+        // which it did: what it has lost shows now, and not after another one relied on it.
+        disk.set_capacity(u64::MAX);
+        if matches!(fault, "crash" | "failed sync") || random.one_in(2) {
+            disk = disk.after_power_loss_by(random.next());
+        } else {
+            disk.fail_sync_at(0);
+            disk.fail_write_at(0);
+        }
+        let database = open(&disk, &options).unwrap_or_else(|e| panic!("{context}: {e:?}"));
+        let found = read(&database);
+        if let Some(after) = in_flight.filter(|after| *after == found) {
+            tables = after;
+        }
+        check(&disk, &database, &tables, &context);
+    }
+}
+
+/// Does steps until one fails or they are enough; returns what there may be besides `tables`.
+fn live(
+    disk: &SimDisk,
+    options: &OpenOptions,
+    (tables, made): (&mut Tables, &mut Generator),
+    context: &str,
+) -> Option<Tables> {
+    let mut database = open(disk, options).ok()?;
+    for _ in 0..8 + made.random.below(40) {
+        let step = made.step(tables);
+        let mut after = tables.clone();
+        step.apply(&mut after);
+        let done = if matches!(step, Step::Reopen) {
+            drop(database);
+            match open(disk, options) {
+                Ok(opened) => database = opened,
+                Err(error) => {
+                    assert_eq!(error.class(), Class::Environment, "{context}: {error:?}");
+                    return None;
+                }
+            }
+            Ok(())
+        } else {
+            step.run(&database)
+        };
+        match done {
+            Ok(()) => *tables = after,
+            Err(error) => {
+                assert_eq!(error.class(), Class::Environment, "{context}: {step:?}: {error:?}");
+                if context.ends_with("crash") {
+                    return Some(after);
+                }
+                assert_eq!(&read(&database), tables, "{context}: {step:?} failed");
+                return matches!(error, Error::InDoubt { .. }).then_some(after);
+            }
+        }
+        if made.random.one_in(8) && !context.ends_with("crash") {
+            assert_eq!(&read(&database), tables, "{context}: after {step:?}");
+        }
+    }
+    None
+}
+
+/// The seeds of this run.
+#[expect(clippy::disallowed_methods, reason = "a test has no config")]
+fn seeds() -> Range<u64> {
+    let Ok(range) = std::env::var("TIDEGATE_SIMULATE") else { return 0..120 };
+    let (first, end) = range.split_once("..").expect("TIDEGATE_SIMULATE=first..end");
+    first.parse().expect("a number")..end.parse().expect("a number")
+}
+
+#[test]
+fn random_workloads_survive_whatever_becomes_of_the_disk() {
+    for seed in seeds() {
+        let outcome = std::panic::catch_unwind(|| simulate(seed));
+        assert!(outcome.is_ok(), "TIDEGATE_SIMULATE={seed}..{} shows it again", seed + 1);
+    }
+}

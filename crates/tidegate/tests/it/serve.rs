@@ -1,0 +1,11 @@
+//! `tidegate serve`, as its clients see it: bytes over sockets, and signals.
+//!
+//! Ports are free ones that the server chooses and says; a server is ended by its own pid.
+
+mod server;
+mod query;
+mod write;
+mod tcp;
+mod life;
+mod crash;
+mod clients;

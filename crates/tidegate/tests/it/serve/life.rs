@@ -1,0 +1,72 @@
+//! Starting and stopping.
+
+use std::io::Write;
+use std::net::TcpListener;
+
+use super::server::Server;
+use crate::world::World;
+
+#[test]
+fn a_server_that_is_stopped_keeps_what_it_has_read() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["ilp.tcp.commit_interval=1h"]);
+    let mut stream = server.connect_ilp();
+    stream.write_all(b"t v=1i 1\nt v=2i 2\n").unwrap();
+    assert_eq!(server.post("/write", "", "u v=1i 1").status, 204);
+    let read = r#"tidegate_ilp_bytes_total{protocol="tcp"}"#;
+    crate::world::wait_until("the lines to be read", || server.metric(read) == 18.0);
+    server.stop();
+    assert_eq!(world.ask("select count(*) from t"), "2");
+    assert_eq!(world.ask("select count(*) from u"), "1");
+    world.run(&["verify"]).succeeds();
+}
+
+#[test]
+fn ctrl_c_ends_it_too() {
+    let world = World::new();
+    let mut server = Server::start(&world);
+    server.signal("-INT");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn a_taken_port_is_said_before_anything_is_touched() {
+    let world = World::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let run = world.run(&["serve", "--http", &address, "--ilp", "none"]);
+    run.fails(2, &["serve: cannot listen on ", &address, " for HTTP: address already in use"]);
+    assert!(!world.path("db").exists());
+}
+
+#[test]
+fn other_machines_are_not_let_in_by_accident() {
+    let world = World::new();
+    let run = world.run(&["serve", "--http", "0.0.0.0:0", "--ilp", "none"]);
+    run.fails(2, &["http.listen = 0.0.0.0:0 is open to other machines", "http.auth = off"]);
+    let run = world.run(&["serve", "--http", "none", "--ilp", "0.0.0.0:0"]);
+    run.fails(2, &["ilp.tcp.listen = 0.0.0.0:0 is open", "ilp.tcp.allow_anonymous = true"]);
+    let run = world.run(&["serve", "--http", "none", "--ilp", "none"]);
+    run.fails(2, &["there is nothing to serve"]);
+}
+
+#[test]
+fn what_is_not_understood_is_an_error() {
+    let world = World::new();
+    let run = world.run(&["serve", "--set", "htpp.listen=x"]);
+    run.fails(2, &["there is no configuration key `htpp.listen`"]);
+    let mut command = world.command(&["serve"]);
+    command.env("TIDEGATE_ILP_TCP_COMMIT_ROW", "1");
+    let run = crate::world::Run::of(command.output().unwrap());
+    run.fails(2, &["no configuration key for the variable TIDEGATE_ILP_TCP_COMMIT_ROW"]);
+}
+
+#[test]
+fn one_process_has_a_database() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let second = world.run(&["serve", "--http", "127.0.0.1:0", "--ilp", "none"]);
+    assert_eq!(second.code, Some(3), "{}", second.stderr);
+    assert!(second.stderr.contains("in use by another process"), "{}", second.stderr);
+    server.stop();
+}

@@ -1,0 +1,271 @@
+//! `/exec` and the small routes.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+
+use super::server::{Answer, Server, encode};
+use crate::world::{World, wait_until};
+
+#[test]
+fn rows_come_in_the_form_of_questdb() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let answer = server.exec("select 1 as a, 'x\"y' as b, true as c, null as d");
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.field("Content-Type"), Some("application/json; charset=utf-8"));
+    assert_eq!(answer.field("X-Request-Id").map(str::len), Some(16));
+    assert_eq!(
+        answer.body,
+        concat!(
+            r#"{"query":"select 1 as a, 'x\"y' as b, true as c, null as d","#,
+            r#""columns":[{"name":"a","type":"LONG"},{"name":"b","type":"VARCHAR"},"#,
+            r#"{"name":"c","type":"BOOLEAN"},{"name":"d","type":"VARCHAR"}],"timestamp":-1,"#,
+            r#""dataset":[[1,"x\"y",true,null]],"count":1}"#
+        )
+    );
+    let times = server.rows(
+        "select cast('2025-03-01T00:00:05' as timestamp) a, cast('2025-03-01' as date) b, 0.5 c",
+    );
+    assert_eq!(times, r#"[["2025-03-01T00:00:05.000000Z","2025-03-01T00:00:00.000Z",0.5]]"#);
+}
+
+#[test]
+fn parameters_say_what_is_sent() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let sql = encode("select * from generate_series(1, 1000) as t(x)");
+    let get = |parameters: &str| server.get(&format!("/exec?query={sql}&nm=true{parameters}"));
+    for (parameters, expected) in [
+        ("&limit=2,5", r#"{"dataset":[[2],[3],[4],[5]],"count":4}"#),
+        ("&limit=3", r#"{"dataset":[[1],[2],[3]],"count":3}"#),
+        ("&limit=0", r#"{"dataset":[],"count":0}"#),
+        ("&limit=5,2", r#"{"dataset":[],"count":0}"#),
+        ("&limit=2&count=true", r#"{"dataset":[[1],[2]],"count":1000}"#),
+        ("&limit=1&quoteLargeNum=true", r#"{"dataset":[["1"]],"count":1}"#),
+        ("&limit=1&explain=true", r#"{"dataset":[[1]],"count":1,"explain":{"jitCompiled":false}}"#),
+    ] {
+        assert_eq!(get(parameters).body, expected, "{parameters}");
+    }
+    for parameters in ["&limit=x", "&limit=-1"] {
+        let answer = get(parameters);
+        assert_eq!(answer.status, 400, "{parameters}");
+        assert!(answer.body.contains(r#""code":"22023""#), "{}", answer.body);
+    }
+    let timed = get("&limit=1&timings=true").body;
+    assert!(timed.contains(r#""timings":{"authentication":0,"compiler":"#), "{timed}");
+    let columns = server.get("/exec?nm=true&cols=b,a&query=select%201%20a,%202%20b");
+    assert_eq!(columns.body, r#"{"dataset":[[2,1]],"count":1}"#);
+    let unknown = server.get("/exec?cols=c&query=select%201%20a");
+    assert!(unknown.body.contains(r#""code":"42703""#), "{}", unknown.body);
+}
+
+#[test]
+fn statements_come_in_bodies_too() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for (ty, body) in [
+        ("application/x-www-form-urlencoded", "query=select+7+x&nm=true"),
+        ("application/json", r#"{"query":"select 7 x","nm":true}"#),
+    ] {
+        let fields = format!("Content-Type: {ty}\r\n");
+        let answer = server.post("/exec", &fields, body);
+        assert_eq!(answer.body, r#"{"dataset":[[7]],"count":1}"#, "{ty}");
+    }
+    let fields = "Content-Type: text/plain; charset=utf-8\r\n";
+    let answer = server.post("/api/v1/sql/execute?nm=true", fields, "select 7 x;");
+    assert_eq!(answer.body, r#"{"dataset":[[7]],"count":1}"#);
+    // A megabyte of SQL, most of it a comment.
+    let long = format!("select 7 x -- {}", "y".repeat(1 << 20));
+    assert_eq!(server.post("/exec?nm=true", fields, &long).status, 200);
+    let answer = server.post("/exec", fields, "z".repeat(20 << 20));
+    assert_eq!(answer.status, 413);
+    assert!(answer.body.contains(r#""code":"54000""#), "{}", answer.body);
+}
+
+#[test]
+fn errors_say_what_and_where() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for (sql, status, expected) in [
+        ("selec 1", 400, r#""position":0,"code":"42601""#),
+        ("select \u{e9}1 from nope", 400, r#""code":"42P01""#),
+        ("select x from (select 1 a)", 400, r#""position":7,"code":"42703""#),
+        ("select 1; select 2", 400, r#""code":"42601""#),
+        ("", 400, r#""error":"empty query","position":0,"code":"42601""#),
+    ] {
+        let answer = server.exec(sql);
+        assert_eq!(answer.status, status, "{sql}: {}", answer.body);
+        assert!(answer.body.contains(expected), "{sql}: {}", answer.body);
+        assert!(answer.body.contains(r#","requestId":""#), "{}", answer.body);
+    }
+    assert_eq!(server.get("/exec").status, 400);
+    let bad = server.get("/exec?query=%ff");
+    assert_eq!(bad.status, 400);
+    assert!(bad.body.contains(r#""position":0"#), "{}", bad.body);
+    let notice = server.get("/exec?query=&version=2");
+    assert_eq!(notice.body, r#"{"notice":"empty query","query":"","position":0}"#);
+}
+
+#[test]
+fn changes_say_how_many_rows_they_touched() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for (sql, expected) in [
+        (
+            "create table t (ts timestamp, v long) timestamp(ts) partition by day",
+            "{\"ddl\":\"OK\"}",
+        ),
+        ("insert into t values ('2025-03-01', 1), ('2025-03-02', 2)", "\"inserted\":2}"),
+        ("update t set v = v + 1", "\"updated\":2}"),
+        ("delete from t where v = 3", "\"deleted\":1}"),
+    ] {
+        let answer = server.exec(sql);
+        assert!(answer.body.ends_with(expected), "{sql}: {}", answer.body);
+    }
+    assert_eq!(server.rows("select v from t"), "[[2]]");
+}
+
+#[test]
+fn an_error_in_the_middle_ends_the_answer_and_the_connection() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let sql = encode("select 1 / (1000000 - x) from generate_series(1, 2000000) as t(x)");
+    let answer = server.get(&format!("/exec?nm=true&query={sql}"));
+    assert_eq!(answer.status, 200, "its beginning was sent already");
+    let end = &answer.body[answer.body.len() - 200..];
+    assert!(end.contains(r#"],"count":"#), "{end}");
+    assert!(end.ends_with(r#""errorPos":9,"code":"22012"}"#), "{end}");
+}
+
+#[test]
+fn a_statement_ends_at_its_time() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let sql = "select count(*) from generate_series(1, 1000000) a, generate_series(1, 1000000) b";
+    let head = format!("GET /exec?query={} HTTP/1.1\r\nStatement-Timeout: 50\r\n", encode(sql));
+    let answer = server.request(&head, b"");
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    assert!(answer.body.contains(r#""code":"57014""#), "{}", answer.body);
+}
+
+#[test]
+fn a_client_that_goes_ends_its_statement() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let sql = "select count(*) from generate_series(1, 1000000) a, generate_series(1, 1000000) b";
+    let request = format!("GET /exec?query={} HTTP/1.1\r\n\r\n", encode(sql));
+    let mut first = server.connect();
+    first.write_all(request.as_bytes()).unwrap();
+    let mut second = server.connect();
+    // With another request behind it, which nobody has read when the client goes.
+    second
+        .write_all(format!("{request}{}", "GET /ping HTTP/1.1\r\n\r\n".repeat(8_000)).as_bytes())
+        .unwrap();
+    wait_until("both to work", || server.metric("tidegate_queries_running") == 2.0);
+    drop(first);
+    second.shutdown(Shutdown::Both).unwrap();
+    wait_until("both to end", || server.metric("tidegate_queries_running") == 0.0);
+}
+
+#[test]
+fn requests_of_a_connection_are_answered_in_their_order() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let mut stream = server.connect();
+    let mut requests = String::new();
+    for number in 0..50 {
+        requests += &format!("GET /exec?nm=true&query=select+{number}+x HTTP/1.1\r\n\r\n");
+    }
+    requests += "POST /exec?nm=true HTTP/1.1\r\nContent-Type: text/plain\r\nConnection: close\r\n\
+                 Transfer-Encoding: chunked\r\n\r\n7\r\nselect \r\n2\r\n50\r\n0\r\n\r\n";
+    stream.write_all(requests.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let mut rest = &bytes[..];
+    for number in 0..=50 {
+        let (answer, behind) = Answer::parse(rest);
+        assert_eq!(answer.body, format!("{{\"dataset\":[[{number}]],\"count\":1}}"));
+        rest = behind;
+    }
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn a_body_that_waits_to_be_wanted_is_asked_for() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let mut stream = server.connect();
+    let head = "POST /exec?nm=true HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: 8\r\n\
+                Expect: 100-continue\r\nConnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let expected = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let mut bytes = vec![0; expected.len()];
+    stream.read_exact(&mut bytes).unwrap();
+    assert_eq!(bytes, expected);
+    stream.write_all(b"select 1").unwrap();
+    bytes.clear();
+    stream.read_to_end(&mut bytes).unwrap();
+    assert_eq!(Answer::parse(&bytes).0.body, r#"{"dataset":[[1]],"count":1}"#);
+}
+
+#[test]
+fn small_routes_answer() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let ping = server.get("/ping");
+    assert_eq!((ping.status, ping.field("X-Influxdb-Version")), (204, Some("v2.7.4")));
+    assert!(ping.field("X-Tidegate-Version").is_some());
+    assert_eq!(server.request("HEAD /ping HTTP/1.1\r\n", b"").status, 204);
+    let settings = server.get("/settings").body;
+    assert!(settings.contains(r#""line.proto.support.versions":[1]"#), "{settings}");
+    for path in ["/health", "/health/live", "/health/ready"] {
+        let answer = server.get(path);
+        assert_eq!((answer.status, answer.body.as_str()), (200, "Status: Healthy\n"), "{path}");
+    }
+    assert_eq!(server.get("/chk?j=nope").body, "Does not exist");
+    assert_eq!(server.get("/chk?j=nope&f=json").body, r#"{"status":"Does not exist"}"#);
+    assert_eq!(server.get("/chk").status, 400);
+    let query = server.get("/query?q=CREATE%20DATABASE%20%22telegraf%22");
+    assert_eq!(query.body, r#"{"results":[{"statement_id":0}]}"#);
+    server.exec("select 1");
+    server.exec("selec 1");
+    // A statement is counted when its answer was sent.
+    for code in ["00000", "42601"] {
+        let line = format!("tidegate_queries_total{{protocol=\"http\",code=\"{code}\"}} 1\n");
+        wait_until("it to be counted", || server.get("/metrics").body.contains(&line));
+    }
+    assert!(server.metric("tidegate_memory_bytes") > 0.0);
+}
+
+#[test]
+fn requests_that_cannot_be_are_refused() {
+    let world = World::new();
+    let server = Server::start(&world);
+    assert_eq!(server.get("/nowhere").status, 404);
+    let wrong = server.request("DELETE /exec HTTP/1.1\r\n", b"");
+    assert_eq!((wrong.status, wrong.field("Allow")), (405, Some("GET, POST")));
+    let long = format!("GET /ping HTTP/1.1\r\nX: {}\r\n", "y".repeat(70_000));
+    assert_eq!(server.request(&long, b"").status, 431);
+    assert_eq!(server.request("no http at all\r\n", b"").status, 400);
+    let foreign = "GET /exec?query=select+1 HTTP/1.1\r\nHost: x\r\nOrigin: http://evil.example\r\n";
+    assert_eq!(server.request(foreign, b"").status, 403);
+    let own = "GET /exec?query=select+1 HTTP/1.1\r\nHost: x\r\nOrigin: http://x\r\n";
+    assert_eq!(server.request(own, b"").status, 200);
+}
+
+#[test]
+fn connections_have_a_limit() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["http.max_connections=2"]);
+    let mut kept: Vec<_> = (0..2).map(|_| server.connect()).collect();
+    for stream in &mut kept {
+        stream.write_all(b"GET /ping HTTP/1.1\r\n\r\n").unwrap();
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+    }
+    let refused = server.get("/ping");
+    assert_eq!((refused.status, refused.field("Retry-After")), (429, Some("1")));
+    assert!(refused.body.contains("too many connections [limit=2]"), "{}", refused.body);
+    kept.pop();
+    wait_until("the next one to be let in", || server.get("/ping").status == 204);
+}

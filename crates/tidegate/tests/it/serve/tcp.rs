@@ -1,0 +1,132 @@
+//! Lines over TCP: nothing is answered, so what counts is what is there.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+
+use super::server::Server;
+use crate::world::{World, wait_until};
+
+#[test]
+fn a_bad_line_costs_one_line() {
+    let world = World::new();
+    let server = Server::start(&world);
+    server.send_lines("t v=1i 1\nt v=x 2\nt v=3i 3\n");
+    server.wait_for_rows("t", 2);
+    server.wait_for_rows("sys.ilp_rejects", 1);
+    let kept =
+        server.rows("select source, table_name, line, column_name, raw from sys.ilp_rejects");
+    assert_eq!(kept, r#"[["tcp","t",2,"v","t v=x 2"]]"#);
+    server.wait_for("line 2: ");
+    assert_eq!(server.metric(r#"tidegate_rows_written_total{protocol="tcp"}"#), 2.0);
+    assert_eq!(server.metric(r#"tidegate_ilp_lines_total{protocol="tcp"}"#), 3.0);
+}
+
+#[test]
+fn or_it_ends_the_connection() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["ilp.tcp.on_error=disconnect"]);
+    let mut stream = server.connect_ilp();
+    stream.write_all(b"t v=1i 1\nt v=x 2\nt v=3i 3\n").unwrap();
+    // The end, or a reset: the server has not read what may still come.
+    let _ = stream.read(&mut [0]);
+    server.wait_for_rows("t", 1);
+}
+
+#[test]
+fn lines_may_be_cut_anywhere() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let line = b"t,a=b\\ c v=1i,s=\"x\\\"\ny\" 5\n";
+    for cut in 1..line.len() {
+        let mut stream = server.connect_ilp();
+        stream.write_all(&line[..cut]).unwrap();
+        stream.write_all(&line[cut..]).unwrap();
+    }
+    server.wait_for_rows("t", line.len() as u64 - 1);
+    let rows = server.rows("select distinct a, v, s, timestamp from t");
+    assert_eq!(rows, r#"[["b c",1,"x\"\ny","1970-01-01T00:00:00.000000Z"]]"#);
+}
+
+#[test]
+fn what_is_no_line_is_skipped() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let mut bytes = b"t v=1i 1\nt s=\"never closed\nt v=2i 2\n".to_vec();
+    server.send_lines(&bytes);
+    server.wait_for_rows("t", 2);
+    bytes = b"u v=1i 1\nu s=\"".to_vec();
+    bytes.extend(std::iter::repeat_n(b'x', 5 << 20));
+    bytes.extend_from_slice(b"\"\nu v=2i 2\nu s=\"\0\"\nu s=\"\xff\"\nu v=3i 3\n");
+    server.send_lines(&bytes);
+    server.wait_for_rows("u", 3);
+}
+
+#[test]
+fn everything_that_was_sent_before_the_end_is_there() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let lines = (0..1_000).fold(String::new(), |mut all, row| {
+        writeln!(all, "t,k={} v={row}i {row}", row % 7).unwrap();
+        all
+    });
+    let mut stream = server.connect_ilp();
+    stream.write_all(lines.as_bytes()).unwrap();
+    drop(stream);
+    server.wait_for_rows("t", 1_000);
+    // The last line of a connection needs no line end.
+    server.send_lines("u v=1i 1\nu v=2i 2");
+    server.wait_for_rows("u", 2);
+}
+
+#[test]
+fn rows_do_not_wait_for_the_end() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["ilp.tcp.commit_interval=50ms"]);
+    let mut stream = server.connect_ilp();
+    for row in 1..=3_u64 {
+        stream.write_all(format!("t v={row}i {row}\n").as_bytes()).unwrap();
+        server.wait_for_rows("t", row);
+    }
+}
+
+#[test]
+fn a_table_that_is_dropped_is_made_anew() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["ilp.tcp.commit_interval=10ms"]);
+    let mut stream = server.connect_ilp();
+    stream.write_all(b"t,k=a v=1i 1\n").unwrap();
+    server.wait_for_rows("t", 1);
+    assert_eq!(server.exec("drop table t").body, r#"{"ddl":"OK"}"#);
+    stream.write_all(b"t,k=a v=2i 2\n").unwrap();
+    server.wait_for_rows("t", 1);
+    assert_eq!(server.rows("select k, v from t"), r#"[["a",2]]"#);
+}
+
+#[test]
+fn many_connections_are_open_and_one_writes() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["ilp.tcp.commit_interval=10ms"]);
+    let idle: Vec<_> = (0..400).map(|_| server.connect_ilp()).collect();
+    let open = r#"tidegate_connections{protocol="tcp"}"#;
+    wait_until("all to be accepted", || server.metric(open) == 400.0);
+    server.send_lines("t v=1i 1\n");
+    server.wait_for_rows("t", 1);
+    for mut stream in idle {
+        stream.write_all(b"t v=2i 2\n").unwrap();
+    }
+    server.wait_for_rows("t", 401);
+    wait_until("all to be gone", || server.metric(open) == 0.0);
+}
+
+#[test]
+fn garbage_is_counted_and_kept_at_a_limited_rate() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["ilp.reject_rate=5"]);
+    let garbage = "no line\n".repeat(100_000);
+    server.send_lines(format!("{garbage}t v=1i 1\n"));
+    server.wait_for_rows("t", 1);
+    assert_eq!(server.metric(r#"tidegate_ilp_lines_total{protocol="tcp"}"#), 100_001.0);
+    wait_until("some to be kept", || server.count("sys.ilp_rejects").is_some());
+    let kept = server.count("sys.ilp_rejects").unwrap();
+    assert!(kept < 10_000, "{kept}");
+}

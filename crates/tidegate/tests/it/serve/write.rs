@@ -1,0 +1,266 @@
+//! Lines over HTTP: what is answered, and what is there afterwards.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use super::server::{Answer, Server};
+use crate::world::World;
+
+#[track_caller]
+fn check(answer: &Answer, status: u16, expected: &str) {
+    assert_eq!(answer.status, status, "{}", answer.body);
+    assert!(answer.body.contains(expected), "{} lacks {expected}", answer.body);
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut child = Command::new("gzip")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("gzip is there");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let bytes = bytes.to_vec();
+    let feeder = thread::spawn(move || stdin.write_all(&bytes).expect("gzip reads"));
+    let output = child.wait_with_output().expect("gzip ends");
+    feeder.join().expect("the feeder ends");
+    output.stdout
+}
+
+#[test]
+fn acknowledged_rows_are_there() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let lines = "cpu,host=a,region=eu usage=0.5,cores=4i,ok=t,note=\"x y\" 1700000000000000000\n\
+                 cpu,host=b usage=1.5 1700000001000000000";
+    let answer = server.post("/write", "", lines);
+    assert_eq!((answer.status, answer.body.as_str()), (204, ""));
+    let rows = server.rows("select * from cpu");
+    assert_eq!(
+        rows,
+        concat!(
+            r#"[["a","eu",0.5,4,true,"x y","2023-11-14T22:13:20.000000Z"],"#,
+            r#"["b",null,1.5,null,null,null,"2023-11-14T22:13:21.000000Z"]]"#
+        )
+    );
+    let columns = server.exec("select * from cpu limit 0").body;
+    for ty in ["SYMBOL", "DOUBLE", "LONG", "BOOLEAN", "VARCHAR", "TIMESTAMP"] {
+        assert!(columns.contains(&format!(r#""type":"{ty}""#)), "{columns}");
+    }
+    assert_eq!(server.get("/chk?j=cpu").body, "Exists");
+}
+
+#[test]
+fn empty_bodies_and_all_line_ends_are_fine() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for lines in ["", "\n\n# only a comment\n", "t v=1i 1\r\n", "t v=2i 2", "#c\n\nt v=3i 3\n"] {
+        let answer = server.post("/api/v2/write?org=o&bucket=b", "", lines);
+        assert_eq!(answer.status, 204, "{lines:?}: {}", answer.body);
+    }
+    assert_eq!(server.rows("select v from t order by v"), "[[1],[2],[3]]");
+}
+
+#[test]
+fn one_bad_line_means_that_nothing_is_there() {
+    let world = World::new();
+    let server = Server::start(&world);
+    assert_eq!(server.post("/write", "", "a v=1i 1\nb v=1i 1").status, 204);
+    let mut lines = String::new();
+    for number in 1..=10_000 {
+        if number == 9_999 {
+            lines += "a v=21,5 1\n";
+            continue;
+        }
+        let table = ["a", "b", "c"][number % 3];
+        writeln!(lines, "{table} v={number}i,new{}=1i {number}", number % 2).unwrap();
+    }
+    let answer = server.post("/write", "", &lines);
+    check(&answer, 400, r#""line":9999,"errorId":""#);
+    assert!(
+        answer.body.starts_with(r#"{"code":"invalid","message":"line 9999: "#),
+        "{}",
+        answer.body
+    );
+    assert_eq!((server.count("a"), server.count("b"), server.count("c")), (Some(1), Some(1), None));
+    assert!(!server.exec("select * from a limit 0").body.contains("new0"));
+    // It is in the log and in the table of rejects.
+    let id = answer.body.split("\"errorId\":\"").nth(1).unwrap().trim_end_matches("\"}");
+    server.wait_for(id);
+    server.wait_for_rows("sys.ilp_rejects", 1);
+    let kept =
+        server.rows("select source, table_name, line, raw, error_id from \"sys.ilp_rejects\"");
+    assert_eq!(kept, format!(r#"[["http","a",9999,"a v=21,5 1","{id}"]]"#));
+    assert_eq!(server.rows("select count(*) from sys.ilp_rejects"), "[[1]]");
+}
+
+#[test]
+fn precision_is_that_of_the_request() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for (precision, time) in [
+        ("n", "3600000000000"),
+        ("ns", "3600000000000"),
+        ("u", "3600000000"),
+        ("us", "3600000000"),
+        ("%C2%B5s", "3600000000"),
+        ("ms", "3600000"),
+        ("s", "3600"),
+        ("m", "60"),
+        ("h", "1"),
+        ("s", "3600000m"),
+    ] {
+        let target = format!("/write?precision={precision}");
+        let answer = server.post(&target, "", format!("t v=1i {time}"));
+        assert_eq!(answer.status, 204, "{precision}: {}", answer.body);
+    }
+    let rows = server.rows("select timestamp, count(*) from t group by timestamp");
+    assert_eq!(rows, r#"[["1970-01-01T01:00:00.000000Z",10]]"#);
+    check(&server.post("/write?precision=ps", "", "t v=1i 1"), 400, r#""code":"not supported""#);
+}
+
+#[test]
+fn bodies_may_be_packed_but_are_no_bombs() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["ilp.http.max_body=1MiB"]);
+    let packed = gzip(b"t v=1i 1\nt v=2i 2\n");
+    let fields = "Content-Encoding: gzip\r\n";
+    assert_eq!(server.post("/write", fields, &packed).status, 204);
+    assert_eq!(server.count("t"), Some(2));
+    let damaged = &packed[..packed.len() - 9];
+    check(&server.post("/write", fields, damaged), 400, r#""code":"invalid""#);
+    check(&server.post("/write", fields, b"t v=1i 1"), 400, r#""code":"invalid""#);
+    let before = server.metric("tidegate_memory_bytes");
+    let bomb = gzip(&vec![b'\n'; 256 << 20]);
+    check(&server.post("/write", fields, &bomb), 413, r#""code":"request too large""#);
+    let grown = server.metric("tidegate_memory_bytes") - before;
+    assert!(grown < f64::from(64 << 20), "{grown}");
+    let large = "t v=1i 1\n".repeat(200_000);
+    check(&server.post("/write", "", &large), 413, r#""code":"request too large""#);
+    let unknown = server.post("/write", "Content-Encoding: br\r\n", "t v=1i 1");
+    check(&unknown, 415, r#""code":"not supported""#);
+    assert_eq!(server.count("t"), Some(2));
+}
+
+#[test]
+fn only_post_writes() {
+    let world = World::new();
+    let server = Server::start(&world);
+    check(&server.get("/write"), 404, r#""code":"invalid""#);
+    check(&server.get("/api/v2/write"), 404, r#""code":"invalid""#);
+}
+
+#[test]
+fn names_are_checked() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let long = "n".repeat(127);
+    for line in [
+        "a\\ b v=1i 1",
+        "a.b v=1i 1",
+        "a-b v=1i 1",
+        "\u{1f30a} v=1i 1",
+        "t x.y=1i,x-y=2i 1",
+        &format!("{long} {long}=1i 1"),
+    ] {
+        let answer = server.post("/write", "", line);
+        assert_eq!(answer.status, 204, "{line}: {}", answer.body);
+    }
+    assert_eq!(server.count("a b"), Some(1));
+    for line in ["a?b v=1i 1", ".a v=1i 1", "a/b v=1i 1", "t a?b=1i 1", &format!("{long}n v=1i 1")]
+    {
+        check(&server.post("/write", "", line), 400, r#""line":1,"#);
+    }
+}
+
+#[test]
+fn values_that_do_not_fit_are_refused() {
+    let world = World::new();
+    let server = Server::start(&world);
+    server.exec(
+        "create table t (ts timestamp, tiny tinyint, whole int, id uuid) timestamp(ts) \
+         partition by day",
+    );
+    let fine = "t tiny=127i,whole=2.0,id=\"00010203-0405-0607-0809-0a0b0c0d0e0f\" 1";
+    assert_eq!(server.post("/write", "", fine).status, 204);
+    for bad in ["t tiny=128i 1", "t whole=1.5 1", "t id=\"x\" 1"] {
+        check(&server.post("/write", "", format!("t tiny=1i 1\n{bad}")), 400, r#""line":2,"#);
+    }
+    assert_eq!(server.count("t"), Some(1));
+}
+
+#[test]
+fn doubled_columns_and_the_time_as_a_field() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let lines = "t v=1i,v=2i,V=3i 1\nt v=4i,timestamp=5000i 1";
+    assert_eq!(server.post("/write", "", lines).status, 204);
+    let rows = server.rows("select v, timestamp from t");
+    assert!(rows.starts_with("[[1,\"1970-01-01T00:00:00.000000Z\"],[4,"), "{rows}");
+}
+
+#[test]
+fn creation_can_be_switched_off() {
+    let world = World::new();
+    let keys = ["ilp.create_columns=false", "ilp.create_tables=false"];
+    let server = Server::start_with(&world, &keys);
+    server.exec("create table t (ts timestamp, v long) timestamp(ts) partition by day");
+    assert_eq!(server.post("/write", "", "t v=1i 1").status, 204);
+    check(&server.post("/write", "", "t v=1i,w=2i 1"), 400, "column 'w'");
+    check(&server.post("/write", "", "u v=1i 1"), 400, "table 'u'");
+    assert_eq!((server.count("t"), server.count("u")), (Some(1), None));
+}
+
+#[test]
+fn good_lines_go_in_when_that_is_asked_for() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let lines = "t v=1i 1\nt v=x 2\nt v=3i 3\nt\n";
+    let answer = server.post("/write?on_error=skip", "", lines);
+    check(
+        &answer,
+        200,
+        r#"{"code":"partial write","accepted":2,"rejected":2,"errors":[{"line":2,"#,
+    );
+    assert_eq!(server.rows("select v from t order by v"), "[[1],[3]]");
+    assert_eq!(server.post("/write?on_error=skip", "", "t v=4i 4").status, 204);
+    check(&server.post("/write?on_error=maybe", "", "t v=4i 4"), 400, r#""not supported""#);
+}
+
+#[test]
+fn a_named_request_goes_in_once() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for key in ["first", "first", "second", "first"] {
+        let fields = format!("Idempotency-Key: {key}\r\n");
+        let answer = server.post("/write", &fields, "t v=1i 1\nu v=1i 1");
+        assert_eq!(answer.status, 204, "{}", answer.body);
+    }
+    assert_eq!((server.count("t"), server.count("u")), (Some(2), Some(2)));
+    let long = format!("Idempotency-Key: {}\r\n", "k".repeat(65));
+    check(&server.post("/write", &long, "t v=1i 1"), 400, r#""code":"invalid""#);
+}
+
+#[test]
+fn writers_that_add_columns_at_once_all_succeed() {
+    const WRITERS: usize = 32;
+    let world = World::new();
+    let server = Server::start(&world);
+    thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let server = &server;
+            scope.spawn(move || {
+                for row in 0..4 {
+                    let line = format!("t c{writer}={row}i,common={row}i {}", writer * 10 + row);
+                    let answer = server.post("/write", "", &line);
+                    assert_eq!(answer.status, 204, "{}", answer.body);
+                }
+            });
+        }
+    });
+    assert_eq!(server.count("t"), Some(4 * WRITERS as u64));
+    for writer in 0..WRITERS {
+        assert_eq!(server.rows(&format!("select count(c{writer}) from t")), "[[4]]");
+    }
+}
