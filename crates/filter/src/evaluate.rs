@@ -1,9 +1,13 @@
-//! Evaluation: zone by zone, conjunct by conjunct, until a zone is empty.
+//! Evaluation: conjunct by conjunct over the zones of a page frame that have rows left.
 //!
 //! - E1. The rows selected are those for which the interpreter says so (W1), among those asked for.
 //! - E2. Conjuncts that cannot fail run in the order in which they have lately removed most rows
 //!   for the bytes that they touch; those that can fail run behind them, in their own order.
-//! - E3. `stop` is asked before each zone, so what it waits for is one zone of one page frame.
+//! - E3. `stop` is asked before each zone, or run of zones that one kernel takes at once: what it
+//!   waits for is one slow zone, or one pass of a kernel over the codes of one page frame.
+//!
+//! A kernel takes neighbouring zones as one: a column is then read in one long stream, which is
+//! what memory is fast at, and what is done once for each zone is little.
 //!
 //! Not here: what a conjunct is for this page frame (`lower`).
 
@@ -18,7 +22,7 @@ use crate::filter::{Conjunct, Filter};
 use crate::jit::JitPlan;
 use crate::kernel::{self, Level, load_words};
 use crate::lower::{Kernel, Part, Plan, Select};
-use crate::selection::{Selection, ZONE_ROWS, ZONE_WORDS, bits};
+use crate::selection::{SELECTION_WORDS, Selection, ZONE_ROWS, ZONE_WORDS, bits};
 use crate::statistics::{Adapt, Method};
 use crate::zones::Verdict;
 
@@ -59,6 +63,29 @@ impl std::fmt::Debug for FrameFilter<'_> {
 
 /// The bits of a zone.
 type Words = [u64; ZONE_WORDS];
+
+/// Zones of a page frame.
+const FRAME_ZONES: usize = SELECTION_WORDS / ZONE_WORDS;
+
+/// An evaluation: the rows of a page frame that are left, what is learned, and until when.
+struct Work<'w> {
+    words: &'w mut [u64; SELECTION_WORDS],
+    /// How many rows each zone has left.
+    counts: [usize; FRAME_ZONES],
+    adapt: &'w mut Adapt,
+    stop: &'w dyn Fn() -> bool,
+}
+
+impl Work<'_> {
+    /// Whether to go on (E3).
+    fn go_on(&self) -> Result<()> {
+        if (self.stop)() { Err(Error::Stopped) } else { Ok(()) }
+    }
+
+    fn zone(&mut self, zone: usize) -> &mut Words {
+        &mut self.words.as_chunks_mut().0[zone]
+    }
+}
 
 impl<'a> FrameFilter<'a> {
     pub(crate) fn new(
@@ -105,7 +132,7 @@ impl<'a> FrameFilter<'a> {
         selection: &mut Selection,
     ) -> Result<usize> {
         selection.clear();
-        self.each_zone(request, adapt, |zone, words| *selection.zone_mut(zone) = *words)
+        self.run(request, adapt, selection.words_mut())
     }
 
     /// How many rows are selected, without keeping which.
@@ -116,14 +143,15 @@ impl<'a> FrameFilter<'a> {
     /// # Panics
     /// As `evaluate`.
     pub fn count(&self, request: &Request<'_>, adapt: &mut Adapt) -> Result<usize> {
-        self.each_zone(request, adapt, |_, _| {})
+        self.run(request, adapt, &mut [0; SELECTION_WORDS])
     }
 
-    fn each_zone(
+    /// Sets the bits of rows that are selected; `words` has none yet.
+    fn run(
         &self,
         request: &Request<'_>,
         adapt: &mut Adapt,
-        mut take: impl FnMut(usize, &Words),
+        words: &mut [u64; SELECTION_WORDS],
     ) -> Result<usize> {
         let Request { first, end, live, .. } = *request;
         assert!(first <= end && end <= self.rows, "a request is within its page frame");
@@ -137,21 +165,42 @@ impl<'a> FrameFilter<'a> {
             }
             return Ok(0);
         }
+        kernel::set_bits(words, first..end);
+        if let Some(live) = live {
+            words.iter_mut().zip(live).for_each(|(word, live)| *word &= live);
+        }
         let order = self.order(adapt);
-        let mut count = 0;
+        let mut work = Work { words, counts: [0; FRAME_ZONES], adapt, stop: request.stop };
         for zone in zones {
-            if (request.stop)() {
-                return Err(Error::Stopped); // E3
-            }
-            let start = zone * ZONE_ROWS;
-            let rows = start..(start + ZONE_ROWS).min(self.rows);
-            let mut words = wanted(&rows, first..end, live);
-            if self.zone(rows, &order, &mut words, adapt)? {
-                take(zone, &words);
-                count += words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+            work.counts[zone] = count(work.zone(zone));
+        }
+        for at in order {
+            match &self.plans[at] {
+                Plan::Select(select) if select.kernel.is_fast() => {
+                    self.select_runs(at, select, &mut work)?;
+                }
+                plan => self.each_zone(at, plan, &mut work)?,
             }
         }
-        Ok(count)
+        Ok(work.counts.iter().sum())
+    }
+
+    /// Leaves the rows for which conjunct `at` is TRUE, zone by zone.
+    fn each_zone(&self, at: usize, plan: &Plan<'_>, work: &mut Work<'_>) -> Result<()> {
+        let conjunct = &self.filter.conjuncts()[at];
+        for zone in 0..FRAME_ZONES {
+            let before = work.counts[zone];
+            if before == 0 {
+                continue;
+            }
+            work.go_on()?;
+            let words = work.zone(zone);
+            let method = self.step(conjunct, plan, self.zone_rows(zone..zone + 1), words)?;
+            let after = count(words);
+            work.counts[zone] = after;
+            work.adapt.note(at, method, before, after);
+        }
+        Ok(())
     }
 
     /// The conjuncts that are to be run, in their order (E2).
@@ -167,26 +216,56 @@ impl<'a> FrameFilter<'a> {
         order
     }
 
-    /// Leaves of `words` the rows of a zone that are selected; false if there is none.
-    fn zone(
-        &self,
-        rows: Range<usize>,
-        order: &[usize],
-        words: &mut Words,
-        adapt: &mut Adapt,
-    ) -> Result<bool> {
-        let mut before = count(words);
-        for &at in order {
-            if before == 0 {
-                break;
+    /// As `each_zone`, by a kernel that takes neighbouring zones at once.
+    fn select_runs(&self, at: usize, select: &Select<'_>, work: &mut Work<'_>) -> Result<()> {
+        let slice = self.columns[select.column].slice;
+        let mut zone = 0;
+        while zone < FRAME_ZONES {
+            let mut run = zone..zone;
+            let mut decided = None;
+            while decided.is_none() && run.end < FRAME_ZONES && work.counts[run.end] > 0 {
+                match verdict(select, slice, run.end) {
+                    Verdict::Look => run.end += 1,
+                    Verdict::Skip => decided = Some((Method::Skipped, 0)),
+                    Verdict::Whole => decided = Some((Method::Whole, work.counts[run.end])),
+                }
             }
-            let conjunct = &self.filter.conjuncts()[at];
-            let method = self.step(conjunct, &self.plans[at], rows.clone(), words)?;
-            let after = count(words);
-            adapt.note(at, method, before, after);
-            before = after;
+            if !run.is_empty() {
+                work.go_on()?;
+                let before = work.counts;
+                self.look(select, run.clone(), work);
+                for zone in run.clone() {
+                    work.adapt.note(at, Method::Kernel, before[zone], work.counts[zone]);
+                }
+            }
+            if let Some((method, after)) = decided {
+                work.adapt.note(at, method, work.counts[run.end], after);
+                work.counts[run.end] = after;
+                if after == 0 {
+                    work.zone(run.end).fill(0);
+                }
+            }
+            zone = run.end + 1;
         }
-        Ok(before > 0)
+        Ok(())
+    }
+
+    /// The rows of some zones.
+    fn zone_rows(&self, zones: Range<usize>) -> Range<usize> {
+        zones.start * ZONE_ROWS..(zones.end * ZONE_ROWS).min(self.rows)
+    }
+
+    /// Leaves the rows of some zones that match.
+    fn look(&self, select: &Select<'_>, zones: Range<usize>, work: &mut Work<'_>) {
+        let rows = self.zone_rows(zones.clone());
+        let words = &mut work.words[zones.start * ZONE_WORDS..][..rows.len().div_ceil(64)];
+        let mut found = [0; SELECTION_WORDS];
+        let found = &mut found[..words.len()];
+        self.matches(select, rows, words, found);
+        let zones = words.chunks_mut(ZONE_WORDS).zip(found.chunks(ZONE_WORDS)).zip(zones);
+        for ((words, found), zone) in zones {
+            work.counts[zone] = kernel::keep(self.level, words, found);
+        }
     }
 
     /// Leaves the rows for which a conjunct is TRUE.
@@ -281,74 +360,74 @@ impl<'a> FrameFilter<'a> {
 
     /// Leaves the rows that match.
     fn select(&self, select: &Select<'_>, rows: Range<usize>, words: &mut Words) -> Method {
-        let column = &self.columns[select.column];
-        match verdict(select, column.slice, rows.start / ZONE_ROWS) {
+        match verdict(select, self.columns[select.column].slice, rows.start / ZONE_ROWS) {
             Verdict::Skip => {
                 words.fill(0);
                 Method::Skipped
             }
             Verdict::Whole => Method::Whole,
             Verdict::Look => {
-                self.look(select, column, rows, words);
+                let words = &mut words[..rows.len().div_ceil(64)];
+                let mut found = [0; ZONE_WORDS];
+                let found = &mut found[..words.len()];
+                self.matches(select, rows, words, found);
+                kernel::keep(self.level, words, found);
                 Method::Kernel
             }
         }
     }
 
-    fn look(
-        &self,
-        select: &Select<'_>,
-        column: &Column<'_>,
-        rows: Range<usize>,
-        words: &mut Words,
-    ) {
-        let mut found = *words;
-        let used = rows.len().div_ceil(64);
-        self.run(&select.kernel, column, rows.clone(), &mut found);
-        match column.slice.validity {
-            None => {
-                words.iter_mut().zip(&found[..used]).for_each(|(word, found)| *word &= found);
-            }
-            Some(validity) => {
-                let mut valid = [0; ZONE_WORDS];
-                load_words(validity, rows.start, &mut valid[..used]);
-                let on_null = if select.on_null { u64::MAX } else { 0 };
-                for (word, (found, valid)) in words.iter_mut().zip(found.iter().zip(&valid)) {
-                    *word &= (found & valid) | (on_null & !valid);
-                }
+    /// Writes which rows match, NULL or not. Slow kernels look only at rows that are `wanted`.
+    fn matches(&self, select: &Select<'_>, rows: Range<usize>, wanted: &[u64], found: &mut [u64]) {
+        let column = &self.columns[select.column];
+        if !select.kernel.is_fast() {
+            found.copy_from_slice(wanted);
+        }
+        run(self.level, &select.kernel, column, rows.clone(), found);
+        let Some(validity) = column.slice.validity else { return };
+        let on_null = if select.on_null { u64::MAX } else { 0 };
+        let mut valid = [0; ZONE_WORDS];
+        for (index, found) in found.chunks_mut(ZONE_WORDS).enumerate() {
+            let valid = &mut valid[..found.len()];
+            load_words(validity, rows.start + index * ZONE_ROWS, valid);
+            for (found, valid) in found.iter_mut().zip(valid) {
+                *found = (*found & *valid) | (on_null & !*valid);
             }
         }
     }
+}
 
-    /// Writes which rows match if they have a value. `found` holds the rows that are still
-    /// wanted: slow kernels look at no others.
-    fn run(&self, kernel: &Kernel<'_>, column: &Column<'_>, rows: Range<usize>, found: &mut Words) {
-        let out = &mut found[..rows.len().div_ceil(64)];
-        match kernel {
-            Kernel::Fixed(matches) => kernel::fill(out, rows.len(), *matches),
-            Kernel::Codes { codes, test, known } => {
-                kernel::select(self.level, codes, rows.clone(), &test.test, out);
-                let first = known.partition_point(|(row, _)| *row < rows.start);
-                for &(row, matches) in known[first..].iter().take_while(|(row, _)| *row < rows.end)
-                {
-                    let (word, bit) = ((row - rows.start) / 64, row % 64);
-                    out[word] = out[word] & !(1 << bit) | u64::from(matches) << bit;
-                }
+/// Writes which rows match if they have a value. Slow kernels look only at rows that `out` has.
+fn run(
+    level: Level,
+    kernel: &Kernel<'_>,
+    column: &Column<'_>,
+    rows: Range<usize>,
+    out: &mut [u64],
+) {
+    match kernel {
+        Kernel::Fixed(matches) => kernel::fill(out, rows.len(), *matches),
+        Kernel::Codes { codes, test, known } => {
+            kernel::select(level, codes, rows.clone(), &test.test, out);
+            let first = known.partition_point(|(row, _)| *row < rows.start);
+            for &(row, matches) in known[first..].iter().take_while(|(row, _)| *row < rows.end) {
+                let (word, bit) = ((row - rows.start) / 64, row % 64);
+                out[word] = out[word] & !(1 << bit) | u64::from(matches) << bit;
             }
-            Kernel::Bits { bits, on } => kernel::select_bits(bits, rows, *on, out),
-            Kernel::Doubles { values, test } => kernel::select_doubles(&values[rows], test, out),
-            Kernel::Floats { values, test } => kernel::select_floats(&values[rows], test, out),
-            Kernel::Keyed { width, bytes, yes } => {
-                let ty = column.slice.ty;
-                let value = |row: usize| fixed_value(ty, &bytes[row * width..][..*width]);
-                refine(out, rows.start, |row| {
-                    value(row).order_key().is_some_and(|key| yes.contains(&key))
-                });
-            }
-            Kernel::Texts(yes) => refine_texts(out, rows.start, column, |text| yes.contains(text)),
-            Kernel::Like { pattern, negated } => {
-                refine_texts(out, rows.start, column, |text| pattern.matches(text) != *negated);
-            }
+        }
+        Kernel::Bits { bits, on } => kernel::select_bits(bits, rows, *on, out),
+        Kernel::Doubles { values, test } => kernel::select_doubles(&values[rows], test, out),
+        Kernel::Floats { values, test } => kernel::select_floats(&values[rows], test, out),
+        Kernel::Keyed { width, bytes, yes } => {
+            let ty = column.slice.ty;
+            let value = |row: usize| fixed_value(ty, &bytes[row * width..][..*width]);
+            refine(out, rows.start, |row| {
+                value(row).order_key().is_some_and(|key| yes.contains(&key))
+            });
+        }
+        Kernel::Texts(yes) => refine_texts(out, rows.start, column, |text| yes.contains(text)),
+        Kernel::Like { pattern, negated } => {
+            refine_texts(out, rows.start, column, |text| pattern.matches(text) != *negated);
         }
     }
 }
@@ -374,19 +453,6 @@ fn verdict(select: &Select<'_>, slice: &ColumnSlice<'_>, zone: usize) -> Verdict
         .zones
         .get(zone)
         .map_or(Verdict::Look, |bytes| select.zones.verdict(&Zone::decode(bytes), select.on_null))
-}
-
-/// The rows of a zone that are asked for.
-fn wanted(zone: &Range<usize>, rows: Range<usize>, live: Option<&[u64]>) -> Words {
-    let mut words = [0; ZONE_WORDS];
-    let (first, end) = (rows.start.max(zone.start), rows.end.min(zone.end));
-    kernel::set_bits(&mut words, first - zone.start..end - zone.start);
-    if let Some(live) = live {
-        for (word, live) in words.iter_mut().zip(&live[zone.start / 64..]) {
-            *word &= live;
-        }
-    }
-    words
 }
 
 fn count(words: &Words) -> usize {

@@ -257,6 +257,15 @@ pub(crate) fn mask_tail(words: &mut [u64], rows: usize) {
     }
 }
 
+/// Leaves of `words` the bits that `found` has too, and says how many they are.
+pub(crate) fn keep(level: Level, words: &mut [u64], found: &[u64]) -> usize {
+    match level.0 {
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 => avx512::keep(words, found),
+        _ => plain::keep(words, found),
+    }
+}
+
 /// Codes of `N` bytes. What is left behind the last whole word is done plainly.
 fn select_width<const N: usize>(level: Level, codes: &[[u8; N]], test: &CodeTest, out: &mut [u64]) {
     let whole = codes.len() / 64;

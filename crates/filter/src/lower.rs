@@ -109,6 +109,15 @@ pub(crate) enum Kernel<'a> {
 }
 
 impl Kernel<'_> {
+    /// Whether all rows are looked at in about the time that reading them takes.
+    pub(crate) fn is_fast(&self) -> bool {
+        match self {
+            Kernel::Fixed(_) | Kernel::Bits { .. } => true,
+            Kernel::Codes { .. } | Kernel::Doubles { .. } | Kernel::Floats { .. } => true,
+            Kernel::Keyed { .. } | Kernel::Texts(_) | Kernel::Like { .. } => false,
+        }
+    }
+
     /// Bytes that are touched for a row, or what takes about as long.
     pub(crate) fn cost(&self) -> f64 {
         match self {

@@ -62,9 +62,8 @@ impl Selection {
         self.0.fill(0);
     }
 
-    pub(crate) fn zone_mut(&mut self, zone: usize) -> &mut [u64; ZONE_WORDS] {
-        let (zones, _) = self.0.as_chunks_mut::<ZONE_WORDS>();
-        &mut zones[zone]
+    pub(crate) fn words_mut(&mut self) -> &mut [u64; SELECTION_WORDS] {
+        &mut self.0
     }
 
     /// How many rows are selected.
@@ -132,7 +131,7 @@ mod tests {
         let mut selection = Selection::new();
         let selected = [0, 1, 63, 64, 65, 4_095, 4_096, 65_535];
         for row in selected {
-            selection.zone_mut(row / ZONE_ROWS)[row % ZONE_ROWS / 64] |= 1 << (row % 64);
+            selection.0[row / 64] |= 1 << (row % 64);
         }
         assert_eq!(selection.rows().collect::<Vec<_>>(), selected);
         assert_eq!(selection.count(), selected.len());

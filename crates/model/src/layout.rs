@@ -210,6 +210,7 @@ impl Zone {
 
     /// The zone of these bytes. Flags that are not known are ignored.
     #[must_use]
+    #[inline]
     pub fn decode(bytes: &[u8; ZONE_BYTES]) -> Zone {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
         Zone {

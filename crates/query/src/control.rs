@@ -9,7 +9,7 @@
 //!   statement.
 //!
 //! What one step of an operator does is not interrupted, but for conditions on stored rows, which
-//! ask before each zone (`scan::row_filter`). A scan's step is at most 8 page frames without a
+//! ask before each zone, or each pass of a kernel over a page frame (`scan::row_filter`). A scan's step is at most 8 page frames without a
 //! match (`scan::stream` W3), that of a fused aggregate one page frame. Steps of DataFusion's
 //! that can be long: sorting the rows that one thread has gathered, joining up the build side of
 //! a hash join, and planning. They end by themselves, and nobody waits for them (K2). Conditions of

@@ -93,3 +93,15 @@ fn bytes_detected(codes: &[u8], bits: &[u64; 4], out: &mut [u64]) {
         *word = _mm512_test_epi8_mask(row, _mm512_shuffle_epi8(of_high, high));
     }
 }
+
+pub(super) fn keep(words: &mut [u64], found: &[u64]) -> usize {
+    // SAFETY: K3, this level is only given out where these instructions were detected.
+    unsafe { keep_detected(words, found) }
+}
+
+/// The same loop as the plain one, which the compiler makes vectors of where it may count bits in
+/// them.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq")]
+fn keep_detected(words: &mut [u64], found: &[u64]) -> usize {
+    super::plain::keep(words, found)
+}

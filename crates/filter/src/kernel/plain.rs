@@ -20,6 +20,18 @@ fn pack(flags: &[u8; 64]) -> u64 {
     })
 }
 
+/// See `super::keep`.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "compiled for each level's instructions")]
+pub(super) fn keep(words: &mut [u64], found: &[u64]) -> usize {
+    let mut count = 0;
+    for (word, found) in words.iter_mut().zip(found) {
+        *word &= found;
+        count += u64::from(word.count_ones());
+    }
+    usize::try_from(count).expect("as many as there are rows")
+}
+
 /// The word of up to 64 codes.
 #[inline]
 pub(super) fn word_of<const N: usize>(codes: &[[u8; N]], matches: impl Fn(u64) -> bool) -> u64 {
