@@ -41,7 +41,8 @@ pub use error::{Class, Error, NoUringReason, Result};
 pub use interrupt::install_interrupt_handler;
 pub use io::{IoChoice, IoMode, detect_io};
 pub use machine::{
-    available_memory_bytes, cores, machine_memory_bytes, raise_descriptor_limit, rss_anon_bytes,
+    available_memory_bytes, cores, let_others_go_first, machine_memory_bytes,
+    raise_descriptor_limit, rss_anon_bytes,
 };
 pub use mapping::{Mapping, install_sigbus_handler};
 pub use memory::{MemoryBudget, Reservation};

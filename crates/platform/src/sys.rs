@@ -59,6 +59,13 @@ pub(crate) fn turn_huge_pages_off() -> bool {
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0 }
 }
 
+/// Takes this much of its priority from the calling thread.
+#[cfg(target_os = "linux")]
+pub(crate) fn lower_thread_priority(by: libc::c_int) {
+    // SAFETY: no memory is handed over. On Linux the value belongs to the thread, not the process.
+    unsafe { libc::nice(by) };
+}
+
 /// Begins writing a range of the page cache out.
 #[cfg(target_os = "linux")]
 pub(crate) fn start_writeback(fd: RawFd, offset: u64, bytes: u64) -> io::Result<()> {

@@ -239,7 +239,7 @@ impl Config {
                 listen: Some(address([127, 0, 0, 1], 9009)),
                 max_connections: 4_096,
                 precision: Precision::Nanos,
-                commit_rows: 100_000,
+                commit_rows: 25_000,
                 commit_interval: Duration::from_secs(1),
                 commit_retry: Duration::from_secs(30),
                 on_error: OnBadLine::Continue,

@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender as StdSender, channel as std_chan
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tidegate_platform::Clock;
+use tidegate_platform::{Clock, let_others_go_first};
 use tidegate_query::{Engine, EngineOptions, Timeout};
 use tidegate_storage::Database;
 use tokio::net::{TcpListener, TcpStream};
@@ -56,7 +56,7 @@ pub struct Host<'a> {
 pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let Host { clock, log, engine, open } = host;
     check_reach(&config)?;
-    let network = runtime("network", engine.threads)?;
+    let network = runtime("network", engine.threads, || {})?;
     let listeners = network.block_on(Listeners::bind(&config))?;
     let stop = network.block_on(async { StopSignals::new() })?;
     let (phase, phases) = watch::channel(Phase::Running);
@@ -75,25 +75,28 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
         )));
     }
     let database = open()?;
-    let queries = runtime("query", engine.threads)?;
+    let queries = runtime("query", engine.threads, || {})?;
     let (services, rejects) = services(&shared, &database, &engine, &queries)?;
     shared.begin(Arc::clone(&services));
     let writing =
         network.spawn(ilp::write_rejects(rejects, Arc::clone(&database), Arc::clone(&log)));
+    // Streams send as fast as they are taken; for the answer to a query somebody waits.
+    let streams = runtime("streams", engine.threads, let_others_go_first)?;
     if let Some(listener) = tcp {
         let (shared, services) = (Arc::clone(&shared), Arc::clone(&services));
-        doors.push(network.spawn(accept_tcp(listener, (shared, services), tracker.clone())));
+        doors.push(streams.spawn(accept_tcp(listener, (shared, services), tracker.clone())));
     }
     drop(tracker);
     let maintenance = Maintenance::start(&shared, &database)?;
     log.info("server", format_args!("ready"));
     network.block_on(drain(&shared, &phase, (doors, all_gone)));
-    end(Ending { network, queries, shared, services, writing, maintenance, database })
+    end(Ending { network, streams, queries, shared, services, writing, maintenance, database })
 }
 
 /// Everything that is there until the end.
 struct Ending {
     network: Runtime,
+    streams: Runtime,
     queries: Runtime,
     shared: Arc<Shared>,
     services: Arc<Services>,
@@ -104,7 +107,8 @@ struct Ending {
 
 /// Leaves the database as it should be left (SV3).
 fn end(ending: Ending) -> Result<()> {
-    let Ending { network, queries, shared, services, writing, maintenance, database } = ending;
+    let Ending { network, streams, queries, shared, services, writing, maintenance, database } =
+        ending;
     let log = Arc::clone(&shared.log);
     maintenance.stop();
     // Nobody can hand in rejects any more; what was handed in is written.
@@ -114,6 +118,7 @@ fn end(ending: Ending) -> Result<()> {
             log.warn("server", format_args!("some rejects were not written in time"));
         }
     });
+    streams.shutdown_timeout(LAST_WAIT);
     queries.shutdown_timeout(LAST_WAIT);
     network.shutdown_timeout(LAST_WAIT);
     database.close()?;
@@ -143,8 +148,10 @@ fn check_reach(config: &Config) -> Result<()> {
     Ok(())
 }
 
-fn runtime(name: &'static str, threads: NonZeroUsize) -> Result<Runtime> {
+/// `begin` is what each of its threads does first.
+fn runtime(name: &'static str, threads: NonZeroUsize, begin: fn()) -> Result<Runtime> {
     Builder::new_multi_thread()
+        .on_thread_start(begin)
         .worker_threads(threads.get())
         .max_blocking_threads(COMMIT_THREADS)
         .thread_name(name)
@@ -338,6 +345,7 @@ impl Maintenance {
         let (stop, stopped) = std_channel();
         let (shared, database) = (Arc::clone(shared), Arc::clone(database));
         let work = move || {
+            let_others_go_first();
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(MAINTENANCE) {
                 if let Err(error) = database.maintain() {
                     shared.metrics.maintenance_errors.add(1);
