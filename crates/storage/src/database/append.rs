@@ -22,8 +22,8 @@ use super::Database;
 use super::commit::Refusal;
 use super::dedup;
 use super::folder::TableFolder;
+use super::gone::{GoneFiles, HeldTable};
 use super::plan::{Append, AppendTarget, AppendTo, Gone, Wish};
-use super::rows::{GoneFiles, HeldTable};
 use super::table::TableState;
 use crate::batch::{BatchColumn, BatchValues, RowBatch};
 use crate::catalog::fold_name;
@@ -71,7 +71,7 @@ pub struct AppendOptions {
 }
 
 /// Columns of a batch, found in a table.
-pub(super) struct Resolved {
+struct Resolved {
     target: AppendTarget,
     folder: Arc<TableFolder>,
     schema: Arc<Schema>,
@@ -246,10 +246,7 @@ impl Database {
         let known = self.published().tables.find(&append.table).map(Arc::clone);
         let rows = &append.rows;
         match (known, &append.create) {
-            (Some(table), _) => {
-                let add = if append.add_columns { AddColumns::Yes } else { AddColumns::No };
-                resolve_in(&table, rows, add)
-            }
+            (Some(table), _) => resolve_in(&table, append),
             (None, None) => Err(Error::NoSuchTable { table: append.table.clone() }),
             (None, Some(options)) => {
                 let columns = rows.columns().iter().map(|column| (column.name.clone(), column.ty));
@@ -285,20 +282,8 @@ fn misfit<'a>(schema: &Schema, rows: &'a RowBatch) -> Option<&'a BatchColumn> {
     rows.columns().iter().find(differs)
 }
 
-/// The columns of rows in a table that has them all.
-pub(super) fn resolve_for(table: &TableState, rows: &RowBatch) -> Result<Resolved> {
-    resolve_in(table, rows, AddColumns::No)
-}
-
-/// Whether columns that a table lacks are added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AddColumns {
-    Yes,
-    No,
-}
-
-fn resolve_in(table: &TableState, rows: &RowBatch, add: AddColumns) -> Result<Resolved> {
-    let known = &table.manifest.schema;
+fn resolve_in(table: &TableState, append: &TableAppend) -> Result<Resolved> {
+    let (known, rows) = (&table.manifest.schema, &append.rows);
     if misfit(known, rows).is_some() {
         return Err(Error::SchemaChanged { table: table.name.clone() });
     }
@@ -306,7 +291,7 @@ fn resolve_in(table: &TableState, rows: &RowBatch, add: AddColumns) -> Result<Re
     let mut missing = columns.filter(|column| known.find(&column.name).is_none()).peekable();
     let altered = match missing.peek() {
         None => None,
-        Some(column) if add == AddColumns::No => {
+        Some(column) if !append.add_columns => {
             return Err(SchemaError::NoSuchColumn { name: column.name.clone() }.into());
         }
         Some(_) => {
@@ -333,7 +318,7 @@ fn resolve_in(table: &TableState, rows: &RowBatch, add: AddColumns) -> Result<Re
 }
 
 /// Encodes rows for a table (A2).
-pub(super) fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
+fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
     let Resolved { target, folder, schema, marks } = resolved;
     let mut symbols = Vec::new();
     let mut ids: Vec<Vec<SymbolId>> = Vec::new();

@@ -18,13 +18,13 @@ use tidegate_platform::DiskFile;
 use super::Database;
 use super::folder::TableFile;
 use super::import::{ImportTarget, ImportTxn};
-use super::masks::MaskedRows;
+use super::masks::Removal;
 use crate::batch::{BatchValues, RowBatch};
 use crate::error::{Error, Result};
 use crate::image::{self, Image, ImageBatch, ImageColumn};
 use crate::rewrite::{self, Rewrite};
 use crate::segment::{RegionSink, SegmentMeta, WrittenSegment};
-use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
+use crate::snapshot::{SegmentFile, SegmentRun};
 
 /// Rows on their way into a table and out of it.
 #[derive(Debug)]
@@ -34,20 +34,6 @@ pub struct ChangeTxn {
     /// The last timestamp of all batches so far, if they came in the order of time.
     reached: Option<i64>,
     overlaps: bool,
-}
-
-/// Rows that go: found in a snapshot, segment by segment.
-pub struct Removal<'a> {
-    /// Where they were found.
-    pub snapshot: &'a Snapshot,
-    /// Each segment of the snapshot once at most.
-    pub rows: &'a mut dyn Iterator<Item = MaskedRows>,
-}
-
-impl std::fmt::Debug for Removal<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Removal").field("table", &self.snapshot.name).finish_non_exhaustive()
-    }
 }
 
 impl Database {

@@ -6,7 +6,7 @@
 //! - DE3. Only runs that reach into the time of the new rows are looked at, and of those only the
 //!   timestamps, unless one of them is among the new ones.
 //!
-//! Not here: making rows go (`rows`).
+//! Not here: making rows go (`gone`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::row::{OwnedRow, RowConverter, SortField};
 use tidegate_model::{Column, ColumnId, Schema, TimeRange, limits};
 
-use super::MaskedRows;
+use super::masks::MaskedRows;
 use super::plan::AppendTo;
 use super::table::TableState;
 use super::upkeep::files::image_of;

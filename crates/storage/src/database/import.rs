@@ -18,10 +18,9 @@ use tidegate_model::{ColumnId, PartitionKey, Schema, SegmentId, SeqTxn, SymbolId
 use tidegate_platform::{DiskFile, OpenMode};
 
 use super::Database;
-use super::change::Removal;
 use super::commit::Refusal;
 use super::folder::{TableFolder, segment_name};
-use super::masks::MaskFiles;
+use super::masks::{MaskFiles, Removal};
 use super::plan::{self, NewTable, SnapshotId, Wish};
 use super::table::TableState;
 use crate::catalog::check_name;

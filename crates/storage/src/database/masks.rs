@@ -1,23 +1,24 @@
-//! Rows that go: masks are written beside their segments, and become true with one record.
+//! Rows of segments that go: masks are written beside their segments, and become true with one
+//! record.
 //!
 //! - T2, T3 as in `import`.
+//!
+//! Not here: rows of tails (`gone`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_model::{RowCount, SegmentId, SeqTxn};
 use tidegate_platform::{Disk, OpenMode};
 
-use super::Database;
-use super::change::Removal;
-use super::plan::{NewMask, SnapshotId, Wish};
+use super::plan::NewMask;
 use super::table::TableState;
 use crate::error::{Error, Result};
 use crate::manifest::MaskMark;
 use crate::mask::RowMask;
 use crate::snapshot::{SegmentRun, Snapshot};
-use crate::wal::Fate;
 
 /// Rows of one segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,40 +29,17 @@ pub struct MaskedRows {
     pub rows: Vec<u64>,
 }
 
-impl Database {
-    /// Removes rows that somebody has found in a snapshot, all or none, and returns the number of
-    /// the commit. A segment all of whose rows are gone stays until it is merged.
-    ///
-    /// # Errors
-    /// If one of the segments has changed since the snapshot, or the masks cannot be written: then
-    /// nothing has changed. With [`Error::InDoubt`], the next open decides.
-    ///
-    /// # Panics
-    /// If a segment is not one of the snapshot, comes twice, or does not have such a row.
-    pub fn mask_rows(&self, snapshot: &Snapshot, gone: &[MaskedRows]) -> Result<SeqTxn> {
-        self.tidy()?;
-        let name = snapshot.name.clone();
-        let found = self.published().tables.by_id.get(&snapshot.table).map(Arc::clone);
-        let table = found.ok_or_else(|| Error::TableDropped { table: name.clone() })?;
-        let id = SnapshotId { table: snapshot.table, name, seq_txn: snapshot.seq_txn };
-        let mut files = MaskFiles::new(self.guarded.as_ref());
-        let masks =
-            files.write_all(&table, Removal { snapshot, rows: &mut gone.iter().cloned() })?;
-        if masks.is_empty() {
-            return Ok(snapshot.seq_txn);
-        }
-        match self.commit(Wish::Mask { snapshot: id, masks }) {
-            Ok(seq_txn) => {
-                files.keep();
-                Ok(seq_txn)
-            }
-            Err(refusal) => {
-                if refusal.fate == Fate::InDoubt {
-                    files.keep();
-                }
-                Err(refusal.error)
-            }
-        }
+/// Rows that go: found in a snapshot, segment by segment.
+pub struct Removal<'a> {
+    /// Where they were found.
+    pub snapshot: &'a Snapshot,
+    /// Each segment of the snapshot once at most.
+    pub rows: &'a mut dyn Iterator<Item = MaskedRows>,
+}
+
+impl fmt::Debug for Removal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Removal").field("table", &self.snapshot.name).finish_non_exhaustive()
     }
 }
 

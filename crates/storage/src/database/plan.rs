@@ -35,7 +35,6 @@ pub(crate) enum Wish {
     RenameTable { from: String, to: String },
     Truncate { table: String },
     Alter { table: String, edit: SchemaEdit },
-    Mask { snapshot: SnapshotId, masks: Vec<NewMask> },
     Append(Append),
     Replace(Replace),
     Coalesce(Coalesce),
@@ -310,7 +309,6 @@ impl<'a> Overlay<'a> {
                 let schema = Arc::new(edit.apply(&table.manifest.schema)?);
                 Ok(vec![next_op(table, TableChange::Alter { schema })])
             }
-            Wish::Mask { snapshot, masks } => self.plan_mask(snapshot, masks),
             Wish::Append(append) => {
                 let ops = append.tables.iter().map(|to| self.plan_append(append.batch, to));
                 Ok(ops.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
@@ -376,10 +374,8 @@ impl<'a> Overlay<'a> {
             Image { meta, bytes: Arc::clone(bytes) }
         };
         let (symbols, images) = (symbols.collect(), to.images.iter().map(commit).collect());
-        if batch.is_some() || !to.images.is_empty() {
-            let change = TableChange::Append { batch, images, symbols };
-            ops.push(TableOp { table, seq_txn, change });
-        }
+        let change = TableChange::Append { batch, images, symbols };
+        ops.push(TableOp { table, seq_txn, change });
         Ok(ops)
     }
 
@@ -444,7 +440,8 @@ impl<'a> Overlay<'a> {
             }
             Target::Existing { id, schema } => {
                 let table = self.unchanged(id, schema)?;
-                (Vec::new(), table.id(), table.manifest.seq_txn.next(), &id.name)
+                let masks = plan_masks(table, &id.name, &import.masks)?;
+                (masks, table.id(), table.manifest.seq_txn.next(), &id.name)
             }
         };
         let known = self.by_id(table).map_or(&[][..], |table| table.manifest.segments.as_slice());
@@ -457,9 +454,6 @@ impl<'a> Overlay<'a> {
             let symbols = import.symbols.clone();
             let change = TableChange::AddSegments { segments, symbols };
             ops.push(TableOp { table, seq_txn, change });
-        }
-        if let Target::Existing { id, .. } = &import.target {
-            ops.extend(self.plan_mask(id, &import.masks)?);
         }
         Ok(ops)
     }
@@ -479,12 +473,6 @@ impl<'a> Overlay<'a> {
                 Err(Error::ColumnDropped { table, column })
             }
         }
-    }
-
-    fn plan_mask(&self, id: &SnapshotId, masks: &[NewMask]) -> Result<Vec<TableOp>> {
-        let table = self.by_id(id.table);
-        let table = table.ok_or_else(|| Error::TableDropped { table: id.name.clone() })?;
-        plan_masks(table, &id.name, masks)
     }
 
     /// Applies what was planned, of which `wish` is the origin.

@@ -298,26 +298,6 @@ fn rows_with_the_same_keys_replace_each_other() {
 }
 
 #[test]
-fn a_change_of_rows_keeps_them_where_they_are_and_writers_writing() {
-    let (_, database) = new_database();
-    for n in 0..20 {
-        append(&database, "t", &[(n, "a", n)]).unwrap();
-    }
-    let txn = database.begin_rows("t").unwrap();
-    let before: Vec<_> = txn.snapshot().segments().map(|run| run.meta.id).collect();
-    append(&database, "t", &[(3, "b", 100)]).unwrap();
-    database.maintain().unwrap();
-    let now: Vec<_> = database.snapshot("t").unwrap().segments().map(|run| run.meta.id).collect();
-    assert!(before.iter().all(|id| now.contains(id)), "RC1");
-    let gone = [tidegate_storage::MaskedRows { segment: before[0], rows: vec![0] }];
-    txn.commit(&gone, Some(&batch(&[(4, "c", 200)], None))).unwrap();
-    let values: Vec<_> = read(&database)["t"].rows.iter().map(|row| row[2].clone()).collect();
-    assert_eq!(values.len(), 21);
-    assert!(!values.contains(&Some("0".to_owned())) && values.contains(&Some("100".to_owned())));
-    assert_eq!(database.begin_rows("t").unwrap().commit(&[], None).unwrap().0, 22);
-}
-
-#[test]
 fn old_partitions_go_when_rows_are_kept_for_a_time() {
     let disk = SimDisk::new(1);
     let clock = Arc::new(SimClock::new(100 * DAY));

@@ -1,9 +1,9 @@
 //! Rows of a statement: any number of batches, and rows that go, with one commit.
 
-use tidegate_storage::{Error, MaskedRows, Removal};
+use tidegate_storage::{Error, MaskedRows};
 
 use crate::fixture::{DAY, Row, batch, files, new_database, schema};
-use crate::model::{Step, Tables, check, check_reopened};
+use crate::model::{Step, Tables, change, check, check_reopened};
 
 /// Does a change to a table of some rows, and compares.
 #[track_caller]
@@ -72,10 +72,8 @@ fn rows_that_others_have_changed_are_not_taken_out() {
     step.run(&database).unwrap();
     step.apply(&mut tables);
     let segment = before.segments().next().unwrap().meta.id;
-    let mut gone = [MaskedRows { segment, rows: vec![1] }].into_iter();
-    let mut txn = database.begin_change("t").unwrap();
-    txn.add(&batch(&[(9, "new", 9)], None)).unwrap();
-    let outcome = txn.commit(Some(Removal { snapshot: &before, rows: &mut gone }));
+    let gone = [MaskedRows { segment, rows: vec![1] }];
+    let outcome = change(&database, &before, &gone, &[batch(&[(9, "new", 9)], None)]);
     assert!(matches!(outcome, Err(Error::SegmentChanged { .. })), "{outcome:?}");
     check(&disk, &database, &tables, "nothing has changed");
     assert_eq!(files(&disk, ".seg").len(), 1, "T2");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
-use tidegate_model::{ColumnType, PartitionKey};
+use tidegate_model::{ColumnType, PartitionKey, SeqTxn};
 use tidegate_platform::SimDisk;
 use tidegate_storage::segment::PickedRows;
 use tidegate_storage::{
@@ -86,12 +86,9 @@ impl Step {
             Step::Delete(table, value) => delete(database, table, *value),
             Step::Change(table, value, batches) => {
                 let (snapshot, gone) = find(database, table, *value)?;
-                let mut txn = database.begin_change(table)?;
-                for rows in batches {
-                    txn.add(&fixture::batch(rows, None))?;
-                }
-                let removal = Removal { snapshot: &snapshot, rows: &mut gone.into_iter() };
-                txn.commit(Some(removal)).map(drop)
+                let batches: Vec<_> =
+                    batches.iter().map(|rows| fixture::batch(rows, None)).collect();
+                change(database, &snapshot, &gone, &batches).map(drop)
             }
             Step::Append(tables) => {
                 let appends = tables
@@ -261,25 +258,31 @@ fn find(database: &Database, table: &str, value: i64) -> Result<(Arc<Snapshot>, 
     Ok((snapshot, gone))
 }
 
+/// Takes rows that were found in a snapshot out of their table and adds others, with one commit.
+pub(crate) fn change(
+    database: &Arc<Database>,
+    snapshot: &Snapshot,
+    gone: &[MaskedRows],
+    batches: &[RowBatch],
+) -> Result<SeqTxn> {
+    let mut txn = database.begin_change(&snapshot.name)?;
+    batches.iter().try_for_each(|rows| txn.add(rows))?;
+    txn.commit(Some(Removal { snapshot, rows: &mut gone.iter().cloned() }))
+}
+
 fn delete(database: &Arc<Database>, table: &str, value: i64) -> Result<()> {
-    let txn = database.begin_rows(table)?;
-    let gone = rows_with(txn.snapshot(), value)?;
-    txn.commit(&gone, None).map(drop)
+    let (snapshot, gone) = find(database, table, value)?;
+    change(database, &snapshot, &gone, &[]).map(drop)
 }
 
 fn update(database: &Arc<Database>, table: &str, value: i64) -> Result<()> {
-    let txn = database.begin_rows(table)?;
-    let gone = rows_with(txn.snapshot(), value)?;
+    let (snapshot, gone) = find(database, table, value)?;
     let Some(found) = gone.first() else { return Ok(()) };
-    let run = txn.snapshot().segments().find(|run| run.meta.id == found.segment).unwrap();
-    let old =
-        rows_of_segment(txn.snapshot(), run)?.swap_remove(usize::try_from(found.rows[0]).unwrap());
-    let mut columns = fixture::batch(&[(timestamp(&old), "", value + 1_000_000)], None);
-    columns = RowBatch::new(
-        1,
-        columns.into_columns().into_iter().filter(|column| column.name != "host").collect(),
-    );
-    txn.commit(&gone, Some(&columns)).map(drop)
+    let run = snapshot.segments().find(|run| run.meta.id == found.segment).unwrap();
+    let old = rows_of_segment(&snapshot, run)?.swap_remove(usize::try_from(found.rows[0]).unwrap());
+    let rows = fixture::batch(&[(timestamp(&old), "", value + 1_000_000)], None).into_columns();
+    let without_host = rows.into_iter().filter(|column| column.name != "host").collect();
+    change(database, &snapshot, &gone, &[RowBatch::new(1, without_host)]).map(drop)
 }
 
 fn rows_with(snapshot: &Snapshot, value: i64) -> Result<Vec<MaskedRows>> {

@@ -5,7 +5,7 @@ use tidegate_platform::SimDisk;
 use tidegate_storage::{Database, ImportTarget, MaskedRows, Run};
 
 use crate::fixture::{DAY, columns, files, import, import_into, new_database, open, schema};
-use crate::model::{Step, Tables, check_reopened, read, read_table};
+use crate::model::{Step, Tables, change, check_reopened, read, read_table};
 
 fn segments(disk: &SimDisk) -> usize {
     files(disk, ".seg").len()
@@ -140,11 +140,11 @@ fn masked_rows_are_gone_for_later_snapshots_only() {
     check_reopened(&disk.after_power_loss(), &tables, "after power loss");
     // What was found in the old snapshot is no longer so.
     let gone = [MaskedRows { segment: before.segments().next().unwrap().meta.id, rows: vec![0] }];
-    let error = database.mask_rows(&before, &gone).unwrap_err();
+    let error = change(&database, &before, &gone, &[]).unwrap_err();
     assert_eq!(error.to_string(), "segment 0 of table `t` was changed meanwhile");
     // Rows that are gone already need no commit.
     let now = database.snapshot("t").unwrap();
-    assert_eq!(database.mask_rows(&now, &gone).unwrap(), now.seq_txn);
+    assert_eq!(change(&database, &now, &gone, &[]).unwrap(), now.seq_txn);
     drop((before, now));
     assert_eq!(files(&disk, ".mask").len(), 1);
     database.truncate_table("t").unwrap();

@@ -1,0 +1,164 @@
+//! Rows that go with a commit, wherever they are.
+//!
+//! - GO1. While a table is held, nobody else rewrites its runs: rows that were found in a snapshot
+//!   stay where they are. Rows that come meanwhile are not part of it.
+//! - GO2. Rows of segments go by masks, those of the tail by sealing it without them. One record
+//!   says both, and which rows come instead.
+//!
+//! Not here: which rows (`dedup`), and partitions that go as wholes (`partitions`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tidegate_model::{SegmentId, TableId};
+
+use super::Database;
+use super::budget::Wake;
+use super::folder::{Held, Patience, RunsOf};
+use super::masks::{MaskFiles, MaskedRows};
+use super::plan::{Gone, Replace};
+use super::table::TableState;
+use super::tail::TailRun;
+use super::upkeep::files::NewSegments;
+use super::upkeep::policy::tail_groups;
+use crate::error::Result;
+use crate::mask::RowMask;
+use crate::snapshot::{SegmentRun, Snapshot};
+
+/// A table whose runs nobody else rewrites (GO1).
+#[derive(Debug)]
+pub(super) struct HeldTable {
+    pub(super) state: Arc<TableState>,
+    _tail: Held,
+    _segments: Held,
+    /// Dropped last: who waits for memory may wait for the tail.
+    _wake: Wake,
+}
+
+/// Files of rows that go, which are removed if they are not kept.
+pub(super) struct GoneFiles<'a> {
+    masks: MaskFiles<'a>,
+    segments: Option<NewSegments<'a>>,
+}
+
+impl GoneFiles<'_> {
+    /// They are part of the table, or that is in doubt.
+    pub(super) fn keep(&mut self) {
+        self.masks.keep();
+        if let Some(segments) = &self.segments {
+            segments.keep();
+        }
+    }
+}
+
+impl Database {
+    /// Keeps everybody else from rewriting runs of a table; `None` if it is gone.
+    pub(super) fn hold_table(&self, id: TableId) -> Option<HeldTable> {
+        let folder = Arc::clone(&self.table_state(id)?.folder);
+        let (tail, segments) = (
+            folder.hold(RunsOf::Tail, Patience::Wait)?,
+            folder.hold(RunsOf::Segments, Patience::Wait)?,
+        );
+        let state = self.table_state(id)?;
+        let wake = Wake::new(&self.tails);
+        Some(HeldTable { state, _tail: tail, _segments: segments, _wake: wake })
+    }
+
+    /// Writes what makes rows go of a table that is held (GO2).
+    pub(super) fn write_gone<'a>(
+        &'a self,
+        table: &'a TableState,
+        snapshot: &Snapshot,
+        gone: &[MaskedRows],
+    ) -> Result<(Gone, GoneFiles<'a>)> {
+        let ids: BTreeSet<SegmentId> = gone.iter().map(|rows| rows.segment).collect();
+        assert_eq!(ids.len(), gone.len(), "a segment comes once");
+        let mut files = GoneFiles { masks: MaskFiles::new(self.guarded.as_ref()), segments: None };
+        let mut of_tail: Vec<&MaskedRows> = Vec::new();
+        let mut masks = Vec::new();
+        for rows in gone {
+            let run = snapshot.segments().find(|run| run.meta.id == rows.segment);
+            let run = run.expect("the segment is one of the snapshot");
+            if run.is_in_memory() {
+                of_tail.push(rows);
+            } else {
+                masks.extend(files.masks.write(table, run, &rows.rows)?);
+            }
+        }
+        files.masks.sync_folders()?;
+        if of_tail.is_empty() {
+            return Ok((Gone { masks, replace: None }, files));
+        }
+        let mut written = NewSegments::new(self, table)?;
+        for group in tail_groups(table) {
+            let without = |run: &Arc<TailRun>| {
+                let rows = of_tail.iter().find(|rows| rows.segment == run.meta.id);
+                Arc::new(rows.map_or_else(|| run.run(), |rows| masked(run, &rows.rows)))
+            };
+            written.write(&group.iter().map(without).collect::<Vec<_>>())?;
+        }
+        let symbols = written.sync()?;
+        let replace = Replace {
+            table: table.id(),
+            name: table.name.clone(),
+            out: Vec::new(),
+            tail: table.tail.runs().to_vec(),
+            segments: written.metas(),
+            symbols,
+        };
+        files.segments = Some(written);
+        Ok((Gone { masks, replace: Some(replace) }, files))
+    }
+}
+
+fn masked(run: &TailRun, rows: &[u64]) -> SegmentRun {
+    let none = RowMask::new(run.meta.rows, &[]);
+    let known = run.mask.as_deref().unwrap_or(&none);
+    let mask = known.and(&RowMask::new(run.meta.rows, rows));
+    SegmentRun::of_tail(run.meta, &run.file, Some(Arc::new(mask)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tidegate_model::{ColumnType, PartitionUnit, TimeUnit};
+    use tidegate_platform::{SimClock, SimDisk};
+
+    use super::*;
+    use crate::database::{AppendOptions, NewTableOptions, OpenOptions, TableAppend};
+    use crate::{BatchColumn, BatchValues, RowBatch};
+
+    fn append(database: &Arc<Database>, ts: i64) {
+        let create = NewTableOptions { designated: "ts".into(), partition_by: PartitionUnit::Day };
+        let ty = ColumnType::Timestamp(TimeUnit::Micros);
+        let values = BatchValues::I64(vec![ts]);
+        let column = BatchColumn { name: "ts".to_owned(), ty, values, validity: None };
+        let rows = RowBatch::new(1, vec![column]);
+        let (table, create) = ("t".to_owned(), Some(create));
+        let append = TableAppend { table, create, add_columns: false, rows };
+        database.append(&[append], &AppendOptions::default()).unwrap();
+    }
+
+    #[test]
+    fn runs_of_a_held_table_stay_where_they_are_and_writers_go_on_writing() {
+        let options = OpenOptions::new(Arc::new(SimClock::new(1)));
+        let disk = Arc::new(SimDisk::new(1));
+        let database = Database::open(disk, Path::new("/db"), &options).unwrap();
+        (0..20).for_each(|ts| append(&database, ts));
+        let id = database.tables()[0].id;
+        let runs = || -> Vec<SegmentId> {
+            database.snapshot("t").unwrap().segments().map(|run| run.meta.id).collect()
+        };
+        let held = database.hold_table(id).unwrap();
+        let before = runs();
+        append(&database, 3);
+        database.maintain().unwrap();
+        let now = runs();
+        assert_eq!((before.len(), now.len()), (20, 21));
+        assert!(before.iter().all(|id| now.contains(id)), "GO1");
+        drop(held);
+        database.maintain().unwrap();
+        assert!(runs().len() < 20);
+    }
+}

@@ -1,0 +1,100 @@
+//! Partitions that go as wholes: because a statement says so, or because their rows are too old.
+//!
+//! - PA1. They go with one record: segments of theirs by name, and rows of the tail by sealing it
+//!   without them.
+//!
+//! Not here: which partitions a condition means, which is the caller's.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tidegate_model::{PartitionKey, TableId, Timestamp};
+
+use super::Database;
+use super::plan::Replace;
+use super::table::TableState;
+use super::upkeep::files::NewSegments;
+use super::upkeep::policy::tail_groups;
+use crate::error::Result;
+
+impl Database {
+    /// Removes the rows of whole partitions, those that came up to now; returns how many
+    /// partitions had rows.
+    ///
+    /// # Errors
+    /// If there is no such table, or something cannot be written: then nothing has changed.
+    pub fn drop_partitions(
+        self: &Arc<Self>,
+        table: &str,
+        partitions: &BTreeSet<PartitionKey>,
+    ) -> Result<usize> {
+        self.tidy()?;
+        let id = super::find(&self.published().tables, table)?.id();
+        self.drop_partitions_of(id, &|_| partitions.clone())
+    }
+
+    /// Drops partitions that are chosen when nobody else rewrites runs of the table.
+    pub(super) fn drop_partitions_of(
+        &self,
+        id: TableId,
+        choose: &dyn Fn(&TableState) -> BTreeSet<PartitionKey>,
+    ) -> Result<usize> {
+        let Some(held) = self.hold_table(id) else { return Ok(0) };
+        let table = &held.state;
+        let chosen = choose(table);
+        let entries = table.manifest.segments.iter();
+        let entries = entries.filter(|entry| chosen.contains(&entry.meta.partition));
+        let out: Vec<_> = entries.map(|entry| (entry.meta.id, entry.mask)).collect();
+        let of_tail = table.tail.runs().iter().map(|run| run.meta.partition);
+        let of_tail: BTreeSet<_> = of_tail.filter(|key| chosen.contains(key)).collect();
+        let of_segments = table.manifest.segments.iter().map(|entry| entry.meta.partition);
+        let of_segments = of_segments.filter(|key| chosen.contains(key));
+        let dropped: BTreeSet<_> = of_segments.chain(of_tail.iter().copied()).collect();
+        if dropped.is_empty() {
+            return Ok(0);
+        }
+        let mut written = NewSegments::new(self, table)?;
+        let (mut tail, mut symbols) = (Vec::new(), Vec::new());
+        if !of_tail.is_empty() {
+            for group in tail_groups(table) {
+                if !of_tail.contains(&group[0].meta.partition) {
+                    let runs: Vec<_> = group.iter().map(|run| Arc::new(run.run())).collect();
+                    written.write(&runs)?;
+                }
+            }
+            symbols = written.sync()?;
+            tail = table.tail.runs().to_vec();
+        }
+        let (name, segments) = (table.name.clone(), written.metas());
+        let replace = Replace { table: id, name, out, tail, segments, symbols };
+        self.commit_rewritten(replace, &written)?;
+        Ok(dropped.len())
+    }
+
+    /// Partitions whose rows are older than a table keeps them.
+    pub(super) fn expired(&self, table: &TableState) -> BTreeSet<PartitionKey> {
+        let schema = &table.manifest.schema;
+        let Some(ttl) = schema.ttl() else { return BTreeSet::new() };
+        let metas = || {
+            let segments = table.manifest.segments.iter().map(|entry| &entry.meta);
+            segments.chain(table.tail.runs().iter().map(|run| &run.meta))
+        };
+        let Some(newest) = metas().map(|meta| meta.max_ts).max() else { return BTreeSet::new() };
+        let unit = schema.time_unit();
+        let now =
+            i128::from(self.options.clock.now_micros()) * i128::from(unit.per_second()) / 1_000_000;
+        // One row from the future drops nothing.
+        let now = i64::try_from(now).unwrap_or(i64::MAX).min(newest);
+        let mut bound = now;
+        for _ in 0..ttl.count {
+            // A unit before: its beginning, and as far into it as now is, or its end.
+            let start = ttl.unit.floor(Timestamp(bound), unit).0;
+            let Some(before) = start.checked_sub(1) else { return BTreeSet::new() };
+            let previous = ttl.unit.floor(Timestamp(before), unit).0;
+            bound = (previous + (bound - start)).min(before);
+        }
+        let by = schema.partition_by();
+        let is_old = |key: &PartitionKey| by.next(*key, unit).0 <= bound;
+        metas().map(|meta| meta.partition).filter(is_old).collect()
+    }
+}
