@@ -22,7 +22,7 @@ use tidegate_model::{
     limits,
 };
 
-use crate::batch::BatchValues;
+use crate::batch::{BatchValues, RowBatch};
 use crate::error::{Error, Result};
 use crate::segment::encode::FRAME_ROWS;
 use crate::segment::{ImageWriter, SegmentMeta, WriterSpec};
@@ -116,6 +116,45 @@ pub fn encode(batch: &ImageBatch<'_>, new_id: &mut dyn FnMut() -> SegmentId) -> 
         scratches.push(scratch);
     }
     Ok(images)
+}
+
+/// Gives the symbols of texts of a column.
+pub(crate) type Intern<'a> = dyn FnMut(ColumnId, &[&[u8]]) -> Result<Vec<SymbolId>> + 'a;
+
+/// Encodes rows for the columns of a table that have their columns' names, as [`encode`] does.
+///
+/// # Panics
+/// If a column is none of the table's, or not of its type.
+pub(crate) fn encode_rows(
+    (table, schema): (TableId, &Schema),
+    rows: &RowBatch,
+    intern: &mut Intern<'_>,
+    new_id: &mut dyn FnMut() -> SegmentId,
+) -> Result<Vec<Image>> {
+    let mut found = Vec::with_capacity(rows.columns().len());
+    for column in rows.columns() {
+        let known = schema.find(&column.name).filter(|known| known.ty == column.ty);
+        let id = known.expect("the table has the columns of its rows").id;
+        let symbols = match &column.values {
+            BatchValues::Symbols { texts, .. } => {
+                let texts: Vec<&[u8]> = (0..texts.len()).map(|at| texts.get(at)).collect();
+                intern(id, &texts)?
+            }
+            _ => Vec::new(),
+        };
+        found.push((id, column, symbols));
+    }
+    let columns: Vec<ImageColumn<'_>> = found
+        .iter()
+        .map(|(id, column, symbols)| ImageColumn {
+            id: *id,
+            ty: column.ty,
+            values: &column.values,
+            validity: column.validity.as_deref(),
+            symbols,
+        })
+        .collect();
+    encode(&ImageBatch { table, schema, rows: rows.rows(), columns: &columns }, new_id)
 }
 
 fn encode_part(

@@ -25,10 +25,10 @@ use super::folder::TableFolder;
 use super::gone::{GoneFiles, HeldTable};
 use super::plan::{Append, AppendTarget, AppendTo, Gone, Wish};
 use super::table::TableState;
-use crate::batch::{BatchColumn, BatchValues, RowBatch};
+use crate::batch::{BatchColumn, RowBatch};
 use crate::catalog::fold_name;
 use crate::error::{Error, Result};
-use crate::image::{self, ImageBatch, ImageColumn};
+use crate::image;
 use crate::manifest::BatchId;
 use crate::snapshot::SegmentFile;
 use crate::symbols::SymbolMark;
@@ -321,35 +321,14 @@ fn resolve_in(table: &TableState, append: &TableAppend) -> Result<Resolved> {
 fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
     let Resolved { target, folder, schema, marks } = resolved;
     let mut symbols = Vec::new();
-    let mut ids: Vec<Vec<SymbolId>> = Vec::new();
-    for column in rows.columns() {
-        let id = schema.find(&column.name).expect("it was resolved").id;
-        let BatchValues::Symbols { texts, .. } = &column.values else {
-            ids.push(Vec::new());
-            continue;
-        };
-        let mark = marks.get(&id).copied().unwrap_or_default();
-        let dictionary = folder.dictionary(id, mark)?;
-        let texts: Vec<&[u8]> = (0..texts.len()).map(|at| texts.get(at)).collect();
-        let (interned, table) = dictionary.intern_and_freeze(&texts)?;
-        ids.push(interned);
-        symbols.push((id, table));
-    }
-    let columns: Vec<ImageColumn<'_>> = rows
-        .columns()
-        .iter()
-        .zip(&ids)
-        .map(|(column, symbols)| ImageColumn {
-            id: schema.find(&column.name).expect("it was resolved").id,
-            ty: column.ty,
-            values: &column.values,
-            validity: column.validity.as_deref(),
-            symbols,
-        })
-        .collect();
-    let batch =
-        ImageBatch { table: folder.table(), schema: &schema, rows: rows.rows(), columns: &columns };
-    let images = image::encode(&batch, &mut || folder.new_segment_id())?;
+    let mut intern = |column, texts: &[&[u8]]| -> Result<Vec<SymbolId>> {
+        let mark = marks.get(&column).copied().unwrap_or_default();
+        let (ids, table) = folder.dictionary(column, mark)?.intern_and_freeze(texts)?;
+        symbols.push((column, table));
+        Ok(ids)
+    };
+    let mut new_id = || folder.new_segment_id();
+    let images = image::encode_rows((folder.table(), &schema), rows, &mut intern, &mut new_id)?;
     let file = |image| SegmentFile::in_memory(folder.table(), image).map(Arc::new);
     let files = images.iter().map(file).collect::<Result<_>>()?;
     Ok(AppendTo { target, images, files, symbols, gone: Gone::default() })

@@ -12,16 +12,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_model::{PartitionKey, Schema, SeqTxn, SymbolId};
+use tidegate_model::{PartitionKey, Schema, SeqTxn};
 use tidegate_platform::DiskFile;
 
 use super::Database;
 use super::folder::TableFile;
 use super::import::{ImportTarget, ImportTxn};
 use super::masks::Removal;
-use crate::batch::{BatchValues, RowBatch};
+use crate::batch::RowBatch;
 use crate::error::{Error, Result};
-use crate::image::{self, Image, ImageBatch, ImageColumn};
+use crate::image::{self, Image};
 use crate::rewrite::{self, Rewrite};
 use crate::segment::{RegionSink, SegmentMeta, WrittenSegment};
 use crate::snapshot::{SegmentFile, SegmentRun};
@@ -96,33 +96,10 @@ impl ChangeTxn {
     }
 
     fn encode(&self, rows: &RowBatch) -> Result<Vec<Image>> {
-        let schema = self.import.schema();
-        let mut columns = Vec::with_capacity(rows.columns().len());
-        for column in rows.columns() {
-            let known = schema.find(&column.name).filter(|known| known.ty == column.ty);
-            let id = known.expect("rows are of the columns of the transaction").id;
-            let symbols: Vec<SymbolId> = match &column.values {
-                BatchValues::Symbols { texts, .. } => {
-                    let texts: Vec<&[u8]> = (0..texts.len()).map(|at| texts.get(at)).collect();
-                    self.import.intern(id, &texts)?
-                }
-                _ => Vec::new(),
-            };
-            columns.push((id, column, symbols));
-        }
-        let columns: Vec<ImageColumn<'_>> = columns
-            .iter()
-            .map(|(id, column, symbols)| ImageColumn {
-                id: *id,
-                ty: column.ty,
-                values: &column.values,
-                validity: column.validity.as_deref(),
-                symbols,
-            })
-            .collect();
-        let (table, rows) = (self.import.table(), rows.rows());
-        let batch = ImageBatch { table, schema, rows, columns: &columns };
-        image::encode(&batch, &mut || self.import.new_segment_id())
+        let import = &self.import;
+        let mut intern = |column, texts: &[&[u8]]| import.intern(column, texts);
+        let mut new_id = || import.new_segment_id();
+        image::encode_rows((import.table(), import.schema()), rows, &mut intern, &mut new_id)
     }
 
     /// Brings the rows of all segments into one order (CH2), partition by partition.
