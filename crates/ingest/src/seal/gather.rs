@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_model::types::Physical;
 use tidegate_model::{ColumnType, limits};
-use tidegate_storage::segment::encode::{ColumnEncoder, EncodedColumn, FrameValues};
+use tidegate_storage::segment::encode::{ColumnEncoder, EncodedColumn, FrameBuffers, FrameValues};
 use tidegate_storage::segment::intern::Interner;
 
 use super::{Part, SealJob, SortedBucket};
@@ -17,7 +17,7 @@ use crate::seal::kernels::gather;
 /// A worker's memory for encoding.
 pub(super) struct Encoder<'a> {
     pub(super) job: &'a SealJob<'a>,
-    scratch: Scratch,
+    frame: FrameBuffers,
     spare: Vec<Vec<u8>>,
     validity: Vec<u64>,
     pub(super) unpacked: Unpacked,
@@ -54,23 +54,6 @@ impl Unpacked {
     }
 }
 
-/// A page frame of values of each width.
-#[derive(Default)]
-struct Scratch {
-    i8: Vec<i8>,
-    i16: Vec<i16>,
-    i32: Vec<i32>,
-    i64: Vec<i64>,
-    u8: Vec<u8>,
-    u16: Vec<u16>,
-    u32: Vec<u32>,
-    u64: Vec<u64>,
-    i128: Vec<i128>,
-    f32: Vec<f32>,
-    f64: Vec<f64>,
-    fixed16: Vec<[u8; 16]>,
-}
-
 const FRAME_ROWS: usize = 65_536;
 const _: () = assert!(FRAME_ROWS as u64 == limits::FRAME_ROWS.0);
 
@@ -78,7 +61,7 @@ impl<'a> Encoder<'a> {
     pub(super) fn new(job: &'a SealJob<'a>) -> Encoder<'a> {
         Encoder {
             job,
-            scratch: Scratch::default(),
+            frame: FrameBuffers::default(),
             spare: Vec::new(),
             validity: Vec::new(),
             unpacked: Unpacked::default(),
@@ -114,7 +97,7 @@ impl<'a> Encoder<'a> {
             }
             let validity = has_nulls.then_some(self.validity.as_slice());
             let mut values = Gather { parts: &frame, column, layout, unpacked: &mut self.unpacked };
-            self.scratch.push_frame(&mut values, &mut encoder, validity);
+            push_frame(&mut values, &mut self.frame, &mut encoder, validity);
         }
         self.unpacked.clear();
         Ok(encoder.finish())
@@ -188,69 +171,35 @@ impl Gather<'_> {
     }
 }
 
-impl Scratch {
-    fn push_frame(
-        &mut self,
-        values: &mut Gather<'_>,
-        encoder: &mut ColumnEncoder,
-        validity: Option<&[u64]>,
-    ) {
-        let ty = values.layout.column.ty;
-        let mut values = match (ty, ty.physical()) {
-            (_, Physical::Bit) => {
-                values.into(&mut self.u8, |[byte]| byte);
-                FrameValues::Bits(&mut self.u8)
-            }
-            (_, Physical::Signed(1)) => {
-                values.into(&mut self.i8, i8::from_le_bytes);
-                FrameValues::I8(&mut self.i8)
-            }
-            (_, Physical::Signed(2)) => {
-                values.into(&mut self.i16, i16::from_le_bytes);
-                FrameValues::I16(&mut self.i16)
-            }
-            (_, Physical::Signed(4)) => {
-                values.into(&mut self.i32, i32::from_le_bytes);
-                FrameValues::I32(&mut self.i32)
-            }
-            (_, Physical::Signed(_)) => {
-                values.into(&mut self.i64, i64::from_le_bytes);
-                FrameValues::I64(&mut self.i64)
-            }
-            (_, Physical::Unsigned(1)) => {
-                values.into(&mut self.u8, |[byte]| byte);
-                FrameValues::U8(&mut self.u8)
-            }
-            (_, Physical::Unsigned(2)) => {
-                values.into(&mut self.u16, u16::from_le_bytes);
-                FrameValues::U16(&mut self.u16)
-            }
-            (_, Physical::Unsigned(4)) => {
-                values.into(&mut self.u32, u32::from_le_bytes);
-                FrameValues::U32(&mut self.u32)
-            }
-            (_, Physical::Unsigned(_)) => {
-                values.into(&mut self.u64, u64::from_le_bytes);
-                FrameValues::U64(&mut self.u64)
-            }
-            (_, Physical::Wide) => {
-                values.into(&mut self.i128, i128::from_le_bytes);
-                FrameValues::I128(&mut self.i128)
-            }
-            (_, Physical::Float32) => {
-                values.into(&mut self.f32, f32::from_le_bytes);
-                FrameValues::F32(&mut self.f32)
-            }
-            (_, Physical::Float64) => {
-                values.into(&mut self.f64, f64::from_le_bytes);
-                FrameValues::F64(&mut self.f64)
-            }
-            (ColumnType::Uuid, _) => {
-                values.into(&mut self.fixed16, |bytes| bytes);
-                FrameValues::Fixed16(&mut self.fixed16)
-            }
-            (ty, _) => unreachable!("{} is text", ty.sql()),
-        };
-        encoder.push(&mut values, validity);
+/// Collects a page frame and encodes it.
+fn push_frame(
+    values: &mut Gather<'_>,
+    buffers: &mut FrameBuffers,
+    encoder: &mut ColumnEncoder,
+    validity: Option<&[u64]>,
+) {
+    macro_rules! collected {
+        ($of:ident, $as:ident, $value:expr) => {{
+            values.into(&mut buffers.$of, $value);
+            FrameValues::$as(&mut buffers.$of)
+        }};
     }
+    let ty = values.layout.column.ty;
+    let mut values = match (ty, ty.physical()) {
+        (_, Physical::Bit) => collected!(u8, Bits, |[byte]| byte),
+        (_, Physical::Signed(1)) => collected!(i8, I8, i8::from_le_bytes),
+        (_, Physical::Signed(2)) => collected!(i16, I16, i16::from_le_bytes),
+        (_, Physical::Signed(4)) => collected!(i32, I32, i32::from_le_bytes),
+        (_, Physical::Signed(_)) => collected!(i64, I64, i64::from_le_bytes),
+        (_, Physical::Unsigned(1)) => collected!(u8, U8, |[byte]| byte),
+        (_, Physical::Unsigned(2)) => collected!(u16, U16, u16::from_le_bytes),
+        (_, Physical::Unsigned(4)) => collected!(u32, U32, u32::from_le_bytes),
+        (_, Physical::Unsigned(_)) => collected!(u64, U64, u64::from_le_bytes),
+        (_, Physical::Wide) => collected!(i128, I128, i128::from_le_bytes),
+        (_, Physical::Float32) => collected!(f32, F32, f32::from_le_bytes),
+        (_, Physical::Float64) => collected!(f64, F64, f64::from_le_bytes),
+        (ColumnType::Uuid, _) => collected!(fixed16, Fixed16, |bytes| bytes),
+        (ty, _) => unreachable!("{} is text", ty.sql()),
+    };
+    encoder.push(&mut values, validity);
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::ImageColumn;
 use crate::batch::{BatchTexts, BatchValues};
-use crate::segment::encode::{ColumnEncoder, FRAME_ROWS, FrameValues, Validity};
+use crate::segment::encode::{ColumnEncoder, FRAME_ROWS, FrameBuffers, FrameValues, Validity};
 use crate::segment::intern::Interner;
 use crate::segment::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
 
@@ -24,18 +24,9 @@ pub(super) enum PartRows<'a> {
 pub(super) struct Scratch {
     /// Of the image.
     pub(super) bytes: Vec<u8>,
-    i8: Vec<i8>,
-    i16: Vec<i16>,
-    i32: Vec<i32>,
-    i64: Vec<i64>,
-    u8: Vec<u8>,
-    u16: Vec<u16>,
-    u32: Vec<u32>,
-    u64: Vec<u64>,
-    i128: Vec<i128>,
-    f32: Vec<f32>,
-    f64: Vec<f64>,
-    fixed16: Vec<[u8; 16]>,
+    frame: FrameBuffers,
+    /// Codes of symbols, of a whole image.
+    codes: Vec<u32>,
     validity: Vec<u64>,
     ids: Vec<u32>,
     is_used: Vec<bool>,
@@ -112,7 +103,7 @@ macro_rules! push_frames {
     ) => {
         for start in (0..$rows.len()).step_by(FRAME_ROWS) {
             let frame = $rows.part(start..$rows.len().min(start + FRAME_ROWS));
-            frame.gather($values, &mut $self.$of);
+            frame.gather($values, &mut $self.frame.$of);
             let validity = match $column.validity {
                 None => None,
                 Some(words) => {
@@ -120,7 +111,7 @@ macro_rules! push_frames {
                     Some($self.validity.as_slice())
                 }
             };
-            $encoder.push(&mut FrameValues::$as(&mut $self.$of), validity);
+            $encoder.push(&mut FrameValues::$as(&mut $self.frame.$of), validity);
         }
     };
 }
@@ -161,8 +152,9 @@ impl Scratch {
         if self.bytes.capacity() > KEPT_BYTES {
             self.bytes = Vec::new();
         }
-        if (self.ids.capacity() + self.u32.capacity()) * 4 + self.is_used.capacity() > KEPT_BYTES {
-            (self.ids, self.u32, self.is_used) = (Vec::new(), Vec::new(), Vec::new());
+        if (self.ids.capacity() + self.codes.capacity()) * 4 + self.is_used.capacity() > KEPT_BYTES
+        {
+            (self.ids, self.codes, self.is_used) = (Vec::new(), Vec::new(), Vec::new());
         }
         if self.found.memory_bytes() > KEPT_BYTES {
             self.found = Interner::default();
@@ -190,8 +182,8 @@ impl Scratch {
         let codes = match rows {
             PartRows::Range(rows) => &codes[rows.clone()],
             PartRows::List(_) => {
-                rows.gather(codes, &mut self.u32);
-                &self.u32
+                rows.gather(codes, &mut self.codes);
+                &self.codes
             }
         };
         // The dictionary has those that some row has.

@@ -412,6 +412,25 @@ pub enum FrameValues<'a> {
     Fixed16(&'a mut [[u8; 16]]),
 }
 
+/// A page frame of values of each type, kept from frame to frame: what [`FrameValues`] are of.
+#[derive(Debug, Default)]
+#[expect(missing_docs, reason = "the names are those of the types")]
+pub struct FrameBuffers {
+    pub i8: Vec<i8>,
+    pub i16: Vec<i16>,
+    pub i32: Vec<i32>,
+    pub i64: Vec<i64>,
+    /// Bits too.
+    pub u8: Vec<u8>,
+    pub u16: Vec<u16>,
+    pub u32: Vec<u32>,
+    pub u64: Vec<u64>,
+    pub i128: Vec<i128>,
+    pub f32: Vec<f32>,
+    pub f64: Vec<f64>,
+    pub fixed16: Vec<[u8; 16]>,
+}
+
 impl FrameValues<'_> {
     fn len(&self) -> usize {
         match self {
