@@ -61,12 +61,13 @@ struct Lead<'a> {
     group: Vec<Arc<Ticket>>,
 }
 
-/// A wish of the group that is on its way to the log.
-struct Planned {
-    ticket: Arc<Ticket>,
-    /// `None` if there is nothing for the log.
-    record: Option<Vec<u8>>,
-    committed: Committed,
+/// What is on its way to the log.
+struct PlannedGroup {
+    /// Whose wishes it fulfils, and what they are told then.
+    tickets: Vec<(Arc<Ticket>, Committed)>,
+    /// Of those wishes that need one.
+    records: Vec<Record>,
+    changes: Changes,
 }
 
 impl Ticket {
@@ -110,30 +111,27 @@ impl Lead<'_> {
             // Whoever panicked while writing may have left a group half written.
             Err(_) => return,
         };
-        let (mut planned, changes) = self.plan(database, log.end());
-        if planned.is_empty() {
+        let PlannedGroup { tickets, records, changes } = self.plan(database, log.end());
+        if tickets.is_empty() {
             return;
         }
-        let records: Vec<Vec<u8>> =
-            planned.iter_mut().filter_map(|planned| planned.record.take()).collect();
-        let written = if records.is_empty() { Ok(()) } else { log.append(&records) };
+        let written = if records.is_empty() { Ok(0) } else { log.append(&records) };
         match written {
-            Ok(()) => {
-                database.upkeep.add_log_bytes(records.iter().map(|bytes| bytes.len() as u64).sum());
+            Ok(bytes) => {
+                database.upkeep.add_log_bytes(bytes);
                 database.publish(log.end(), changes);
-                for planned in &mut planned {
-                    let committed = std::mem::take(&mut planned.committed);
-                    planned.ticket.answer(Ok(committed));
+                for (ticket, committed) in tickets {
+                    ticket.answer(Ok(committed));
                 }
             }
             Err((cause, fate)) => {
-                for planned in &planned {
+                for (ticket, _) in tickets {
                     let source = Arc::clone(&cause);
                     let error = match fate {
                         Fate::Lost => Error::NotCommitted { source },
                         Fate::InDoubt => Error::InDoubt { source },
                     };
-                    planned.ticket.answer(Err(Refusal { error, fate }));
+                    ticket.answer(Err(Refusal { error, fate }));
                 }
             }
         }
@@ -141,23 +139,25 @@ impl Lead<'_> {
 
     /// Plans all wishes that fit one group, answers those that are refused, and puts the others
     /// back in front of the queue.
-    fn plan(&mut self, database: &Database, lsn: Lsn) -> (Vec<Planned>, Changes) {
+    fn plan(&mut self, database: &Database, lsn: Lsn) -> PlannedGroup {
         let tables = database.tables.read().unwrap_or_else(PoisonError::into_inner);
         let mut overlay = Overlay::new(&tables.tables, lsn);
-        let (mut planned, mut bytes) = (Vec::new(), 0);
+        let (mut tickets, mut records, mut bytes) = (Vec::new(), Vec::new(), 0);
         let mut left = self.group.len();
         for (at, ticket) in self.group.iter().enumerate() {
             match plan_one(&overlay, &ticket.wish) {
                 Err(error) => ticket.answer(Err(Refusal { error, fate: Fate::Lost })),
-                Ok((Plan { ops, committed }, record)) => {
-                    let record_bytes = record.as_ref().map_or(0, Vec::len);
-                    if bytes + record_bytes > wal::RECORDS_BYTES_MAX {
-                        left = at;
-                        break;
-                    }
+                Ok((_, record_bytes)) if bytes + record_bytes > wal::RECORDS_BYTES_MAX => {
+                    left = at;
+                    break;
+                }
+                Ok((Plan { ops, committed }, record_bytes)) => {
                     bytes += record_bytes;
                     overlay.apply(&ticket.wish, &ops);
-                    planned.push(Planned { ticket: Arc::clone(ticket), record, committed });
+                    tickets.push((Arc::clone(ticket), committed));
+                    if !ops.is_empty() {
+                        records.push(Record { ops });
+                    }
                 }
             }
         }
@@ -166,7 +166,7 @@ impl Lead<'_> {
         for ticket in later.into_iter().rev() {
             queue.waiting.push_front(ticket);
         }
-        (planned, overlay.into_changes())
+        PlannedGroup { tickets, records, changes: overlay.into_changes() }
     }
 }
 
@@ -216,20 +216,14 @@ impl Database {
     }
 }
 
-/// What fulfils a wish, and the bytes of its record, if it needs one.
-fn plan_one(overlay: &Overlay<'_>, wish: &Wish) -> Result<(Plan, Option<Vec<u8>>)> {
-    let Plan { ops, committed } = overlay.plan(wish)?;
-    if ops.is_empty() {
-        return Ok((Plan { ops, committed }, None));
-    }
-    let record = Record { ops };
-    let bytes = wal::record_bytes_max(&record);
+/// What fulfils a wish, and how many bytes its record has at most.
+fn plan_one(overlay: &Overlay<'_>, wish: &Wish) -> Result<(Plan, usize)> {
+    let plan = overlay.plan(wish)?;
+    let bytes = wal::record_bytes_max(&plan.ops);
     if bytes > limits::WAL_RECORD_BYTES {
         return Err(Error::CommitTooLarge { bytes });
     }
-    let encoded = wal::encode_record(&record);
-    assert!(encoded.len() <= bytes, "a record is not longer than it may be");
-    Ok((Plan { ops: record.ops, committed }, Some(encoded)))
+    Ok((plan, bytes))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -6,7 +6,7 @@
 use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{Lsn, limits};
 
-use super::record::{Record, decode_record};
+use super::record::{Record, decode_record, encode_record, record_bytes_max};
 use crate::envelope;
 use crate::error::{Corruption, DecodeError};
 
@@ -42,6 +42,15 @@ pub struct Group {
     pub end: Lsn,
     /// In the order of their commits.
     pub records: Vec<Record>,
+}
+
+/// A group as it is going to be on disk.
+#[derive(Debug)]
+pub(crate) struct EncodedGroup {
+    /// All of it.
+    pub(crate) bytes: Vec<u8>,
+    /// What its records take of that.
+    pub(crate) records_bytes: usize,
 }
 
 /// What a group says before its records; not yet checked.
@@ -82,23 +91,26 @@ pub(crate) fn decode_file_header(bytes: &[u8], log: u64, first: Lsn) -> Result<(
     Ok(())
 }
 
-/// The bytes of a group: records, which are encoded already, behind a header, padded to a page.
-pub(crate) fn encode_group(log: u64, lsn: Lsn, durable: Lsn, records: &[Vec<u8>]) -> Vec<u8> {
-    let records_bytes: usize = records.iter().map(Vec::len).sum();
-    assert!(records_bytes <= RECORDS_BYTES_MAX, "whoever forms a group bounds it");
+/// A group of records: a header, the records, and zeros up to a page.
+///
+/// Records have images of rows in them, so they are encoded where they stay.
+pub(crate) fn encode_group(log: u64, lsn: Lsn, durable: Lsn, records: &[Record]) -> EncodedGroup {
     assert!(lsn.0.is_multiple_of(PAGE as u64), "W4");
-    let bytes = GROUP_HEADER_BYTES + records_bytes;
-    let mut w = ByteWriter(Vec::with_capacity(bytes.next_multiple_of(PAGE)));
-    w.raw(&GROUP_MAGIC).u64(log).u64(lsn.0).u64(durable.0).u64(bytes as u64);
-    w.u32(u32::try_from(records.len()).expect("a group has few records"));
-    let crc =
-        records.iter().fold(crc32c::crc32c(&w.0), |crc, record| crc32c::crc32c_append(crc, record));
-    w.u32(crc);
-    for record in records {
-        w.raw(record);
-    }
+    let records_max = records.iter().map(|record| record_bytes_max(&record.ops)).sum::<usize>();
+    let bytes_max = GROUP_HEADER_BYTES + records_max;
+    let mut w = ByteWriter(Vec::with_capacity(bytes_max.next_multiple_of(PAGE)));
+    w.raw(&[0; GROUP_HEADER_BYTES]);
+    records.iter().for_each(|record| encode_record(&mut w, record));
+    let records_bytes = w.0.len() - GROUP_HEADER_BYTES;
+    assert!(records_bytes <= RECORDS_BYTES_MAX, "whoever forms a group bounds it");
+    let mut header = ByteWriter::default();
+    header.raw(&GROUP_MAGIC).u64(log).u64(lsn.0).u64(durable.0).u64(w.0.len() as u64);
+    header.u32(u32::try_from(records.len()).expect("a group has few records"));
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&header.0), &w.0[GROUP_HEADER_BYTES..]);
+    header.u32(crc);
+    w.0[..GROUP_HEADER_BYTES].copy_from_slice(&header.0);
     w.pad(PAGE);
-    w.0
+    EncodedGroup { bytes: w.0, records_bytes }
 }
 
 /// What a group at `lsn` says of itself, if a group of this log begins there.

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use tidegate_model::Lsn;
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
-use super::group::{FILE_HEADER_BYTES, encode_file_header, encode_group};
+use super::group::{EncodedGroup, FILE_HEADER_BYTES, encode_file_header, encode_group};
+use super::record::Record;
 use super::replay::LogEnd;
 use crate::database::LogOptions;
 use crate::envelope;
@@ -93,18 +94,19 @@ impl Log {
         self.end
     }
 
-    /// Makes records durable, all of them or none (W2).
-    pub(crate) fn append(&mut self, records: &[Vec<u8>]) -> Result<(), (Arc<Error>, Fate)> {
+    /// Makes records durable, all of them or none (W2), and returns how many bytes they have.
+    pub(crate) fn append(&mut self, records: &[Record]) -> Result<u64, (Arc<Error>, Fate)> {
         // One group is in flight at a time, so that everything before this one is durable.
-        let group = encode_group(self.id, self.end, self.end, records);
-        let file = self.room_for(group.len() as u64);
+        let EncodedGroup { bytes, records_bytes } =
+            encode_group(self.id, self.end, self.end, records);
+        let file = self.room_for(bytes.len() as u64);
         let file = file.map_err(|error| (Arc::new(error), Fate::Lost))?;
         let offset = FILE_HEADER_BYTES as u64 + (self.end.0 - file.first.0);
-        let written = file.handle.write_all_at(&group, offset);
+        let written = file.handle.write_all_at(&bytes, offset);
         match written.and_then(|()| file.handle.sync_data()) {
             Ok(()) => {
-                self.end = Lsn(self.end.0 + group.len() as u64);
-                Ok(())
+                self.end = Lsn(self.end.0 + bytes.len() as u64);
+                Ok(records_bytes as u64)
             }
             Err(error) => {
                 self.current = Current::Unusable;

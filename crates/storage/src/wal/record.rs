@@ -94,8 +94,9 @@ pub enum TableChange {
     },
 }
 
-/// How many bytes a record has, at most. Whoever encodes it has checked that they are not too many.
-pub(crate) fn record_bytes_max(record: &Record) -> usize {
+/// How many bytes a record of these changes has, at most. Whoever encodes it has checked that they
+/// are not too many.
+pub(crate) fn record_bytes_max(ops: &[TableOp]) -> usize {
     let schema =
         |schema: &Schema| parts::SCHEMA_BYTES + schema.columns().len() * parts::COLUMN_BYTES_MAX;
     let payload = |change: &TableChange| match change {
@@ -117,27 +118,28 @@ pub(crate) fn record_bytes_max(record: &Record) -> usize {
             32 + entries + symbols.len() * parts::SYMBOLS_BYTES
         }
     };
-    let ops = record.ops.iter().map(|op| OP_BYTES_MIN + payload(&op.change));
+    let ops = ops.iter().map(|op| OP_BYTES_MIN + payload(&op.change));
     HEADER_BYTES + 4 + ops.sum::<usize>()
 }
 
-/// The bytes of a record.
-pub(crate) fn encode_record(record: &Record) -> Vec<u8> {
-    let mut w = ByteWriter(Vec::with_capacity(record_bytes_max(record)));
+/// Appends a record.
+pub(super) fn encode_record(w: &mut ByteWriter, record: &Record) {
+    let header = w.0.len();
     w.u32(0).u32(0);
+    let body = w.0.len();
     w.u32(u32::try_from(record.ops.len()).expect("a commit touches few tables"));
     for op in &record.ops {
         w.u64(op.table.0).u64(op.seq_txn.0).u8(kind(&op.change)).u32(0);
         let start = w.0.len();
-        encode_payload(&mut w, &op.change);
+        encode_payload(w, &op.change);
         let bytes = w.0.len() - start;
-        patch(&mut w, start - 4, bytes);
+        patch(w, start - 4, bytes);
     }
-    let bytes = w.0.len() - HEADER_BYTES;
-    patch(&mut w, 0, bytes);
-    let crc = crc32c::crc32c(&w.0[HEADER_BYTES..]);
-    w.0[4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
-    w.0
+    let bytes = w.0.len() - body;
+    patch(w, header, bytes);
+    let crc = crc32c::crc32c(&w.0[body..]);
+    w.0[body - 4..body].copy_from_slice(&crc.to_le_bytes());
+    assert!(w.0.len() - header <= record_bytes_max(&record.ops), "not longer than it may be");
 }
 
 /// Writes a length over the zeros that were left for it.
