@@ -15,6 +15,7 @@ mod random;
 mod tree;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,14 @@ struct State {
     crash_at_sync: Option<u64>,
     writes: Fault,
     capacity_bytes: Option<u64>,
+    interruption: Option<Interruption>,
+}
+
+/// What is to be done before a file is opened in this mode whose path ends so.
+struct Interruption {
+    mode: OpenMode,
+    end: String,
+    action: Box<dyn FnOnce() + Send>,
 }
 
 /// Counts what happens, and knows which of it is to fail.
@@ -73,6 +82,7 @@ impl SimDisk {
             crash_at_sync: None,
             writes: Fault::default(),
             capacity_bytes: None,
+            interruption: None,
         };
         SimDisk { state: Arc::new(Mutex::new(state)) }
     }
@@ -103,6 +113,14 @@ impl SimDisk {
     /// was written as fits.
     pub fn set_capacity(&self, bytes: u64) {
         self.lock_state().capacity_bytes = Some(bytes);
+    }
+
+    /// Does something right before the next file is opened in this mode whose path ends so, once:
+    /// what somebody else may do at that moment. It may use the disk.
+    pub fn before_open(&self, mode: OpenMode, end: &str, action: impl FnOnce() + Send + 'static) {
+        let interruption = Interruption { mode, end: end.to_owned(), action: Box::new(action) };
+        // Dropped without the lock, since it may use the disk.
+        let _before = self.lock_state().interruption.replace(interruption);
     }
 
     /// How many syncs of files and folders there were so far.
@@ -157,6 +175,17 @@ impl SimDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Does what is to be done before this file is opened.
+    fn interrupt(&self, path: &Path, mode: OpenMode) {
+        let is_due =
+            |due: &mut Interruption| due.mode == mode && path.to_string_lossy().ends_with(&due.end);
+        // Without the lock, since it may use the disk.
+        let due = self.lock_state().interruption.take_if(is_due);
+        if let Some(Interruption { action, .. }) = due {
+            action();
+        }
+    }
+
     /// Does something that fails without power, also if it is lost in doing so.
     fn call<T>(
         &self,
@@ -174,6 +203,13 @@ impl SimDisk {
             return crashed();
         }
         outcome.map_err(Error::io(call, path))
+    }
+}
+
+impl fmt::Debug for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut output = f.debug_struct("Interruption");
+        output.field("mode", &self.mode).field("end", &self.end).finish_non_exhaustive()
     }
 }
 
@@ -264,6 +300,7 @@ impl State {
 
 impl Disk for SimDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>> {
+        self.interrupt(path, mode);
         let id = self.call("open", path, |state| state.open(path, mode))?;
         let is_writable = mode != OpenMode::Read;
         Ok(Arc::new(SimFile { disk: self.clone(), path: path.to_path_buf(), id, is_writable }))

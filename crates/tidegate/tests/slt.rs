@@ -20,6 +20,8 @@
 
 #[path = "slt/changes.rs"]
 mod changes;
+#[path = "slt/overtaken.rs"]
+mod overtaken;
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -80,6 +82,16 @@ fn main() -> ExitCode {
     }));
     trials.push(Trial::test("engine::statements_change_rows_as_a_list_would", || {
         on_runtime(changes::statements_change_rows_as_a_list_would())
+    }));
+    trials.push(Trial::test("engine::a_statement_whose_rows_were_changed_begins_again", || {
+        on_runtime(overtaken::a_statement_whose_rows_were_changed_begins_again())
+    }));
+    trials
+        .push(Trial::test("engine::a_statement_begins_again_on_a_table_that_was_emptied", || {
+            on_runtime(overtaken::a_statement_begins_again_on_a_table_that_was_emptied())
+        }));
+    trials.push(Trial::test("engine::who_is_overtaken_every_time_has_changed_nothing", || {
+        on_runtime(overtaken::who_is_overtaken_every_time_has_changed_nothing())
     }));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -340,7 +352,14 @@ fn open(folder: &Path, memory_max: ByteCount) -> Result<Engine, TestError> {
     let options = OpenOptions::new(Arc::new(SystemClock));
     let database = Database::open(Arc::new(RealDisk), &folder.join("db"), &options);
     let database = database.map_err(|error| TestError::of(&error))?;
-    let spill_dir = folder.join("spill");
+    engine(database, folder.join("spill"), memory_max)
+}
+
+fn engine(
+    database: Arc<Database>,
+    spill_dir: PathBuf,
+    memory_max: ByteCount,
+) -> Result<Engine, TestError> {
     let timeout = Timeout::STANDARD;
     let options = EngineOptions { threads: THREADS, memory_max, spill_dir, timeout };
     Ok(Engine::new(database, &options)?)

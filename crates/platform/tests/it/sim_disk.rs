@@ -396,3 +396,19 @@ fn relative_paths_begin_at_the_root() {
     assert_eq!(disk.files(), [(PathBuf::from("/db/f"), 1)]);
     assert_eq!(content(&disk, "/db/f"), content(&disk, "db/f"));
 }
+
+#[test]
+fn what_somebody_else_does_comes_before_the_file_is_opened_once() {
+    let disk = SimDisk::new(1);
+    let other = disk.clone();
+    let mode = OpenMode::CreateOrTruncate;
+    disk.before_open(mode, ".b", move || drop(put(&other, Path::new("/other"), b"was here")));
+    put(&disk, Path::new("/x.a"), b"");
+    assert_eq!(content(&disk, "/x.b"), None);
+    assert_eq!(content(&disk, "/other"), None);
+    put(&disk, Path::new("/x.b"), b"");
+    assert_eq!(content(&disk, "/other"), Some(b"was here".to_vec()));
+    disk.remove(Path::new("/other")).unwrap();
+    put(&disk, Path::new("/y.b"), b"");
+    assert_eq!(content(&disk, "/other"), None);
+}

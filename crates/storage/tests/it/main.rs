@@ -9,6 +9,7 @@ mod import;
 mod snapshots;
 mod changes;
 mod commits;
+mod races;
 mod verify;
 mod appends;
 mod crash;

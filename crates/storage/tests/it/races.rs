@@ -1,0 +1,125 @@
+//! Who is overtaken between looking at a table and committing to it: another one commits right when
+//! the writer opens a file, so that nothing depends on threads or time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tidegate_model::ColumnType;
+use tidegate_platform::{OpenMode, SimDisk};
+use tidegate_storage::{Database, Error};
+
+use crate::fixture::{Row, append, columns, new_database, open};
+use crate::model::{Step, Tables, check, check_reopened};
+
+const NEW_MASK: (OpenMode, &str) = (OpenMode::CreateNew, ".mask");
+const READ_SYMBOLS: (OpenMode, &str) = (OpenMode::Read, ".sym");
+
+/// Lets somebody do steps when the writer is about to open such a file.
+fn overtake(
+    disk: &SimDisk,
+    database: &Arc<Database>,
+    (mode, end): (OpenMode, &str),
+    steps: &[Step],
+) -> Arc<AtomicU64> {
+    let done = Arc::new(AtomicU64::new(0));
+    let (count, database, steps) = (Arc::clone(&done), Arc::clone(database), steps.to_vec());
+    disk.before_open(mode, end, move || {
+        for step in steps {
+            step.run(&database).unwrap();
+            count.fetch_add(1, Relaxed);
+        }
+    });
+    done
+}
+
+/// A table with keys and a segment; appended rows replace one of its rows, so that a mask is written
+/// between looking and committing.
+#[track_caller]
+fn check_overtaken(others: &[Step]) {
+    let (disk, database) = new_database();
+    let mut tables = Tables::new();
+    let rows = vec![(5, "a", 1), (5, "b", 2), (6, "a", 3)];
+    for step in [Step::ImportNew("t", rows), Step::Keys("t", true)] {
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+    }
+    let done = overtake(&disk, &database, NEW_MASK, others);
+    let mine = Step::Append(vec![("t", vec![(5, "a", 10), (7, "c", 11)], None)]);
+    mine.run(&database).unwrap();
+    others.iter().for_each(|step| step.apply(&mut tables));
+    mine.apply(&mut tables);
+    assert_eq!(done.load(Relaxed), others.len() as u64);
+    check(&disk, &database, &tables, &format!("{others:?}"));
+    check_reopened(&disk.after_power_loss(), &tables, &format!("{others:?}, then power loss"));
+}
+
+#[test]
+fn rows_that_replace_others_are_encoded_anew_if_somebody_was_quicker() {
+    // The segment has another mask then, of a row that stays or of the one that goes anyway.
+    check_overtaken(&[Step::Delete("t", 2)]);
+    check_overtaken(&[Step::Delete("t", 1)]);
+    check_overtaken(&[Step::Update("t", 3)]);
+    // It is gone.
+    check_overtaken(&[Step::Truncate("t")]);
+    check_overtaken(&[Step::Truncate("t"), Step::Import("t", vec![(5, "a", 4)])]);
+    // It is another table.
+    check_overtaken(&[Step::Drop(vec!["t"])]);
+    check_overtaken(&[Step::Drop(vec!["t"]), Step::Create("t")]);
+    // Columns and keys are others.
+    check_overtaken(&[Step::AddColumn("t", "more", ColumnType::Int64)]);
+    check_overtaken(&[Step::Keys("t", false)]);
+}
+
+#[test]
+fn rows_of_columns_that_change_meanwhile_are_encoded_anew() {
+    // The dictionary of a column is read when the first row after an open is encoded.
+    for others in [
+        vec![Step::AddColumn("t", "more", ColumnType::Int64)],
+        vec![Step::RenameColumn("t", "value", "number")],
+        vec![Step::Truncate("t")],
+        vec![Step::Drop(vec!["t"])],
+    ] {
+        let (disk, database) = new_database();
+        let mut tables = Tables::new();
+        let first = Step::ImportNew("t", vec![(5, "a", 1), (5, "b", 2)]);
+        first.run(&database).unwrap();
+        first.apply(&mut tables);
+        drop(database);
+        let database = open(&disk);
+        let done = overtake(&disk, &database, READ_SYMBOLS, &others);
+        let mine = Step::Append(vec![("t", vec![(5, "a", 10), (7, "c", 11)], None)]);
+        mine.run(&database).unwrap();
+        others.iter().for_each(|step| step.apply(&mut tables));
+        mine.apply(&mut tables);
+        assert_eq!(done.load(Relaxed), others.len() as u64);
+        check(&disk, &database, &tables, &format!("{others:?}"));
+        check_reopened(&disk.after_power_loss(), &tables, &format!("{others:?}, then power loss"));
+    }
+}
+
+#[test]
+fn who_is_overtaken_every_time_is_told_so() {
+    /// Adds a column whenever a mask is about to be written.
+    fn overtake_always(disk: &SimDisk, database: &Arc<Database>, count: &Arc<AtomicU64>) {
+        let again = (disk.clone(), Arc::clone(database), Arc::clone(count));
+        let (mode, end) = NEW_MASK;
+        disk.before_open(mode, end, move || {
+            let (disk, database, count) = again;
+            let name = format!("more_{}", count.fetch_add(1, Relaxed));
+            database.add_columns("t", &columns(&[(name.as_str(), ColumnType::Int64)])).unwrap();
+            overtake_always(&disk, &database, &count);
+        });
+    }
+    let (disk, database) = new_database();
+    let rows: [Row; 1] = [(5, "a", 1)];
+    append(&database, "t", &rows).unwrap();
+    database.seal_table("t").unwrap();
+    database.set_dedup_keys("t", &["ts", "host"]).unwrap();
+    let count = Arc::new(AtomicU64::new(0));
+    overtake_always(&disk, &database, &count);
+    let error = append(&database, "t", &[(5, "a", 2)]).unwrap_err();
+    assert!(matches!(error, Error::SchemaChanged { .. }), "{error:?}");
+    assert_eq!(count.load(Relaxed), 32);
+    disk.before_open(OpenMode::CreateNew, "", || {});
+    assert_eq!(database.snapshot("t").unwrap().rows().0, 1);
+}

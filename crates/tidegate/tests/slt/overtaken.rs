@@ -1,0 +1,120 @@
+//! Statements that are overtaken between finding their rows and committing: another one commits
+//! right before they write a row mask, so that nothing depends on threads or time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use futures::TryStreamExt;
+use tidegate_platform::{OpenMode, SimClock, SimDisk};
+use tidegate_query::{Answer, Condition, Engine, Error};
+use tidegate_storage::{Database, MaskedRows, OpenOptions, Removal};
+
+use super::{MEMORY_MAX, TestError, cells, engine};
+
+/// Ten rows of one segment, `n` from 0, on a disk in memory.
+async fn ten_rows() -> Result<(SimDisk, Engine), TestError> {
+    let disk = SimDisk::new(1);
+    let options = OpenOptions::new(Arc::new(SimClock::new(1)));
+    let database = Database::open(Arc::new(disk.clone()), Path::new("/db"), &options);
+    let database = database.map_err(|error| TestError::of(&error))?;
+    let engine = engine(database, PathBuf::from("/spill"), MEMORY_MAX)?;
+    engine.execute("CREATE TABLE t (ts TIMESTAMP, n INT) TIMESTAMP(ts)").await?;
+    let rows = (0..10).map(|n| format!("({}, {n})", n * 1_000_000)).collect::<Vec<_>>();
+    engine.execute(&format!("INSERT INTO t VALUES {}", rows.join(", "))).await?;
+    Ok((disk, engine))
+}
+
+/// Takes the first row that is there out of its segment.
+fn delete_first_row(database: &Arc<Database>) {
+    let snapshot = database.snapshot("t").expect("it is there");
+    let run = snapshot.segments().next().expect("it has a segment");
+    let is_live = |row: &u64| run.mask.as_ref().is_none_or(|mask| mask.is_live(*row));
+    let row = (0..run.meta.rows.0).find(is_live).expect("it has a row");
+    let mut rows = [MaskedRows { segment: run.meta.id, rows: vec![row] }].into_iter();
+    let txn = database.begin_change("t").expect("it is there");
+    txn.commit(Some(Removal { snapshot: &snapshot, rows: &mut rows })).expect("nobody else does");
+}
+
+/// All values of `n`, in the order of the table.
+async fn values(engine: &Engine) -> Result<String, TestError> {
+    let Answer::Rows { stream, .. } = engine.execute("SELECT n FROM t ORDER BY ts").await? else {
+        panic!("it gives rows");
+    };
+    let batches = stream.try_collect::<Vec<_>>().await.map_err(Error::from)?;
+    let mut values = Vec::new();
+    for batch in &batches {
+        values.extend(cells(batch)?.swap_remove(0).into_iter().flatten());
+    }
+    Ok(values.join(" "))
+}
+
+/// Does a statement that is overtaken so many times by somebody who takes out the first row.
+async fn overtaken(sql: &str, times: u64) -> Result<(Result<u64, Error>, String, u64), TestError> {
+    fn overtake(disk: &SimDisk, database: &Arc<Database>, times: u64, count: &Arc<AtomicU64>) {
+        if count.load(Relaxed) == times {
+            return;
+        }
+        let again = (disk.clone(), Arc::clone(database), Arc::clone(count));
+        disk.before_open(OpenMode::CreateNew, ".mask", move || {
+            let (disk, database, count) = again;
+            count.fetch_add(1, Relaxed);
+            delete_first_row(&database);
+            overtake(&disk, &database, times, &count);
+        });
+    }
+    let (disk, engine) = ten_rows().await?;
+    // What is sealed now is not sealed by the statement.
+    let sealed = engine.database().seal_table("t");
+    sealed.map_err(|error| TestError::of(&error))?;
+    let count = Arc::new(AtomicU64::new(0));
+    overtake(&disk, engine.database(), times, &count);
+    let done = match engine.execute(sql).await {
+        Ok(Answer::Done { rows, .. }) => Ok(rows.unwrap_or_default()),
+        Ok(Answer::Rows { .. }) => panic!("{sql} gives no rows"),
+        Err(error) => Err(error),
+    };
+    disk.before_open(OpenMode::CreateNew, "", || {});
+    Ok((done, values(&engine).await?, count.load(Relaxed)))
+}
+
+pub(crate) async fn a_statement_whose_rows_were_changed_begins_again() -> Result<(), TestError> {
+    for (sql, times, rows, expected) in [
+        ("DELETE FROM t WHERE n = 5", 1, 1, "1 2 3 4 6 7 8 9"),
+        ("DELETE FROM t WHERE n = 0", 1, 0, "1 2 3 4 5 6 7 8 9"),
+        ("DELETE FROM t WHERE n < 4", 2, 2, "4 5 6 7 8 9"),
+        ("DELETE FROM t", 7, 3, ""),
+        ("UPDATE t SET n = n + 10 WHERE n = 5", 1, 1, "1 2 3 4 15 6 7 8 9"),
+        ("UPDATE t SET n = n + 10 WHERE n % 4 = 1", 7, 1, "7 8 19"),
+    ] {
+        let (done, values, overtaken) = overtaken(sql, times).await?;
+        assert_eq!((done?, values.as_str(), overtaken), (rows, expected, times), "{sql}");
+    }
+    Ok(())
+}
+
+pub(crate) async fn who_is_overtaken_every_time_has_changed_nothing() -> Result<(), TestError> {
+    for sql in ["DELETE FROM t WHERE n = 9", "UPDATE t SET n = 99 WHERE n = 9"] {
+        let (done, values, overtaken) = overtaken(sql, u64::MAX).await?;
+        let error = done.expect_err(sql);
+        assert_eq!(error.condition(), Condition::Conflict, "{sql}: {error}");
+        assert_eq!((values.as_str(), overtaken), ("8 9", 8), "{sql}");
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_statement_begins_again_on_a_table_that_was_emptied() -> Result<(), TestError>
+{
+    for sql in ["DELETE FROM t WHERE n = 9", "UPDATE t SET n = 99 WHERE n = 9"] {
+        let (disk, engine) = ten_rows().await?;
+        let database = Arc::clone(engine.database());
+        disk.before_open(OpenMode::CreateNew, ".mask", move || {
+            database.truncate_table("t").expect("it is there")
+        });
+        let Answer::Done { rows, .. } = engine.execute(sql).await? else {
+            panic!("{sql} gives no rows")
+        };
+        assert_eq!((rows, values(&engine).await?.as_str()), (Some(0), ""), "{sql}");
+    }
+    Ok(())
+}
