@@ -9,11 +9,11 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_model::{
     Column, ColumnId, ColumnType, PartitionKey, RowCount, SegmentId, SymbolId, TableId, limits,
 };
-use tidegate_platform::{Disk, DiskFile, OpenMode, SimDisk};
+use tidegate_platform::{Disk, OpenMode, SimDisk};
 use tidegate_storage::segment::encode::{ColumnEncoder, EncodedColumn, FrameValues};
 use tidegate_storage::segment::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
-use tidegate_storage::segment::{PickedRows, Reader, RegionSink, Writer, WriterSpec};
-use tidegate_storage::{Error, Result, SymbolTable, SymbolTables};
+use tidegate_storage::segment::{Direct, PickedRows, Reader, Writer, WriterSpec};
+use tidegate_storage::{SymbolTable, SymbolTables};
 
 /// A page frame.
 const ROWS: u64 = limits::FRAME_ROWS.0;
@@ -141,17 +141,6 @@ fn encode(criterion: &mut Criterion) {
         });
     }
     group.finish();
-}
-
-/// Writes at once.
-struct Direct;
-
-impl RegionSink for Direct {
-    fn write(&mut self, file: &Arc<dyn DiskFile>, bytes: Vec<u8>, offset: u64) -> Result<Vec<u8>> {
-        let written = file.write_all_at(&bytes, offset);
-        written.map_err(|source| Error::Disk { purpose: "write segment", source })?;
-        Ok(bytes)
-    }
 }
 
 /// A segment of one column.

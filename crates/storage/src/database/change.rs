@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_model::{PartitionKey, Schema, SeqTxn};
-use tidegate_platform::DiskFile;
 
 use super::Database;
 use super::folder::TableFile;
@@ -23,7 +22,7 @@ use crate::batch::RowBatch;
 use crate::error::{Error, Result};
 use crate::image::{self, Image};
 use crate::rewrite::{self, Rewrite};
-use crate::segment::{RegionSink, SegmentMeta, WrittenSegment};
+use crate::segment::{Direct, SegmentMeta, WrittenSegment};
 use crate::snapshot::{SegmentFile, SegmentRun};
 
 /// Rows on their way into a table and out of it.
@@ -31,8 +30,9 @@ use crate::snapshot::{SegmentFile, SegmentRun};
 pub struct ChangeTxn {
     import: ImportTxn,
     written: Vec<WrittenSegment>,
-    /// The last timestamp of all batches so far, if they came in the order of time.
+    /// The last timestamp of all batches so far.
     reached: Option<i64>,
+    /// Whether some batch began before it (CH2).
     overlaps: bool,
 }
 
@@ -129,15 +129,5 @@ impl ChangeTxn {
         // The files that they replace are removed with the transaction.
         self.written = written;
         Ok(())
-    }
-}
-
-/// Writes at once.
-struct Direct;
-
-impl RegionSink for Direct {
-    fn write(&mut self, file: &Arc<dyn DiskFile>, bytes: Vec<u8>, offset: u64) -> Result<Vec<u8>> {
-        file.write_all_at(&bytes, offset).map_err(Error::disk("write segment"))?;
-        Ok(bytes)
     }
 }

@@ -12,16 +12,8 @@ use crate::image::tests::{
     Random, Row, TABLE, TestTable, assert_rows, random_rows, random_schema, rows_of, timestamp,
 };
 use crate::mask::RowMask;
+use crate::segment::Direct;
 use crate::snapshot::SegmentFile;
-
-struct Direct;
-
-impl RegionSink for Direct {
-    fn write(&mut self, file: &Arc<dyn DiskFile>, bytes: Vec<u8>, offset: u64) -> Result<Vec<u8>> {
-        file.write_all_at(&bytes, offset).map_err(Error::disk("write segment"))?;
-        Ok(bytes)
-    }
-}
 
 /// A run and the rows that are left of it.
 struct TestRun {

@@ -10,25 +10,16 @@ use tidegate_model::{
     ByteCount, Column, ColumnId, ColumnType, PartitionKey, PartitionUnit, RowCount, RowRange,
     Schema, SegmentId, TableId, TimeRange, TimeUnit, Value,
 };
-use tidegate_platform::{Disk, DiskFile, OpenMode, SimDisk};
+use tidegate_platform::{Disk, OpenMode, SimDisk};
 
 use super::encode::{ColumnEncoder, EncodedColumn, FrameValues};
 use super::strings::{DictionaryRows, StringCompressor, StringRows, TextForm};
-use super::{ImageWriter, PickedRows, Reader, RegionSink, SegmentMeta, Writer, WriterSpec};
-use crate::error::{Error, Result};
+use super::{Direct, ImageWriter, PickedRows, Reader, SegmentMeta, Writer, WriterSpec};
+use crate::error::Result;
 use crate::symbols::{SymbolTable, SymbolTables};
 
 const PATH: &str = "/s.seg";
 const TABLE: TableId = TableId(7);
-
-struct Direct;
-
-impl RegionSink for Direct {
-    fn write(&mut self, file: &Arc<dyn DiskFile>, bytes: Vec<u8>, offset: u64) -> Result<Vec<u8>> {
-        file.write_all_at(&bytes, offset).map_err(Error::disk("write segment"))?;
-        Ok(bytes)
-    }
-}
 
 fn column(ty: ColumnType) -> Column {
     Column { id: ColumnId(3), name: "c".to_owned(), ty }

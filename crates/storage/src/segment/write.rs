@@ -39,6 +39,17 @@ impl RegionSink for WriteQueue {
     }
 }
 
+/// Writes at once, in the thread that has the bytes.
+#[derive(Debug)]
+pub struct Direct;
+
+impl RegionSink for Direct {
+    fn write(&mut self, file: &Arc<dyn DiskFile>, bytes: Vec<u8>, offset: u64) -> Result<Vec<u8>> {
+        file.write_all_at(&bytes, offset).map_err(Error::disk("write segment"))?;
+        Ok(bytes)
+    }
+}
+
 /// What a segment is, before its columns.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterSpec {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_model::{ColumnType, PartitionUnit, RowCount, Schema, SymbolId, TimeUnit, Timestamp};
-use tidegate_platform::{DiskFile, SimClock, SimDisk};
+use tidegate_platform::{SimClock, SimDisk};
 use tidegate_storage::segment::encode::{ColumnEncoder, FrameValues};
 use tidegate_storage::segment::strings::{DictionaryRows, TextForm};
-use tidegate_storage::segment::{RegionSink, Writer, WriterSpec};
+use tidegate_storage::segment::{Direct, Writer, WriterSpec};
 use tidegate_storage::{
     AppendOptions, BatchColumn, BatchTexts, BatchValues, Database, Error, ImportTarget, ImportTxn,
     LogOptions, NewTableOptions, OpenOptions, Result, RowBatch, TableAppend, WrittenSegment,
@@ -142,17 +142,6 @@ fn write_columns(txn: &ImportTxn, writer: &Writer, rows: &[Row]) -> Result<()> {
         writer.add(encoder.finish(), &mut Direct)?;
     }
     Ok(())
-}
-
-/// Writes at once.
-struct Direct;
-
-impl RegionSink for Direct {
-    fn write(&mut self, file: &Arc<dyn DiskFile>, bytes: Vec<u8>, offset: u64) -> Result<Vec<u8>> {
-        file.write_all_at(&bytes, offset)
-            .map_err(|source| Error::Disk { purpose: "write segment", source })?;
-        Ok(bytes)
-    }
 }
 
 /// Rows as a batch, with a column of numbers more if that has a name: ten times the value.

@@ -18,7 +18,7 @@ use super::super::table::TableState;
 use crate::error::{Error, Result};
 use crate::image::Image;
 use crate::rewrite::{self, Rewrite};
-use crate::segment::{RegionSink, SegmentMeta, WrittenSegment};
+use crate::segment::{Direct, SegmentMeta, WrittenSegment};
 use crate::snapshot::SegmentRun;
 use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
 
@@ -143,14 +143,4 @@ pub(in super::super) fn image_of(
     let rewrite = Rewrite { table: folder.table(), schema, symbols: &symbols, runs };
     let mut images = rewrite::to_images(&rewrite, &mut || folder.new_segment_id())?;
     Ok(images.pop().filter(|_| images.is_empty()))
-}
-
-/// Writes at once.
-struct Direct;
-
-impl RegionSink for Direct {
-    fn write(&mut self, file: &Arc<dyn DiskFile>, bytes: Vec<u8>, offset: u64) -> Result<Vec<u8>> {
-        file.write_all_at(&bytes, offset).map_err(Error::disk("write segment"))?;
-        Ok(bytes)
-    }
 }
