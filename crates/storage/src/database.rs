@@ -17,6 +17,7 @@ mod plan;
 mod commit;
 mod budget;
 mod ddl;
+mod segments;
 mod import;
 mod masks;
 mod change;

@@ -18,8 +18,8 @@ use tidegate_model::{Column, ColumnId, Schema, TimeRange, limits};
 
 use super::masks::MaskedRows;
 use super::plan::AppendTo;
+use super::segments::image_of;
 use super::table::TableState;
-use super::upkeep::files::image_of;
 use crate::error::Result;
 use crate::mask::RowMask;
 use crate::segment::{PickedRows, arrow_type};

@@ -142,7 +142,17 @@ impl TablePaths {
     }
 
     pub(crate) fn segment(&self, schema: &Schema, meta: &SegmentMeta) -> PathBuf {
-        self.partition(schema, meta.partition).join(segment_name(meta.id))
+        self.new_segment(schema, meta.partition, meta.id)
+    }
+
+    /// Of a segment that is still to be written.
+    pub(crate) fn new_segment(
+        &self,
+        schema: &Schema,
+        partition: PartitionKey,
+        id: SegmentId,
+    ) -> PathBuf {
+        self.partition(schema, partition).join(segment_name(id))
     }
 
     /// Masks lie beside their segments.
@@ -330,11 +340,11 @@ impl Drop for TableFolder {
     }
 }
 
-pub(crate) fn segment_name(id: SegmentId) -> String {
+fn segment_name(id: SegmentId) -> String {
     format!("{id}{SEGMENT_SUFFIX}")
 }
 
-pub(crate) fn mask_name(segment: SegmentId, mask: SegmentId) -> String {
+fn mask_name(segment: SegmentId, mask: SegmentId) -> String {
     format!("{segment}-{mask}{MASK_SUFFIX}")
 }
 

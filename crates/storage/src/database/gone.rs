@@ -16,14 +16,11 @@ use super::Database;
 use super::budget::Wake;
 use super::folder::{Held, Patience, RunsOf};
 use super::masks::{MaskFiles, MaskedRows};
-use super::plan::{Gone, Replace};
+use super::plan::Gone;
+use super::segments::NewSegments;
 use super::table::TableState;
-use super::tail::TailRun;
-use super::upkeep::files::NewSegments;
-use super::upkeep::policy::tail_groups;
 use crate::error::Result;
-use crate::mask::RowMask;
-use crate::snapshot::{SegmentRun, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// A table whose runs nobody else rewrites (GO1).
 #[derive(Debug)]
@@ -90,32 +87,15 @@ impl Database {
             return Ok((Gone { masks, replace: None }, files));
         }
         let mut written = NewSegments::new(self, table)?;
-        for group in tail_groups(table) {
-            let without = |run: &Arc<TailRun>| {
-                let rows = of_tail.iter().find(|rows| rows.segment == run.meta.id);
-                Arc::new(rows.map_or_else(|| run.run(), |rows| masked(run, &rows.rows)))
-            };
-            written.write(&group.iter().map(without).collect::<Vec<_>>())?;
-        }
+        written.write_tail(&|run| {
+            let rows = of_tail.iter().find(|rows| rows.segment == run.meta.id);
+            Some(rows.map_or_else(|| run.run(), |rows| run.run_without(&rows.rows)))
+        })?;
         let symbols = written.sync()?;
-        let replace = Replace {
-            table: table.id(),
-            name: table.name.clone(),
-            out: Vec::new(),
-            tail: table.tail.runs().to_vec(),
-            segments: written.metas(),
-            symbols,
-        };
+        let replace = written.replacing(Vec::new(), table.tail.runs(), symbols);
         files.segments = Some(written);
         Ok((Gone { masks, replace: Some(replace) }, files))
     }
-}
-
-fn masked(run: &TailRun, rows: &[u64]) -> SegmentRun {
-    let none = RowMask::new(run.meta.rows, &[]);
-    let known = run.mask.as_deref().unwrap_or(&none);
-    let mask = known.and(&RowMask::new(run.meta.rows, rows));
-    SegmentRun::of_tail(run.meta, &run.file, Some(Arc::new(mask)))
 }
 
 #[cfg(test)]

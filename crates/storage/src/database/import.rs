@@ -11,23 +11,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_model::{ColumnId, PartitionKey, Schema, SegmentId, SeqTxn, SymbolId, TableId};
-use tidegate_platform::{DiskFile, OpenMode};
+use tidegate_platform::DiskFile;
 
 use super::Database;
 use super::commit::Refusal;
-use super::folder::{TableFolder, segment_name};
+use super::folder::TableFolder;
 use super::masks::{MaskFiles, Removal};
 use super::plan::{self, NewTable, SnapshotId, Wish};
+use super::segments;
 use super::table::TableState;
 use crate::catalog::check_name;
 use crate::error::{Error, Result};
 use crate::manifest::check_segment;
 use crate::segment::{SegmentMeta, WrittenSegment};
-use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
+use crate::symbols::{Dictionary, SymbolTables};
 use crate::wal::Fate;
 
 /// Where rows are to go.
@@ -153,12 +154,9 @@ impl ImportTxn {
         id: SegmentId,
         partition: PartitionKey,
     ) -> Result<Arc<dyn DiskFile>> {
-        let failed = Error::disk("make segment");
-        let dir = self.folder.paths().partition(&self.schema, partition);
-        let path = dir.join(segment_name(id));
+        let path = self.folder.paths().new_segment(&self.schema, partition, id);
         self.made().files.insert(id, path.clone());
-        self.database.guarded.create_dir_all(&dir).map_err(&failed)?;
-        self.database.guarded.open(&path, OpenMode::CreateNew).map_err(&failed)
+        segments::make_file(&self.database.guarded, &path)
     }
 
     pub(super) fn folder(&self) -> &Arc<TableFolder> {
@@ -214,9 +212,11 @@ impl ImportTxn {
         };
         let mut symbols = Vec::new();
         if !segments.is_empty() {
-            self.sync_files(&segments)?;
-            symbols = self.save_symbols()?;
-            self.sync_folders(&metas)?;
+            self.database.sync_files(&segments)?;
+            let interned = self.made().interned.clone();
+            let interned = interned.iter().map(|column| (*column, &self.dictionaries[column]));
+            symbols = segments::save_symbols(interned)?;
+            self.database.sync_names((&self.folder, &self.schema), &segments)?;
         } else if let (Source::Existing(table), true) = (&self.source, masks.is_empty()) {
             return Ok(table.manifest.seq_txn);
         }
@@ -261,71 +261,6 @@ impl ImportTxn {
             assert_eq!(check_segment(&self.schema, meta), Ok(()), "M2");
         }
         segments.iter().map(|segment| segment.meta).collect()
-    }
-
-    /// Syncs all segments, several at a time.
-    fn sync_files(&self, segments: &[WrittenSegment]) -> Result<()> {
-        self.several_at_a_time(segments.len(), &|at| {
-            let WrittenSegment { meta, file } = &segments[at];
-            let length = file.len()?;
-            assert_eq!(length, meta.bytes.0, "the length of segment {}", meta.id);
-            file.sync_data()
-        })
-        .map_err(Error::disk("sync segment"))
-    }
-
-    fn save_symbols(&self) -> Result<Vec<(ColumnId, SymbolMark)>> {
-        let interned: Vec<ColumnId> = self.made().interned.iter().copied().collect();
-        let mut saved = Vec::new();
-        for column in interned {
-            let mark = self.dictionaries[&column].save()?;
-            // Nothing to find in a file: it was interned without a text.
-            if mark.count > 0 {
-                saved.push((column, mark));
-            }
-        }
-        Ok(saved)
-    }
-
-    /// Syncs the names of everything that was made: segments, partitions, symbols, the table.
-    fn sync_folders(&self, metas: &[SegmentMeta]) -> Result<()> {
-        let disk = &self.database.guarded;
-        let partitions: BTreeSet<PartitionKey> = metas.iter().map(|meta| meta.partition).collect();
-        let partitions: Vec<PartitionKey> = partitions.into_iter().collect();
-        let failed = Error::disk("sync folder");
-        self.several_at_a_time(partitions.len(), &|at| {
-            disk.sync_dir(&self.folder.paths().partition(&self.schema, partitions[at]))
-        })
-        .map_err(&failed)?;
-        disk.sync_dir(self.folder.paths().root()).map_err(&failed)?;
-        disk.sync_dir(&self.database.paths.tables()).map_err(&failed)
-    }
-
-    fn several_at_a_time(
-        &self,
-        count: usize,
-        sync: &(dyn Fn(usize) -> tidegate_platform::Result<()> + Sync),
-    ) -> tidegate_platform::Result<()> {
-        let threads = self.database.options.sync_threads.get().min(count);
-        let next = AtomicUsize::new(0);
-        let work = || {
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                if at >= count {
-                    return Ok(());
-                }
-                sync(at)?;
-            }
-        };
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let mine = work();
-            let outcomes = others
-                .into_iter()
-                .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            // All threads end before an error is returned.
-            outcomes.collect::<Vec<_>>().into_iter().fold(mine, Result::and)
-        })
     }
 
     /// The files of these segments are not the import's to remove any more.

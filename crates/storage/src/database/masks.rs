@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_model::{RowCount, SegmentId, SeqTxn};
+use tidegate_model::{SegmentId, SeqTxn};
 use tidegate_platform::{Disk, OpenMode};
 
 use super::plan::NewMask;
@@ -100,7 +100,7 @@ impl<'a> MaskFiles<'a> {
         let path = table.folder.paths().mask(&table.manifest.schema, &run.meta, &mark);
         self.written.push(path.clone());
         write_synced(self.disk, &path, &bytes).map_err(Error::disk("write row mask"))?;
-        assert!(mask.live() < RowCount(run.meta.rows.0), "a mask has lost a row");
+        assert!(mask.live() < run.meta.rows, "a mask has lost a row");
         Ok(Some(NewMask { segment, mark, replaces: run.mask_mark() }))
     }
 

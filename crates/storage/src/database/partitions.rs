@@ -11,10 +11,9 @@ use std::sync::Arc;
 use tidegate_model::{PartitionKey, TableId, Timestamp};
 
 use super::Database;
-use super::plan::Replace;
+use super::segments::NewSegments;
 use super::table::TableState;
-use super::upkeep::files::NewSegments;
-use super::upkeep::policy::tail_groups;
+use super::tail::TailRun;
 use crate::error::Result;
 
 impl Database {
@@ -54,19 +53,14 @@ impl Database {
             return Ok(0);
         }
         let mut written = NewSegments::new(self, table)?;
-        let (mut tail, mut symbols) = (Vec::new(), Vec::new());
-        if !of_tail.is_empty() {
-            for group in tail_groups(table) {
-                if !of_tail.contains(&group[0].meta.partition) {
-                    let runs: Vec<_> = group.iter().map(|run| Arc::new(run.run())).collect();
-                    written.write(&runs)?;
-                }
-            }
-            symbols = written.sync()?;
-            tail = table.tail.runs().to_vec();
-        }
-        let (name, segments) = (table.name.clone(), written.metas());
-        let replace = Replace { table: id, name, out, tail, segments, symbols };
+        let replace = if of_tail.is_empty() {
+            written.replacing(out, &[], Vec::new())
+        } else {
+            let is_left = |run: &TailRun| !of_tail.contains(&run.meta.partition);
+            written.write_tail(&|run| is_left(run).then(|| run.run()))?;
+            let symbols = written.sync()?;
+            written.replacing(out, table.tail.runs(), symbols)
+        };
         self.commit_rewritten(replace, &written)?;
         Ok(dropped.len())
     }

@@ -2,9 +2,10 @@
 //!
 //! - TA1. A tail has the rows of every append behind the commit that the manifest is sealed up to,
 //!   each once.
-//! - TA2. Runs of one partition hold ranges of commits that do not overlap, and no run of another
-//!   origin has commits between those of one run.
-//! - TA3. A tail never changes; a commit makes another one, which shares its runs.
+//! - TA2. Runs of one partition hold ranges of commits that do not overlap, and no segment of it
+//!   has commits between those of one run.
+//! - TA3. A tail never changes; a commit makes another one, which shares its runs. So no run has a
+//!   mask: rows of a tail go by sealing it without them (`gone`).
 //!
 //! Not here: making fewer runs of many, and segments of them (`upkeep`).
 
@@ -23,8 +24,6 @@ pub(crate) struct TailRun {
     /// With the range of commits that it holds.
     pub(crate) meta: SegmentMeta,
     pub(crate) file: Arc<SegmentFile>,
-    /// Which of its rows are gone.
-    pub(crate) mask: Option<Arc<RowMask>>,
     pub(crate) origin: Origin,
 }
 
@@ -48,12 +47,18 @@ pub(crate) struct Tail {
 impl TailRun {
     /// The image of a record.
     pub(crate) fn new(image: &Image, file: Arc<SegmentFile>, origin: Origin) -> TailRun {
-        TailRun { meta: image.meta, file, mask: None, origin }
+        TailRun { meta: image.meta, file, origin }
     }
 
     /// As a snapshot sees it.
     pub(crate) fn run(&self) -> SegmentRun {
-        SegmentRun::of_tail(self.meta, &self.file, self.mask.clone())
+        SegmentRun::of_tail(self.meta, &self.file, None)
+    }
+
+    /// The same without these rows, in any order.
+    pub(crate) fn run_without(&self, rows: &[u64]) -> SegmentRun {
+        let mask = RowMask::new(self.meta.rows, rows);
+        SegmentRun::of_tail(self.meta, &self.file, Some(Arc::new(mask)))
     }
 }
 
@@ -76,7 +81,7 @@ impl Tail {
         self.runs.is_empty()
     }
 
-    /// How many rows, with those that are gone.
+    /// How many rows.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }

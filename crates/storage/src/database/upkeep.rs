@@ -10,9 +10,8 @@
 //! - UP5. Nothing here has a thread: who owns a database calls `maintain` from time to time, and
 //!   writers help where they would have to wait.
 //!
-//! Which runs to take is decided in `upkeep/policy.rs`; files are made in `upkeep/files.rs`.
+//! Which runs to take is decided in `upkeep/policy.rs`; files are made in `segments`.
 
-pub(super) mod files;
 pub(super) mod policy;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +24,8 @@ use super::budget::{TailBytes, Wake};
 use super::checkpoint::write_manifest;
 use super::commit::Refusal;
 use super::folder::{Patience, RunsOf};
-use super::plan::{self, Wish};
+use super::plan::{Coalesce, Replace, Wish};
+use super::segments::{NewSegments, image_of};
 use super::table::TableState;
 use super::tail::{Origin, Tail, TailRun};
 use crate::error::{Error, Result};
@@ -33,7 +33,6 @@ use crate::manifest::{Manifest, SegmentEntry};
 use crate::snapshot::SegmentFile;
 use crate::symbols::SymbolMark;
 use crate::wal::Fate;
-use files::NewSegments;
 use policy::{Due, tail_groups};
 
 /// The bounds of tails, and what is done when they are reached.
@@ -323,24 +322,13 @@ impl Database {
         if table.tail.is_empty() {
             return Ok(Attempt::Idle);
         }
-        let tail = table.tail.runs().to_vec();
         let mut written = NewSegments::new(self, &table)?;
-        for group in tail_groups(&table) {
-            written.write(&group.iter().map(|run| Arc::new(run.run())).collect::<Vec<_>>())?;
-        }
+        written.write_tail(&|run| Some(run.run()))?;
         let symbols = written.sync()?;
-        let bytes = written.bytes();
-        let wish = plan::Replace {
-            table: id,
-            name: table.name.clone(),
-            out: Vec::new(),
-            tail,
-            segments: written.metas(),
-            symbols,
-        };
-        self.commit_rewritten(wish, &written)?;
+        let replace = written.replacing(Vec::new(), table.tail.runs(), symbols);
+        self.commit_rewritten(replace, &written)?;
         Upkeep::add(&self.upkeep.seals, 1);
-        Upkeep::add(&self.upkeep.sealed_bytes, bytes);
+        Upkeep::add(&self.upkeep.sealed_bytes, written.bytes());
         Ok(Attempt::Done)
     }
 
@@ -358,27 +346,20 @@ impl Database {
         let runs = out.iter().map(|entry| table.segment_run(entry.meta.id));
         written.write(&runs.collect::<Result<Vec<_>>>()?)?;
         let symbols = written.sync()?;
-        let bytes = written.bytes();
-        let wish = plan::Replace {
-            table: id,
-            name: table.name.clone(),
-            out: out.iter().map(|entry| (entry.meta.id, entry.mask)).collect(),
-            tail: Vec::new(),
-            segments: written.metas(),
-            symbols,
-        };
-        self.commit_rewritten(wish, &written)?;
+        let out = out.iter().map(|entry| (entry.meta.id, entry.mask)).collect();
+        self.commit_rewritten(written.replacing(out, &[], symbols), &written)?;
         Upkeep::add(&self.upkeep.merges, 1);
-        Upkeep::add(&self.upkeep.merged_bytes, bytes);
+        Upkeep::add(&self.upkeep.merged_bytes, written.bytes());
         Ok(Attempt::Done)
     }
 
+    /// Puts new segments in the place of what they were made from (UP4).
     pub(super) fn commit_rewritten(
         &self,
-        wish: plan::Replace,
+        replace: Replace,
         written: &NewSegments<'_>,
     ) -> Result<()> {
-        match self.commit(Wish::Replace(wish)) {
+        match self.commit(Wish::Replace(replace)) {
             Ok(_) => {
                 written.keep();
                 Ok(())
@@ -405,7 +386,7 @@ impl Database {
         for group in tail_groups(&table) {
             let Some(out) = policy::due_coalesce(&group) else { continue };
             let Some(run) = coalesced(&table, out)? else { continue };
-            let wish = plan::Coalesce {
+            let wish = Coalesce {
                 table: id,
                 name: table.name.clone(),
                 out: out.to_vec(),
@@ -424,9 +405,7 @@ impl Database {
         for table in self.table_states() {
             let Some(last) = table.tail.last() else { continue };
             let mut written = NewSegments::new(self, &table)?;
-            for group in tail_groups(&table) {
-                written.write(&group.iter().map(|run| Arc::new(run.run())).collect::<Vec<_>>())?;
-            }
+            written.write_tail(&|run| Some(run.run()))?;
             let symbols = written.sync()?;
             let manifest = sealed_manifest(&table, last, &written, &symbols);
             write_manifest(self.guarded.as_ref(), table.folder.paths(), &manifest)
@@ -456,7 +435,7 @@ fn settled(attempt: Result<Attempt>) -> Result<Attempt> {
 fn coalesced(table: &TableState, out: &[Arc<TailRun>]) -> Result<Option<TailRun>> {
     let runs: Vec<_> = out.iter().map(|run| Arc::new(run.run())).collect();
     let schema = &table.manifest.schema;
-    let image = files::image_of((&table.folder, schema), &table.manifest.symbols, &runs)?;
+    let image = image_of((&table.folder, schema), &table.manifest.symbols, &runs)?;
     let Some(image) = image else { return Ok(None) };
     let origin = out.iter().map(|run| run.origin).reduce(Origin::oldest);
     let file = Arc::new(SegmentFile::in_memory(table.id(), &image)?);

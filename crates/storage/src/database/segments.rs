@@ -1,0 +1,236 @@
+//! Segments that are not yet part of their table: how they come to be on disk, and those that are
+//! made from runs.
+//!
+//! - UP4 as in `upkeep`, T3 as in `import`: before a record or a manifest names them, segments,
+//!   their symbols, and the names of files and folders are on disk.
+//!
+//! Not here: segments of rows that come from outside (`import`).
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tidegate_model::{ColumnId, ColumnType, PartitionKey, Schema, SegmentId};
+use tidegate_platform::{Disk, DiskFile, OpenMode};
+
+use super::Database;
+use super::folder::TableFolder;
+use super::plan::Replace;
+use super::table::TableState;
+use super::tail::TailRun;
+use super::upkeep::policy::tail_groups;
+use crate::error::{Error, Result};
+use crate::image::Image;
+use crate::manifest::MaskMark;
+use crate::rewrite::{self, Rewrite};
+use crate::segment::{Direct, SegmentMeta, WrittenSegment};
+use crate::snapshot::SegmentRun;
+use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
+
+/// Segments on their way; their files are removed on drop, unless they are kept.
+pub(super) struct NewSegments<'a> {
+    database: &'a Database,
+    table: &'a TableState,
+    symbols: SymbolTables,
+    dictionaries: Vec<(ColumnId, Arc<Dictionary>)>,
+    written: Vec<WrittenSegment>,
+    /// Of all files that were made, also of what has failed.
+    paths: RefCell<Vec<PathBuf>>,
+    is_kept: Cell<bool>,
+}
+
+impl<'a> NewSegments<'a> {
+    pub(super) fn new(database: &'a Database, table: &'a TableState) -> Result<NewSegments<'a>> {
+        let (folder, manifest) = (&table.folder, &table.manifest);
+        let opened = folder.open_dictionaries(&manifest.schema, &manifest.symbols)?;
+        let symbols = opened.iter().map(|(&column, dictionary)| (column, dictionary.table()));
+        Ok(NewSegments {
+            database,
+            table,
+            symbols: symbols.collect(),
+            dictionaries: opened.into_iter().collect(),
+            written: Vec::new(),
+            paths: RefCell::default(),
+            is_kept: Cell::new(false),
+        })
+    }
+
+    /// Writes the rows of these runs, which are adjacent (UP1), into new segments.
+    pub(super) fn write(&mut self, runs: &[Arc<SegmentRun>]) -> Result<()> {
+        let schema = &self.table.manifest.schema;
+        let rewrite = Rewrite { table: self.table.id(), schema, symbols: &self.symbols, runs };
+        let mut new_segment = |partition| self.new_segment(partition);
+        let written = rewrite::to_segments(&rewrite, &mut new_segment, &mut Direct)?;
+        self.written.extend(written);
+        Ok(())
+    }
+
+    /// Writes the tail of the table: of each run what is to be left of it.
+    pub(super) fn write_tail(
+        &mut self,
+        left: &dyn Fn(&TailRun) -> Option<SegmentRun>,
+    ) -> Result<()> {
+        for group in tail_groups(self.table) {
+            let runs: Vec<_> = group.iter().filter_map(|run| left(run)).map(Arc::new).collect();
+            if !runs.is_empty() {
+                self.write(&runs)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn new_segment(&self, partition: PartitionKey) -> Result<(SegmentId, Arc<dyn DiskFile>)> {
+        let folder = &self.table.folder;
+        let id = folder.new_segment_id();
+        let path = folder.paths().new_segment(&self.table.manifest.schema, partition, id);
+        self.paths.borrow_mut().push(path.clone());
+        Ok((id, make_file(folder.disk(), &path)?))
+    }
+
+    /// Makes everything durable that a commit is going to name (T3), and says how far the symbol
+    /// files reach.
+    pub(super) fn sync(&self) -> Result<Vec<(ColumnId, SymbolMark)>> {
+        self.database.sync_files(&self.written)?;
+        let dictionaries = self.dictionaries.iter();
+        let marks = save_symbols(dictionaries.map(|(column, saved)| (*column, saved)))?;
+        if !self.written.is_empty() || !marks.is_empty() {
+            let (folder, schema) = (&self.table.folder, &self.table.manifest.schema);
+            self.database.sync_names((folder, schema), &self.written)?;
+        }
+        Ok(marks)
+    }
+
+    /// The wish that puts them in place of segments and of runs of the tail.
+    pub(super) fn replacing(
+        &self,
+        out: Vec<(SegmentId, Option<MaskMark>)>,
+        tail: &[Arc<TailRun>],
+        symbols: Vec<(ColumnId, SymbolMark)>,
+    ) -> Replace {
+        let (table, name) = (self.table.id(), self.table.name.clone());
+        let (tail, segments) = (tail.to_vec(), self.metas());
+        Replace { table, name, out, tail, segments, symbols }
+    }
+
+    /// The new segments, with the commits that their rows are of.
+    pub(super) fn metas(&self) -> Vec<SegmentMeta> {
+        self.written.iter().map(|segment| segment.meta).collect()
+    }
+
+    /// How many bytes they have together.
+    pub(super) fn bytes(&self) -> u64 {
+        self.written.iter().map(|segment| segment.meta.bytes.0).sum()
+    }
+
+    /// They are part of the table, or that is in doubt.
+    pub(super) fn keep(&self) {
+        self.is_kept.set(true);
+    }
+}
+
+impl Drop for NewSegments<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept.get() {
+            for path in self.paths.get_mut() {
+                // If that fails, the next open removes it.
+                let _ = self.table.folder.disk().remove(path);
+            }
+        }
+    }
+}
+
+impl Database {
+    /// Syncs all segments, several at a time.
+    pub(super) fn sync_files(&self, segments: &[WrittenSegment]) -> Result<()> {
+        self.several_at_a_time(segments.len(), &|at| {
+            let WrittenSegment { meta, file } = &segments[at];
+            let length = file.len()?;
+            assert_eq!(length, meta.bytes.0, "the length of segment {}", meta.id);
+            file.sync_data()
+        })
+        .map_err(Error::disk("sync segment"))
+    }
+
+    /// Syncs the names of everything that was made: segments, partitions, symbols, the table.
+    pub(super) fn sync_names(
+        &self,
+        (folder, schema): (&TableFolder, &Schema),
+        segments: &[WrittenSegment],
+    ) -> Result<()> {
+        let (disk, paths) = (&self.guarded, folder.paths());
+        let partitions: BTreeSet<PartitionKey> =
+            segments.iter().map(|segment| segment.meta.partition).collect();
+        let partitions: Vec<PartitionKey> = partitions.into_iter().collect();
+        let failed = Error::disk("sync folder");
+        self.several_at_a_time(partitions.len(), &|at| {
+            disk.sync_dir(&paths.partition(schema, partitions[at]))
+        })
+        .map_err(&failed)?;
+        disk.sync_dir(paths.root()).map_err(&failed)?;
+        disk.sync_dir(&self.paths.tables()).map_err(&failed)
+    }
+
+    fn several_at_a_time(
+        &self,
+        count: usize,
+        sync: &(dyn Fn(usize) -> tidegate_platform::Result<()> + Sync),
+    ) -> tidegate_platform::Result<()> {
+        let threads = self.options.sync_threads.get().min(count);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at >= count {
+                    return Ok(());
+                }
+                sync(at)?;
+            }
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mine = work();
+            let outcomes = others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            // All threads end before an error is returned.
+            outcomes.collect::<Vec<_>>().into_iter().fold(mine, Result::and)
+        })
+    }
+}
+
+/// Makes the empty file of a segment, in the folder of its partition, which it makes too.
+pub(super) fn make_file(disk: &Arc<dyn Disk>, path: &Path) -> Result<Arc<dyn DiskFile>> {
+    let dir = path.parent().expect("a segment is in the folder of its partition");
+    let made = disk.create_dir_all(dir).and_then(|()| disk.open(path, OpenMode::CreateNew));
+    made.map_err(Error::disk("make segment"))
+}
+
+/// Saves dictionaries, and says how far their files reach; one without symbols has no file.
+pub(super) fn save_symbols<'a>(
+    dictionaries: impl Iterator<Item = (ColumnId, &'a Arc<Dictionary>)>,
+) -> Result<Vec<(ColumnId, SymbolMark)>> {
+    let mut saved = Vec::new();
+    for (column, dictionary) in dictionaries {
+        let mark = dictionary.save()?;
+        if mark.count > 0 {
+            saved.push((column, mark));
+        }
+    }
+    Ok(saved)
+}
+
+/// The rows of adjacent runs as one image; `None` if they are too many for one, or all gone.
+pub(super) fn image_of(
+    (folder, schema): (&TableFolder, &Schema),
+    marks: &BTreeMap<ColumnId, SymbolMark>,
+    runs: &[Arc<SegmentRun>],
+) -> Result<Option<Image>> {
+    let has_symbols = schema.columns().iter().any(|column| column.ty == ColumnType::Symbol);
+    let symbols =
+        if has_symbols { folder.symbols(schema, marks)? } else { SymbolTables::default() };
+    let rewrite = Rewrite { table: folder.table(), schema, symbols: &symbols, runs };
+    let mut images = rewrite::to_images(&rewrite, &mut || folder.new_segment_id())?;
+    Ok(images.pop().filter(|_| images.is_empty()))
+}
