@@ -5,7 +5,6 @@
 //!   leads the commit.
 //! - A3. Rows are encoded for one version of a table's columns, and committed only to that one. If
 //!   it was another one by then, they are encoded anew.
-//!
 //! - A4. Rows for a table with keys of DEDUP hold its runs from before they look for what they
 //!   replace until they are committed, so writers to one such table follow each other.
 //!
@@ -19,7 +18,7 @@ use tidegate_model::{
 };
 
 use super::Database;
-use super::commit::Refusal;
+use super::commit::{Committed, Refusal};
 use super::dedup;
 use super::folder::TableFolder;
 use super::gone::{GoneFiles, HeldTable};
@@ -68,6 +67,16 @@ pub struct AppendOptions {
     /// What the caller calls the rows, if they are to be applied once: a table that knows the name
     /// does not get them again. The latest `limits::BATCH_MARKS` names of a table are known.
     pub batch_id: Option<BatchId>,
+}
+
+/// What is ready to be committed.
+#[derive(Default)]
+struct Prepared<'a> {
+    /// Of each append the table that gets its rows, if it has some.
+    targets: Vec<Option<TableId>>,
+    tables: Vec<AppendTo>,
+    /// Of rows that these replace (A4).
+    gone_files: Vec<GoneFiles<'a>>,
 }
 
 /// Columns of a batch, found in a table.
@@ -119,7 +128,6 @@ impl Database {
                 Error::SchemaChanged { .. }
                     | Error::TableExists { .. }
                     | Error::TableDropped { .. }
-                    | Error::TableTruncated { .. }
                     | Error::SegmentChanged { .. }
             );
             let is_misfit = matches!(&error, Error::SchemaChanged { table }
@@ -154,17 +162,32 @@ impl Database {
         let rows = appends.iter().map(|append| append.rows.rows() * append.rows.columns().len());
         self.make_room(rows.sum::<usize>() as u64 * VALUE_BYTES)?;
         let held = self.hold_tables_with_keys(appends);
-        let mut tables: Vec<AppendTo> = Vec::new();
-        let mut targets: Vec<Option<TableId>> = Vec::new();
-        let mut gone_files: Vec<GoneFiles<'_>> = Vec::new();
+        let Prepared { targets, tables, gone_files } = self.prepare(appends, &held)?;
+        let committed = self.commit_prepared(options, tables, gone_files)?;
+        drop(held);
+        let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
+        self.shorten_tails(&touched);
+        let seq_txn = |(append, target): (&TableAppend, &Option<TableId>)| {
+            let found = committed.seq_txns.iter().find(|(id, _)| Some(*id) == *target);
+            found.map_or_else(|| self.last_commit(&append.table), |&(_, seq_txn)| seq_txn)
+        };
+        Ok(appends.iter().zip(&targets).map(seq_txn).collect())
+    }
+
+    /// Encodes rows, and writes what makes those go that they replace.
+    fn prepare<'a>(
+        &'a self,
+        appends: &[TableAppend],
+        held: &'a BTreeMap<TableId, HeldTable>,
+    ) -> Result<Prepared<'a>> {
+        let mut prepared = Prepared::default();
         for append in appends {
             let resolved = self.resolve(append)?;
             if append.rows.rows() == 0 {
-                targets.push(None);
+                prepared.targets.push(None);
                 continue;
             }
             let id = resolved.folder.table();
-            targets.push(Some(id));
             let (version, schema) = (resolved.version(), Arc::clone(&resolved.schema));
             let mut to = encode(resolved, &append.rows)
                 .map_err(|error| self.stale_or(error, (&append.table, version)))?;
@@ -180,38 +203,39 @@ impl Database {
                 let gone = dedup::supersede(&mut to, (state, &schema), &snapshot)?;
                 let (gone, files) = self.write_gone(state, &snapshot, &gone)?;
                 to.gone = gone;
-                gone_files.push(files);
+                prepared.gone_files.push(files);
             }
-            tables.push(to);
+            prepared.targets.push(Some(id));
+            prepared.tables.push(to);
         }
-        if !tables.is_empty() {
-            let since_nanos = self.options.clock.monotonic_nanos();
-            let batch = options.batch_id;
-            let wish = Wish::Append(Append { batch, tables, since_nanos });
-            let committed = match self.commit_all(wish) {
-                Ok(committed) => committed,
-                Err(Refusal { error, fate }) => {
-                    if fate == Fate::InDoubt {
-                        gone_files.iter_mut().for_each(GoneFiles::keep);
-                    }
-                    return Err(error);
+        Ok(prepared)
+    }
+
+    fn commit_prepared(
+        &self,
+        options: &AppendOptions,
+        tables: Vec<AppendTo>,
+        mut gone_files: Vec<GoneFiles<'_>>,
+    ) -> Result<Committed> {
+        if tables.is_empty() {
+            return Ok(Committed::default());
+        }
+        let (batch, since_nanos) = (options.batch_id, self.options.clock.monotonic_nanos());
+        match self.commit_all(Wish::Append(Append { batch, tables, since_nanos })) {
+            Ok(committed) => {
+                // A batch that was there already has replaced what it replaces, and names no file.
+                if committed.is_new {
+                    gone_files.iter_mut().for_each(GoneFiles::keep);
                 }
-            };
-            // A batch that was there already has replaced what it replaces, and names no file.
-            if committed.is_new {
-                gone_files.iter_mut().for_each(GoneFiles::keep);
+                Ok(committed)
             }
-            drop(gone_files);
-            drop(held);
-            let touched: Vec<TableId> = targets.iter().filter_map(|id| *id).collect();
-            self.shorten_tails(&touched);
-            let seq_txn = |(append, target): (&TableAppend, &Option<TableId>)| {
-                let found = committed.seq_txns.iter().find(|(id, _)| Some(*id) == *target);
-                found.map_or_else(|| self.last_commit(&append.table), |&(_, seq_txn)| seq_txn)
-            };
-            return Ok(appends.iter().zip(&targets).map(seq_txn).collect());
+            Err(Refusal { error, fate }) => {
+                if fate == Fate::InDoubt {
+                    gone_files.iter_mut().for_each(GoneFiles::keep);
+                }
+                Err(error)
+            }
         }
-        Ok(appends.iter().map(|append| self.last_commit(&append.table)).collect())
     }
 
     /// Holds the tables with keys of DEDUP, in the order of their numbers, so that nobody waits for

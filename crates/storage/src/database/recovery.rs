@@ -8,16 +8,15 @@
 //!   commit that the manifest is sealed up to: each may be newer than the others.
 //! - O3. Files that a replayed record made obsolete are removed only when that record is in
 //!   checkpoints: until then it may be that no power failure has tested it yet.
-//! - O5. Before the first commit, what was replayed is in checkpoints, and so the rows of tails are
-//!   in segments: from then on no file of an earlier process is needed.
 //! - O4. A catalog that was read may be lost with the next power failure, if the sync after its
 //!   rename has failed. So the log is purged only for one that this process has written.
+//! - O5. Before the first commit, what was replayed is in checkpoints, and so the rows of tails are
+//!   in segments: from then on no file of an earlier process is needed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use tidegate_model::{Lsn, Schema, SeqTxn, TableId, limits};
 use tidegate_platform::{DirLock, Disk, OpenMode};
