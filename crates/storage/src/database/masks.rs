@@ -59,8 +59,8 @@ impl<'a> MaskFiles<'a> {
         self.written.clear();
     }
 
-    /// Writes the masks of segments without these rows, those that change; they and their names are
-    /// on disk then (T3).
+    /// Writes a mask for each segment that loses rows; one whose rows had all gone before needs
+    /// none. They and their names are on disk then (T3).
     pub(super) fn write_all(
         &mut self,
         table: &TableState,
@@ -80,7 +80,7 @@ impl<'a> MaskFiles<'a> {
         Ok(masks)
     }
 
-    /// Writes a mask of a segment without these rows; `None` if they are gone already.
+    /// Writes the mask of a segment that loses these rows; `None` if they had all gone before.
     pub(super) fn write(
         &mut self,
         table: &TableState,
@@ -104,6 +104,7 @@ impl<'a> MaskFiles<'a> {
         Ok(Some(NewMask { segment, mark, replaces: run.mask_mark() }))
     }
 
+    /// Makes the names of what was written durable (T3).
     pub(super) fn sync_folders(&self) -> Result<()> {
         let folders: BTreeSet<&Path> =
             self.written.iter().filter_map(|path| path.parent()).collect();

@@ -111,6 +111,10 @@ impl Tail {
     /// Drops runs.
     pub(crate) fn retain(&mut self, is_kept: impl FnMut(&Arc<TailRun>) -> bool) {
         self.runs.retain(is_kept);
+        self.count();
+    }
+
+    fn count(&mut self) {
         self.rows = self.runs.iter().map(|run| run.meta.rows.0).sum();
         self.bytes = self.runs.iter().map(|run| run.meta.bytes.0).sum();
     }
@@ -132,7 +136,7 @@ impl Tail {
         let order = |run: &TailRun| -> (SeqTxn, SegmentId) { (run.meta.seq_first, run.meta.id) };
         let at = tail.runs.partition_point(|known| order(known) < order(run));
         tail.runs.insert(at, Arc::clone(run));
-        tail.retain(|_| true);
+        tail.count();
         Some(tail)
     }
 }

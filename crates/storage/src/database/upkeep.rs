@@ -14,8 +14,8 @@
 
 pub(super) mod policy;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_model::{ColumnId, SegmentId, SeqTxn, TableId};
 
@@ -78,13 +78,7 @@ pub struct UpkeepReport {
 /// What was done since the database was opened.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
-    coalesced_runs: AtomicU64,
-    seals: AtomicU64,
-    sealed_bytes: AtomicU64,
-    merges: AtomicU64,
-    merged_bytes: AtomicU64,
-    log_bytes: AtomicU64,
-    expired_partitions: AtomicU64,
+    done: Mutex<UpkeepReport>,
 }
 
 /// What came of an attempt.
@@ -113,25 +107,21 @@ impl TailOptions {
 }
 
 impl Upkeep {
-    fn add(counter: &AtomicU64, count: u64) {
-        counter.fetch_add(count, Ordering::Relaxed);
+    fn count(&self, what: impl FnOnce(&mut UpkeepReport)) {
+        what(&mut self.done());
     }
 
     pub(super) fn add_log_bytes(&self, bytes: u64) {
-        Upkeep::add(&self.log_bytes, bytes);
+        self.count(|done| done.log_bytes += bytes);
     }
 
     fn report(&self) -> UpkeepReport {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        UpkeepReport {
-            coalesced_runs: read(&self.coalesced_runs),
-            seals: read(&self.seals),
-            sealed_bytes: read(&self.sealed_bytes),
-            merges: read(&self.merges),
-            merged_bytes: read(&self.merged_bytes),
-            log_bytes: read(&self.log_bytes),
-            expired_partitions: read(&self.expired_partitions),
-        }
+        *self.done()
+    }
+
+    fn done(&self) -> MutexGuard<'_, UpkeepReport> {
+        // Every change of it is an addition.
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -275,7 +265,7 @@ impl Database {
         while settled(self.merge(id))? == Attempt::Done {}
         if !self.expired(&table).is_empty() {
             let dropped = self.drop_partitions_of(id, &|table| self.expired(table))?;
-            Upkeep::add(&self.upkeep.expired_partitions, dropped as u64);
+            self.upkeep.count(|done| done.expired_partitions += dropped as u64);
         }
         Ok(())
     }
@@ -327,8 +317,10 @@ impl Database {
         let symbols = written.sync()?;
         let replace = written.replacing(Vec::new(), table.tail.runs(), symbols);
         self.commit_rewritten(replace, &written)?;
-        Upkeep::add(&self.upkeep.seals, 1);
-        Upkeep::add(&self.upkeep.sealed_bytes, written.bytes());
+        self.upkeep.count(|done| {
+            done.seals += 1;
+            done.sealed_bytes += written.bytes();
+        });
         Ok(Attempt::Done)
     }
 
@@ -348,8 +340,10 @@ impl Database {
         let symbols = written.sync()?;
         let out = out.iter().map(|entry| (entry.meta.id, entry.mask)).collect();
         self.commit_rewritten(written.replacing(out, &[], symbols), &written)?;
-        Upkeep::add(&self.upkeep.merges, 1);
-        Upkeep::add(&self.upkeep.merged_bytes, written.bytes());
+        self.upkeep.count(|done| {
+            done.merges += 1;
+            done.merged_bytes += written.bytes();
+        });
         Ok(Attempt::Done)
     }
 
@@ -393,7 +387,7 @@ impl Database {
                 run: Arc::new(run),
             };
             self.commit_all(Wish::Coalesce(wish)).map_err(|refusal| refusal.error)?;
-            Upkeep::add(&self.upkeep.coalesced_runs, out.len() as u64);
+            self.upkeep.count(|done| done.coalesced_runs += out.len() as u64);
             done = Attempt::Done;
         }
         Ok(done)
