@@ -103,6 +103,8 @@ pub enum Error {
     NotASymbol { name: String, ty: ColumnType },
     #[error("{}: {source}", .path.display())]
     Parquet { path: PathBuf, source: parquet::errors::ParquetError },
+    #[error("{}: row group {group}: {source}", .path.display())]
+    ParquetRows { path: PathBuf, group: usize, source: parquet::errors::ParquetError },
     #[error("{}: column `{column}` has type {ty}, which is not supported yet", .path.display())]
     ParquetType { path: PathBuf, column: String, ty: String },
     #[error("{}: column `{column}` cannot become {}", .path.display(), .ty.sql())]
@@ -152,6 +154,7 @@ impl Error {
             | Error::OtherSchema { .. }
             | Error::NotASymbol { .. }
             | Error::Parquet { .. }
+            | Error::ParquetRows { .. }
             | Error::ParquetType { .. }
             | Error::ParquetTarget { .. }
             | Error::MixedFormats { .. }

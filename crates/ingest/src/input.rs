@@ -7,13 +7,14 @@
 //!
 //! Not here: what is in the bytes.
 
-use std::io::{Cursor, Read};
+use std::io::{BufRead, BufReader, Cursor, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use flate2::bufread::GzDecoder;
 #[cfg(target_os = "linux")]
 use tidegate_platform::PageWatch;
 use tidegate_platform::{
@@ -462,10 +463,60 @@ pub(crate) fn decompressor(
     magic: Magic,
 ) -> std::io::Result<Box<dyn Read + Send>> {
     Ok(match magic {
-        Magic::Gzip => Box::new(flate2::read::MultiGzDecoder::new(stream)),
+        Magic::Gzip => Box::new(GzipMembers::new(stream)),
         Magic::Zstd => Box::new(zstd::stream::read::Decoder::new(stream)?),
         Magic::Plain | Magic::Parquet => Box::new(stream),
     })
+}
+
+/// The first byte of each member.
+const GZIP_FIRST: u8 = 0x1F;
+
+/// The members of a gzip stream, one after the other; zeros behind the last one fill a block.
+struct GzipMembers<R> {
+    /// `None` behind the last one.
+    member: Option<GzDecoder<BufReader<R>>>,
+}
+
+impl<R: Read> GzipMembers<R> {
+    fn new(stream: R) -> GzipMembers<R> {
+        GzipMembers { member: Some(GzDecoder::new(BufReader::new(stream))) }
+    }
+}
+
+impl<R: Read> Read for GzipMembers<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        while let Some(mut member) = self.member.take() {
+            let read = member.read(into)?;
+            if read > 0 || into.is_empty() {
+                self.member = Some(member);
+                return Ok(read);
+            }
+            let mut stream = member.into_inner();
+            match stream.fill_buf()?.first() {
+                None => {}
+                Some(&GZIP_FIRST) => self.member = Some(GzDecoder::new(stream)),
+                Some(_) => skip_zeros(&mut stream)?,
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Reads to the end, where nothing but zeros may be left.
+fn skip_zeros(stream: &mut impl BufRead) -> std::io::Result<()> {
+    loop {
+        let bytes = stream.fill_buf()?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if bytes.iter().any(|&byte| byte != 0) {
+            let message = "behind its end are bytes that are no gzip";
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, message));
+        }
+        let skipped = bytes.len();
+        stream.consume(skipped);
+    }
 }
 
 fn kind_of(magic: Magic) -> &'static str {

@@ -380,7 +380,8 @@ impl<'a> Worker<'a> {
     fn row_group(&mut self, task: usize, file: usize, group: usize) -> Result<()> {
         let job = self.job;
         let open = &job.files[file];
-        let damaged = |source| Error::Parquet { path: open.path.clone(), source };
+        let (path, number) = (&open.path, group + 1);
+        let damaged = |source| Error::ParquetRows { path: path.clone(), group: number, source };
         let groups = open.metadata.metadata().row_groups();
         let before: i64 = groups[..group].iter().map(|group| group.num_rows()).sum();
         let mut first_row = u64::try_from(before).unwrap_or(0) + 1;

@@ -24,7 +24,7 @@ const DB_DEMO: &str = "./tidegate-demo";
 const EXIT_CODES: &str = "\
 Exit codes:
    0  all done; an import took every row and every cell
-   1  failed; nothing was changed
+   1  failed; what failed has changed nothing
    2  wrong use: an option or argument that does not exist or does not fit; a port that is taken
    3  the database is in use by another process
    4  the database has a newer format than this program knows
@@ -135,7 +135,7 @@ pub(crate) struct ImportArguments {
     /// What happens to a row with a bad cell
     #[arg(long, value_enum, default_value_t = OnErrorArgument::SkipRow)]
     pub(crate) on_error: OnErrorArgument,
-    /// Fail when more rows than this are rejected
+    /// Fail when more rows, or with --on-error null cells, than this are rejected
     #[arg(long, value_name = "N")]
     pub(crate) max_errors: Option<u64>,
     /// Where rejected rows are listed [default: TABLE.rejects.ndjson]

@@ -101,6 +101,8 @@ pub(crate) enum Error {
     NoSpace { dir: PathBuf, needed: ByteCount, free: ByteCount, advice: &'static str },
     #[error("{count} found, see above")]
     Problems { count: String },
+    #[error("{count} found, see above: files of a newer format")]
+    Newer { count: String },
     #[error("interrupted{consequence}")]
     Interrupted { consequence: &'static str },
     #[error("a thread ended without a result")]
@@ -135,6 +137,7 @@ impl Error {
             | Error::ChangeRepeated { .. }
             | Error::NoStatement => Exit::Usage,
             Error::Problems { .. } => Exit::Damaged,
+            Error::Newer { .. } => Exit::NewerFormat,
             Error::Interrupted { .. } => Exit::Interrupted,
             Error::Panicked => Exit::Internal,
             Error::Disk { .. }

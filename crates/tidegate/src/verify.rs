@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::io::{self, Write};
 
-use tidegate_storage::{VerifyReport, VerifyStep};
+use tidegate_storage::{Error as StorageError, VerifyReport, VerifyStep};
 
 use crate::environment::stderr_columns;
 use crate::error::{Error, Exit, Result, sentence};
@@ -34,9 +34,12 @@ pub(crate) fn run(session: &Session) -> Result<Exit> {
         sql::print(&format!("{}\n", printable(&sentence(problem))))?;
     }
     sql::print(&totals(&report, nanos))?;
-    match report.problems.len() as u64 {
-        0 => Ok(Exit::Done),
-        count => Err(Error::Problems { count: counted(count, "problem") }),
+    let count = counted(report.problems.len() as u64, "problem");
+    let is_newer = |problem: &StorageError| matches!(problem, StorageError::NewerFormat { .. });
+    match report.problems.as_slice() {
+        [] => Ok(Exit::Done),
+        problems if problems.iter().all(is_newer) => Err(Error::Newer { count }),
+        _ => Err(Error::Problems { count }),
     }
 }
 

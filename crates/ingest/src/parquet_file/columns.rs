@@ -197,7 +197,7 @@ impl PreparedBatch<'_> {
             } else {
                 fill_values(ty, &values, into);
             }
-            if array.null_count() > own.null_count() {
+            if array.null_count() > own.logical_null_count() {
                 let own = own.slice(rows.start, rows.len());
                 column.lost_values(&own, &values);
             }
@@ -226,8 +226,9 @@ impl FillColumn<'_> {
 
     /// PQ2: values that the cast has made NULL.
     fn lost_values(&mut self, own: &ArrayRef, cast: &ArrayRef) {
+        let nulls = own.logical_nulls();
         for row in 0..own.len() {
-            if cast.is_null(row) && own.is_valid(row) {
+            if cast.is_null(row) && nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
                 self.fault(row, Reason::Cell(CellError::OutOfRange));
             }
         }

@@ -428,6 +428,47 @@ fn files_without_rows_and_files_of_two_kinds_are_refused() {
     assert!(matches!(error, Error::MixedFormats { .. }), "{error:?}");
 }
 
+/// A file with checksums of its pages (which the Rust writer does not write), of 64 rows: `ts` in
+/// steps of a second, `v` from 10^12 on, and `nothing`, a column that never has a value.
+const WITH_CHECKSUMS: &[u8] = include_bytes!("data/page_checksums.parquet");
+
+fn checksum_columns() -> [(&'static str, ColumnType); 3] {
+    let instant = ColumnType::Timestamp(TimeUnit::Micros);
+    [("ts", instant), ("v", ColumnType::Int64), ("nothing", ColumnType::Int32)]
+}
+
+#[test]
+fn a_column_without_a_type_is_null_in_every_row() {
+    let schema = schema_of(&checksum_columns(), Some("ts"), PartitionUnit::Day);
+    for infer in [false, true] {
+        let world = world();
+        let path = world.put("a.parquet", WITH_CHECKSUMS);
+        let mut options = world.options(&schema, &[path]);
+        if infer {
+            options.columns = ColumnSource::Infer;
+        }
+        let summary = world.import(&options).unwrap();
+        assert_eq!((summary.rows_imported, summary.rows_rejected), (64, 0), "inferred: {infer}");
+        let rows = world.rows();
+        let numbers = rows.iter().map(|row| row[1].clone());
+        assert!(numbers.eq((0..64).map(|row| Value::Integer(1_000_000_000_000 + row))));
+        assert!(rows.iter().all(|row| row[2] == Value::Null));
+    }
+}
+
+#[test]
+fn a_page_that_is_not_what_its_checksum_says_is_refused() {
+    let schema = schema_of(&checksum_columns(), Some("ts"), PartitionUnit::Day);
+    let mut bytes = WITH_CHECKSUMS.to_vec();
+    let value = 1_000_000_000_007_i64.to_le_bytes();
+    let at = bytes.windows(8).position(|window| window == value).expect("stored as it is");
+    bytes[at + 5] ^= 4;
+    let error = refused(&bytes, &schema, |_| {});
+    let shown = error.to_string();
+    assert!(shown.starts_with("/a.parquet: row group 1: "), "{error:?}");
+    assert!(shown.contains("CRC"), "{shown}");
+}
+
 /// Cut, a bit turned over, a byte of the footer changed.
 #[test]
 fn damaged_files_are_errors_and_never_panics() {

@@ -63,6 +63,7 @@ fn compressed_files_hold_the_same_rows() {
         ("plain", text.clone()),
         ("gz", gz(&text)),
         ("gz of several members", [gz(first), gz(&[]), gz(second)].concat()),
+        ("gz with a block filled up", [gz(&text), vec![0; 10_000]].concat()),
         ("zst", zst(&text)),
         ("zst of several frames", [zst(first), zst(second)].concat()),
     ] {
@@ -126,6 +127,19 @@ fn a_compressed_file_that_ends_early_is_an_error() {
                         assert_eq!(error.class(), Class::Caller);
                     }
                     error => panic!("{kind} cut at {cut}: {error:?}"),
+                },
+            );
+        }
+        if kind == "gzip" {
+            let world = world();
+            let path = world.put("followed", &[&bytes[..], b"trailing"].concat());
+            check_refused(
+                &world,
+                |options| options.source = Source::Files(vec![path]),
+                |error| {
+                    let source = std::error::Error::source(error).map(ToString::to_string);
+                    let expected = "behind its end are bytes that are no gzip";
+                    assert_eq!(source.as_deref(), Some(expected), "{error}");
                 },
             );
         }
