@@ -9,12 +9,12 @@
 //!   statement.
 //!
 //! What one step of an operator does is not interrupted, but for conditions on stored rows, which
-//! ask before each zone, or each pass of a kernel over a page frame (`scan::row_filter`). A scan's step is at most 8 page frames without a
-//! match (`scan::stream` W3), that of a fused aggregate one page frame. Steps of DataFusion's
-//! that can be long: sorting the rows that one thread has gathered, joining up the build side of
-//! a hash join, and planning. They end by themselves, and nobody waits for them (K2). Conditions of
-//! joins ask before each evaluation (`join_filter`): a batch of one side would be compared with all
-//! rows of the other in one step.
+//! ask before each zone, or each pass of a kernel over a page frame (`scan::row_filter`). A scan's
+//! step is at most 8 page frames without a match (`scan::stream` W3), that of a fused aggregate one
+//! page frame. Steps of DataFusion's that can be long: sorting the rows that one thread has
+//! gathered, joining up the build side of a hash join, and planning. They end by themselves, and
+//! nobody waits for them (K2). Conditions of joins ask before each evaluation (`join_filter`): a
+//! batch of one side would be compared with all rows of the other in one step.
 //!
 //! The clock is that of the runtime's timers. Not here: statements that change tables, which are
 //! done or not done, but not half.

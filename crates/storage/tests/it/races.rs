@@ -32,8 +32,8 @@ fn overtake(
     done
 }
 
-/// A table with keys and a segment; appended rows replace one of its rows, so that a mask is written
-/// between looking and committing.
+/// A table with keys and a segment; appended rows replace one of its rows, so that a mask is
+/// written between looking and committing.
 #[track_caller]
 fn check_overtaken(others: &[Step]) {
     let (disk, database) = new_database();
