@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -77,8 +78,10 @@ pub enum Error {
     Send { address: String, source: io::Error },
     #[error("{address} closed the connection before everything was sent")]
     ClosedEarly { address: String },
-    #[error("{address} took no byte for {seconds} s")]
-    Stuck { address: String, seconds: u64 },
+    #[error("{address} took no byte for {timeout:?}")]
+    Stuck { address: String, timeout: Duration },
+    #[error("{purpose}: {address} gave no answer for {timeout:?}")]
+    NoAnswer { purpose: &'static str, address: String, timeout: Duration },
     #[error("ask {url}")]
     Http { url: String, source: Box<ureq::Error> },
     #[error("{url} answers {status}: {words}")]
@@ -89,13 +92,15 @@ pub enum Error {
     BadValue { place: &'static str, expected: &'static str, text: String },
     #[error("database {name} exists, and --do-abort-on-exist is set")]
     Exists { name: String },
+    #[error("{target} has {rows} rows in table {table}, and --do-abort-on-exist is set")]
+    HasRows { target: String, table: &'static str, rows: u64 },
     #[error("a header says nothing about measurement {name}")]
     NoSuchMeasurement { name: String },
     #[error(
-        "{target} has {visible} of {expected} rows, {} are missing, and none came for {seconds} s",
+        "{target} has {visible} of {expected} rows, {} are missing, and none came for {wait:?}",
         .expected - .visible
     )]
-    Shortfall { target: String, visible: u64, expected: u64, seconds: u64 },
+    Shortfall { target: String, visible: u64, expected: u64, wait: Duration },
     #[error("write {}", .path.display())]
     Results { path: PathBuf, source: io::Error },
     #[error("start a thread")]
@@ -141,11 +146,13 @@ impl Error {
             | Error::Send { .. }
             | Error::ClosedEarly { .. }
             | Error::Stuck { .. }
+            | Error::NoAnswer { .. }
             | Error::Http { .. }
             | Error::Refused { .. }
             | Error::Postgres { .. }
             | Error::BadValue { .. }
             | Error::Exists { .. }
+            | Error::HasRows { .. }
             | Error::NoSuchMeasurement { .. }
             | Error::Shortfall { .. }
             | Error::Results { .. }

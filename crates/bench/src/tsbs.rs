@@ -4,6 +4,7 @@
 //! numbers of `random`, `format` writes rows as text, `pipeline` does both on several threads.
 
 mod args;
+mod config;
 mod options;
 mod schema;
 mod random;
@@ -21,6 +22,7 @@ mod golden;
 
 pub use self::args::{GenerateArguments, SimulationArguments, SinkArguments, TsbsCommand};
 pub use self::columnar::{write_csv, write_parquet};
+pub use self::config::Configured;
 pub use self::load::LoadArguments;
 pub use self::options::{Format, Nanos, Options, UseCase, parse_duration, parse_time};
 pub use self::pipeline::{Generated, generate};

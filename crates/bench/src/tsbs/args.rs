@@ -4,10 +4,11 @@
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::config::Configured;
 use super::load::LoadArguments;
 use super::options::{Format, Nanos, Options, UseCase, parse_duration, parse_time};
 use crate::error::{Error, Result};
@@ -22,11 +23,11 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub enum TsbsCommand {
     /// Generate data
-    Generate(GenerateArguments),
+    Generate(Configured<GenerateArguments>),
     /// Load data into a database, and count what arrives
-    Load(Box<LoadArguments>),
+    Load(Box<Configured<LoadArguments>>),
     /// Take data and keep nothing, to find the ceiling of a client
-    Sink(SinkArguments),
+    Sink(Configured<SinkArguments>),
 }
 
 impl TsbsCommand {
@@ -46,7 +47,7 @@ impl TsbsCommand {
 #[command(after_help = GENERATE_EXAMPLES)]
 pub struct GenerateArguments {
     /// How rows are written
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, required = false, required_unless_present = "config")]
     pub(crate) format: FormatArgument,
     /// The file, or the directory of csv and parquet [default: standard output]
     #[arg(long, value_name = "PATH")]
@@ -62,26 +63,32 @@ pub struct GenerateArguments {
     /// Accepted because TSBS has it
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) profile_file: Option<PathBuf>,
+    /// Flags from a file: JSON, or lines such as scale: 10; what is typed comes first
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
 }
 
 /// Where a sink listens, and what it counts.
 #[derive(Args, Debug)]
 pub struct SinkArguments {
-    /// Address for bare line protocol
+    /// Address for bare line protocol; a port alone is one of 127.0.0.1
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9009")]
     pub(crate) listen: String,
-    /// Address for line protocol over HTTP
+    /// Address for line protocol over HTTP; a port alone is one of 127.0.0.1
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<String>,
     /// Count rows too
     #[arg(long)]
     pub(crate) count_rows: bool,
     /// Time between two lines of the report; 0 is never
-    #[arg(long, value_name = "TIME", default_value = "10s")]
-    pub(crate) reporting_period: String,
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) reporting_period: Duration,
     /// End after so many connections; 0 is never
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) connections: u64,
+    /// Flags from a file: JSON, or lines such as count-rows: true; what is typed comes first
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
 }
 
 /// What is simulated.
@@ -182,6 +189,11 @@ impl FormatArgument {
             FormatArgument::Parquet => Layout::Parquet,
         }
     }
+}
+
+/// A duration as Go writes it.
+pub(crate) fn duration(text: &str) -> Result<Duration> {
+    parse_duration(text).map(Duration::from_nanos)
 }
 
 impl SimulationArguments {

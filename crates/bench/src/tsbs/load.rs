@@ -34,9 +34,9 @@ use self::source::{Appended, Reader, Source};
 use self::target::{Target, connect_target};
 use self::worker::{Pace, Worker};
 use super::format::Cursor;
-use super::options::parse_duration;
+use super::options::Options;
 use super::pipeline::lock;
-use super::run::tell;
+use super::run::simulated;
 use crate::error::{Error, Result};
 
 /// How often a count of readable rows is asked for.
@@ -74,9 +74,12 @@ struct Load<'a> {
 /// The counts (N1).
 #[derive(Default)]
 struct Counts {
+    /// Rows that workers have taken from the source.
+    taken_rows: AtomicU64,
     sent_rows: AtomicU64,
     sent_bytes: AtomicU64,
     acked_rows: AtomicU64,
+    /// Fields of the rows taken.
     metrics: AtomicU64,
     /// What all workers together took to read or generate rows.
     source_nanos: AtomicU64,
@@ -87,16 +90,16 @@ struct Counts {
 /// The command `tidegate tsbs load`.
 pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
     let target = connect_target(arguments)?;
-    let period = Duration::from_nanos(parse_duration(&arguments.reporting_period)?);
-    let wait = Duration::from_nanos(parse_duration(&arguments.wait)?);
     let pace = Pace::new(arguments)?;
-    let (source, header) = open_source(arguments, target.layout())?;
-    let shift = shift_of(arguments, target.layout())?;
-    let mut before = BTreeMap::new();
-    if arguments.do_load {
+    let simulation = arguments.generate.then(|| simulated(&arguments.simulation)).transpose()?;
+    let (source, header) = open_source(arguments, simulation.as_ref(), target.layout())?;
+    let shift = shift_of(arguments, simulation.as_ref(), target.layout())?;
+    let before = if arguments.do_load {
         target.prepare(header.as_ref())?;
-        before = count_before(target.as_ref())?;
-    }
+        count_before(arguments, target.as_ref())?
+    } else {
+        BTreeMap::new()
+    };
     let load = Load {
         arguments,
         target: target.as_ref(),
@@ -109,11 +112,12 @@ pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
     };
     let started = SystemTime::now();
     let start = Instant::now();
-    let sent = load.run(&Reporter::new(period, start));
+    let sent = load.run(&Reporter::new(arguments.reporting_period, start));
     let seconds = start.elapsed().as_secs_f64();
     let mut outcome = load.outcome((started, seconds));
+    outcome.seed = simulation.map(|options| options.seed);
     let visible = match (&sent, arguments.do_load) {
-        (Ok(()), true) => load.wait_until_readable(&before, (start, wait), &mut outcome),
+        (Ok(()), true) => load.wait_until_readable(&before, start, &mut outcome),
         _ => load.count_readable(&before, &mut outcome),
     };
     let counted = if sent.is_ok() { load.count_metrics_again(&mut outcome) } else { Ok(()) };
@@ -126,8 +130,19 @@ pub(crate) fn run_load(arguments: &LoadArguments) -> Result<()> {
     sent.and(visible).and(counted).and(told).and(written)
 }
 
-fn open_source(arguments: &LoadArguments, layout: RowLayout) -> Result<(Source, Option<Header>)> {
-    let (mut source, header) = open_any_source(arguments, layout)?;
+/// The rows of a simulation, of files, or of standard input.
+fn open_source(
+    arguments: &LoadArguments,
+    simulation: Option<&Options>,
+    layout: RowLayout,
+) -> Result<(Source, Option<Header>)> {
+    let (mut source, header) = match simulation {
+        Some(options) => Source::generated(options, layout, arguments.limit),
+        None if arguments.file.is_empty() => {
+            Source::from_stream(Box::new(io::stdin()), layout, arguments.limit)
+        }
+        None => Source::from_files(&arguments.file, layout, arguments.limit),
+    }?;
     if arguments.split == SplitArgument::Contiguous && !source.split_evenly(arguments.workers.get())
     {
         return Err(Error::CannotSplit);
@@ -135,29 +150,15 @@ fn open_source(arguments: &LoadArguments, layout: RowLayout) -> Result<(Source, 
     Ok((source, header))
 }
 
-fn open_any_source(
-    arguments: &LoadArguments,
-    layout: RowLayout,
-) -> Result<(Source, Option<Header>)> {
-    if arguments.generate {
-        let options = arguments.simulation.options()?;
-        if arguments.simulation.seed == 0 {
-            tell(&format!("seed {}", options.seed));
-        }
-        return Source::generated(&options, layout, arguments.limit);
-    }
-    if arguments.file.is_empty() {
-        return Source::from_stream(Box::new(io::stdin()), layout, arguments.limit);
-    }
-    Source::from_files(&arguments.file, layout, arguments.limit)
-}
-
 /// How far timestamps are moved, if they are.
-fn shift_of(arguments: &LoadArguments, layout: RowLayout) -> Result<Option<Shift>> {
+fn shift_of(
+    arguments: &LoadArguments,
+    simulation: Option<&Options>,
+    layout: RowLayout,
+) -> Result<Option<Shift>> {
     let Some(text) = &arguments.shift else { return Ok(None) };
     let shift = parse_shift(text)?.shift(|| {
-        if arguments.generate {
-            let options = arguments.simulation.options()?;
+        if let Some(options) = simulation {
             let last = i64::try_from(options.epochs().saturating_sub(1) * options.interval.get());
             return Ok(options.start.0.saturating_add(last.unwrap_or(i64::MAX)));
         }
@@ -167,12 +168,16 @@ fn shift_of(arguments: &LoadArguments, layout: RowLayout) -> Result<Option<Shift
     shift.map(Some)
 }
 
-/// How many rows there are already.
-fn count_before(target: &dyn Target) -> Result<BTreeMap<String, u64>> {
+/// How many rows there are already. None are allowed with `--do-abort-on-exist`: a target without
+/// databases of its own has nothing else that could exist.
+fn count_before(arguments: &LoadArguments, target: &dyn Target) -> Result<BTreeMap<String, u64>> {
     let mut before = BTreeMap::new();
-    for name in MEASUREMENTS {
-        let Some(rows) = target.count(name)? else { break };
-        before.insert(name.to_owned(), rows);
+    for table in MEASUREMENTS {
+        let Some(rows) = target.count(table)? else { break };
+        if arguments.do_abort_on_exist && rows != 0 {
+            return Err(Error::HasRows { target: target.place(), table, rows });
+        }
+        before.insert(table.to_owned(), rows);
     }
     Ok(before)
 }
@@ -241,16 +246,20 @@ impl Load<'_> {
     fn outcome(&self, (started, seconds): (SystemTime, f64)) -> Outcome {
         let counts = &self.counts;
         let acks = self.target.acknowledges() && self.arguments.do_load;
+        let acked_rows = counts.acked_rows.load(Relaxed);
         Outcome {
             target: self.arguments.target.name(),
             started,
             seconds,
             workers: self.arguments.workers.get(),
             faithful: self.arguments.faithful,
-            sent_rows: counts.sent_rows.load(Relaxed),
+            seed: None,
+            taken_rows: counts.taken_rows.load(Relaxed),
+            // Of a batch that failed some rows may have been taken: they were sent.
+            sent_rows: counts.sent_rows.load(Relaxed).max(acked_rows),
             sent_bytes: counts.sent_bytes.load(Relaxed),
             metrics: counts.metrics.load(Relaxed),
-            acked_rows: acks.then(|| counts.acked_rows.load(Relaxed)),
+            acked_rows: acks.then_some(acked_rows),
             source_seconds: counts.source_nanos.load(Relaxed) as f64 / 1e9,
             waited_seconds: self.target.waited().as_secs_f64(),
             readable: None,
@@ -278,14 +287,15 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Asks until all rows are there, or none came for `wait`.
+    /// Asks until all rows are there, or none came for `--wait`.
     fn wait_until_readable(
         &self,
         before: &BTreeMap<String, u64>,
-        (start, wait): (Instant, Duration),
+        start: Instant,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let expected = outcome.acked_rows.unwrap_or(outcome.sent_rows);
+        let wait = self.arguments.wait;
+        let expected = outcome.expected();
         let mut changed = Instant::now();
         loop {
             let Some(rows) = self.readable(before)? else { return Ok(()) };
@@ -301,7 +311,7 @@ impl Load<'_> {
                     target: self.target.place(),
                     visible: rows,
                     expected,
-                    seconds: wait.as_secs(),
+                    wait,
                 });
             }
             thread::sleep(POLL.min(wait));

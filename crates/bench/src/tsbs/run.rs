@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::thread;
 
-use super::args::{GenerateArguments, Layout, TsbsCommand};
+use super::args::{GenerateArguments, Layout, SimulationArguments, TsbsCommand};
 use super::load::run_load;
 use super::options::Format;
 use super::pipeline::generate;
@@ -18,17 +18,14 @@ use crate::error::{Error, Result};
 /// Runs a command of the suite.
 pub fn run(command: &TsbsCommand) -> Result<()> {
     match command {
-        TsbsCommand::Generate(arguments) => run_generate(arguments),
-        TsbsCommand::Load(arguments) => run_load(arguments),
-        TsbsCommand::Sink(arguments) => run_sink(arguments),
+        TsbsCommand::Generate(arguments) => run_generate(&arguments.0),
+        TsbsCommand::Load(arguments) => run_load(&arguments.0),
+        TsbsCommand::Sink(arguments) => run_sink(&arguments.0),
     }
 }
 
 fn run_generate(arguments: &GenerateArguments) -> Result<()> {
-    let options = arguments.simulation.options()?;
-    if arguments.simulation.seed == 0 {
-        tell(&format!("seed {}", options.seed));
-    }
+    let options = simulated(&arguments.simulation)?;
     let threads = arguments.threads.unwrap_or_else(cores);
     let name = match arguments.format.layout() {
         Layout::Text(format) => {
@@ -43,6 +40,15 @@ fn run_generate(arguments: &GenerateArguments) -> Result<()> {
         _ => columnar::write_parquet(&options, dir),
     }?;
     Ok(())
+}
+
+/// What is simulated. A seed that was not given is told, so that the data can be made again.
+pub(crate) fn simulated(arguments: &SimulationArguments) -> Result<Options> {
+    let options = arguments.options()?;
+    if arguments.seed == 0 {
+        tell(&format!("seed {}", options.seed));
+    }
+    Ok(options)
 }
 
 fn generate_text(

@@ -22,7 +22,6 @@ use memchr::memchr_iter;
 
 use self::discard::Discard;
 use super::args::SinkArguments;
-use super::options::parse_duration;
 use super::run::{say, tell};
 use crate::error::{Error, Result};
 
@@ -64,7 +63,12 @@ struct Shared {
 }
 
 impl Sink {
-    /// Listens on `tcp` for bare line protocol and on `http` for requests. Port 0 is any free one.
+    /// Listens on `tcp` for bare line protocol and on `http` for requests: `HOST:PORT`, or a port
+    /// of 127.0.0.1. Port 0 is any free one.
+    ///
+    /// # Errors
+    ///
+    /// An address that is none or that is taken, and a thread that cannot be started.
     pub fn start(tcp: &str, http: Option<&str>, count_rows: bool) -> Result<Sink> {
         let shared = Arc::new(Shared { count_rows, ..Shared::default() });
         let mut threads = Vec::new();
@@ -122,7 +126,11 @@ impl Drop for Sink {
 }
 
 fn bind(address: &str) -> Result<(TcpListener, SocketAddr)> {
-    let bound = address.to_socket_addrs().and_then(|mut addresses| {
+    let whole = match address.parse::<u16>() {
+        Ok(port) => format!("127.0.0.1:{port}"),
+        Err(_) => address.to_owned(),
+    };
+    let bound = whole.to_socket_addrs().and_then(|mut addresses| {
         let address = addresses.next().ok_or(ErrorKind::AddrNotAvailable)?;
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
@@ -190,7 +198,7 @@ impl Shared {
 
 /// The command `tidegate tsbs sink`.
 pub(crate) fn run_sink(arguments: &SinkArguments) -> Result<()> {
-    let period = Duration::from_nanos(parse_duration(&arguments.reporting_period)?);
+    let period = arguments.reporting_period;
     let http = arguments.http.as_deref();
     let sink = Sink::start(&arguments.listen, http, arguments.count_rows)?;
     let http = sink.http().map_or_else(String::new, |address| format!(", for HTTP on {address}"));

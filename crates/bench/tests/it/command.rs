@@ -1,7 +1,11 @@
 //! Runs a command as it would be typed.
 
+use std::env;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
+use std::process::{Command, Stdio, exit};
+use std::thread;
 
 use clap::Parser;
 use serde_json::Value;
@@ -10,6 +14,9 @@ use tidegate_bench::tsbs::{TsbsCommand, run};
 
 /// An hour of ten hosts.
 pub(crate) const SMALL: &str = "--seed 123 --scale 10 --timestamp-end 2016-01-01T01:00:00Z";
+
+/// Where the process of `process` finds what it is to run.
+const LINE: &str = "TIDEGATE_TSBS_LINE";
 
 #[derive(Parser)]
 struct Line {
@@ -45,4 +52,52 @@ pub(crate) fn load(dir: &TempDir, line: &str) -> (Result<(), String>, Value) {
 fn results(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap_or_default();
     serde_json::from_str::<Value>(&text).unwrap_or_default()["tidegate"].clone()
+}
+
+/// What a process has come to.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// The same in a process of its own, to see what it says and with which code it ends.
+pub(crate) fn process(line: &str, input: &[u8]) -> Ended {
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "command::child", "--quiet"])
+        .env(LINE, line)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let output = thread::scope(|scope| {
+        // Who reads nothing of it has ended before.
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output().unwrap()
+    });
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Not a test, but that process: nothing happens unless it has a line to run.
+#[test]
+fn child() {
+    let Ok(line) = env::var(LINE) else { return };
+    let words = std::iter::once("tsbs").chain(line.split_whitespace());
+    let code = match Line::try_parse_from(words) {
+        Err(error) => {
+            error.print().unwrap();
+            error.exit_code()
+        }
+        Ok(line) => match run(&line.command) {
+            Ok(()) => 0,
+            Err(error) => {
+                eprintln!("{}", error.sentence());
+                if error.is_usage() { 2 } else { 1 }
+            }
+        },
+    };
+    exit(code);
 }

@@ -2,10 +2,11 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 
-use super::super::args::SimulationArguments;
+use super::super::args::{SimulationArguments, duration};
 
 const LOAD_EXAMPLES: &str = "\
 Examples:
@@ -41,8 +42,8 @@ pub struct LoadArguments {
     #[arg(long, value_name = "ROWS", default_value_t = 0)]
     pub(crate) limit: u64,
     /// Time between two lines of the report; 0 is none
-    #[arg(long, value_name = "TIME", default_value = "10s")]
-    pub(crate) reporting_period: String,
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) reporting_period: Duration,
     /// Write the outcome as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) results_file: Option<PathBuf>,
@@ -50,10 +51,12 @@ pub struct LoadArguments {
     #[arg(long, value_name = "NAME", default_value = "benchmark")]
     pub(crate) db_name: String,
     /// False reads and counts the rows, and sends none
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
+          num_args = 0..=1, default_missing_value = "true")]
     pub(crate) do_load: bool,
     /// Drop and create the database, where the target has databases
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
+          num_args = 0..=1, default_missing_value = "true")]
     pub(crate) do_create_db: bool,
     /// Fail if the database exists, or has rows
     #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set,
@@ -83,11 +86,11 @@ pub struct LoadArguments {
     #[arg(long)]
     pub(crate) faithful: bool,
     /// How long the target may do nothing
-    #[arg(long, value_name = "TIME", default_value = "60s")]
-    pub(crate) timeout: String,
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub(crate) timeout: Duration,
     /// How long the count of readable rows may stand still
-    #[arg(long, value_name = "TIME", default_value = "30s")]
-    pub(crate) wait: String,
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub(crate) wait: Duration,
     #[command(flatten)]
     pub(crate) place: PlaceArguments,
     #[command(flatten)]
@@ -109,8 +112,11 @@ pub struct LoadArguments {
     #[arg(long, value_name = "WORD", default_value = "all")]
     pub(crate) consistency: String,
     /// Time between two attempts when InfluxDB asks for patience
-    #[arg(long, value_name = "TIME", default_value = "1s")]
-    pub(crate) backoff: String,
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub(crate) backoff: Duration,
+    /// Flags from a file: JSON, or lines such as workers: 4; what is typed comes first
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
     #[command(flatten)]
     pub(crate) simulation: SimulationArguments,
 }
@@ -122,18 +128,18 @@ pub(crate) struct PlaceArguments {
     /// How rows travel [default: ilp-tcp]
     #[arg(long, value_enum)]
     pub(crate) protocol: Option<ProtocolArgument>,
-    /// Where HTTP is spoken [default: by target]
-    #[arg(long, value_name = "URL", alias = "urls")]
+    /// Where HTTP is spoken [default: http://HOST:PORT]
+    #[arg(long, value_name = "URL", alias = "urls", conflicts_with = "port")]
     pub(crate) url: Option<String>,
-    /// Where line protocol over TCP is taken
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9009")]
-    pub(crate) ilp_bind_to: String,
-    /// Host of PostgreSQL
-    #[arg(long, value_name = "HOST", default_value = "localhost")]
+    /// Where line protocol over TCP is taken [default: HOST:9009]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) ilp_bind_to: Option<String>,
+    /// The machine of the target
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1", alias = "hosts")]
     pub(crate) host: String,
-    /// Port of PostgreSQL
-    #[arg(long, value_name = "PORT", default_value_t = 5_432)]
-    pub(crate) port: u16,
+    /// Port of PostgreSQL, or of HTTP [default: by target]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
     /// Who loads [default: by target]
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
@@ -153,16 +159,19 @@ pub(crate) struct PlaceArguments {
 #[command(next_help_heading = "PostgreSQL and TimescaleDB")]
 pub(crate) struct PostgresArguments {
     /// Make hypertables; false for a PostgreSQL without the extension
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
+          num_args = 0..=1, default_missing_value = "true")]
     pub(crate) use_hypertable: bool,
     /// Time of a chunk of a hypertable
-    #[arg(long, value_name = "TIME", default_value = "12h")]
-    pub(crate) chunk_time: String,
+    #[arg(long, value_name = "TIME", default_value = "12h", value_parser = duration)]
+    pub(crate) chunk_time: Duration,
     /// Index on the time
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
+          num_args = 0..=1, default_missing_value = "true")]
     pub(crate) time_index: bool,
     /// Index on tags and time
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
+          num_args = 0..=1, default_missing_value = "true")]
     pub(crate) partition_index: bool,
     /// Indexes on so many fields of each table; -1 is all
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true,
@@ -221,6 +230,27 @@ pub(crate) enum SplitArgument {
 pub(crate) enum LayoutArgument {
     Tags,
     Wide,
+}
+
+impl PlaceArguments {
+    /// Where line protocol over TCP is taken.
+    pub(crate) fn line_address(&self) -> String {
+        self.ilp_bind_to.clone().unwrap_or_else(|| self.address(9_009))
+    }
+
+    /// Where HTTP is spoken, if it is not said, at the usual `port`.
+    pub(crate) fn url(&self, port: u16) -> String {
+        let address = || format!("http://{}", self.address(self.port.unwrap_or(port)));
+        self.url.clone().unwrap_or_else(address)
+    }
+
+    fn address(&self, port: u16) -> String {
+        // An address of IPv6 has colons of its own.
+        match self.host.contains(':') && !self.host.starts_with('[') {
+            true => format!("[{}]:{port}", self.host),
+            false => format!("{}:{port}", self.host),
+        }
+    }
 }
 
 impl TargetArgument {

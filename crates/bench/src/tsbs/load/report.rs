@@ -11,7 +11,6 @@ use serde_json::json;
 
 use super::{Counts, LoadArguments};
 use crate::error::{Error, Result};
-use crate::tsbs::options::parse_duration;
 use crate::tsbs::run::say;
 
 /// What a load has come to.
@@ -23,8 +22,13 @@ pub(crate) struct Outcome {
     pub(crate) workers: usize,
     /// Rates are those of rows sent, as TSBS has them.
     pub(crate) faithful: bool,
+    /// Of generated rows: the one that was given, or taken from the clock.
+    pub(crate) seed: Option<i64>,
+    /// Rows that workers have taken from the source.
+    pub(crate) taken_rows: u64,
     pub(crate) sent_rows: u64,
     pub(crate) sent_bytes: u64,
+    /// Fields of the rows taken.
     pub(crate) metrics: u64,
     /// `None` where the protocol has no acknowledgement.
     pub(crate) acked_rows: Option<u64>,
@@ -51,17 +55,20 @@ impl Outcome {
         }
     }
 
+    /// Rows that ought to be readable in the end.
+    pub(crate) fn expected(&self) -> u64 {
+        self.acked_rows.unwrap_or(self.sent_rows)
+    }
+
     /// Rows a second of the workers if they had nothing to do but to read or generate.
     fn source_rate(&self) -> f64 {
         self.sent_rows as f64 * self.workers as f64 / self.source_seconds
     }
 
-    /// The metrics of so many rows: exact when all of them are counted.
+    /// The metrics of so many rows: exact for all that were taken, else their share of them.
     fn metrics_of(&self, rows: u64) -> u64 {
-        if rows == self.sent_rows || self.sent_rows == 0 {
-            return self.metrics;
-        }
-        let share = u128::from(self.metrics) * u128::from(rows) / u128::from(self.sent_rows);
+        let share =
+            u128::from(self.metrics) * u128::from(rows) / u128::from(self.taken_rows.max(1));
         u64::try_from(share).unwrap_or(u64::MAX)
     }
 }
@@ -95,20 +102,21 @@ impl Reporter {
             let (metrics, rows) = (counts.metrics.load(Relaxed), counts.sent_rows.load(Relaxed));
             let took = now.duration_since(last.0).as_secs_f64();
             let overall = now.duration_since(self.start).as_secs_f64();
-            let columns = [(metrics, last.1), (rows, last.2)].map(|(total, before)| {
-                let per_second = (total.saturating_sub(before)) as f64 / took;
-                match total {
-                    0 => format!("{per_second:.2},-,-"),
-                    _ => {
-                        let mean = total as f64 / overall;
-                        format!("{per_second:.2},{},{mean:.2}", scientific(total))
-                    }
-                }
-            });
-            let _ = say(&format!("{},{},{}", seconds_since_1970(), columns[0], columns[1]));
+            let metrics_now = columns((last.1, metrics), (took, overall));
+            let rows_now = match rows {
+                0 => "-,-,-".to_owned(),
+                _ => columns((last.2, rows), (took, overall)),
+            };
+            let _ = say(&format!("{},{metrics_now},{rows_now}", seconds_since_1970()));
             last = (now, metrics, rows);
         }
     }
+}
+
+/// How many a second of late, how many in all, how many a second in all.
+fn columns((before, total): (u64, u64), (took, overall): (f64, f64)) -> String {
+    let of_late = total.saturating_sub(before) as f64 / took;
+    format!("{of_late:.2},{},{:.2}", scientific(total), total as f64 / overall)
 }
 
 /// The summary.
@@ -153,7 +161,8 @@ pub(super) fn print(outcome: &Outcome, arguments: &LoadArguments) -> Result<()> 
     }
     match outcome.readable {
         Some((rows, seconds)) if seconds.is_finite() => {
-            say(&format!("readable     {}, all after {seconds:.3} s", rate(rows, seconds)))
+            let what = if rows < outcome.expected() { "the last one" } else { "all" };
+            say(&format!("readable     {}, {what} after {seconds:.3} s", rate(rows, seconds)))
         }
         Some((rows, _)) => say(&format!("readable     {rows} rows so far")),
         None => Ok(()),
@@ -168,29 +177,29 @@ pub(super) fn write_results(
 ) -> Result<()> {
     let (rows, seconds) = outcome.counted();
     let rate = |count: u64, seconds: f64| count as f64 / seconds;
-    let millis = Duration::from_secs_f64(seconds).as_millis();
     let start = outcome.started.duration_since(UNIX_EPOCH).unwrap_or_default();
     let files: Vec<_> = arguments.file.iter().map(|path| path.display().to_string()).collect();
     let readable = outcome.readable.filter(|(_, seconds)| seconds.is_finite());
     let results = json!({
         "ResultFormatVersion": "0.1",
         "RunnerConfig": {
-            "DBName": arguments.db_name,
-            "BatchSize": arguments.batch_size,
-            "Workers": arguments.workers,
-            "Limit": arguments.limit,
-            "DoLoad": arguments.do_load,
-            "DoCreateDB": arguments.do_create_db,
-            "DoAbortOnExist": arguments.do_abort_on_exist,
-            "ReportingPeriod": parse_duration(&arguments.reporting_period)?,
-            "HashWorkers": arguments.hash_workers,
-            "InsertIntervals": arguments.insert_intervals,
-            "FileName": files.join(","),
-            "Seed": arguments.simulation.seed,
+            "db-name": arguments.db_name,
+            "batch-size": arguments.batch_size,
+            "workers": arguments.workers,
+            "limit": arguments.limit,
+            "do-load": arguments.do_load,
+            "do-create-db": arguments.do_create_db,
+            "do-abort-on-exist": arguments.do_abort_on_exist,
+            "reporting-period": nanos(arguments.reporting_period),
+            "hash-workers": arguments.hash_workers,
+            "insert-intervals": arguments.insert_intervals,
+            "results-file": path.display().to_string(),
+            "file": files.join(","),
+            "seed": arguments.simulation.seed,
         },
         "StartTime": start.as_secs(),
         "EndTime": (start + Duration::from_secs_f64(seconds)).as_secs(),
-        "DurationMillis": u64::try_from(millis).unwrap_or(u64::MAX),
+        "DurationMillis": nanos(Duration::from_secs_f64(seconds)) / 1_000_000,
         "Totals": {
             "metricRate": rate(outcome.metrics_of(rows), seconds),
             "rowRate": rate(rows, seconds),
@@ -199,6 +208,7 @@ pub(super) fn write_results(
             "version": env!("CARGO_PKG_VERSION"),
             "target": outcome.target,
             "generated": arguments.generate,
+            "seed": outcome.seed,
             "faithful": outcome.faithful,
             "sourceRowRate": outcome.source_rate(),
             "waitedSeconds": outcome.waited_seconds,
@@ -220,6 +230,10 @@ pub(super) fn write_results(
     });
     let text: String = lines.collect();
     fs::write(path, text).map_err(|source| Error::Results { path: path.to_owned(), source })
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn seconds_since_1970() -> u64 {
@@ -245,6 +259,8 @@ mod tests {
             seconds: 2.0,
             workers: 1,
             faithful,
+            seed: None,
+            taken_rows: 10,
             sent_rows: 10,
             sent_bytes: 100,
             metrics: 20,
@@ -268,5 +284,7 @@ mod tests {
     fn numbers_are_written_as_tsbs_does() {
         assert_eq!(scientific(12_470_000), "1.247000E+07");
         assert_eq!(scientific(1), "1.000000E+00");
+        assert_eq!(scientific(0), "0.000000E+00");
+        assert_eq!(columns((2_000, 5_000), (2.0, 4.0)), "1500.00,5.000000E+03,1250.00");
     }
 }

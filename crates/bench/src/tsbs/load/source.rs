@@ -5,6 +5,7 @@
 //! - F2. Ranges are handed out in the order of the file, so that rows arrive much as they stand;
 //!   with `split_evenly`, in the order of each worker's part of it.
 
+use std::borrow::Borrow;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
@@ -108,7 +109,7 @@ impl Source {
         let mut inputs: Vec<(String, Box<dyn Read + Send>)> = Vec::new();
         for file in files {
             let place = file.path.display().to_string();
-            inputs.push((place, Box::new(FileReader { at: file.begin, file })));
+            inputs.push((place, Box::new(FileReader { at: file.begin, file: file.file })));
         }
         Ok((Source::Stream(Mutex::new(Stream::new(inputs, layout, limit))), header))
     }
@@ -419,33 +420,19 @@ impl Stream {
     }
 }
 
-/// A file as a stream.
-struct FileReader {
-    file: DataFile,
+/// A file as a stream, from some place in it.
+struct FileReader<F> {
+    file: F,
     at: u64,
-}
-
-impl Read for FileReader {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.file.read_at(out, self.at)?;
-        self.at += count as u64;
-        Ok(count)
-    }
 }
 
 fn read_up_to(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
-    let mut reader = PositionReader { file, at };
-    read_fully(&mut reader, out)
+    read_fully(&mut FileReader { file, at }, out)
 }
 
-struct PositionReader<'a> {
-    file: &'a File,
-    at: u64,
-}
-
-impl Read for PositionReader<'_> {
+impl<F: Borrow<File>> Read for FileReader<F> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(out, self.at)?;
+        let count = self.file.borrow().read_at(out, self.at)?;
         self.at += count as u64;
         Ok(count)
     }

@@ -22,7 +22,6 @@ use self::postgres::Postgres;
 use super::args::{LoadArguments, ProtocolArgument, TargetArgument};
 use super::rows::{Header, RowLayout};
 use crate::error::{Error, Result};
-use crate::tsbs::options::parse_duration;
 
 /// A database to load into.
 pub(super) trait Target: Sync {
@@ -36,8 +35,10 @@ pub(super) trait Target: Sync {
     fn streams(&self) -> bool;
     /// Whether rows can be asked for afterwards, so that it matters which tables there are.
     fn keeps_rows(&self) -> bool;
-    /// Makes databases and tables.
-    fn prepare(&self, header: Option<&Header>) -> Result<()>;
+    /// Makes databases and tables, where the target has them.
+    fn prepare(&self, _header: Option<&Header>) -> Result<()> {
+        Ok(())
+    }
     /// Opens a connection for a worker.
     fn connect(&self) -> Result<Box<dyn Connection>>;
     /// What connections waited because the target asked for patience.
@@ -52,14 +53,15 @@ pub(super) trait Target: Sync {
 pub(super) trait Connection {
     /// Sends complete rows, and adds those confirmed to `acked` (A1).
     fn send(&mut self, rows: &[u8], acked: (u64, &AtomicU64)) -> Result<()>;
-    /// Waits until the target has taken everything.
-    fn finish(self: Box<Self>) -> Result<()>;
+    /// Waits until the target has taken everything, if it has not said so before.
+    fn finish(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The target of a command line.
 pub(super) fn connect_target(arguments: &LoadArguments) -> Result<Box<dyn Target>> {
     let place = &arguments.place;
-    let timeout = Duration::from_nanos(parse_duration(&arguments.timeout)?);
     let name = arguments.target.name();
     let only = |expected| match place.protocol {
         None => Ok(()),
@@ -69,42 +71,43 @@ pub(super) fn connect_target(arguments: &LoadArguments) -> Result<Box<dyn Target
             expected,
         }),
     };
-    let url = |default: &str| place.url.clone().unwrap_or_else(|| default.to_owned());
+    let http = |port| Http::new(&place.url(port), arguments.timeout);
     Ok(match arguments.target {
         TargetArgument::Tidegate | TargetArgument::Questdb | TargetArgument::Sink => {
-            let mut http = Http::new(&url("http://127.0.0.1:9000"), timeout)?;
-            if let Some(user) = &place.user {
-                http.authorize(user, place.pass.as_deref().unwrap_or_default());
-            }
+            let http = http(9_000)?.authorized(place);
             let asks = arguments.target != TargetArgument::Sink;
             match place.protocol.unwrap_or(ProtocolArgument::IlpTcp) {
-                ProtocolArgument::IlpTcp => {
-                    let address = place.ilp_bind_to.clone();
-                    Box::new(LineTcp::new(address, timeout, asks.then_some(http), arguments))
-                }
-                ProtocolArgument::IlpHttp => Box::new(LineHttp::questdb(http, asks, arguments)),
+                ProtocolArgument::IlpTcp => Box::new(LineTcp::new(arguments, asks.then_some(http))),
+                ProtocolArgument::IlpHttp => Box::new(LineHttp::questdb(http, asks)),
             }
         }
         TargetArgument::Influx => {
             if place.protocol == Some(ProtocolArgument::IlpTcp) {
                 only("ilp-http")?;
             }
-            let http = Http::new(&url("http://127.0.0.1:8086"), timeout)?;
-            Box::new(LineHttp::influx(http, arguments)?)
+            Box::new(LineHttp::influx(http(8_086)?, arguments))
         }
         TargetArgument::Timescaledb => {
             only("its own")?;
-            Box::new(Postgres::new(arguments, timeout)?)
+            Box::new(Postgres::new(arguments))
         }
         TargetArgument::Clickhouse => {
             only("its own")?;
-            let http = Http::new(&url("http://127.0.0.1:8123"), timeout)?;
-            Box::new(ClickHouse::new(http, arguments)?)
+            Box::new(ClickHouse::new(http(8_123)?.authorized(place), arguments)?)
         }
         TargetArgument::Cratedb => {
             only("its own")?;
-            let http = Http::new(&url("http://127.0.0.1:4200"), timeout)?;
-            Box::new(Crate::new(http, arguments))
+            Box::new(Crate::new(http(4_200)?.authorized(place), arguments))
         }
     })
+}
+
+/// A name as SQL has it.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// An answer that is not what was asked for.
+fn bad_answer(expected: &'static str, text: String) -> Error {
+    Error::BadValue { place: "an answer", expected, text }
 }

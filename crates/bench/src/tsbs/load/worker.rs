@@ -4,6 +4,7 @@
 //! - B1. A batch has exactly as many rows as were asked for, but the last of each worker; with
 //!   `--exact-batches`, but the last one of all.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -21,7 +22,8 @@ use crate::tsbs::random::Source as Random;
 
 /// When batches may start.
 pub(super) struct Pace {
-    start: Instant,
+    /// When the first batch started: what is made ready before is no time for batches.
+    start: OnceLock<Instant>,
     max_rps: u64,
     started: AtomicU64,
     /// Shortest and longest time from batch to batch, of each worker; the last one is for all that
@@ -33,7 +35,7 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new(arguments: &LoadArguments) -> Result<Pace> {
         Ok(Pace {
-            start: Instant::now(),
+            start: OnceLock::new(),
             max_rps: arguments.max_rps,
             started: AtomicU64::new(0),
             intervals: parse_intervals(&arguments.insert_intervals)?,
@@ -50,7 +52,8 @@ impl Pace {
         if 0 < self.max_rps {
             let number = self.started.fetch_add(1, Relaxed);
             let due = Duration::from_secs_f64(number as f64 / self.max_rps as f64);
-            thread::sleep(due.saturating_sub(self.start.elapsed()));
+            let start = self.start.get_or_init(Instant::now);
+            thread::sleep(due.saturating_sub(start.elapsed()));
         }
     }
 
@@ -138,6 +141,7 @@ impl<'a> Worker<'a> {
                 Appended::Rows => self.count(&buffer.written()[before..])?,
             };
             let rows = tally.rows;
+            self.load.counts.taken_rows.fetch_add(rows, Relaxed);
             self.load.counts.metrics.fetch_add(tally.metrics, Relaxed);
             lock(&self.load.counts.tables).add(&tally);
             match self.batch {

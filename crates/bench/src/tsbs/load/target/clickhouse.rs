@@ -6,16 +6,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use super::http::{Http, percent_encoded};
 use super::tagged::{KnownTags, TagIds, TaggedRow, base_of, fields, json, pairs, rows};
-use super::{Connection, Target};
+use super::{Connection, Target, bad_answer};
 use crate::error::{Error, Result};
 use crate::tsbs::Nanos;
 use crate::tsbs::load::args::{LayoutArgument, LoadArguments};
 use crate::tsbs::load::rows::{Header, RowLayout};
-use crate::tsbs::options::parse_duration;
 use crate::tsbs::pipeline::lock;
 
 /// What tables look like.
@@ -28,7 +26,6 @@ enum Layout {
 
 pub(super) struct ClickHouse {
     http: Http,
-    timeout: Duration,
     db: String,
     create: bool,
     abort_on_exist: bool,
@@ -38,20 +35,15 @@ pub(super) struct ClickHouse {
 }
 
 impl ClickHouse {
-    pub(super) fn new(mut http: Http, arguments: &LoadArguments) -> Result<ClickHouse> {
+    pub(super) fn new(http: Http, arguments: &LoadArguments) -> Result<ClickHouse> {
         let layout = match (arguments.layout, arguments.faithful) {
             (LayoutArgument::Wide, true) => return Err(Error::WideIsNotFaithful),
             (LayoutArgument::Wide, false) => Layout::Wide,
             (LayoutArgument::Tags, true) => Layout::Faithful,
             (LayoutArgument::Tags, false) => Layout::Tags,
         };
-        if let Some(user) = &arguments.place.user {
-            http.authorize(user, arguments.place.pass.as_deref().unwrap_or_default());
-        }
-        let timeout = parse_duration(&arguments.timeout).unwrap_or(60_000_000_000);
         Ok(ClickHouse {
             http,
-            timeout: Duration::from_nanos(timeout),
             db: arguments.db_name.clone(),
             create: arguments.do_create_db,
             abort_on_exist: arguments.do_abort_on_exist,
@@ -68,11 +60,7 @@ impl ClickHouse {
     fn count_of(&self, statement: &str) -> Result<u64> {
         let text = self.execute(statement)?;
         let count = text.trim().parse();
-        count.map_err(|_| Error::BadValue {
-            place: "the answer to a count",
-            expected: "number",
-            text,
-        })
+        count.map_err(|_| bad_answer("count", text))
     }
 
     fn create_tables(&self, header: &Header) -> Result<()> {
@@ -201,7 +189,7 @@ impl Target for ClickHouse {
 
     fn connect(&self) -> Result<Box<dyn Connection>> {
         Ok(Box::new(InsertConnection {
-            http: self.http.fresh(self.timeout),
+            http: self.http.fresh(),
             db: quoted(&self.db),
             header: lock(&self.header).clone().expect("prepared before"),
             all: (self.layout != Layout::Wide).then(|| Arc::clone(&self.tags)),
@@ -329,10 +317,6 @@ impl Connection for InsertConnection {
             self.insert_rows(rows)?;
             acked.fetch_add(rows.len() as u64, Relaxed);
         }
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<()> {
         Ok(())
     }
 }

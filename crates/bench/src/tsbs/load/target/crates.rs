@@ -3,22 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::http::Http;
 use super::tagged::fields;
-use super::{Connection, Target};
+use super::{Connection, Target, bad_answer, quoted};
 use crate::error::{Error, Result};
 use crate::tsbs::load::args::LoadArguments;
 use crate::tsbs::load::rows::{Header, RowLayout};
-use crate::tsbs::options::parse_duration;
 use crate::tsbs::pipeline::lock;
 
 pub(super) struct Crate {
     http: Http,
-    timeout: Duration,
     /// CrateDB calls it a schema.
     db: String,
     create: bool,
@@ -31,13 +28,8 @@ pub(super) struct Crate {
 impl Crate {
     pub(super) fn new(mut http: Http, arguments: &LoadArguments) -> Crate {
         http.add_header("Content-Type", "application/json".to_owned());
-        if let Some(user) = &arguments.place.user {
-            http.authorize(user, arguments.place.pass.as_deref().unwrap_or_default());
-        }
-        let timeout = parse_duration(&arguments.timeout).unwrap_or(60_000_000_000);
         Crate {
             http,
-            timeout: Duration::from_nanos(timeout),
             db: arguments.db_name.clone(),
             create: arguments.do_create_db,
             abort_on_exist: arguments.do_abort_on_exist,
@@ -86,18 +78,9 @@ impl Crate {
     }
 }
 
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 fn execute(http: &Http, statement: &Value) -> Result<Value> {
     let text = http.post("/_sql", statement.to_string().as_bytes())?;
-    let bad = |_| Error::BadValue {
-        place: "the answer of CrateDB",
-        expected: "JSON",
-        text: text.clone(),
-    };
-    serde_json::from_str(&text).map_err(bad)
+    serde_json::from_str(&text).map_err(|_| bad_answer("JSON", text))
 }
 
 impl Target for Crate {
@@ -139,7 +122,7 @@ impl Target for Crate {
 
     fn connect(&self) -> Result<Box<dyn Connection>> {
         let header = lock(&self.header).clone().expect("prepared before");
-        let http = self.http.fresh(self.timeout);
+        let http = self.http.fresh();
         Ok(Box::new(BulkConnection { http, db: self.db.clone(), header }))
     }
 
@@ -193,10 +176,6 @@ impl Connection for BulkConnection {
                 });
             }
         }
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<()> {
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ureq::{Agent, Body, http};
 
 use crate::error::{Error, Result};
+use crate::tsbs::load::args::PlaceArguments;
 
 /// What a server says about a failure is shown up to here.
 const WORDS_MAX: usize = 300;
@@ -13,24 +14,30 @@ const WORDS_MAX: usize = 300;
 #[derive(Clone)]
 pub(super) struct Http {
     agent: Agent,
+    timeout: Duration,
     base: String,
     headers: Vec<(&'static str, String)>,
 }
 
 impl Http {
-    /// Each clone may use connections of its own, and keeps them open.
+    /// Connections are kept open; clones share them.
     pub(super) fn new(base: &str, timeout: Duration) -> Result<Http> {
         let base = base.trim_end_matches('/').to_owned();
         let host = base.strip_prefix("http://");
         if host.is_none_or(|host| host.is_empty() || host.contains(['/', '?', '#'])) {
             return Err(Error::BadUrl { url: base });
         }
-        Ok(Http { agent: agent(timeout), base, headers: Vec::new() })
+        Ok(Http { agent: agent(timeout), timeout, base, headers: Vec::new() })
     }
 
-    /// The same, for another thread.
-    pub(super) fn fresh(&self, timeout: Duration) -> Http {
-        Http { agent: agent(timeout), ..self.clone() }
+    /// The same with connections of its own, for another thread.
+    pub(super) fn fresh(&self) -> Http {
+        Http { agent: agent(self.timeout), ..self.clone() }
+    }
+
+    /// How long the server may do nothing.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     pub(super) fn base(&self) -> &str {
@@ -41,10 +48,13 @@ impl Http {
         self.headers.push((name, value));
     }
 
-    /// Name and password with every request.
-    pub(super) fn authorize(&mut self, user: &str, pass: &str) {
-        let value = format!("Basic {}", base64(format!("{user}:{pass}").as_bytes()));
-        self.add_header("Authorization", value);
+    /// With name and password in every request, if there are any.
+    pub(super) fn authorized(mut self, place: &PlaceArguments) -> Http {
+        if let Some(user) = &place.user {
+            let words = format!("{user}:{}", place.pass.as_deref().unwrap_or_default());
+            self.add_header("Authorization", format!("Basic {}", base64(words.as_bytes())));
+        }
+        self
     }
 
     /// Any answer, whatever its status.

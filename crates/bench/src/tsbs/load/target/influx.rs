@@ -6,8 +6,9 @@
 
 use serde_json::Value;
 
+use super::bad_answer;
 use super::http::{Http, percent_encoded};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tsbs::options::UseCase;
 use crate::tsbs::schema::Schema;
 
@@ -72,11 +73,7 @@ fn count_by_influxql(http: &Http, db: &str, table: &str) -> Result<u64> {
     let path = format!("/query?db={}&q={query}", percent_encoded(db));
     let answer = http.get_any(&path)?;
     let text = http.expect_good(&path, answer)?;
-    read_influxql(&text).ok_or(Error::BadValue {
-        place: "the answer to a count",
-        expected: "number",
-        text,
-    })
+    read_influxql(&text).ok_or_else(|| bad_answer("count", text))
 }
 
 /// The rows that an answer speaks of.
@@ -130,11 +127,7 @@ fn count_by_flux(http: &Http, (org, bucket): (&str, &str), table: &str) -> Resul
     http.add_header("Content-Type", "application/vnd.flux".to_owned());
     http.add_header("Accept", "application/csv".to_owned());
     let text = http.post(&path, flux(bucket, table).as_bytes())?;
-    read_flux(&text).ok_or(Error::BadValue {
-        place: "the answer to a count",
-        expected: "number",
-        text,
-    })
+    read_flux(&text).ok_or_else(|| bad_answer("count", text))
 }
 
 /// The count of a table in CSV, whose column is called after what was counted; 0 of no table.

@@ -15,12 +15,10 @@ use socket2::SockRef;
 
 use super::http::{Http, percent_encoded};
 use super::influx::Dialect;
-use super::{Connection, Target};
+use super::{Connection, Target, bad_answer};
 use crate::error::{Error, Result};
-use crate::tsbs::load::MEASUREMENTS;
 use crate::tsbs::load::args::LoadArguments;
 use crate::tsbs::load::rows::{Header, RowLayout};
-use crate::tsbs::options::parse_duration;
 
 /// Waits this long at most for a server that asks for patience, before the timeout ends it.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
@@ -35,17 +33,11 @@ pub(super) struct LineTcp {
     timeout: Duration,
     /// Where rows are asked for, if they can be.
     http: Option<Http>,
-    abort_on_exist: bool,
 }
 
 impl LineTcp {
-    pub(super) fn new(
-        address: String,
-        timeout: Duration,
-        http: Option<Http>,
-        arguments: &LoadArguments,
-    ) -> LineTcp {
-        LineTcp { address, timeout, http, abort_on_exist: arguments.do_abort_on_exist }
+    pub(super) fn new(arguments: &LoadArguments, http: Option<Http>) -> LineTcp {
+        LineTcp { address: arguments.place.line_address(), timeout: arguments.timeout, http }
     }
 }
 
@@ -68,13 +60,6 @@ impl Target for LineTcp {
 
     fn keeps_rows(&self) -> bool {
         self.http.is_some()
-    }
-
-    fn prepare(&self, _header: Option<&Header>) -> Result<()> {
-        match &self.http {
-            Some(http) if self.abort_on_exist => expect_empty(http),
-            _ => Ok(()),
-        }
     }
 
     fn connect(&self) -> Result<Box<dyn Connection>> {
@@ -124,7 +109,7 @@ impl TcpConnection {
             | ErrorKind::ConnectionAborted
             | ErrorKind::WriteZero => Error::ClosedEarly { address },
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                Error::Stuck { address, seconds: self.timeout.as_secs() }
+                Error::Stuck { address, timeout: self.timeout }
             }
             _ => Error::Send { address, source },
         }
@@ -152,98 +137,78 @@ impl Connection for TcpConnection {
 
 pub(super) struct LineHttp {
     http: Http,
-    timeout: Duration,
     write_path: String,
     api: Api,
     backoff: Duration,
     /// Nanoseconds that connections waited for a server that asked for patience.
     waited: Arc<AtomicU64>,
     gzip: bool,
-    abort_on_exist: bool,
-    create: bool,
 }
 
 /// What else a server understands.
 enum Api {
     /// `/exec` takes SQL.
     Exec,
-    /// InfluxDB, and how it is asked for counts.
-    Influx(Dialect),
+    /// InfluxDB, how it is asked for counts, and what becomes of its database.
+    Influx { dialect: Dialect, create: bool, abort_on_exist: bool },
     /// Nothing that we would ask.
     Silent,
 }
 
 impl LineHttp {
-    pub(super) fn questdb(http: Http, asks: bool, arguments: &LoadArguments) -> LineHttp {
+    /// QuestDB and Tidegate, or a sink, which nobody `asks`.
+    pub(super) fn questdb(http: Http, asks: bool) -> LineHttp {
         let api = if asks { Api::Exec } else { Api::Silent };
-        LineHttp::new(http, "/write?precision=n".to_owned(), api, arguments)
-    }
-
-    pub(super) fn influx(mut http: Http, arguments: &LoadArguments) -> Result<LineHttp> {
-        let place = &arguments.place;
-        let db = percent_encoded(&arguments.db_name);
-        let backoff = Duration::from_nanos(parse_duration(&arguments.backoff)?);
-        let mut target = match &place.token {
-            Some(token) => {
-                http.add_header("Authorization", format!("Token {token}"));
-                let org = percent_encoded(&place.org);
-                let path = format!("/api/v2/write?org={org}&bucket={db}&precision=ns");
-                let (org, bucket) = (place.org.clone(), arguments.db_name.clone());
-                LineHttp::new(http, path, Api::Influx(Dialect::Flux { org, bucket }), arguments)
-            }
-            None => {
-                if let Some(user) = &place.user {
-                    http.authorize(user, place.pass.as_deref().unwrap_or_default());
-                }
-                let consistency = percent_encoded(&arguments.consistency);
-                let path = format!("/write?consistency={consistency}&db={db}&precision=ns");
-                let api = Api::Influx(Dialect::InfluxQl { db: arguments.db_name.clone() });
-                LineHttp::new(http, path, api, arguments)
-            }
-        };
-        target.backoff = backoff;
-        target.gzip = arguments.gzip;
-        Ok(target)
-    }
-
-    fn new(http: Http, write_path: String, api: Api, arguments: &LoadArguments) -> LineHttp {
-        let timeout = parse_duration(&arguments.timeout).map(Duration::from_nanos);
         LineHttp {
             http,
-            timeout: timeout.unwrap_or(BACKOFF_MAX),
-            write_path,
+            write_path: "/write?precision=n".to_owned(),
             api,
             backoff: Duration::from_millis(100),
             waited: Arc::default(),
             gzip: false,
-            abort_on_exist: arguments.do_abort_on_exist,
-            create: arguments.do_create_db,
         }
     }
 
-    fn prepare_influx(&self, db: &str) -> Result<()> {
+    pub(super) fn influx(mut http: Http, arguments: &LoadArguments) -> LineHttp {
+        let place = &arguments.place;
+        let db = arguments.db_name.clone();
+        let (bucket, org) = (percent_encoded(&db), percent_encoded(&place.org));
+        let (write_path, dialect) = match &place.token {
+            Some(token) => {
+                http.add_header("Authorization", format!("Token {token}"));
+                let path = format!("/api/v2/write?org={org}&bucket={bucket}&precision=ns");
+                (path, Dialect::Flux { org: place.org.clone(), bucket: db })
+            }
+            None => {
+                http = http.authorized(place);
+                let consistency = percent_encoded(&arguments.consistency);
+                let path = format!("/write?consistency={consistency}&db={bucket}&precision=ns");
+                (path, Dialect::InfluxQl { db })
+            }
+        };
+        let (create, abort_on_exist) = (arguments.do_create_db, arguments.do_abort_on_exist);
+        LineHttp {
+            http,
+            write_path,
+            api: Api::Influx { dialect, create, abort_on_exist },
+            backoff: arguments.backoff,
+            waited: Arc::default(),
+            gzip: arguments.gzip,
+        }
+    }
+
+    fn prepare_influx(&self, db: &str, (create, abort_on_exist): (bool, bool)) -> Result<()> {
         let query = |statement: &str| {
             let path = format!("/query?q={}", percent_encoded(statement));
             self.http.post(&path, b"")
         };
         let name = format!("\"{}\"", db.replace('"', "\\\""));
-        if self.abort_on_exist && query("SHOW DATABASES")?.contains(&format!("[\"{db}\"]")) {
+        if abort_on_exist && query("SHOW DATABASES")?.contains(&format!("[\"{db}\"]")) {
             return Err(Error::Exists { name: db.to_owned() });
         }
-        if self.create {
+        if create {
             query(&format!("DROP DATABASE {name}"))?;
             query(&format!("CREATE DATABASE {name}"))?;
-        }
-        Ok(())
-    }
-}
-
-impl LineHttp {
-    fn expect_no_rows(&self, dialect: &Dialect) -> Result<()> {
-        for name in MEASUREMENTS {
-            if dialect.count(&self.http, name)? != 0 {
-                return Err(Error::Exists { name: name.to_owned() });
-            }
         }
         Ok(())
     }
@@ -272,15 +237,16 @@ impl Target for LineHttp {
 
     fn prepare(&self, _header: Option<&Header>) -> Result<()> {
         match &self.api {
-            Api::Exec if self.abort_on_exist => expect_empty(&self.http),
-            Api::Influx(Dialect::InfluxQl { db }) => self.prepare_influx(db),
-            Api::Influx(dialect) if self.abort_on_exist => self.expect_no_rows(dialect),
-            Api::Influx(_) | Api::Exec | Api::Silent => Ok(()),
+            Api::Influx { dialect: Dialect::InfluxQl { db }, create, abort_on_exist } => {
+                self.prepare_influx(db, (*create, *abort_on_exist))
+            }
+            // A bucket of version 2 is there, or is not.
+            Api::Influx { .. } | Api::Exec | Api::Silent => Ok(()),
         }
     }
 
     fn connect(&self) -> Result<Box<dyn Connection>> {
-        let mut http = self.http.fresh(self.timeout);
+        let mut http = self.http.fresh();
         if self.gzip {
             http.add_header("Content-Encoding", "gzip".to_owned());
         }
@@ -289,7 +255,6 @@ impl Target for LineHttp {
             path: self.write_path.clone(),
             backoff: self.backoff,
             waited: Arc::clone(&self.waited),
-            timeout: self.timeout,
             gzip: self.gzip.then(Vec::new),
         }))
     }
@@ -297,7 +262,7 @@ impl Target for LineHttp {
     fn count(&self, table: &str) -> Result<Option<u64>> {
         match &self.api {
             Api::Exec => count_by_exec(&self.http, table).map(Some),
-            Api::Influx(dialect) => dialect.count(&self.http, table).map(Some),
+            Api::Influx { dialect, .. } => dialect.count(&self.http, table).map(Some),
             Api::Silent => Ok(None),
         }
     }
@@ -312,7 +277,6 @@ struct HttpConnection {
     path: String,
     backoff: Duration,
     waited: Arc<AtomicU64>,
-    timeout: Duration,
     /// Memory for compressed rows, if they are compressed.
     gzip: Option<Vec<u8>>,
 }
@@ -336,7 +300,7 @@ impl Connection for HttpConnection {
         loop {
             let answer = self.post(rows)?;
             // Both say that nothing was taken (A2).
-            if matches!(answer.0, 429 | 503) && start.elapsed() + backoff < self.timeout {
+            if matches!(answer.0, 429 | 503) && start.elapsed() + backoff < self.http.timeout() {
                 thread::sleep(backoff);
                 let nanos = u64::try_from(backoff.as_nanos()).unwrap_or(u64::MAX);
                 self.waited.fetch_add(nanos, Relaxed);
@@ -348,19 +312,6 @@ impl Connection for HttpConnection {
             return Ok(());
         }
     }
-
-    fn finish(self: Box<Self>) -> Result<()> {
-        Ok(())
-    }
-}
-
-fn expect_empty(http: &Http) -> Result<()> {
-    for name in MEASUREMENTS {
-        if count_by_exec(http, name)? != 0 {
-            return Err(Error::Exists { name: name.to_owned() });
-        }
-    }
-    Ok(())
 }
 
 /// Rows of a table by `/exec`; 0 if it does not exist.
@@ -373,9 +324,5 @@ fn count_by_exec(http: &Http, table: &str) -> Result<u64> {
     }
     let text = http.expect_good(&path, answer)?;
     let value: Value = serde_json::from_str(&text).unwrap_or_default();
-    value["dataset"][0][0].as_u64().ok_or_else(|| Error::BadValue {
-        place: "the answer to a count",
-        expected: "number",
-        text,
-    })
+    value["dataset"][0][0].as_u64().ok_or_else(|| bad_answer("count", text))
 }

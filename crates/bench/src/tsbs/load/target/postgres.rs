@@ -5,8 +5,8 @@ mod schema;
 mod rows;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -15,7 +15,7 @@ use tokio_postgres::{Client, Config, NoTls};
 use self::rows::{copy_rows, copy_tags, insert_json_tags, insert_rows};
 use self::schema::Schema;
 use super::tagged::{self, KnownTags, TagIds, TaggedRow};
-use super::{Connection, Target};
+use super::{Connection, Target, quoted};
 use crate::error::{Error, Result};
 use crate::tsbs::load::args::LoadArguments;
 use crate::tsbs::load::rows::{Header, RowLayout};
@@ -24,7 +24,7 @@ use crate::tsbs::pipeline::lock;
 pub(super) struct Postgres {
     /// To the database that is loaded into.
     config: Config,
-    place: String,
+    patience: Patience,
     db: String,
     create: bool,
     abort_on_exist: bool,
@@ -32,33 +32,66 @@ pub(super) struct Postgres {
     /// Rows come by INSERT instead of COPY.
     inserts: bool,
     tags: Arc<TagIds>,
-    header: std::sync::Mutex<Option<Arc<Header>>>,
+    header: Mutex<Option<Arc<Header>>>,
+    /// Rows are counted over a connection of its own, which stays open.
+    counting: Mutex<Option<Session>>,
 }
 
 /// A client and what drives it.
 struct Session {
     runtime: Runtime,
     client: Client,
+    patience: Patience,
+}
+
+/// How long the server may take for what it is asked.
+#[derive(Clone)]
+struct Patience {
+    address: String,
+    timeout: Duration,
+}
+
+impl Patience {
+    fn wait<T>(
+        &self,
+        runtime: &Runtime,
+        purpose: &'static str,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let timed = async { tokio::time::timeout(self.timeout, work).await };
+        runtime.block_on(timed).unwrap_or_else(|_| {
+            Err(Error::NoAnswer { purpose, address: self.address.clone(), timeout: self.timeout })
+        })
+    }
 }
 
 impl Session {
-    fn open(config: &Config) -> Result<Session> {
+    fn open(config: &Config, patience: &Patience) -> Result<Session> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|source| Error::Thread { source })?;
-        let connected = runtime.block_on(config.connect(NoTls));
-        let (client, connection) = connected.map_err(failed("connect to PostgreSQL"))?;
+        let purpose = "connect to PostgreSQL";
+        let connect = async { config.connect(NoTls).await.map_err(failed(purpose)) };
+        let (client, connection) = patience.wait(&runtime, purpose, connect)?;
         // What goes wrong with it, the client is told too.
         runtime.spawn(async { drop(connection.await) });
-        Ok(Session { runtime, client })
+        Ok(Session { runtime, client, patience: patience.clone() })
+    }
+
+    fn wait<T>(
+        &self,
+        purpose: &'static str,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T> {
+        let work = async { work.await.map_err(failed(purpose)) };
+        self.patience.wait(&self.runtime, purpose, work)
     }
 
     fn execute(&self, purpose: &'static str, statements: &str) -> Result<()> {
-        self.runtime.block_on(self.client.batch_execute(statements)).map_err(failed(purpose))
+        self.wait(purpose, self.client.batch_execute(statements))
     }
 
     fn count(&self, statement: &str) -> Result<i64> {
-        let row = self.runtime.block_on(self.client.query_one(statement, &[]));
-        Ok(row.map_err(failed("count"))?.get(0))
+        self.wait("count", self.client.query_one(statement, &[])).map(|row| row.get(0))
     }
 }
 
@@ -67,25 +100,28 @@ fn failed(purpose: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {
 }
 
 impl Postgres {
-    pub(super) fn new(arguments: &LoadArguments, timeout: Duration) -> Result<Postgres> {
+    pub(super) fn new(arguments: &LoadArguments) -> Postgres {
         let place = &arguments.place;
         let mut config = Config::new();
-        config.host(&place.host).port(place.port).dbname(&arguments.db_name);
-        config.user(place.user.as_deref().unwrap_or("postgres")).connect_timeout(timeout);
+        let port = place.port.unwrap_or(5_432);
+        config.host(&place.host).port(port).dbname(&arguments.db_name);
+        config.user(place.user.as_deref().unwrap_or("postgres"));
         if let Some(pass) = &place.pass {
             config.password(pass);
         }
-        Ok(Postgres {
+        let address = format!("{}:{port}", place.host);
+        Postgres {
             config,
-            place: format!("{}:{}", place.host, place.port),
+            patience: Patience { address, timeout: arguments.timeout },
             db: arguments.db_name.clone(),
             create: arguments.do_create_db,
             abort_on_exist: arguments.do_abort_on_exist,
-            schema: Schema::new(&arguments.postgres)?,
+            schema: Schema::new(&arguments.postgres),
             inserts: arguments.postgres.use_insert,
             tags: Arc::default(),
-            header: std::sync::Mutex::default(),
-        })
+            header: Mutex::default(),
+            counting: Mutex::default(),
+        }
     }
 
     fn create_database(&self) -> Result<()> {
@@ -94,7 +130,7 @@ impl Postgres {
         }
         let mut config = self.config.clone();
         config.dbname("postgres");
-        let session = Session::open(&config)?;
+        let session = Session::open(&config, &self.patience)?;
         let name = quoted(&self.db);
         let literal = self.db.replace('\'', "''");
         let statement = format!("SELECT count(*) FROM pg_database WHERE datname = '{literal}'");
@@ -110,13 +146,9 @@ impl Postgres {
     }
 }
 
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 impl Target for Postgres {
     fn place(&self) -> String {
-        self.place.clone()
+        self.patience.address.clone()
     }
 
     fn layout(&self) -> RowLayout {
@@ -138,7 +170,7 @@ impl Target for Postgres {
     fn prepare(&self, header: Option<&Header>) -> Result<()> {
         let header = header.expect("rows of two lines have a header");
         self.create_database()?;
-        let session = Session::open(&self.config)?;
+        let session = Session::open(&self.config, &self.patience)?;
         let exists = session.count("SELECT count(*) FROM pg_tables WHERE tablename = 'tags'")?;
         if exists == 0 {
             session.execute("create the tables", &self.schema.statements(header))?;
@@ -152,7 +184,7 @@ impl Target for Postgres {
     fn connect(&self) -> Result<Box<dyn Connection>> {
         let header = lock(&self.header).clone().expect("prepared before");
         Ok(Box::new(RowConnection {
-            session: Session::open(&self.config)?,
+            session: Session::open(&self.config, &self.patience)?,
             header,
             all: Arc::clone(&self.tags),
             known: KnownTags::default(),
@@ -163,13 +195,19 @@ impl Target for Postgres {
     }
 
     fn count(&self, table: &str) -> Result<Option<u64>> {
-        let session = Session::open(&self.config)?;
+        let mut counting = lock(&self.counting);
+        let session = match counting.take() {
+            Some(session) => session,
+            None => Session::open(&self.config, &self.patience)?,
+        };
         let literal = table.replace('\'', "''");
         let exists = format!("SELECT count(*) FROM pg_tables WHERE tablename = '{literal}'");
-        if session.count(&exists)? == 0 {
-            return Ok(Some(0));
-        }
-        let count = session.count(&format!("SELECT count(*) FROM {}", quoted(table)))?;
+        let count = match session.count(&exists)? {
+            0 => 0,
+            _ => session.count(&format!("SELECT count(*) FROM {}", quoted(table)))?,
+        };
+        // One that failed is not used again.
+        *counting = Some(session);
         Ok(u64::try_from(count).ok())
     }
 }
@@ -211,7 +249,7 @@ impl Connection for RowConnection {
             let id = self.known.id(&self.all, row.base, &mut new);
             tables.entry(row.name).or_default().push((id, row));
         }
-        self.session.runtime.block_on(async {
+        let work = async {
             if !new.is_empty() {
                 self.write_tags(&new).await?;
             }
@@ -219,10 +257,7 @@ impl Connection for RowConnection {
                 acked.fetch_add(self.write_rows(rows).await?, Relaxed);
             }
             Ok(())
-        })
-    }
-
-    fn finish(self: Box<Self>) -> Result<()> {
-        Ok(())
+        };
+        self.session.patience.wait(&self.session.runtime, "write rows", work)
     }
 }

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use super::super::tagged::{TagIds, base_of};
-use super::{Session, failed, quoted};
+use super::{Session, quoted};
 use crate::error::{Error, Result};
 use crate::tsbs::load::args::PostgresArguments;
 use crate::tsbs::load::rows::Header;
-use crate::tsbs::options::parse_duration;
 
 /// What tables look like.
 #[derive(Clone)]
@@ -24,16 +23,15 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    pub(super) fn new(arguments: &PostgresArguments) -> Result<Schema> {
-        let chunk = Duration::from_nanos(parse_duration(&arguments.chunk_time)?);
-        Ok(Schema {
-            hypertable_chunk: arguments.use_hypertable.then_some(chunk),
+    pub(super) fn new(arguments: &PostgresArguments) -> Schema {
+        Schema {
+            hypertable_chunk: arguments.use_hypertable.then_some(arguments.chunk_time),
             time_index: arguments.time_index,
             partition_index: arguments.partition_index,
             field_indexes: usize::try_from(arguments.field_index_count).ok(),
             json_tags: arguments.use_jsonb_tags,
             tag_in_table: arguments.in_table_partition_tag,
-        })
+        }
     }
 
     /// The statements that make them.
@@ -118,8 +116,8 @@ impl Schema {
             "SET extra_float_digits = 1; SELECT id::int8::text, {} FROM tags",
             columns.join(", ")
         );
-        let answer = session.runtime.block_on(session.client.simple_query(&statement));
-        for message in answer.map_err(failed("read the tags"))? {
+        let answer = session.wait("read the tags", session.client.simple_query(&statement));
+        for message in answer? {
             let tokio_postgres::SimpleQueryMessage::Row(row) = message else { continue };
             let id = row.get(0).unwrap_or_default();
             let id = id.parse().map_err(|_| Error::BadValue {
