@@ -1,7 +1,7 @@
 //! The commands of `tidegate tsbs`: arguments in, bytes and reports out.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -62,11 +62,26 @@ fn generate_text(
     };
     let mut bytes = 0;
     generate(options, format, threads, |text| {
-        let written = file.write_all(text);
-        written.map_err(|source| Error::Output { place: place.clone(), bytes, source })?;
-        bytes += text.len() as u64;
-        Ok(())
+        let written = write_counted(&mut file, text, &mut bytes);
+        written.map_err(|source| Error::Output { place: place.clone(), bytes, source })
     })?;
+    Ok(())
+}
+
+/// Writes everything, and says in `bytes` how far it came if it did not.
+fn write_counted(out: &mut impl Write, text: &[u8], bytes: &mut u64) -> io::Result<()> {
+    let mut rest = text;
+    while !rest.is_empty() {
+        match out.write(rest) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                *bytes += count as u64;
+                rest = &rest[count..];
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
     Ok(())
 }
 
@@ -100,4 +115,19 @@ pub(crate) fn say(line: &str) -> Result<()> {
 /// A line on standard error. Whoever closed it does not want to know.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_before_the_disk_was_full_is_counted() {
+        let (mut disk, mut bytes) = ([0; 25], 100);
+        let mut rest = &mut disk[..];
+        write_counted(&mut rest, b"ten bytes.", &mut bytes).unwrap();
+        write_counted(&mut rest, b"ten bytes.", &mut bytes).unwrap();
+        let error = write_counted(&mut rest, b"ten bytes.", &mut bytes).unwrap_err();
+        assert_eq!((error.kind(), bytes), (ErrorKind::WriteZero, 125));
+    }
 }

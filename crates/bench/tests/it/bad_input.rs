@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tempfile::{TempDir, tempdir};
 
-use crate::command::{SMALL, generated, load, tsbs};
-use crate::servers::{answering, free_port, serve};
+use crate::command::{SMALL, generated, load, process, tsbs};
+use crate::servers::{answering, closing, free_port, keeping, serve, silent};
 
 #[track_caller]
 fn check(line: &str, expected: &str) -> serde_json::Value {
@@ -43,12 +43,21 @@ fn an_absent_target_is_named() {
     check("sink --ilp-bind-to nowhere", "connect to nowhere: ");
 }
 
+/// Every database that is spoken to over HTTP, and its first request.
+const BY_HTTP: [(&str, &str); 4] = [
+    ("questdb --protocol ilp-http", "/exec"),
+    ("influx", "/query"),
+    ("clickhouse", "/"),
+    ("cratedb", "/_sql"),
+];
+
+/// Too many rows for what the kernel keeps between two who do not read.
+const MANY: &str = "--seed 1 --scale 1000 --timestamp-end 2016-01-01T01:00:00Z";
+
 #[test]
 fn a_target_that_closes_early_is_caught() {
-    let address = serve(|mut stream| {
-        let _ = stream.read(&mut [0; 1_000]);
-    });
-    for rows in [SMALL, "--seed 1 --scale 1000 --timestamp-end 2016-01-01T01:00:00Z"] {
+    let address = closing();
+    for rows in [SMALL, MANY] {
         check(
             &format!("sink --generate {rows} --ilp-bind-to {address}"),
             &format!("{address} closed the connection before everything was sent"),
@@ -56,23 +65,65 @@ fn a_target_that_closes_early_is_caught() {
     }
     let asked = format!("send batch 1 of worker 1, 3600 rows: ask http://{address}/write: ");
     check(&format!("sink --protocol ilp-http --generate {SMALL} --url http://{address}"), &asked);
+    for (target, path) in BY_HTTP {
+        let line = format!("{target} --generate {SMALL} --url http://{address}");
+        check(&line, &format!("ask http://{address}{path}: "));
+    }
+    let place = format!("--host 127.0.0.1 --port {}", address.port());
+    check(&format!("timescaledb --generate {SMALL} {place}"), "connect to PostgreSQL: ");
 }
 
 #[test]
 fn a_target_that_does_nothing_is_not_waited_for_for_ever() {
-    let address = serve(|stream| {
-        thread::sleep(Duration::from_secs(600));
-        drop(stream);
-    });
-    let rows = "--seed 1 --scale 1000 --timestamp-end 2016-01-01T01:00:00Z --timeout 1s";
+    let address = silent();
+    let rows = format!("{MANY} --timeout 200ms");
     check(
         &format!("sink --generate {rows} --ilp-bind-to {address}"),
-        &format!("{address} took no byte for 1s"),
+        &format!("{address} took no byte for 200ms"),
     );
     check(
         &format!("sink --protocol ilp-http --generate {rows} --url http://{address}"),
         &format!("send batch 1 of worker 1, 10000 rows: ask http://{address}/write: timeout"),
     );
+    for (target, path) in BY_HTTP {
+        let line = format!("{target} --generate {rows} --url http://{address}");
+        check(&line, &format!("ask http://{address}{path}: timeout"));
+    }
+    let place = format!("--host 127.0.0.1 --port {}", address.port());
+    check(
+        &format!("timescaledb --generate {rows} {place}"),
+        &format!("connect to PostgreSQL: {address} gave no answer for 200ms"),
+    );
+}
+
+#[test]
+fn a_target_that_is_slow_gets_all_rows() {
+    let dir = tempdir().unwrap();
+    let taken = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&taken);
+    // Takes longer for all than it may do nothing.
+    let address = serve(move |mut stream| {
+        let mut bytes = vec![0; 256 * 1024];
+        while let Ok(read @ 1..) = stream.read(&mut bytes) {
+            count.fetch_add(read as u64, Relaxed);
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let rows = "--seed 1 --scale 100 --timestamp-end 2016-01-01T01:00:00Z --timeout 500ms";
+    let (outcome, results) = load(&dir, &format!("sink --generate {rows} --ilp-bind-to {address}"));
+    assert_eq!(outcome, Ok(()));
+    assert_eq!(results["sentRows"], 36_000);
+    assert_eq!(results["sentBytes"], taken.load(Relaxed));
+
+    let address = answering(move |_, _| {
+        thread::sleep(Duration::from_millis(50));
+        (204, String::new())
+    });
+    let line = format!("sink --protocol ilp-http --url http://{address} --batch-size 3000");
+    let (outcome, results) = load(&dir, &format!("{line} --generate {rows}"));
+    assert_eq!(outcome, Ok(()));
+    assert_eq!(results["acknowledgedRows"], 36_000);
+    assert!(500.0 < results["sentSeconds"].as_f64().unwrap() * 1e3, "12 times 50 ms");
 }
 
 #[test]
@@ -91,10 +142,96 @@ fn errors_of_a_server_are_shown_in_its_words() {
              http://{address}/write answers 400: column usage_user is of type SYMBOL"
         ),
     );
-    assert_eq!(
-        (&results["sentRows"], &results["acknowledgedRows"]),
-        (&2_000.into(), &2_000.into())
+    check_counts(&results, (2_000, 2_000), 0);
+}
+
+/// What a load that failed says went in: rows sent, acknowledged, and seen by a query.
+#[track_caller]
+fn check_counts(results: &serde_json::Value, (sent, acked): (u64, u64), readable: u64) {
+    assert_eq!(results["sentRows"], sent);
+    assert_eq!(results["acknowledgedRows"], acked);
+    assert_eq!(results["readableRows"], readable);
+}
+
+#[test]
+fn errors_of_clickhouse_end_the_load_with_what_it_took() {
+    let rows = Arc::new(AtomicU64::new(0));
+    let address = answering(move |line, body| {
+        let body = std::str::from_utf8(body).unwrap();
+        let inserts = line.contains("INSERT") && line.contains("%60cpu%60");
+        if inserts && rows.fetch_add(body.lines().count() as u64, Relaxed) == 2_000 {
+            rows.fetch_sub(1_000, Relaxed);
+            return (500, "Code: 243. DB::Exception: Cannot reserve 1.00 MiB".to_owned());
+        }
+        let count = match body.starts_with("SELECT count() FROM `benchmark`.`cpu`") {
+            true => rows.load(Relaxed),
+            false => u64::from(body.contains("system.tables")),
+        };
+        (200, if body.contains("`cpu`") { count } else { 0 }.to_string())
+    });
+    let results = check(
+        &format!("clickhouse --batch-size 1000 --generate {SMALL} --url http://{address}"),
+        &format!(
+            "send batch 3 of worker 1, 1000 rows: \
+             http://{address}/ answers 500: Code: 243. DB::Exception: Cannot reserve 1.00 MiB"
+        ),
     );
+    check_counts(&results, (2_000, 2_000), 0);
+}
+
+#[test]
+fn rows_that_cratedb_does_not_take_are_no_rows() {
+    let address = answering(move |_, body| {
+        let request: serde_json::Value = serde_json::from_slice(body).unwrap();
+        let Some(rows) = request["bulk_args"].as_array() else {
+            return (200, r#"{"rows":[[0]]}"#.to_owned());
+        };
+        // The last one of each statement is not taken.
+        let mut results = vec![r#"{"rowcount":1}"#; rows.len() - 1];
+        results.push(r#"{"rowcount":-2,"error_message":"disk is full"}"#);
+        (200, format!(r#"{{"results":[{}]}}"#, results.join(",")))
+    });
+    let results = check(
+        &format!("cratedb --batch-size 1000 --generate {SMALL} --url http://{address}"),
+        &format!(
+            "send batch 1 of worker 1, 1000 rows: http://{address} answers 200: \
+             {{\"error_message\":\"disk is full\",\"rowcount\":-2}}"
+        ),
+    );
+    // Of a batch that failed as a whole, those that went in were sent.
+    check_counts(&results, (999, 999), 0);
+}
+
+#[test]
+fn patience_with_a_server_has_an_end() {
+    let address = answering(|line, _| match line.starts_with("POST /write") {
+        true => (503, "later".to_owned()),
+        false => (200, r#"{"results":[{}]}"#.to_owned()),
+    });
+    let results = check(
+        &format!(
+            "influx --generate {SMALL} --url http://{address} --backoff 100ms --timeout 500ms"
+        ),
+        &format!("send batch 1 of worker 1, 3600 rows: http://{address}/write answers 503: later"),
+    );
+    check_counts(&results, (0, 0), 0);
+    // 100 ms, and 200 if there is time for them; another 400 would be too long.
+    let waited = results["waitedSeconds"].as_f64().unwrap();
+    assert!((0.1..0.31).contains(&waited), "{waited}");
+}
+
+#[test]
+fn answers_that_are_none_are_errors() {
+    let address = answering(|_, _| (200, "<html>It works!</html>".to_owned()));
+    for (target, expected) in [
+        ("questdb --protocol ilp-http", "an answer has a value that is no count: `<html>It works"),
+        ("influx", "an answer has a value that is no count: `<html>It works"),
+        ("influx --token t", "an answer has a value that is no count: `<html>It works"),
+        ("clickhouse --do-create-db false", "table tags has a value that is no id of 32 bits"),
+        ("cratedb", "an answer has a value that is no JSON: `<html>It works"),
+    ] {
+        check(&format!("{target} --generate {SMALL} --url http://{address}"), expected);
+    }
 }
 
 #[test]
@@ -114,7 +251,9 @@ fn rows_that_are_lost_are_missed() {
         &format!(
             "questdb --protocol ilp-http --generate {SMALL} --url http://{address} --wait 200ms"
         ),
-        &format!("http://{address} has 3240 of 3600 rows, 360 are missing, and none came for 200ms"),
+        &format!(
+            "http://{address} has 3240 of 3600 rows, 360 are missing, and none came for 200ms"
+        ),
     );
     assert_eq!(results["acknowledgedRows"], 3_600);
     assert_eq!(results["readableRows"], 3_240);
@@ -266,4 +405,66 @@ fn rows_whose_times_cannot_be_moved_end_the_load() {
         &format!("sink --generate {SMALL} --ilp-bind-to {} --shift 2160000h", sink.tcp()),
         "--shift does not leave 19 digits to the time of a row of generated rows: `cpu,hostname",
     );
+}
+
+#[test]
+fn the_exit_code_says_who_is_at_fault() {
+    let dir = tempdir().unwrap();
+    let (path, bytes) = generated(&dir, &format!("{SMALL} --format questdb"));
+    let cut = &bytes[..bytes.len() - 7];
+    let sink = tidegate_bench::tsbs::Sink::start("127.0.0.1:0", None, false).unwrap();
+    let sink = format!("load sink --ilp-bind-to {}", sink.tcp());
+    let absent = format!("load sink --ilp-bind-to 127.0.0.1:{}", free_port());
+    for (line, input, code, expected) in [
+        (format!("{sink} --file {path}"), &b""[..], 0, ""),
+        (sink.clone(), &bytes, 0, ""),
+        (sink.clone(), cut, 1, "standard input ends in the middle of the row that begins at byte"),
+        (sink.clone(), b"nonsense\n", 1, "standard input is not line protocol"),
+        (absent, &bytes, 1, "connect to 127.0.0.1:"),
+        ("generate --format questdb --file /dev/full".to_owned(), b"", 1, "seed "),
+        (format!("{sink} --generate --scale 0"), b"", 2, "--scale 0 makes no rows"),
+        (format!("{sink} --generate --log-interval 0"), b"", 2, "--log-interval 0 never"),
+        (format!("{sink} --generate --timestamp-end 2015-01-01T00:00:00Z"), b"", 2, "--timestamp-"),
+        (format!("{sink} --generate --use-case x"), b"", 2, "error: invalid value 'x'"),
+        ("generate --format xml".to_owned(), b"", 2, "error: invalid value 'xml'"),
+        ("generate".to_owned(), b"", 2, "error: the following required arguments were not"),
+    ] {
+        let ended = process(&line, input);
+        assert_eq!(ended.code, Some(code), "{line}: {}", ended.err);
+        assert!(ended.err.starts_with(expected), "{line}: {}", ended.err);
+        assert_eq!(ended.err.is_empty(), code == 0, "{line}: {}", ended.err);
+    }
+    // The rows before the cut went in, and are told.
+    let ended = process(&format!("{sink} --do-load false"), cut);
+    assert!(ended.out.contains("\nloaded 3599 rows in "), "{}", ended.out);
+    let ended = process(&format!("{sink} --do-load false --limit 3599"), cut);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.out.contains("\nloaded 3599 rows in "), "{}", ended.out);
+}
+
+#[test]
+fn a_seed_of_zero_is_told_and_makes_the_same_rows_again() {
+    let dir = tempdir().unwrap();
+    let simulation = "--scale 3 --timestamp-end 2016-01-01T00:10:00Z";
+    let told = |err: &str| {
+        let seed = err.strip_prefix("seed ").and_then(|rest| rest.strip_suffix('\n'));
+        seed.and_then(|seed| seed.parse::<i64>().ok()).expect(err)
+    };
+    let path = dir.path().join("zero");
+    let flags = format!("generate {simulation} --format questdb");
+    let ended = process(&format!("{flags} --seed 0 --file {}", path.display()), b"");
+    let again = format!("{simulation} --format questdb --seed {}", told(&ended.err));
+    assert!(fs::read(&path).unwrap() == generated(&dir, &again).1);
+    assert!(process(&format!("{flags} --seed 1"), b"").err.is_empty(), "a seed given is not told");
+
+    let (address, arrived) = keeping();
+    let results = dir.path().join("results.json");
+    let line = format!("load sink --generate {simulation} --ilp-bind-to {address}");
+    let ended = process(&format!("{line} --results-file {}", results.display()), b"");
+    let seed = told(&ended.err);
+    let again = generated(&dir, &format!("{simulation} --format questdb --seed {seed}")).1;
+    assert!(arrived.recv().unwrap() == again);
+    let text = fs::read_to_string(&results).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["tidegate"]["seed"], seed);
 }

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio, exit};
 use std::thread;
@@ -94,7 +94,8 @@ fn child() {
         Ok(line) => match run(&line.command) {
             Ok(()) => 0,
             Err(error) => {
-                eprintln!("{}", error.sentence());
+                // Past the harness, which would keep what `eprintln` writes.
+                let _ = writeln!(io::stderr(), "{}", error.sentence());
                 if error.is_usage() { 2 } else { 1 }
             }
         },

@@ -174,6 +174,45 @@ fn what_flags_say_of_tables_is_done() {
     }
 }
 
+#[test]
+fn an_error_in_the_middle_leaves_true_counts() {
+    let cluster = match Cluster::start() {
+        Ok(cluster) => cluster,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let dir = tempdir().unwrap();
+    let place = format!("--host 127.0.0.1 --port {} --use-hypertable false", cluster.port);
+    let line = format!("timescaledb {place} --generate {SMALL}");
+    load(&dir, &format!("{line} --max-data-points 1")).0.unwrap();
+    let (runtime, client) = cluster.connect("benchmark").unwrap();
+    let check = "ALTER TABLE cpu ADD CONSTRAINT early CHECK (time < '2016-01-01T00:30:00Z')";
+    runtime.block_on(client.batch_execute(check)).unwrap();
+    // The fourth batch has the first row that is refused.
+    let again = "--do-create-db false --batch-size 500";
+    for flags in ["", "--use-insert"] {
+        let (outcome, results) = load(&dir, &format!("{line} {again} {flags}"));
+        let error = outcome.unwrap_err();
+        assert!(error.starts_with("send batch 4 of worker 1, 500 rows: "), "{error}");
+        assert!(error.contains("violates check constraint \"early\""), "{error}");
+        for count in ["sentRows", "acknowledgedRows", "readableRows"] {
+            assert_eq!(results[count], 1_500, "{count} {flags}");
+        }
+    }
+    assert_eq!(cluster.ask("SELECT count(*) FROM cpu"), 1 + 2 * 1_500);
+
+    // Another one holds the table: COPY waits for it, and the loader not for ever.
+    let hold = "BEGIN; LOCK TABLE cpu IN SHARE MODE";
+    runtime.block_on(client.batch_execute(hold)).unwrap();
+    let (outcome, results) = load(&dir, &format!("{line} {again} --timeout 300ms"));
+    let error = outcome.unwrap_err();
+    let expected = format!(
+        "send batch 1 of worker 1, 500 rows: write rows: 127.0.0.1:{} gave no answer for 300ms",
+        cluster.port
+    );
+    assert_eq!(error, expected);
+    assert_eq!((&results["sentRows"], &results["readableRows"]), (&0.into(), &0.into()));
+}
+
 /// Rows do not only count: they say what the generator says.
 fn check_values(cluster: &Cluster, use_case: &str) {
     let tags = cluster.ask("SELECT count(*) FROM tags");

@@ -93,6 +93,7 @@ fn every_row_is_counted_back() {
     }
     let line = format!("questdb {place} --generate {SMALL} --do-abort-on-exist");
     let (outcome, _) = load(&dir, &line);
-    let expected = "has 10800 rows in table cpu, and --do-abort-on-exist is set";
-    assert!(outcome.unwrap_err().ends_with(expected));
+    let expected = "has 21600 rows in table cpu, and --do-abort-on-exist is set";
+    let error = outcome.unwrap_err();
+    assert!(error.ends_with(expected), "{error}");
 }

@@ -20,6 +20,21 @@ pub(crate) fn serve(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> Socke
     address
 }
 
+/// Takes connections and does nothing more, as long as the test runs.
+pub(crate) fn silent() -> SocketAddr {
+    serve(|stream| {
+        thread::park_timeout(Duration::from_secs(600));
+        drop(stream);
+    })
+}
+
+/// Reads a little and closes.
+pub(crate) fn closing() -> SocketAddr {
+    serve(|mut stream| {
+        let _ = stream.read(&mut [0; 1_000]);
+    })
+}
+
 /// Takes everything; the bytes of each connection come when it is over.
 pub(crate) fn keeping() -> (SocketAddr, Receiver<Vec<u8>>) {
     let (sender, receiver) = channel();

@@ -28,6 +28,8 @@ const RANGE_BYTES: u64 = 512 * 1024;
 const LOOK_AHEAD: usize = 8 * 1024;
 /// A row longer than this is none.
 pub(crate) const ROW_BYTES_MAX: usize = 16 << 20;
+/// Looked into before anything is sent: whatever is no row there is another kind of file.
+const FIRST_BYTES: usize = 64 * 1024;
 /// Of a file, where its last row is looked for at first.
 const TAIL_BYTES: u64 = 32 * 1024;
 /// Where a header has to be over.
@@ -82,6 +84,8 @@ pub(crate) struct Stream {
     /// Rows that may still be handed out.
     limit: u64,
     offset: u64,
+    /// What comes behind the last complete row, if that is no row.
+    truncated: Option<Error>,
 }
 
 impl Source {
@@ -122,20 +126,20 @@ impl Source {
     ) -> Result<(Source, Option<Header>)> {
         let place = "standard input".to_owned();
         let mut begin = Vec::new();
-        let mut header = None;
-        if layout != RowLayout::Line {
-            while header.is_none() {
-                let before = begin.len();
-                let read = input.by_ref().take(64 * 1024).read_to_end(&mut begin);
-                read.map_err(|source| Error::Input { place: place.clone(), source })?;
-                header = parse_header(&begin);
-                let is_over = begin.len() == before || HEADER_BYTES_MAX < begin.len();
-                if header.is_none() && is_over {
-                    return Err(foreign(&place, 0, layout));
-                }
+        let header = loop {
+            let before = begin.len();
+            let read = input.by_ref().take(FIRST_BYTES as u64).read_to_end(&mut begin);
+            read.map_err(|source| Error::Input { place: place.clone(), source })?;
+            let header = parse_header(&begin);
+            if layout == RowLayout::Line || header.is_some() {
+                break header.filter(|_| layout != RowLayout::Line);
             }
-        }
+            if begin.len() == before || HEADER_BYTES_MAX < begin.len() {
+                return Err(foreign(&place, 0, layout));
+            }
+        };
         let skipped = header.as_ref().map_or(0, |header| header.bytes);
+        check_first_rows(layout, &begin[skipped..], (&place, skipped as u64))?;
         let mut stream = Stream::new(vec![(place, input)], layout, limit);
         stream.rest = begin.split_off(skipped);
         stream.offset = skipped as u64;
@@ -278,17 +282,13 @@ impl DataFile {
     /// Whether it begins with a row and ends with one.
     fn check_borders(&self, layout: RowLayout) -> Result<()> {
         let place = self.path.display().to_string();
-        let mut text = vec![0; 64 * 1024];
+        let mut text = vec![0; FIRST_BYTES];
         let mut read = |at: u64| {
             let count = read_up_to(&self.file, &mut text, at);
             let count = count.map_err(|source| Error::Input { place: place.clone(), source })?;
             Ok::<_, Error>(text[..count].to_vec())
         };
-        let first = read(self.begin)?;
-        let rows = layout.complete(&first);
-        if let Err(no_row) = layout.tally(&first[..rows]) {
-            return Err(foreign(&place, self.begin + no_row.offset as u64, layout));
-        }
+        check_first_rows(layout, &read(self.begin)?, (&place, self.begin))?;
         let window = self.begin.max(self.end.saturating_sub(TAIL_BYTES));
         let last = read(window)?;
         let complete = layout.complete(&last);
@@ -374,7 +374,7 @@ impl DataFile {
 impl Stream {
     fn new(inputs: Vec<(String, Box<dyn Read + Send>)>, layout: RowLayout, limit: u64) -> Stream {
         let limit = if limit == 0 { u64::MAX } else { limit };
-        Stream { inputs, layout, rest: Vec::new(), limit, offset: 0 }
+        Stream { inputs, layout, rest: Vec::new(), limit, offset: 0, truncated: None }
     }
 
     fn append(&mut self, out: &mut Cursor) -> Result<Appended> {
@@ -382,6 +382,9 @@ impl Stream {
             let Some((place, input)) = self.inputs.first_mut() else { return Ok(Appended::End) };
             if self.limit == 0 {
                 return Ok(Appended::End);
+            }
+            if let Some(error) = self.truncated.take() {
+                return Err(error);
             }
             let held = self.rest.len();
             let range = usize::try_from(RANGE_BYTES).expect("a range");
@@ -396,15 +399,14 @@ impl Stream {
             let is_over = count < wanted;
             if is_over && complete < count {
                 let offset = self.offset + complete as u64;
-                return Err(Error::TruncatedInput { place: place.clone(), offset });
-            }
-            if complete == 0 && ROW_BYTES_MAX < count {
+                self.truncated = Some(Error::TruncatedInput { place: place.clone(), offset });
+            } else if complete == 0 && ROW_BYTES_MAX < count {
                 let offset = self.offset;
                 return Err(Error::RowTooLong { place: place.clone(), offset });
             }
             self.rest.clear();
             self.rest.extend_from_slice(&text[complete..count]);
-            if is_over {
+            if is_over && self.truncated.is_none() {
                 self.inputs.remove(0);
                 self.offset = 0;
             } else {
@@ -450,6 +452,12 @@ fn read_fully(input: &mut (impl Read + ?Sized), out: &mut [u8]) -> io::Result<us
         }
     }
     Ok(count)
+}
+
+/// Whether a text, behind its header, begins with rows.
+fn check_first_rows(layout: RowLayout, text: &[u8], (place, offset): (&str, u64)) -> Result<()> {
+    let checked = layout.tally(&text[..layout.complete(text)]);
+    checked.map(drop).map_err(|no_row| foreign(place, offset + no_row.offset as u64, layout))
 }
 
 pub(crate) fn foreign(place: &str, offset: u64, layout: RowLayout) -> Error {
@@ -527,14 +535,35 @@ mod tests {
         for (layout, format) in LAYOUTS {
             let mut text = text(format);
             text.pop();
+            let whole = text.len() as u64;
             let (stream, _) =
                 Source::from_stream(Box::new(io::Cursor::new(text)), layout, 0).unwrap();
-            let error = read_all(&stream).unwrap_err();
-            assert!(matches!(error, Error::TruncatedInput { .. }), "{error}");
+            let (mut reader, mut out) = (Reader::default(), Cursor::default());
+            let error = loop {
+                match stream.append(&mut reader, &mut out) {
+                    Ok(Appended::End) => panic!("a row is missing"),
+                    Ok(_) => {}
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(layout.rows(out.written()), 32_399, "{layout:?}");
+            let behind = matches!(error, Error::TruncatedInput { offset, .. }
+                if whole - 1_000 < offset && offset < whole);
+            assert!(behind, "{error}");
         }
-        for (layout, _) in &LAYOUTS[1..] {
-            let stream = Box::new(io::Cursor::new(b"cpu,a=b x=1 1\n".repeat(100)));
-            let error = Source::from_stream(stream, *layout, 0).err().unwrap();
+    }
+
+    #[test]
+    fn a_stream_that_begins_with_something_else_is_refused() {
+        let line = b"cpu,a=b x=1 1\n".repeat(100);
+        for (layout, text) in [
+            (RowLayout::TwoLines, line.as_slice()),
+            (RowLayout::Tabs, &line),
+            (RowLayout::Line, b"nonsense\n"),
+            (RowLayout::Line, b"\x1f\x8b\x08\n\0\n"),
+        ] {
+            let stream = Box::new(io::Cursor::new(text.to_vec()));
+            let error = Source::from_stream(stream, layout, 0).err().unwrap();
             assert!(matches!(error, Error::ForeignInput { offset: 0, .. }), "{error}");
         }
     }
