@@ -52,8 +52,6 @@ pub struct GenerateArguments {
     /// The file, or the directory of csv and parquet [default: standard output]
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) simulation: SimulationArguments,
     /// Threads that work [default: the number of cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
@@ -66,6 +64,8 @@ pub struct GenerateArguments {
     /// Flags from a file: JSON, or lines such as scale: 10; what is typed comes first
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<String>,
+    #[command(flatten)]
+    pub(crate) simulation: SimulationArguments,
 }
 
 /// Where a sink listens, and what it counts.

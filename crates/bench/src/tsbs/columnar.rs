@@ -41,12 +41,23 @@ struct TableRow<'a> {
     cells: &'a [Cell],
 }
 
-/// Writes `NAME.csv` for each measurement into a directory.
+/// Writes `NAME.csv` for each measurement into a directory, which is made if it is not there; times
+/// are nanoseconds since 1970.
+///
+/// # Errors
+///
+/// Options that make no sense together, and files that cannot be made or written; what was written
+/// before stays.
 pub fn write_csv(options: &Options, dir: &Path) -> Result<Generated> {
     write(options, dir, CsvTable::new)
 }
 
-/// Writes `NAME.parquet` for each measurement into a directory.
+/// Writes `NAME.parquet` for each measurement into a directory, which is made if it is not there:
+/// times with nanoseconds, tags as text or single floats, fields as integers or doubles.
+///
+/// # Errors
+///
+/// As of [`write_csv`].
 pub fn write_parquet(options: &Options, dir: &Path) -> Result<Generated> {
     write(options, dir, ParquetTable::new)
 }

@@ -87,6 +87,10 @@ impl Options {
     }
 
     /// Whether the flags make sense together (O1).
+    ///
+    /// # Errors
+    ///
+    /// The first flag that does not.
     pub fn check(&self) -> Result<()> {
         if self.scale == 0 {
             return Err(Error::ScaleZero);
@@ -143,7 +147,12 @@ impl fmt::Display for Nanos {
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
-/// A time as RFC 3339 has it, `now`, or `now` less a duration; `now` is rounded down to `step`.
+/// A time as RFC 3339 has it, `now`, or `now` less a duration; `now` is rounded down to `step`, in
+/// nanoseconds.
+///
+/// # Errors
+///
+/// [`Error::BadTime`] for any other text, and for times that are not from 1677 to 2262.
 pub fn parse_time(text: &str, now: Nanos, step: NonZeroU64) -> Result<Nanos> {
     let bad = || Error::BadTime { text: text.to_owned() };
     if let Some(rest) = text.strip_prefix("now") {
@@ -232,6 +241,10 @@ fn date_of(days: i64) -> (i64, i64, i64) {
 }
 
 /// A duration as Go writes it, in nanoseconds: `10s`, `1m30s`, `1.5h`, `500ms`.
+///
+/// # Errors
+///
+/// [`Error::BadDuration`] for any other text, and for more than 292 years.
 pub fn parse_duration(text: &str) -> Result<u64> {
     parse_go_duration(text).ok_or_else(|| Error::BadDuration { text: text.to_owned() })
 }

@@ -79,7 +79,12 @@ struct Turns {
     outcome: Result<()>,
 }
 
-/// Generates everything and hands the bytes to `write`, in order.
+/// Generates everything and hands the bytes to `write`: the header, if the format has one, and then
+/// complete rows in their order, some 2,048 at a time.
+///
+/// # Errors
+///
+/// Options that make no sense together, and whatever `write` says; it is not called again then.
 pub fn generate(
     options: &Options,
     format: Format,

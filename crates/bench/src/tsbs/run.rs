@@ -15,7 +15,13 @@ use super::sink::run_sink;
 use super::{Options, columnar};
 use crate::error::{Error, Result};
 
-/// Runs a command of the suite.
+/// Runs a command of the suite: data and reports go to standard output or into the files that it
+/// names, a seed taken from the clock to standard error.
+///
+/// # Errors
+///
+/// What was wrong with the flags ([`Error::is_usage`]) or with what they led to. A load that failed
+/// has told what went in.
 pub fn run(command: &TsbsCommand) -> Result<()> {
     match command {
         TsbsCommand::Generate(arguments) => run_generate(&arguments.0),

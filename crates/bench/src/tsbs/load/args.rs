@@ -18,6 +18,9 @@ Examples:
 Rows are counted three times: sent, handed to the network; acknowledged by the target, where it does
 that; and readable, counted by a query until all are there. Exit code 1 if some never are.";
 
+/// The heading of flags that single targets have.
+const OTHERS: &str = "ClickHouse, CrateDB and InfluxDB";
+
 /// What is loaded, where to, and how.
 #[derive(Args, Debug)]
 #[command(after_help = LOAD_EXAMPLES)]
@@ -91,32 +94,32 @@ pub struct LoadArguments {
     /// How long the count of readable rows may stand still
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub(crate) wait: Duration,
+    /// Flags from a file: JSON, or lines such as workers: 4; what is typed comes first
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
     #[command(flatten)]
     pub(crate) place: PlaceArguments,
     #[command(flatten)]
     pub(crate) postgres: PostgresArguments,
     /// Tables of ClickHouse: tags apart as TSBS has them, or in the table
-    #[arg(long, value_enum, default_value_t = LayoutArgument::Tags)]
+    #[arg(long, help_heading = OTHERS, value_enum, default_value_t = LayoutArgument::Tags)]
     pub(crate) layout: LayoutArgument,
     /// Shards of a table of CrateDB
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, help_heading = OTHERS, value_name = "N", default_value_t = 5)]
     pub(crate) shards: u32,
     /// Replicas of a table of CrateDB
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, help_heading = OTHERS, value_name = "N", default_value_t = 0)]
     pub(crate) replicas: u32,
     /// Compress requests to InfluxDB
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
+    #[arg(long, help_heading = OTHERS, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true")]
     pub(crate) gzip: bool,
     /// Consistency of writes to a cluster of InfluxDB 1: any, one, quorum or all
-    #[arg(long, value_name = "WORD", default_value = "all")]
+    #[arg(long, help_heading = OTHERS, value_name = "WORD", default_value = "all")]
     pub(crate) consistency: String,
     /// Time between two attempts when InfluxDB asks for patience
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    #[arg(long, help_heading = OTHERS, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub(crate) backoff: Duration,
-    /// Flags from a file: JSON, or lines such as workers: 4; what is typed comes first
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<String>,
     #[command(flatten)]
     pub(crate) simulation: SimulationArguments,
 }

@@ -281,24 +281,22 @@ struct HttpConnection {
     gzip: Option<Vec<u8>>,
 }
 
-impl HttpConnection {
-    fn post(&mut self, rows: &[u8]) -> Result<(u16, String)> {
-        let Some(memory) = &mut self.gzip else { return self.http.post_any(&self.path, rows) };
-        memory.clear();
-        // The quickest level: a client that compresses well would be the bottleneck.
-        let mut encoder = GzEncoder::new(memory, Compression::fast());
-        encoder.write_all(rows).and_then(|()| encoder.finish()).expect("memory takes it");
-        let body = self.gzip.as_deref().expect("just filled");
-        self.http.post_any(&self.path, body)
-    }
+/// Compresses into memory, in place of what was there.
+fn compress<'a>(rows: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
+    memory.clear();
+    // The quickest level: a client that compresses well would be the bottleneck.
+    let mut encoder = GzEncoder::new(&mut *memory, Compression::fast());
+    encoder.write_all(rows).and_then(|()| encoder.finish()).expect("memory takes it");
+    memory
 }
 
 impl Connection for HttpConnection {
     fn send(&mut self, rows: &[u8], (count, acked): (u64, &AtomicU64)) -> Result<()> {
+        let body = self.gzip.as_mut().map_or(rows, |memory| compress(rows, memory));
         let start = Instant::now();
         let mut backoff = self.backoff;
         loop {
-            let answer = self.post(rows)?;
+            let answer = self.http.post_any(&self.path, body)?;
             // Both say that nothing was taken (A2).
             if matches!(answer.0, 429 | 503) && start.elapsed() + backoff < self.http.timeout() {
                 thread::sleep(backoff);
