@@ -46,7 +46,7 @@ impl TsbsCommand {
 #[derive(Args, Debug)]
 #[command(after_help = GENERATE_EXAMPLES)]
 pub struct GenerateArguments {
-    /// How rows are written
+    /// How rows are written; it has no default
     #[arg(long, value_enum, required = false, required_unless_present = "config")]
     pub(crate) format: FormatArgument,
     /// The file, or the directory of csv and parquet [default: standard output]

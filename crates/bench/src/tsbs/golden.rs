@@ -1,14 +1,14 @@
 //! What is generated, compared with what TSBS's own program generates: by hash where we have one of
 //! it, with first rows from its description, and between any numbers of threads.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 
 use clap::Parser;
 use proptest::prelude::{Strategy, any, proptest};
 
 use super::args::{GenerateArguments, Layout};
 use super::format::{Cursor, Scratch};
-use super::options::{Format, Options, UseCase};
+use super::options::{Format, Nanos, Options, UseCase};
 use super::pipeline::{Generated, Rows, generate};
 use super::sha256::{Sha256, hex_sha256};
 use super::simulate::Stretch;
@@ -154,12 +154,20 @@ fn any_options() -> impl Strategy<Value = Options> {
         UseCase::Iot,
     ]);
     let sizes = (1..400_u64, 0..500_u64, 0..30_u64, 0..9_000_u64, 1..300_u64);
-    (use_cases, any::<i64>(), sizes, 1..5_u64, any::<bool>()).prop_map(
-        |(use_case, seed, (scale, initial, epochs, points, metrics), groups, limited)| {
-            let mut options = Options::small(use_case);
+    // Starts before 1970 too, intervals from a nanosecond to a day.
+    let times = (-1_000_000_000_000_000_000..2_000_000_000_000_000_000_i64, 0..13_u32, 1..87_i64);
+    (use_cases, any::<i64>(), sizes, times, (1..5_u64, any::<bool>())).prop_map(
+        |(use_case, seed, (scale, initial, epochs, points, metrics), times, (groups, limited))| {
+            let (start, digits, factor) = times;
+            let interval = 10_i64.pow(digits) * factor;
             let epochs = epochs.min(1 + 3_000 / scale);
-            options.end.0 = options.start.0 + i64::try_from(epochs).unwrap() * 10_000_000_000;
+            // Less than an interval at the end makes no row.
+            let length = i64::try_from(epochs).unwrap() * interval + interval / 2;
+            let options = Options::small(use_case);
             Options {
+                start: Nanos(start),
+                end: Nanos(start + length),
+                interval: NonZeroU64::new(interval.unsigned_abs()).unwrap(),
                 seed,
                 scale,
                 initial_scale: initial,

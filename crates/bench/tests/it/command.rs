@@ -64,7 +64,7 @@ pub(crate) struct Ended {
 /// The same in a process of its own, to see what it says and with which code it ends.
 pub(crate) fn process(line: &str, input: &[u8]) -> Ended {
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "command::child", "--quiet"])
+        .args(["--exact", "command::a_line_runs_in_a_process_of_its_own", "--quiet"])
         .env(LINE, line)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -83,7 +83,7 @@ pub(crate) fn process(line: &str, input: &[u8]) -> Ended {
 
 /// Not a test, but that process: nothing happens unless it has a line to run.
 #[test]
-fn child() {
+fn a_line_runs_in_a_process_of_its_own() {
     let Ok(line) = env::var(LINE) else { return };
     let words = std::iter::once("tsbs").chain(line.split_whitespace());
     let code = match Line::try_parse_from(words) {

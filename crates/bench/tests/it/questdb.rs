@@ -3,16 +3,13 @@
 //! The jar is `$QUESTDB_JAR`, or `~/.cache/tidegate-peers/questdb.jar`.
 
 use std::env;
-use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use tempfile::{TempDir, tempdir};
 
 use crate::command::{SMALL, generated, load};
-use crate::servers::free_port;
+use crate::servers::{answers, free_port};
 
 struct QuestDb {
     http: u16,
@@ -47,11 +44,8 @@ impl QuestDb {
             .spawn()
             .map_err(|_| "Java is not installed")?;
         let mut questdb = QuestDb { http, ilp, server, _dir: dir };
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while [http, ilp].iter().any(|&port| TcpStream::connect(("127.0.0.1", port)).is_err()) {
-            assert!(Instant::now() < deadline, "QuestDB starts");
-            assert_eq!(questdb.server.try_wait().unwrap(), None, "QuestDB runs");
-            thread::sleep(Duration::from_millis(100));
+        for port in [http, ilp] {
+            answers("QuestDB", port, &mut questdb.server);
         }
         Ok(questdb)
     }
