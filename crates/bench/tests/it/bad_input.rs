@@ -106,24 +106,24 @@ fn a_target_that_is_slow_gets_all_rows() {
         let mut bytes = vec![0; 256 * 1024];
         while let Ok(read @ 1..) = stream.read(&mut bytes) {
             count.fetch_add(read as u64, Relaxed);
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(30));
         }
     });
-    let rows = "--seed 1 --scale 100 --timestamp-end 2016-01-01T01:00:00Z --timeout 500ms";
+    let rows = "--seed 1 --scale 100 --timestamp-end 2016-01-01T01:00:00Z --timeout 1s";
     let (outcome, results) = load(&dir, &format!("sink --generate {rows} --ilp-bind-to {address}"));
     assert_eq!(outcome, Ok(()));
     assert_eq!(results["sentRows"], 36_000);
     assert_eq!(results["sentBytes"], taken.load(Relaxed));
 
     let address = answering(move |_, _| {
-        thread::sleep(Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(100));
         (204, String::new())
     });
     let line = format!("sink --protocol ilp-http --url http://{address} --batch-size 3000");
     let (outcome, results) = load(&dir, &format!("{line} --generate {rows}"));
     assert_eq!(outcome, Ok(()));
     assert_eq!(results["acknowledgedRows"], 36_000);
-    assert!(500.0 < results["sentSeconds"].as_f64().unwrap() * 1e3, "12 times 50 ms");
+    assert!(1.0 < results["sentSeconds"].as_f64().unwrap(), "12 times 100 ms");
 }
 
 #[test]

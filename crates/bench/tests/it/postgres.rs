@@ -203,10 +203,10 @@ fn an_error_in_the_middle_leaves_true_counts() {
     // Another one holds the table: COPY waits for it, and the loader not for ever.
     let hold = "BEGIN; LOCK TABLE cpu IN SHARE MODE";
     runtime.block_on(client.batch_execute(hold)).unwrap();
-    let (outcome, results) = load(&dir, &format!("{line} {again} --timeout 300ms"));
+    let (outcome, results) = load(&dir, &format!("{line} {again} --timeout 1s"));
     let error = outcome.unwrap_err();
     let expected = format!(
-        "send batch 1 of worker 1, 500 rows: write rows: 127.0.0.1:{} gave no answer for 300ms",
+        "send batch 1 of worker 1, 500 rows: write rows: 127.0.0.1:{} gave no answer for 1s",
         cluster.port
     );
     assert_eq!(error, expected);

@@ -111,14 +111,16 @@ pub struct LoadArguments {
     #[arg(long, help_heading = OTHERS, value_name = "N", default_value_t = 0)]
     pub(crate) replicas: u32,
     /// Compress requests to InfluxDB
-    #[arg(long, help_heading = OTHERS, value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
+    #[arg(long, help_heading = OTHERS, value_name = "BOOL", default_value_t = true,
+          action = ArgAction::Set,
           num_args = 0..=1, default_missing_value = "true")]
     pub(crate) gzip: bool,
     /// Consistency of writes to a cluster of InfluxDB 1: any, one, quorum or all
     #[arg(long, help_heading = OTHERS, value_name = "WORD", default_value = "all")]
     pub(crate) consistency: String,
     /// Time between two attempts when InfluxDB asks for patience
-    #[arg(long, help_heading = OTHERS, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    #[arg(long, help_heading = OTHERS, value_name = "TIME", default_value = "1s",
+          value_parser = duration)]
     pub(crate) backoff: Duration,
     #[command(flatten)]
     pub(crate) simulation: SimulationArguments,
