@@ -86,6 +86,8 @@ pub enum Error {
     Http { url: String, source: Box<ureq::Error> },
     #[error("{url} answers {status}: {words}")]
     Refused { url: String, status: u16, words: String },
+    #[error("connect to PostgreSQL at {address}")]
+    ConnectPostgres { address: String, source: Box<tokio_postgres::Error> },
     #[error("{purpose}")]
     Postgres { purpose: &'static str, source: Box<tokio_postgres::Error> },
     #[error("{place} has a value that is no {expected}: `{text}`")]
@@ -149,6 +151,7 @@ impl Error {
             | Error::NoAnswer { .. }
             | Error::Http { .. }
             | Error::Refused { .. }
+            | Error::ConnectPostgres { .. }
             | Error::Postgres { .. }
             | Error::BadValue { .. }
             | Error::Exists { .. }

@@ -38,7 +38,7 @@ fn an_absent_target_is_named() {
     check(&format!("cratedb --generate {SMALL} {http}"), &asked);
     check(
         &format!("timescaledb --generate {SMALL} --host 127.0.0.1 --port {port}"),
-        "connect to PostgreSQL: error connecting to server: ",
+        &format!("connect to PostgreSQL at 127.0.0.1:{port}: error connecting to server: "),
     );
     check("sink --ilp-bind-to nowhere", "connect to nowhere: ");
 }
@@ -70,7 +70,10 @@ fn a_target_that_closes_early_is_caught() {
         check(&line, &format!("ask http://{address}{path}: "));
     }
     let place = format!("--host 127.0.0.1 --port {}", address.port());
-    check(&format!("timescaledb --generate {SMALL} {place}"), "connect to PostgreSQL: ");
+    check(
+        &format!("timescaledb --generate {SMALL} {place}"),
+        &format!("connect to PostgreSQL at {address}: "),
+    );
 }
 
 #[test]

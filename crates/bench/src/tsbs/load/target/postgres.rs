@@ -70,7 +70,12 @@ impl Session {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|source| Error::Thread { source })?;
         let purpose = "connect to PostgreSQL";
-        let connect = async { config.connect(NoTls).await.map_err(failed(purpose)) };
+        let connect = async {
+            config.connect(NoTls).await.map_err(|source| Error::ConnectPostgres {
+                address: patience.address.clone(),
+                source: Box::new(source),
+            })
+        };
         let (client, connection) = patience.wait(&runtime, purpose, connect)?;
         // What goes wrong with it, the client is told too.
         runtime.spawn(async { drop(connection.await) });
