@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::tempdir;
 
-use crate::command::{SMALL, generated, tsbs};
+use crate::command::{SMALL, generated, process, tsbs};
 
 #[test]
 fn a_file_is_the_same_with_any_number_of_threads() {
@@ -15,6 +15,16 @@ fn a_file_is_the_same_with_any_number_of_threads() {
         let (_, many) = generated(&dir, &format!("{flags} --threads 4"));
         assert!(!one.is_empty() && one == many, "{use_case}");
     }
+}
+
+#[test]
+fn standard_output_gets_what_a_file_gets() {
+    let dir = tempdir().unwrap();
+    let flags = format!("--use-case iot {SMALL} --format questdb");
+    let (_, bytes) = generated(&dir, &flags);
+    let ended = process(&format!("generate {flags}"), b"");
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    assert!(ended.out.as_bytes().ends_with(&bytes));
 }
 
 #[test]

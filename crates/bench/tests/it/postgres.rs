@@ -87,6 +87,11 @@ impl Cluster {
         Some((runtime, connected.0))
     }
 
+    /// Ends the server at once.
+    fn stop(&self) {
+        let _ = Command::new("kill").args(["-QUIT", &self.server.id().to_string()]).status();
+    }
+
     /// One number.
     fn ask(&self, query: &str) -> i64 {
         let (runtime, client) = self.connect("benchmark").unwrap();
@@ -96,7 +101,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-QUIT", &self.server.id().to_string()]).status();
+        self.stop();
         let _ = self.server.wait();
     }
 }
@@ -211,6 +216,35 @@ fn an_error_in_the_middle_leaves_true_counts() {
     );
     assert_eq!(error, expected);
     assert_eq!((&results["sentRows"], &results["readableRows"]), (&0.into(), &0.into()));
+}
+
+#[test]
+fn a_server_that_ends_meanwhile_leaves_true_counts() {
+    let cluster = match Cluster::start() {
+        Ok(cluster) => cluster,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let dir = tempdir().unwrap();
+    let place = format!("--host 127.0.0.1 --port {} --use-hypertable false", cluster.port);
+    let line = format!("timescaledb {place} --generate {SMALL}");
+    load(&dir, &format!("{line} --max-data-points 1")).0.unwrap();
+    let (outcome, results) = thread::scope(|scope| {
+        scope.spawn(|| {
+            while cluster.ask("SELECT count(*) FROM cpu") < 300 {
+                thread::sleep(Duration::from_millis(5));
+            }
+            cluster.stop();
+        });
+        let slowly = "--do-create-db false --batch-size 100 --max-rps 30";
+        load(&dir, &format!("{line} {slowly}"))
+    });
+    let error = outcome.unwrap_err();
+    assert!(error.starts_with("send batch "), "{error}");
+    assert!(error.contains(", 100 rows: "), "{error}");
+    let (sent, acked) = (&results["sentRows"], &results["acknowledgedRows"]);
+    assert_eq!(sent, acked);
+    assert!((300..3_600).contains(&sent.as_u64().unwrap()), "{sent}");
+    assert!(results["readableRows"].is_null(), "nobody is there to be asked");
 }
 
 /// Rows do not only count: they say what the generator says.
