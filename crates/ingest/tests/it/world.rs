@@ -110,6 +110,7 @@ pub(crate) fn open(disk: &Arc<dyn Disk>, root: &Path) -> tidegate_storage::Resul
         file_bytes: 40 << 10,
         checkpoint_bytes: 1 << 30,
         bytes_max: 1 << 31,
+        ..LogOptions::STANDARD
     };
     let options = OpenOptions {
         log,

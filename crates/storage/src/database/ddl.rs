@@ -94,6 +94,7 @@ impl Database {
     }
 
     fn change(&self, wish: Wish) -> Result<()> {
+        self.begin_writing()?;
         self.commit(wish).map(drop).map_err(|refusal| refusal.error)
     }
 

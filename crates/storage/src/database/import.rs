@@ -82,7 +82,7 @@ impl Database {
     /// If the table does not exist, or the new one does, or symbols cannot be read, or the
     /// database is read-only.
     pub fn begin_import(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ImportTxn> {
-        self.tidy()?;
+        self.begin_writing()?;
         let (folder, schema, source, dictionaries) = match target {
             ImportTarget::Existing(name) => self.with_tables(&[name], &|found| {
                 let TableState { folder, manifest, .. } = found[0].as_ref();

@@ -140,8 +140,8 @@ impl UpkeepReport {
 }
 
 impl Database {
-    /// Does what is due: makes fewer runs of tails, seals those that are large or old, merges
-    /// segments, writes a checkpoint. A call takes as long as that; whoever owns the database makes
+    /// Does what is due: mends a log that could not be written to, makes fewer runs of tails, seals
+    /// those that are large or old, merges segments, writes a checkpoint. A call takes as long as that; whoever owns the database makes
     /// one every some milliseconds, from one thread or several.
     ///
     /// # Errors
@@ -150,7 +150,7 @@ impl Database {
     pub fn maintain(&self) -> Result<UpkeepReport> {
         self.tidy()?;
         let before = self.upkeep.report();
-        let mut outcome = Ok(());
+        let mut outcome = if self.is_log_broken() { self.flush() } else { Ok(()) };
         for table in self.table_states() {
             let done = self.maintain_table(table.id());
             outcome = outcome.and(done);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_model::{ColumnType, PartitionUnit, Ttl};
 use tidegate_platform::{SimClock, SimDisk};
 use tidegate_storage::{
-    AppendOptions, BatchColumn, BatchId, BatchValues, Database, Error, NewTableOptions,
+    AppendOptions, Appended, BatchColumn, BatchId, BatchValues, Database, Error, NewTableOptions,
     OpenOptions, RowBatch, TableAppend, TailOptions,
 };
 
@@ -176,7 +176,7 @@ fn what_an_append_may_not_make_is_an_error() {
     });
     assert!(matches!(error, Err(Error::Schema(_))), "{error:?}");
     assert_eq!(read(&database).len(), 1);
-    assert_eq!(append(&|_| {}).unwrap()[0].0, 2);
+    assert_eq!(append(&|_| {}).unwrap().seq_txns[0].0, 2);
 }
 
 #[test]
@@ -185,24 +185,24 @@ fn a_batch_is_applied_once_also_after_a_restart() {
     let options = |id: u8| AppendOptions { batch_id: Some(BatchId([id; 16])) };
     let append = |database: &Arc<Database>, id: u8, n: i64| {
         let appends = [append_of("t", &[(n, "a", n)], None), append_of("u", &[(n, "a", n)], None)];
-        let seq_txns = database.append(&appends, &options(id)).unwrap();
+        let Appended { seq_txns, is_new } = database.append(&appends, &options(id)).unwrap();
         assert_eq!(seq_txns[0], seq_txns[1]);
-        seq_txns[0].0
+        (seq_txns[0].0, is_new)
     };
-    assert_eq!(append(&database, 1, 1), 1);
-    assert_eq!(append(&database, 2, 2), 2);
-    assert_eq!(append(&database, 1, 1), 1);
+    assert_eq!(append(&database, 1, 1), (1, true));
+    assert_eq!(append(&database, 2, 2), (2, true));
+    assert_eq!(append(&database, 1, 1), (1, false));
     for disk in [disk.after_power_loss(), {
         database.close().unwrap();
         disk.after_power_loss()
     }] {
         let database = open(&disk);
-        assert_eq!(append(&database, 2, 2), 2);
-        assert_eq!(append(&database, 1, 1), 1);
+        assert_eq!(append(&database, 2, 2), (2, false));
+        assert_eq!(append(&database, 1, 1), (1, false));
         for table in ["t", "u"] {
             assert_eq!(read(&database)[table].rows.len(), 2);
         }
-        assert!(append(&database, 3, 3) > 2);
+        assert!(append(&database, 3, 3).0 > 2);
     }
 }
 

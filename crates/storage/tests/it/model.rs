@@ -58,6 +58,7 @@ pub(crate) enum Step {
     Merge(&'static str),
     Maintain,
     Checkpoint,
+    Flush,
     Reopen,
 }
 
@@ -108,6 +109,7 @@ impl Step {
             Step::Merge(table) => database.merge_table(table),
             Step::Maintain => database.maintain().map(drop),
             Step::Checkpoint => database.checkpoint(),
+            Step::Flush => database.flush(),
             Step::Reopen => Ok(()),
         }
     }
@@ -177,6 +179,7 @@ impl Step {
             | Step::Merge(_)
             | Step::Maintain
             | Step::Checkpoint
+            | Step::Flush
             | Step::Reopen => {}
         }
     }
