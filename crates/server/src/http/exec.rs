@@ -18,7 +18,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use futures::StreamExt;
-use tidegate_platform::Clock;
+use tidegate_platform::{Clock, sentence};
 use tidegate_query::{
     Answer, CancelReason, Engine, Error as QueryError, StatementOptions, Timeout,
 };
@@ -115,21 +115,6 @@ impl Refusal {
         text.push_str(&format!(",\"errorPos\":{position},\"code\":\"{}\"}}", self.code));
         text.into_bytes()
     }
-}
-
-/// The message of an error and of its causes, each part once.
-fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(part) = next {
-        let message = part.to_string();
-        if !text.contains(&message) {
-            text.push_str(": ");
-            text.push_str(&message);
-        }
-        next = part.source();
-    }
-    text
 }
 
 /// A part of an answer, on its way from the engine.
