@@ -94,8 +94,8 @@ pub enum Access {
 pub enum Durability {
     /// When its record is on disk.
     Sync,
-    /// When the operating system has its record: it survives the process, but not the machine, until
-    /// somebody calls `Database::flush`. Then only the end of the order of commits is lost.
+    /// When the operating system has its record: it survives the process, but not the machine,
+    /// until somebody calls `Database::flush`. Then only the end of the order of commits is lost.
     Async,
 }
 

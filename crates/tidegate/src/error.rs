@@ -1,8 +1,8 @@
 //! Why a command was not done, said in one sentence, and the exit code that stands for it.
 //!
 //! - E1. Exit codes are promises: scripts rely on them. `Exit` lists them all, as `--help` does.
-//! - E2. A message is one sentence of the platform's (SN1): its parts are those of the levels below,
-//!   and this level adds what only the command line knows.
+//! - E2. A message is one sentence of the platform's (SN1): its parts are those of the levels
+//!   below, and this level adds what only the command line knows.
 
 use std::io;
 use std::path::PathBuf;

@@ -198,7 +198,8 @@ impl Reason {
 }
 
 /// A character as messages show it: itself, or an escape if nobody could see it. Quotes and
-/// backslashes are seen; what they mean is the matter of whoever puts the message into another text.
+/// backslashes are seen; what they mean is the matter of whoever puts the message into another
+/// text.
 fn printable(character: char) -> String {
     match character {
         '"' | '\'' | '\\' => character.to_string(),

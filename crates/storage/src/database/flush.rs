@@ -1,7 +1,7 @@
 //! When what was acknowledged is on disk, and what has to wait for that.
 //!
-//! - FL1. One flush is under way at a time, and commits go on meanwhile: what they write is the next
-//!   one's.
+//! - FL1. One flush is under way at a time, and commits go on meanwhile: what they write is the
+//!   next one's.
 //! - FL2. Files that a commit has made unnecessary are removed when the commit is durable: until
 //!   then a power failure may bring back the time in which they were needed.
 //!
@@ -61,8 +61,8 @@ impl Database {
     /// Makes everything durable that was acknowledged. With [`Durability::Sync`] it is already.
     ///
     /// # Errors
-    /// If the log cannot be written to. What was acknowledged stays visible, and stays in memory for
-    /// the next attempt; nothing more is acknowledged before one succeeds.
+    /// If the log cannot be written to. What was acknowledged stays visible, and stays in memory
+    /// for the next attempt; nothing more is acknowledged before one succeeds.
     ///
     /// [`Durability::Sync`]: super::Durability::Sync
     pub fn flush(&self) -> Result<()> {

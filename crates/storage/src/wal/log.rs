@@ -158,9 +158,9 @@ impl Log {
         }
     }
 
-    /// What has to be synced so that everything is durable; `None` if it is, or is now because a new
-    /// file has mended a log that was broken. One flush is under way
-    /// at a time: the kernel tells of an error once, and who asked second would not hear of it.
+    /// What has to be synced so that everything is durable; `None` if it is, or is now because a
+    /// new file has mended a log that was broken. One flush is under way at a time: the kernel
+    /// tells of an error once, and who asked second would not hear of it.
     pub(crate) fn begin_flush(&mut self) -> Result<Option<Flush>> {
         match &self.current {
             Current::Ready(file) if self.durable < self.end => {

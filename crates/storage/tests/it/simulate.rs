@@ -1,7 +1,7 @@
 //! Random workloads on disks that fail at random moments. What was acknowledged is there
 //! afterwards, each row once; what was under way is there as a whole, or not at all. Where commits
-//! are acknowledged before they are on disk, a power failure may take the last ones of them with it,
-//! from any of them on, but none that was flushed.
+//! are acknowledged before they are on disk, a power failure may take the last ones of them with
+//! it, from any of them on, but none that was flushed.
 //!
 //! Set `TIDEGATE_SIMULATE=first..end` to run other seeds than those of every test run.
 
@@ -225,7 +225,7 @@ fn simulate(seed: u64) {
         let possible = [Some(states.now), states.in_flight].into_iter().flatten().chain(lost);
         let found = read(&database);
         let possible: Vec<Tables> = possible.collect();
-        let is_possible = possible.iter().any(|tables| *tables == found);
+        let is_possible = possible.contains(&found);
         tables = if is_possible { found } else { possible.into_iter().next().expect("now") };
         check(&disk, &database, &tables, &context);
     }
