@@ -53,7 +53,7 @@ pub(crate) fn of_storage(error: &StorageError) -> &'static str {
         {
             "53100"
         }
-        StorageError::ReadOnly { .. } => "25006",
+        StorageError::ReadOnly { .. } | StorageError::OpenedReadOnly => "25006",
         StorageError::Disk { .. } if is_full(error) => "53100",
         StorageError::TableDropped { .. }
         | StorageError::TableTruncated { .. }

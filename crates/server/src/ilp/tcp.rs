@@ -9,6 +9,8 @@
 //!   be open.
 //! - TP4. Rows that were read are lost only if their commit fails for `commit_retry`; then the
 //!   connection ends, and log and `sys.ilp_rejects` say how many.
+//! - TP5. When the server stops, nothing more is read, what was read is committed, and the
+//!   connection ends. A line whose end has not come is not taken, whatever ends the connection.
 //!
 //! Reading and parsing happen on the runtime's own threads, `TURN_BYTES` at a time; commits, which
 //! compute and wait for the disk, on its blocking ones.
@@ -21,12 +23,13 @@ use std::time::Duration;
 
 use tidegate_ingest::line::{Fault, LineOptions, LineParser, OnBadLine as LineAction, TableRows};
 use tidegate_model::limits;
+use tidegate_platform::sentence;
 use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::commit::{CommitError, CommitOptions, Committed, commit};
-use super::{Host, RejectLimit, RejectRow, Reserved, kind_of};
+use super::{Host, RejectLimit, RejectRow, Reserved};
 use crate::config::OnBadLine;
 use crate::metrics::{LineMetrics, Transport};
 use crate::shared::{Services, Shared, Tracker, stopping};
@@ -104,7 +107,7 @@ enum Outcome {
 /// Why nothing more is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The other side, or the network, has ended it.
+    /// The other side, or the network, has ended it, or the server must.
     Closed,
     /// A line was bad, and one is enough.
     BadLine,
@@ -159,7 +162,8 @@ impl Connection {
                 self.working = None;
                 self.settle(outcome)
             }
-            () = stopping(&mut phase) => self.drain().await,
+            // TP5
+            () = stopping(&mut phase) => Err(End::Closed),
             () = until(commit_at) => {
                 self.start_commit();
                 Ok(())
@@ -237,7 +241,11 @@ impl Connection {
             self.start_commit();
             return Ok(None);
         }
-        Ok(self.services.ingest.reserve(TURN_BYTES).await)
+        let mut phase = self.shared.phase.clone();
+        tokio::select! {
+            reserved = self.services.ingest.reserve(TURN_BYTES) => Ok(reserved),
+            () = stopping(&mut phase) => Ok(None),
+        }
     }
 
     /// Reads until there is nothing, or others should have their turn.
@@ -313,7 +321,7 @@ impl Connection {
     /// Counts, logs and keeps a bad line.
     fn note_fault(&mut self, fault: &Fault) {
         self.metrics().lines.add(1);
-        self.shared.metrics.rejected(Transport::Tcp, kind_of(&fault.reason));
+        self.shared.metrics.rejected(Transport::Tcp, fault.reason.kind());
         let peer = &self.peer;
         self.shared.log.warn_limited("ilp", format_args!("{peer}: {fault}"));
         if self.limit.allows(Instant::now()) {
@@ -354,7 +362,7 @@ impl Connection {
                 Ok(())
             }
             Ok(Outcome::Failed { error, rows }) => {
-                self.lost(rows, &error.to_string());
+                self.lost(rows, &sentence(&error));
                 Err(End::Failed)
             }
             Err(()) => {
@@ -385,21 +393,6 @@ impl Connection {
         }
     }
 
-    /// The server stops: what has come is taken.
-    async fn drain(&mut self) -> Result<(), End> {
-        loop {
-            if self.is_due() {
-                self.wait_for_commit().await?;
-                self.start_commit();
-            }
-            match self.turn() {
-                Turn::More => yield_now().await,
-                Turn::Empty => return Err(End::Closed),
-                Turn::End(end) => return Err(end),
-            }
-        }
-    }
-
     async fn wait_for_commit(&mut self) -> Result<(), End> {
         match self.working.take() {
             Some(working) => {
@@ -410,14 +403,14 @@ impl Connection {
         }
     }
 
-    /// Commits what is left. The end of a connection ends its last line, but not that of a bad one.
+    /// Commits what is left.
     async fn finish(&mut self, end: End) -> Result<(), End> {
         if end == End::Closed
             && let Some(parser) = &mut self.parser
         {
             let mut host = Host::new(&self.services.database, self.shared.clock.as_ref());
             let before = parser.rows();
-            let finished = parser.finish(&mut host);
+            let finished = parser.cut(&mut host);
             let rows = parser.rows().saturating_sub(before);
             self.metrics().lines.add(rows as u64);
             self.note_faults();
@@ -473,8 +466,8 @@ async fn commit_with_patience(
         if deadline <= Instant::now() || !error.can_pass() {
             return Outcome::Failed { error, rows: count };
         }
-        let again = wait.as_millis();
-        shared.log.warn_limited("ilp", format_args!("commit failed, again in {again} ms: {error}"));
+        let (again, why) = (wait.as_millis(), sentence(&error));
+        shared.log.warn_limited("ilp", format_args!("commit failed, again in {again} ms: {why}"));
         rows = match error {
             CommitError::Storage { rows, .. } => rows,
             error @ CommitError::Fault(_) => return Outcome::Failed { error, rows: count },
