@@ -18,6 +18,11 @@ mod unpack;
 mod exec;
 mod write;
 mod small;
+#[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+#[path = "../../../fuzz/src/targets/server.rs"]
+mod fuzz_targets;
 
 use std::io;
 use std::net::SocketAddr;
