@@ -25,7 +25,7 @@ use super::parts::{
 use super::rows::TableRows;
 use super::scan;
 use super::series::SeriesCache;
-use super::table::{Table, checked_name};
+use super::table::{Table, checked_name, is_system_table};
 use super::{LineHost, LineOptions, OnBadLine, Precision};
 
 /// Lines in, rows out.
@@ -556,6 +556,9 @@ impl LineParser {
         }
         let checked =
             checked_name(name).map_err(|why| Reason::TableName { name: shown(name), why })?;
+        if is_system_table(checked) {
+            return Err(Reason::SystemTable { table: shown(name) }.into());
+        }
         let number = u32::try_from(self.tables.len()).expect("fewer than lines");
         self.tables.push(Table::new(checked));
         let (tables, hasher) = (&self.tables, &self.hasher);

@@ -362,3 +362,9 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&str, NameError> {
     }
     Ok(name)
 }
+
+/// Whether it is a table that the system keeps, as SQL names them: `sys.ilp_rejects`. Who could
+/// write to it could say that others had sent bad lines.
+pub(super) fn is_system_table(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(schema, _)| schema.eq_ignore_ascii_case("sys"))
+}

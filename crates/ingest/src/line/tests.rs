@@ -450,6 +450,14 @@ fn names_are_checked() {
     tables(".a", "it begins or ends with a dot");
     tables("a.", "it begins or ends with a dot");
     tables(&"n".repeat(128), "it has more than 127 bytes");
+    for name in ["sys.ilp_rejects", "SYS.x", "sys.a.b"] {
+        let expected =
+            format!("line 1: table '{name}' is the server's own, and lines do not write to it");
+        assert_eq!(read(&format!("{name} x=1i 0\n")), expected);
+    }
+    for name in ["sys", "sysx.a", "a.sys.b"] {
+        assert!(read(&format!("{name} sys.x=1i 0\n")).starts_with(&format!("{name}: sys.x")));
+    }
     assert_eq!(read(" x=1 0\n"), "line 1: there is no table name");
     assert_eq!(read("t =1 0\n"), "line 1: '' cannot be the name of a column: it is empty");
 }

@@ -244,6 +244,22 @@ fn names_are_checked() {
 }
 
 #[test]
+fn tables_of_the_system_are_not_for_lines() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let rejects = || server.rows("select count(*) from sys.ilp_rejects where peer = 'me'");
+    for _ in 0..2 {
+        for line in ["sys.ilp_rejects peer=\"me\" 1", "SYS.other v=1i 1"] {
+            check(&server.post("/write", "", line), 400, "is the server's own");
+        }
+        // And also when the table is there.
+        wait_until("rejects to be kept", || server.count("sys.ilp_rejects") > Some(0));
+        assert_eq!(rejects(), "[[0]]");
+    }
+    assert_eq!(server.count("sys.other"), None);
+}
+
+#[test]
 fn values_that_do_not_fit_are_refused() {
     let world = World::new();
     let server = Server::start(&world);
