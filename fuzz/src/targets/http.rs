@@ -11,7 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::input::Input;
-use crate::http::unpack::{PIECE_BYTES, Packing, Unpacker};
+use crate::http::unpack::{Encoding, PIECE_BYTES, Packing, Unpacker};
 use crate::http::wire::{BadBody, Body, Head};
 
 const HEAD_BYTES: usize = 1 << 10;
@@ -35,8 +35,8 @@ pub(crate) fn check(bytes: &[u8]) {
     let request = match form {
         Form::Request => rest.to_vec(),
         Form::Chunks => in_chunks(rest, cuts[0]),
-        Form::Packed => with_length(&gzip(rest)),
-        Form::PackedChunks => in_chunks(&gzip(rest), cuts[1]),
+        Form::Packed => with_length(&packed(rest, packing.encoding)),
+        Form::PackedChunks => in_chunks(&packed(rest, packing.encoding), cuts[1]),
     };
     let mut ends = cuts.map(|cut| cut.min(request.len()));
     ends.sort_unstable();
@@ -49,12 +49,17 @@ pub(crate) fn check(bytes: &[u8]) {
 
 fn packing(choice: u8) -> Packing {
     let parts = ["multipart/form-data; boundary=x", "multipart/mixed; boundary=\"a b\""];
+    let encoding = match choice >> 3 & 1 {
+        _ if choice & 1 == 0 => Encoding::Plain,
+        0 => Encoding::Gzip,
+        _ => Encoding::Zstd,
+    };
     let parts = match choice >> 1 & 3 {
         0 | 1 => None,
         2 => Some(parts[0].to_owned()),
         _ => Some(parts[1].to_owned()),
     };
-    Packing { is_gzip: choice & 1 == 1, parts }
+    Packing { encoding, parts }
 }
 
 fn in_chunks(body: &[u8], choice: usize) -> Vec<u8> {
@@ -74,7 +79,10 @@ fn with_length(body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+fn packed(bytes: &[u8], encoding: Encoding) -> Vec<u8> {
+    if encoding == Encoding::Zstd {
+        return zstd::stream::encode_all(bytes, 1).unwrap();
+    }
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
@@ -133,7 +141,7 @@ fn read(pieces: &[&[u8]], packing: &Packing) -> Outcome {
 fn unpack(mut unpacker: Unpacker, mut packed: Bytes, text: &mut Vec<u8>) -> Option<Unpacker> {
     while !packed.is_empty() {
         let piece = unpacker.next(&mut packed).ok()?;
-        assert!(piece.len() <= 3 * PIECE_BYTES, "UN1");
+        assert!(piece.len() <= 4 * PIECE_BYTES, "UN1");
         text.extend_from_slice(&piece);
     }
     Some(unpacker)

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::params::Params;
 use super::response::{JSON, Response};
-use super::unpack::{Packing, UnpackError, Unpacker};
+use super::unpack::{Encoding, Packing, UnpackError, Unpacker};
 use super::wire::BodyError;
 use super::{Exchange, Flow};
 use crate::ilp::{
@@ -121,7 +121,7 @@ impl From<UnpackError> for Refusal {
     fn from(error: UnpackError) -> Refusal {
         match error {
             UnpackError::TooLarge { max } => too_large(max),
-            UnpackError::NotGzip(_) | UnpackError::NotParts(_) => {
+            UnpackError::NotPacked { .. } | UnpackError::NotParts(_) => {
                 Refusal::new(400, "invalid", error.to_string())
             }
         }
@@ -222,18 +222,19 @@ fn wanted(exchange: &Exchange<'_>) -> Result<Wanted, Refusal> {
             return Err(Refusal::new(400, "not supported", message));
         }
     };
-    let encoding = exchange.head.field("content-encoding").unwrap_or("identity");
-    let is_gzip = match encoding.to_ascii_lowercase().as_str() {
-        "gzip" | "x-gzip" => true,
-        "identity" | "" => false,
+    let name = exchange.head.field("content-encoding").unwrap_or("identity");
+    let encoding = match name.to_ascii_lowercase().as_str() {
+        "gzip" | "x-gzip" => Encoding::Gzip,
+        "zstd" => Encoding::Zstd,
+        "identity" | "" => Encoding::Plain,
         _ => {
-            let message = format!("the encoding '{}' is not supported", shortened(encoding, 64));
+            let message = format!("the encoding '{}' is not supported", shortened(name, 64));
             return Err(Refusal::new(415, "not supported", message));
         }
     };
     let has_parts = exchange.head.content_type().starts_with("multipart/");
     let parts = exchange.head.field("content-type").filter(|_| has_parts).map(str::to_owned);
-    let packing = Packing { is_gzip, parts };
+    let packing = Packing { encoding, parts };
     Ok(Wanted { precision, on_bad_line, packing, name: request_name(exchange)? })
 }
 
@@ -339,7 +340,7 @@ impl Reading {
         wanted: &Wanted,
     ) -> Result<(), Stopped> {
         let max = exchange.shared.config.http.max_ilp_body;
-        if !wanted.packing.is_gzip
+        if wanted.packing.encoding == Encoding::Plain
             && exchange.body.length().is_some_and(|length| (max as u64) < length)
         {
             return Err(too_large(max).into());

@@ -128,6 +128,10 @@ fn bodies_may_be_packed_but_are_no_bombs() {
     let fields = "Content-Encoding: gzip\r\n";
     assert_eq!(server.post("/write", fields, &packed).status, 204);
     assert_eq!(server.count("t"), Some(2));
+    let zstd = b"(\xb5/\xfd\x00hI\x00\x00t v=3i 3\n";
+    assert_eq!(server.post("/write", "Content-Encoding: zstd\r\n", zstd).status, 204);
+    assert_eq!(server.count("t"), Some(3));
+    check(&server.post("/write", "Content-Encoding: zstd\r\n", &packed), 400, "no zstd");
     let damaged = &packed[..packed.len() - 9];
     check(&server.post("/write", fields, damaged), 400, r#""code":"invalid""#);
     check(&server.post("/write", fields, b"t v=1i 1"), 400, r#""code":"invalid""#);
@@ -140,7 +144,7 @@ fn bodies_may_be_packed_but_are_no_bombs() {
     check(&server.post("/write", "", &large), 413, r#""code":"request too large""#);
     let unknown = server.post("/write", "Content-Encoding: br\r\n", "t v=1i 1");
     check(&unknown, 415, r#""code":"not supported""#);
-    assert_eq!(server.count("t"), Some(2));
+    assert_eq!(server.count("t"), Some(3));
 }
 
 #[test]
