@@ -20,6 +20,7 @@ mod budget;
 mod ddl;
 mod segments;
 mod import;
+mod upsert;
 mod masks;
 mod change;
 mod append;

@@ -80,15 +80,7 @@ impl Work {
             last.as_primitive::<UInt64Type>().clone()
         };
         match self {
-            Work::Insert(writer) => {
-                writer.push(batch)?;
-                // Keys are looked up where rows go through the log.
-                if writer.txn.is_some() && !writer.schema.dedup().is_empty() {
-                    let feature = "INSERT of more than 64 MiB of values into a table with DEDUP";
-                    return Err(Error::NotSupported { position: None, feature });
-                }
-                Ok(())
-            }
+            Work::Insert(writer) => writer.push(batch),
             Work::Update(writer, snapshot) => {
                 let fresh = gone.add(snapshot, &row_ids(batch));
                 if fresh.has_false() {

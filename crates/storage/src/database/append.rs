@@ -211,7 +211,7 @@ impl Database {
                 };
                 let snapshot = state.snapshot()?;
                 let gone = dedup::supersede(&mut to, (state, &schema), &snapshot)?;
-                let (gone, files) = self.write_gone(state, &snapshot, &gone)?;
+                let (gone, files) = self.write_gone(state, &snapshot, gone)?;
                 to.gone = gone;
                 prepared.gone_files.push(files);
             }

@@ -285,8 +285,15 @@ fn rows_with_the_same_keys_replace_each_other() {
         Step::Append(vec![("t", vec![(6, "b", 9), (DAY, "a", 10)], None)]),
         Step::Append(vec![("t", vec![(DAY, "a", 11), (6, "c", 12)], None)]),
         Step::Merge("t"),
+        Step::Append(vec![("t", vec![(7, "a", 13), (7, "b", 14)], None)]),
+        // Rows of segments and of the tail, of other rows of the import, and of two partitions.
+        Step::Import("t", vec![(6, "c", 15), (7, "b", 16), (5, "x", 17), (5, "x", 18)]),
+        Step::Import("t", vec![(DAY, "a", 19), (6, "c", 20), (8, "y", 21), (8, "y", 22)]),
+        Step::Import("t", vec![(2 * DAY, "z", 23)]),
+        Step::Append(vec![("t", vec![(6, "c", 24), (2 * DAY, "z", 25)], None)]),
         Step::Keys("t", false),
-        Step::Append(vec![("t", vec![(6, "c", 13)], None)]),
+        Step::Append(vec![("t", vec![(6, "c", 26)], None)]),
+        Step::Import("t", vec![(6, "c", 27)]),
     ];
     for step in steps {
         step.run(&database).unwrap();
@@ -294,7 +301,7 @@ fn rows_with_the_same_keys_replace_each_other() {
         check(&disk, &database, &tables, &format!("{step:?}"));
         check_reopened(&disk.after_power_loss(), &tables, &format!("{step:?}, then power loss"));
     }
-    assert_eq!(tables["t"].rows.len(), 6);
+    assert_eq!(tables["t"].rows.len(), 12);
 }
 
 #[test]

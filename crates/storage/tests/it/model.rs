@@ -24,7 +24,7 @@ pub(crate) type Tables = BTreeMap<String, Table>;
 pub(crate) struct Table {
     pub(crate) columns: Vec<(String, ColumnType)>,
     pub(crate) rows: Vec<Vec<Option<String>>>,
-    /// Whether appended rows replace those of the same timestamp and host.
+    /// Whether rows that come replace those of the same timestamp and host.
     pub(crate) has_keys: bool,
 }
 
@@ -211,9 +211,19 @@ impl Table {
                 ColumnType::Int64 => Some(value.to_string()),
                 _ => None,
             };
-            self.rows.push(self.columns.iter().map(cell).collect());
+            let row = self.columns.iter().map(cell).collect();
+            self.replace_keys((*ts, host));
+            self.rows.push(row);
         }
         self.rows.sort_by_key(|row| timestamp(row));
+    }
+
+    fn replace_keys(&mut self, (ts, host): (i64, &str)) {
+        if self.has_keys {
+            let at = self.position("host");
+            let keys = (Some(ts.to_string()), Some(host.to_owned()));
+            self.rows.retain(|row| (&row[0], &row[at]) != (&keys.0, &keys.1));
+        }
     }
 
     /// The columns of a batch that the table lacks.
@@ -236,12 +246,9 @@ impl Table {
                 "value" => Some(value.to_string()),
                 name => (extra == Some(name)).then(|| (value * 10).to_string()),
             };
-            if self.has_keys {
-                let at = self.position("host");
-                let keys = (Some(ts.to_string()), Some((*host).to_owned()));
-                self.rows.retain(|row| (&row[0], &row[at]) != (&keys.0, &keys.1));
-            }
-            self.rows.push(self.columns.iter().map(cell).collect());
+            let row = self.columns.iter().map(cell).collect();
+            self.replace_keys((*ts, host));
+            self.rows.push(row);
         }
         self.rows.sort_by_key(|row| timestamp(row));
     }
