@@ -5,6 +5,8 @@
 //! - S3. A table is partitioned only by its designated timestamp.
 //! - S4. Keys of DEDUP are columns of the table, each once, with the designated timestamp among
 //!   them. Rows are kept for a time only in a table that has partitions.
+//! - S5. The names of the tables that the system itself keeps, those of the schema `sys`, begin
+//!   with `sys.`, and those of no others.
 
 use thiserror::Error;
 
@@ -13,6 +15,16 @@ use crate::limits;
 use crate::partition::PartitionUnit;
 use crate::time::TimeUnit;
 use crate::types::ColumnType;
+
+/// What the names of the system's tables begin with (S5).
+pub const SYSTEM_PREFIX: &str = "sys.";
+
+/// Whether a table of this name is one of the system's (S5).
+#[must_use]
+pub fn is_system_table(name: &str) -> bool {
+    let start = name.as_bytes().get(..SYSTEM_PREFIX.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(SYSTEM_PREFIX.as_bytes()))
+}
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -370,6 +382,20 @@ mod tests {
         let columns = [("Ts", ColumnType::ALL[12]), ("a", ColumnType::Int32)];
         let columns = columns.map(|(name, ty)| (name.to_owned(), ty));
         Schema::new(&columns, Some("ts"), PartitionUnit::Day).expect("a valid schema")
+    }
+
+    #[test]
+    fn tables_of_the_system_are_known_by_their_names() {
+        for (name, is) in [
+            ("sys.ilp_rejects", true),
+            ("SYS.x", true),
+            ("sys.", true),
+            ("sys", false),
+            ("system.cpu", false),
+            ("public.sys.x", false),
+        ] {
+            assert_eq!(is_system_table(name), is, "S5: {name}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, PartitionKey, Schema, SchemaError};
+use tidegate_model::{ColumnType, PartitionKey, Schema, SchemaError, is_system_table};
 use tidegate_storage::{Database, Error as StorageError};
 
 use crate::engine::Done;
@@ -20,9 +20,37 @@ pub(crate) fn execute(
     sql: &str,
     statement: Statement,
 ) -> Result<Option<Done>> {
+    for (table, offset) in made_or_changed(&statement) {
+        check_not_system(sql, table, offset)?;
+    }
     let names = named(&statement);
     let done = change(database, sql, statement);
     done.map_err(|error| placed(error, sql, &names))
+}
+
+/// The tables that a statement makes, drops or makes other ones of, with their places, if known.
+/// TRUNCATE is not among them: it only removes rows.
+fn made_or_changed(statement: &Statement) -> Vec<(&str, Option<usize>)> {
+    fn of_name(name: &Name) -> (&str, Option<usize>) {
+        (name.text.as_str(), Some(name.offset))
+    }
+    match statement {
+        Statement::CreateTable(definition) => vec![(definition.name.as_str(), None)],
+        Statement::CreateTableLike { name, .. } => vec![of_name(name)],
+        Statement::DropTables { names, .. } => names.iter().map(of_name).collect(),
+        Statement::RenameTable { table, to } => vec![of_name(table), (to.as_str(), None)],
+        Statement::AlterTable { table, .. } => vec![of_name(table)],
+        _ => Vec::new(),
+    }
+}
+
+/// Refuses to change a table of the schema `sys`.
+pub(crate) fn check_not_system(sql: &str, table: &str, offset: Option<usize>) -> Result<()> {
+    if !is_system_table(table) {
+        return Ok(());
+    }
+    let position = offset.map(|offset| Position::at(sql, offset));
+    Err(Error::SystemTable { position, table: table.to_owned() })
 }
 
 /// The tables and columns that a statement wants to be there.
@@ -98,6 +126,8 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
         }
         Statement::ChangeRows(_)
         | Statement::Show(_)
+        | Statement::Set { .. }
+        | Statement::Cancel { .. }
         | Statement::Explain(_)
         | Statement::Query => return Ok(None),
     };

@@ -20,7 +20,7 @@ use message::{At, FilterMessage, Innermost, Similar};
 
 pub use condition::Condition;
 pub(crate) use condition::is_about_arguments;
-pub use problem::{ClauseProblem, SyntaxError, TextProblem};
+pub use problem::{ClauseProblem, SettingProblem, SyntaxError, TextProblem};
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -74,6 +74,36 @@ pub enum Error {
         position: Option<Position>,
         /// As it is written.
         table: String,
+    },
+    /// A statement would change a table that the system itself keeps.
+    #[error("{}permission denied: table `{table}` is one of the system's", At(*.position))]
+    SystemTable {
+        /// Where it is named.
+        position: Option<Position>,
+        /// As it is written.
+        table: String,
+    },
+    /// A session that wants to change nothing has a statement change something.
+    #[error("cannot do {statement}: default_transaction_read_only is on")]
+    ReadOnly {
+        /// What it would do.
+        statement: &'static str,
+    },
+    /// A setting is not there, or not what it should be.
+    #[error("{position}: {what}")]
+    Setting {
+        /// Where it is named.
+        position: Position,
+        /// What is wrong with it.
+        what: SettingProblem,
+    },
+    /// A statement is to be ended that is not working.
+    #[error("{position}: there is no statement {id} that could be cancelled")]
+    NoSuchStatement {
+        /// Where it is named.
+        position: Position,
+        /// Its id.
+        id: u64,
     },
     /// A statement names a column that is not there.
     #[error("{}column `{column}` does not exist{}", At(*.position), Similar(.similar))]
@@ -163,7 +193,7 @@ pub enum Error {
     #[error("{}", FilterMessage(.0))]
     Filter(FilterError),
     /// It was ended before it was done.
-    #[error("canceling statement due to {reason}")]
+    #[error("{reason}")]
     Canceled {
         /// Why.
         reason: CancelReason,
@@ -192,6 +222,10 @@ impl Error {
             | Error::Refused { .. }
             | Error::BadText { .. }
             | Error::NoSuchTable { .. }
+            | Error::SystemTable { .. }
+            | Error::ReadOnly { .. }
+            | Error::Setting { .. }
+            | Error::NoSuchStatement { .. }
             | Error::NoSuchColumn { .. }
             | Error::AmbiguousColumn { .. }
             | Error::Clause { .. }
@@ -228,11 +262,14 @@ impl Error {
         match self {
             Error::Syntax { position, .. }
             | Error::Refused { position, .. }
+            | Error::Setting { position, .. }
+            | Error::NoSuchStatement { position, .. }
             | Error::NoSuchPartition { position, .. }
             | Error::ColumnTwice { position, .. } => Some(*position),
             Error::NotSupported { position, .. }
             | Error::BadText { position, .. }
             | Error::NoSuchTable { position, .. }
+            | Error::SystemTable { position, .. }
             | Error::NoSuchColumn { position, .. }
             | Error::AmbiguousColumn { position, .. }
             | Error::Clause { position, .. }
@@ -241,6 +278,7 @@ impl Error {
             | Error::TimestampMissing { position, .. }
             | Error::Engine { position, .. } => *position,
             Error::ValueTooLong { .. }
+            | Error::ReadOnly { .. }
             | Error::Schema(_)
             | Error::Storage(_)
             | Error::Filter(_)

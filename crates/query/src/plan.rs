@@ -60,8 +60,8 @@ pub(crate) use float_keys::{inside_sort_key, one_zero_and_nan};
 #[cfg(test)]
 pub(crate) use functions::scalar_function;
 pub(crate) use functions::{
-    TimeStep, dateadd_step, floor_grid, is_rewritten, months_later, rewrite_aggregate,
-    table_functions,
+    TimeStep, dateadd_step, floor_grid, is_rewritten, months_later, our_functions,
+    rewrite_aggregate, table_functions,
 };
 pub(crate) use literal::{integer_of, time_of_integer, time_value, value_of_text};
 pub(crate) use locate::locate_running;
@@ -192,7 +192,7 @@ fn logical_plan(
     let sources = snapshots.iter().map(source).collect();
     let relations = MarkedRelations::new(state, marks, aggregates, snapshots.clone());
     let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(relations)];
-    let tables = Tables { state, database, sources, relations };
+    let tables = Tables { state, sources, relations };
     let plan = SqlToRel::new(&tables).statement_to_plan(statement)?;
     let refused = match &plan {
         LogicalPlan::Ddl(_) => Some("this statement"),

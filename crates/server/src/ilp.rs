@@ -8,6 +8,7 @@
 //! Not here: reading lines (`ingest::line`), storing rows (`storage`).
 
 mod commit;
+mod connections;
 mod rejects;
 mod tcp;
 
@@ -24,6 +25,7 @@ use tokio::time::timeout;
 use crate::config::IlpConfig;
 
 pub(crate) use commit::{CommitError, CommitOptions, Committed, batch_id, commit, is_race};
+pub(crate) use connections::{Connected, Connections};
 pub(crate) use rejects::{RejectLimit, RejectRow, Rejects, write as write_rejects};
 pub(crate) use tcp::serve;
 
@@ -36,6 +38,8 @@ const PARSERS_KEPT: usize = 64;
 pub(crate) struct Ingest {
     pub(crate) options: IlpConfig,
     pub(crate) rejects: Rejects,
+    /// Those of TCP: a request over HTTP is none.
+    pub(crate) connections: Arc<Connections>,
     budget: Arc<Semaphore>,
     budget_units: usize,
     wait: Duration,
@@ -54,7 +58,9 @@ impl Ingest {
         let units = usize::try_from(limit.0).unwrap_or(usize::MAX) / UNIT_BYTES;
         let budget_units = units.clamp(1, Semaphore::MAX_PERMITS);
         let budget = Arc::new(Semaphore::new(budget_units));
-        Ingest { options, rejects, budget, budget_units, wait, parsers: Mutex::default() }
+        let connections = Arc::default();
+        let parsers = Mutex::default();
+        Ingest { options, rejects, connections, budget, budget_units, wait, parsers }
     }
 
     /// Bytes that are reserved.

@@ -29,8 +29,8 @@ mod error;
 pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use database::{
     AppendOptions, ChangeTxn, Database, ImportTarget, ImportTxn, LogOptions, MaskedRows,
-    NewTableOptions, OpenOptions, Removal, TableAppend, TableEntry, TailOptions, UpkeepReport,
-    VerifyReport, VerifyStep,
+    NewTableOptions, OpenOptions, Removal, TableAppend, TableEntry, TableWrites, TailOptions,
+    UpkeepReport, VerifyReport, VerifyStep,
 };
 pub use error::{Class, Corruption, DecodeError, Error, Result};
 pub use image::{Image, ImageBatch, ImageColumn};

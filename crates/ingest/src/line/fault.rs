@@ -111,6 +111,8 @@ pub enum NameError {
     Character(char),
     #[error("it begins or ends with a dot")]
     Dot,
+    #[error("tables of the schema `sys` are the system's own")]
+    System,
 }
 
 /// Why a value does not go into a column.

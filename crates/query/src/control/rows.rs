@@ -15,25 +15,31 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, Stream, StreamExt};
 use tokio::sync::mpsc;
-use tokio::time::{Sleep, sleep_until, timeout_at};
 
-use super::Stop;
+use super::{CancelReason, Stop};
 use crate::error::{Error, Result};
 
 /// One that is being written while the next one is made.
 const BATCHES_WAITING: usize = 1;
+
+/// Who takes the rows of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Whoever has given the statement: time in which he takes none is not counted (K3).
+    Client,
+    /// The statement itself.
+    Writer,
+}
 
 /// Waits for a task, but no longer than the statement may work (K2).
 pub(crate) async fn finish_in_time<T: 'static>(
     task: SpawnedTask<Result<T>>,
     stop: &Stop,
 ) -> Result<T> {
-    let joined = match stop.deadline() {
-        None => task.join_unwind().await,
-        Some(deadline) => match timeout_at(deadline, task.join_unwind()).await {
-            Ok(joined) => joined,
-            Err(_) => return Err(stop.reason().expect("the time is over").into()),
-        },
+    let joined = tokio::select! {
+        biased;
+        joined = task.join_unwind() => joined,
+        reason = stop.ended() => return Err(reason.into()),
     };
     joined.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?
 }
@@ -42,31 +48,34 @@ pub(crate) async fn finish_in_time<T: 'static>(
 pub(crate) fn run(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
-    stop: &Arc<Stop>,
+    (stop, reader): (&Arc<Stop>, Reader),
 ) -> Result<SendableRecordBatchStream> {
     let schema = plan.schema();
     let stream = execute_stream(plan, context)?;
     let (sender, batches) = mpsc::channel(BATCHES_WAITING);
-    let task = SpawnedTask::spawn(hand_over(stream, sender, Arc::clone(stop)));
-    let alarm = stop.deadline().map(|deadline| Box::pin(sleep_until(deadline)));
+    let waits = (reader == Reader::Client).then(|| Arc::clone(stop));
+    let task = SpawnedTask::spawn(hand_over(stream, sender, waits));
+    let ended = Arc::clone(stop);
+    let alarm: Alarm = Box::pin(async move { ended.ended().await });
     let running = Some(Running { batches, task, alarm });
     Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), running }))
 }
 
-/// Sends the batches of a stream, until nobody takes them any more.
+/// Sends the batches of a stream, until nobody takes them any more. `waits` is told of the time in
+/// which they wait.
 async fn hand_over(
     mut stream: SendableRecordBatchStream,
     sender: mpsc::Sender<PlanResult<RecordBatch>>,
-    stop: Arc<Stop>,
+    waits: Option<Arc<Stop>>,
 ) {
     while let Some(batch) = stream.next().await {
         // Without a place for it, the reader is slower than we are (K3).
         let place = match sender.try_reserve() {
             Ok(place) => place,
             Err(_) => {
-                stop.begin_wait();
+                waits.iter().for_each(|stop| stop.begin_wait());
                 let place = sender.reserve().await;
-                stop.end_wait();
+                waits.iter().for_each(|stop| stop.end_wait());
                 let Ok(place) = place else { return };
                 place
             }
@@ -80,9 +89,11 @@ struct Running {
     batches: mpsc::Receiver<PlanResult<RecordBatch>>,
     /// Dropping it ends it.
     task: SpawnedTask<()>,
-    /// Set for the end of the statement's time; it may ring too early, if a reader was waited for.
-    alarm: Option<Pin<Box<Sleep>>>,
+    /// Rings when the statement is not to go on.
+    alarm: Alarm,
 }
+
+type Alarm = Pin<Box<dyn Future<Output = CancelReason> + Send>>;
 
 /// The rows of a plan that runs.
 struct Rows {
@@ -103,15 +114,8 @@ impl Rows {
                 Err(join) => Poll::Ready(Some(Err(DataFusionError::ExecutionJoin(Box::new(join))))),
             },
             Poll::Pending => {
-                let Some(alarm) = &mut running.alarm else { return Poll::Pending };
-                ready!(alarm.as_mut().poll(context));
-                loop {
-                    if let Some(reason) = self.stop.reason() {
-                        return Poll::Ready(Some(Err(Error::from(reason).into())));
-                    }
-                    alarm.as_mut().reset(self.stop.deadline().expect("there was one"));
-                    ready!(alarm.as_mut().poll(context));
-                }
+                let reason = ready!(running.alarm.as_mut().poll(context));
+                Poll::Ready(Some(Err(Error::from(reason).into())))
             }
         }
     }
@@ -237,13 +241,12 @@ mod tests {
     }
 
     /// A filter that looks for a row that never comes, without ever going back to its caller.
-    fn start(given: &Arc<AtomicU64>, timeout: Timeout) -> SendableRecordBatchStream {
+    fn start(given: &Arc<AtomicU64>, stop: &Arc<Stop>) -> SendableRecordBatchStream {
         let nothing = Arc::new(Literal::new(ScalarValue::Boolean(Some(false))));
         let filter = FilterExec::try_new(nothing, Arc::new(Endless::new(given))).unwrap();
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(filter)));
-        let stop = Arc::new(Stop::new(timeout));
-        let plan = guarded(plan, &stop).unwrap();
-        run(plan, Arc::default(), &stop).unwrap()
+        let plan = guarded(plan, stop).unwrap();
+        run(plan, Arc::default(), (stop, Reader::Client)).unwrap()
     }
 
     /// Batches given from now until all work has ended.
@@ -262,10 +265,10 @@ mod tests {
     async fn a_timeout_ends_operators_that_never_yield() {
         let given = Arc::new(AtomicU64::new(0));
         let after = Duration::from_millis(20);
-        let mut rows = start(&given, Timeout::After(after));
+        let mut rows = start(&given, &Arc::new(Stop::new(Timeout::After(after))));
         let error = rows.next().await.expect("an error comes").expect_err("no rows come");
         let Error::Canceled { reason } = Error::from(error) else { panic!("another error") };
-        assert_eq!(reason, CancelReason::Timeout(after));
+        assert!(matches!(reason, CancelReason::Timeout { limit, .. } if limit == after));
         let more = given_until_the_end(&given).await;
         assert!(more <= PARTITIONS as u64, "K1: {more} batches after the end");
         assert!(given.load(Relaxed) > 0 && rows.next().await.is_none());
@@ -274,7 +277,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn dropped_rows_end_operators_that_never_yield() {
         let given = Arc::new(AtomicU64::new(0));
-        let rows = start(&given, Timeout::Never);
+        let rows = start(&given, &Arc::new(Stop::new(Timeout::Never)));
         while given.load(Relaxed) < 100 {
             tokio::task::yield_now().await;
         }
@@ -283,13 +286,45 @@ mod tests {
         assert!(more <= PARTITIONS as u64, "K1: {more} batches after the end");
     }
 
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_cancel_ends_operators_that_never_yield() {
+        let given = Arc::new(AtomicU64::new(0));
+        let stop = Arc::new(Stop::new(Timeout::Never));
+        let mut rows = start(&given, &stop);
+        let canceling = Arc::clone(&stop);
+        let waited = Arc::clone(&given);
+        let cancel = std::thread::spawn(move || {
+            while waited.load(Relaxed) < 100 {
+                std::thread::yield_now();
+            }
+            canceling.cancel();
+        });
+        let error = rows.next().await.expect("an error comes").expect_err("no rows come");
+        let Error::Canceled { reason } = Error::from(error) else { panic!("another error") };
+        assert_eq!(reason, CancelReason::Requested);
+        cancel.join().unwrap();
+        let more = given_until_the_end(&given).await;
+        assert!(more <= PARTITIONS as u64, "K1: {more} batches after the end");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_cancel_ends_the_wait_for_a_plan_without_timers() {
+        let stop = Stop::new(Timeout::Never);
+        let endless = SpawnedTask::spawn(std::future::pending::<Result<()>>());
+        let waits = finish_in_time(endless, &stop);
+        let (ended, ()) = tokio::join!(waits, async { stop.cancel() });
+        let error = ended.expect_err("somebody wants it to end");
+        assert_eq!(error.to_string(), "query cancelled by user", "K2");
+    }
+
     /// One thread, so that a yield gives every other task its turn: nothing here depends on time.
     #[tokio::test(flavor = "current_thread")]
     async fn a_slow_reader_is_no_slow_statement() {
         let given = Arc::new(AtomicU64::new(0));
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
         let stop = Arc::new(Stop::new(Timeout::After(Duration::from_secs(30))));
-        let mut rows = run(guarded(plan, &stop).unwrap(), Arc::default(), &stop).unwrap();
+        let plan = guarded(plan, &stop).unwrap();
+        let mut rows = run(plan, Arc::default(), (&stop, Reader::Client)).unwrap();
         for _ in 0..3 {
             assert!(rows.next().await.unwrap().is_ok());
             yield_often().await;

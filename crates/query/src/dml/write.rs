@@ -2,6 +2,8 @@
 //!
 //! - WR1. The stream runs where queries do, and rows are written on a thread of its own, a batch or
 //!   two behind. Only if the stream has ended without an error is anything committed.
+//! - WR2. Whoever waits is told at once when the statement is ended; the thread ends with what it
+//!   is at, and what it has written goes with it.
 
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::batch::{BATCH_BYTES_MAX, BatchBuilder, batch_bytes};
 use super::gone::Gone;
-use crate::control::CancelReason;
+use crate::control::{CancelReason, Stop};
 use crate::error::{Error, Result};
 
 /// Batches between the two threads.
@@ -41,10 +43,19 @@ enum Message {
 }
 
 /// Does the work with all rows of a stream, and says how many they were.
-pub(super) async fn write(stream: SendableRecordBatchStream, work: Work) -> Result<u64> {
+pub(super) async fn write(
+    stream: SendableRecordBatchStream,
+    work: Work,
+    stop: &Stop,
+) -> Result<u64> {
     let (sender, receiver) = channel(QUEUE);
     let task = SpawnedTask::spawn_blocking(move || work.run(receiver));
-    let sent = send(stream, sender).await;
+    // Dropping the sender before the end of all rows ends the thread (WR1).
+    let sent = tokio::select! {
+        biased;
+        sent = send(stream, sender) => sent,
+        reason = stop.ended() => return Err(reason.into()),
+    };
     let written = task.join_unwind().await;
     let written =
         written.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?;

@@ -9,7 +9,7 @@ use tidegate_filter::{Class as FilterClass, Error as FilterError};
 use tidegate_model::{ColumnType, SchemaError as BadSchema};
 use tidegate_storage::{Class, Error as StorageError};
 
-use super::{ClauseProblem, Error, TextProblem, innermost};
+use super::{ClauseProblem, Error, SettingProblem, TextProblem, innermost};
 
 /// What kind of thing went wrong, for those who number errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,8 +31,14 @@ pub enum Condition {
     OutOfRange,
     /// No such table.
     UndefinedTable,
-    /// No such partition.
+    /// No such partition, setting or statement.
     UndefinedObject,
+    /// The table is one of the system's.
+    NotAllowed,
+    /// Nothing is to be changed.
+    ReadOnly,
+    /// A setting that is as it is.
+    CannotChange,
     /// No such column.
     UndefinedColumn,
     /// No such function.
@@ -87,6 +93,16 @@ impl Error {
             }
             Error::BadText { .. } => Condition::InvalidText,
             Error::NoSuchTable { .. } => Condition::UndefinedTable,
+            Error::SystemTable { .. } => Condition::NotAllowed,
+            Error::ReadOnly { .. } => Condition::ReadOnly,
+            Error::NoSuchStatement { .. } => Condition::UndefinedObject,
+            Error::Setting { what, .. } => match what {
+                SettingProblem::Unknown { .. } => Condition::UndefinedObject,
+                SettingProblem::Fixed { .. } | SettingProblem::OfConfiguration { .. } => {
+                    Condition::CannotChange
+                }
+                SettingProblem::Value { .. } => Condition::InvalidParameter,
+            },
             Error::NoSuchColumn { .. } => Condition::UndefinedColumn,
             Error::AmbiguousColumn { .. } => Condition::AmbiguousName,
             Error::Clause { what, .. } => clause_condition(what),

@@ -167,6 +167,40 @@ pub enum ClauseProblem {
     TimeRange,
 }
 
+/// What is wrong with SET, or with the name of a setting.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum SettingProblem {
+    /// There is none of this name.
+    #[error("there is no setting `{name}`")]
+    Unknown {
+        /// As it is written.
+        name: String,
+    },
+    /// It is as it is.
+    #[error("{name} cannot be changed")]
+    Fixed {
+        /// Its name.
+        name: String,
+    },
+    /// It is a key of the configuration.
+    #[error("{name} is a key of the configuration, and cannot be set by a statement")]
+    OfConfiguration {
+        /// Its name.
+        name: String,
+    },
+    /// It does not take the value.
+    #[error("{name} cannot be '{value}': it takes {expected}")]
+    Value {
+        /// Its name.
+        name: String,
+        /// As it is given.
+        value: String,
+        /// What it takes.
+        expected: String,
+    },
+}
+
 /// Why a text is no value of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ThisError)]
 #[non_exhaustive]

@@ -20,7 +20,8 @@ use arrow::error::ArrowError;
 use futures::StreamExt;
 use tidegate_platform::Clock;
 use tidegate_query::{
-    Answer, CancelReason, Engine, Error as QueryError, StatementOptions, Timeout,
+    Answer, CancelReason, Engine, Error as QueryError, Origin, Reach, Session, StatementOptions,
+    Timeout,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
@@ -280,7 +281,8 @@ async fn run(
             piece = running.pieces.recv() => piece,
             () = exchange.wire.closed() => return (Flow::Gone, "57014"),
             () = until(deadline) => {
-                let reason = CancelReason::Timeout(limit.unwrap_or_default());
+                let limit = limit.unwrap_or_default();
+                let reason = CancelReason::Timeout { worked: limit + GRACE, limit };
                 let refusal = Refusal::of_error(&QueryError::Canceled { reason }, &sql);
                 return (exchange.respond(refusal.response(&id)).await, "57014");
             }
@@ -345,8 +347,13 @@ impl Running {
         let (sender, pieces) = channel(QUEUE);
         let clock = Arc::clone(&exchange.shared.clock);
         let (id, services) = (exchange.request_id.clone(), Arc::clone(services));
+        // Nobody is asked who he is, so that everybody is the administrator. A request is a session
+        // of its own: HTTP knows no longer ones.
+        let peer = Some(exchange.peer.to_string());
+        let origin = Origin { protocol: "http", peer, user: None, reach: Reach::All };
         let work = services.query_threads.clone().spawn(async move {
-            let mut answer = Answering { sender, clock, text: String::new(), sent_any: false };
+            let (session, text) = (Session::new(origin), String::new());
+            let mut answer = Answering { sender, clock, session, text, sent_any: false };
             if let Err(refusal) = answer.run(&request, &services).await {
                 // If nobody waits for it any more, nobody needs to know.
                 let _ = answer.sender.send(Piece::Whole(refusal.response(&id), refusal.code)).await;
@@ -360,6 +367,7 @@ impl Running {
 struct Answering {
     sender: Sender<Piece>,
     clock: Arc<dyn Clock>,
+    session: Session,
     text: String,
     sent_any: bool,
 }
@@ -378,7 +386,7 @@ impl Answering {
             return Err(Refusal::new("53400", message).of(sql));
         };
         let start = self.clock.monotonic_nanos();
-        let options = StatementOptions { timeout: request.timeout };
+        let options = StatementOptions { timeout: request.timeout, session: self.session.clone() };
         let engine: &Engine = &services.engine;
         let answer = engine.execute_with(sql, &options).await;
         let answer = answer.map_err(|error| Refusal::of_error(&error, sql))?;

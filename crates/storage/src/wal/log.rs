@@ -12,7 +12,7 @@ use tidegate_model::Lsn;
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::group::{EncodedGroup, FILE_HEADER_BYTES, encode_file_header, encode_group};
-use super::record::Record;
+use super::record::{Record, TableShares};
 use super::replay::LogEnd;
 use crate::database::LogOptions;
 use crate::envelope;
@@ -94,11 +94,11 @@ impl Log {
         self.end
     }
 
-    /// Makes records durable, all of them or none (W2), and returns how many bytes they have.
-    pub(crate) fn append(&mut self, records: &[Record]) -> Result<u64, (Arc<Error>, Fate)> {
+    /// Makes records durable, all of them or none (W2), and returns how many bytes they have for each
+    /// table.
+    pub(crate) fn append(&mut self, records: &[Record]) -> Result<TableShares, (Arc<Error>, Fate)> {
         // One group is in flight at a time, so that everything before this one is durable.
-        let EncodedGroup { bytes, records_bytes } =
-            encode_group(self.id, self.end, self.end, records);
+        let EncodedGroup { bytes, shares } = encode_group(self.id, self.end, self.end, records);
         let file = self.room_for(bytes.len() as u64);
         let file = file.map_err(|error| (Arc::new(error), Fate::Lost))?;
         let offset = FILE_HEADER_BYTES as u64 + (self.end.0 - file.first.0);
@@ -106,7 +106,7 @@ impl Log {
         match written.and_then(|()| file.handle.sync_data()) {
             Ok(()) => {
                 self.end = Lsn(self.end.0 + bytes.len() as u64);
-                Ok(records_bytes as u64)
+                Ok(shares)
             }
             Err(error) => {
                 self.current = Current::Unusable;

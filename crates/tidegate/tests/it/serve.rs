@@ -8,4 +8,5 @@ mod write;
 mod tcp;
 mod life;
 mod crash;
+mod activity;
 mod clients;

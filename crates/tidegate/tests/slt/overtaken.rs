@@ -13,7 +13,7 @@ use tidegate_storage::{Database, MaskedRows, OpenOptions, Removal};
 use super::{MEMORY_MAX, TestError, cells, engine};
 
 /// Ten rows of one segment, `n` from 0, on a disk in memory.
-async fn ten_rows() -> Result<(SimDisk, Engine), TestError> {
+async fn ten_rows() -> Result<(SimDisk, Arc<Engine>), TestError> {
     let disk = SimDisk::new(1);
     let options = OpenOptions::new(Arc::new(SimClock::new(1)));
     let database = Database::open(Arc::new(disk.clone()), Path::new("/db"), &options);
