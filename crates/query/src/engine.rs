@@ -230,8 +230,8 @@ impl Engine {
     }
 
     /// As [`execute`](Self::execute), with options of its own. The runtime must have timers, if
-    /// there is a timeout; it counts for queries and for the rows that others look for: what changes
-    /// tables is done to its end.
+    /// there is a timeout; it counts for queries and for the rows that others look for: what
+    /// changes tables is done to its end.
     ///
     /// # Errors
     /// As there, and [`Error::Canceled`] when its time is over, or somebody has cancelled it.

@@ -1,5 +1,5 @@
-//! `SHOW`, and the functions beside it that can stand in queries: `tables()`, `query_activity()` and
-//! their like.
+//! `SHOW`, and the functions beside it that can stand in queries: `tables()`, `query_activity()`
+//! and their like.
 //!
 //! Columns are called and typed as QuestDB's, whose tools read them; what has no meaning here is
 //! false or NULL. Not here: changing anything (`ddl`), settings (`session`).

@@ -94,8 +94,8 @@ impl Log {
         self.end
     }
 
-    /// Makes records durable, all of them or none (W2), and returns how many bytes they have for each
-    /// table.
+    /// Makes records durable, all of them or none (W2), and returns how many bytes they have for
+    /// each table.
     pub(crate) fn append(&mut self, records: &[Record]) -> Result<TableShares, (Arc<Error>, Fate)> {
         // One group is in flight at a time, so that everything before this one is durable.
         let EncodedGroup { bytes, shares } = encode_group(self.id, self.end, self.end, records);
