@@ -102,6 +102,9 @@ impl Error {
                     Condition::CannotChange
                 }
                 SettingProblem::Value { .. } => Condition::InvalidParameter,
+                SettingProblem::TooLong { .. } | SettingProblem::TooMany => {
+                    Condition::LimitExceeded
+                }
             },
             Error::NoSuchColumn { .. } => Condition::UndefinedColumn,
             Error::AmbiguousColumn { .. } => Condition::AmbiguousName,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use thiserror::Error as ThisError;
+use tidegate_model::limits;
 
 /// What is wrong with the text of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
@@ -199,6 +200,15 @@ pub enum SettingProblem {
         /// What it takes.
         expected: String,
     },
+    /// It is longer than what is kept.
+    #[error("{name} is longer than {} bytes, with its value", limits::SETTING_BYTES)]
+    TooLong {
+        /// Its name.
+        name: String,
+    },
+    /// There are as many as are kept.
+    #[error("{} settings are set already, more are not kept", limits::SESSION_SETTINGS)]
+    TooMany,
 }
 
 /// Why a text is no value of a type.

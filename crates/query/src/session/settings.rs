@@ -3,6 +3,7 @@
 //! - ST1. A setting that is accepted has its effect, or none is to be expected of it here: those of
 //!   the list `QUIET` are sent by clients of PostgreSQL whatever they talk to.
 //! - ST2. Values are kept as they are shown.
+//! - ST3. What a session keeps is bounded: `limits::SESSION_SETTINGS` of `limits::SETTING_BYTES`.
 //!
 //! Names are compared without regard to case. One with a point in it that nobody knows is kept, as
 //! PostgreSQL does it. Not here: configuration keys of a server, which `SHOW` shows too (`host`).
@@ -210,6 +211,10 @@ pub(crate) fn set(
     name: &str,
     value: Option<&str>,
 ) -> Result<(), SettingProblem> {
+    // ST3.
+    if value.is_some_and(|value| name.len() + value.len() > limits::SETTING_BYTES) {
+        return Err(SettingProblem::TooLong { name: name.to_owned() });
+    }
     let unknown = || SettingProblem::Unknown { name: name.to_owned() };
     let (key, value) = match (find(name), value) {
         (Some(setting), Some(value)) => {
@@ -224,6 +229,10 @@ pub(crate) fn set(
         }
     };
     let mut values = session.values();
+    // ST3.
+    if value.is_some() && values.len() >= limits::SESSION_SETTINGS && !values.contains_key(&key) {
+        return Err(SettingProblem::TooMany);
+    }
     match value {
         Some(value) => values.insert(key, value),
         None => values.remove(&key),
@@ -440,6 +449,23 @@ mod tests {
         assert_eq!(error("server_version"), "server_version cannot be changed");
         assert_eq!(error("tiemzone"), "there is no setting `tiemzone`");
         assert_eq!(shown(&session, MINUTE, "tiemzone"), None);
+    }
+
+    #[test]
+    fn a_session_keeps_no_more_than_it_may() {
+        let session = Session::default();
+        let long = "x".repeat(limits::SETTING_BYTES);
+        let error = set(&session, "my.own", Some(&long)).unwrap_err().to_string();
+        assert_eq!(error, "my.own is longer than 2048 bytes, with its value");
+        let own = |number: usize| format!("my.setting_{number}");
+        for number in 0..limits::SESSION_SETTINGS {
+            set(&session, &own(number), Some("on")).expect("ST3");
+        }
+        let error = set(&session, "my.last", Some("on")).unwrap_err().to_string();
+        assert_eq!(error, "256 settings are set already, more are not kept");
+        set(&session, &own(7), Some("off")).expect("it is there already");
+        set(&session, &own(8), None).expect("one is less");
+        set(&session, "my.last", Some("on")).expect("ST3");
     }
 
     #[test]
