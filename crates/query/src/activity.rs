@@ -1,7 +1,8 @@
 //! The statements that an engine works on: who they are, how far they are, and how one is ended.
 //!
 //! - QA1. An id is given once. Ids rise from the microsecond in which the engine was made, so that
-//!   one that somebody has noted before a restart names nothing behind it.
+//!   one that somebody has noted before a restart names nothing behind it, unless the clock was
+//!   set back.
 //! - QA2. A statement is here from before it is planned until its last row was taken, its rows were
 //!   dropped, or it has failed, and no longer: nothing here grows with what has ended.
 //! - QA3. A cancel goes to the `Stop` of the statement with its id, which no other statement has.
@@ -132,7 +133,7 @@ impl Activity {
         if !session.reaches(&running.session) {
             return false;
         }
-        running.enter(State::Canceled, self.database.now_micros());
+        running.stage().enter(State::Canceled, self.database.now_micros());
         running.stop.cancel();
         true
     }
@@ -171,16 +172,17 @@ impl Running {
         self.plan().map_or(0, |plan| spill_bytes(plan.as_ref()))
     }
 
-    fn enter(&self, state: State, now: i64) {
-        let mut stage = self.stage();
-        // A cancel is the last that happens to a statement.
-        if stage.state != State::Canceled {
-            (stage.state, stage.since) = (state, now);
-        }
-    }
-
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stage {
+    fn enter(&mut self, state: State, now: i64) {
+        // A cancel is the last that happens to a statement.
+        if self.state != State::Canceled {
+            (self.state, self.since) = (state, now);
+        }
     }
 }
 
@@ -197,8 +199,9 @@ impl Listing {
 
     /// From now on this plan works.
     pub(crate) fn runs(&self, plan: &Arc<dyn ExecutionPlan>) {
-        self.running.enter(State::Running, self.activity.database.now_micros());
-        self.running.stage().plan = Some(Arc::clone(plan));
+        let mut stage = self.running.stage();
+        stage.plan = Some(Arc::clone(plan));
+        stage.enter(State::Running, self.activity.database.now_micros());
     }
 
     /// The rows of a statement, which is listed until their end.

@@ -362,6 +362,8 @@ impl Connection {
                 for fault in &committed.faults {
                     self.note_fault(fault);
                 }
+                let known = committed.faults.len() as u64;
+                self.connected.rejected_more(committed.rejected.saturating_sub(known));
                 Ok(())
             }
             Ok(Outcome::Failed { error, rows }) => {

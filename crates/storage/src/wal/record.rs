@@ -145,7 +145,7 @@ pub(super) fn encode_record(w: &mut ByteWriter, record: &Record) {
 /// How many bytes of the log are about which table.
 pub(crate) type TableShares = Vec<(TableId, u64)>;
 
-/// The shares of an encoded record. Together they are all of it.
+/// The shares of an encoded record. Together they are all of it, if it changes anything.
 pub(crate) fn bytes_of_tables(record: &[u8]) -> TableShares {
     let number = |at: usize, bytes: usize| {
         let digits = record[at..at + bytes].iter().rev();
@@ -162,7 +162,7 @@ pub(crate) fn bytes_of_tables(record: &[u8]) -> TableShares {
         shares.push((table, (at - start) as u64));
         start = at;
     }
-    assert_eq!(start, record.len(), "a record ends with its last change");
+    assert_eq!(at, record.len(), "a record ends with its last change");
     shares
 }
 
