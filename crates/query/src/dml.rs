@@ -32,7 +32,7 @@ use crate::ddl::check_not_system;
 use crate::engine::Done;
 use crate::error::{Error, Result};
 use crate::parse::{Delete, Insert, Name, Position, RowChange, Update, blanked};
-use crate::plan::{PlannedRows, Planning};
+use crate::plan::{PlannedRows, Planning, TargetRows};
 use write::{Work, Writer, write};
 
 /// DM2. Whoever changes the same rows all the time is not waited for.
@@ -114,7 +114,7 @@ impl RowChanges<'_> {
             RowChange::Delete(delete) => (sql.to_owned(), Statement::Delete(delete.clone())),
             RowChange::DropPartitions(_) => unreachable!("it has no rows to be found"),
         };
-        Ok(self.planned(&sql, query).await?.plan)
+        Ok(self.planned(&sql, query, TargetRows::All).await?.plan)
     }
 
     /// A line that says what a statement changes.
@@ -180,7 +180,12 @@ impl RowChanges<'_> {
         let state = self.state.clone();
         let (database, text) = (Arc::clone(&self.database), sql.to_owned());
         let task = SpawnedTask::spawn(async move {
-            let planning = Planning { state: &state, database: &database, sql: &text };
+            let planning = Planning {
+                state: &state,
+                database: &database,
+                sql: &text,
+                rows: TargetRows::Sealed,
+            };
             planning.time_ranges(&delete)
         });
         let ranges = finish_in_time(task, &self.stop).await?;
@@ -223,19 +228,25 @@ impl RowChanges<'_> {
 
     /// Plans the query of a statement and starts it.
     async fn start(&self, sql: &str, statement: Statement) -> Result<Running> {
-        let PlannedRows { plan, snapshot, notices } = self.planned(sql, statement).await?;
+        let PlannedRows { plan, snapshot, notices } =
+            self.planned(sql, statement, TargetRows::Sealed).await?;
         let plan = guarded(plan, &self.stop)?;
         self.listing.runs(&plan);
         let stream = run(plan, Arc::clone(&self.context), (&self.stop, Reader::Writer))?;
         Ok(Running { stream, snapshot, notices })
     }
 
-    async fn planned(&self, sql: &str, statement: Statement) -> Result<PlannedRows> {
+    async fn planned(
+        &self,
+        sql: &str,
+        statement: Statement,
+        rows: TargetRows,
+    ) -> Result<PlannedRows> {
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let sql = sql.to_owned();
         // On a task of its own, which nobody can interrupt, so that nobody need wait for it.
         let task = SpawnedTask::spawn(async move {
-            let planning = Planning { state: &state, database: &database, sql: &sql };
+            let planning = Planning { state: &state, database: &database, sql: &sql, rows };
             match statement {
                 Statement::Insert(columns) => planning.insert(&columns).await,
                 Statement::Update(update, columns) => planning.update(&update, &columns).await,

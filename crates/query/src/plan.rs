@@ -69,7 +69,7 @@ pub(crate) use order::{OrderedScans, in_table_order};
 pub use parameters::Parameter;
 pub(crate) use precedence::bind_by_precedence;
 pub(crate) use query_text::{NESTING_MAX, parser_error, position_at};
-pub(crate) use rows::{PlannedRows, Planning};
+pub(crate) use rows::{PlannedRows, Planning, TargetRows};
 pub(crate) use tables::table_name;
 pub(crate) use time_text::merged;
 #[cfg(test)]
@@ -183,7 +183,7 @@ fn logical_plan(
     let marks = mark_blocks(sql, &mut tree, clauses, &|name| aggregates.contains(name));
     let statement = Statement::Statement(Box::new(SqlStatement::Query(tree)));
     let (references, _) = resolve_table_references(&statement, true)?;
-    let snapshots = snapshots(database, &references, purpose.target)?;
+    let snapshots = snapshots(database, &references, purpose)?;
     let source = |(name, snapshot): (&String, &Arc<Snapshot>)| {
         let table = ScanTable::new(Arc::clone(snapshot));
         let table = if name == TARGET { table.with_row_ids() } else { table };
@@ -216,8 +216,9 @@ fn logical_plan(
 fn snapshots(
     database: &Database,
     references: &[TableReference],
-    target: Option<&str>,
+    purpose: &Purpose<'_>,
 ) -> Result<HashMap<String, Arc<Snapshot>>> {
+    let target = purpose.target;
     let mut existing = Vec::new();
     for name in references.iter().filter_map(table_name) {
         match database.snapshot(&name) {
@@ -231,8 +232,9 @@ fn snapshots(
     let existing = existing.into_iter().map(Cow::into_owned);
     let names = existing.chain(target.map(|_| TARGET.to_owned()));
     let mut found: HashMap<_, _> = names.zip(snapshots).collect();
-    // Only rows in files can be removed; the tail was sealed before.
-    if let Some(target) = found.get_mut(TARGET) {
+    if purpose.rows == TargetRows::Sealed
+        && let Some(target) = found.get_mut(TARGET)
+    {
         *target = Arc::new(target.sealed());
     }
     Ok(found)
