@@ -114,7 +114,7 @@ pub(crate) fn table_function(
 }
 
 /// A table as a text names it: `t`, or `public.t` if there is no table called so.
-fn named(database: &Database, name: &str) -> Result<Arc<Snapshot>> {
+pub(crate) fn named(database: &Database, name: &str) -> Result<Arc<Snapshot>> {
     match (database.snapshot(name), name.split_once('.')) {
         (Err(StorageError::NoSuchTable { .. }), Some((schema, table)))
             if schema.eq_ignore_ascii_case("public") =>

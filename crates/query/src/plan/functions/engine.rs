@@ -14,8 +14,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::error::Error;
 use crate::session::SERVER_VERSION;
+use crate::show::named;
 use crate::system::Caller;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -120,12 +120,9 @@ impl EngineFunction {
     /// Commits are applied when they are made, so that there is nothing to wait for.
     fn wait(&self, tables: &ArrayRef) -> Result<BooleanArray> {
         let database = &self.caller.system.database;
-        let wait = |table: Option<&str>| match table {
-            Some(table) if database.schema_of(table).is_none() => {
-                let table = table.to_owned();
-                Err(Error::NoSuchTable { position: None, table }.into())
-            }
-            table => Ok(table.map(|_| true)),
+        let wait = |table: Option<&str>| -> Result<Option<bool>> {
+            let found = table.map(|table| named(database, table)).transpose()?;
+            Ok(found.map(|_| true))
         };
         tables.as_string_view().iter().map(wait).collect()
     }

@@ -89,8 +89,10 @@ fn has_outer_select(tokens: &[TokenWithSpan]) -> bool {
 /// Whether the tokens are `t`, `t WHERE ..`, `(query) WHERE ..` or their like.
 fn is_short_form(tokens: &[TokenWithSpan]) -> bool {
     let is_name = match &tokens[0].token {
-        // A word of SQL, but the name of a function too.
-        Token::Word(word) if word.keyword == Keyword::TABLES => name_tokens(tokens) > 1,
+        // Words of SQL, but names of functions too.
+        Token::Word(word) if matches!(word.keyword, Keyword::TABLES | Keyword::FUNCTIONS) => {
+            name_tokens(tokens) > 1
+        }
         Token::Word(word) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
         _ => false,
     };
