@@ -7,6 +7,8 @@
 //!   whatever the threads are doing (`rows`).
 //! - K3. Time in which rows wait for whoever takes them is not counted: a slow reader is no slow
 //!   statement. Our own writers are no readers: an INSERT that is slow to write is a slow one.
+//! - K4. However long a statement works, others have their turn on its threads after milliseconds
+//!   and one step of an operator (`guard` U3): so it can be looked for, and cancelled.
 //!
 //! What one step of an operator does is not interrupted, but for conditions on stored rows, which
 //! ask before each zone, or each pass of a kernel over a page frame (`scan::row_filter`). A scan's
@@ -98,7 +100,7 @@ pub(crate) struct Stop {
     is_abandoned: AtomicBool,
     is_canceled: AtomicBool,
     /// Wakes those who wait, when it is canceled.
-    canceled: Notify,
+    notify_canceled: Notify,
     /// When the wait for the reader began that still lasts, in nanoseconds from `start` and never
     /// 0; 0 if none does (K3).
     wait_start: AtomicU64,
@@ -114,7 +116,7 @@ impl Stop {
             timeout,
             is_abandoned: AtomicBool::new(false),
             is_canceled: AtomicBool::new(false),
-            canceled: Notify::new(),
+            notify_canceled: Notify::new(),
             wait_start: AtomicU64::new(0),
             waited: AtomicU64::new(0),
         }
@@ -128,7 +130,7 @@ impl Stop {
     /// Somebody wants it to end. It does not go on after that, however often it begins again.
     pub(crate) fn cancel(&self) {
         self.is_canceled.store(true, Relaxed);
-        self.canceled.notify_waiters();
+        self.notify_canceled.notify_waiters();
     }
 
     /// Whether somebody has wanted it to end.
@@ -157,17 +159,24 @@ impl Stop {
     /// Waits until the statement is not to go on (K2). Needs timers if there is a timeout.
     pub(crate) async fn ended(&self) -> CancelReason {
         loop {
-            let mut canceled = pin!(self.canceled.notified());
-            // From here on no cancel is missed.
-            canceled.as_mut().enable();
             if let Some(reason) = self.end() {
                 return reason;
             }
             match self.deadline() {
-                None => canceled.await,
+                None => self.canceled().await,
                 // A reader may have been waited for, and then there is time left (K3).
-                Some(deadline) => drop(timeout_at(deadline, canceled).await),
+                Some(deadline) => drop(timeout_at(deadline, self.canceled()).await),
             }
+        }
+    }
+
+    /// Waits until somebody wants it to end.
+    pub(crate) async fn canceled(&self) {
+        let mut notified = pin!(self.notify_canceled.notified());
+        // From here on no cancel is missed.
+        notified.as_mut().enable();
+        if !self.is_canceled() {
+            notified.await;
         }
     }
 

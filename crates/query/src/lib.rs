@@ -34,6 +34,6 @@ pub use error::{
     ClauseProblem, Condition, Error, Result, SettingProblem, SyntaxError, TextProblem,
 };
 pub use host::{ConfigEntry, Host, LineConnection, MemoryUse};
-pub use parse::{Position, TableDefinition, parse_create_table, split_statements};
+pub use parse::{Position, TableDefinition, is_cancel, parse_create_table, split_statements};
 pub use plan::Parameter;
 pub use session::{Origin, Reach, Session};

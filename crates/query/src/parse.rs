@@ -18,6 +18,7 @@ mod session;
 mod statement;
 
 pub use create::{TableDefinition, parse_create_table};
+pub use session::is_cancel;
 pub use token::{Position, split_statements};
 
 pub(crate) use cursor::SYSTEM_SCHEMA;

@@ -2,6 +2,7 @@
 //!
 //! - P1. The plan runs on a task of its own; at most `BATCHES_WAITING` batches wait for the reader.
 //! - P2. Dropping the rows, their end and their error all end the task.
+//! - P3. A cancel ends the work also while its rows wait for a reader; he learns of it behind them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,34 +54,46 @@ pub(crate) fn run(
     let schema = plan.schema();
     let stream = execute_stream(plan, context)?;
     let (sender, batches) = mpsc::channel(BATCHES_WAITING);
-    let waits = (reader == Reader::Client).then(|| Arc::clone(stop));
-    let task = SpawnedTask::spawn(hand_over(stream, sender, waits));
+    let task = SpawnedTask::spawn(hand_over(stream, sender, (Arc::clone(stop), reader)));
     let ended = Arc::clone(stop);
     let alarm: Alarm = Box::pin(async move { ended.ended().await });
     let running = Some(Running { batches, task, alarm });
     Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), running }))
 }
 
-/// Sends the batches of a stream, until nobody takes them any more. `waits` is told of the time in
-/// which they wait.
+/// Sends the batches of a stream, until nobody takes them any more.
 async fn hand_over(
     mut stream: SendableRecordBatchStream,
     sender: mpsc::Sender<PlanResult<RecordBatch>>,
-    waits: Option<Arc<Stop>>,
+    (stop, reader): (Arc<Stop>, Reader),
 ) {
     while let Some(batch) = stream.next().await {
+        if let Ok(place) = sender.try_reserve() {
+            place.send(batch);
+            continue;
+        }
         // Without a place for it, the reader is slower than we are (K3).
-        let place = match sender.try_reserve() {
-            Ok(place) => place,
-            Err(_) => {
-                waits.iter().for_each(|stop| stop.begin_wait());
-                let place = sender.reserve().await;
-                waits.iter().for_each(|stop| stop.end_wait());
-                let Ok(place) = place else { return };
-                place
-            }
+        if reader == Reader::Client {
+            stop.begin_wait();
+        }
+        let place = tokio::select! {
+            biased;
+            place = sender.reserve() => Some(place),
+            () = stop.canceled() => None,
         };
-        place.send(batch);
+        if reader == Reader::Client {
+            stop.end_wait();
+        }
+        let Some(place) = place else {
+            // The work ends now (P3), its reader learns of it when it comes.
+            drop((batch, stream));
+            let _ = sender.send(Err(Error::from(CancelReason::Requested).into())).await;
+            return;
+        };
+        match place {
+            Ok(place) => place.send(batch),
+            Err(_) => return,
+        }
     }
 }
 
@@ -339,6 +352,39 @@ mod tests {
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_cancel_ends_work_whose_rows_wait() {
+        let given = Arc::new(AtomicU64::new(0));
+        let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
+        let stop = Arc::new(Stop::new(Timeout::Never));
+        let plan = guarded(plan, &stop).unwrap();
+        let mut rows = run(plan, Arc::default(), (&stop, Reader::Client)).unwrap();
+        yield_often().await;
+        assert!(stop.waiting().is_some() && Arc::strong_count(&given) > 1);
+        stop.cancel();
+        yield_often().await;
+        assert_eq!(Arc::strong_count(&given), 1, "P3");
+        assert!(rows.next().await.unwrap().is_ok());
+        let error = Error::from(rows.next().await.unwrap().expect_err("it was cancelled"));
+        assert_eq!(error.to_string(), "query cancelled by user");
+        assert!(rows.next().await.is_none());
+    }
+
+    /// One thread that works on rows without end, and yet does something else (K4).
+    #[tokio::test(flavor = "current_thread")]
+    async fn endless_work_gives_way_to_others() {
+        let given = Arc::new(AtomicU64::new(0));
+        let stop = Arc::new(Stop::new(Timeout::Never));
+        let mut rows = start(&given, &stop);
+        for _ in 0..2 {
+            tokio::task::yield_now().await;
+        }
+        assert!(given.load(Relaxed) > 0);
+        stop.cancel();
+        let error = Error::from(rows.next().await.unwrap().expect_err("it was cancelled"));
+        assert_eq!(error.to_string(), "query cancelled by user");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -157,6 +157,17 @@ pub(super) fn reset(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::Set { set, notices: Vec::new() })
 }
 
+/// No CANCEL QUERY that somebody writes is longer.
+const CANCEL_BYTES_MAX: usize = 256;
+
+/// Whether this is CANCEL QUERY, by its first word. It is done without waiting for anything, so
+/// that it need not wait for the statements among which is the one that it ends.
+#[must_use]
+pub fn is_cancel(sql: &str) -> bool {
+    let word = sql.trim_start().get(..6);
+    sql.len() <= CANCEL_BYTES_MAX && word.is_some_and(|word| word.eq_ignore_ascii_case("CANCEL"))
+}
+
 pub(super) fn cancel(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip();
     cursor.expect_words(&["QUERY"])?;
@@ -217,6 +228,15 @@ mod tests {
             Err(error) => format!("error: {error}"),
         };
         assert_eq!(shown, expected, "{sql}");
+    }
+
+    #[test]
+    fn a_cancel_is_known_by_its_first_word() {
+        assert!(is_cancel(" \n cancel query 7") && is_cancel("CANCEL"));
+        assert!(
+            !is_cancel("SELECT cancel_query(7)") && !is_cancel("") && !is_cancel("cance\u{e9}")
+        );
+        assert!(!is_cancel(&format!("cancel query {}", "7".repeat(CANCEL_BYTES_MAX))));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `/exec`: one statement, and its answer as JSON.
 //!
 //! - EX1. A statement works on the engine's threads, and so does the writing of its rows; at most
-//!   `QUEUE` parts of an answer wait, so a slow client slows its statement and costs no memory.
+//!   `QUEUE` parts of an answer wait, so a slow client slows its statement and costs no memory. A
+//!   cancel works where the connection does, and has no turn: it is for when others have all.
 //! - EX2. When the client has gone, or the connection is given up, the statement ends.
 //! - EX3. Nothing is sent before the first part of an answer is full or the whole is there, so that
 //!   most errors have a status of their own.
@@ -21,8 +22,10 @@ use futures::StreamExt;
 use tidegate_platform::Clock;
 use tidegate_query::{
     Answer, CancelReason, Engine, Error as QueryError, Origin, Reach, Session, StatementOptions,
-    Timeout,
+    Timeout, is_cancel,
 };
+use tokio::runtime::Handle;
+use tokio::sync::SemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -351,7 +354,12 @@ impl Running {
         // of its own: HTTP knows no longer ones.
         let peer = Some(exchange.peer.to_string());
         let origin = Origin { protocol: "http", peer, user: None, reach: Reach::All };
-        let work = services.query_threads.clone().spawn(async move {
+        // EX1.
+        let threads = match is_cancel(&request.sql) {
+            true => Handle::current(),
+            false => services.query_threads.clone(),
+        };
+        let work = threads.spawn(async move {
             let (session, text) = (Session::new(origin), String::new());
             let mut answer = Answering { sender, clock, session, text, sent_any: false };
             if let Err(refusal) = answer.run(&request, &services).await {
@@ -360,6 +368,17 @@ impl Running {
             }
         });
         Running { pieces, work }
+    }
+}
+
+/// Waits until a statement may begin.
+async fn turn(services: &Services) -> Result<SemaphorePermit<'_>, Refusal> {
+    match timeout(TURN_WAIT, services.turns.acquire()).await {
+        Ok(Ok(turn)) => Ok(turn),
+        Ok(Err(_)) | Err(_) => {
+            let message = "too many statements are working: this one had no turn in 10 s";
+            Err(Refusal::new("53400", message))
+        }
     }
 }
 
@@ -381,9 +400,9 @@ impl Answering {
         if sql.trim().is_empty() {
             return self.empty(request).await;
         }
-        let Ok(Ok(_turn)) = timeout(TURN_WAIT, services.turns.acquire()).await else {
-            let message = "too many statements are working: this one had no turn in 10 s";
-            return Err(Refusal::new("53400", message).of(sql));
+        let _turn = match is_cancel(sql) {
+            true => None,
+            false => Some(turn(services).await.map_err(|refusal| refusal.of(sql))?),
         };
         let start = self.clock.monotonic_nanos();
         let options = StatementOptions { timeout: request.timeout, session: self.session.clone() };

@@ -38,6 +38,34 @@ fn a_statement_is_ended_from_another_connection() {
 }
 
 #[test]
+fn a_cancel_does_not_wait_for_those_that_work() {
+    let world = World::new();
+    let mut command = world.command(&["serve", "--http", "127.0.0.1:0", "--ilp", "127.0.0.1:0"]);
+    // Four statements have their turn.
+    let server = Server::spawn(command.args(["--threads", "1"]));
+    let request = format!("GET /exec?query={} HTTP/1.1\r\n", encode(ENDLESS));
+    let start = || {
+        let mut stream = server.connect();
+        stream.write_all(format!("{request}Connection: close\r\n\r\n").as_bytes()).unwrap();
+        stream
+    };
+    let mut first = start();
+    let ids = format!("select query_id from query_activity() where query = '{ENDLESS}'");
+    wait_until("it to work", || server.rows(&ids) != "[]");
+    let id = server.rows(&ids).replace(['[', ']'], "");
+    let others = [(); 5].map(|()| start());
+    let running = || server.metric("tidegate_queries_running");
+    wait_until("all turns to be taken", || running() == 6.0);
+    assert_eq!(server.rows(&format!("cancel query {id}")), format!("[[{id},\"cancelled\"]]"));
+    let mut bytes = Vec::new();
+    first.read_to_end(&mut bytes).unwrap();
+    let (answer, _) = Answer::parse(&bytes);
+    assert!(answer.body.contains("query cancelled by user"), "{}", answer.body);
+    drop(others);
+    wait_until("all of them to end", || server.rows(&ids) == "[]");
+}
+
+#[test]
 fn parameters_are_shown_with_who_has_set_them() {
     let world = World::new();
     let server = Server::start_with(&world, &["ilp.tcp.commit_rows=77"]);
