@@ -138,6 +138,18 @@ impl Slab {
         self.fixed[start..start + count * N].as_chunks_mut::<N>().0
     }
 
+    /// The same for a column of texts, and the pages that those go to.
+    pub(crate) fn text_slots_mut(
+        &mut self,
+        column: &ColumnLayout,
+        first: usize,
+        count: usize,
+    ) -> (&mut [[u8; 4]], &mut TextPages) {
+        assert_eq!(column.width, 4, "Y1");
+        let start = column.start * self.capacity + first * 4;
+        (self.fixed[start..start + count * 4].as_chunks_mut::<4>().0, &mut self.texts)
+    }
+
     /// Notes that rows from here on come from piece `order`.
     pub(crate) fn mark(&mut self, order: u64) {
         if self.marks.last().is_none_or(|mark| mark.order != order) {

@@ -49,7 +49,7 @@ pub use change::ChangeTxn;
 pub use import::{ImportTarget, ImportTxn};
 pub use masks::{MaskedRows, Removal};
 pub use upkeep::{TableWrites, TailOptions, UpkeepReport};
-pub use verify::{VerifyReport, VerifyStep};
+pub use verify::{VerifyReport, VerifyStep, survey};
 
 pub(crate) use folder::TableFile;
 

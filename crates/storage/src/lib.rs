@@ -30,7 +30,7 @@ pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use database::{
     AppendOptions, ChangeTxn, Database, ImportTarget, ImportTxn, LogOptions, MaskedRows,
     NewTableOptions, OpenOptions, Removal, TableAppend, TableEntry, TableWrites, TailOptions,
-    UpkeepReport, VerifyReport, VerifyStep,
+    UpkeepReport, VerifyReport, VerifyStep, survey,
 };
 pub use error::{Class, Corruption, DecodeError, Error, Result};
 pub use image::{Image, ImageBatch, ImageColumn};

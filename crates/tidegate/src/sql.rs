@@ -85,7 +85,13 @@ pub(crate) fn run(arguments: &SqlArguments, session: &Session) -> Result<Exit> {
 fn start(arguments: &SqlArguments, session: &Session) -> Result<Runner> {
     let options = engine_options(&arguments.resources, arguments.timeout, session);
     let program = Program::new(&options, &arguments.resources, arguments.timeout);
-    Runner::new(session.open()?, (&options, program), Arc::clone(&session.clock))
+    let is_new = !session.has_database()?;
+    let database = session.open()?;
+    if is_new {
+        // A name that was mistyped should not look like a database that has lost its tables.
+        tell(&format!("tidegate: sql: made a new database in {}", session.db.display()));
+    }
+    Runner::new(database, (&options, program), Arc::clone(&session.clock))
 }
 
 /// The engine on its own threads.

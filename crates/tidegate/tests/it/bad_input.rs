@@ -100,6 +100,27 @@ fn compressed_files_that_are_cut_short() {
 }
 
 #[test]
+fn archives_and_other_formats_are_called_by_name() {
+    check(b"PK\x03\x04\x14\0\0\0\x08\0", &["x.csv is a ZIP archive", "unpack"]);
+    check(b"BZh91AY&SY\x12\x34", &["x.csv is bzip2"]);
+    let world = world();
+    world.file("x.xz", b"\xFD7zXZ\0\0\x04\xE6\xD6");
+    let import = ["import", "-", "--table", "t", "--progress", "none"];
+    let bytes = fs::read(world.path("x.xz")).expect("a file");
+    world.run_with(&import, &bytes).fails(1, &["standard input is xz"]);
+}
+
+#[test]
+fn options_that_do_not_fit_are_wrong_use() {
+    let world = world();
+    world.file("x.csv", "ts,n\n2025-01-02,2\n");
+    let import = ["import", "x.csv", "--table", "t", "--progress", "none"];
+    let with = |options: &[&str]| world.run(&[&import, options].concat());
+    with(&["--delimiter", "\""]).fails(2, &["delimiter and quote must be two"]);
+    with(&["--memory", "1MB"]).fails(2, &["1.0 MiB is less than the 32.0 MiB"]);
+}
+
+#[test]
 fn columns_that_do_not_exist() {
     let world = world();
     world.file("x.csv", "ts,n,extra\n2025-01-02,2,3\n");
