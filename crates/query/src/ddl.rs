@@ -36,6 +36,7 @@ fn made_or_changed(statement: &Statement) -> Vec<(&str, Option<usize>)> {
     }
     match statement {
         Statement::CreateTable(definition) => vec![(definition.name.as_str(), None)],
+        Statement::CreateTableAs(create) => vec![of_name(&create.name)],
         Statement::CreateTableLike { name, .. } => vec![of_name(name)],
         Statement::DropTables { names, .. } => names.iter().map(of_name).collect(),
         Statement::RenameTable { table, to } => vec![of_name(table), (to.as_str(), None)],
@@ -124,7 +125,8 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
         Statement::AlterTable { table, change, notices } => {
             alter_table((database, sql), &table.text, change, notices)?
         }
-        Statement::ChangeRows(_)
+        Statement::CreateTableAs(_)
+        | Statement::ChangeRows(_)
         | Statement::Show(_)
         | Statement::Set { .. }
         | Statement::Cancel { .. }
@@ -135,13 +137,18 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
 }
 
 fn create_table(database: &Arc<Database>, sql: &str, definition: TableDefinition) -> Result<Done> {
-    let TableDefinition { name, if_not_exists, columns, timestamp, partition_by, .. } = definition;
-    let TableDefinition { ttl, keys, notices, .. } = definition;
-    let schema = Schema::new(&columns, timestamp.as_deref(), partition_by)?;
-    let keys = keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();
-    let ttl = ttl.map(|ttl| ttl.checked(sql, partition_by)).transpose()?.flatten();
-    let schema = schema.with_dedup(&keys)?.with_ttl(ttl)?;
+    let schema = schema_of(sql, &definition)?;
+    let TableDefinition { name, if_not_exists, notices, .. } = definition;
     create_with(database, &name, schema, if_not_exists, notices)
+}
+
+/// The schema of a table that is to be made.
+pub(crate) fn schema_of(sql: &str, definition: &TableDefinition) -> Result<Schema> {
+    let TableDefinition { columns, timestamp, partition_by, ttl, keys, .. } = definition;
+    let schema = Schema::new(columns, timestamp.as_deref(), *partition_by)?;
+    let keys = keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();
+    let ttl = ttl.as_ref().map(|ttl| ttl.checked(sql, *partition_by)).transpose()?.flatten();
+    Ok(schema.with_dedup(&keys)?.with_ttl(ttl)?)
 }
 
 fn create_with(

@@ -1,4 +1,4 @@
-//! Statements that change rows, done: `INSERT`, `UPDATE`, `DELETE`.
+//! Statements that change rows, done: `INSERT`, `UPDATE`, `DELETE`, `CREATE TABLE AS`.
 //!
 //! - DM1. Each is one commit, of the rows that it writes and of those that it removes: durable and
 //!   visible when it returns, or nothing has changed.
@@ -13,6 +13,7 @@
 //! written on a thread that may wait for the disk.
 
 mod batch;
+mod create;
 mod gone;
 mod write;
 
@@ -228,8 +229,12 @@ impl RowChanges<'_> {
 
     /// Plans the query of a statement and starts it.
     async fn start(&self, sql: &str, statement: Statement) -> Result<Running> {
-        let PlannedRows { plan, snapshot, notices } =
-            self.planned(sql, statement, TargetRows::Sealed).await?;
+        let planned = self.planned(sql, statement, TargetRows::Sealed).await?;
+        self.run(planned)
+    }
+
+    fn run(&self, planned: PlannedRows) -> Result<Running> {
+        let PlannedRows { plan, snapshot, notices } = planned;
         let plan = guarded(plan, &self.stop)?;
         self.listing.runs(&plan);
         let stream = run(plan, Arc::clone(&self.context), (&self.stop, Reader::Writer))?;

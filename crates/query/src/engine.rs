@@ -288,6 +288,9 @@ impl Engine {
                 }
                 Ok(rows_of(canceled(id)?))
             }
+            Statement::CreateTableAs(create) => {
+                Ok(self.changes(&begun).create(&sql, create).await?.answer())
+            }
             Statement::ChangeRows(change) => {
                 Ok(self.changes(&begun).execute(&sql, change).await?.answer())
             }
@@ -441,7 +444,9 @@ fn changing(statement: &Statement) -> Option<&'static str> {
         Statement::TruncateTable { .. } => Some("TRUNCATE TABLE"),
         Statement::RenameTable { .. } => Some("RENAME TABLE"),
         Statement::AlterTable { .. } => Some("ALTER TABLE"),
-        Statement::CreateTable(_) | Statement::CreateTableLike { .. } => Some("CREATE TABLE"),
+        Statement::CreateTable(_)
+        | Statement::CreateTableAs(_)
+        | Statement::CreateTableLike { .. } => Some("CREATE TABLE"),
     }
 }
 

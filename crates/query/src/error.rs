@@ -83,6 +83,16 @@ pub enum Error {
         /// As it is written.
         table: String,
     },
+    /// A column of a query that is to be a table's has values that no column can have.
+    #[error("{position}: column `{column}` has type {ty}, which no column can have: cast it")]
+    NoColumnType {
+        /// Where the query begins.
+        position: Position,
+        /// What it is called.
+        column: String,
+        /// Arrow's name of it.
+        ty: String,
+    },
     /// A session that wants to change nothing has a statement change something.
     #[error("cannot do {statement}: default_transaction_read_only is on")]
     ReadOnly {
@@ -223,6 +233,7 @@ impl Error {
             | Error::BadText { .. }
             | Error::NoSuchTable { .. }
             | Error::SystemTable { .. }
+            | Error::NoColumnType { .. }
             | Error::ReadOnly { .. }
             | Error::Setting { .. }
             | Error::NoSuchStatement { .. }
@@ -264,6 +275,7 @@ impl Error {
             | Error::Refused { position, .. }
             | Error::Setting { position, .. }
             | Error::NoSuchStatement { position, .. }
+            | Error::NoColumnType { position, .. }
             | Error::NoSuchPartition { position, .. }
             | Error::ColumnTwice { position, .. } => Some(*position),
             Error::NotSupported { position, .. }

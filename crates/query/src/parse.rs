@@ -17,6 +17,7 @@ mod settings;
 mod session;
 mod statement;
 
+pub(crate) use create::CreateAs;
 pub use create::{TableDefinition, parse_create_table};
 pub use session::is_cancel;
 pub use token::{Position, split_statements};

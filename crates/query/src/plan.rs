@@ -63,7 +63,7 @@ pub(crate) use functions::{
     TimeStep, dateadd_step, floor_grid, is_rewritten, months_later, our_functions,
     rewrite_aggregate, table_functions,
 };
-pub(crate) use literal::{integer_of, time_of_integer, time_value, value_of_text};
+pub(crate) use literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 pub(crate) use locate::locate_running;
 pub(crate) use order::{OrderedScans, in_table_order};
 pub use parameters::Parameter;

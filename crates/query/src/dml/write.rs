@@ -16,7 +16,8 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use tidegate_model::{Column, Schema};
 use tidegate_storage::{
-    AppendOptions, ChangeTxn, Database, Error as StorageError, Removal, Snapshot, TableAppend,
+    AppendOptions, ChangeTxn, Database, Error as StorageError, ImportTarget, Removal, Snapshot,
+    TableAppend,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -122,7 +123,7 @@ impl Work {
             Work::Delete(database, snapshot) => {
                 let rows = gone.rows;
                 if rows > 0 {
-                    let txn = database.begin_change(&snapshot.name)?;
+                    let txn = database.begin_change(ImportTarget::Existing(&snapshot.name))?;
                     let mut gone = gone.into_rows();
                     txn.commit(Some(Removal { snapshot: &snapshot, rows: &mut gone }))?;
                 }
@@ -136,6 +137,8 @@ impl Work {
 pub(super) struct Writer {
     database: Arc<Database>,
     table: String,
+    /// Whether the commit makes the table.
+    is_new: bool,
     schema: Arc<Schema>,
     batch: BatchBuilder,
     /// There once rows were written.
@@ -153,11 +156,18 @@ impl Writer {
         Writer {
             database: Arc::clone(database),
             table: table.to_owned(),
+            is_new: false,
             schema: Arc::clone(schema),
             batch: BatchBuilder::new(columns, schema.designated()),
             txn: None,
             rows: 0,
         }
+    }
+
+    /// For all rows of a table that the commit makes.
+    pub(super) fn of_new(database: &Arc<Database>, table: &str, schema: &Arc<Schema>) -> Writer {
+        let writer = Writer::new(database, table, (schema, schema.columns()));
+        Writer { is_new: true, ..writer }
     }
 
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -182,8 +192,12 @@ impl Writer {
     fn txn(&mut self) -> Result<&mut ChangeTxn> {
         let txn = match self.txn.take() {
             Some(txn) => txn,
+            None if self.is_new => {
+                let schema = Schema::clone(&self.schema);
+                self.database.begin_change(ImportTarget::New { name: &self.table, schema })?
+            }
             None => {
-                let txn = self.database.begin_change(&self.table)?;
+                let txn = self.database.begin_change(ImportTarget::Existing(&self.table))?;
                 let now = txn.schema();
                 let is_gone = |column: &&Column| now.column(column.id) != Some(column);
                 if let Some(column) = self.schema.columns().iter().find(is_gone) {
@@ -198,6 +212,9 @@ impl Writer {
 
     /// Commits all rows: those of one batch as a record of the log.
     fn append(mut self) -> Result<u64> {
+        if self.is_new {
+            self.txn()?;
+        }
         if self.batch.rows() > 0 {
             if self.txn.is_none() {
                 let (table, rows) = (self.table, self.batch.take());

@@ -95,6 +95,7 @@ impl Error {
             Error::NoSuchTable { .. } => Condition::UndefinedTable,
             Error::SystemTable { .. } => Condition::NotAllowed,
             Error::ReadOnly { .. } => Condition::ReadOnly,
+            Error::NoColumnType { .. } => Condition::InvalidTableDefinition,
             Error::NoSuchStatement { .. } => Condition::UndefinedObject,
             Error::Setting { what, .. } => match what {
                 SettingProblem::Unknown { .. } => Condition::UndefinedObject,

@@ -3,6 +3,8 @@
 //! Clauses of QuestDB that change nothing here (`WAL`, `CAPACITY`, `INDEX`, ...) are accepted with
 //! a notice; what would change something and is not there yet is an error at its place.
 
+use std::ops::Range;
+
 use tidegate_model::{ColumnType, PartitionUnit};
 
 use super::cursor::{Cursor, Name};
@@ -32,7 +34,33 @@ pub struct TableDefinition {
     pub notices: Vec<String>,
 }
 
+/// `CREATE TABLE .. AS (query)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CreateAs {
+    /// Where it is named.
+    pub(crate) name: Name,
+    /// All that is said besides the columns, of which it has none.
+    pub(crate) table: TableDefinition,
+    /// The bytes of the query.
+    pub(crate) query: Range<usize>,
+    /// Columns of the query that get another type.
+    pub(crate) casts: Vec<(Name, ColumnType)>,
+}
+
 impl TableDefinition {
+    fn new(name: String, if_not_exists: bool, notices: Vec<String>) -> TableDefinition {
+        TableDefinition {
+            name,
+            if_not_exists,
+            columns: Vec::new(),
+            timestamp: None,
+            partition_by: PartitionUnit::None,
+            ttl: None,
+            keys: Vec::new(),
+            notices,
+        }
+    }
+
     /// Whether it says what the table does with rows by itself: DEDUP or TTL.
     #[must_use]
     pub fn has_settings(&self) -> bool {
@@ -53,37 +81,104 @@ pub fn parse_create_table(sql: &str) -> Result<TableDefinition> {
 
 /// What follows `CREATE`.
 pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<TableDefinition> {
-    let mut notices = Vec::new();
-    commit_mode(cursor, &mut notices)?;
-    cursor.expect_words(&["TABLE"])?;
-    let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
-    let name = cursor.expect_table()?.text;
-    if cursor.peek().is_some_and(|token| token.is_word("AS")) {
-        return Err(cursor.not_supported("CREATE TABLE AS"));
+    let (_, mut table) = table_name(cursor)?;
+    if begins_query(cursor) {
+        return Err(cursor.not_supported("CREATE TABLE AS where a list of columns is needed"));
     }
     cursor.expect_sign('(')?;
     if cursor.peek().is_some_and(|token| token.is_word("LIKE")) {
         return Err(cursor.not_supported("CREATE TABLE (LIKE ..)"));
     }
-    if cursor.peek().is_some_and(|token| token.is_word("SELECT") || token.is_word("WITH")) {
-        return Err(cursor.not_supported("CREATE TABLE AS"));
-    }
-    let mut columns = Vec::new();
-    cursor.expect_list(|cursor| definition(cursor, &mut columns, &mut notices))?;
+    let TableDefinition { columns, notices, .. } = &mut table;
+    cursor.expect_list(|cursor| definition(cursor, columns, notices))?;
     cursor.expect_sign(')')?;
-    let mut definition = TableDefinition {
-        name,
-        if_not_exists,
-        columns,
-        timestamp: None,
-        partition_by: PartitionUnit::None,
-        ttl: None,
-        keys: Vec::new(),
-        notices,
-    };
-    table_options(cursor, &mut definition)?;
+    table_options(cursor, &mut table)?;
     cursor.expect_end()?;
-    Ok(definition)
+    Ok(table)
+}
+
+/// What follows `CREATE`, if the rows are those of a query; `None` if it is something else, of
+/// which nothing is read.
+pub(super) fn create_as(cursor: &Cursor<'_>) -> Result<Option<CreateAs>> {
+    let mut ahead = cursor.clone();
+    let Ok((name, mut table)) = table_name(&mut ahead) else { return Ok(None) };
+    if !begins_query(&ahead) {
+        return Ok(None);
+    }
+    ahead.take_word("AS");
+    let start = ahead.offset();
+    let has_brackets = ahead.peek().is_some_and(|token| token.is_sign('('));
+    if !has_brackets {
+        ahead.skip_all();
+        let query = start..ahead.offset();
+        return Ok(Some(CreateAs { name, table, query, casts: Vec::new() }));
+    }
+    skip_brackets(&mut ahead)?;
+    let query = start..ahead.offset();
+    let mut casts = Vec::new();
+    while ahead.take_sign(',') {
+        let next = ahead.peek().map(|token| token.text.to_ascii_uppercase());
+        match next.as_deref() {
+            Some("CAST") => casts.push(cast(&mut ahead, &mut table.notices)?),
+            Some("INDEX") => definition(&mut ahead, &mut Vec::new(), &mut table.notices)?,
+            _ => return Err(ahead.unexpected("CAST(..) or INDEX(..)")),
+        }
+    }
+    table_options(&mut ahead, &mut table)?;
+    ahead.expect_end()?;
+    Ok(Some(CreateAs { name, table, query, casts }))
+}
+
+/// From the words before TABLE up to the name.
+fn table_name(cursor: &mut Cursor<'_>) -> Result<(Name, TableDefinition)> {
+    let mut notices = Vec::new();
+    commit_mode(cursor, &mut notices)?;
+    cursor.expect_words(&["TABLE"])?;
+    let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
+    let name = cursor.expect_table()?;
+    let table = TableDefinition::new(name.text.clone(), if_not_exists, notices);
+    Ok((name, table))
+}
+
+/// Whether a query comes next, in brackets or behind AS.
+fn begins_query(cursor: &Cursor<'_>) -> bool {
+    let is_query = |ahead| {
+        cursor.peek_at(ahead).is_some_and(|token| token.is_word("SELECT") || token.is_word("WITH"))
+    };
+    let is_at = |word| cursor.peek().is_some_and(|token| token.is_word(word));
+    let has_bracket = cursor.peek().is_some_and(|token| token.is_sign('('));
+    // A column may be called `select`, and so has a type behind it.
+    is_at("AS") || has_bracket && is_query(1)
+}
+
+/// Steps over a bracket and all behind it up to the one that closes it.
+fn skip_brackets(cursor: &mut Cursor<'_>) -> Result<()> {
+    let mut depth = 0_usize;
+    loop {
+        match cursor.peek() {
+            Some(token) if token.is_sign('(') => depth += 1,
+            Some(token) if token.is_sign(')') => depth -= 1,
+            Some(_) => {}
+            None => return Err(cursor.unexpected("`)`")),
+        }
+        cursor.skip();
+        if depth == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// `CAST(column AS type)`, perhaps with options of the type.
+fn cast(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<(Name, ColumnType)> {
+    cursor.skip();
+    cursor.expect_sign('(')?;
+    let column = cursor.expect_name("the name of a column")?;
+    cursor.expect_words(&["AS"])?;
+    let type_name = expect_type(cursor)?;
+    notices.extend(type_name.notice.map(|notice| format!("column `{}`: {notice}", column.text)));
+    while column_option(cursor, &column.text, notices)? {}
+    cursor.expect_sign(')')?;
+    Ok((column, type_name.ty))
 }
 
 /// `ATOMIC` or `BATCH n [o3MaxLag d]`, which are about where rows come from a query.
@@ -349,7 +444,8 @@ mod tests {
     fn what_is_not_there_yet_says_so() {
         check(
             "CREATE TABLE t AS (SELECT 1)",
-            "error: line 1, column 16: CREATE TABLE AS is not supported yet",
+            "error: line 1, column 16: CREATE TABLE AS where a list of columns is needed is not \
+             supported yet",
         );
         check(
             "CREATE TABLE t (a INT NOT NULL)",

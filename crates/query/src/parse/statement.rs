@@ -1,6 +1,6 @@
 //! Which statement a text is.
 
-use super::create::{TableDefinition, create_table, expect_column};
+use super::create::{CreateAs, TableDefinition, create_as, create_table, expect_column};
 use super::cursor::Cursor;
 pub(crate) use super::cursor::Name;
 use super::rows::{self, RowChange};
@@ -14,6 +14,8 @@ use tidegate_model::{ColumnType, limits};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Statement {
     CreateTable(TableDefinition),
+    /// A table with the rows of a query.
+    CreateTableAs(CreateAs),
     /// An empty table with the columns of another.
     CreateTableLike {
         name: Name,
@@ -163,6 +165,9 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     if let Some(statement) = create_like(cursor)? {
         return Ok(statement);
+    }
+    if let Some(create) = create_as(cursor)? {
+        return Ok(Statement::CreateTableAs(create));
     }
     create_table(cursor).map(Statement::CreateTable)
 }
