@@ -10,7 +10,7 @@
 
 mod digits;
 
-use tidegate_model::{ColumnType, limits};
+use tidegate_model::{ColumnType, TextLength, limits};
 use tidegate_storage::segment::intern::Interner;
 
 use self::digits::{Bounds, PlainIntegers};
@@ -99,6 +99,9 @@ pub(crate) struct TextColumn {
     pub(crate) interner: Interner,
     policy: Interning,
     bytes_max: usize,
+    /// A text of so many bytes is short enough.
+    bytes_fine: usize,
+    length: Option<TextLength>,
     is_binary: bool,
 }
 
@@ -204,16 +207,21 @@ impl Parser {
         match column.column.ty {
             ColumnType::Timestamp(unit) => Parser::Timestamp(TimestampParser::new(format, unit)),
             ColumnType::Date => Parser::Date(DateParser::new(format)),
-            ColumnType::Symbol => Parser::text(Interning::Always, limits::SYMBOL_BYTES, false),
-            ColumnType::Varchar => Parser::text(Interning::TRYING, limits::VALUE_BYTES, false),
-            ColumnType::Binary => Parser::text(Interning::TRYING, limits::VALUE_BYTES, true),
+            ColumnType::Symbol => Parser::text(Interning::Always, limits::SYMBOL_BYTES, column),
+            ColumnType::Varchar | ColumnType::Binary => {
+                Parser::text(Interning::TRYING, limits::VALUE_BYTES, column)
+            }
             _ => Parser::Value,
         }
     }
 
-    fn text(policy: Interning, bytes_max: usize, is_binary: bool) -> Parser {
+    fn text(policy: Interning, bytes_max: usize, column: &ColumnLayout) -> Parser {
         let interner = Interner::default();
-        Parser::Text(Box::new(TextColumn { interner, policy, bytes_max, is_binary }))
+        let (length, is_binary) = (column.length, column.column.ty == ColumnType::Binary);
+        // No text has more characters than bytes.
+        let bytes_fine = length.map_or(bytes_max, |length| bytes_max.min(length.max as usize));
+        let column = TextColumn { interner, policy, bytes_max, bytes_fine, length, is_binary };
+        Parser::Text(Box::new(column))
     }
 }
 
@@ -268,7 +276,11 @@ impl TextColumn {
             let is_long = text.len() > self.bytes_max;
             return if is_long { Err(CellError::TooLong) } else { Ok(()) };
         }
-        parse::check_text(text, self.bytes_max).map(drop)
+        parse::check_text(text, self.bytes_max)?;
+        match self.length.is_some_and(|length| length.is_exceeded_by(text)) {
+            true => Err(CellError::TooLong),
+            false => Ok(()),
+        }
     }
 }
 
@@ -587,8 +599,8 @@ impl TextColumn {
     /// The cell of a text that stands at `place`.
     #[inline]
     fn cell(&mut self, cells: &mut Cells<'_>, row: usize, text: &[u8], place: Place) -> Cell {
-        let is_fine = cells.rows.is_checked && text.len() <= self.bytes_max;
-        if !is_fine && let Err(error) = parse::check_text(text, self.bytes_max) {
+        let is_fine = cells.rows.is_checked && text.len() <= self.bytes_fine;
+        if !is_fine && let Err(error) = self.check(text) {
             cells.fault(row, Reason::Cell(error));
             return Cell::NULL;
         }

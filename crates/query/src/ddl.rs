@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, PartitionKey, Schema, SchemaError, is_system_table};
+use tidegate_model::{Column, ColumnType, PartitionKey, Schema, SchemaError, is_system_table};
 use tidegate_storage::{Database, Error as StorageError};
 
 use crate::engine::Done;
@@ -110,7 +110,9 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
             let keys = like.dedup().iter().filter_map(|&id| like.column(id));
             let keys = keys.map(|column| column.name.as_str()).collect::<Vec<_>>();
             let schema = Schema::new(&columns, time, like.partition_by())?;
-            let schema = schema.with_dedup(&keys)?.with_ttl(like.ttl())?;
+            let length = |column: &Column| Some((column.name.clone(), like.length(column.id)?.max));
+            let lengths = like.columns().iter().filter_map(length).collect::<Vec<_>>();
+            let schema = schema.with_lengths(&lengths)?.with_dedup(&keys)?.with_ttl(like.ttl())?;
             create_with(database, &name.text, schema, if_not_exists, Vec::new())?
         }
         Statement::DropTables { names, if_exists } => drop_tables(database, &names, if_exists)?,
@@ -144,11 +146,11 @@ fn create_table(database: &Arc<Database>, sql: &str, definition: TableDefinition
 
 /// The schema of a table that is to be made.
 pub(crate) fn schema_of(sql: &str, definition: &TableDefinition) -> Result<Schema> {
-    let TableDefinition { columns, timestamp, partition_by, ttl, keys, .. } = definition;
+    let TableDefinition { columns, lengths, timestamp, partition_by, ttl, keys, .. } = definition;
     let schema = Schema::new(columns, timestamp.as_deref(), *partition_by)?;
     let keys = keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();
     let ttl = ttl.as_ref().map(|ttl| ttl.checked(sql, *partition_by)).transpose()?.flatten();
-    Ok(schema.with_dedup(&keys)?.with_ttl(ttl)?)
+    Ok(schema.with_lengths(lengths)?.with_dedup(&keys)?.with_ttl(ttl)?)
 }
 
 fn create_with(
@@ -194,14 +196,15 @@ fn alter_table(
     mut notices: Vec<String>,
 ) -> Result<Done> {
     match change {
-        TableChange::AddColumns { columns, if_not_exists } => {
+        TableChange::AddColumns { columns, mut lengths, if_not_exists } => {
             let wanted = if if_not_exists {
                 missing_columns(database, table, columns, &mut notices)?
             } else {
                 columns
             };
             if !wanted.is_empty() {
-                database.add_columns(table, &wanted)?;
+                lengths.retain(|(name, _)| wanted.iter().any(|(wanted, _)| wanted == name));
+                database.add_columns_with(table, &wanted, &lengths)?;
             }
         }
         TableChange::DropColumns { names } => {

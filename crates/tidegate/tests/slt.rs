@@ -401,6 +401,7 @@ fn import_options(folder: &Path) -> ImportOptions {
         source: Source::Files(Vec::new()),
         table: String::new(),
         columns: ColumnSource::Infer,
+        lengths: Vec::new(),
         timestamp: None,
         partition_by: None,
         symbols: Vec::new(),

@@ -158,7 +158,7 @@ impl Writer {
             table: table.to_owned(),
             is_new: false,
             schema: Arc::clone(schema),
-            batch: BatchBuilder::new(columns, schema.designated()),
+            batch: BatchBuilder::new(columns, schema.designated()).with_lengths(schema.lengths()),
             txn: None,
             rows: 0,
         }

@@ -10,7 +10,7 @@ use tidegate_model::{ColumnType, PartitionUnit};
 use super::cursor::{Cursor, Name};
 use super::settings::{TtlClause, expect_keys};
 use super::token::TokenKind;
-use super::types::expect_type;
+use super::types::{TypeName, expect_type};
 use crate::error::{Error, Result};
 
 /// What a `CREATE TABLE` with a list of columns says.
@@ -23,6 +23,8 @@ pub struct TableDefinition {
     pub if_not_exists: bool,
     /// Names as written, and types.
     pub columns: Vec<(String, ColumnType)>,
+    /// The most characters of some VARCHAR columns, by name.
+    pub lengths: Vec<(String, u32)>,
     /// The column named by `TIMESTAMP(..)`.
     pub timestamp: Option<String>,
     /// `NONE` if nothing else is said.
@@ -53,6 +55,7 @@ impl TableDefinition {
             name,
             if_not_exists,
             columns: Vec::new(),
+            lengths: Vec::new(),
             timestamp: None,
             partition_by: PartitionUnit::None,
             ttl: None,
@@ -89,8 +92,7 @@ pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<TableDefinition> {
     if cursor.peek().is_some_and(|token| token.is_word("LIKE")) {
         return Err(cursor.not_supported("CREATE TABLE (LIKE ..)"));
     }
-    let TableDefinition { columns, notices, .. } = &mut table;
-    cursor.expect_list(|cursor| definition(cursor, columns, notices))?;
+    cursor.expect_list(|cursor| definition(cursor, &mut table))?;
     cursor.expect_sign(')')?;
     table_options(cursor, &mut table)?;
     cursor.expect_end()?;
@@ -119,8 +121,14 @@ pub(super) fn create_as(cursor: &Cursor<'_>) -> Result<Option<CreateAs>> {
     while ahead.take_sign(',') {
         let next = ahead.peek().map(|token| token.text.to_ascii_uppercase());
         match next.as_deref() {
-            Some("CAST") => casts.push(cast(&mut ahead, &mut table.notices)?),
-            Some("INDEX") => definition(&mut ahead, &mut Vec::new(), &mut table.notices)?,
+            Some("CAST") => {
+                let (column, TypeName { ty, length, .. }) = cast(&mut ahead, &mut table.notices)?;
+                table.lengths.extend(length.map(|length| (column.text.clone(), length)));
+                casts.push((column, ty));
+            }
+            Some("INDEX") if ahead.peek_at(1).is_some_and(|token| token.is_sign('(')) => {
+                definition(&mut ahead, &mut table)?;
+            }
             _ => return Err(ahead.unexpected("CAST(..) or INDEX(..)")),
         }
     }
@@ -169,16 +177,17 @@ fn skip_brackets(cursor: &mut Cursor<'_>) -> Result<()> {
 }
 
 /// `CAST(column AS type)`, perhaps with options of the type.
-fn cast(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<(Name, ColumnType)> {
+fn cast(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<(Name, TypeName)> {
     cursor.skip();
     cursor.expect_sign('(')?;
     let column = cursor.expect_name("the name of a column")?;
     cursor.expect_words(&["AS"])?;
     let type_name = expect_type(cursor)?;
-    notices.extend(type_name.notice.map(|notice| format!("column `{}`: {notice}", column.text)));
+    let notice = type_name.notice.iter();
+    notices.extend(notice.map(|notice| format!("column `{}`: {notice}", column.text)));
     while column_option(cursor, &column.text, notices)? {}
     cursor.expect_sign(')')?;
-    Ok((column, type_name.ty))
+    Ok((column, type_name))
 }
 
 /// `ATOMIC` or `BATCH n [o3MaxLag d]`, which are about where rows come from a query.
@@ -196,11 +205,7 @@ pub(super) fn commit_mode(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) ->
 }
 
 /// One column, or an `INDEX(..)` of QuestDB.
-fn definition(
-    cursor: &mut Cursor<'_>,
-    columns: &mut Vec<(String, ColumnType)>,
-    notices: &mut Vec<String>,
-) -> Result<()> {
+fn definition(cursor: &mut Cursor<'_>, table: &mut TableDefinition) -> Result<()> {
     let is_index = cursor.peek().is_some_and(|token| token.is_word("INDEX"))
         && cursor.peek_at(1).is_some_and(|token| token.is_sign('('));
     if is_index {
@@ -211,10 +216,12 @@ fn definition(
             cursor.expect_integer("a capacity")?;
         }
         cursor.expect_sign(')')?;
-        notices.push(index_notice(&column.text));
+        table.notices.push(index_notice(&column.text));
         return Ok(());
     }
-    columns.push(expect_column(cursor, notices)?);
+    let (name, TypeName { ty, length, .. }) = expect_column(cursor, &mut table.notices)?;
+    table.lengths.extend(length.map(|length| (name.clone(), length)));
+    table.columns.push((name, ty));
     Ok(())
 }
 
@@ -222,7 +229,7 @@ fn definition(
 pub(super) fn expect_column(
     cursor: &mut Cursor<'_>,
     notices: &mut Vec<String>,
-) -> Result<(String, ColumnType)> {
+) -> Result<(String, TypeName)> {
     for constraint in ["PRIMARY", "FOREIGN", "UNIQUE", "CHECK", "CONSTRAINT"] {
         let is_key = cursor.peek().is_some_and(|token| token.is_word(constraint))
             && cursor.peek_at(1).is_some_and(|token| token.is_word("KEY") || token.is_sign('('));
@@ -232,9 +239,10 @@ pub(super) fn expect_column(
     }
     let name = cursor.expect_name("the name of a column")?.text;
     let type_name = expect_type(cursor)?;
-    notices.extend(type_name.notice.map(|notice| format!("column `{name}`: {notice}")));
+    let notice = type_name.notice.iter();
+    notices.extend(notice.map(|notice| format!("column `{name}`: {notice}")));
     while column_option(cursor, &name, notices)? {}
-    Ok((name, type_name.ty))
+    Ok((name, type_name))
 }
 
 /// Reads one option of a column; false if there is none.
@@ -415,8 +423,9 @@ mod tests {
              WAL and BYPASS WAL have no effect: every commit is in the log; o3MaxLag has no effect",
         );
         check(
-            "CREATE TABLE t (a VARCHAR(255))",
-            "t(a VARCHAR) NONE; column `a`: VARCHAR(255) is kept as VARCHAR, without length check",
+            "CREATE TABLE t (a CHAR(255), b VARCHAR(9))",
+            "t(a VARCHAR, b VARCHAR) NONE; column `a`: CHAR(255) is kept as VARCHAR, without \
+             length check",
         );
     }
 

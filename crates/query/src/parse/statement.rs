@@ -7,6 +7,7 @@ use super::rows::{self, RowChange};
 use super::session::{self, Set, Show};
 use super::settings::{TtlClause, expect_keys};
 use super::token::blanked;
+use super::types::TypeName;
 use crate::error::{Error, Result, SyntaxError};
 use tidegate_model::{ColumnType, limits};
 
@@ -70,6 +71,8 @@ pub(crate) struct Explain {
 pub(crate) enum TableChange {
     AddColumns {
         columns: Vec<(String, ColumnType)>,
+        /// The most characters of some, by name.
+        lengths: Vec<(String, u32)>,
         if_not_exists: bool,
     },
     DropColumns {
@@ -227,8 +230,11 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let change = if cursor.take_word("ADD") {
         cursor.take_word("COLUMN");
         let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
-        let columns = cursor.expect_list(|cursor| expect_column(cursor, &mut notices))?;
-        TableChange::AddColumns { columns, if_not_exists }
+        let named = cursor.expect_list(|cursor| expect_column(cursor, &mut notices))?;
+        let length = |(name, ty): &(String, TypeName)| Some((name.clone(), ty.length?));
+        let lengths = named.iter().filter_map(length).collect();
+        let columns = named.into_iter().map(|(name, named)| (name, named.ty)).collect();
+        TableChange::AddColumns { columns, lengths, if_not_exists }
     } else if cursor.take_words(&["DROP", "COLUMN"]) {
         let names = cursor.expect_list(|cursor| cursor.expect_name("the name of a column"))?;
         TableChange::DropColumns { names }
@@ -421,7 +427,10 @@ mod tests {
             };
             let columns =
                 vec![("s".to_owned(), ColumnType::Symbol), ("d".to_owned(), ColumnType::Float64)];
-            assert_eq!(change, TableChange::AddColumns { columns, if_not_exists: false });
+            assert_eq!(
+                change,
+                TableChange::AddColumns { columns, lengths: Vec::new(), if_not_exists: false }
+            );
         }
     }
 

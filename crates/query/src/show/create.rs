@@ -15,7 +15,7 @@ pub(super) fn create_statement(name: &str, schema: &Schema) -> String {
     for (at, column) in schema.columns().iter().enumerate() {
         let separator = if at == 0 { "" } else { ",\n" };
         // Writing to a String cannot fail.
-        let _ = write!(ddl, "{separator}    {} {}", quoted(&column.name), column.ty.sql());
+        let _ = write!(ddl, "{separator}    {} {}", quoted(&column.name), schema.sql_type(column));
     }
     ddl.push_str("\n)");
     if let Some((column, _)) = schema.designated_column() {
@@ -61,15 +61,21 @@ mod tests {
             ("a\"b", ColumnType::Decimal { precision: 9, scale: 2 }),
             ("Like", ColumnType::Symbol),
             ("plain_1", ColumnType::UInt8),
+            ("short", ColumnType::Varchar),
         ];
         let columns = columns.map(|(name, ty)| (name.to_owned(), ty));
         let schema = Schema::new(&columns, Some("event time"), PartitionUnit::Week).unwrap();
+        let lengths = [("short".to_owned(), 20)];
+        let schema = schema.with_lengths(&lengths).unwrap();
         let ttl = Some(Ttl { count: 2, unit: PartitionUnit::Week });
         let schema = schema.with_dedup(&["event time", "LIKE"]).unwrap().with_ttl(ttl).unwrap();
         let ddl = create_statement("My Table", &schema);
         let read = parse_create_table(&ddl).unwrap();
         assert_eq!((read.name.as_str(), read.partition_by), ("My Table", PartitionUnit::Week));
-        assert_eq!(read.columns, columns);
+        assert_eq!(
+            (read.columns.as_slice(), read.lengths.as_slice()),
+            (&columns[..], &lengths[..])
+        );
         assert_eq!(read.timestamp.as_deref(), Some("Event Time"));
         assert_eq!(read.ttl.map(|clause| clause.ttl), Some(ttl));
         let keys = read.keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();

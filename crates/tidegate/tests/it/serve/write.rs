@@ -264,3 +264,15 @@ fn writers_that_add_columns_at_once_all_succeed() {
         assert_eq!(server.rows(&format!("select count(c{writer}) from t")), "[[4]]");
     }
 }
+
+#[test]
+fn strings_that_are_longer_than_their_column_are_rejected() {
+    let world = World::new();
+    world.run(&["sql", "CREATE TABLE t (v VARCHAR(2), ts TIMESTAMP) TIMESTAMP(ts)"]).succeeds();
+    let server = Server::start(&world);
+    check(&server.post("/write", "", "t v=\"ab\" 1\nt v=\"abc\" 2"), 400, "\"line\":2");
+    let answer =
+        server.post("/write?on_error=skip", "", "t v=\"ab\" 1\nt,v=abc x=1 2\nt v=\"c\" 3");
+    assert!(!answer.body.contains("\"line\":1"), "{}", answer.body);
+    assert_eq!(server.rows("select v from t"), r#"[["ab"],["c"]]"#);
+}
