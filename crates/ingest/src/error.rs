@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use thiserror::Error;
-use tidegate_model::{ColumnType, PartitionUnit, SchemaError, limits};
+use tidegate_model::{ByteCount, ColumnType, PartitionUnit, SchemaError, limits};
 use tidegate_platform::Class;
 
 use crate::reject::{Reason, RejectError, RejectPlace, Rejected};
@@ -20,6 +20,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     #[error("{purpose}")]
     Disk { purpose: &'static str, source: tidegate_platform::Error },
+    // It names the file and what was done to it.
+    #[error(transparent)]
+    Input(tidegate_platform::Error),
     #[error(transparent)]
     Storage(#[from] tidegate_storage::Error),
     #[error(transparent)]
@@ -30,6 +33,8 @@ pub enum Error {
     Reject(#[from] RejectError),
     #[error("{}", .path.display())]
     Sniff { path: PathBuf, source: SniffError },
+    #[error("{} is {kind}, which cannot be read: unpack or convert it first", .path.display())]
+    ForeignFormat { path: PathBuf, kind: &'static str },
     #[error("{}: no records", .path.display())]
     NoRecords { path: PathBuf },
     #[error("{}: byte {offset} is zero: it is no delimited text, but binary", .path.display())]
@@ -55,7 +60,7 @@ pub enum Error {
         reason: Reason,
     },
     #[error(
-        "all {count} records were rejected, most of them because: {reason}; the first: {first}"
+        "{}, most of them because: {reason}; the first: {first}", shown_all(*.count)
     )]
     AllRejected { count: u64, reason: Reason, first: Box<Rejected> },
     #[error("{}: damaged {kind} stream after {offset} decompressed bytes", .path.display())]
@@ -88,6 +93,8 @@ pub enum Error {
         // A line of the file, and what stands there.
         example: Option<(u64, String)>,
     },
+    #[error("table `{table}` is one of the system's: rows are not imported into it")]
+    SystemTable { table: String },
     #[error("there is no column `{name}` in {place}")]
     NoSuchColumn { name: String, place: String },
     #[error(
@@ -113,8 +120,8 @@ pub enum Error {
     MixedFormats { path: PathBuf },
     #[error("Parquet cannot be read from a pipe: {}", .path.display())]
     ParquetFromPipe { path: PathBuf },
-    #[error("--memory {bytes} is less than the {min} that a worker needs")]
-    MemoryTooSmall { bytes: u64, min: u64 },
+    #[error("--memory {given} is less than the {min} that a thread needs")]
+    MemoryTooSmall { given: ByteCount, min: ByteCount },
     #[error("column `{column}` has more distinct symbols than fit in memory")]
     TooManySymbols { column: String },
     #[error("cancelled")]
@@ -128,7 +135,7 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Error::Disk { source, .. } => source.class(),
+            Error::Disk { source, .. } | Error::Input(source) => source.class(),
             Error::Storage(source) => source.class(),
             Error::Reject(RejectError::Disk(source)) => source.class(),
             Error::Pipe { .. } | Error::InputChanged { .. } | Error::WorkerPanicked => {
@@ -138,6 +145,7 @@ impl Error {
             | Error::Source(_)
             | Error::Schema(_)
             | Error::Sniff { .. }
+            | Error::ForeignFormat { .. }
             | Error::NoRecords { .. }
             | Error::Binary { .. }
             | Error::UnclosedQuote { .. }
@@ -146,6 +154,7 @@ impl Error {
             | Error::AllRejected { .. }
             | Error::Compression { .. }
             | Error::OtherColumns { .. }
+            | Error::SystemTable { .. }
             | Error::NoSuchColumn { .. }
             | Error::TimestampNeedsFormat { .. }
             | Error::NotTimestamps { .. }
@@ -165,9 +174,26 @@ impl Error {
         }
     }
 
+    /// Whether options do not go together or do not fit, whatever the files hold.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Error::MemoryTooSmall { .. }
+                | Error::Sniff { source: SniffError::BadDialect { .. }, .. }
+        )
+    }
+
     /// For `map_err`: adds what the call was for.
     pub(crate) fn disk(purpose: &'static str) -> impl Fn(tidegate_platform::Error) -> Error {
         move |source| Error::Disk { purpose, source }
+    }
+}
+
+fn shown_all(count: u64) -> String {
+    match count {
+        1 => "the only record was rejected".to_owned(),
+        count => format!("all {count} records were rejected"),
     }
 }
 

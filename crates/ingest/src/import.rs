@@ -10,14 +10,14 @@
 mod setup;
 mod text;
 
-pub(crate) use setup::{TargetSchema, existing_schema, new_schema};
+pub(crate) use setup::{TargetSchema, check_epoch, existing_schema, new_schema};
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use tidegate_model::{RowCount, Schema, limits};
+use tidegate_model::{ByteCount, RowCount, Schema, is_system_table, limits};
 use tidegate_platform::{
     Clock, Disk, IoChoice, MemoryBudget, Reservation, SystemClock, available_memory_bytes,
     detect_io,
@@ -84,6 +84,9 @@ pub fn import(
     cancel: &AtomicBool,
 ) -> Result<ImportSummary> {
     progress.enter(Phase::Setup);
+    if is_system_table(&options.table) {
+        return Err(Error::SystemTable { table: options.table.clone() });
+    }
     let (options, fewer_workers) = &affordable(options)?;
     let clock = SystemClock;
     let mut phases =
@@ -111,18 +114,17 @@ pub fn import(
 /// The options with as many workers as there is memory for, and what to say if those are fewer.
 fn affordable(options: &ImportOptions) -> Result<(ImportOptions, Option<String>)> {
     let mut options = options.clone();
-    let memory = options.memory_max.0;
+    let memory = options.memory_max;
     let wanted = options.workers;
-    let most = usize::try_from(memory / MEMORY_MIN_PER_WORKER).unwrap_or(usize::MAX);
+    let most = usize::try_from(memory.0 / MEMORY_MIN_PER_WORKER.0).unwrap_or(usize::MAX);
     let Some(most) = NonZeroUsize::new(most) else {
-        return Err(Error::MemoryTooSmall { bytes: memory, min: MEMORY_MIN_PER_WORKER });
+        return Err(Error::MemoryTooSmall { given: memory, min: MEMORY_MIN_PER_WORKER });
     };
     options.workers = wanted.min(most);
     let note = (most < wanted).then(|| {
         format!(
-            "{most} of {wanted} threads have worked: each needs {} MiB, and --memory is {} MiB",
-            MEMORY_MIN_PER_WORKER >> 20,
-            memory >> 20,
+            "{most} of {wanted} threads have worked: each needs {MEMORY_MIN_PER_WORKER}, \
+             and --memory is {memory}",
         )
     });
     Ok((options, note))
@@ -341,7 +343,7 @@ impl ImportContext<'_> {
 }
 
 /// Pieces in flight, strips, and slabs of at least 64 rows.
-const MEMORY_MIN_PER_WORKER: u64 = 32 << 20;
+const MEMORY_MIN_PER_WORKER: ByteCount = ByteCount(32 << 20);
 /// What a row's text may take beside its fixed bytes, for the size of slabs only.
 const TEXT_GUESS_BYTES: u64 = 128;
 const SLAB_ROWS_MAX: usize = 2_048;

@@ -87,7 +87,7 @@ impl InputFile {
 
 /// H2.
 pub(crate) fn check_unchanged(file: &dyn DiskFile, opened: &FileStamp) -> Result<()> {
-    let now = file.stamp().map_err(Error::disk("read input"))?;
+    let now = file.stamp().map_err(Error::Input)?;
     if now == *opened {
         return Ok(());
     }
@@ -262,7 +262,7 @@ impl PieceReader {
         io: IoChoice,
         progress: &Progress,
     ) -> Result<()> {
-        let (read, bytes) = (Error::disk("read input"), place.bytes);
+        let (read, bytes) = (Error::Input, place.bytes);
         progress.add_bytes_read(place.skip.min(bytes));
         if place.skip >= bytes {
             return Ok(());
@@ -275,9 +275,9 @@ impl PieceReader {
             READ_DEPTH,
             Arc::clone(&self.pool),
         )
-        .map_err(&read)?;
+        .map_err(read)?;
         let mut is_first = true;
-        while let Some(read) = ahead.next().map_err(&read)? {
+        while let Some(read) = ahead.next().map_err(read)? {
             progress.add_bytes_read(read.len as u64);
             let read = Arc::new(read);
             for start in (0..read.len).step_by(PIECE_BYTES) {
@@ -378,7 +378,7 @@ impl FilePlace<'_> {
         if source.get_ref().is_some_and(|inner| inner.is::<tidegate_platform::Error>()) {
             let inner = source.into_inner().expect("just seen");
             let inner = inner.downcast::<tidegate_platform::Error>().expect("just seen");
-            return Error::Disk { purpose: "read input", source: *inner };
+            return Error::Input(*inner);
         }
         Error::Compression { path: self.path.to_owned(), kind, offset, source }
     }
@@ -436,9 +436,16 @@ pub(crate) fn open_pipe(
     let fail = |source| Error::Pipe { path: path.to_owned(), source };
     let mut head = Vec::new();
     (&mut pipe).take(Magic::BYTES as u64).read_to_end(&mut head).map_err(fail)?;
-    let magic = Magic::of(&head);
+    let magic = checked_magic(path, &head)?;
     let stream = decompressor(Cursor::new(head).chain(pipe), magic).map_err(fail)?;
     Ok((magic, stream))
+}
+
+fn checked_magic(path: &Path, head: &[u8]) -> Result<Magic> {
+    match Magic::foreign(head) {
+        Some(kind) => Err(Error::ForeignFormat { path: path.to_owned(), kind }),
+        None => Ok(Magic::of(head)),
+    }
 }
 
 /// Why a pipe cannot be read on: what it brings is damaged, or it is itself broken.
@@ -525,15 +532,14 @@ fn kind_of(magic: Magic) -> &'static str {
 
 /// Opens a file for import, its size fixed now.
 pub(crate) fn open_input(disk: &dyn Disk, path: &Path) -> Result<InputFile> {
-    let open = Error::disk("open input");
-    let file = disk.open(path, OpenMode::Read).map_err(&open)?;
-    let stamp = file.stamp().map_err(&open)?;
+    let file = disk.open(path, OpenMode::Read).map_err(Error::Input)?;
+    let stamp = file.stamp().map_err(Error::Input)?;
     let mut head = [0; Magic::BYTES];
-    let read = file.read_at(&mut head, 0).map_err(Error::disk("read input"))?;
-    let magic = Magic::of(&head[..read]);
+    let read = file.read_at(&mut head, 0).map_err(Error::Input)?;
+    let magic = checked_magic(path, &head[..read])?;
     // What does not fit the cache would only push out what does.
     let direct = if stamp.bytes > available_memory_bytes() {
-        disk.open_direct(path).map_err(&open)?
+        disk.open_direct(path).map_err(Error::Input)?
     } else {
         None
     };

@@ -23,7 +23,6 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use parquet::errors::ParquetError;
 use tidegate_model::{ColumnType, Schema};
 use tidegate_platform::Reservation;
-use tidegate_storage::segment::arrow_type;
 use tidegate_storage::segment::intern::Interner;
 
 use crate::bucket::{BucketPlan, Buckets, PlanOptions};
@@ -32,14 +31,15 @@ use crate::distribute::{Distributor, Room};
 use crate::error::{Error, Result};
 use crate::faults::FaultContext;
 use crate::import::{
-    BucketSetup, ImportContext, Parsed, PhaseClock, TargetSchema, existing_schema, first_error,
-    new_schema,
+    BucketSetup, ImportContext, Parsed, PhaseClock, TargetSchema, check_epoch, existing_schema,
+    first_error, new_schema,
 };
 use crate::layout::RowLayout;
-use crate::options::{ColumnSource, Quote};
+use crate::options::{ColumnSource, DialectOptions, ImportOptions, Quote};
 use crate::progress::{Phase, Progress};
 use crate::sniff::{Dialect, Header, LineEnd, SniffOptions, Sniffed, map_columns};
 use crate::strip::Strip;
+use crate::timestamp::{EpochUnit, TimestampFormat};
 
 use source::ParquetSource;
 
@@ -64,6 +64,7 @@ struct ParquetJob<'a> {
     tasks: &'a [(usize, usize)],
     next: AtomicUsize,
     layout: &'a RowLayout,
+    epoch: Option<EpochUnit>,
     buckets: &'a Arc<Buckets>,
     room: Room<'a>,
     faults: FaultContext<'a>,
@@ -85,7 +86,8 @@ pub(crate) fn read(
         .enumerate()
         .flat_map(|(file, open)| (0..open.row_groups()).map(move |group| (file, group)))
         .collect();
-    let plan = plan(&files, &layout, &target.schema)?;
+    let epoch = epoch_unit(context.options);
+    let plan = plan(&files, (&layout, epoch), &target.schema)?;
     let txn = context.begin(target.exists, &target.schema)?;
     let (buckets, spill) = context.buckets(&txn, BucketSetup { plan, layout: layout.clone() })?;
     context.progress.set_bytes_total(files.iter().map(|file| file.source.bytes()).sum());
@@ -96,6 +98,7 @@ pub(crate) fn read(
         tasks: &tasks,
         next: AtomicUsize::new(0),
         layout: &layout,
+        epoch,
         buckets: &buckets,
         room: Room { spill: &spill, spill_from: context.spill_from(), progress: context.progress },
         faults: FaultContext {
@@ -172,10 +175,37 @@ fn prepare(
         let metadata = with_wanted_types(&source, &metadata, &sources, schema)
             .map_err(|source| Error::Parquet { path: path.clone(), source })?;
         check_types(&metadata, &sources, schema, path)?;
+        check_designated(&metadata, &sources, schema, options)?;
         files.push(ParquetFile { path: path.clone(), source, metadata, sources });
     }
     let schema = schema.expect("there is a file");
+    notes.extend(unused_options(options));
     Ok((TargetSchema { schema, exists }, files, notes))
+}
+
+/// What was asked for that is only done to text.
+fn unused_options(options: &ImportOptions) -> Option<String> {
+    let DialectOptions { delimiter, quote, header, null_text, skip_lines, .. } = &options.dialect;
+    let given = [
+        (delimiter.is_some(), "--delimiter"),
+        (*quote != Quote::Standard, "--quote"),
+        (*header != Header::Auto, "--header or --no-header"),
+        (null_text.is_some(), "--null"),
+        (*skip_lines > 0, "--skip-lines"),
+        (options.timestamp_format.is_some() && epoch_unit(options).is_none(), "--timestamp-format"),
+    ];
+    let names: Vec<&str> =
+        given.iter().filter(|(given, _)| *given).map(|(_, name)| *name).collect();
+    let is_any = !names.is_empty();
+    is_any.then(|| format!("Parquet says how it is to be read: {} not used", names.join(", ")))
+}
+
+/// What integers of the designated timestamp count.
+fn epoch_unit(options: &ImportOptions) -> Option<EpochUnit> {
+    match options.timestamp_format {
+        Some(TimestampFormat::Epoch(unit)) => Some(unit),
+        _ => None,
+    }
 }
 
 /// By name, as a text file with a header.
@@ -220,7 +250,7 @@ fn map(
 
 /// The type of column that holds a field's values.
 fn inferred(field: &Field, path: &std::path::Path) -> Result<ColumnType> {
-    columns::column_type(field).ok_or_else(|| Error::ParquetType {
+    columns::column_type(field.data_type()).ok_or_else(|| Error::ParquetType {
         path: path.to_owned(),
         column: field.name().clone(),
         ty: field.data_type().to_string(),
@@ -284,15 +314,34 @@ fn check_types(
     Ok(())
 }
 
+/// An integer that is the designated timestamp is a time only if somebody says what it counts.
+fn check_designated(
+    metadata: &ArrowReaderMetadata,
+    sources: &[Option<usize>],
+    schema: &Schema,
+    options: &ImportOptions,
+) -> Result<()> {
+    let mut columns = schema.columns().iter().zip(sources);
+    let designated = columns.find(|(column, _)| Some(column.id) == schema.designated());
+    let Some(source) = designated.and_then(|(_, source)| *source) else { return Ok(()) };
+    let field = metadata.schema().field(source);
+    let ty = columns::column_type(field.data_type());
+    ty.map_or(Ok(()), |ty| check_epoch(field.name(), ty, options))
+}
+
 /// Where buckets begin, from the statistics of the row groups: their rows are taken to be spread
 /// evenly between their least and greatest timestamps.
-fn plan(files: &[ParquetFile], layout: &RowLayout, schema: &Schema) -> Result<BucketPlan> {
+fn plan(
+    files: &[ParquetFile],
+    (layout, epoch): (&RowLayout, Option<EpochUnit>),
+    schema: &Schema,
+) -> Result<BucketPlan> {
     let Some(column) = layout.timestamp else { return Ok(BucketPlan::single()) };
     let (mut sample, mut rows) = (Vec::new(), 0);
     for file in files {
         let Some(source) = file.sources[column] else { continue };
         let ty = layout.columns[column].column.ty;
-        for group in file.timestamps(source, &arrow_type(ty))? {
+        for group in file.timestamps(source, (ty, epoch))? {
             rows += group.rows;
             for step in 0..SAMPLES_PER_GROUP {
                 let span = group.max.abs_diff(group.min);
@@ -323,7 +372,11 @@ impl ParquetFile {
     }
 
     /// The bounds of the timestamps of each row group that says them.
-    fn timestamps(&self, source: usize, ty: &DataType) -> Result<Vec<GroupTimes>> {
+    fn timestamps(
+        &self,
+        source: usize,
+        ty: (ColumnType, Option<EpochUnit>),
+    ) -> Result<Vec<GroupTimes>> {
         let damaged = |source| Error::Parquet { path: self.path.clone(), source };
         columns::group_bounds(&self.metadata, source, ty)
             .map(|bounds| {
@@ -402,7 +455,7 @@ impl<'a> Worker<'a> {
     fn batch(&mut self, batch: &RecordBatch, task: usize, file: usize, first: u64) -> Result<()> {
         let job = self.job;
         let sources = &job.files[file].sources;
-        let prepared = columns::prepare(batch, sources, job.layout);
+        let prepared = columns::prepare(batch, sources, (job.layout, job.epoch));
         let mut text_bytes = 0;
         for rows in prepared.stretches() {
             self.strip.clear();

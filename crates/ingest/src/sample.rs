@@ -40,7 +40,7 @@ impl Sample {
         let read = |offset: u64, wanted: u64| {
             let wanted = wanted.min(bytes.saturating_sub(offset));
             let mut window = vec![0; usize::try_from(wanted).expect("a window is small")];
-            file.read_exact_at(&mut window, offset).map_err(Error::disk("read input"))?;
+            file.read_exact_at(&mut window, offset).map_err(Error::Input)?;
             Ok(window)
         };
         let head = read(0, HEAD_BYTES)?;

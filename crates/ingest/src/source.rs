@@ -116,8 +116,8 @@ pub enum Magic {
 }
 
 impl Magic {
-    /// How many bytes `of` wants.
-    pub const BYTES: usize = 4;
+    /// How many bytes `of` and `foreign` want.
+    pub const BYTES: usize = 10;
 
     /// Takes the first `BYTES` bytes of a file, or all of a shorter one.
     #[must_use]
@@ -128,6 +128,22 @@ impl Magic {
             [b'P', b'A', b'R', b'1', ..] => Magic::Parquet,
             _ => Magic::Plain,
         }
+    }
+
+    /// What a file is that has to be unpacked or converted first; takes the same bytes as `of`.
+    #[must_use]
+    pub fn foreign(head: &[u8]) -> Option<&'static str> {
+        Some(match head {
+            [b'P', b'K', 3, 4, ..] => "a ZIP archive",
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59] => "bzip2",
+            [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => "xz",
+            [b'7', b'z', 0xBC, 0xAF, 0x27, 0x1C, ..] => "a 7z archive",
+            [4, 0x22, 0x4D, 0x18, ..] => "LZ4",
+            [0xFF, 6, 0, 0, b's', b'N', b'a', b'P', ..] => "framed Snappy",
+            [b'A', b'R', b'R', b'O', b'W', b'1', 0, 0, ..] => "Arrow IPC",
+            [b'O', b'b', b'j', 1, ..] => "Avro",
+            _ => return None,
+        })
     }
 }
 
@@ -143,6 +159,16 @@ mod tests {
         assert_eq!(Magic::of(b"PAR1"), Magic::Parquet);
         for head in [&b""[..], b"\x1F", b"PAR", b"a,b\n"] {
             assert_eq!(Magic::of(head), Magic::Plain);
+        }
+    }
+
+    #[test]
+    fn what_must_be_unpacked_first_has_a_name() {
+        assert_eq!(Magic::foreign(b"PK\x03\x04\x14\0\0\0\x08\0"), Some("a ZIP archive"));
+        assert_eq!(Magic::foreign(b"BZh91AY&SY"), Some("bzip2"));
+        assert_eq!(Magic::foreign(b"\xFD7zXZ\0\0\x04\xE6\xD6"), Some("xz"));
+        for text in [&b"BZh9,price"[..], b"PK,a,b\n1,2", b"", b"7zip,1\n2,3", b"PAR1"] {
+            assert_eq!(Magic::foreign(text), None);
         }
     }
 }

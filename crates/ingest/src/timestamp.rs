@@ -86,13 +86,16 @@ pub enum FormatError {
     FieldTwice { run: String, at: usize },
     #[error("the timestamp format has no field")]
     NoField,
+    #[error("{text} does not say what it counts: epoch_s, epoch_ms, epoch_us or epoch_ns")]
+    NoEpochUnit { text: String },
     #[error("the timestamp format has hours 1 to 12, but no am or pm")]
     NoHalfOfDay,
 }
 
 impl TimestampFormat {
-    /// Reads a format: `iso`, `auto`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`, a pattern of
-    /// strftime if it has a `%`, else a pattern of letters such as `yyyy-MM-dd HH:mm:ss.SSS`.
+    /// Reads a format: `iso`, `auto`, `epoch_s` (or strftime's `%s`), `epoch_ms`, `epoch_us`,
+    /// `epoch_ns`, a pattern of strftime if it has a `%`, else a pattern of letters such as
+    /// `yyyy-MM-dd HH:mm:ss.SSS`.
     ///
     /// # Errors
     /// `FormatError`.
@@ -104,6 +107,8 @@ impl TimestampFormat {
             "epoch_ms" => TimestampFormat::Epoch(EpochUnit::Millis),
             "epoch_us" => TimestampFormat::Epoch(EpochUnit::Micros),
             "epoch_ns" => TimestampFormat::Epoch(EpochUnit::Nanos),
+            "epoch" | "unix" => return Err(FormatError::NoEpochUnit { text: text.to_owned() }),
+            _ if text == "%s" => TimestampFormat::Epoch(EpochUnit::Seconds),
             _ => TimestampFormat::Pattern(Pattern::parse(text)?),
         })
     }

@@ -7,7 +7,9 @@
 //! Not here: reading the environment and the command line (`tidegate`), a configuration file.
 
 mod value;
+mod shown;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Ttl, limits};
 use tidegate_storage::Durability;
 
 use value::{address, listener, number, partition, size, span, switch, text};
+
+pub use shown::Source;
 
 /// The part of the machine's memory that all of it may use, in percent.
 const MEMORY_PERCENT: u64 = 70;
@@ -48,6 +52,8 @@ pub struct Config {
     pub read_only: bool,
     /// How long statements may work on when the server is to stop.
     pub stop_timeout: Duration,
+    /// Who has set the keys that are not as they are by default.
+    sources: BTreeMap<&'static str, Source>,
 }
 
 /// `http....`.
@@ -279,14 +285,23 @@ impl Config {
             flush_interval: Duration::from_millis(100),
             read_only: false,
             stop_timeout: Duration::from_secs(30),
+            sources: BTreeMap::new(),
         }
+    }
+
+    /// Sets a key, as the command line says it.
+    ///
+    /// # Errors
+    /// If there is no such key, or it does not take the value (CF2).
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
+        self.set_from(key, value, Source::Arguments)
     }
 
     /// Sets a key.
     ///
     /// # Errors
-    /// If there is no such key, or it does not take the value (CF2).
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
+    /// As `set`.
+    pub fn set_from(&mut self, key: &str, value: &str, source: Source) -> Result<(), ConfigError> {
         let Some(found) = KEYS.iter().find(|known| known.name == key) else {
             return Err(ConfigError::Unknown { key: key.to_owned() });
         };
@@ -294,7 +309,9 @@ impl Config {
             key: key.to_owned(),
             value: value.to_owned(),
             reason,
-        })
+        })?;
+        self.sources.insert(found.name, source);
+        Ok(())
     }
 }
 

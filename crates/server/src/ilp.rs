@@ -9,6 +9,7 @@
 
 mod answers;
 mod commit;
+mod connections;
 mod rejects;
 mod tcp;
 
@@ -26,6 +27,7 @@ use crate::config::IlpConfig;
 
 pub(crate) use answers::{Answer, Answers};
 pub(crate) use commit::{CommitError, CommitOptions, Committed, batch_id, commit, is_race};
+pub(crate) use connections::{Connected, Connections};
 pub(crate) use rejects::{RejectLimit, RejectRow, Rejects, write as write_rejects};
 pub(crate) use tcp::serve;
 
@@ -39,6 +41,8 @@ pub(crate) struct Ingest {
     pub(crate) options: IlpConfig,
     pub(crate) rejects: Rejects,
     pub(crate) answers: Answers,
+    /// Those of TCP: a request over HTTP is none.
+    pub(crate) connections: Arc<Connections>,
     budget: Arc<Semaphore>,
     budget_units: usize,
     wait: Duration,
@@ -57,9 +61,9 @@ impl Ingest {
         let units = usize::try_from(limit.0).unwrap_or(usize::MAX) / UNIT_BYTES;
         let budget_units = units.clamp(1, Semaphore::MAX_PERMITS);
         let budget = Arc::new(Semaphore::new(budget_units));
-        let answers = Answers::new(options.idempotency_window);
+        let (answers, connections) = (Answers::new(options.idempotency_window), Arc::default());
         let parsers = Mutex::default();
-        Ingest { options, rejects, answers, budget, budget_units, wait, parsers }
+        Ingest { options, rejects, answers, connections, budget, budget_units, wait, parsers }
     }
 
     /// Bytes that are reserved.

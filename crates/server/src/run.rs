@@ -19,6 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::config::{Auth, Config};
 use crate::error::{Error, Result};
+use crate::host::ServerHost;
 use crate::http::{self, Door};
 use crate::ilp::{self, Ingest, Rejects};
 use crate::log::Log;
@@ -211,7 +212,10 @@ fn services(
     let budget = (config.ingest_limit, config.ingest_wait);
     let services = Services {
         database: Arc::clone(database),
-        engine: Arc::new(Engine::new(Arc::clone(database), &options)?),
+        engine: Arc::new(
+            Engine::new(Arc::clone(database), &options)?
+                .with_host(Arc::new(ServerHost::new(shared))),
+        ),
         query_threads: queries.handle().clone(),
         turns: Semaphore::new(options.threads.get() * STATEMENTS_PER_THREAD),
         timeout,

@@ -50,8 +50,8 @@ pub use append::{AppendOptions, Appended, NewTableOptions, TableAppend};
 pub use change::ChangeTxn;
 pub use import::{ImportTarget, ImportTxn};
 pub use masks::{MaskedRows, Removal};
-pub use upkeep::{TailOptions, UpkeepReport};
-pub use verify::{VerifyReport, VerifyStep};
+pub use upkeep::{TableWrites, TailOptions, UpkeepReport};
+pub use verify::{VerifyReport, VerifyStep, survey};
 
 pub(crate) use folder::TableFile;
 
@@ -265,6 +265,12 @@ impl Database {
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.paths.root()
+    }
+
+    /// The time of its clock, in microseconds since 1970.
+    #[must_use]
+    pub fn now_micros(&self) -> i64 {
+        self.options.clock.now_micros()
     }
 
     /// Its tables, sorted by name.

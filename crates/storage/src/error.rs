@@ -23,7 +23,7 @@ pub enum Error {
     /// `platform` names the call and the file; this level adds what they were for.
     #[error("{purpose}")]
     Disk { purpose: &'static str, source: tidegate_platform::Error },
-    #[error("{path} is corrupt at byte {offset}: {what}")]
+    #[error("{}", shown_damage(.path, *.offset, .what))]
     Corrupt { path: PathBuf, offset: u64, what: Corruption },
     #[error("{path} has format version {version}, and this program knows versions up to {known}")]
     NewerFormat { path: PathBuf, version: u32, known: u32 },
@@ -76,6 +76,13 @@ pub enum Error {
     OpenedReadOnly,
     #[error("a thread that was to commit has panicked")]
     CommitterPanicked,
+}
+
+fn shown_damage(path: &Path, offset: u64, what: &Corruption) -> String {
+    match what {
+        Corruption::Missing => format!("{} is missing", path.display()),
+        what => format!("{} is corrupt at byte {offset}: {what}", path.display()),
+    }
 }
 
 /// What is wrong with bytes that we wrote, or seem to have written.

@@ -30,7 +30,7 @@ pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use database::{
     Access, AppendOptions, Appended, ChangeTxn, Database, Durability, ImportTarget, ImportTxn,
     LogOptions, MaskedRows, NewTableOptions, OpenOptions, Removal, TableAppend, TableEntry,
-    TailOptions, UpkeepReport, VerifyReport, VerifyStep,
+    TableWrites, TailOptions, UpkeepReport, VerifyReport, VerifyStep, survey,
 };
 pub use error::{Class, Corruption, DecodeError, Error, Result};
 pub use image::{Image, ImageBatch, ImageColumn};

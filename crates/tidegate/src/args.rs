@@ -72,7 +72,8 @@ SIGTERM and Ctrl-C end it after everything that was read is committed.";
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Arguments {
-    /// Directory of the database [env: TIDEGATE_DB] [default: ./tidegate-data]
+    /// Directory of the database [env: TIDEGATE_DB] [default: ./tidegate-data; demo takes
+    /// ./tidegate-demo, whatever TIDEGATE_DB says]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) db: Option<PathBuf>,
     #[command(subcommand)]
@@ -141,7 +142,7 @@ pub(crate) struct ImportArguments {
     /// Where rejected rows are listed [default: TABLE.rejects.ndjson]
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
-    /// Memory for the rows on their way, such as 1GiB [default: a quarter of RAM]
+    /// Memory for the rows on their way, such as 1GiB; at least 32MiB [default: a quarter of RAM]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) memory: Option<ByteCount>,
     /// Threads that work [default: the number of cores]
@@ -286,7 +287,8 @@ pub(crate) struct RooflineArguments {
 #[derive(Args, Debug)]
 pub(crate) struct DemoArguments {
     /// How many rows
-    #[arg(long, value_name = "N", default_value_t = 3_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 3_000_000,
+        value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rows: u64,
     /// Keep the CSV file
     #[arg(long)]

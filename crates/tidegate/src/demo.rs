@@ -68,7 +68,7 @@ const QUESTIONS: [(&str, &str); 5] = [
 
 pub(crate) fn run(arguments: &DemoArguments, session: &Session) -> Result<Exit> {
     let interrupted = session.catch_interrupts();
-    let rows = arguments.rows.max(1);
+    let rows = arguments.rows;
     let size = ByteCount(rows * rows::ROW_BYTES);
     let dir = arguments.dir.as_ref().unwrap_or(&session.environment.temp_dir);
     require_space(dir, size, "--dir names another place for the file, --rows makes fewer")?;
@@ -161,6 +161,7 @@ impl Demo<'_> {
             source: Source::Files(vec![csv.to_path_buf()]),
             table: TABLE.to_owned(),
             columns: ColumnSource::Given(definition.columns),
+            lengths: Vec::new(),
             timestamp: Some("time".to_owned()),
             partition_by: Some(PartitionUnit::Day),
             symbols: Vec::new(),

@@ -186,6 +186,7 @@ fn exit_of_ingest(error: &tidegate_ingest::Error) -> Exit {
         tidegate_ingest::Error::Storage(source) => exit_of_storage(source),
         tidegate_ingest::Error::Cancelled => Exit::Interrupted,
         tidegate_ingest::Error::WorkerPanicked => Exit::Internal,
+        error if error.is_usage() => Exit::Usage,
         // Damage in the user's files is not damage of the database.
         _ => Exit::Failed,
     }

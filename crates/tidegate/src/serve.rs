@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tidegate_model::ByteCount;
 use tidegate_platform::raise_descriptor_limit;
 use tidegate_query::{EngineOptions, Timeout};
-use tidegate_server::config::{Config, KEYS};
+use tidegate_server::config::{Config, KEYS, Source};
 use tidegate_server::{Host, Log};
 use tidegate_storage::Access;
 
@@ -62,7 +62,7 @@ fn config(
         }
         let key = KEYS.iter().find(|key| key.variable() == *variable);
         let key = key.ok_or_else(|| Error::Variable { variable: variable.clone() })?;
-        config.set(key.name, value)?;
+        config.set_from(key.name, value, Source::Environment)?;
     }
     for pair in &arguments.set {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));

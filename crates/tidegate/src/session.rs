@@ -43,11 +43,16 @@ impl Session {
 
     /// Opens the database, which must be there: a command that only looks makes none.
     pub(crate) fn open_existing(&self) -> Result<Arc<Database>> {
-        let inside = self.db.join("data");
-        if !self.disk.exists(&inside).map_err(Error::disk("open the database"))? {
+        if !self.has_database()? {
             return Err(Error::NoDatabase { dir: self.db.clone() });
         }
         self.open()
+    }
+
+    /// Whether the directory has a database.
+    pub(crate) fn has_database(&self) -> Result<bool> {
+        let inside = self.db.join("data");
+        self.disk.exists(&inside).map_err(Error::disk("open the database"))
     }
 
     /// From now on the first Ctrl-C sets the flag, and the second ends the process.

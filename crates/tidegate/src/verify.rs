@@ -1,12 +1,13 @@
 //! `tidegate verify`: every byte of the database is read and checked.
 //!
-//! Opening already checks the log and the checkpoints. What `Database::verify` finds beyond that is
-//! listed on standard output, a line each, and the exit code says that there was something.
+//! Opening already checks the log and the checkpoints; where it fails, the files are read one by
+//! one all the same. What is found is listed on standard output, a line each, and the exit code
+//! says that there was something.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
 
-use tidegate_storage::{Error as StorageError, VerifyReport, VerifyStep};
+use tidegate_storage::{Error as StorageError, VerifyReport, VerifyStep, survey};
 
 use crate::environment::stderr_columns;
 use crate::error::{Error, Exit, Result, sentence};
@@ -19,14 +20,20 @@ use crate::text::{bytes, counted, elapsed};
 const REDRAW_NANOS: u64 = 150_000_000;
 
 pub(crate) fn run(session: &Session) -> Result<Exit> {
-    let database = session.open_existing()?;
     let start = session.clock.monotonic_nanos();
     let line = RefCell::new(Line::default());
-    let report = database.verify(&|step| {
+    let show = |step: &VerifyStep<'_>| {
         if session.environment.stderr_is_terminal {
             line.borrow_mut().draw(step, session.clock.monotonic_nanos());
         }
-    });
+    };
+    let report = match session.open_existing() {
+        Ok(database) => database.verify(&show),
+        Err(Error::Storage(damage @ StorageError::Corrupt { .. })) => {
+            survey(&session.disk, &session.db, &show).map(|report| with_first(damage, report))
+        }
+        Err(error) => return Err(error),
+    };
     line.borrow_mut().clear();
     let report = report?;
     let nanos = session.clock.monotonic_nanos() - start;
@@ -41,6 +48,14 @@ pub(crate) fn run(session: &Session) -> Result<Exit> {
         problems if problems.iter().all(is_newer) => Err(Error::Newer { count }),
         _ => Err(Error::Problems { count }),
     }
+}
+
+/// Puts what kept the database from being opened before what else is damaged.
+fn with_first(damage: StorageError, mut report: VerifyReport) -> VerifyReport {
+    let first = damage.to_string();
+    report.problems.retain(|problem| problem.to_string() != first);
+    report.problems.insert(0, damage);
+    report
 }
 
 fn totals(report: &VerifyReport, nanos: u64) -> String {

@@ -88,7 +88,7 @@ pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<In
     };
     let (mut text, mut parquet) = (Vec::new(), Vec::new());
     for path in paths {
-        let stream = disk.open_stream(path).map_err(Error::disk("open input"))?;
+        let stream = disk.open_stream(path).map_err(Error::Input)?;
         if let Some(stream) = stream {
             text.push(pipe(path.clone(), stream, options)?);
             continue;
@@ -254,6 +254,25 @@ fn check_same_columns(own: &[Column], given: &[(String, ColumnType)], table: &st
     }
 }
 
+/// Integers may be times, in one unit or another: that must be said.
+pub(crate) fn check_epoch(column: &str, ty: ColumnType, options: &ImportOptions) -> Result<()> {
+    let is_integer = matches!(
+        ty,
+        ColumnType::Int8
+            | ColumnType::Int16
+            | ColumnType::Int32
+            | ColumnType::Int64
+            | ColumnType::UInt8
+            | ColumnType::UInt16
+            | ColumnType::UInt32
+            | ColumnType::UInt64
+    );
+    if options.timestamp_format.is_none() && is_integer {
+        return Err(Error::TimestampNeedsFormat { column: column.to_owned(), ty });
+    }
+    Ok(())
+}
+
 /// The schema of a table to be made from inferred or given columns.
 pub(crate) fn new_schema(
     mut columns: Vec<(String, ColumnType)>,
@@ -276,6 +295,9 @@ pub(crate) fn new_schema(
     }
     if let Some(name) = &options.timestamp {
         let at = find(&columns, name)?;
+        if !is_given {
+            check_epoch(&columns[at].0, columns[at].1, options)?;
+        }
         let is_guess = !is_given && columns[at].1.time_unit().is_none();
         let has_format = options.timestamp_format.is_some();
         if is_guess && (columns[at].1 == ColumnType::Date || has_format) {
@@ -283,5 +305,6 @@ pub(crate) fn new_schema(
         }
     }
     let partition_by = options.partition_by.unwrap_or(PartitionUnit::None);
-    Ok(Schema::new(&columns, options.timestamp.as_deref(), partition_by)?)
+    let schema = Schema::new(&columns, options.timestamp.as_deref(), partition_by)?;
+    Ok(schema.with_lengths(&options.lengths)?)
 }

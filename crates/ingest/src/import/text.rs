@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use tidegate_model::schema::same_name;
-use tidegate_model::{ColumnType, Schema};
+use tidegate_model::Schema;
 
 use super::setup::{self, QuoteEnd, SampledFile, TargetSchema};
 use super::{BucketSetup, ImportContext, Parsed, PhaseClock, first_error};
@@ -16,10 +15,12 @@ use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote, shown};
 use crate::index::Structure;
 use crate::input::{InputBytes, InputFile, piece_queue};
 use crate::layout::RowLayout;
-use crate::options::{ColumnSource, ImportOptions};
+use crate::options::ColumnSource;
 use crate::progress::Phase;
 use crate::read::{self, ReadJob, TextFile};
-use crate::sniff::{LineEnd, SniffError, SniffOptions, Sniffed, map_columns, open_quote, sniff};
+use crate::sniff::{
+    Dialect, LineEnd, SniffError, SniffOptions, Sniffed, map_columns, open_quote, sniff,
+};
 use crate::split::{Joints, SplitChain};
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
@@ -177,12 +178,10 @@ fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Readin
         None => {
             let columns: Vec<_> =
                 sniffed.names.iter().cloned().zip(sniffed.types.iter().copied()).collect();
-            check_timestamp(&columns, options)?;
             setup::new_schema(columns, options, path)?
         }
     };
-    let mut notes = sniffed.notes.clone();
-    let first_file = text_file(context, first, &sniffed, &schema, &mut notes)?;
+    let first_file = text_file(context, first, &sniffed, &schema)?;
     let formats = formats(context, &schema, &first_file, &sniffed);
     let mut files = Vec::with_capacity(inputs.len());
     for (at, other) in inputs.iter().enumerate() {
@@ -196,7 +195,7 @@ fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Readin
             files.push(first_file.clone());
             continue;
         }
-        let file = text_file(context, other, &own, &schema, &mut Vec::new())?;
+        let file = text_file(context, other, &own, &schema)?;
         same_columns(&file, &first_file, other, first, &schema)?;
         files.push(file);
     }
@@ -205,22 +204,9 @@ fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Readin
         quote: sniffed.dialect.quote,
         line_end: if sniffed.dialect.line_end == LineEnd::Cr { b'\r' } else { b'\n' },
     };
-    let null_text = sniffed.dialect.null_text;
+    let Sniffed { dialect: Dialect { null_text, .. }, notes, .. } = sniffed;
     let target = TargetSchema { schema, exists };
     Ok(Reading { structure, target, files, formats, null_text, notes })
-}
-
-/// Integers may be times, in one unit or another: that must be said.
-fn check_timestamp(columns: &[(String, ColumnType)], options: &ImportOptions) -> Result<()> {
-    let is_asked_for =
-        |name: &str| options.timestamp.as_ref().is_some_and(|timestamp| same_name(name, timestamp));
-    let found = columns.iter().find(|(name, _)| is_asked_for(name));
-    match found {
-        Some((column, ty @ ColumnType::Int64)) if options.timestamp_format.is_none() => {
-            Err(Error::TimestampNeedsFormat { column: column.clone(), ty: *ty })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// How the timestamps of each column of the table are written.
@@ -299,12 +285,10 @@ fn text_file(
     file: &SampledFile,
     sniffed: &Sniffed,
     schema: &Schema,
-    notes: &mut Vec<String>,
 ) -> Result<TextFile> {
     let options = sniff_options(context, file, Some(schema), None);
     let map = map_columns(sniffed, schema, &options)
         .map_err(|source| Error::Sniff { path: file.input.path.clone(), source })?;
-    notes.extend(map.notes);
     let mut sources = vec![None; schema.columns().len()];
     for (field, target) in map.targets.iter().enumerate() {
         if let Some(column) = *target {

@@ -51,8 +51,6 @@ pub enum Reason {
     NoTable,
     #[error("'{name}' cannot be the name of a table: {why}")]
     TableName { name: String, why: NameError },
-    #[error("table '{table}' is the server's own, and lines do not write to it")]
-    SystemTable { table: String },
     #[error("'{name}' cannot be the name of a column: {why}")]
     ColumnName { name: String, why: NameError },
     #[error("table '{table}' has neither tags nor fields in it")]
@@ -115,6 +113,8 @@ pub enum NameError {
     Character(char),
     #[error("it begins or ends with a dot")]
     Dot,
+    #[error("tables of the schema `sys` are the system's own")]
+    System,
 }
 
 /// Why a value does not go into a column.
@@ -149,7 +149,6 @@ impl Reason {
             | Reason::TimeAsTag { column } => Some(column),
             Reason::NoTable
             | Reason::TableName { .. }
-            | Reason::SystemTable { .. }
             | Reason::NoColumns { .. }
             | Reason::TagWithoutEquals { .. }
             | Reason::FieldWithoutEquals { .. }
@@ -170,10 +169,7 @@ impl Reason {
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
-            Reason::NoTable
-            | Reason::TableName { .. }
-            | Reason::SystemTable { .. }
-            | Reason::ColumnName { .. } => "name",
+            Reason::NoTable | Reason::TableName { .. } | Reason::ColumnName { .. } => "name",
             Reason::NoColumns { .. }
             | Reason::TagWithoutEquals { .. }
             | Reason::EqualsInTag { .. }

@@ -14,10 +14,10 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use memchr::{memchr, memchr_iter};
-use tidegate_model::{TimeUnit, limits};
+use tidegate_model::{TimeUnit, is_system_table, limits};
 
 use super::extent::Extent;
-use super::fault::{Fault, RAW_BYTES, Reason, shown};
+use super::fault::{Fault, NameError, RAW_BYTES, Reason, shown};
 use super::key::NO_KEY;
 use super::parts::{
     Row, Step, Stop, fields, instant_of, out_of_range, part_end, spaces, tag_cell, time,
@@ -25,7 +25,7 @@ use super::parts::{
 use super::rows::TableRows;
 use super::scan;
 use super::series::SeriesCache;
-use super::table::{Table, checked_name, is_system_table};
+use super::table::{Table, checked_name};
 use super::{LineHost, LineOptions, OnBadLine, Precision};
 
 /// Lines in, rows out.
@@ -554,11 +554,11 @@ impl LineParser {
         if let Some(&table) = self.index.find(hash, is_it) {
             return Ok(table);
         }
-        let checked =
-            checked_name(name).map_err(|why| Reason::TableName { name: shown(name), why })?;
-        if is_system_table(checked) {
-            return Err(Reason::SystemTable { table: shown(name) }.into());
-        }
+        let checked = match checked_name(name) {
+            Ok(name) if is_system_table(name) => Err(NameError::System),
+            checked => checked,
+        };
+        let checked = checked.map_err(|why| Reason::TableName { name: shown(name), why })?;
         let number = u32::try_from(self.tables.len()).expect("fewer than lines");
         self.tables.push(Table::new(checked));
         let (tables, hasher) = (&self.tables, &self.hasher);

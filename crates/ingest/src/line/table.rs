@@ -194,7 +194,10 @@ impl Table {
         }
         let there = self.schema.as_ref().and_then(|schema| schema.find(name));
         let column = match there {
-            Some(column) => Column::new(&column.name, Some(column.ty)),
+            Some(column) => {
+                let length = self.schema.as_ref().and_then(|schema| schema.length(column.id));
+                Column::new(&column.name, Some(column.ty)).with_length(length)
+            }
             None => {
                 self.may_create(name, options)?;
                 self.new_columns += 1;
@@ -361,10 +364,4 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&str, NameError> {
         return Err(NameError::Dot);
     }
     Ok(name)
-}
-
-/// Whether it is a table that the system keeps, as SQL names them: `sys.ilp_rejects`. Who could
-/// write to it could say that others had sent bad lines.
-pub(super) fn is_system_table(name: &str) -> bool {
-    name.split_once('.').is_some_and(|(schema, _)| schema.eq_ignore_ascii_case("sys"))
 }

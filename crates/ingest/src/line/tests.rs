@@ -451,8 +451,10 @@ fn names_are_checked() {
     tables("a.", "it begins or ends with a dot");
     tables(&"n".repeat(128), "it has more than 127 bytes");
     for name in ["sys.ilp_rejects", "SYS.x", "sys.a.b"] {
-        let expected =
-            format!("line 1: table '{name}' is the server's own, and lines do not write to it");
+        let expected = format!(
+            "line 1: '{name}' cannot be the name of a table: tables of the schema `sys` are \
+                 the system's own"
+        );
         assert_eq!(read(&format!("{name} x=1i 0\n")), expected);
     }
     for name in ["sys", "sysx.a", "a.sys.b"] {

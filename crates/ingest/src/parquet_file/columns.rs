@@ -7,7 +7,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes as types;
-use arrow::datatypes::{DataType, Field, TimeUnit as ArrowTimeUnit};
+use arrow::datatypes::{DataType, TimeUnit as ArrowTimeUnit};
+use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
@@ -20,10 +21,11 @@ use crate::layout::RowLayout;
 use crate::parse::CellError;
 use crate::reject::{Reason, RejectPlace};
 use crate::strip::{Cell, Place, STRIP_ROWS, Strip, StripColumn, Values};
+use crate::timestamp::EpochUnit;
 
 /// The type of column that holds a field's values; `None`: there is none yet.
-pub(super) fn column_type(field: &Field) -> Option<ColumnType> {
-    Some(match field.data_type() {
+pub(super) fn column_type(own: &DataType) -> Option<ColumnType> {
+    Some(match own {
         DataType::Boolean => ColumnType::Boolean,
         DataType::Int8 => ColumnType::Int8,
         DataType::Int16 => ColumnType::Int16,
@@ -48,6 +50,7 @@ pub(super) fn column_type(field: &Field) -> Option<ColumnType> {
             ColumnType::Varchar
         }
         DataType::Dictionary(_, value) if value.is_string() => ColumnType::Symbol,
+        DataType::Dictionary(_, value) => return column_type(value),
         DataType::FixedSizeBinary(16) => ColumnType::Uuid,
         DataType::Binary
         | DataType::LargeBinary
@@ -74,14 +77,14 @@ pub(super) fn can_become(own: &DataType, ty: ColumnType) -> bool {
 pub(super) fn group_bounds(
     metadata: &ArrowReaderMetadata,
     source: usize,
-    ty: &DataType,
+    (ty, epoch): (ColumnType, Option<EpochUnit>),
 ) -> parquet::errors::Result<Vec<(i64, i64, u64)>> {
     let parquet = metadata.metadata();
     let name = metadata.schema().field(source).name();
     let converter =
         StatisticsConverter::try_new(name, metadata.schema(), metadata.parquet_schema())?;
     let cast = |array: ArrayRef| -> parquet::errors::Result<ArrayRef> {
-        let instants = arrow::compute::cast(&array, ty)?;
+        let instants = arrow::compute::cast(&counted(&array, epoch)?, &arrow_type(ty))?;
         Ok(arrow::compute::cast(&instants, &DataType::Int64)?)
     };
     let min = cast(converter.row_group_mins(parquet.row_groups())?)?;
@@ -97,6 +100,22 @@ pub(super) fn group_bounds(
         .collect())
 }
 
+/// Integers that count time as what they are; other arrays, and those of which nobody says what
+/// they count, as they were.
+fn counted(array: &ArrayRef, epoch: Option<EpochUnit>) -> Result<ArrayRef, ArrowError> {
+    let Some(epoch) = epoch.filter(|_| array.data_type().is_integer()) else {
+        return Ok(Arc::clone(array));
+    };
+    let unit = match epoch {
+        EpochUnit::Seconds => ArrowTimeUnit::Second,
+        EpochUnit::Millis => ArrowTimeUnit::Millisecond,
+        EpochUnit::Micros => ArrowTimeUnit::Microsecond,
+        EpochUnit::Nanos => ArrowTimeUnit::Nanosecond,
+    };
+    let integers = arrow::compute::cast(array, &DataType::Int64)?;
+    arrow::compute::cast(&integers, &DataType::Timestamp(unit, None))
+}
+
 /// A batch whose arrays have the types of the table's columns.
 pub(super) struct PreparedBatch<'a> {
     rows: usize,
@@ -108,7 +127,7 @@ pub(super) struct PreparedBatch<'a> {
 pub(super) fn prepare<'a>(
     batch: &RecordBatch,
     sources: &[Option<usize>],
-    layout: &'a RowLayout,
+    (layout, epoch): (&'a RowLayout, Option<EpochUnit>),
 ) -> PreparedBatch<'a> {
     // What does not fit becomes NULL, and is then found to be a fault (PQ2).
     let options = CastOptions { safe: true, ..CastOptions::default() };
@@ -116,13 +135,16 @@ pub(super) fn prepare<'a>(
         .columns
         .iter()
         .zip(sources)
-        .map(|(column, source)| {
+        .enumerate()
+        .map(|(position, (column, source))| {
             let own = Arc::clone(batch.column((*source)?));
             let wanted = wanted_type(own.data_type(), column.column.ty);
-            let cast = if *own.data_type() == wanted {
-                Arc::clone(&own)
+            let epoch = epoch.filter(|_| layout.timestamp == Some(position));
+            let counted = counted(&own, epoch).expect("integers are 64 bits wide");
+            let cast = if *counted.data_type() == wanted {
+                counted
             } else {
-                cast_with_options(&own, &wanted, &options).expect("can_become was asked")
+                cast_with_options(&counted, &wanted, &options).expect("can_become was asked")
             };
             Some((own, cast))
         })

@@ -30,9 +30,8 @@ pub(super) struct ParquetRead {
 
 impl ParquetSource {
     pub(super) fn open(disk: &dyn Disk, path: &Path, progress: &Arc<Progress>) -> Result<Self> {
-        let open = Error::disk("open input");
-        let file = disk.open(path, OpenMode::Read).map_err(&open)?;
-        let stamp = file.stamp().map_err(&open)?;
+        let file = disk.open(path, OpenMode::Read).map_err(Error::Input)?;
+        let stamp = file.stamp().map_err(Error::Input)?;
         Ok(ParquetSource { file, stamp, progress: Arc::clone(progress) })
     }
 

@@ -18,7 +18,8 @@ use arrow::datatypes::{
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use tidegate_ingest::{ColumnSource, Error, FileFormat, ImportOptions, OnError};
+use tidegate_ingest::timestamp::{EpochUnit, TimestampFormat};
+use tidegate_ingest::{ColumnSource, Error, FileFormat, Header, ImportOptions, OnError};
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Schema, TimeUnit, Value};
 use tidegate_platform::{Class, SimDisk};
 
@@ -531,4 +532,45 @@ fn dictionaries_of_row_groups_become_one_dictionary_of_the_table() {
     let snapshot = world.database.snapshot(TABLE).unwrap();
     assert_eq!(snapshot.symbols.get(schema.columns()[0].id).unwrap().len(), 40_009);
     world.check_sound("dictionaries");
+}
+
+/// Integers were taken for microseconds whatever was said of them.
+#[test]
+fn integers_are_times_in_the_unit_that_is_given() {
+    let columns = [("ts", ColumnType::Timestamp(TimeUnit::Micros)), ("n", ColumnType::Int64)];
+    let schema = schema_of(&columns, Some("ts"), PartitionUnit::Day);
+    let seconds: ArrayRef = Arc::new(Int64Array::from(vec![1_700_000_000, 1_600_000_000]));
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let batch = RecordBatch::try_from_iter([("ts", seconds), ("n", numbers)]).unwrap();
+    let bytes = write(&batch, &PLAIN);
+    for infer in [false, true] {
+        let world = world();
+        let path = world.put("a.parquet", &bytes);
+        let mut options = world.options(&schema, &[path]);
+        if infer {
+            options.columns = ColumnSource::Infer;
+        }
+        let error = world.import(&options).unwrap_err();
+        assert!(matches!(error, Error::TimestampNeedsFormat { .. }), "{error:?}");
+        options.timestamp_format = Some(TimestampFormat::Epoch(EpochUnit::Seconds));
+        world.import(&options).unwrap();
+        let row = |ts: i128, n| vec![Value::Integer(ts * 1_000_000), Value::Integer(n)];
+        let wanted = [row(1_600_000_000, 2), row(1_700_000_000, 1)];
+        assert_same_rows(&world.rows(), &wanted, &format!("inferred: {infer}"));
+    }
+}
+
+#[test]
+fn options_of_text_are_said_to_be_of_no_use() {
+    let columns = [("ts", ColumnType::Timestamp(TimeUnit::Micros)), ("n", ColumnType::Int64)];
+    let schema = schema_of(&columns, Some("ts"), PartitionUnit::Day);
+    let world = world();
+    let path = world.put("a.parquet", &write(&numbers(&[(Some(1), Some(2))]), &PLAIN));
+    let mut options = world.options(&schema, &[path]);
+    options.dialect.header = Header::Auto;
+    options.dialect.delimiter = Some(b';');
+    options.dialect.skip_lines = 3;
+    let notes = world.import(&options).unwrap().notes;
+    let expected = "Parquet says how it is to be read: --delimiter, --skip-lines not used";
+    assert_eq!(notes, [expected]);
 }

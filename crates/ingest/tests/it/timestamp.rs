@@ -156,6 +156,7 @@ proptest! {
     ) {
         for pattern in [&pattern, &letters] {
             match TimestampFormat::parse(pattern) {
+                Ok(TimestampFormat::Epoch(EpochUnit::Seconds)) => prop_assert_eq!(pattern, "%s"),
                 Ok(format) => prop_assert_eq!(&format.to_string(), pattern),
                 Err(error) => prop_assert!(!error.to_string().is_empty()),
             }

@@ -59,6 +59,7 @@ impl World {
             source: Source::Files(paths.to_vec()),
             table: TABLE.to_owned(),
             columns: ColumnSource::Given(columns),
+            lengths: Vec::new(),
             timestamp: schema.designated_column().map(|(column, _)| column.name.clone()),
             partition_by: Some(schema.partition_by()),
             symbols: Vec::new(),

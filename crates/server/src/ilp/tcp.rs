@@ -29,7 +29,7 @@ use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::commit::{CommitError, CommitOptions, Committed, commit};
-use super::{Host, RejectLimit, RejectRow, Reserved};
+use super::{Connected, Host, RejectLimit, RejectRow, Reserved};
 use crate::config::OnBadLine;
 use crate::metrics::{LineMetrics, Transport};
 use crate::shared::{Services, Shared, Tracker, stopping};
@@ -60,8 +60,11 @@ pub(crate) async fn serve(
     tracker: Tracker,
 ) {
     let rate = shared.config.ilp.reject_rate;
+    let peer = peer.to_string();
+    let connected = services.ingest.connections.begin(&peer, shared.clock.now_micros());
     let mut connection = Connection {
-        peer: peer.to_string(),
+        connected,
+        peer,
         stream,
         parser: None,
         reserved: None,
@@ -81,6 +84,7 @@ struct Connection {
     services: Arc<Services>,
     stream: TcpStream,
     peer: String,
+    connected: Connected,
     /// There while there is something to remember (TP3).
     parser: Option<Box<LineParser>>,
     /// Of the rows that wait, and of the line that is not whole.
@@ -262,6 +266,7 @@ impl Connection {
                 Ok((count, parsed)) => {
                     left -= count;
                     self.metrics().bytes.add(count as u64);
+                    self.connected.bytes(count as u64);
                     parsed.err()
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Turn::Empty,
@@ -284,7 +289,9 @@ impl Connection {
         let before = parser.rows();
         let fed = parser.feed(bytes, &mut host);
         let rows = parser.rows();
-        self.metrics().lines.add(rows.saturating_sub(before) as u64);
+        let taken = rows.saturating_sub(before) as u64;
+        self.metrics().lines.add(taken);
+        self.connected.taken(taken);
         if 0 < rows && self.first_row.is_none() {
             self.first_row = Some(Instant::now());
         }
@@ -312,6 +319,7 @@ impl Connection {
         for fault in &faults {
             self.note_fault(fault);
         }
+        self.connected.rejected_more(left_out);
         for _ in 0..left_out {
             self.metrics().lines.add(1);
             self.shared.metrics.rejected(Transport::Tcp, "uncounted");
@@ -322,6 +330,7 @@ impl Connection {
     fn note_fault(&mut self, fault: &Fault) {
         self.metrics().lines.add(1);
         self.shared.metrics.rejected(Transport::Tcp, fault.reason.kind());
+        self.connected.rejected(fault.to_string());
         let peer = &self.peer;
         self.shared.log.warn_limited("ilp", format_args!("{peer}: {fault}"));
         if self.limit.allows(Instant::now()) {
@@ -356,9 +365,13 @@ impl Connection {
     fn settle(&mut self, outcome: Result<Outcome, ()>) -> Result<(), End> {
         match outcome {
             Ok(Outcome::Committed(committed)) => {
+                self.connected.committed(committed.rows);
+                self.connected.lost(committed.rejected, None);
                 for fault in &committed.faults {
                     self.note_fault(fault);
                 }
+                let known = committed.faults.len() as u64;
+                self.connected.rejected_more(committed.rejected.saturating_sub(known));
                 Ok(())
             }
             Ok(Outcome::Failed { error, rows }) => {
@@ -376,6 +389,7 @@ impl Connection {
     fn lost(&self, rows: u64, why: &str) {
         let peer = &self.peer;
         self.shared.log.warn("ilp", format_args!("{peer}: {rows} rows are lost: {why}"));
+        self.connected.lost(rows, Some(format!("{rows} rows are lost: {why}")));
         self.services.ingest.rejects.keep(RejectRow {
             ts: self.shared.clock.now_micros(),
             source: Transport::Tcp.name(),
@@ -413,6 +427,7 @@ impl Connection {
             let finished = parser.cut(&mut host);
             let rows = parser.rows().saturating_sub(before);
             self.metrics().lines.add(rows as u64);
+            self.connected.taken(rows as u64);
             self.note_faults();
             if let Err(fault) = finished {
                 self.note_fault(&fault);

@@ -35,12 +35,12 @@ pub struct ChangeTxn {
 }
 
 impl Database {
-    /// Begins to change the rows of a table.
+    /// Begins to change the rows of a table, or to make one with rows.
     ///
     /// # Errors
     /// As of [`begin_import`](Self::begin_import).
-    pub fn begin_change(self: &Arc<Self>, table: &str) -> Result<ChangeTxn> {
-        let import = self.begin_import(ImportTarget::Existing(table))?;
+    pub fn begin_change(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ChangeTxn> {
+        let import = self.begin_import(target)?;
         Ok(ChangeTxn { import, written: Vec::new(), reached: None, overlaps: false })
     }
 }

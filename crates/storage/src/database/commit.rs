@@ -116,12 +116,13 @@ impl Lead<'_> {
         if tickets.is_empty() {
             return;
         }
-        let written = if records.is_empty() { Ok(0) } else { log.append(&records) };
+        let written = if records.is_empty() { Ok(Vec::new()) } else { log.append(&records) };
         database.note_log(&log);
         match written {
-            Ok(bytes) => {
-                database.upkeep.add_log_bytes(bytes);
+            Ok(shares) => {
+                database.upkeep.add_log_bytes(shares.iter().map(|(_, bytes)| bytes).sum());
                 database.publish(log.end(), changes);
+                database.count_log_bytes(&shares);
                 for (ticket, committed) in tickets {
                     ticket.answer(Ok(committed));
                 }

@@ -164,7 +164,7 @@ pub(crate) struct NewMask {
 /// A change of a table's columns.
 #[derive(Debug)]
 pub(crate) enum SchemaEdit {
-    Add(Vec<(String, ColumnType)>),
+    Add { columns: Vec<(String, ColumnType)>, lengths: Vec<(String, u32)> },
     Drop(Vec<String>),
     Rename { from: String, to: String },
     Dedup(Vec<String>),
@@ -218,9 +218,10 @@ impl SchemaEdit {
     fn apply(&self, schema: &Schema) -> Result<Schema, SchemaError> {
         let schema = schema.clone();
         match self {
-            SchemaEdit::Add(columns) => {
-                columns.iter().try_fold(schema, |schema, (name, ty)| schema.with_column(name, *ty))
-            }
+            SchemaEdit::Add { columns, lengths } => columns
+                .iter()
+                .try_fold(schema, |schema, (name, ty)| schema.with_column(name, *ty))?
+                .with_lengths(lengths),
             SchemaEdit::Drop(names) => {
                 names.iter().try_fold(schema, |schema, name| schema.without_column(name))
             }

@@ -162,7 +162,7 @@ mod tests {
     use tidegate_platform::{SimClock, SimDisk};
 
     use super::*;
-    use crate::database::{AppendOptions, Database, OpenOptions, TableAppend};
+    use crate::database::{AppendOptions, Database, ImportTarget, OpenOptions, TableAppend};
     use crate::segment::PickedRows;
     use crate::{BatchColumn, BatchValues, RowBatch};
 
@@ -236,7 +236,7 @@ mod tests {
                 let append = TableAppend { table, create: None, add_columns: false, rows };
                 database.append(&[append], &AppendOptions::default()).unwrap();
             } else {
-                let mut txn = database.begin_change("t").unwrap();
+                let mut txn = database.begin_change(ImportTarget::Existing("t")).unwrap();
                 batches.iter().for_each(|rows| txn.add(&batch(rows)).unwrap());
                 txn.commit(None).unwrap();
             }

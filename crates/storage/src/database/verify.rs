@@ -1,17 +1,25 @@
 //! Reads everything that is on disk, and says what is damaged.
 //!
+//! What can be opened is read as it is now; of what cannot be, each file is read for itself, as of
+//! the last checkpoint.
+//!
 //! - V1. Damage is reported and never ends the work: what else there is, is read too.
 //! - V2. Nothing is written.
 
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use tidegate_model::{ByteCount, Lsn, RowCount};
+use tidegate_model::{ByteCount, Lsn, RowCount, TableId};
+use tidegate_platform::Disk;
 
 use super::Database;
-use super::recovery::{read_catalog, read_manifest};
+use super::folder::{Paths, TableFolder};
+use super::recovery::{lock, read_catalog, read_manifest};
 use super::table::TableState;
+use super::tail::Tail;
 use crate::error::{Corruption, Error, Result};
 use crate::snapshot::{ScanGroup, SegmentRun, Snapshot};
 use crate::wal::{self, LogSpan};
@@ -54,14 +62,7 @@ impl Database {
         self.verify_checkpoints(&mut report);
         let tables: Vec<Arc<TableState>> =
             self.published().tables.by_id.values().map(Arc::clone).collect();
-        let runs = tables.iter().map(|table| table.run_count());
-        let total = runs.sum();
-        for table in &tables {
-            report.tables += 1;
-            let (readable, problems) = table.readable();
-            report.problems.extend(problems);
-            verify_table(&readable, total, on_segment, &mut report);
-        }
+        verify_tables(&tables, on_segment, &mut report);
         Ok(report)
     }
 
@@ -90,6 +91,71 @@ impl Database {
         let from = Lsn(self.checkpoint_lsn.load(Ordering::Acquire));
         let span = LogSpan { log: self.log_id, from, until };
         report.problems.extend(wal::verify(disk, &self.paths.log(), span));
+    }
+}
+
+/// Reads every file of a database that cannot be opened, because one of them is damaged. What
+/// only the log has is not looked for in tables.
+///
+/// # Errors
+/// If another process has it open.
+pub fn survey(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    on_segment: &dyn Fn(&VerifyStep<'_>),
+) -> Result<VerifyReport> {
+    let paths = Paths::new(dir);
+    let _lock = lock(disk.as_ref(), &paths)?;
+    let mut report = VerifyReport::default();
+    let mut names = BTreeMap::new();
+    match read_catalog(disk.as_ref(), &paths) {
+        Ok(Some(catalog)) => {
+            let span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
+            report.problems.extend(wal::verify(disk.as_ref(), &paths.log(), span));
+            names.extend(catalog.tables.into_iter().map(|table| (table.id, table.name)));
+        }
+        Ok(None) => report.problems.push(Error::missing(&paths.catalog())),
+        Err(error) => report.problems.push(error),
+    }
+    let mut tables = Vec::new();
+    for id in table_folders(disk.as_ref(), &paths)? {
+        match read_manifest(disk.as_ref(), &paths, id) {
+            Ok(Some(manifest)) => {
+                let folder = TableFolder::new(disk, &paths, id, manifest.next_segment);
+                let name = names.remove(&id).unwrap_or_else(|| format!("#{id}"));
+                let folder = Arc::new(folder);
+                tables.push(TableState::recovered(folder, name, manifest, Tail::default()));
+            }
+            // A table that was made since the last checkpoint has none yet.
+            Ok(None) if !names.contains_key(&id) => {}
+            Ok(None) => report.problems.push(Error::missing(&paths.table(id).manifest())),
+            Err(error) => report.problems.push(error),
+        }
+    }
+    verify_tables(&tables, on_segment, &mut report);
+    Ok(report)
+}
+
+fn table_folders(disk: &dyn Disk, paths: &Paths) -> Result<Vec<TableId>> {
+    let entries = disk.list(&paths.tables()).map_err(Error::disk("list tables"))?;
+    let ids = entries.iter().filter(|entry| entry.is_dir).filter_map(|entry| {
+        let id = TableId(entry.name.parse().ok()?);
+        (id.to_string() == entry.name).then_some(id)
+    });
+    Ok(ids.collect())
+}
+
+fn verify_tables<T: Borrow<TableState>>(
+    tables: &[T],
+    on_segment: &dyn Fn(&VerifyStep<'_>),
+    report: &mut VerifyReport,
+) {
+    let total = tables.iter().map(|table| table.borrow().run_count()).sum();
+    for table in tables {
+        report.tables += 1;
+        let (readable, problems) = table.borrow().readable();
+        report.problems.extend(problems);
+        verify_table(&readable, total, on_segment, report);
     }
 }
 

@@ -3,7 +3,8 @@
 //! - W2, W4, W5, W6, W9 as in `wal`.
 //! - W8. Room is filled with zeros ahead of use, so that a small commit is one `fdatasync` that
 //!   changes no metadata. A large one makes its own room: its bytes take longer than its length
-//!   does, and zeros would double them.
+//!   does, and zeros would double them. On a disk that is nearly full a group has no more room than
+//!   it needs: what makes space, such as DROP TABLE, must be committed first.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use tidegate_model::Lsn;
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::group::{EncodedGroup, FILE_HEADER_BYTES, encode_file_header, encode_group};
-use super::record::Record;
+use super::record::{Record, TableShares};
 use super::replay::LogEnd;
 use crate::database::{Durability, LogOptions};
 use crate::envelope;
@@ -128,10 +129,10 @@ impl Log {
         matches!(self.current, Current::Unusable)
     }
 
-    /// Writes records, all of them or none (W2), and returns how many bytes they have.
-    pub(crate) fn append(&mut self, records: &[Record]) -> Result<u64, (Arc<Error>, Fate)> {
-        let EncodedGroup { bytes, records_bytes } =
-            encode_group(self.id, self.end, self.durable, records);
+    /// Writes records, all of them or none (W2), and returns how many bytes they have for each
+    /// table.
+    pub(crate) fn append(&mut self, records: &[Record]) -> Result<TableShares, (Arc<Error>, Fate)> {
+        let EncodedGroup { bytes, shares } = encode_group(self.id, self.end, self.durable, records);
         let file = self.room_for(bytes.len() as u64);
         let file = file.map_err(|error| (Arc::new(error), Fate::Lost))?;
         let offset = FILE_HEADER_BYTES as u64 + (self.end.0 - file.first.0);
@@ -147,7 +148,7 @@ impl Log {
                     Durability::Sync => self.durable = self.end,
                     Durability::Async => self.unflushed.push_back(bytes),
                 }
-                Ok(records_bytes as u64)
+                Ok(shares)
             }
             Err(error) => {
                 self.current = Current::Unusable;
@@ -236,10 +237,11 @@ impl Log {
             file.handle.allocate(wanted).map_err(Error::disk("extend log"))?;
             file.filled = wanted;
         } else if wanted > file.filled {
-            let filled =
-                file.filled + (wanted - file.filled).next_multiple_of(self.options.step_bytes);
-            fill(file.handle.as_ref(), file.filled, filled).map_err(Error::disk("extend log"))?;
-            file.filled = filled;
+            let ahead = (wanted - file.filled).next_multiple_of(self.options.step_bytes);
+            let from = file.filled;
+            let fill_to = |end| fill(file.handle.as_ref(), from, end);
+            let filled = with_space([from + ahead, wanted], fill_to);
+            file.filled = filled.map_err(Error::disk("extend log"))?;
         }
         Ok(file.clone())
     }
@@ -255,12 +257,13 @@ impl Log {
         let written = envelope::temporary(&path);
         let groups = self.end.0 - self.durable.0;
         let room = groups.next_multiple_of(self.options.step_bytes).max(self.options.step_bytes);
-        let filled = FILE_HEADER_BYTES as u64 + room;
-        if let Err(error) = self.write_file(&written, filled) {
+        let sizes = [room, groups].map(|bytes| FILE_HEADER_BYTES as u64 + bytes);
+        let filled = with_space(sizes, |filled| self.write_file(&written, filled));
+        let filled = filled.map_err(|error| {
             // If that fails too, the next open removes it.
             let _ = self.disk.remove(&written);
-            return Err(Error::disk("start log file")(error));
-        }
+            Error::disk("start log file")(error)
+        })?;
         match self.publish_file(&written, &path) {
             Ok(handle) => {
                 let first = self.durable;
@@ -332,7 +335,10 @@ pub(crate) fn purgeable(files: &[LogFile], needed: Lsn) -> usize {
 
 /// The log files of a folder, in order.
 pub(crate) fn list_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>> {
-    let entries = disk.list(dir).map_err(Error::disk("list log"))?;
+    let entries = disk.list(dir).map_err(|error| match error.is_not_found() {
+        true => Error::missing(dir),
+        false => Error::disk("list log")(error),
+    })?;
     let named = entries.into_iter().filter(|entry| !entry.is_dir);
     let files = named.filter_map(|entry| {
         let first = parse_file_name(&entry.name)?;
@@ -351,6 +357,18 @@ pub(crate) fn file_name(first: Lsn) -> String {
 fn parse_file_name(name: &str) -> Option<Lsn> {
     let first = Lsn(name.strip_suffix(SUFFIX)?.parse().ok()?);
     (file_name(first) == name).then_some(first)
+}
+
+/// Makes something as large as the first of two sizes, or where the disk is too full for that, as
+/// the second; and says which.
+fn with_space(
+    [wanted, least]: [u64; 2],
+    make: impl Fn(u64) -> tidegate_platform::Result<()>,
+) -> tidegate_platform::Result<u64> {
+    match make(wanted) {
+        Err(error) if error.is_no_space() => make(least).map(|()| least),
+        made => made.map(|()| wanted),
+    }
 }
 
 /// Fills `start..end` of a file with zeros, behind which it may be longer.

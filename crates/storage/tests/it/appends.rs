@@ -75,7 +75,13 @@ fn equal_timestamps_stand_in_the_order_of_commits_whoever_committed() {
         step.apply(&mut tables);
         check(&disk, &database, &tables, &format!("{step:?}"));
     }
-    assert!(database.upkeep_report().merges > 0);
+    let report = database.upkeep_report();
+    assert!(report.merges > 0);
+    let table = database.snapshot("t").unwrap().table;
+    let writes = database.table_writes(table).unwrap();
+    assert_eq!(writes.log_bytes, report.log_bytes, "there is one table");
+    assert_eq!(writes.sealed_bytes, report.sealed_bytes);
+    assert_eq!(writes.merged_bytes, report.merged_bytes);
     check_reopened(&disk.after_power_loss(), &tables, "after power loss");
 }
 

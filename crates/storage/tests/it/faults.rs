@@ -371,3 +371,17 @@ fn a_folder_whose_sync_has_failed_takes_no_more_segments() {
     drop(database);
     check_reopened(&disk.after_power_loss(), &tables, "after power loss");
 }
+
+/// A process that commits begins a file of the log with room for what follows. On a disk that is
+/// nearly full it did not fit, and so nothing could be dropped.
+#[test]
+fn a_table_can_be_dropped_where_only_its_record_fits() {
+    let (disk, database) = new_database();
+    import_new(&database, "t");
+    drop(database);
+    let used: u64 = disk.files().iter().map(|(_, bytes)| bytes).sum();
+    disk.set_capacity(used + 24_000);
+    let database = open(&disk);
+    database.drop_tables(&["t"]).unwrap();
+    check(&disk, &database, &Tables::new(), "after the drop");
+}

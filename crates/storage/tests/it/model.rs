@@ -275,7 +275,7 @@ pub(crate) fn change(
     gone: &[MaskedRows],
     batches: &[RowBatch],
 ) -> Result<SeqTxn> {
-    let mut txn = database.begin_change(&snapshot.name)?;
+    let mut txn = database.begin_change(ImportTarget::Existing(&snapshot.name))?;
     batches.iter().try_for_each(|rows| txn.add(rows))?;
     txn.commit(Some(Removal { snapshot, rows: &mut gone.iter().cloned() }))
 }

@@ -1,12 +1,13 @@
 //! Verification finds every damage, names the file, and goes on.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tidegate_platform::{Class, Disk, SimDisk};
-use tidegate_storage::Error;
+use tidegate_storage::{Error, survey};
 
-use crate::fixture::{DAY, files, new_database, open, try_open};
+use crate::fixture::{DAY, DIR, files, new_database, open, try_open};
 use crate::model::Step;
 
 /// A closed database with segments, symbols, a mask.
@@ -25,11 +26,7 @@ fn closed() -> SimDisk {
 
 fn problems(disk: &SimDisk) -> Vec<PathBuf> {
     let report = open(disk).verify(&|_| {}).unwrap();
-    let path = |error: &Error| match error {
-        Error::Corrupt { path, .. } | Error::NewerFormat { path, .. } => path.clone(),
-        other => panic!("{other:?}"),
-    };
-    report.problems.iter().map(path).collect()
+    report.problems.iter().map(path_of).collect()
 }
 
 #[test]
@@ -212,5 +209,36 @@ fn a_version_that_never_was_is_damage_and_a_later_one_is_not() {
         file.write_all_at(&[first], 8).unwrap();
         file.write_all_at(&[second], again).unwrap();
         assert!(shown().ends_with(expected), "{first} {second}: {}", shown());
+    }
+}
+
+/// Damage that keeps a database from being opened was all that was said of it: the first file that
+/// is damaged hid the others.
+#[test]
+fn each_file_of_a_database_that_cannot_be_opened_is_read() {
+    let disk = closed();
+    let named = |suffix: &str| files(&disk, suffix).remove(0);
+    let (catalog, manifest, segment) = (named("catalog"), named("manifest"), named(".seg"));
+    let other = files(&disk, ".seg").pop().unwrap();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let problems = || survey(&shared, Path::new(DIR), &|_| {}).unwrap().problems;
+    assert!(problems().is_empty());
+    for damaged in [vec![&catalog, &other], vec![&manifest, &other], vec![&segment, &other]] {
+        damaged.iter().for_each(|path| disk.corrupt(path, 30, 1));
+        let found: Vec<PathBuf> = problems().iter().map(path_of).collect();
+        let expected: Vec<PathBuf> = damaged.iter().map(|path| (*path).clone()).collect();
+        assert_eq!(found, expected);
+        damaged.iter().for_each(|path| disk.corrupt(path, 30, 1));
+    }
+    let database = open(&disk);
+    let error = survey(&shared, Path::new(DIR), &|_| {}).unwrap_err();
+    assert!(matches!(error, Error::InUse { .. }), "{error:?}");
+    drop(database);
+}
+
+fn path_of(error: &Error) -> PathBuf {
+    match error {
+        Error::Corrupt { path, .. } | Error::NewerFormat { path, .. } => path.clone(),
+        other => panic!("{other:?}"),
     }
 }

@@ -100,6 +100,27 @@ fn compressed_files_that_are_cut_short() {
 }
 
 #[test]
+fn archives_and_other_formats_are_called_by_name() {
+    check(b"PK\x03\x04\x14\0\0\0\x08\0", &["x.csv is a ZIP archive", "unpack"]);
+    check(b"BZh91AY&SY\x12\x34", &["x.csv is bzip2"]);
+    let world = world();
+    world.file("x.xz", b"\xFD7zXZ\0\0\x04\xE6\xD6");
+    let import = ["import", "-", "--table", "t", "--progress", "none"];
+    let bytes = fs::read(world.path("x.xz")).expect("a file");
+    world.run_with(&import, &bytes).fails(1, &["standard input is xz"]);
+}
+
+#[test]
+fn options_that_do_not_fit_are_wrong_use() {
+    let world = world();
+    world.file("x.csv", "ts,n\n2025-01-02,2\n");
+    let import = ["import", "x.csv", "--table", "t", "--progress", "none"];
+    let with = |options: &[&str]| world.run(&[&import, options].concat());
+    with(&["--delimiter", "\""]).fails(2, &["delimiter and quote must be two"]);
+    with(&["--memory", "1MB"]).fails(2, &["1.0 MiB is less than the 32.0 MiB"]);
+}
+
+#[test]
 fn columns_that_do_not_exist() {
     let world = world();
     world.file("x.csv", "ts,n,extra\n2025-01-02,2,3\n");
@@ -216,4 +237,17 @@ fn a_pipe_that_breaks_off_in_a_quote() {
     let run = Run::of(child.wait_with_output().expect("ends"));
     run.fails(1, &["line 2", "never closed"]);
     assert_eq!(world.ask("SELECT n FROM t"), "1");
+}
+
+#[test]
+fn texts_that_are_longer_than_their_column() {
+    let world = World::new();
+    world.file("t.sql", "CREATE TABLE t (ts TIMESTAMP, v VARCHAR(3)) TIMESTAMP(ts)");
+    world.file("x.csv", "ts,v\n2025-01-01,\u{E9}\u{E9}\u{E9}\n2025-01-02,abcd\n2025-01-03,abc\n");
+    let import = ["import", "x.csv", "--table", "t", "--schema", "t.sql", "--progress", "none"];
+    assert_eq!(world.run(&import).code, Some(10));
+    assert!(world.text("t.rejects.ndjson").contains("\"text\":\"abcd\""));
+    assert_eq!(world.ask("SELECT count(*) FROM t"), "2");
+    let insert = ["sql", "INSERT INTO t VALUES (1, 'abcd')"];
+    world.run(&insert).fails(1, &["more than 3 characters"]);
 }

@@ -116,3 +116,26 @@ fn a_folder_of_something_else_is_no_database() {
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert_eq!(fs::read_to_string(world.path("db/data/letter.txt")).expect("still there"), "hello");
 }
+
+/// Verification ended with the first file without which nothing can be opened.
+#[test]
+fn verify_goes_on_where_the_database_cannot_be_opened() {
+    let world = world();
+    flip(&world.path("db/data/catalog"), 30);
+    let segment = &world.stored_as(".seg")[0];
+    flip(segment, 40);
+    let run = world.run(&["verify"]);
+    assert!(run.stdout.contains("catalog is corrupt"), "{}", run.stdout);
+    assert!(run.stdout.contains(".seg is corrupt"), "{}", run.stdout);
+    run.fails(5, &["2 problems found"]);
+}
+
+#[test]
+fn a_log_that_is_gone_is_damage() {
+    let world = world();
+    fs::remove_dir_all(world.path("db/wal")).expect("a folder");
+    world.run(&["tables"]).fails(5, &["wal is missing"]);
+    let run = world.run(&["verify"]);
+    assert!(run.stdout.contains("wal is missing"), "{}", run.stdout);
+    run.fails(5, &["1 problem found"]);
+}

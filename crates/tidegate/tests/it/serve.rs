@@ -9,4 +9,5 @@ mod tcp;
 mod life;
 mod crash;
 mod disk;
+mod activity;
 mod clients;

@@ -26,6 +26,8 @@ fn wrong_use_is_exit_code_2_and_says_what_is_wrong() {
         ("import x.csv --table t --memory lots", "512MiB"),
         ("import x.csv --table t --partition-by decade", "month"),
         ("import x.csv --table t --timestamp-format yyyyy'", "timestamp format"),
+        ("import x.csv --table t --timestamp-format epoch", "epoch_s, epoch_ms"),
+        ("demo --rows 0", "--rows"),
         ("sql --repeat 3 x", "--timings"),
         ("tables --format parquet", "parquet"),
         ("import - x.csv --table t", "standard input"),

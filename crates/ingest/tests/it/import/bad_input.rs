@@ -314,7 +314,7 @@ fn too_little_memory_for_the_workers_is_said() {
     let error = refused(&world(), b"2021-03-01,a,1\n", |options| {
         options.memory_max = tidegate_model::ByteCount(1 << 20);
     });
-    assert_eq!(error.to_string(), "--memory 1048576 is less than the 33554432 that a worker needs");
+    assert_eq!(error.to_string(), "--memory 1.0 MiB is less than the 32.0 MiB that a thread needs");
 }
 
 /// Many threads and little memory were an error, although fewer threads can do the work.
@@ -326,7 +326,7 @@ fn as_many_workers_as_memory_allows_do_the_work() {
     options.workers = std::num::NonZeroUsize::new(64).unwrap();
     options.memory_max = tidegate_model::ByteCount(100 << 20);
     let summary = world.import(&options).unwrap();
-    let expected = "3 of 64 threads have worked: each needs 32 MiB, and --memory is 100 MiB";
+    let expected = "3 of 64 threads have worked: each needs 32.0 MiB, and --memory is 100.0 MiB";
     assert_eq!(summary.notes, [expected]);
 }
 

@@ -392,7 +392,7 @@ fn what_is_missing_or_no_file_is_an_error() {
         let mut options = world.options(&schema(), &[PathBuf::from(name)]);
         options.rejects = PathBuf::from("/other.ndjson");
         let error = world.import(&options).unwrap_err();
-        let Error::Disk { source, .. } = &error else { panic!("{error:?}") };
+        let Error::Input(source) = &error else { panic!("{error:?}") };
         assert!(source.to_string().contains(name), "{source}");
         assert!(world.database.snapshot(TABLE).is_err());
     }

@@ -254,7 +254,7 @@ fn tables_of_the_system_are_not_for_lines() {
     let rejects = || server.rows("select count(*) from sys.ilp_rejects where peer = 'me'");
     for _ in 0..2 {
         for line in ["sys.ilp_rejects peer=\"me\" 1", "SYS.other v=1i 1"] {
-            check(&server.post("/write", "", line), 400, "is the server's own");
+            check(&server.post("/write", "", line), 400, "are the system's own");
         }
         // And also when the table is there.
         wait_until("rejects to be kept", || server.count("sys.ilp_rejects") > Some(0));
@@ -375,4 +375,16 @@ fn writers_that_add_columns_at_once_all_succeed() {
     for writer in 0..WRITERS {
         assert_eq!(server.rows(&format!("select count(c{writer}) from t")), "[[4]]");
     }
+}
+
+#[test]
+fn strings_that_are_longer_than_their_column_are_rejected() {
+    let world = World::new();
+    world.run(&["sql", "CREATE TABLE t (v VARCHAR(2), ts TIMESTAMP) TIMESTAMP(ts)"]).succeeds();
+    let server = Server::start(&world);
+    check(&server.post("/write", "", "t v=\"ab\" 1\nt v=\"abc\" 2"), 400, "\"line\":2");
+    let answer =
+        server.post("/write?on_error=skip", "", "t v=\"ab\" 1\nt,v=abc x=1 2\nt v=\"c\" 3");
+    assert!(!answer.body.contains("\"line\":1"), "{}", answer.body);
+    assert_eq!(server.rows("select v from t"), r#"[["ab"],["c"]]"#);
 }
