@@ -1,6 +1,7 @@
 //! The bodies of the fuzz targets, with the plain readers of the tests that they compare with.
 //!
-//! Not here: the corpora, and the test that runs them in every check (`ingest/tests/it/fuzz.rs`).
+//! Not here: the corpora, and the tests that run them in every check (`ingest/tests/it/fuzz.rs`,
+//! and `server/src/http/fuzz.rs` for `http`).
 
 #![expect(dead_code, reason = "the modules that are shared with the tests have more than is used")]
 
@@ -12,8 +13,11 @@ mod plain;
 mod world;
 #[path = "../../crates/ingest/tests/it/slow_line.rs"]
 mod slow_line;
+mod http;
 #[path = "targets/all.rs"]
 mod targets;
+#[path = "targets/server.rs"]
+mod server_targets;
 
 macro_rules! run {
     ($($target:ident),* $(,)?) => {
@@ -24,6 +28,11 @@ macro_rules! run {
             }
         )*
     };
+}
+
+/// As the others; it cannot have the name of the module.
+pub fn http_request(bytes: &[u8]) {
+    server_targets::http::check(bytes);
 }
 
 run!(

@@ -103,6 +103,7 @@ impl Files {
             source: Source::Files(vec![self.path.clone()]),
             table: "t".to_owned(),
             columns: ColumnSource::Given(self.columns.clone()),
+            lengths: Vec::new(),
             timestamp: self.timestamp.clone(),
             partition_by: Some(PartitionUnit::None),
             symbols: Vec::new(),

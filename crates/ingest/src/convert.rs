@@ -8,9 +8,13 @@
 //!
 //! Not here: where fields begin and end (`index`, `rows`), what happens to faults (`faults`).
 
-use tidegate_model::{ColumnType, limits};
+mod digits;
+
+use tidegate_model::{ColumnType, TextLength, limits};
 use tidegate_storage::segment::intern::Interner;
 
+use self::digits::{Bounds, PlainIntegers};
+use crate::index::Kernel;
 use crate::layout::{ColumnLayout, RowLayout};
 use crate::parse::{self, CellError};
 use crate::reject::Reason;
@@ -19,6 +23,7 @@ use crate::timestamp::{DateParser, TimestampFormat, TimestampParser};
 
 /// A row of indexed text: where it begins and which field end is its first.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub(crate) struct RowPlace {
     pub(crate) start: u32,
     pub(crate) first: u32,
@@ -67,6 +72,7 @@ pub(crate) struct Fault {
 /// A worker's parsers.
 #[derive(Debug)]
 pub(crate) struct Converter {
+    kernel: Kernel,
     columns: Vec<ColumnParser>,
     pub(crate) faults: Vec<Fault>,
 }
@@ -93,6 +99,9 @@ pub(crate) struct TextColumn {
     pub(crate) interner: Interner,
     policy: Interning,
     bytes_max: usize,
+    /// A text of so many bytes is short enough.
+    bytes_fine: usize,
+    length: Option<TextLength>,
     is_binary: bool,
 }
 
@@ -136,7 +145,7 @@ impl Converter {
                 ColumnParser { layout: column.clone(), source, kind: Parser::new(column, format) }
             })
             .collect();
-        Converter { columns, faults: Vec::new() }
+        Converter { kernel: Kernel::detect(), columns, faults: Vec::new() }
     }
 
     /// Reads other fields from here on: those of another file.
@@ -158,7 +167,8 @@ impl Converter {
                 continue;
             };
             let column = u32::try_from(index).expect("limits::TABLE_COLUMNS");
-            let mut cells = Cells { rows, source, column, faults: &mut self.faults, unescaped };
+            let faults = &mut self.faults;
+            let mut cells = Cells { kernel: self.kernel, rows, source, column, faults, unescaped };
             parser.convert(&mut cells, into);
         }
     }
@@ -197,16 +207,21 @@ impl Parser {
         match column.column.ty {
             ColumnType::Timestamp(unit) => Parser::Timestamp(TimestampParser::new(format, unit)),
             ColumnType::Date => Parser::Date(DateParser::new(format)),
-            ColumnType::Symbol => Parser::text(Interning::Always, limits::SYMBOL_BYTES, false),
-            ColumnType::Varchar => Parser::text(Interning::TRYING, limits::VALUE_BYTES, false),
-            ColumnType::Binary => Parser::text(Interning::TRYING, limits::VALUE_BYTES, true),
+            ColumnType::Symbol => Parser::text(Interning::Always, limits::SYMBOL_BYTES, column),
+            ColumnType::Varchar | ColumnType::Binary => {
+                Parser::text(Interning::TRYING, limits::VALUE_BYTES, column)
+            }
             _ => Parser::Value,
         }
     }
 
-    fn text(policy: Interning, bytes_max: usize, is_binary: bool) -> Parser {
+    fn text(policy: Interning, bytes_max: usize, column: &ColumnLayout) -> Parser {
         let interner = Interner::default();
-        Parser::Text(Box::new(TextColumn { interner, policy, bytes_max, is_binary }))
+        let (length, is_binary) = (column.length, column.column.ty == ColumnType::Binary);
+        // No text has more characters than bytes.
+        let bytes_fine = length.map_or(bytes_max, |length| bytes_max.min(length.max as usize));
+        let column = TextColumn { interner, policy, bytes_max, bytes_fine, length, is_binary };
+        Parser::Text(Box::new(column))
     }
 }
 
@@ -261,12 +276,17 @@ impl TextColumn {
             let is_long = text.len() > self.bytes_max;
             return if is_long { Err(CellError::TooLong) } else { Ok(()) };
         }
-        parse::check_text(text, self.bytes_max).map(drop)
+        parse::check_text(text, self.bytes_max)?;
+        match self.length.is_some_and(|length| length.is_exceeded_by(text)) {
+            true => Err(CellError::TooLong),
+            false => Ok(()),
+        }
     }
 }
 
 /// The cells of one column.
 struct Cells<'a> {
+    kernel: Kernel,
     rows: &'a RowsOfText<'a>,
     source: usize,
     column: u32,
@@ -311,43 +331,35 @@ impl<'a> Cells<'a> {
     }
 
     /// Parses every cell of an integer column: plain digits at once, all else by `parse`.
+    /// `narrow` takes what is within the bounds.
     #[inline]
     fn each_integer<T: Default>(
         &mut self,
         values: &mut Vec<T>,
         nulls: &mut Vec<u32>,
-        narrow: impl Fn(i64) -> Option<T>,
+        (bounds, narrow): (Bounds, impl Fn(i64) -> T),
         parse: impl Fn(&[u8]) -> Result<T, CellError>,
     ) {
-        values.reserve(self.rows.rows.len());
-        for (row, &place) in self.rows.rows.iter().enumerate() {
-            let (start, end) = self.bounds(place);
-            let quick = self.plain_digits(start, end).and_then(&narrow);
-            let value = match quick {
-                Some(value) => value,
-                None => self.one(row, (start, end), nulls, &parse),
-            };
-            values.push(value);
+        if self.rows.null_text.is_some() {
+            // A number may be what means NULL.
+            return self.each(values, nulls, parse);
         }
-    }
-
-    /// The number of a field of up to eight digits and perhaps a minus.
-    #[inline]
-    fn plain_digits(&self, start: usize, end: usize) -> Option<i64> {
-        let text = self.rows.text;
-        let is_negative = text.get(start) == Some(&b'-');
-        let digits = (end - start).wrapping_sub(usize::from(is_negative));
-        // Nothing, a record's first field at the very start of the text, or too long.
-        if digits.wrapping_sub(1) >= 8 || self.rows.null_text.is_some() {
-            return None;
+        let mut plain = PlainIntegers::NONE;
+        plain.read(self.kernel, self.rows, self.source, bounds);
+        for (eight, places) in self.rows.rows.chunks(8).enumerate() {
+            let (numbers, is_plain) = (&plain.values[eight * 8..], plain.is_plain[eight]);
+            if is_plain == u8::MAX >> (8 - places.len()) {
+                values.extend(numbers[..places.len()].iter().map(|&number| narrow(number)));
+                continue;
+            }
+            for (row, (&place, &number)) in places.iter().zip(numbers).enumerate() {
+                let value = match is_plain >> row & 1 {
+                    1 => narrow(number),
+                    _ => self.one(eight * 8 + row, self.bounds(place), nulls, &parse),
+                };
+                values.push(value);
+            }
         }
-        let word = text[..end].last_chunk::<8>()?;
-        let digits = (parse::word_at(word, 0) ^ parse::ZEROS) & (u64::MAX << (64 - 8 * digits));
-        if !parse::all_digits(digits) {
-            return None;
-        }
-        let magnitude = parse::number(digits).cast_signed();
-        Some(if is_negative { -magnitude } else { magnitude })
     }
 
     /// The value of one cell of a column that is not text.
@@ -474,6 +486,22 @@ impl ColumnParser {
     }
 }
 
+/// The bounds of a type, and how a number within them becomes the bits that are stored.
+macro_rules! within {
+    ($ty:ty, $bits:ty) => {{
+        let bounds = Bounds { min: <$ty>::MIN as i64, max: <$ty>::MAX as i64 };
+        (bounds, |number: i64| number as $bits)
+    }};
+}
+
+/// Plain digits of an unsigned type of 64 bits.
+const NOT_NEGATIVE: Bounds = Bounds { min: 0, max: i64::MAX };
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`each_integer` narrows what is within the bounds"
+)]
 fn convert_values(
     ty: ColumnType,
     cells: &mut Cells<'_>,
@@ -485,40 +513,40 @@ fn convert_values(
             cells.each(v, nulls, |text| parse::parse_bool(text).map(u8::from));
         }
         (ColumnType::Int8, Values::W1(v)) => {
-            let narrow = |n: i64| i8::try_from(n).ok().map(i8::cast_unsigned);
+            let narrow = within!(i8, u8);
             cells.each_integer(v, nulls, narrow, |text| {
                 parse::parse_i8(text).map(i8::cast_unsigned)
             });
         }
         (ColumnType::Int16, Values::W2(v)) => {
-            let narrow = |n: i64| i16::try_from(n).ok().map(i16::cast_unsigned);
+            let narrow = within!(i16, u16);
             cells.each_integer(v, nulls, narrow, |text| {
                 parse::parse_i16(text).map(i16::cast_unsigned)
             });
         }
         (ColumnType::Int32, Values::W4(v)) => {
-            let narrow = |n: i64| i32::try_from(n).ok().map(i32::cast_unsigned);
+            let narrow = within!(i32, u32);
             cells.each_integer(v, nulls, narrow, |text| {
                 parse::parse_i32(text).map(i32::cast_unsigned)
             });
         }
         (ColumnType::Int64, Values::W8(v)) => {
-            let narrow = |n: i64| Some(n.cast_unsigned());
+            let narrow = within!(i64, u64);
             cells.each_integer(v, nulls, narrow, |text| {
                 parse::parse_i64(text).map(i64::cast_unsigned)
             });
         }
         (ColumnType::UInt8, Values::W1(v)) => {
-            cells.each_integer(v, nulls, |n| u8::try_from(n).ok(), parse::parse_u8)
+            cells.each_integer(v, nulls, within!(u8, u8), parse::parse_u8)
         }
         (ColumnType::UInt16, Values::W2(v)) => {
-            cells.each_integer(v, nulls, |n| u16::try_from(n).ok(), parse::parse_u16)
+            cells.each_integer(v, nulls, within!(u16, u16), parse::parse_u16)
         }
         (ColumnType::UInt32, Values::W4(v)) => {
-            cells.each_integer(v, nulls, |n| u32::try_from(n).ok(), parse::parse_u32)
+            cells.each_integer(v, nulls, within!(u32, u32), parse::parse_u32)
         }
         (ColumnType::UInt64, Values::W8(v)) => {
-            cells.each_integer(v, nulls, |n| u64::try_from(n).ok(), parse::parse_u64)
+            cells.each_integer(v, nulls, (NOT_NEGATIVE, i64::cast_unsigned), parse::parse_u64)
         }
         (ColumnType::Float32, Values::W4(v)) => {
             cells.each(v, nulls, |text| parse::parse_f32(text).map(f32::to_bits));
@@ -571,8 +599,8 @@ impl TextColumn {
     /// The cell of a text that stands at `place`.
     #[inline]
     fn cell(&mut self, cells: &mut Cells<'_>, row: usize, text: &[u8], place: Place) -> Cell {
-        let is_fine = cells.rows.is_checked && text.len() <= self.bytes_max;
-        if !is_fine && let Err(error) = parse::check_text(text, self.bytes_max) {
+        let is_fine = cells.rows.is_checked && text.len() <= self.bytes_fine;
+        if !is_fine && let Err(error) = self.check(text) {
             cells.fault(row, Reason::Cell(error));
             return Cell::NULL;
         }

@@ -283,8 +283,7 @@ impl Distributor {
         for group in &self.groups {
             let rows = &self.rows[group.start..group.start + group.count];
             let slab = self.slabs[group.slab].slab_mut();
-            let mut texts = std::mem::take(&mut slab.texts);
-            let slots = slab.slots_mut::<4>(layout, group.first, group.count);
+            let (slots, texts) = slab.text_slots_mut(layout, group.first, group.count);
             for (slot, &row) in slots.iter_mut().zip(rows) {
                 let place = match cells[row as usize].kind() {
                     CellKind::Null => NULL_SLOT,
@@ -298,7 +297,6 @@ impl Distributor {
                 };
                 *slot = place.to_le_bytes();
             }
-            slab.texts = texts;
         }
     }
 

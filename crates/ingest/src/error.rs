@@ -93,6 +93,8 @@ pub enum Error {
         // A line of the file, and what stands there.
         example: Option<(u64, String)>,
     },
+    #[error("table `{table}` is one of the system's: rows are not imported into it")]
+    SystemTable { table: String },
     #[error("there is no column `{name}` in {place}")]
     NoSuchColumn { name: String, place: String },
     #[error(
@@ -152,6 +154,7 @@ impl Error {
             | Error::AllRejected { .. }
             | Error::Compression { .. }
             | Error::OtherColumns { .. }
+            | Error::SystemTable { .. }
             | Error::NoSuchColumn { .. }
             | Error::TimestampNeedsFormat { .. }
             | Error::NotTimestamps { .. }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use tidegate_model::{ByteCount, RowCount, Schema, limits};
+use tidegate_model::{ByteCount, RowCount, Schema, is_system_table, limits};
 use tidegate_platform::{
     Clock, Disk, IoChoice, MemoryBudget, Reservation, SystemClock, available_memory_bytes,
     detect_io,
@@ -84,6 +84,9 @@ pub fn import(
     cancel: &AtomicBool,
 ) -> Result<ImportSummary> {
     progress.enter(Phase::Setup);
+    if is_system_table(&options.table) {
+        return Err(Error::SystemTable { table: options.table.clone() });
+    }
     let (options, fewer_workers) = &affordable(options)?;
     let clock = SystemClock;
     let mut phases =

@@ -275,9 +275,9 @@ impl PieceReader {
             READ_DEPTH,
             Arc::clone(&self.pool),
         )
-        .map_err(&read)?;
+        .map_err(read)?;
         let mut is_first = true;
-        while let Some(read) = ahead.next().map_err(&read)? {
+        while let Some(read) = ahead.next().map_err(read)? {
             progress.add_bytes_read(read.len as u64);
             let read = Arc::new(read);
             for start in (0..read.len).step_by(PIECE_BYTES) {

@@ -9,7 +9,7 @@
 //!   The rows of a piece in several slabs stand in the order of the slabs' `sequence`.
 
 use tidegate_model::types::Physical;
-use tidegate_model::{Column, Schema};
+use tidegate_model::{Column, Schema, TextLength};
 use tidegate_platform::AlignedBuffer;
 
 /// The slot of a text that is NULL.
@@ -37,6 +37,8 @@ pub(crate) struct ColumnLayout {
     pub(crate) start: usize,
     /// Its place among the text columns.
     pub(crate) text: Option<usize>,
+    /// Of its texts, if there is one.
+    pub(crate) length: Option<TextLength>,
 }
 
 /// Some rows of one bucket that one worker is parsing.
@@ -72,6 +74,7 @@ impl RowLayout {
                 width: width_of(column.ty.physical()),
                 start: 0,
                 text: None,
+                length: schema.length(column.id),
             })
             .collect();
         let (mut row_bytes, mut text_columns) = (0, 0);
@@ -136,6 +139,18 @@ impl Slab {
         assert_eq!(column.width, N, "Y1");
         let start = column.start * self.capacity + first * N;
         self.fixed[start..start + count * N].as_chunks_mut::<N>().0
+    }
+
+    /// The same for a column of texts, and the pages that those go to.
+    pub(crate) fn text_slots_mut(
+        &mut self,
+        column: &ColumnLayout,
+        first: usize,
+        count: usize,
+    ) -> (&mut [[u8; 4]], &mut TextPages) {
+        assert_eq!(column.width, 4, "Y1");
+        let start = column.start * self.capacity + first * 4;
+        (self.fixed[start..start + count * 4].as_chunks_mut::<4>().0, &mut self.texts)
     }
 
     /// Notes that rows from here on come from piece `order`.

@@ -18,6 +18,8 @@ pub struct ImportOptions {
     pub table: String,
     /// The columns of a table that is to be created. An existing table's schema always wins.
     pub columns: ColumnSource,
+    /// The most characters of some VARCHAR columns of a table that is to be created, by name.
+    pub lengths: Vec<(String, u32)>,
     /// The designated timestamp of a table that is to be created; of an existing one it must be it.
     pub timestamp: Option<String>,
     /// How wide partitions are; of an existing table it must be its own.

@@ -23,7 +23,7 @@ pub use frame::{Codes, ColumnSlice, Encoded, PageFrame};
 pub use ids::{ColumnId, Lsn, SchemaVersion, SegmentId, SeqTxn, SymbolId, TableId};
 pub use partition::{PartitionKey, PartitionUnit};
 pub use rows::{ByteCount, RowCount, RowRange};
-pub use schema::{Column, Schema, SchemaError, Ttl};
+pub use schema::{Column, SYSTEM_PREFIX, Schema, SchemaError, TextLength, Ttl, is_system_table};
 pub use time::{TimeRange, TimeUnit, Timestamp};
 pub use types::ColumnType;
 pub use value::Value;

@@ -75,6 +75,12 @@ pub const PAGE_BYTES: u64 = 4_096;
 /// The alignment of small regions: a cache line, and the widest vector.
 pub const REGION_ALIGN_BYTES: u64 = 64;
 
+/// Settings of a session that are not as they are at first: clients send a handful.
+pub const SESSION_SETTINGS: usize = 256;
+
+/// Bytes of the name and the value of a setting: a session has at most half a mebibyte of them.
+pub const SETTING_BYTES: usize = 2 << 10;
+
 /// Bytes of a statement.
 pub const SQL_BYTES: usize = 16 << 20;
 

@@ -5,6 +5,10 @@
 //! - S3. A table is partitioned only by its designated timestamp.
 //! - S4. Keys of DEDUP are columns of the table, each once, with the designated timestamp among
 //!   them. Rows are kept for a time only in a table that has partitions.
+//! - S6. A length counts characters, is at least one, and is of a VARCHAR column, which has one at
+//!   most.
+//! - S5. The names of the tables that the system itself keeps, those of the schema `sys`, begin
+//!   with `sys.`, and those of no others.
 
 use thiserror::Error;
 
@@ -13,6 +17,16 @@ use crate::limits;
 use crate::partition::PartitionUnit;
 use crate::time::TimeUnit;
 use crate::types::ColumnType;
+
+/// What the names of the system's tables begin with (S5).
+pub const SYSTEM_PREFIX: &str = "sys.";
+
+/// Whether a table of this name is one of the system's (S5).
+#[must_use]
+pub fn is_system_table(name: &str) -> bool {
+    let start = name.as_bytes().get(..SYSTEM_PREFIX.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(SYSTEM_PREFIX.as_bytes()))
+}
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +49,26 @@ pub struct Schema {
     next_column: ColumnId,
     dedup: Vec<ColumnId>,
     ttl: Option<Ttl>,
+    lengths: Vec<TextLength>,
+}
+
+/// The most characters that the texts of a column may have, as in `VARCHAR(20)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextLength {
+    /// The column.
+    pub column: ColumnId,
+    /// Characters, at least one (S6).
+    pub max: u32,
+}
+
+impl TextLength {
+    /// Whether a text in UTF-8 has more characters.
+    #[must_use]
+    pub fn is_exceeded_by(self, text: &[u8]) -> bool {
+        let is_first = |byte: &&u8| **byte & 0xC0 != 0x80;
+        let max = usize::try_from(self.max).unwrap_or(usize::MAX);
+        max < text.len() && max < text.iter().filter(is_first).count()
+    }
 }
 
 /// How long rows are kept.
@@ -75,6 +109,8 @@ pub enum SchemaError {
     BadKeys,
     #[error("TTL needs a table with partitions, and at least one unit of time")]
     BadTtl,
+    #[error("only a VARCHAR column has a length, at least 1, and only one")]
+    BadLength,
 }
 
 impl Schema {
@@ -98,6 +134,7 @@ impl Schema {
             next_column: ColumnId(0),
             dedup: Vec::new(),
             ttl: None,
+            lengths: Vec::new(),
         };
         for (name, ty) in columns {
             schema.push(name, *ty)?;
@@ -115,7 +152,7 @@ impl Schema {
     /// If the parts do not make a schema: S1, S2, S3, ids below `next_column`.
     pub fn from_parts(parts: SchemaParts) -> Result<Schema, SchemaError> {
         let SchemaParts { version, columns, designated, partition_by, next_column, .. } = parts;
-        let SchemaParts { dedup, ttl, .. } = parts;
+        let SchemaParts { dedup, ttl, lengths, .. } = parts;
         if columns.is_empty() {
             return Err(SchemaError::NoColumns);
         }
@@ -127,6 +164,7 @@ impl Schema {
             next_column,
             dedup,
             ttl,
+            lengths,
         };
         for column in columns {
             schema.check_new(&column.name)?;
@@ -165,6 +203,14 @@ impl Schema {
         };
         if !self.ttl.is_none_or(is_ttl) {
             return Err(SchemaError::BadTtl);
+        }
+        let is_length = |(at, length): (usize, &TextLength)| {
+            let column = self.column(length.column);
+            let is_new = self.lengths[..at].iter().all(|other| other.column != length.column);
+            length.max > 0 && is_new && column.is_some_and(|it| it.ty == ColumnType::Varchar)
+        };
+        if !self.lengths.iter().enumerate().all(is_length) {
+            return Err(SchemaError::BadLength);
         }
         Ok(self)
     }
@@ -226,6 +272,7 @@ impl Schema {
             return Err(SchemaError::KeyDropped { name: column.name.clone() });
         }
         self.columns.retain(|column| column.id != id);
+        self.lengths.retain(|length| length.column != id);
         if self.columns.is_empty() {
             return Err(SchemaError::NoColumns);
         }
@@ -263,6 +310,40 @@ impl Schema {
     pub fn with_ttl(mut self, ttl: Option<Ttl>) -> Result<Schema, SchemaError> {
         self.ttl = ttl;
         self.changed().checked()
+    }
+
+    /// This schema with lengths of columns that have none yet, by their names.
+    ///
+    /// # Errors
+    /// If a column does not exist, or S6 does not hold.
+    pub fn with_lengths(mut self, lengths: &[(String, u32)]) -> Result<Schema, SchemaError> {
+        for (name, max) in lengths {
+            let column = self.find(name).ok_or_else(|| no_such(name))?.id;
+            self.lengths.push(TextLength { column, max: *max });
+        }
+        let is_changed = !lengths.is_empty();
+        if is_changed { self.changed().checked() } else { Ok(self) }
+    }
+
+    /// The lengths of all columns that have one, in no order.
+    #[must_use]
+    pub fn lengths(&self) -> &[TextLength] {
+        &self.lengths
+    }
+
+    /// The length of a column, if it has one.
+    #[must_use]
+    pub fn length(&self, column: ColumnId) -> Option<TextLength> {
+        self.lengths.iter().copied().find(|length| length.column == column)
+    }
+
+    /// The type of a column as SQL writes it, with its length.
+    #[must_use]
+    pub fn sql_type(&self, column: &Column) -> String {
+        match self.length(column.id) {
+            Some(length) => format!("{}({})", column.ty.sql(), length.max),
+            None => column.ty.sql().into(),
+        }
     }
 
     /// Rows with the same values in these columns replace each other; none if they do not.
@@ -350,6 +431,8 @@ pub struct SchemaParts {
     pub dedup: Vec<ColumnId>,
     /// How long rows are kept.
     pub ttl: Option<Ttl>,
+    /// Of VARCHAR columns.
+    pub lengths: Vec<TextLength>,
 }
 
 /// Whether two names are the same to the catalog: without regard to case.
@@ -373,6 +456,20 @@ mod tests {
     }
 
     #[test]
+    fn tables_of_the_system_are_known_by_their_names() {
+        for (name, is) in [
+            ("sys.ilp_rejects", true),
+            ("SYS.x", true),
+            ("sys.", true),
+            ("sys", false),
+            ("system.cpu", false),
+            ("public.sys.x", false),
+        ] {
+            assert_eq!(is_system_table(name), is, "S5: {name}");
+        }
+    }
+
+    #[test]
     fn a_dropped_name_comes_back_under_a_new_id() {
         let schema = sample();
         let old = schema.find("A").expect("a").id;
@@ -380,6 +477,27 @@ mod tests {
         let schema = schema.with_column("a", ColumnType::Varchar).expect("added again");
         assert_ne!(schema.find("a").expect("a").id, old, "I1");
         assert_eq!(schema.version(), SchemaVersion(3));
+    }
+
+    #[test]
+    fn lengths_are_of_text_and_go_with_their_column() {
+        let schema = sample().with_column("v", ColumnType::Varchar).expect("added");
+        let lengths = |name: &str, max| [(name.to_owned(), max)];
+        for (name, max) in [("a", 3), ("v", 0)] {
+            let refused = schema.clone().with_lengths(&lengths(name, max));
+            assert_eq!(refused, Err(SchemaError::BadLength), "S6");
+        }
+        let schema = schema.with_lengths(&lengths("V", 3)).expect("a length");
+        assert_eq!(schema.clone().with_lengths(&lengths("v", 4)), Err(SchemaError::BadLength));
+        let column = schema.find("v").expect("there");
+        assert_eq!(schema.sql_type(column), "VARCHAR(3)");
+        let length = schema.length(column.id).expect("it has one");
+        for (text, is_long) in [("", false), ("abc", false), ("\u{E9}\u{E9}\u{E9}", false)] {
+            assert_eq!(length.is_exceeded_by(text.as_bytes()), is_long, "{text}");
+        }
+        assert!(length.is_exceeded_by("\u{E9}abc".as_bytes()));
+        let dropped = schema.without_column("v").expect("dropped");
+        assert_eq!(dropped.lengths(), []);
     }
 
     #[test]

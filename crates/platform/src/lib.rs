@@ -16,6 +16,7 @@ compile_error!("tidegate runs on Unix only");
 const _: () = assert!(usize::BITS == 64, "tidegate needs 64-bit addresses");
 
 mod error;
+mod sentence;
 mod disk;
 mod real;
 mod mapping;
@@ -50,6 +51,7 @@ pub use memory::{MemoryBudget, Reservation};
 pub use pages::PageWatch;
 pub use read_ahead::{Piece, ReadAhead};
 pub use real::{RealDisk, drop_caches, free_disk_bytes};
+pub use sentence::sentence;
 pub use sim::SimDisk;
 pub use write_queue::WriteQueue;
 

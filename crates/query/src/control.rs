@@ -3,10 +3,12 @@
 //! - K1. Between any two operators of a running plan stands a guard (`guard`), which asks before
 //!   each batch whether the statement is to go on. So whatever ends it (its timeout, or a stream
 //!   that was dropped), every operator ends with the batch it is at: nothing is read any more.
-//! - K2. Whoever waits for rows, or for a plan, waits no longer than the timeout, whatever the
-//!   threads are doing (`rows`).
+//! - K2. Whoever waits for rows, or for a plan, waits no longer than the timeout or a cancel,
+//!   whatever the threads are doing (`rows`).
 //! - K3. Time in which rows wait for whoever takes them is not counted: a slow reader is no slow
-//!   statement.
+//!   statement. Our own writers are no readers: an INSERT that is slow to write is a slow one.
+//! - K4. However long a statement works, others have their turn on its threads after milliseconds
+//!   and one step of an operator (`guard` U3): so it can be looked for, and cancelled.
 //!
 //! What one step of an operator does is not interrupted, but for conditions on stored rows, which
 //! ask before each zone, or each pass of a kernel over a page frame (`scan::row_filter`). A scan's
@@ -24,15 +26,18 @@ mod join_filter;
 mod rows;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::Error;
+use crate::session::Session;
 
 pub(crate) use guard::{guarded, without_guards};
-pub(crate) use rows::{finish_in_time, run};
+pub(crate) use rows::{Reader, finish_in_time, run};
 
 /// How long a statement may work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,19 +53,28 @@ impl Timeout {
     pub const STANDARD: Timeout = Timeout::After(Duration::from_mins(1));
 }
 
-/// What holds for one statement. Whatever is `None` is as the engine has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What holds for one statement.
+#[derive(Clone, Debug, Default)]
 pub struct StatementOptions {
-    /// How long it may work.
+    /// How long it may work; `None` is as the session has it, or else the engine.
     pub timeout: Option<Timeout>,
+    /// Who gives it, and what he has set before.
+    pub session: Session,
 }
 
 /// Why a statement was ended before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CancelReason {
-    /// It has worked for so long.
-    Timeout(Duration),
+    /// Its time is over.
+    Timeout {
+        /// How long it has worked.
+        worked: Duration,
+        /// How long it may.
+        limit: Duration,
+    },
+    /// Somebody has asked for it.
+    Requested,
     /// Nobody takes its rows any more.
     Abandoned,
 }
@@ -68,13 +82,12 @@ pub enum CancelReason {
 impl fmt::Display for CancelReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CancelReason::Timeout(after) if after.subsec_nanos() == 0 => {
-                write!(f, "statement timeout after {} s", after.as_secs())
+            CancelReason::Timeout { worked, limit } => {
+                let (worked, limit) = (worked.as_millis(), limit.as_millis());
+                write!(f, "query timed out [runtime={worked}ms, timeout={limit}ms]")
             }
-            CancelReason::Timeout(after) => {
-                write!(f, "statement timeout after {} ms", after.as_millis())
-            }
-            CancelReason::Abandoned => f.write_str("nobody takes its rows"),
+            CancelReason::Requested => f.write_str("query cancelled by user"),
+            CancelReason::Abandoned => f.write_str("client disconnected"),
         }
     }
 }
@@ -85,6 +98,9 @@ pub(crate) struct Stop {
     start: Instant,
     timeout: Timeout,
     is_abandoned: AtomicBool,
+    is_canceled: AtomicBool,
+    /// Wakes those who wait, when it is canceled.
+    notify_canceled: Notify,
     /// When the wait for the reader began that still lasts, in nanoseconds from `start` and never
     /// 0; 0 if none does (K3).
     wait_start: AtomicU64,
@@ -99,6 +115,8 @@ impl Stop {
             start: Instant::now(),
             timeout,
             is_abandoned: AtomicBool::new(false),
+            is_canceled: AtomicBool::new(false),
+            notify_canceled: Notify::new(),
             wait_start: AtomicU64::new(0),
             waited: AtomicU64::new(0),
         }
@@ -109,17 +127,64 @@ impl Stop {
         self.is_abandoned.store(false, Relaxed);
     }
 
+    /// Somebody wants it to end. It does not go on after that, however often it begins again.
+    pub(crate) fn cancel(&self) {
+        self.is_canceled.store(true, Relaxed);
+        self.notify_canceled.notify_waiters();
+    }
+
+    /// Whether somebody has wanted it to end.
+    pub(crate) fn is_canceled(&self) -> bool {
+        self.is_canceled.load(Relaxed)
+    }
+
     /// Why the statement is not to go on, if it is not.
     pub(crate) fn reason(&self) -> Option<CancelReason> {
-        if self.is_abandoned.load(Relaxed) {
+        if self.is_abandoned.load(Relaxed) && !self.is_canceled() {
             return Some(CancelReason::Abandoned);
         }
-        match self.timeout {
-            Timeout::After(timeout) if timeout <= self.worked() => {
-                Some(CancelReason::Timeout(timeout))
-            }
-            Timeout::Never | Timeout::After(_) => None,
+        self.end()
+    }
+
+    /// The same for those who still want its rows.
+    fn end(&self) -> Option<CancelReason> {
+        if self.is_canceled() {
+            return Some(CancelReason::Requested);
         }
+        let Timeout::After(limit) = self.timeout else { return None };
+        let worked = self.worked();
+        (limit <= worked).then_some(CancelReason::Timeout { worked, limit })
+    }
+
+    /// Waits until the statement is not to go on (K2). Needs timers if there is a timeout.
+    pub(crate) async fn ended(&self) -> CancelReason {
+        loop {
+            if let Some(reason) = self.end() {
+                return reason;
+            }
+            match self.deadline() {
+                None => self.canceled().await,
+                // A reader may have been waited for, and then there is time left (K3).
+                Some(deadline) => drop(timeout_at(deadline, self.canceled()).await),
+            }
+        }
+    }
+
+    /// Waits until somebody wants it to end.
+    pub(crate) async fn canceled(&self) {
+        let mut notified = pin!(self.notify_canceled.notified());
+        // From here on no cancel is missed.
+        notified.as_mut().enable();
+        if !self.is_canceled() {
+            notified.await;
+        }
+    }
+
+    /// For how long rows have been waiting for their reader, if they do.
+    pub(crate) fn waiting(&self) -> Option<Duration> {
+        let wait_start = self.wait_start.load(Relaxed);
+        let waiting = self.elapsed_nanos().saturating_sub(wait_start);
+        (wait_start != 0).then(|| Duration::from_nanos(waiting))
     }
 
     /// When the time will be over if no reader is waited for; `None` if it has no end.
@@ -195,20 +260,29 @@ mod tests {
         assert_eq!(Stop::new(Timeout::Never).reason(), None);
         assert_eq!(Stop::new(Timeout::After(Duration::MAX)).reason(), None);
         let over = Stop::new(Timeout::After(Duration::ZERO));
-        assert_eq!(over.reason(), Some(CancelReason::Timeout(Duration::ZERO)));
+        let reason = over.reason().expect("its time is over");
+        assert!(matches!(reason, CancelReason::Timeout { limit: Duration::ZERO, .. }));
         let left = Stop::new(Timeout::Never);
         left.abandon();
         assert_eq!(left.reason(), Some(CancelReason::Abandoned));
         left.begin_again();
         assert_eq!(left.reason(), None);
+        left.cancel();
+        left.abandon();
+        left.begin_again();
+        assert_eq!(left.reason(), Some(CancelReason::Requested));
     }
 
     #[test]
     fn reasons_say_how_long_it_was() {
-        let after = |millis| CancelReason::Timeout(Duration::from_millis(millis));
+        let (worked, limit) = (Duration::from_micros(1_501_700), Duration::from_millis(1_500));
         for (reason, expected) in [
-            (after(5_000), "canceling statement due to statement timeout after 5 s"),
-            (after(1_500), "canceling statement due to statement timeout after 1500 ms"),
+            (
+                CancelReason::Timeout { worked, limit },
+                "query timed out [runtime=1501ms, timeout=1500ms]",
+            ),
+            (CancelReason::Requested, "query cancelled by user"),
+            (CancelReason::Abandoned, "client disconnected"),
         ] {
             assert_eq!(Error::from(reason).to_string(), expected);
         }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, PartitionKey, Schema, SchemaError};
+use tidegate_model::{Column, ColumnType, PartitionKey, Schema, SchemaError, is_system_table};
 use tidegate_storage::{Database, Error as StorageError};
 
 use crate::engine::Done;
@@ -20,9 +20,38 @@ pub(crate) fn execute(
     sql: &str,
     statement: Statement,
 ) -> Result<Option<Done>> {
+    for (table, offset) in made_or_changed(&statement) {
+        check_not_system(sql, table, offset)?;
+    }
     let names = named(&statement);
     let done = change(database, sql, statement);
     done.map_err(|error| placed(error, sql, &names))
+}
+
+/// The tables that a statement makes, drops or makes other ones of, with their places, if known.
+/// TRUNCATE is not among them: it only removes rows.
+fn made_or_changed(statement: &Statement) -> Vec<(&str, Option<usize>)> {
+    fn of_name(name: &Name) -> (&str, Option<usize>) {
+        (name.text.as_str(), Some(name.offset))
+    }
+    match statement {
+        Statement::CreateTable(definition) => vec![(definition.name.as_str(), None)],
+        Statement::CreateTableAs(create) => vec![of_name(&create.name)],
+        Statement::CreateTableLike { name, .. } => vec![of_name(name)],
+        Statement::DropTables { names, .. } => names.iter().map(of_name).collect(),
+        Statement::RenameTable { table, to } => vec![of_name(table), (to.as_str(), None)],
+        Statement::AlterTable { table, .. } => vec![of_name(table)],
+        _ => Vec::new(),
+    }
+}
+
+/// Refuses to change a table of the schema `sys`.
+pub(crate) fn check_not_system(sql: &str, table: &str, offset: Option<usize>) -> Result<()> {
+    if !is_system_table(table) {
+        return Ok(());
+    }
+    let position = offset.map(|offset| Position::at(sql, offset));
+    Err(Error::SystemTable { position, table: table.to_owned() })
 }
 
 /// The tables and columns that a statement wants to be there.
@@ -81,7 +110,9 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
             let keys = like.dedup().iter().filter_map(|&id| like.column(id));
             let keys = keys.map(|column| column.name.as_str()).collect::<Vec<_>>();
             let schema = Schema::new(&columns, time, like.partition_by())?;
-            let schema = schema.with_dedup(&keys)?.with_ttl(like.ttl())?;
+            let length = |column: &Column| Some((column.name.clone(), like.length(column.id)?.max));
+            let lengths = like.columns().iter().filter_map(length).collect::<Vec<_>>();
+            let schema = schema.with_lengths(&lengths)?.with_dedup(&keys)?.with_ttl(like.ttl())?;
             create_with(database, &name.text, schema, if_not_exists, Vec::new())?
         }
         Statement::DropTables { names, if_exists } => drop_tables(database, &names, if_exists)?,
@@ -96,8 +127,11 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
         Statement::AlterTable { table, change, notices } => {
             alter_table((database, sql), &table.text, change, notices)?
         }
-        Statement::ChangeRows(_)
+        Statement::CreateTableAs(_)
+        | Statement::ChangeRows(_)
         | Statement::Show(_)
+        | Statement::Set { .. }
+        | Statement::Cancel { .. }
         | Statement::Explain(_)
         | Statement::Query => return Ok(None),
     };
@@ -105,13 +139,18 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
 }
 
 fn create_table(database: &Arc<Database>, sql: &str, definition: TableDefinition) -> Result<Done> {
-    let TableDefinition { name, if_not_exists, columns, timestamp, partition_by, .. } = definition;
-    let TableDefinition { ttl, keys, notices, .. } = definition;
-    let schema = Schema::new(&columns, timestamp.as_deref(), partition_by)?;
-    let keys = keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();
-    let ttl = ttl.map(|ttl| ttl.checked(sql, partition_by)).transpose()?.flatten();
-    let schema = schema.with_dedup(&keys)?.with_ttl(ttl)?;
+    let schema = schema_of(sql, &definition)?;
+    let TableDefinition { name, if_not_exists, notices, .. } = definition;
     create_with(database, &name, schema, if_not_exists, notices)
+}
+
+/// The schema of a table that is to be made.
+pub(crate) fn schema_of(sql: &str, definition: &TableDefinition) -> Result<Schema> {
+    let TableDefinition { columns, lengths, timestamp, partition_by, ttl, keys, .. } = definition;
+    let schema = Schema::new(columns, timestamp.as_deref(), *partition_by)?;
+    let keys = keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();
+    let ttl = ttl.as_ref().map(|ttl| ttl.checked(sql, *partition_by)).transpose()?.flatten();
+    Ok(schema.with_lengths(lengths)?.with_dedup(&keys)?.with_ttl(ttl)?)
 }
 
 fn create_with(
@@ -157,14 +196,15 @@ fn alter_table(
     mut notices: Vec<String>,
 ) -> Result<Done> {
     match change {
-        TableChange::AddColumns { columns, if_not_exists } => {
+        TableChange::AddColumns { columns, mut lengths, if_not_exists } => {
             let wanted = if if_not_exists {
                 missing_columns(database, table, columns, &mut notices)?
             } else {
                 columns
             };
             if !wanted.is_empty() {
-                database.add_columns(table, &wanted)?;
+                lengths.retain(|(name, _)| wanted.iter().any(|(wanted, _)| wanted == name));
+                database.add_columns_with(table, &wanted, &lengths)?;
             }
         }
         TableChange::DropColumns { names } => {

@@ -1,4 +1,4 @@
-//! Statements that change rows, done: `INSERT`, `UPDATE`, `DELETE`.
+//! Statements that change rows, done: `INSERT`, `UPDATE`, `DELETE`, `CREATE TABLE AS`.
 //!
 //! - DM1. Each is one commit, of the rows that it writes and of those that it removes: durable and
 //!   visible when it returns, or nothing has changed.
@@ -13,6 +13,7 @@
 //! written on a thread that may wait for the disk.
 
 mod batch;
+mod create;
 mod gone;
 mod write;
 
@@ -21,25 +22,31 @@ use std::sync::Arc;
 
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
 use tidegate_model::{Column, PartitionKey, Schema};
 use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
-use crate::control::{Stop, finish_in_time, guarded, run};
-use crate::engine::{Done, blanked};
+use crate::activity::Listing;
+use crate::control::{Reader, Stop, finish_in_time, guarded, run};
+use crate::ddl::check_not_system;
+use crate::engine::Done;
 use crate::error::{Error, Result};
-use crate::parse::{Delete, Insert, Name, Position, RowChange, Update};
-use crate::plan::{PlannedRows, Planning};
+use crate::parse::{Delete, Insert, Name, Position, RowChange, Update, blanked};
+use crate::plan::{PlannedRows, Planning, TargetRows};
 use write::{Work, Writer, write};
 
 /// DM2. Whoever changes the same rows all the time is not waited for.
 const ATTEMPTS: usize = 8;
 
 /// What a statement that changes rows works with.
-pub(crate) struct RowChanges {
+pub(crate) struct RowChanges<'a> {
     pub(crate) database: Arc<Database>,
     pub(crate) state: SessionState,
+    pub(crate) context: Arc<TaskContext>,
     pub(crate) stop: Arc<Stop>,
+    /// Where others see how far it is.
+    pub(crate) listing: &'a Listing,
 }
 
 /// A statement whose rows are being found.
@@ -56,9 +63,10 @@ enum Statement {
     Delete(Delete),
 }
 
-impl RowChanges {
+impl RowChanges<'_> {
     /// Does a statement. `sql` is its text.
     pub(crate) async fn execute(&self, sql: &str, change: RowChange) -> Result<Done> {
+        check_allowed(sql, &change)?;
         if let RowChange::Insert(insert) = change {
             return self.insert(sql, insert).await;
         }
@@ -86,6 +94,49 @@ impl RowChanges {
         }
     }
 
+    /// What finds the rows of a statement, which is not done.
+    pub(crate) async fn plan(
+        &self,
+        sql: &str,
+        change: &RowChange,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        check_allowed(sql, change)?;
+        let schema = self.schema(sql, table_of(change))?;
+        let columns = schema.columns().to_vec();
+        let (sql, query) = match change {
+            RowChange::Insert(insert) => {
+                let columns = insert_columns(sql, insert, &schema)?;
+                (blanked(sql, insert.query), Statement::Insert(columns))
+            }
+            RowChange::Update(update) => {
+                check_sets(sql, update, &schema)?;
+                (sql.to_owned(), Statement::Update(update.clone(), columns))
+            }
+            RowChange::Delete(delete) => (sql.to_owned(), Statement::Delete(delete.clone())),
+            RowChange::DropPartitions(_) => unreachable!("it has no rows to be found"),
+        };
+        Ok(self.planned(&sql, query, TargetRows::All).await?.plan)
+    }
+
+    /// A line that says what a statement changes.
+    pub(crate) fn describe(&self, change: &RowChange) -> String {
+        let table = &table_of(change).text;
+        match change {
+            RowChange::Insert(Insert { columns: Some(names), .. }) => {
+                let names = names.iter().map(|name| name.text.as_str()).collect::<Vec<_>>();
+                format!("InsertExec: table={table}, columns=[{}]", names.join(", "))
+            }
+            RowChange::Insert(_) => format!("InsertExec: table={table}"),
+            RowChange::Update(Update { sets, .. }) => {
+                let names = sets.iter().map(|set| set.column.text.as_str()).collect::<Vec<_>>();
+                format!("UpdateExec: table={table}, columns=[{}]", names.join(", "))
+            }
+            RowChange::Delete(_) | RowChange::DropPartitions(_) => {
+                format!("DeleteExec: table={table}")
+            }
+        }
+    }
+
     async fn insert(&self, sql: &str, insert: Insert) -> Result<Done> {
         let schema = self.schema(sql, &insert.table)?;
         let columns = insert_columns(sql, &insert, &schema)?;
@@ -93,7 +144,7 @@ impl RowChanges {
         let sql = blanked(sql, insert.query);
         let Running { stream, notices, .. } = self.start(&sql, query).await?;
         let writer = Writer::new(&self.database, &insert.table.text, (&schema, &columns));
-        let rows = write(stream, Work::Insert(writer)).await?;
+        let rows = write(stream, Work::Insert(writer), &self.stop).await?;
         let notices = [insert.notices, notices].concat();
         Ok(Done::of_rows("INSERT 0", rows, notices))
     }
@@ -108,7 +159,7 @@ impl RowChanges {
         let Running { stream, snapshot, notices } = self.start(sql, query).await?;
         let snapshot = snapshot.expect("the table that is changed is read");
         let writer = Writer::new(&self.database, &table.text, (&schema, &columns));
-        let rows = write(stream, Work::Update(writer, snapshot)).await?;
+        let rows = write(stream, Work::Update(writer, snapshot), &self.stop).await?;
         Ok(Done::of_rows("UPDATE", rows, notices))
     }
 
@@ -119,7 +170,7 @@ impl RowChanges {
         let running = self.start(sql, Statement::Delete(delete.clone())).await?;
         let snapshot = running.snapshot.expect("the table that is changed is read");
         let database = Arc::clone(&self.database);
-        let rows = write(running.stream, Work::Delete(database, snapshot)).await?;
+        let rows = write(running.stream, Work::Delete(database, snapshot), &self.stop).await?;
         Ok(Done::of_rows("DELETE", rows, running.notices))
     }
 
@@ -130,7 +181,12 @@ impl RowChanges {
         let state = self.state.clone();
         let (database, text) = (Arc::clone(&self.database), sql.to_owned());
         let task = SpawnedTask::spawn(async move {
-            let planning = Planning { state: &state, database: &database, sql: &text };
+            let planning = Planning {
+                state: &state,
+                database: &database,
+                sql: &text,
+                rows: TargetRows::Sealed,
+            };
             planning.time_ranges(&delete)
         });
         let ranges = finish_in_time(task, &self.stop).await?;
@@ -173,21 +229,56 @@ impl RowChanges {
 
     /// Plans the query of a statement and starts it.
     async fn start(&self, sql: &str, statement: Statement) -> Result<Running> {
+        let planned = self.planned(sql, statement, TargetRows::Sealed).await?;
+        self.run(planned)
+    }
+
+    fn run(&self, planned: PlannedRows) -> Result<Running> {
+        let PlannedRows { plan, snapshot, notices } = planned;
+        let plan = guarded(plan, &self.stop)?;
+        self.listing.runs(&plan);
+        let stream = run(plan, Arc::clone(&self.context), (&self.stop, Reader::Writer))?;
+        Ok(Running { stream, snapshot, notices })
+    }
+
+    async fn planned(
+        &self,
+        sql: &str,
+        statement: Statement,
+        rows: TargetRows,
+    ) -> Result<PlannedRows> {
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
-        let (context, sql) = (state.task_ctx(), sql.to_owned());
+        let sql = sql.to_owned();
         // On a task of its own, which nobody can interrupt, so that nobody need wait for it.
         let task = SpawnedTask::spawn(async move {
-            let planning = Planning { state: &state, database: &database, sql: &sql };
+            let planning = Planning { state: &state, database: &database, sql: &sql, rows };
             match statement {
                 Statement::Insert(columns) => planning.insert(&columns).await,
                 Statement::Update(update, columns) => planning.update(&update, &columns).await,
                 Statement::Delete(delete) => planning.delete(&delete).await,
             }
         });
-        let planned = finish_in_time(task, &self.stop).await?;
-        let PlannedRows { plan, snapshot, notices } = planned;
-        let stream = run(guarded(plan, &self.stop)?, context, &self.stop)?;
-        Ok(Running { stream, snapshot, notices })
+        finish_in_time(task, &self.stop).await
+    }
+}
+
+/// The table that a statement changes.
+fn table_of(change: &RowChange) -> &Name {
+    match change {
+        RowChange::Insert(insert) => &insert.table,
+        RowChange::Update(update) => &update.target.table,
+        RowChange::Delete(delete) | RowChange::DropPartitions(delete) => &delete.target.table,
+    }
+}
+
+/// Rows of the system's tables can be removed, and not be others.
+fn check_allowed(sql: &str, change: &RowChange) -> Result<()> {
+    match change {
+        RowChange::Delete(_) => Ok(()),
+        RowChange::Insert(_) | RowChange::Update(_) | RowChange::DropPartitions(_) => {
+            let table = table_of(change);
+            check_not_system(sql, &table.text, Some(table.offset))
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! The engine: statements in, answers out.
 //!
 //! - H1. A statement sees the tables as they are when it is planned, all as of one moment.
-//! - H2. Dropping an answer's stream ends its work, and so does the end of its time (`control` K1).
+//! - H2. Dropping an answer's stream ends its work, and so do the end of its time and a cancel
+//!   (`control` K1).
+//! - H3. Every statement is listed from its beginning to its end (`activity` QA2).
 //!
 //! The methods are `async` and belong on a runtime whose threads may compute: planning, decoding
 //! and DataFusion's operators run there. Statements that change tables wait for the disk on a
@@ -17,7 +19,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result as PlanResult};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::TrackConsumersPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{
     SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
 };
@@ -29,21 +31,26 @@ use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, TryStreamExt, stream};
 use tidegate_model::ByteCount;
 use tidegate_storage::{Database, Error as StorageError};
+use tokio::time::Instant;
 
+use crate::activity::{Activity, Listing};
 use crate::control::{
-    StatementOptions, Stop, Timeout, finish_in_time, guarded, run, without_guards,
+    Reader, StatementOptions, Stop, Timeout, finish_in_time, guarded, run, without_guards,
 };
 use crate::ddl;
 use crate::dml::RowChanges;
-use crate::error::{Error, Result};
-use crate::memory::QueryMemory;
-use crate::parse::{Explain, Statement, parse_statement};
+use crate::error::{Error, Result, SettingProblem};
+use crate::host::{Host, NoHost};
+use crate::memory::{QueryMemory, StatementMemory};
+use crate::parse::{Explain, Position, RowChange, Set, Statement, blanked, parse_statement};
 use crate::plan::{
     OperatorPlanner, OrderedScans, Parameter, PlanCache, PlannedQuery, locate_running, plan_query,
     table_functions,
 };
 use crate::scan::FusedAggregates;
-use crate::show::show;
+use crate::session::{Session, reset, set};
+use crate::show::{canceled, parameter, show};
+use crate::system::{Caller, System};
 
 /// How many users of memory an error names when memory is used up.
 const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
@@ -137,16 +144,22 @@ impl Done {
 
 /// A query and values for its parameters.
 struct Bound {
-    sql: String,
+    sql: Arc<str>,
     parameters: Vec<Parameter>,
+}
+
+/// A statement that has begun.
+struct Begun {
+    stop: Arc<Stop>,
+    caller: Arc<Caller>,
+    listing: Listing,
 }
 
 /// Runs SQL on a database.
 #[derive(Debug)]
 pub struct Engine {
-    database: Arc<Database>,
     state: SessionState,
-    timeout: Timeout,
+    system: Arc<System>,
 }
 
 impl Engine {
@@ -181,13 +194,30 @@ impl Engine {
             .with_default_features()
             .with_physical_optimizer_rules(physical)
             .build();
-        Ok(Engine { database, state, timeout: options.timeout })
+        let system = System {
+            activity: Arc::new(Activity::new(&database)),
+            database,
+            host: Arc::new(NoHost),
+            runtime: Arc::clone(state.runtime_env()),
+            timeout: options.timeout,
+        };
+        Ok(Engine { state, system: Arc::new(system) })
+    }
+
+    /// The engine of a program that its statements can ask for what it does.
+    #[must_use]
+    pub fn with_host(mut self, host: Arc<dyn Host>) -> Engine {
+        let System { database, activity, runtime, timeout, .. } = self.system.as_ref();
+        let (database, activity) = (Arc::clone(database), Arc::clone(activity));
+        let (runtime, timeout) = (Arc::clone(runtime), *timeout);
+        self.system = Arc::new(System { database, activity, host, runtime, timeout });
+        self
     }
 
     /// The database it runs on.
     #[must_use]
     pub fn database(&self) -> &Arc<Database> {
-        &self.database
+        &self.system.database
     }
 
     /// Does one statement. The rows of a query are still to be found when this returns.
@@ -200,10 +230,11 @@ impl Engine {
     }
 
     /// As [`execute`](Self::execute), with options of its own. The runtime must have timers, if
-    /// there is a timeout; it counts for queries only: what changes tables is done to its end.
+    /// there is a timeout; it counts for queries and for the rows that others look for: what
+    /// changes tables is done to its end.
     ///
     /// # Errors
-    /// As there, and [`Error::Canceled`] when its time is over.
+    /// As there, and [`Error::Canceled`] when its time is over, or somebody has cancelled it.
     pub async fn execute_with(&self, sql: &str, options: &StatementOptions) -> Result<Answer> {
         self.execute_bound(sql, &[], options).await
     }
@@ -218,87 +249,215 @@ impl Engine {
         parameters: &[Parameter],
         options: &StatementOptions,
     ) -> Result<Answer> {
-        let stop = Arc::new(Stop::new(options.timeout.unwrap_or(self.timeout)));
-        match parse_statement(sql)? {
+        let statement = parse_statement(sql)?;
+        let session = &options.session;
+        if session.is_read_only()
+            && let Some(statement) = changing(&statement)
+        {
+            return Err(Error::ReadOnly { statement });
+        }
+        let sql: Arc<str> = Arc::from(sql);
+        let begun = self.begin(&sql, options);
+        match statement {
             Statement::Query => {
-                let bound = Bound { sql: sql.to_owned(), parameters: parameters.to_vec() };
-                self.query(bound, &stop).await
-            }
-            Statement::Explain(explain) => {
-                let sql = blanked(sql, explain.offset);
                 let bound = Bound { sql, parameters: parameters.to_vec() };
-                self.explain(bound, explain, &stop).await
+                self.query(bound, begun).await
+            }
+            Statement::Explain(Explain { change: Some(ref change), ref offset, .. }) => {
+                let (sql, change) = (blanked(&sql, *offset), change.clone());
+                let Statement::Explain(how) = statement else { unreachable!("it is one") };
+                self.explain_change(&sql, change, (&how, begun)).await
+            }
+            Statement::Explain(how) => {
+                let sql = Arc::from(blanked(&sql, how.offset));
+                let bound = Bound { sql, parameters: parameters.to_vec() };
+                self.explain(bound, how, &begun).await
             }
             Statement::Show(what) => {
-                let batch = show(&self.database, sql, &what)?;
+                let batch = show(&begun.caller, &sql, &what)?;
                 Ok(rows_of(batch))
             }
+            Statement::Set { set, notices } => {
+                self.set(&sql, session, set)?;
+                Ok(Done::with_notices("SET", notices).answer())
+            }
+            Statement::Cancel { id, offset } => {
+                if !self.system.activity.cancel(id, session) {
+                    let position = Position::at(&sql, offset);
+                    return Err(Error::NoSuchStatement { position, id });
+                }
+                Ok(rows_of(canceled(id)?))
+            }
+            Statement::CreateTableAs(create) => {
+                Ok(self.changes(&begun).create(&sql, create).await?.answer())
+            }
             Statement::ChangeRows(change) => {
-                let (database, state) = (Arc::clone(&self.database), self.statement_state(&stop));
-                let changes = RowChanges { database, state, stop };
-                Ok(changes.execute(sql, change).await?.answer())
+                Ok(self.changes(&begun).execute(&sql, change).await?.answer())
             }
             change => {
-                let (database, sql) = (Arc::clone(&self.database), sql.to_owned());
+                let database = Arc::clone(&self.system.database);
                 let task =
                     SpawnedTask::spawn_blocking(move || ddl::execute(&database, &sql, change));
                 let done = task.join_unwind().await.map_err(|error| {
                     Error::from(DataFusionError::ExecutionJoin(Box::new(error)))
                 })?;
-                Ok(done?.expect("queries and SHOW were taken out above").answer())
+                Ok(done?.expect("all others were taken out above").answer())
             }
         }
     }
 
-    async fn query(&self, bound: Bound, stop: &Arc<Stop>) -> Result<Answer> {
-        let sql = bound.sql.clone();
-        let (planned, context) = self.plan(bound, stop).await?;
-        let stream = run(guarded(Arc::clone(&planned.plan), stop)?, context, stop)?;
-        Ok(renamed(stream, planned, sql))
+    /// From now on the time of a statement counts, and others can see it (H3).
+    fn begin(&self, sql: &Arc<str>, options: &StatementOptions) -> Begun {
+        let StatementOptions { timeout, session } = options;
+        let timeout = timeout.or(session.timeout()).unwrap_or(self.system.timeout);
+        let stop = Arc::new(Stop::new(timeout));
+        let memory = Arc::new(StatementMemory::new(&self.system.runtime.memory_pool));
+        let listing = self.system.activity.begin((sql, session), memory, &stop);
+        let caller = Caller { system: Arc::clone(&self.system), session: session.clone() };
+        Begun { stop, caller: Arc::new(caller), listing }
+    }
+
+    /// DataFusion's session for one statement, for which `now()` stands still, and whose scans know
+    /// when to end; and where its plan runs, with memory that is counted for it.
+    fn statement_state(&self, begun: &Begun) -> (SessionState, Arc<TaskContext>) {
+        let mut state = self.state.clone();
+        state.mark_start_execution();
+        let config = state.config_mut();
+        config.set_extension(Arc::clone(&begun.stop));
+        config.set_extension(Arc::clone(&begun.caller));
+        let memory_pool = Arc::clone(&begun.listing.running().memory) as _;
+        let runtime = RuntimeEnv { memory_pool, ..self.system.runtime.as_ref().clone() };
+        let context = TaskContext::from(&state).with_runtime(Arc::new(runtime));
+        (state, Arc::new(context))
+    }
+
+    async fn query(&self, bound: Bound, begun: Begun) -> Result<Answer> {
+        let sql = Arc::clone(&bound.sql);
+        let (planned, context) = self.plan(bound, &begun).await?;
+        let Begun { stop, listing, .. } = begun;
+        let plan = guarded(Arc::clone(&planned.plan), &stop)?;
+        listing.runs(&plan);
+        let stream = run(plan, context, (&stop, Reader::Client))?;
+        Ok(renamed(listing.until_the_end_of(stream), planned, sql))
     }
 
     /// Plans on a task of its own, which nobody can interrupt, so that nobody need wait for it.
-    async fn plan(
-        &self,
-        bound: Bound,
-        stop: &Arc<Stop>,
-    ) -> Result<(PlannedQuery, Arc<TaskContext>)> {
-        let (state, database) = (self.statement_state(stop), Arc::clone(&self.database));
+    async fn plan(&self, bound: Bound, begun: &Begun) -> Result<(PlannedQuery, Arc<TaskContext>)> {
+        let (state, context) = self.statement_state(begun);
+        let database = Arc::clone(&self.system.database);
         let task = SpawnedTask::spawn(async move {
-            let planned = plan_query(&state, &database, &bound.sql, &bound.parameters).await?;
-            Ok((planned, state.task_ctx()))
+            plan_query(&state, &database, &bound.sql, &bound.parameters).await
         });
-        finish_in_time(task, stop).await
+        Ok((finish_in_time(task, &begun.stop).await?, context))
     }
 
-    /// The session for one statement, for which `now()` stands still, and whose scans know when to
-    /// end.
-    fn statement_state(&self, stop: &Arc<Stop>) -> SessionState {
-        let mut state = self.state.clone();
-        state.mark_start_execution();
-        state.config_mut().set_extension(Arc::clone(stop));
-        state
+    fn changes<'a>(&self, begun: &'a Begun) -> RowChanges<'a> {
+        let (state, context) = self.statement_state(begun);
+        RowChanges {
+            database: Arc::clone(&self.system.database),
+            state,
+            context,
+            stop: Arc::clone(&begun.stop),
+            listing: &begun.listing,
+        }
     }
 
-    async fn explain(&self, bound: Bound, how: Explain, stop: &Arc<Stop>) -> Result<Answer> {
-        let (PlannedQuery { plan, .. }, context) = self.plan(bound, stop).await?;
+    fn set(&self, sql: &str, session: &Session, what: Set) -> Result<()> {
+        match what {
+            Set::Setting { name, value } => {
+                let is_key = parameter(&self.system, &name.text).is_some();
+                let done = match is_key {
+                    true => Err(SettingProblem::OfConfiguration { name: name.text }),
+                    false => set(session, &name.text, value.as_deref()),
+                };
+                done.map_err(|what| Error::Setting {
+                    position: Position::at(sql, name.offset),
+                    what,
+                })
+            }
+            Set::Reset => {
+                reset(session);
+                Ok(())
+            }
+            Set::Nothing => Ok(()),
+        }
+    }
+
+    async fn explain(&self, bound: Bound, how: Explain, begun: &Begun) -> Result<Answer> {
+        let (PlannedQuery { plan, .. }, context) = self.plan(bound, begun).await?;
         let text = if how.analyze {
-            let plan = guarded(plan, stop)?;
-            let mut stream = run(Arc::clone(&plan), context, stop)?;
+            let plan = guarded(plan, &begun.stop)?;
+            begun.listing.runs(&plan);
+            let stream = run(Arc::clone(&plan), context, (&begun.stop, Reader::Writer));
+            let mut stream = stream?;
             while let Some(batch) = stream.next().await {
                 batch?;
             }
+            without_guards(&plan_text(plan.as_ref(), &how))
+        } else {
+            plan_text(plan.as_ref(), &how)
+        };
+        explained(&text)
+    }
+
+    /// A line of its own for what is changed, and the plan for the rows below.
+    async fn explain_change(
+        &self,
+        sql: &str,
+        change: RowChange,
+        (how, begun): (&Explain, Begun),
+    ) -> Result<Answer> {
+        let changes = self.changes(&begun);
+        let mut text = changes.describe(&change);
+        let plan = if how.analyze {
+            let start = Instant::now();
+            let done = changes.execute(sql, change).await?;
+            let (rows, elapsed) = (done.rows.unwrap_or(0), start.elapsed());
+            text.push_str(&format!(", metrics=[rows={rows}, elapsed={elapsed:.2?}]"));
+            let plan = begun.listing.running().plan().expect("it has found its rows");
             without_guards(&plan_text(plan.as_ref(), how))
         } else {
-            plan_text(plan.as_ref(), how)
+            plan_text(changes.plan(sql, &change).await?.as_ref(), how)
         };
-        let lines = Arc::new(text.lines().map(Some).collect::<StringViewArray>());
-        let batch = RecordBatch::try_from_iter([("QUERY PLAN", lines as _)]);
-        Ok(rows_of(batch.map_err(DataFusionError::from)?))
+        for line in plan.lines() {
+            text.push_str("\n  ");
+            text.push_str(line);
+        }
+        explained(&text)
     }
 }
 
-fn plan_text(plan: &dyn ExecutionPlan, how: Explain) -> String {
+/// What a statement would change, if it would.
+fn changing(statement: &Statement) -> Option<&'static str> {
+    let of_rows = |change: &RowChange| match change {
+        RowChange::Insert(_) => "INSERT",
+        RowChange::Update(_) => "UPDATE",
+        RowChange::Delete(_) => "DELETE",
+        RowChange::DropPartitions(_) => "ALTER TABLE",
+    };
+    match statement {
+        Statement::Query | Statement::Show(_) | Statement::Set { .. } => None,
+        Statement::Cancel { .. } => None,
+        Statement::Explain(how) => how.change.as_ref().filter(|_| how.analyze).map(of_rows),
+        Statement::ChangeRows(change) => Some(of_rows(change)),
+        Statement::DropTables { .. } => Some("DROP TABLE"),
+        Statement::TruncateTable { .. } => Some("TRUNCATE TABLE"),
+        Statement::RenameTable { .. } => Some("RENAME TABLE"),
+        Statement::AlterTable { .. } => Some("ALTER TABLE"),
+        Statement::CreateTable(_)
+        | Statement::CreateTableAs(_)
+        | Statement::CreateTableLike { .. } => Some("CREATE TABLE"),
+    }
+}
+
+/// One row a line.
+fn explained(text: &str) -> Result<Answer> {
+    let lines = Arc::new(text.lines().map(Some).collect::<StringViewArray>());
+    let batch = RecordBatch::try_from_iter([("QUERY PLAN", lines as _)]);
+    Ok(rows_of(batch.map_err(DataFusionError::from)?))
+}
+
+fn plan_text(plan: &dyn ExecutionPlan, how: &Explain) -> String {
     let shown = if how.analyze {
         DisplayableExecutionPlan::with_metrics(plan)
     } else {
@@ -338,14 +497,6 @@ fn session_config(engine: &EngineOptions) -> SessionConfig {
     config.with_batch_size(batch_rows)
 }
 
-/// The statement with blanks in place of its first bytes, so that places stay where they are.
-pub(crate) fn blanked(sql: &str, bytes: usize) -> String {
-    let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
-    let mut text = sql[..bytes].chars().map(blank).collect::<String>();
-    text.push_str(&sql[bytes..]);
-    text
-}
-
 /// An answer of rows that are there already.
 fn rows_of(batch: RecordBatch) -> Answer {
     let schema = batch.schema();
@@ -355,7 +506,7 @@ fn rows_of(batch: RecordBatch) -> Answer {
 }
 
 /// The rows of a plan under the names that users see; its errors have their place in `sql`.
-fn renamed(stream: SendableRecordBatchStream, planned: PlannedQuery, sql: String) -> Answer {
+fn renamed(stream: SendableRecordBatchStream, planned: PlannedQuery, sql: Arc<str>) -> Answer {
     let PlannedQuery { schema, notices, designated, .. } = planned;
     let named = Arc::clone(&schema);
     let batches = stream.and_then(move |batch| {
@@ -369,15 +520,4 @@ fn renamed(stream: SendableRecordBatchStream, planned: PlannedQuery, sql: String
     let batches = batches.map_err(move |error| locate_running(&sql, error));
     let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
     Answer::Rows { schema, designated, stream, notices }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blanks_keep_lines_and_columns() {
-        assert_eq!(blanked("EXPLAIN\n ANALYZE SELECT 1", 17), "       \n         SELECT 1");
-        assert_eq!(blanked("SELECT 1", 0), "SELECT 1");
-    }
 }

@@ -7,25 +7,33 @@
 //!
 //! The way of a statement: `engine` asks `parse` what it is; tables are changed by `ddl`, their
 //! rows by `dml`, and shown by `show`; a query is planned by `plan`, reads through `scan`, and ends
-//! when `control` says so. Not here: storing rows (`storage`), importing them (`ingest`), the wire
-//! (`server`).
+//! when `control` says so. Meanwhile it is listed by `activity`, where others can end it. Not here:
+//! storing rows (`storage`), importing them (`ingest`), the wire (`server`).
 
 #![forbid(unsafe_code)]
 
 mod error;
+mod session;
 mod control;
+mod activity;
 mod parse;
 mod plan;
 mod timeseries;
 mod scan;
 mod ddl;
 mod dml;
+mod host;
+mod system;
 mod show;
 mod memory;
 mod engine;
 
 pub use control::{CancelReason, StatementOptions, Timeout};
 pub use engine::{Answer, Engine, EngineOptions};
-pub use error::{ClauseProblem, Condition, Error, Result, SyntaxError, TextProblem};
-pub use parse::{Position, TableDefinition, parse_create_table, split_statements};
+pub use error::{
+    ClauseProblem, Condition, Error, Result, SettingProblem, SyntaxError, TextProblem,
+};
+pub use host::{ConfigEntry, Host, LineConnection, MemoryUse};
+pub use parse::{Position, TableDefinition, is_cancel, parse_create_table, split_statements};
 pub use plan::Parameter;
+pub use session::{Origin, Reach, Session};

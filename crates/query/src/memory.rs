@@ -8,9 +8,12 @@
 //!   of the threads' rows above finds memory, too.
 //!
 //! DataFusion's own fair pool lets sorts take everything, and then has nothing for their merges.
+//!
+//! What one statement takes of it is counted by a pool of its own, `StatementMemory`.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
@@ -143,10 +146,70 @@ impl MemoryPool for QueryMemory {
     }
 }
 
+/// What a statement takes of the memory of all.
+#[derive(Debug)]
+pub(crate) struct StatementMemory {
+    all: Arc<dyn MemoryPool>,
+    bytes: AtomicUsize,
+}
+
+impl StatementMemory {
+    pub(crate) fn new(all: &Arc<dyn MemoryPool>) -> StatementMemory {
+        StatementMemory { all: Arc::clone(all), bytes: AtomicUsize::new(0) }
+    }
+
+    /// How much it has.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed) as u64
+    }
+}
+
+impl fmt::Display for StatementMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.all.fmt(f)
+    }
+}
+
+impl MemoryPool for StatementMemory {
+    fn name(&self) -> &str {
+        self.all.name()
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.all.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.all.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, bytes: usize) {
+        self.all.grow(reservation, bytes);
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, bytes: usize) {
+        self.all.shrink(reservation, bytes);
+        self.bytes.fetch_sub(bytes, Relaxed);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, bytes: usize) -> Result<()> {
+        self.all.try_grow(reservation, bytes)?;
+        self.bytes.fetch_add(bytes, Relaxed);
+        Ok(())
+    }
+
+    fn reserved(&self) -> usize {
+        self.all.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.all.memory_limit()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     #[test]
@@ -187,5 +250,21 @@ mod tests {
         assert!(few.iter().all(|merge| merge.try_grow(60).is_ok()), "ME2");
         assert!(few.iter().all(|merge| merge.try_grow(1).is_err()), "ME2");
         assert!(others[0].try_grow(60).is_ok());
+    }
+
+    #[test]
+    fn what_one_statement_takes_is_counted_apart() {
+        let all: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(1_000, 2, 1));
+        let [ours, other] = [0, 1].map(|_| Arc::new(StatementMemory::new(&all)));
+        let pool: Arc<dyn MemoryPool> = Arc::clone(&ours) as _;
+        let held = MemoryConsumer::new("held").register(&pool);
+        held.try_grow(300).expect("there is enough");
+        held.grow(50);
+        assert!(held.try_grow(10_000).is_err());
+        assert_eq!((ours.bytes(), other.bytes(), all.reserved()), (350, 0, 350));
+        held.shrink(100);
+        assert_eq!(ours.bytes(), 250);
+        drop(held);
+        assert_eq!((ours.bytes(), all.reserved()), (0, 0));
     }
 }

@@ -3,10 +3,10 @@
 //! - G1. Every error has the place of the token that caused it.
 //! - G2. A statement that is not one of ours is a query, and is left to sqlparser as it is.
 //!
-//! The grammar is that of `CREATE TABLE`, `ALTER TABLE`, `SHOW` and their like, and of what stands
-//! around queries and expressions in `INSERT`, `UPDATE` and `DELETE`; QuestDB's clauses that change
-//! nothing here are accepted with a notice. Not here: doing what statements say (`ddl`, `dml`,
-//! `show`), and queries (`plan`).
+//! The grammar is that of `CREATE TABLE`, `ALTER TABLE`, `SHOW`, `SET` and their like, and of what
+//! stands around queries and expressions in `INSERT`, `UPDATE` and `DELETE`; QuestDB's clauses that
+//! change nothing here are accepted with a notice. Not here: doing what statements say (`ddl`,
+//! `dml`, `show`), and queries (`plan`).
 
 mod token;
 mod cursor;
@@ -14,14 +14,18 @@ mod types;
 mod create;
 mod rows;
 mod settings;
+mod session;
 mod statement;
 
+pub(crate) use create::CreateAs;
 pub use create::{TableDefinition, parse_create_table};
+pub use session::is_cancel;
 pub use token::{Position, split_statements};
 
 pub(crate) use cursor::SYSTEM_SCHEMA;
 pub(crate) use rows::{Delete, Insert, RowChange, Target, Update};
+pub(crate) use session::{Set, Show};
 pub(crate) use settings::shown as shown_ttl;
-pub(crate) use statement::{Explain, Name, Show, Statement, TableChange, parse_statement};
-pub(crate) use token::{Token, TokenKind, tokenize};
+pub(crate) use statement::{Explain, Name, Statement, TableChange, parse_statement};
+pub(crate) use token::{Token, TokenKind, blanked, tokenize};
 pub(crate) use types::column_type;

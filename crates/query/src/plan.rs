@@ -60,16 +60,16 @@ pub(crate) use float_keys::{inside_sort_key, one_zero_and_nan};
 #[cfg(test)]
 pub(crate) use functions::scalar_function;
 pub(crate) use functions::{
-    TimeStep, dateadd_step, floor_grid, is_rewritten, months_later, rewrite_aggregate,
-    table_functions,
+    TimeStep, dateadd_step, floor_grid, is_rewritten, months_later, our_functions,
+    rewrite_aggregate, table_functions,
 };
-pub(crate) use literal::{integer_of, time_of_integer, time_value, value_of_text};
+pub(crate) use literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 pub(crate) use locate::locate_running;
 pub(crate) use order::{OrderedScans, in_table_order};
 pub use parameters::Parameter;
 pub(crate) use precedence::bind_by_precedence;
 pub(crate) use query_text::{NESTING_MAX, parser_error, position_at};
-pub(crate) use rows::{PlannedRows, Planning};
+pub(crate) use rows::{PlannedRows, Planning, TargetRows};
 pub(crate) use tables::table_name;
 pub(crate) use time_text::merged;
 #[cfg(test)]
@@ -183,7 +183,7 @@ fn logical_plan(
     let marks = mark_blocks(sql, &mut tree, clauses, &|name| aggregates.contains(name));
     let statement = Statement::Statement(Box::new(SqlStatement::Query(tree)));
     let (references, _) = resolve_table_references(&statement, true)?;
-    let snapshots = snapshots(database, &references, purpose.target)?;
+    let snapshots = snapshots(database, &references, purpose)?;
     let source = |(name, snapshot): (&String, &Arc<Snapshot>)| {
         let table = ScanTable::new(Arc::clone(snapshot));
         let table = if name == TARGET { table.with_row_ids() } else { table };
@@ -192,7 +192,7 @@ fn logical_plan(
     let sources = snapshots.iter().map(source).collect();
     let relations = MarkedRelations::new(state, marks, aggregates, snapshots.clone());
     let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(relations)];
-    let tables = Tables { state, database, sources, relations };
+    let tables = Tables { state, sources, relations };
     let plan = SqlToRel::new(&tables).statement_to_plan(statement)?;
     let refused = match &plan {
         LogicalPlan::Ddl(_) => Some("this statement"),
@@ -216,8 +216,9 @@ fn logical_plan(
 fn snapshots(
     database: &Database,
     references: &[TableReference],
-    target: Option<&str>,
+    purpose: &Purpose<'_>,
 ) -> Result<HashMap<String, Arc<Snapshot>>> {
+    let target = purpose.target;
     let mut existing = Vec::new();
     for name in references.iter().filter_map(table_name) {
         match database.snapshot(&name) {
@@ -231,8 +232,9 @@ fn snapshots(
     let existing = existing.into_iter().map(Cow::into_owned);
     let names = existing.chain(target.map(|_| TARGET.to_owned()));
     let mut found: HashMap<_, _> = names.zip(snapshots).collect();
-    // Only rows in files can be removed; the tail was sealed before.
-    if let Some(target) = found.get_mut(TARGET) {
+    if purpose.rows == TargetRows::Sealed
+        && let Some(target) = found.get_mut(TARGET)
+    {
         *target = Arc::new(target.sealed());
     }
     Ok(found)

@@ -7,15 +7,20 @@
 //! Not here: reading the environment and the command line (`tidegate`), a configuration file.
 
 mod value;
+mod shown;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use thiserror::Error;
 use tidegate_ingest::line::Precision;
-use tidegate_model::{ByteCount, PartitionUnit, limits};
+use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Ttl, limits};
+use tidegate_storage::Durability;
 
 use value::{address, listener, number, partition, size, span, switch, text};
+
+pub use shown::Source;
 
 /// The part of the machine's memory that all of it may use, in percent.
 const MEMORY_PERCENT: u64 = 70;
@@ -39,8 +44,16 @@ pub struct Config {
     pub ingest_wait: Duration,
     /// How long a statement may work.
     pub query_timeout: Duration,
+    /// When a commit is acknowledged.
+    pub durability: Durability,
+    /// How long a commit may be acknowledged and not on disk, with `Durability::Async`.
+    pub flush_interval: Duration,
+    /// Whether nobody may change anything.
+    pub read_only: bool,
     /// How long statements may work on when the server is to stop.
     pub stop_timeout: Duration,
+    /// Who has set the keys that are not as they are by default.
+    sources: BTreeMap<&'static str, Source>,
 }
 
 /// `http....`.
@@ -96,8 +109,14 @@ pub struct IlpConfig {
     pub max_line_bytes: usize,
     /// Columns of a table, as far as lines add them.
     pub max_columns: usize,
+    /// What integers without a column make: BIGINT, or a smaller one.
+    pub integer_type: ColumnType,
+    /// How long rows of `sys.ilp_rejects` are kept; `None` for ever.
+    pub reject_retention: Option<Ttl>,
     /// Rows in `sys.ilp_rejects` for each connection and second.
     pub reject_rate: u32,
+    /// How long the answer to a request that has a name is remembered.
+    pub idempotency_window: Duration,
 }
 
 /// `ilp.tcp....`.
@@ -167,6 +186,9 @@ pub const KEYS: &[Key] = &[
     Key { name: "memory.ingest_limit", set: |c, v| put(&mut c.ingest_limit, size(v)) },
     Key { name: "ingest.wait_timeout", set: |c, v| put(&mut c.ingest_wait, span(v)) },
     Key { name: "query.timeout", set: |c, v| put(&mut c.query_timeout, span(v)) },
+    Key { name: "durability", set: |c, v| put(&mut c.durability, durability(v)) },
+    Key { name: "wal.flush_interval", set: |c, v| put(&mut c.flush_interval, interval(v)) },
+    Key { name: "server.read_only", set: |c, v| put(&mut c.read_only, switch(v)) },
     Key { name: "server.stop_timeout", set: |c, v| put(&mut c.stop_timeout, span(v)) },
     Key { name: "http.listen", set: |c, v| put(&mut c.http.listen, listener(v)) },
     Key { name: "http.admin_listen", set: |c, v| put(&mut c.http.admin_listen, listener(v)) },
@@ -184,7 +206,13 @@ pub const KEYS: &[Key] = &[
     Key { name: "ilp.timestamp_name", set: |c, v| put(&mut c.ilp.timestamp_name, text(v)) },
     Key { name: "ilp.max_line_bytes", set: |c, v| put(&mut c.ilp.max_line_bytes, bytes(v)) },
     Key { name: "ilp.max_columns", set: |c, v| put(&mut c.ilp.max_columns, columns(v)) },
-    Key { name: "ilp.reject_rate", set: |c, v| put(&mut c.ilp.reject_rate, number(v)) },
+    Key { name: "ilp.integer_type", set: |c, v| put(&mut c.ilp.integer_type, integer_type(v)) },
+    Key {
+        name: "ilp.reject_retention",
+        set: |c, v| put(&mut c.ilp.reject_retention, retention(v)),
+    },
+    Key { name: "ilp.reject_rate", set: |c, v| put(&mut c.ilp.reject_rate, rate(v)) },
+    Key { name: "ilp.idempotency_window", set: |c, v| put(&mut c.ilp.idempotency_window, span(v)) },
     Key { name: "ilp.http.enabled", set: |c, v| put(&mut c.http.ilp_enabled, switch(v)) },
     Key { name: "ilp.http.max_body", set: |c, v| put(&mut c.http.max_ilp_body, body(v)) },
     Key { name: "ilp.tcp.listen", set: |c, v| put(&mut c.tcp.listen, listener(v)) },
@@ -233,7 +261,10 @@ impl Config {
                 timestamp_name: "timestamp".to_owned(),
                 max_line_bytes: 4 << 20,
                 max_columns: 2_048,
+                integer_type: ColumnType::Int64,
+                reject_retention: Some(Ttl { count: 3, unit: PartitionUnit::Day }),
                 reject_rate: 100,
+                idempotency_window: Duration::from_mins(10),
             },
             tcp: TcpConfig {
                 listen: Some(address([127, 0, 0, 1], 9009)),
@@ -250,15 +281,27 @@ impl Config {
             ingest_limit: ByteCount(memory_limit.0 / 100 * INGEST_PERCENT),
             ingest_wait: Duration::from_secs(30),
             query_timeout: Duration::from_mins(1),
+            durability: Durability::Sync,
+            flush_interval: Duration::from_millis(100),
+            read_only: false,
             stop_timeout: Duration::from_secs(30),
+            sources: BTreeMap::new(),
         }
+    }
+
+    /// Sets a key, as the command line says it.
+    ///
+    /// # Errors
+    /// If there is no such key, or it does not take the value (CF2).
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
+        self.set_from(key, value, Source::Arguments)
     }
 
     /// Sets a key.
     ///
     /// # Errors
-    /// If there is no such key, or it does not take the value (CF2).
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
+    /// As `set`.
+    pub fn set_from(&mut self, key: &str, value: &str, source: Source) -> Result<(), ConfigError> {
         let Some(found) = KEYS.iter().find(|known| known.name == key) else {
             return Err(ConfigError::Unknown { key: key.to_owned() });
         };
@@ -266,7 +309,9 @@ impl Config {
             key: key.to_owned(),
             value: value.to_owned(),
             reason,
-        })
+        })?;
+        self.sources.insert(found.name, source);
+        Ok(())
     }
 }
 
@@ -295,6 +340,52 @@ fn columns(value: &str) -> Result<usize, &'static str> {
 fn rows(value: &str) -> Result<usize, &'static str> {
     let count = number(value)?;
     (1..=4_194_304).contains(&count).then_some(count).ok_or("it is a number from 1 to 4194304")
+}
+
+fn durability(value: &str) -> Result<Durability, &'static str> {
+    match value {
+        "sync" => Ok(Durability::Sync),
+        "async" => Ok(Durability::Async),
+        _ => Err("it is sync or async"),
+    }
+}
+
+fn interval(value: &str) -> Result<Duration, &'static str> {
+    let interval = span(value)?;
+    (!interval.is_zero()).then_some(interval).ok_or("it is a time such as 100ms, and not 0")
+}
+
+fn integer_type(value: &str) -> Result<ColumnType, &'static str> {
+    match value.to_ascii_uppercase().as_str() {
+        "BIGINT" | "LONG" => Ok(ColumnType::Int64),
+        "INT" | "INTEGER" => Ok(ColumnType::Int32),
+        "SMALLINT" | "SHORT" => Ok(ColumnType::Int16),
+        "TINYINT" | "BYTE" => Ok(ColumnType::Int8),
+        _ => Err("it is BIGINT, INT, SMALLINT or TINYINT"),
+    }
+}
+
+/// How long rows are kept, as tables know it; zero for ever.
+fn retention(value: &str) -> Result<Option<Ttl>, &'static str> {
+    const HOUR: u64 = 3_600;
+    let time = span(value)?;
+    if time.is_zero() {
+        return Ok(None);
+    }
+    let seconds = time.as_secs();
+    let (unit, unit_seconds) = match seconds.is_multiple_of(24 * HOUR) {
+        true => (PartitionUnit::Day, 24 * HOUR),
+        false => (PartitionUnit::Hour, HOUR),
+    };
+    let is_whole = seconds.is_multiple_of(unit_seconds) && time.subsec_nanos() == 0;
+    let count = u32::try_from(seconds / unit_seconds).ok().filter(|_| is_whole);
+    let ttl = count.map(|count| Ttl { count, unit });
+    ttl.map(Some).ok_or("it is a time in whole hours or days, such as 12h or 3d, or 0 for ever")
+}
+
+/// So many a second: `100`, or `100/s`.
+fn rate(value: &str) -> Result<u32, &'static str> {
+    number(value.strip_suffix("/s").unwrap_or(value))
 }
 
 fn precision(value: &str) -> Result<Precision, &'static str> {
@@ -343,6 +434,10 @@ mod tests {
             ("ilp.tcp.listen", "localhost:0"),
             ("ilp.partition_by", "hour"),
             ("ilp.tcp.commit_interval", "250ms"),
+            ("ilp.reject_retention", "36h"),
+            ("ilp.reject_rate", "7/s"),
+            ("ilp.integer_type", "int"),
+            ("durability", "async"),
             ("http.max_header_bytes", "8KiB"),
             ("ilp.create_columns", "false"),
         ] {
@@ -354,6 +449,9 @@ mod tests {
         assert_eq!(config.tcp.commit_interval, Duration::from_millis(250));
         assert_eq!(config.http.max_header_bytes, 8_192);
         assert!(!config.ilp.create_columns);
+        assert_eq!(config.ilp.reject_retention, Some(Ttl { count: 36, unit: PartitionUnit::Hour }));
+        assert_eq!((config.ilp.reject_rate, config.ilp.integer_type), (7, ColumnType::Int32));
+        assert_eq!(config.durability, Durability::Async);
     }
 
     #[track_caller]

@@ -8,14 +8,21 @@
 //!   on the machine of whoever looks at it.
 //!
 //! Routes: `/exec` (`exec`), `/write` (`write`), and small ones (`small`). Not here: bytes
-//! (`wire`).
+//! (`wire`), and what they are wrapped in (`unpack`).
 
 mod wire;
 mod params;
 mod response;
+mod multipart;
+mod unpack;
 mod exec;
 mod write;
 mod small;
+#[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+#[path = "../../../fuzz/src/targets/server.rs"]
+mod fuzz_targets;
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +30,9 @@ use std::sync::Arc;
 
 use bytes::Buf;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
+use crate::ilp::RejectLimit;
 use crate::shared::{Shared, Tracker, stopping};
 use response::{After, Length, Response, TEXT};
 use wire::{Body, Head, HeadError, Wire, WireLimits};
@@ -45,6 +54,8 @@ pub(crate) struct Exchange<'a> {
     body: Body,
     request_id: String,
     peer: SocketAddr,
+    /// Of the connection.
+    reject_limit: &'a mut RejectLimit,
 }
 
 /// How a connection goes on.
@@ -74,6 +85,7 @@ pub(crate) async fn serve(
     // Without it an answer may wait for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
     let mut wire = Wire::new(stream, limits);
+    let mut reject_limit = RejectLimit::new(shared.config.ilp.reject_rate, Instant::now());
     let mut phase = shared.phase.clone();
     loop {
         let head = tokio::select! {
@@ -89,8 +101,15 @@ pub(crate) async fn serve(
             Ok(Some(head)) => {
                 let body = Body::new(&head);
                 let request_id = shared.ids.request();
-                let (shared, wire) = (&shared, &mut wire);
-                let mut exchange = Exchange { shared, head: &head, wire, body, request_id, peer };
+                let mut exchange = Exchange {
+                    shared: &shared,
+                    head: &head,
+                    wire: &mut wire,
+                    body,
+                    request_id,
+                    peer,
+                    reject_limit: &mut reject_limit,
+                };
                 exchange.answer(door).await
             }
             Err(error) => refuse_head(&shared, &mut wire, error).await,
@@ -212,7 +231,10 @@ impl Exchange<'_> {
             Route::Ping => self.respond(small::ping()).await,
             Route::Settings => self.respond(small::settings()).await,
             Route::Check => self.respond(small::check(self)).await,
-            Route::InfluxQuery => self.respond(small::influx_query(self)).await,
+            Route::InfluxQuery => {
+                let response = small::influx_query(self).await;
+                self.respond(response).await
+            }
             Route::Health | Route::Ready => self.respond(small::ready(self.shared)).await,
             Route::Live => self.respond(Response::new(200, TEXT, "Status: Healthy\n")).await,
             Route::Metrics => self.respond(small::metrics(self.shared)).await,

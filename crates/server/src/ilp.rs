@@ -7,14 +7,16 @@
 //!
 //! Not here: reading lines (`ingest::line`), storing rows (`storage`).
 
+mod answers;
 mod commit;
+mod connections;
 mod rejects;
 mod tcp;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate_ingest::line::{LineHost, LineOptions, LineParser, OnBadLine, Precision, Reason};
+use tidegate_ingest::line::{LineHost, LineOptions, LineParser, OnBadLine, Precision};
 use tidegate_model::{ByteCount, Schema};
 use tidegate_platform::Clock;
 use tidegate_storage::Database;
@@ -23,7 +25,9 @@ use tokio::time::timeout;
 
 use crate::config::IlpConfig;
 
+pub(crate) use answers::{Answer, Answers};
 pub(crate) use commit::{CommitError, CommitOptions, Committed, batch_id, commit, is_race};
+pub(crate) use connections::{Connected, Connections};
 pub(crate) use rejects::{RejectLimit, RejectRow, Rejects, write as write_rejects};
 pub(crate) use tcp::serve;
 
@@ -36,6 +40,9 @@ const PARSERS_KEPT: usize = 64;
 pub(crate) struct Ingest {
     pub(crate) options: IlpConfig,
     pub(crate) rejects: Rejects,
+    pub(crate) answers: Answers,
+    /// Those of TCP: a request over HTTP is none.
+    pub(crate) connections: Arc<Connections>,
     budget: Arc<Semaphore>,
     budget_units: usize,
     wait: Duration,
@@ -54,7 +61,9 @@ impl Ingest {
         let units = usize::try_from(limit.0).unwrap_or(usize::MAX) / UNIT_BYTES;
         let budget_units = units.clamp(1, Semaphore::MAX_PERMITS);
         let budget = Arc::new(Semaphore::new(budget_units));
-        Ingest { options, rejects, budget, budget_units, wait, parsers: Mutex::default() }
+        let (answers, connections) = (Answers::new(options.idempotency_window), Arc::default());
+        let parsers = Mutex::default();
+        Ingest { options, rejects, answers, connections, budget, budget_units, wait, parsers }
     }
 
     /// Bytes that are reserved.
@@ -90,6 +99,7 @@ impl Ingest {
         let config = &self.options;
         LineOptions {
             precision,
+            integer_type: config.integer_type,
             timestamp_name: config.timestamp_name.clone(),
             max_line_bytes: config.max_line_bytes,
             max_columns: config.max_columns,
@@ -144,19 +154,6 @@ impl LineHost for Host<'_> {
     fn now_nanos(&mut self) -> i64 {
         self.latest = self.latest.max(self.clock.now_micros().saturating_mul(1_000));
         self.latest
-    }
-}
-
-/// A word for what is wrong with a line, for metrics.
-pub(crate) fn kind_of(reason: &Reason) -> &'static str {
-    match reason {
-        Reason::NoTable | Reason::TableName { .. } | Reason::ColumnName { .. } => "name",
-        Reason::BadTime { .. } | Reason::TimeOutOfRange { .. } => "timestamp",
-        Reason::Lossy { .. } | Reason::BadValue { .. } | Reason::NoTypeFor { .. } => "value",
-        Reason::LineTooLong { .. } => "too_long",
-        Reason::TooManyColumns { .. } => "limit",
-        Reason::NoSuchTable { .. } | Reason::NoSuchColumn { .. } => "not_created",
-        _ => "syntax",
     }
 }
 

@@ -19,6 +19,7 @@ mod error;
 mod log;
 mod metrics;
 mod shared;
+mod host;
 mod sqlstate;
 mod http;
 mod ilp;

@@ -7,9 +7,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender as StdSender, channel as std_chan
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tidegate_platform::{Clock, let_others_go_first};
+use tidegate_platform::{Clock, let_others_go_first, sentence};
 use tidegate_query::{Engine, EngineOptions, Timeout};
-use tidegate_storage::Database;
+use tidegate_storage::{Database, Durability};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -19,6 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::config::{Auth, Config};
 use crate::error::{Error, Result};
+use crate::host::ServerHost;
 use crate::http::{self, Door};
 use crate::ilp::{self, Ingest, Rejects};
 use crate::log::Log;
@@ -60,7 +61,8 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let listeners = network.block_on(Listeners::bind(&config))?;
     let stop = network.block_on(async { StopSignals::new() })?;
     let (phase, phases) = watch::channel(Phase::Running);
-    let shared = Arc::new(Shared::new(config, (clock, Arc::clone(&log)), phases));
+    let shared = Shared::new(config, (clock, Arc::clone(&log)), phases);
+    let shared = Arc::new(shared);
     let (tracker, all_gone) = Tracker::new();
     network.spawn(stop.wait(phase.clone(), Arc::clone(&log)));
     listeners.announce(&log);
@@ -78,8 +80,12 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let queries = runtime("query", engine.threads, || {})?;
     let (services, rejects) = services(&shared, &database, &engine, &queries)?;
     shared.begin(Arc::clone(&services));
-    let writing =
-        network.spawn(ilp::write_rejects(rejects, Arc::clone(&database), Arc::clone(&log)));
+    let retention = shared.config.ilp.reject_retention;
+    let writing = network.spawn(ilp::write_rejects(
+        rejects,
+        (Arc::clone(&database), retention),
+        Arc::clone(&log),
+    ));
     // Streams send as fast as they are taken; for the answer to a query somebody waits.
     let streams = runtime("streams", engine.threads, let_others_go_first)?;
     if let Some(listener) = tcp {
@@ -87,10 +93,12 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
         doors.push(streams.spawn(accept_tcp(listener, (shared, services), tracker.clone())));
     }
     drop(tracker);
-    let maintenance = Maintenance::start(&shared, &database)?;
+    let maintenance = Ticking::maintenance(&shared, &database)?;
+    let threads = [Some(maintenance), Ticking::flushes(&shared, &database)?];
+    let ticking = threads.into_iter().flatten().collect();
     log.info("server", format_args!("ready"));
     network.block_on(drain(&shared, &phase, (doors, all_gone)));
-    end(Ending { network, streams, queries, shared, services, writing, maintenance, database })
+    end(Ending { network, streams, queries, shared, services, writing, ticking, database })
 }
 
 /// Everything that is there until the end.
@@ -101,16 +109,15 @@ struct Ending {
     shared: Arc<Shared>,
     services: Arc<Services>,
     writing: TaskHandle<()>,
-    maintenance: Maintenance,
+    ticking: Vec<Ticking>,
     database: Arc<Database>,
 }
 
 /// Leaves the database as it should be left (SV3).
 fn end(ending: Ending) -> Result<()> {
-    let Ending { network, streams, queries, shared, services, writing, maintenance, database } =
-        ending;
+    let Ending { network, streams, queries, shared, services, writing, ticking, database } = ending;
     let log = Arc::clone(&shared.log);
-    maintenance.stop();
+    ticking.into_iter().for_each(Ticking::stop);
     // Nobody can hand in rejects any more; what was handed in is written.
     drop((services, shared));
     network.block_on(async {
@@ -171,7 +178,7 @@ impl Listeners {
         Ok(Listeners {
             http: bind("HTTP", config.http.listen).await?,
             admin: bind("health and metrics", config.http.admin_listen).await?,
-            tcp: bind("the line protocol", config.tcp.listen).await?,
+            tcp: bind("the line protocol", config.tcp.listen.filter(|_| !config.read_only)).await?,
         })
     }
 
@@ -205,7 +212,10 @@ fn services(
     let budget = (config.ingest_limit, config.ingest_wait);
     let services = Services {
         database: Arc::clone(database),
-        engine: Arc::new(Engine::new(Arc::clone(database), &options)?),
+        engine: Arc::new(
+            Engine::new(Arc::clone(database), &options)?
+                .with_host(Arc::new(ServerHost::new(shared))),
+        ),
         query_threads: queries.handle().clone(),
         turns: Semaphore::new(options.threads.get() * STATEMENTS_PER_THREAD),
         timeout,
@@ -334,28 +344,60 @@ impl Drop for Counted {
     }
 }
 
-/// The thread that does what is due in the database.
-struct Maintenance {
+/// A thread that does something in the database from time to time.
+struct Ticking {
     stop: StdSender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Maintenance {
-    fn start(shared: &Arc<Shared>, database: &Arc<Database>) -> Result<Maintenance> {
-        let (stop, stopped) = std_channel();
+impl Ticking {
+    /// What is due: every so often, whatever else happens.
+    fn maintenance(shared: &Arc<Shared>, database: &Arc<Database>) -> Result<Ticking> {
         let (shared, database) = (Arc::clone(shared), Arc::clone(database));
-        let work = move || {
-            let_others_go_first();
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(MAINTENANCE) {
-                if let Err(error) = database.maintain() {
-                    shared.metrics.maintenance_errors.add(1);
-                    shared.log.warn_limited("storage", format_args!("maintenance: {error}"));
+        Ticking::start(("maintenance", MAINTENANCE), let_others_go_first, move || {
+            if let Err(error) = database.maintain() {
+                shared.metrics.maintenance_errors.add(1);
+                let error = sentence(&error);
+                shared.log.warn_limited("storage", format_args!("maintenance: {error}"));
+            }
+        })
+    }
+
+    /// What was acknowledged is on disk after `wal.flush_interval`, if it was not at once.
+    fn flushes(shared: &Arc<Shared>, database: &Arc<Database>) -> Result<Option<Ticking>> {
+        if shared.config.durability == Durability::Sync {
+            return Ok(None);
+        }
+        let (interval, log) = (shared.config.flush_interval, Arc::clone(&shared.log));
+        let database = Arc::clone(database);
+        let flushes = Ticking::start(
+            ("flush", interval),
+            || {},
+            move || {
+                if let Err(error) = database.flush() {
+                    log.warn_limited("storage", format_args!("flush: {}", sentence(&error)));
                 }
+            },
+        )?;
+        Ok(Some(flushes))
+    }
+
+    /// `begin` is what the thread does first, `work` what it does then, again and again.
+    fn start(
+        (name, interval): (&str, Duration),
+        begin: fn(),
+        mut work: impl FnMut() + Send + 'static,
+    ) -> Result<Ticking> {
+        let (stop, stopped) = std_channel();
+        let tick = move || {
+            begin();
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(interval) {
+                work();
             }
         };
-        let thread = thread::Builder::new().name("maintenance".to_owned()).spawn(work);
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(tick);
         let thread = thread.map_err(|source| Error::Threads { source })?;
-        Ok(Maintenance { stop, thread })
+        Ok(Ticking { stop, thread })
     }
 
     fn stop(self) {

@@ -125,6 +125,7 @@ impl Shared {
     pub(crate) fn reasons_not_ready(&self) -> Vec<&'static str> {
         let mut reasons = Vec::new();
         match self.services() {
+            Ok(services) if services.database.is_log_broken() => reasons.push("disk_read_only"),
             Ok(_) => {}
             Err(Unready::Recovering) => reasons.push("recovering"),
             Err(Unready::Stopping) => reasons.push("stopping"),
@@ -160,7 +161,7 @@ impl Shared {
     }
 }
 
-fn storage_shown(database: &Database) -> [Shown; 4] {
+fn storage_shown(database: &Database) -> [Shown; 5] {
     let report = database.upkeep_report();
     [
         Shown {
@@ -172,6 +173,11 @@ fn storage_shown(database: &Database) -> [Shown; 4] {
             name: "tidegate_wal_written_bytes_total",
             help: "Bytes written to the log.",
             value: report.log_bytes,
+        },
+        Shown {
+            name: "tidegate_wal_unflushed_bytes",
+            help: "Bytes of the log that were acknowledged and are not known to be on disk.",
+            value: database.unflushed_bytes(),
         },
         Shown {
             name: "tidegate_sealed_bytes_total",

@@ -34,6 +34,9 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
         Condition::NotNull => "23502",
         Condition::Conflict => "40001",
         Condition::UndefinedObject => "42704",
+        Condition::NotAllowed => "42501",
+        Condition::ReadOnly => "25006",
+        Condition::CannotChange => "55P02",
         Condition::OutOfMemory => "53200",
         Condition::LimitExceeded => "54000",
         Condition::Environment => "58030",
@@ -53,7 +56,7 @@ pub(crate) fn of_storage(error: &StorageError) -> &'static str {
         {
             "53100"
         }
-        StorageError::ReadOnly { .. } => "25006",
+        StorageError::ReadOnly { .. } | StorageError::OpenedReadOnly => "25006",
         StorageError::Disk { .. } if is_full(error) => "53100",
         StorageError::TableDropped { .. }
         | StorageError::TableTruncated { .. }

@@ -1,8 +1,8 @@
 //! A database: a directory that one process has open, its tables, and who may change them.
 //!
 //! - B1. One process has a directory open at a time.
-//! - B2. A commit is visible when it is durable and not before; what was acknowledged is visible to
-//!   every snapshot that is taken afterwards.
+//! - B2. A commit is visible when it is as durable as was asked for (`Durability`) and not before;
+//!   what was acknowledged is visible to every snapshot that is taken afterwards.
 //! - B3. Before the first commit after an open, everything that the log was replayed for is in
 //!   checkpoints, and files that nobody names are gone.
 //!
@@ -15,10 +15,12 @@ mod tail;
 mod table;
 mod plan;
 mod commit;
+mod flush;
 mod budget;
 mod ddl;
 mod segments;
 mod import;
+mod upsert;
 mod masks;
 mod change;
 mod append;
@@ -44,11 +46,11 @@ use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
 use crate::wal::{Fate, Log};
 
-pub use append::{AppendOptions, NewTableOptions, TableAppend};
+pub use append::{AppendOptions, Appended, NewTableOptions, TableAppend};
 pub use change::ChangeTxn;
 pub use import::{ImportTarget, ImportTxn};
 pub use masks::{MaskedRows, Removal};
-pub use upkeep::{TailOptions, UpkeepReport};
+pub use upkeep::{TableWrites, TailOptions, UpkeepReport};
 pub use verify::{VerifyReport, VerifyStep, survey};
 
 pub(crate) use folder::TableFile;
@@ -57,6 +59,7 @@ use budget::TailBudget;
 use caution::CautiousDisk;
 use checkpoint::Checkpoints;
 use commit::{Committed, Committer, Refusal};
+use flush::Flushes;
 use folder::Paths;
 use plan::{Tables, Wish};
 use recovery::Tidying;
@@ -74,11 +77,36 @@ pub struct OpenOptions {
     pub tail: TailOptions,
     /// How many files a commit syncs at a time; these threads only wait for the disk.
     pub sync_threads: NonZeroUsize,
+    /// Whether anybody may change anything.
+    pub access: Access,
+}
+
+/// What a database is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Everything.
+    ReadWrite,
+    /// Nobody may change tables or rows. Upkeep goes on.
+    ReadOnly,
+}
+
+/// When a commit is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// When its record is on disk.
+    Sync,
+    /// When the operating system has its record: it survives the process, but not the machine,
+    /// until somebody calls `Database::flush`. Then only the end of the order of commits is lost.
+    Async,
 }
 
 /// The bounds of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogOptions {
+    /// When a commit is acknowledged.
+    pub durability: Durability,
+    /// Bytes of records that may be acknowledged and not durable; who comes then flushes.
+    pub unflushed_bytes_max: u64,
     /// Bytes filled with zeros ahead of use, at a time.
     pub step_bytes: u64,
     /// Bytes after which another file is begun.
@@ -119,6 +147,12 @@ pub struct Database {
     checkpoint_lsn: AtomicU64,
     /// What the last checkpoint is as of; a replay begins before it if tails reach further back.
     checkpoint_as_of: AtomicU64,
+    /// Everything before it is on disk.
+    durable_lsn: AtomicU64,
+    /// A commit has failed, and none can be done before the log is mended.
+    is_log_broken: AtomicBool,
+    /// What a flush has to do.
+    flushes: Flushes,
     /// What B3 still wants to be done.
     tidying: Mutex<Option<Tidying>>,
     is_tidy: AtomicBool,
@@ -142,7 +176,7 @@ impl OpenOptions {
         // Eight flushes at a time keep a disk busy.
         let sync_threads = NonZeroUsize::new(8).expect("8 is not 0");
         let (log, tail) = (LogOptions::STANDARD, TailOptions::STANDARD);
-        OpenOptions { clock, log, tail, sync_threads }
+        OpenOptions { clock, log, tail, sync_threads, access: Access::ReadWrite }
     }
 }
 
@@ -150,7 +184,7 @@ impl fmt::Debug for OpenOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut output = f.debug_struct("OpenOptions");
         output.field("log", &self.log).field("tail", &self.tail);
-        output.field("sync_threads", &self.sync_threads);
+        output.field("sync_threads", &self.sync_threads).field("access", &self.access);
         output.finish_non_exhaustive()
     }
 }
@@ -158,6 +192,8 @@ impl fmt::Debug for OpenOptions {
 impl LogOptions {
     /// Room for some thousand commits at a step, and a replay of less than a second.
     pub const STANDARD: LogOptions = LogOptions {
+        durability: Durability::Sync,
+        unflushed_bytes_max: 64 << 20,
         step_bytes: 4 << 20,
         file_bytes: 64 << 20,
         checkpoint_bytes: 64 << 20,
@@ -198,6 +234,9 @@ impl Database {
             upkeep: Upkeep::default(),
             checkpoint_lsn: AtomicU64::new(recovered.catalog.lsn.0),
             checkpoint_as_of: AtomicU64::new(recovered.catalog.as_of.0),
+            durable_lsn: AtomicU64::new(log.durable().0),
+            is_log_broken: AtomicBool::new(false),
+            flushes: Flushes::default(),
             tables: RwLock::new(Published {
                 lsn: log.end(),
                 tables: recovered.tables,
@@ -226,6 +265,12 @@ impl Database {
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.paths.root()
+    }
+
+    /// The time of its clock, in microseconds since 1970.
+    #[must_use]
+    pub fn now_micros(&self) -> i64 {
+        self.options.clock.now_micros()
     }
 
     /// Its tables, sorted by name.
@@ -302,12 +347,23 @@ impl Database {
         if self.log_bytes() > self.options.log.bytes_max {
             self.checkpoint().map_err(lost)?;
         }
+        if self.unflushed_bytes() > self.options.log.unflushed_bytes_max {
+            self.flush().map_err(lost)?;
+        }
         let committed = self.committer.commit(self, wish)?;
         let as_of = self.checkpoint_as_of.load(Ordering::Acquire);
         if self.published().lsn.0.saturating_sub(as_of) > self.options.log.checkpoint_bytes {
             self.checkpoint_if_nobody_does();
         }
         Ok(committed)
+    }
+
+    /// What everybody does first who is going to change something.
+    fn begin_writing(&self) -> Result<()> {
+        match self.options.access {
+            Access::ReadWrite => self.tidy(),
+            Access::ReadOnly => Err(Error::OpenedReadOnly),
+        }
     }
 
     /// How much log a replay would read.

@@ -72,6 +72,8 @@ pub enum Error {
     InDoubt { source: Arc<Error> },
     #[error("the database is read-only until its log can be written")]
     ReadOnly { source: Arc<Error> },
+    #[error("the database was opened for reading only")]
+    OpenedReadOnly,
     #[error("a thread that was to commit has panicked")]
     CommitterPanicked,
 }
@@ -156,7 +158,8 @@ impl Error {
             | Error::TimestampMissing { .. }
             | Error::TimestampOutOfRange { .. }
             | Error::TooManySymbols { .. }
-            | Error::CommitTooLarge { .. } => Class::Caller,
+            | Error::CommitTooLarge { .. }
+            | Error::OpenedReadOnly => Class::Caller,
         }
     }
 

@@ -28,9 +28,9 @@ mod error;
 
 pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use database::{
-    AppendOptions, ChangeTxn, Database, ImportTarget, ImportTxn, LogOptions, MaskedRows,
-    NewTableOptions, OpenOptions, Removal, TableAppend, TableEntry, TailOptions, UpkeepReport,
-    VerifyReport, VerifyStep, survey,
+    Access, AppendOptions, Appended, ChangeTxn, Database, Durability, ImportTarget, ImportTxn,
+    LogOptions, MaskedRows, NewTableOptions, OpenOptions, Removal, TableAppend, TableEntry,
+    TableWrites, TailOptions, UpkeepReport, VerifyReport, VerifyStep, survey,
 };
 pub use error::{Class, Corruption, DecodeError, Error, Result};
 pub use image::{Image, ImageBatch, ImageColumn};

@@ -57,7 +57,7 @@ pub struct SegmentMeta {
 }
 
 /// A segment that is complete but neither synced nor committed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct WrittenSegment {
     /// Its numbers; the commit sets `seq_first` and `seq_last`.
     pub meta: SegmentMeta,

@@ -2,14 +2,17 @@
 //!
 //! - W1. For each table, `seq_txn` rises by exactly one from record to record, across files. All
 //!   changes of one table in one record share it.
-//! - W2. `append` returns only when its records are on disk.
+//! - W2. `append` returns only when its records are on disk; with `Durability::Async`, when the
+//!   operating system has them, and a flush brings them to the disk.
 //! - W3. A bad group ends the log, unless something later counts it as durable, a header or the
 //!   beginning of another file: then it is corruption.
 //! - W4. A group begins at a page, so that writing it touches no byte of the groups before it.
 //! - W5. A file begins where its predecessor ends, whatever else the predecessor holds: what it
-//!   has behind that place was never acknowledged.
+//!   has behind that place was never acknowledged, or is in the file that begins there.
 //! - W6. After a failed write or sync nothing more is acknowledged from that file, and its records
 //!   are in doubt until a file that begins before them is durable.
+//! - W9. Groups that are acknowledged and not yet durable stay in memory, and every new file begins
+//!   with them: a sync that fails loses nothing that was acknowledged.
 //!
 //! Bytes: docs/format.md, Log. Not here: what records do to tables (`manifest`, `database`), and
 //! when checkpoints make a part of the log unnecessary (`database::checkpoint`).

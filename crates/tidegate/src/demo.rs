@@ -161,6 +161,7 @@ impl Demo<'_> {
             source: Source::Files(vec![csv.to_path_buf()]),
             table: TABLE.to_owned(),
             columns: ColumnSource::Given(definition.columns),
+            lengths: Vec::new(),
             timestamp: Some("time".to_owned()),
             partition_by: Some(PartitionUnit::Day),
             symbols: Vec::new(),

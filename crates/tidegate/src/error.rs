@@ -1,11 +1,9 @@
 //! Why a command was not done, said in one sentence, and the exit code that stands for it.
 //!
 //! - E1. Exit codes are promises: scripts rely on them. `Exit` lists them all, as `--help` does.
-//! - E2. A message says each thing once, although every level of errors adds its own part.
-//!
-//! Messages of the levels below are theirs; this level adds what only the command line knows.
+//! - E2. A message is one sentence of the platform's (SN1): its parts are those of the levels
+//!   below, and this level adds what only the command line knows.
 
-use std::error::Error as StdError;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,6 +11,7 @@ use std::process::ExitCode;
 use thiserror::Error;
 use tidegate_ingest::source::SourceError;
 use tidegate_model::{ByteCount, SchemaError, limits};
+pub(crate) use tidegate_platform::sentence;
 use tidegate_storage::{Class, Error as StorageError};
 
 use crate::output::WriteError;
@@ -200,59 +199,9 @@ fn exit_of_class(class: Class) -> Exit {
     }
 }
 
-/// The message of an error and of what caused it, each part once (E2).
-pub(crate) fn sentence(error: &(dyn StdError + 'static)) -> String {
-    let mut text = String::new();
-    let mut next = Some(error);
-    while let Some(part) = next {
-        next = part.source();
-        let message = plain_words(&part.to_string());
-        if text.contains(&message) {
-            continue;
-        }
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&message);
-    }
-    text
-}
-
-/// `No such file or directory (os error 2)` without the number, and in our own case.
-fn plain_words(message: &str) -> String {
-    let Some((words, _)) = message.split_once(" (os error ") else { return message.to_owned() };
-    let mut characters = words.chars();
-    let first = characters.next().map(char::to_lowercase);
-    first.into_iter().flatten().chain(characters).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use tidegate_platform::{Disk, OpenMode, RealDisk};
-
     use super::*;
-
-    #[test]
-    fn a_chain_becomes_one_sentence_in_plain_words() {
-        let path = Path::new("/nowhere/hits.sql");
-        let source = RealDisk.open(path, OpenMode::Read).unwrap_err();
-        let error = Error::Disk { purpose: "read the schema", source };
-        let expected = "read the schema: open /nowhere/hits.sql: no such file or directory";
-        assert_eq!(sentence(&error), expected);
-    }
-
-    #[test]
-    fn what_was_said_is_not_repeated() {
-        #[derive(Debug, Error)]
-        #[error("open x: {source}")]
-        struct Outer {
-            source: io::Error,
-        }
-        let source = io::Error::other("disk on fire");
-        assert_eq!(sentence(&Outer { source }), "open x: disk on fire", "E2");
-    }
 
     #[test]
     fn exit_codes_tell_whose_turn_it_is() {

@@ -128,8 +128,10 @@ fn options(arguments: &ImportArguments, session: &Session) -> Result<ImportOptio
         Some(file) => Some(read_definition(file, session)?),
         None => None,
     };
+    let mut lengths = Vec::new();
     let (columns, timestamp, partition_by) = match definition {
-        Some(Definition { columns, timestamp, partition_by }) => {
+        Some(Definition { columns, lengths: given, timestamp, partition_by }) => {
+            lengths = given;
             // Without the clause nothing is asked for: an existing table keeps its partitions.
             let unit = Some(partition_by).filter(|unit| *unit != PartitionUnit::None);
             (ColumnSource::Given(columns), timestamp, unit)
@@ -141,6 +143,7 @@ fn options(arguments: &ImportArguments, session: &Session) -> Result<ImportOptio
         source: source(&arguments.paths)?,
         table: arguments.table.clone(),
         columns,
+        lengths,
         timestamp: arguments.timestamp.clone().or(timestamp),
         partition_by: arguments.partition_by.or(partition_by),
         symbols: arguments.symbols.clone(),
@@ -212,6 +215,7 @@ fn rejects_file(table: &str) -> PathBuf {
 /// What `--schema` says.
 struct Definition {
     columns: Vec<(String, ColumnType)>,
+    lengths: Vec<(String, u32)>,
     timestamp: Option<String>,
     partition_by: PartitionUnit,
 }
@@ -229,6 +233,7 @@ fn read_definition(file: &std::path::Path, session: &Session) -> Result<Definiti
     }
     Ok(Definition {
         columns: definition.columns,
+        lengths: definition.lengths,
         timestamp: definition.timestamp,
         partition_by: definition.partition_by,
     })

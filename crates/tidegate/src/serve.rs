@@ -12,8 +12,9 @@ use std::sync::Arc;
 use tidegate_model::ByteCount;
 use tidegate_platform::raise_descriptor_limit;
 use tidegate_query::{EngineOptions, Timeout};
-use tidegate_server::config::{Config, KEYS};
+use tidegate_server::config::{Config, KEYS, Source};
 use tidegate_server::{Host, Log};
+use tidegate_storage::Access;
 
 use crate::args::ServeArguments;
 use crate::error::{Error, Exit, Result};
@@ -38,7 +39,12 @@ pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit>
         spill_dir: session.db.join("scratch").join("query"),
         timeout: Timeout::After(config.query_timeout),
     };
-    let mut open = || session.open_database();
+    let mut options = session.open_options();
+    options.log.durability = config.durability;
+    if config.read_only {
+        options.access = Access::ReadOnly;
+    }
+    let mut open = || session.open_with(&options);
     tidegate_server::serve(config, Host { clock, log, engine, open: &mut open })?;
     Ok(Exit::Done)
 }
@@ -56,7 +62,7 @@ fn config(
         }
         let key = KEYS.iter().find(|key| key.variable() == *variable);
         let key = key.ok_or_else(|| Error::Variable { variable: variable.clone() })?;
-        config.set(key.name, value)?;
+        config.set_from(key.name, value, Source::Environment)?;
     }
     for pair in &arguments.set {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));

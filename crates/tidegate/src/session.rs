@@ -25,13 +25,20 @@ impl Session {
 
     /// Opens the database, and makes it if there is none.
     pub(crate) fn open(&self) -> Result<Arc<Database>> {
-        Ok(self.open_database()?)
+        Ok(self.open_with(&self.open_options())?)
     }
 
-    /// The same, for who needs to know what of the storage went wrong.
-    pub(crate) fn open_database(&self) -> tidegate_storage::Result<Arc<Database>> {
-        let options = OpenOptions::new(Arc::clone(&self.clock));
-        Database::open(Arc::clone(&self.disk), &self.db, &options)
+    /// How it is opened, unless somebody says otherwise.
+    pub(crate) fn open_options(&self) -> OpenOptions {
+        OpenOptions::new(Arc::clone(&self.clock))
+    }
+
+    /// Opens it in another way, for who needs to know what of the storage went wrong.
+    pub(crate) fn open_with(
+        &self,
+        options: &OpenOptions,
+    ) -> tidegate_storage::Result<Arc<Database>> {
+        Database::open(Arc::clone(&self.disk), &self.db, options)
     }
 
     /// Opens the database, which must be there: a command that only looks makes none.

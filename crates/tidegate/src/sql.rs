@@ -7,6 +7,7 @@
 //! - Q3. A reader that goes away ends the command quietly, as done.
 
 mod runner;
+mod program;
 mod script;
 mod timings;
 
@@ -26,6 +27,7 @@ use crate::session::Session;
 use crate::text::{counted, elapsed};
 use crate::{prompt, tell};
 
+use self::program::Program;
 pub(crate) use self::runner::{Outcome, Runner};
 pub(crate) use self::script::Script;
 
@@ -81,15 +83,15 @@ pub(crate) fn run(arguments: &SqlArguments, session: &Session) -> Result<Exit> {
 }
 
 fn start(arguments: &SqlArguments, session: &Session) -> Result<Runner> {
-    let mut options = engine_options(&arguments.resources, session);
-    options.timeout = arguments.timeout.unwrap_or(options.timeout);
+    let options = engine_options(&arguments.resources, arguments.timeout, session);
+    let program = Program::new(&options, &arguments.resources, arguments.timeout);
     let is_new = !session.has_database()?;
     let database = session.open()?;
     if is_new {
         // A name that was mistyped should not look like a database that has lost its tables.
         tell(&format!("tidegate: sql: made a new database in {}", session.db.display()));
     }
-    Runner::new(database, &options, Arc::clone(&session.clock))
+    Runner::new(database, (&options, program), Arc::clone(&session.clock))
 }
 
 /// The engine on its own threads.
@@ -98,16 +100,22 @@ pub(crate) fn runner(
     resources: &ResourceArguments,
     session: &Session,
 ) -> Result<Runner> {
-    Runner::new(database, &engine_options(resources, session), Arc::clone(&session.clock))
+    let options = engine_options(resources, None, session);
+    let program = Program::new(&options, resources, None);
+    Runner::new(database, (&options, program), Arc::clone(&session.clock))
 }
 
-fn engine_options(resources: &ResourceArguments, session: &Session) -> EngineOptions {
+fn engine_options(
+    resources: &ResourceArguments,
+    timeout: Option<Timeout>,
+    session: &Session,
+) -> EngineOptions {
     let memory = ByteCount(session.environment.memory.0 / MEMORY_PART);
     EngineOptions {
         threads: resources.threads.unwrap_or(session.environment.cores),
         memory_max: resources.memory.unwrap_or(memory),
         spill_dir: session.db.join("scratch").join("query"),
-        timeout: Timeout::STANDARD,
+        timeout: timeout.unwrap_or(Timeout::STANDARD),
     }
 }
 

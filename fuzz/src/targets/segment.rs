@@ -132,6 +132,7 @@ fn schema(footer: &SegmentFooter) -> Option<Schema> {
         next_column: ColumnId(last),
         dedup: Vec::new(),
         ttl: None,
+        lengths: Vec::new(),
     };
     Schema::from_parts(parts).ok()
 }

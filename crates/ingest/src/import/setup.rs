@@ -305,5 +305,6 @@ pub(crate) fn new_schema(
         }
     }
     let partition_by = options.partition_by.unwrap_or(PartitionUnit::None);
-    Ok(Schema::new(&columns, options.timestamp.as_deref(), partition_by)?)
+    let schema = Schema::new(&columns, options.timestamp.as_deref(), partition_by)?;
+    Ok(schema.with_lengths(&options.lengths)?)
 }

@@ -8,8 +8,8 @@
 //! - LC3. Texts of symbols have numbers of the column's interner, which stays from batch to batch.
 //!   What leaves has numbers of its own, for those texts that the batch has.
 
-use tidegate_model::ColumnType;
 use tidegate_model::types::Physical;
+use tidegate_model::{ColumnType, TextLength};
 use tidegate_storage::segment::intern::Interner;
 use tidegate_storage::{BatchColumn, BatchTexts, BatchValues};
 
@@ -27,6 +27,8 @@ pub(super) struct Column {
     pub(super) name: String,
     /// LC2.
     pub(super) ty: Option<ColumnType>,
+    /// Of its texts, if the table has one.
+    length: Option<TextLength>,
     /// Whether the table lacks it.
     pub(super) is_new: bool,
     pub(super) values: BatchValues,
@@ -43,6 +45,7 @@ impl Column {
         Column {
             name: name.to_owned(),
             ty,
+            length: None,
             is_new: ty.is_none(),
             values: ty.map_or(BatchValues::Bits(Vec::new()), empty),
             untyped: 0,
@@ -50,6 +53,10 @@ impl Column {
             interner: None,
             numbers: Vec::new(),
         }
+    }
+
+    pub(super) fn with_length(self, length: Option<TextLength>) -> Column {
+        Column { length, ..self }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -122,6 +129,13 @@ impl Column {
     pub(super) fn push_cell(&mut self, cell: Cell<'_>, ty: ColumnType) -> Result<(), Misfit> {
         if self.ty.is_none() {
             self.become_type(ty);
+        }
+        let is_long = |length: TextLength| match &cell {
+            Cell::Text(text) => length.is_exceeded_by(text),
+            _ => false,
+        };
+        if self.length.is_some_and(is_long) {
+            return Err(CellError::TooLong.into());
         }
         match (&mut self.values, cell) {
             (BatchValues::Symbols { codes, .. }, Cell::Text(text)) => {

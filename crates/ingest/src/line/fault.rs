@@ -67,6 +67,8 @@ pub enum Reason {
     OpenString { column: String },
     #[error("a backslash stands at the end, with nothing behind it")]
     OpenEscape,
+    #[error("the connection ended within the line")]
+    Cut,
     #[error("field '{column}' has a binary value, which this protocol version does not have")]
     BinaryValue { column: String },
     #[error("'{text}' is no timestamp: digits, and n, t or m behind them at most, are one")]
@@ -107,10 +109,12 @@ pub enum NameError {
     Empty,
     #[error("it has more than {} bytes", limits::NAME_BYTES)]
     TooLong,
-    #[error("{0:?} may not be in a name")]
+    #[error("'{}' may not be in a name", printable(*.0))]
     Character(char),
     #[error("it begins or ends with a dot")]
     Dot,
+    #[error("tables of the schema `sys` are the system's own")]
+    System,
 }
 
 /// Why a value does not go into a column.
@@ -152,6 +156,7 @@ impl Reason {
             | Reason::TimeOutOfRange { .. }
             | Reason::AfterTime { .. }
             | Reason::OpenEscape
+            | Reason::Cut
             | Reason::NotUtf8
             | Reason::Nul
             | Reason::LineTooLong { .. }
@@ -172,6 +177,7 @@ impl Reason {
             | Reason::AfterTime { .. }
             | Reason::OpenString { .. }
             | Reason::OpenEscape => "syntax",
+            Reason::Cut => "cut",
             Reason::BadValue { .. } | Reason::BinaryValue { .. } => "value",
             Reason::BadTime { .. } | Reason::TimeOutOfRange { .. } | Reason::TimeAsTag { .. } => {
                 "timestamp"
@@ -193,10 +199,20 @@ impl Reason {
     }
 }
 
+/// A character as messages show it: itself, or an escape if nobody could see it. Quotes and
+/// backslashes are seen; what they mean is the matter of whoever puts the message into another
+/// text.
+fn printable(character: char) -> String {
+    match character {
+        '"' | '\'' | '\\' => character.to_string(),
+        other => other.escape_debug().to_string(),
+    }
+}
+
 /// Text as messages show it: what is not UTF-8 replaced, and cut if it is long.
 pub(super) fn shown(text: &[u8]) -> String {
     let cut = text.len().min(SHOWN_BYTES);
-    let mut shown: String = String::from_utf8_lossy(&text[..cut]).escape_debug().collect();
+    let mut shown: String = String::from_utf8_lossy(&text[..cut]).chars().map(printable).collect();
     // A character of one byte may be shown as several.
     if SHOWN_BYTES < shown.len() {
         shown.truncate(shown.floor_char_boundary(SHOWN_BYTES));
@@ -210,6 +226,14 @@ pub(super) fn shown(text: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_can_be_seen_is_shown_as_it_is() {
+        assert_eq!(shown(b"a \"b\" 'c' \\d"), "a \"b\" 'c' \\d");
+        assert_eq!(shown(b"a\n\x01\xff"), "a\\n\\u{1}\u{fffd}");
+        assert_eq!(NameError::Character('"').to_string(), "'\"' may not be in a name");
+        assert_eq!(NameError::Character('\t').to_string(), "'\\t' may not be in a name");
+    }
 
     #[test]
     fn the_longest_message_is_within_its_bound() {

@@ -14,10 +14,10 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use memchr::{memchr, memchr_iter};
-use tidegate_model::{TimeUnit, limits};
+use tidegate_model::{TimeUnit, is_system_table, limits};
 
 use super::extent::Extent;
-use super::fault::{Fault, RAW_BYTES, Reason, shown};
+use super::fault::{Fault, NameError, RAW_BYTES, Reason, shown};
 use super::key::NO_KEY;
 use super::parts::{
     Row, Step, Stop, fields, instant_of, out_of_range, part_end, spaces, tag_cell, time,
@@ -117,18 +117,36 @@ impl LineParser {
     /// # Errors
     /// As `feed`.
     pub fn finish(&mut self, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+        self.end(LastLine::Whole, host)
+    }
+
+    /// Nothing more will come, and nobody knows whether more was meant to: a last line without a
+    /// newline is bad, since `v=1` may be the beginning of `v=12`.
+    ///
+    /// # Errors
+    /// As `feed`.
+    pub fn cut(&mut self, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
+        self.end(LastLine::Cut, host)
+    }
+
+    fn end(&mut self, last: LastLine, host: &mut dyn LineHost) -> Result<(), Box<Fault>> {
         let mut is_ended = false;
         while !self.tail.is_empty() {
             let open = self.extent.open_string();
-            if !is_ended && open.is_none() {
+            if open.is_none() && (is_blank(&self.tail) || self.tail[0] == b'#') {
+                self.tail.clear();
+                break;
+            }
+            if !is_ended && open.is_none() && last == LastLine::Whole {
                 self.tail.push(b'\n');
                 is_ended = true;
                 self.read_tail(host)?;
                 continue;
             }
-            // It has no end: a string is open, or a backslash stands before the end.
+            // It has no end: a string is open, or a backslash stands before the end, or it was cut.
             let reason = match open {
                 Some(at) => Reason::OpenString { column: self.column_before(at) },
+                None if last == LastLine::Cut => Reason::Cut,
                 None => Reason::OpenEscape,
             };
             let tail = std::mem::take(&mut self.tail);
@@ -254,7 +272,12 @@ impl LineParser {
         let mut at = 0;
         while at < text.len() {
             let result = match text[at] {
-                b'\n' => Ok(at + 1),
+                b'\n' => {
+                    let count = text[at..].iter().take_while(|&&byte| byte == b'\n').count();
+                    self.line += count as u64;
+                    at += count;
+                    continue;
+                }
                 b'#' => self.comment(text, at),
                 b' ' | b'\t' | b'\r' if is_blank(&text[at..]) => {
                     memchr(b'\n', &text[at..]).map(|end| at + end + 1).ok_or(Stop::Incomplete)
@@ -371,6 +394,13 @@ impl LineParser {
         let end = memchr(b'\n', &text[start..]).ok_or(Stop::Incomplete)?;
         Ok(start + end + 1)
     }
+}
+
+/// What a last line without a newline is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastLine {
+    Whole,
+    Cut,
 }
 
 /// One line.
@@ -524,8 +554,11 @@ impl LineParser {
         if let Some(&table) = self.index.find(hash, is_it) {
             return Ok(table);
         }
-        let checked =
-            checked_name(name).map_err(|why| Reason::TableName { name: shown(name), why })?;
+        let checked = match checked_name(name) {
+            Ok(name) if is_system_table(name) => Err(NameError::System),
+            checked => checked,
+        };
+        let checked = checked.map_err(|why| Reason::TableName { name: shown(name), why })?;
         let number = u32::try_from(self.tables.len()).expect("fewer than lines");
         self.tables.push(Table::new(checked));
         let (tables, hasher) = (&self.tables, &self.hasher);

@@ -194,7 +194,10 @@ impl Table {
         }
         let there = self.schema.as_ref().and_then(|schema| schema.find(name));
         let column = match there {
-            Some(column) => Column::new(&column.name, Some(column.ty)),
+            Some(column) => {
+                let length = self.schema.as_ref().and_then(|schema| schema.length(column.id));
+                Column::new(&column.name, Some(column.ty)).with_length(length)
+            }
             None => {
                 self.may_create(name, options)?;
                 self.new_columns += 1;

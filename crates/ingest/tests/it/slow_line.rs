@@ -161,6 +161,9 @@ impl Reader<'_> {
         let mut parts = split(head, b',', true).into_iter();
         let name = unescaped(parts.next()?, b" ,=\\\n\r");
         let name = checked_name(&name)?;
+        if name.to_lowercase().starts_with("sys.") {
+            return None;
+        }
         let mut values = Vec::new();
         for tag in parts {
             let (key, text) = cut(tag, b"=", true);

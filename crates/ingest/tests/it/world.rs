@@ -59,6 +59,7 @@ impl World {
             source: Source::Files(paths.to_vec()),
             table: TABLE.to_owned(),
             columns: ColumnSource::Given(columns),
+            lengths: Vec::new(),
             timestamp: schema.designated_column().map(|(column, _)| column.name.clone()),
             partition_by: Some(schema.partition_by()),
             symbols: Vec::new(),
@@ -110,6 +111,7 @@ pub(crate) fn open(disk: &Arc<dyn Disk>, root: &Path) -> tidegate_storage::Resul
         file_bytes: 40 << 10,
         checkpoint_bytes: 1 << 30,
         bytes_max: 1 << 31,
+        ..LogOptions::STANDARD
     };
     let options = OpenOptions {
         log,

@@ -5,11 +5,16 @@
 //!   another (a dynamic filter, say).
 //! - U2. Users see no guards: they come when planning is over, and `EXPLAIN ANALYZE` leaves them
 //!   out.
+//! - U3. A task that has worked for `TURN` gives way to those that wait for its thread, when it
+//!   comes to a guard again (K4). Operators that have their rows in memory would not: a cross join
+//!   has batches for hours and waits for nothing.
 
+use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -19,12 +24,23 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
+use tokio::task;
+use tokio::time::Instant;
 
 use super::Stop;
 use super::join_filter::with_asking_filter;
 use crate::error::Error;
 
 const NAME: &str = "GuardExec";
+
+/// Long beside the microsecond that giving way takes, and short beside what somebody waits for.
+const TURN: Duration = Duration::from_millis(5);
+
+thread_local! {
+    /// Which task works on this thread, and since when. Guards of a task share it, so that it gives
+    /// way once and not once for each of them.
+    static WORKING: Cell<Option<(Option<task::Id>, Instant)>> = const { Cell::new(None) };
+}
 
 /// The plan with a guard above each of its operators (K1).
 pub(crate) fn guarded(
@@ -139,12 +155,31 @@ impl Stream for Guarded {
             *place = None;
             return Poll::Ready(Some(Err(Error::from(reason).into())));
         }
+        ready!(give_way(context));
         let batch = ready!(input.poll_next_unpin(context));
         if batch.is_none() {
             *place = None;
         }
         Poll::Ready(batch)
     }
+}
+
+/// Pending, and soon asked again, for a task whose turn is over (U3).
+fn give_way(context: &Context<'_>) -> Poll<()> {
+    let (task, now) = (task::try_id(), Instant::now());
+    WORKING.with(|working| match working.get() {
+        Some((known, since)) if known == task && TURN <= now - since => {
+            working.set(None);
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+        Some((known, _)) if known == task => Poll::Ready(()),
+        // A task that has waited and comes back to its thread may give way once too often.
+        _ => {
+            working.set(Some((task, now)));
+            Poll::Ready(())
+        }
+    })
 }
 
 impl RecordBatchStream for Guarded {

@@ -2,6 +2,7 @@
 //!
 //! - P1. The plan runs on a task of its own; at most `BATCHES_WAITING` batches wait for the reader.
 //! - P2. Dropping the rows, their end and their error all end the task.
+//! - P3. A cancel ends the work also while its rows wait for a reader; he learns of it behind them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,25 +16,31 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, Stream, StreamExt};
 use tokio::sync::mpsc;
-use tokio::time::{Sleep, sleep_until, timeout_at};
 
-use super::Stop;
+use super::{CancelReason, Stop};
 use crate::error::{Error, Result};
 
 /// One that is being written while the next one is made.
 const BATCHES_WAITING: usize = 1;
+
+/// Who takes the rows of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Whoever has given the statement: time in which he takes none is not counted (K3).
+    Client,
+    /// The statement itself.
+    Writer,
+}
 
 /// Waits for a task, but no longer than the statement may work (K2).
 pub(crate) async fn finish_in_time<T: 'static>(
     task: SpawnedTask<Result<T>>,
     stop: &Stop,
 ) -> Result<T> {
-    let joined = match stop.deadline() {
-        None => task.join_unwind().await,
-        Some(deadline) => match timeout_at(deadline, task.join_unwind()).await {
-            Ok(joined) => joined,
-            Err(_) => return Err(stop.reason().expect("the time is over").into()),
-        },
+    let joined = tokio::select! {
+        biased;
+        joined = task.join_unwind() => joined,
+        reason = stop.ended() => return Err(reason.into()),
     };
     joined.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?
 }
@@ -42,13 +49,14 @@ pub(crate) async fn finish_in_time<T: 'static>(
 pub(crate) fn run(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
-    stop: &Arc<Stop>,
+    (stop, reader): (&Arc<Stop>, Reader),
 ) -> Result<SendableRecordBatchStream> {
     let schema = plan.schema();
     let stream = execute_stream(plan, context)?;
     let (sender, batches) = mpsc::channel(BATCHES_WAITING);
-    let task = SpawnedTask::spawn(hand_over(stream, sender, Arc::clone(stop)));
-    let alarm = stop.deadline().map(|deadline| Box::pin(sleep_until(deadline)));
+    let task = SpawnedTask::spawn(hand_over(stream, sender, (Arc::clone(stop), reader)));
+    let ended = Arc::clone(stop);
+    let alarm: Alarm = Box::pin(async move { ended.ended().await });
     let running = Some(Running { batches, task, alarm });
     Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), running }))
 }
@@ -57,21 +65,35 @@ pub(crate) fn run(
 async fn hand_over(
     mut stream: SendableRecordBatchStream,
     sender: mpsc::Sender<PlanResult<RecordBatch>>,
-    stop: Arc<Stop>,
+    (stop, reader): (Arc<Stop>, Reader),
 ) {
     while let Some(batch) = stream.next().await {
+        if let Ok(place) = sender.try_reserve() {
+            place.send(batch);
+            continue;
+        }
         // Without a place for it, the reader is slower than we are (K3).
-        let place = match sender.try_reserve() {
-            Ok(place) => place,
-            Err(_) => {
-                stop.begin_wait();
-                let place = sender.reserve().await;
-                stop.end_wait();
-                let Ok(place) = place else { return };
-                place
-            }
+        if reader == Reader::Client {
+            stop.begin_wait();
+        }
+        let place = tokio::select! {
+            biased;
+            place = sender.reserve() => Some(place),
+            () = stop.canceled() => None,
         };
-        place.send(batch);
+        if reader == Reader::Client {
+            stop.end_wait();
+        }
+        let Some(place) = place else {
+            // The work ends now (P3), its reader learns of it when it comes.
+            drop((batch, stream));
+            let _ = sender.send(Err(Error::from(CancelReason::Requested).into())).await;
+            return;
+        };
+        match place {
+            Ok(place) => place.send(batch),
+            Err(_) => return,
+        }
     }
 }
 
@@ -80,9 +102,11 @@ struct Running {
     batches: mpsc::Receiver<PlanResult<RecordBatch>>,
     /// Dropping it ends it.
     task: SpawnedTask<()>,
-    /// Set for the end of the statement's time; it may ring too early, if a reader was waited for.
-    alarm: Option<Pin<Box<Sleep>>>,
+    /// Rings when the statement is not to go on.
+    alarm: Alarm,
 }
+
+type Alarm = Pin<Box<dyn Future<Output = CancelReason> + Send>>;
 
 /// The rows of a plan that runs.
 struct Rows {
@@ -103,15 +127,8 @@ impl Rows {
                 Err(join) => Poll::Ready(Some(Err(DataFusionError::ExecutionJoin(Box::new(join))))),
             },
             Poll::Pending => {
-                let Some(alarm) = &mut running.alarm else { return Poll::Pending };
-                ready!(alarm.as_mut().poll(context));
-                loop {
-                    if let Some(reason) = self.stop.reason() {
-                        return Poll::Ready(Some(Err(Error::from(reason).into())));
-                    }
-                    alarm.as_mut().reset(self.stop.deadline().expect("there was one"));
-                    ready!(alarm.as_mut().poll(context));
-                }
+                let reason = ready!(running.alarm.as_mut().poll(context));
+                Poll::Ready(Some(Err(Error::from(reason).into())))
             }
         }
     }
@@ -237,13 +254,12 @@ mod tests {
     }
 
     /// A filter that looks for a row that never comes, without ever going back to its caller.
-    fn start(given: &Arc<AtomicU64>, timeout: Timeout) -> SendableRecordBatchStream {
+    fn start(given: &Arc<AtomicU64>, stop: &Arc<Stop>) -> SendableRecordBatchStream {
         let nothing = Arc::new(Literal::new(ScalarValue::Boolean(Some(false))));
         let filter = FilterExec::try_new(nothing, Arc::new(Endless::new(given))).unwrap();
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(filter)));
-        let stop = Arc::new(Stop::new(timeout));
-        let plan = guarded(plan, &stop).unwrap();
-        run(plan, Arc::default(), &stop).unwrap()
+        let plan = guarded(plan, stop).unwrap();
+        run(plan, Arc::default(), (stop, Reader::Client)).unwrap()
     }
 
     /// Batches given from now until all work has ended.
@@ -262,10 +278,10 @@ mod tests {
     async fn a_timeout_ends_operators_that_never_yield() {
         let given = Arc::new(AtomicU64::new(0));
         let after = Duration::from_millis(20);
-        let mut rows = start(&given, Timeout::After(after));
+        let mut rows = start(&given, &Arc::new(Stop::new(Timeout::After(after))));
         let error = rows.next().await.expect("an error comes").expect_err("no rows come");
         let Error::Canceled { reason } = Error::from(error) else { panic!("another error") };
-        assert_eq!(reason, CancelReason::Timeout(after));
+        assert!(matches!(reason, CancelReason::Timeout { limit, .. } if limit == after));
         let more = given_until_the_end(&given).await;
         assert!(more <= PARTITIONS as u64, "K1: {more} batches after the end");
         assert!(given.load(Relaxed) > 0 && rows.next().await.is_none());
@@ -274,7 +290,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn dropped_rows_end_operators_that_never_yield() {
         let given = Arc::new(AtomicU64::new(0));
-        let rows = start(&given, Timeout::Never);
+        let rows = start(&given, &Arc::new(Stop::new(Timeout::Never)));
         while given.load(Relaxed) < 100 {
             tokio::task::yield_now().await;
         }
@@ -283,13 +299,45 @@ mod tests {
         assert!(more <= PARTITIONS as u64, "K1: {more} batches after the end");
     }
 
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_cancel_ends_operators_that_never_yield() {
+        let given = Arc::new(AtomicU64::new(0));
+        let stop = Arc::new(Stop::new(Timeout::Never));
+        let mut rows = start(&given, &stop);
+        let canceling = Arc::clone(&stop);
+        let waited = Arc::clone(&given);
+        let cancel = std::thread::spawn(move || {
+            while waited.load(Relaxed) < 100 {
+                std::thread::yield_now();
+            }
+            canceling.cancel();
+        });
+        let error = rows.next().await.expect("an error comes").expect_err("no rows come");
+        let Error::Canceled { reason } = Error::from(error) else { panic!("another error") };
+        assert_eq!(reason, CancelReason::Requested);
+        cancel.join().unwrap();
+        let more = given_until_the_end(&given).await;
+        assert!(more <= PARTITIONS as u64, "K1: {more} batches after the end");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_cancel_ends_the_wait_for_a_plan_without_timers() {
+        let stop = Stop::new(Timeout::Never);
+        let endless = SpawnedTask::spawn(std::future::pending::<Result<()>>());
+        let waits = finish_in_time(endless, &stop);
+        let (ended, ()) = tokio::join!(waits, async { stop.cancel() });
+        let error = ended.expect_err("somebody wants it to end");
+        assert_eq!(error.to_string(), "query cancelled by user", "K2");
+    }
+
     /// One thread, so that a yield gives every other task its turn: nothing here depends on time.
     #[tokio::test(flavor = "current_thread")]
     async fn a_slow_reader_is_no_slow_statement() {
         let given = Arc::new(AtomicU64::new(0));
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
         let stop = Arc::new(Stop::new(Timeout::After(Duration::from_secs(30))));
-        let mut rows = run(guarded(plan, &stop).unwrap(), Arc::default(), &stop).unwrap();
+        let plan = guarded(plan, &stop).unwrap();
+        let mut rows = run(plan, Arc::default(), (&stop, Reader::Client)).unwrap();
         for _ in 0..3 {
             assert!(rows.next().await.unwrap().is_ok());
             yield_often().await;
@@ -304,6 +352,39 @@ mod tests {
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_cancel_ends_work_whose_rows_wait() {
+        let given = Arc::new(AtomicU64::new(0));
+        let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
+        let stop = Arc::new(Stop::new(Timeout::Never));
+        let plan = guarded(plan, &stop).unwrap();
+        let mut rows = run(plan, Arc::default(), (&stop, Reader::Client)).unwrap();
+        yield_often().await;
+        assert!(stop.waiting().is_some() && Arc::strong_count(&given) > 1);
+        stop.cancel();
+        yield_often().await;
+        assert_eq!(Arc::strong_count(&given), 1, "P3");
+        assert!(rows.next().await.unwrap().is_ok());
+        let error = Error::from(rows.next().await.unwrap().expect_err("it was cancelled"));
+        assert_eq!(error.to_string(), "query cancelled by user");
+        assert!(rows.next().await.is_none());
+    }
+
+    /// One thread that works on rows without end, and yet does something else (K4).
+    #[tokio::test(flavor = "current_thread")]
+    async fn endless_work_gives_way_to_others() {
+        let given = Arc::new(AtomicU64::new(0));
+        let stop = Arc::new(Stop::new(Timeout::Never));
+        let mut rows = start(&given, &stop);
+        for _ in 0..2 {
+            tokio::task::yield_now().await;
+        }
+        assert!(given.load(Relaxed) > 0);
+        stop.cancel();
+        let error = Error::from(rows.next().await.unwrap().expect_err("it was cancelled"));
+        assert_eq!(error.to_string(), "query cancelled by user");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

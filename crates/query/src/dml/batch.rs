@@ -11,11 +11,11 @@ use datafusion::arrow::datatypes::{
     Int32Type, Int64Type, TimestampMicrosecondType, TimestampNanosecondType, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
 };
-use tidegate_model::{Column, ColumnId, ColumnType, TimeUnit, limits};
+use tidegate_model::{Column, ColumnId, ColumnType, TextLength, TimeUnit, limits};
 use tidegate_storage::segment::arrow_type;
 use tidegate_storage::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TextProblem};
 
 /// Bytes of values from which on rows are written into segments: a statement with fewer is a record
 /// of the log. Large enough for segments that need no merge soon, small next to the memory of a
@@ -28,6 +28,7 @@ const _: () = assert!(2 * BATCH_BYTES_MAX < limits::WAL_RECORD_BYTES);
 pub(super) struct BatchBuilder {
     /// Which column has no NULL.
     designated: Option<ColumnId>,
+    lengths: Vec<TextLength>,
     columns: Vec<ColumnBuilder>,
     rows: usize,
     bytes: usize,
@@ -47,7 +48,12 @@ struct ColumnBuilder {
 impl BatchBuilder {
     pub(super) fn new(columns: &[Column], designated: Option<ColumnId>) -> BatchBuilder {
         let columns = columns.iter().map(|column| ColumnBuilder::new(column.clone())).collect();
-        BatchBuilder { designated, columns, rows: 0, bytes: 0 }
+        BatchBuilder { designated, lengths: Vec::new(), columns, rows: 0, bytes: 0 }
+    }
+
+    /// For columns some of whose texts must not be longer.
+    pub(super) fn with_lengths(self, lengths: &[TextLength]) -> BatchBuilder {
+        BatchBuilder { lengths: lengths.to_vec(), ..self }
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -66,6 +72,10 @@ impl BatchBuilder {
                 let column = builder.column.name.clone();
                 return Err(Error::TimestampMissing { position: None, column });
             }
+            let id = builder.column.id;
+            if let Some(length) = self.lengths.iter().find(|length| length.column == id) {
+                check_length(array, *length)?;
+            }
             self.bytes += builder.push(array, self.rows)?;
         }
         self.rows += batch.num_rows();
@@ -75,7 +85,8 @@ impl BatchBuilder {
     /// The rows; none are left.
     pub(super) fn take(&mut self) -> RowBatch {
         let columns = self.columns.iter().map(|builder| builder.column.clone()).collect::<Vec<_>>();
-        let full = std::mem::replace(self, BatchBuilder::new(&columns, self.designated));
+        let empty = BatchBuilder::new(&columns, self.designated).with_lengths(&self.lengths);
+        let full = std::mem::replace(self, empty);
         let columns = full.columns.into_iter().filter(|builder| builder.has_value);
         RowBatch::new(full.rows, columns.map(ColumnBuilder::finish).collect())
     }
@@ -214,6 +225,20 @@ fn extend<T: ArrowPrimitiveType>(values: &mut Vec<T::Native>, array: &ArrayRef) 
     let array = array.as_primitive::<T>().values();
     values.extend_from_slice(array);
     std::mem::size_of_val::<[T::Native]>(array)
+}
+
+fn check_length(array: &ArrayRef, length: TextLength) -> Result<()> {
+    let array = cast(array, &arrow_type(ColumnType::Varchar));
+    let array = array.map_err(datafusion::common::DataFusionError::from)?;
+    let mut texts = array.as_string_view().iter().flatten();
+    match texts.find(|text| length.is_exceeded_by(text.as_bytes())) {
+        None => Ok(()),
+        Some(text) => {
+            let reason = TextProblem::TooLong { length: length.max.into() };
+            let (text, ty) = (text.to_owned(), ColumnType::Varchar);
+            Err(Error::BadText { position: None, text, ty, reason })
+        }
+    }
 }
 
 /// Adds texts, and says how many bytes they take.

@@ -2,6 +2,8 @@
 //!
 //! - WR1. The stream runs where queries do, and rows are written on a thread of its own, a batch or
 //!   two behind. Only if the stream has ended without an error is anything committed.
+//! - WR2. Whoever waits is told at once when the statement is ended; the thread ends with what it
+//!   is at, and what it has written goes with it.
 
 use std::sync::Arc;
 
@@ -14,13 +16,14 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use tidegate_model::{Column, Schema};
 use tidegate_storage::{
-    AppendOptions, ChangeTxn, Database, Error as StorageError, Removal, Snapshot, TableAppend,
+    AppendOptions, ChangeTxn, Database, Error as StorageError, ImportTarget, Removal, Snapshot,
+    TableAppend,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::batch::{BATCH_BYTES_MAX, BatchBuilder, batch_bytes};
 use super::gone::Gone;
-use crate::control::CancelReason;
+use crate::control::{CancelReason, Stop};
 use crate::error::{Error, Result};
 
 /// Batches between the two threads.
@@ -41,10 +44,19 @@ enum Message {
 }
 
 /// Does the work with all rows of a stream, and says how many they were.
-pub(super) async fn write(stream: SendableRecordBatchStream, work: Work) -> Result<u64> {
+pub(super) async fn write(
+    stream: SendableRecordBatchStream,
+    work: Work,
+    stop: &Stop,
+) -> Result<u64> {
     let (sender, receiver) = channel(QUEUE);
     let task = SpawnedTask::spawn_blocking(move || work.run(receiver));
-    let sent = send(stream, sender).await;
+    // Dropping the sender before the end of all rows ends the thread (WR1).
+    let sent = tokio::select! {
+        biased;
+        sent = send(stream, sender) => sent,
+        reason = stop.ended() => return Err(reason.into()),
+    };
     let written = task.join_unwind().await;
     let written =
         written.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?;
@@ -80,15 +92,7 @@ impl Work {
             last.as_primitive::<UInt64Type>().clone()
         };
         match self {
-            Work::Insert(writer) => {
-                writer.push(batch)?;
-                // Keys are looked up where rows go through the log.
-                if writer.txn.is_some() && !writer.schema.dedup().is_empty() {
-                    let feature = "INSERT of more than 64 MiB of values into a table with DEDUP";
-                    return Err(Error::NotSupported { position: None, feature });
-                }
-                Ok(())
-            }
+            Work::Insert(writer) => writer.push(batch),
             Work::Update(writer, snapshot) => {
                 let fresh = gone.add(snapshot, &row_ids(batch));
                 if fresh.has_false() {
@@ -111,7 +115,7 @@ impl Work {
             Work::Delete(database, snapshot) => {
                 let rows = gone.rows;
                 if rows > 0 {
-                    let txn = database.begin_change(&snapshot.name)?;
+                    let txn = database.begin_change(ImportTarget::Existing(&snapshot.name))?;
                     let mut gone = gone.into_rows();
                     txn.commit(Some(Removal { snapshot: &snapshot, rows: &mut gone }))?;
                 }
@@ -125,6 +129,8 @@ impl Work {
 pub(super) struct Writer {
     database: Arc<Database>,
     table: String,
+    /// Whether the commit makes the table.
+    is_new: bool,
     schema: Arc<Schema>,
     batch: BatchBuilder,
     /// There once rows were written.
@@ -142,11 +148,18 @@ impl Writer {
         Writer {
             database: Arc::clone(database),
             table: table.to_owned(),
+            is_new: false,
             schema: Arc::clone(schema),
-            batch: BatchBuilder::new(columns, schema.designated()),
+            batch: BatchBuilder::new(columns, schema.designated()).with_lengths(schema.lengths()),
             txn: None,
             rows: 0,
         }
+    }
+
+    /// For all rows of a table that the commit makes.
+    pub(super) fn of_new(database: &Arc<Database>, table: &str, schema: &Arc<Schema>) -> Writer {
+        let writer = Writer::new(database, table, (schema, schema.columns()));
+        Writer { is_new: true, ..writer }
     }
 
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -171,8 +184,12 @@ impl Writer {
     fn txn(&mut self) -> Result<&mut ChangeTxn> {
         let txn = match self.txn.take() {
             Some(txn) => txn,
+            None if self.is_new => {
+                let schema = Schema::clone(&self.schema);
+                self.database.begin_change(ImportTarget::New { name: &self.table, schema })?
+            }
             None => {
-                let txn = self.database.begin_change(&self.table)?;
+                let txn = self.database.begin_change(ImportTarget::Existing(&self.table))?;
                 let now = txn.schema();
                 let is_gone = |column: &&Column| now.column(column.id) != Some(column);
                 if let Some(column) = self.schema.columns().iter().find(is_gone) {
@@ -187,6 +204,9 @@ impl Writer {
 
     /// Commits all rows: those of one batch as a record of the log.
     fn append(mut self) -> Result<u64> {
+        if self.is_new {
+            self.txn()?;
+        }
         if self.batch.rows() > 0 {
             if self.txn.is_none() {
                 let (table, rows) = (self.table, self.batch.take());

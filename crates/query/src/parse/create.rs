@@ -3,12 +3,14 @@
 //! Clauses of QuestDB that change nothing here (`WAL`, `CAPACITY`, `INDEX`, ...) are accepted with
 //! a notice; what would change something and is not there yet is an error at its place.
 
+use std::ops::Range;
+
 use tidegate_model::{ColumnType, PartitionUnit};
 
 use super::cursor::{Cursor, Name};
 use super::settings::{TtlClause, expect_keys};
 use super::token::TokenKind;
-use super::types::expect_type;
+use super::types::{TypeName, expect_type};
 use crate::error::{Error, Result};
 
 /// What a `CREATE TABLE` with a list of columns says.
@@ -21,6 +23,8 @@ pub struct TableDefinition {
     pub if_not_exists: bool,
     /// Names as written, and types.
     pub columns: Vec<(String, ColumnType)>,
+    /// The most characters of some VARCHAR columns, by name.
+    pub lengths: Vec<(String, u32)>,
     /// The column named by `TIMESTAMP(..)`.
     pub timestamp: Option<String>,
     /// `NONE` if nothing else is said.
@@ -32,7 +36,34 @@ pub struct TableDefinition {
     pub notices: Vec<String>,
 }
 
+/// `CREATE TABLE .. AS (query)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CreateAs {
+    /// Where it is named.
+    pub(crate) name: Name,
+    /// All that is said besides the columns, of which it has none.
+    pub(crate) table: TableDefinition,
+    /// The bytes of the query.
+    pub(crate) query: Range<usize>,
+    /// Columns of the query that get another type.
+    pub(crate) casts: Vec<(Name, ColumnType)>,
+}
+
 impl TableDefinition {
+    fn new(name: String, if_not_exists: bool, notices: Vec<String>) -> TableDefinition {
+        TableDefinition {
+            name,
+            if_not_exists,
+            columns: Vec::new(),
+            lengths: Vec::new(),
+            timestamp: None,
+            partition_by: PartitionUnit::None,
+            ttl: None,
+            keys: Vec::new(),
+            notices,
+        }
+    }
+
     /// Whether it says what the table does with rows by itself: DEDUP or TTL.
     #[must_use]
     pub fn has_settings(&self) -> bool {
@@ -53,37 +84,110 @@ pub fn parse_create_table(sql: &str) -> Result<TableDefinition> {
 
 /// What follows `CREATE`.
 pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<TableDefinition> {
-    let mut notices = Vec::new();
-    commit_mode(cursor, &mut notices)?;
-    cursor.expect_words(&["TABLE"])?;
-    let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
-    let name = cursor.expect_table()?.text;
-    if cursor.peek().is_some_and(|token| token.is_word("AS")) {
-        return Err(cursor.not_supported("CREATE TABLE AS"));
+    let (_, mut table) = table_name(cursor)?;
+    if begins_query(cursor) {
+        return Err(cursor.not_supported("CREATE TABLE AS where a list of columns is needed"));
     }
     cursor.expect_sign('(')?;
     if cursor.peek().is_some_and(|token| token.is_word("LIKE")) {
         return Err(cursor.not_supported("CREATE TABLE (LIKE ..)"));
     }
-    if cursor.peek().is_some_and(|token| token.is_word("SELECT") || token.is_word("WITH")) {
-        return Err(cursor.not_supported("CREATE TABLE AS"));
-    }
-    let mut columns = Vec::new();
-    cursor.expect_list(|cursor| definition(cursor, &mut columns, &mut notices))?;
+    cursor.expect_list(|cursor| definition(cursor, &mut table))?;
     cursor.expect_sign(')')?;
-    let mut definition = TableDefinition {
-        name,
-        if_not_exists,
-        columns,
-        timestamp: None,
-        partition_by: PartitionUnit::None,
-        ttl: None,
-        keys: Vec::new(),
-        notices,
-    };
-    table_options(cursor, &mut definition)?;
+    table_options(cursor, &mut table)?;
     cursor.expect_end()?;
-    Ok(definition)
+    Ok(table)
+}
+
+/// What follows `CREATE`, if the rows are those of a query; `None` if it is something else, of
+/// which nothing is read.
+pub(super) fn create_as(cursor: &Cursor<'_>) -> Result<Option<CreateAs>> {
+    let mut ahead = cursor.clone();
+    let Ok((name, mut table)) = table_name(&mut ahead) else { return Ok(None) };
+    if !begins_query(&ahead) {
+        return Ok(None);
+    }
+    ahead.take_word("AS");
+    let start = ahead.offset();
+    let has_brackets = ahead.peek().is_some_and(|token| token.is_sign('('));
+    if !has_brackets {
+        ahead.skip_all();
+        let query = start..ahead.offset();
+        return Ok(Some(CreateAs { name, table, query, casts: Vec::new() }));
+    }
+    skip_brackets(&mut ahead)?;
+    let query = start..ahead.offset();
+    let mut casts = Vec::new();
+    while ahead.take_sign(',') {
+        let next = ahead.peek().map(|token| token.text.to_ascii_uppercase());
+        match next.as_deref() {
+            Some("CAST") => {
+                let (column, TypeName { ty, length, .. }) = cast(&mut ahead, &mut table.notices)?;
+                table.lengths.extend(length.map(|length| (column.text.clone(), length)));
+                casts.push((column, ty));
+            }
+            Some("INDEX") if ahead.peek_at(1).is_some_and(|token| token.is_sign('(')) => {
+                definition(&mut ahead, &mut table)?;
+            }
+            _ => return Err(ahead.unexpected("CAST(..) or INDEX(..)")),
+        }
+    }
+    table_options(&mut ahead, &mut table)?;
+    ahead.expect_end()?;
+    Ok(Some(CreateAs { name, table, query, casts }))
+}
+
+/// From the words before TABLE up to the name.
+fn table_name(cursor: &mut Cursor<'_>) -> Result<(Name, TableDefinition)> {
+    let mut notices = Vec::new();
+    commit_mode(cursor, &mut notices)?;
+    cursor.expect_words(&["TABLE"])?;
+    let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
+    let name = cursor.expect_table()?;
+    let table = TableDefinition::new(name.text.clone(), if_not_exists, notices);
+    Ok((name, table))
+}
+
+/// Whether a query comes next, in brackets or behind AS.
+fn begins_query(cursor: &Cursor<'_>) -> bool {
+    let is_query = |ahead| {
+        cursor.peek_at(ahead).is_some_and(|token| token.is_word("SELECT") || token.is_word("WITH"))
+    };
+    let is_at = |word| cursor.peek().is_some_and(|token| token.is_word(word));
+    let has_bracket = cursor.peek().is_some_and(|token| token.is_sign('('));
+    // A column may be called `select`, and so has a type behind it.
+    is_at("AS") || has_bracket && is_query(1)
+}
+
+/// Steps over a bracket and all behind it up to the one that closes it.
+fn skip_brackets(cursor: &mut Cursor<'_>) -> Result<()> {
+    let mut depth = 0_usize;
+    loop {
+        match cursor.peek() {
+            Some(token) if token.is_sign('(') => depth += 1,
+            Some(token) if token.is_sign(')') => depth -= 1,
+            Some(_) => {}
+            None => return Err(cursor.unexpected("`)`")),
+        }
+        cursor.skip();
+        if depth == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// `CAST(column AS type)`, perhaps with options of the type.
+fn cast(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<(Name, TypeName)> {
+    cursor.skip();
+    cursor.expect_sign('(')?;
+    let column = cursor.expect_name("the name of a column")?;
+    cursor.expect_words(&["AS"])?;
+    let type_name = expect_type(cursor)?;
+    let notice = type_name.notice.iter();
+    notices.extend(notice.map(|notice| format!("column `{}`: {notice}", column.text)));
+    while column_option(cursor, &column.text, notices)? {}
+    cursor.expect_sign(')')?;
+    Ok((column, type_name))
 }
 
 /// `ATOMIC` or `BATCH n [o3MaxLag d]`, which are about where rows come from a query.
@@ -101,11 +205,7 @@ pub(super) fn commit_mode(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) ->
 }
 
 /// One column, or an `INDEX(..)` of QuestDB.
-fn definition(
-    cursor: &mut Cursor<'_>,
-    columns: &mut Vec<(String, ColumnType)>,
-    notices: &mut Vec<String>,
-) -> Result<()> {
+fn definition(cursor: &mut Cursor<'_>, table: &mut TableDefinition) -> Result<()> {
     let is_index = cursor.peek().is_some_and(|token| token.is_word("INDEX"))
         && cursor.peek_at(1).is_some_and(|token| token.is_sign('('));
     if is_index {
@@ -116,10 +216,12 @@ fn definition(
             cursor.expect_integer("a capacity")?;
         }
         cursor.expect_sign(')')?;
-        notices.push(index_notice(&column.text));
+        table.notices.push(index_notice(&column.text));
         return Ok(());
     }
-    columns.push(expect_column(cursor, notices)?);
+    let (name, TypeName { ty, length, .. }) = expect_column(cursor, &mut table.notices)?;
+    table.lengths.extend(length.map(|length| (name.clone(), length)));
+    table.columns.push((name, ty));
     Ok(())
 }
 
@@ -127,7 +229,7 @@ fn definition(
 pub(super) fn expect_column(
     cursor: &mut Cursor<'_>,
     notices: &mut Vec<String>,
-) -> Result<(String, ColumnType)> {
+) -> Result<(String, TypeName)> {
     for constraint in ["PRIMARY", "FOREIGN", "UNIQUE", "CHECK", "CONSTRAINT"] {
         let is_key = cursor.peek().is_some_and(|token| token.is_word(constraint))
             && cursor.peek_at(1).is_some_and(|token| token.is_word("KEY") || token.is_sign('('));
@@ -137,9 +239,10 @@ pub(super) fn expect_column(
     }
     let name = cursor.expect_name("the name of a column")?.text;
     let type_name = expect_type(cursor)?;
-    notices.extend(type_name.notice.map(|notice| format!("column `{name}`: {notice}")));
+    let notice = type_name.notice.iter();
+    notices.extend(notice.map(|notice| format!("column `{name}`: {notice}")));
     while column_option(cursor, &name, notices)? {}
-    Ok((name, type_name.ty))
+    Ok((name, type_name))
 }
 
 /// Reads one option of a column; false if there is none.
@@ -320,8 +423,9 @@ mod tests {
              WAL and BYPASS WAL have no effect: every commit is in the log; o3MaxLag has no effect",
         );
         check(
-            "CREATE TABLE t (a VARCHAR(255))",
-            "t(a VARCHAR) NONE; column `a`: VARCHAR(255) is kept as VARCHAR, without length check",
+            "CREATE TABLE t (a CHAR(255), b VARCHAR(9))",
+            "t(a VARCHAR, b VARCHAR) NONE; column `a`: CHAR(255) is kept as VARCHAR, without \
+             length check",
         );
     }
 
@@ -349,7 +453,8 @@ mod tests {
     fn what_is_not_there_yet_says_so() {
         check(
             "CREATE TABLE t AS (SELECT 1)",
-            "error: line 1, column 16: CREATE TABLE AS is not supported yet",
+            "error: line 1, column 16: CREATE TABLE AS where a list of columns is needed is not \
+             supported yet",
         );
         check(
             "CREATE TABLE t (a INT NOT NULL)",

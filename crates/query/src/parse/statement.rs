@@ -1,10 +1,13 @@
 //! Which statement a text is.
 
-use super::create::{TableDefinition, create_table, expect_column};
+use super::create::{CreateAs, TableDefinition, create_as, create_table, expect_column};
 use super::cursor::Cursor;
 pub(crate) use super::cursor::Name;
 use super::rows::{self, RowChange};
+use super::session::{self, Set, Show};
 use super::settings::{TtlClause, expect_keys};
+use super::token::blanked;
+use super::types::TypeName;
 use crate::error::{Error, Result, SyntaxError};
 use tidegate_model::{ColumnType, limits};
 
@@ -12,6 +15,8 @@ use tidegate_model::{ColumnType, limits};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Statement {
     CreateTable(TableDefinition),
+    /// A table with the rows of a query.
+    CreateTableAs(CreateAs),
     /// An empty table with the columns of another.
     CreateTableLike {
         name: Name,
@@ -36,18 +41,29 @@ pub(crate) enum Statement {
     },
     ChangeRows(RowChange),
     Show(Show),
+    Set {
+        set: Set,
+        notices: Vec<String>,
+    },
+    /// Ends another statement.
+    Cancel {
+        id: u64,
+        offset: usize,
+    },
     Explain(Explain),
     Query,
 }
 
-/// How a query is to be explained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What is to be explained, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Explain {
     /// Whether it is run, to count rows and time.
     pub(crate) analyze: bool,
     pub(crate) verbose: bool,
-    /// The byte that the query starts at.
+    /// The byte that the statement starts at.
     pub(crate) offset: usize,
+    /// The statement, with places in the whole text; `None` if it is a query.
+    pub(crate) change: Option<RowChange>,
 }
 
 /// What an `ALTER TABLE` changes.
@@ -55,6 +71,8 @@ pub(crate) struct Explain {
 pub(crate) enum TableChange {
     AddColumns {
         columns: Vec<(String, ColumnType)>,
+        /// The most characters of some, by name.
+        lengths: Vec<(String, u32)>,
         if_not_exists: bool,
     },
     DropColumns {
@@ -78,20 +96,9 @@ pub(crate) enum TableChange {
     },
 }
 
-/// What a `SHOW` shows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Show {
-    Tables,
-    Columns { table: Name },
-    Partitions { table: Name },
-    CreateTable { table: Name },
-}
-
 /// Statements that will come, and whose first word would otherwise be taken for a query's.
-const NOT_YET: [(&str, &str); 17] = [
+const NOT_YET: [(&str, &str); 14] = [
     ("COPY", "COPY"),
-    ("SET", "SET"),
-    ("RESET", "RESET"),
     ("BEGIN", "BEGIN"),
     ("START", "START TRANSACTION"),
     ("COMMIT", "COMMIT"),
@@ -99,7 +106,6 @@ const NOT_YET: [(&str, &str); 17] = [
     ("PREPARE", "PREPARE"),
     ("EXECUTE", "EXECUTE"),
     ("DEALLOCATE", "DEALLOCATE"),
-    ("CANCEL", "CANCEL QUERY"),
     ("DECLARE", "DECLARE"),
     ("MERGE", "MERGE"),
     ("GRANT", "GRANT"),
@@ -133,7 +139,10 @@ pub(crate) fn parse_statement(sql: &str) -> Result<Statement> {
         "INSERT" => rows::insert(&mut cursor).map(Statement::ChangeRows),
         "UPDATE" => rows::update(&mut cursor).map(Statement::ChangeRows),
         "DELETE" => rows::delete(&mut cursor).map(Statement::ChangeRows),
-        "SHOW" => show(&mut cursor),
+        "SHOW" => session::show(&mut cursor),
+        "SET" => session::set(&mut cursor),
+        "RESET" => session::reset(&mut cursor),
+        "CANCEL" => session::cancel(&mut cursor),
         "EXPLAIN" => explain(&mut cursor),
         _ => Ok(Statement::Query),
     }
@@ -159,6 +168,9 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     if let Some(statement) = create_like(cursor)? {
         return Ok(statement);
+    }
+    if let Some(create) = create_as(cursor)? {
+        return Ok(Statement::CreateTableAs(create));
     }
     create_table(cursor).map(Statement::CreateTable)
 }
@@ -218,8 +230,11 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let change = if cursor.take_word("ADD") {
         cursor.take_word("COLUMN");
         let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
-        let columns = cursor.expect_list(|cursor| expect_column(cursor, &mut notices))?;
-        TableChange::AddColumns { columns, if_not_exists }
+        let named = cursor.expect_list(|cursor| expect_column(cursor, &mut notices))?;
+        let length = |(name, ty): &(String, TypeName)| Some((name.clone(), ty.length?));
+        let lengths = named.iter().filter_map(length).collect();
+        let columns = named.into_iter().map(|(name, named)| (name, named.ty)).collect();
+        TableChange::AddColumns { columns, lengths, if_not_exists }
     } else if cursor.take_words(&["DROP", "COLUMN"]) {
         let names = cursor.expect_list(|cursor| cursor.expect_name("the name of a column"))?;
         TableChange::DropColumns { names }
@@ -336,25 +351,6 @@ fn alter_not_yet(cursor: &mut Cursor<'_>) -> Error {
     cursor.unexpected("ADD COLUMN, DROP COLUMN, RENAME COLUMN or RENAME TO")
 }
 
-fn show(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    cursor.skip();
-    let shown = if cursor.take_word("TABLES") {
-        Show::Tables
-    } else if cursor.take_words(&["COLUMNS", "FROM"]) {
-        Show::Columns { table: cursor.expect_table()? }
-    } else if cursor.take_words(&["PARTITIONS", "FROM"]) {
-        Show::Partitions { table: cursor.expect_table()? }
-    } else if cursor.take_words(&["CREATE", "TABLE"]) {
-        Show::CreateTable { table: cursor.expect_table()? }
-    } else if cursor.is_at_end() {
-        return Err(cursor.unexpected("TABLES, COLUMNS, PARTITIONS or CREATE TABLE"));
-    } else {
-        return Err(cursor.not_supported("SHOW of anything but tables, columns and partitions"));
-    };
-    cursor.expect_end()?;
-    Ok(Statement::Show(shown))
-}
-
 fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip();
     let analyze = cursor.take_word("ANALYZE");
@@ -367,10 +363,18 @@ fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
         return Err(cursor.not_supported("EXPLAIN with options"));
     }
     let offset = cursor.offset();
-    match parse_statement(&cursor.sql()[offset..]) {
-        Ok(Statement::Query) => Ok(Statement::Explain(Explain { analyze, verbose, offset })),
+    let feature = "EXPLAIN of anything but SELECT, INSERT, UPDATE and DELETE";
+    let explained = |change| Explain { analyze, verbose, offset, change };
+    // So that places are those in the whole text.
+    match parse_statement(&blanked(cursor.sql(), offset)) {
+        Ok(Statement::Query) => Ok(Statement::Explain(explained(None))),
+        Ok(Statement::ChangeRows(RowChange::DropPartitions(_))) => {
+            Err(cursor.not_supported(feature))
+        }
+        Ok(Statement::ChangeRows(change)) => Ok(Statement::Explain(explained(Some(change)))),
         Err(Error::Syntax { what: SyntaxError::Empty, .. }) => Err(cursor.unexpected("a query")),
-        _ => Err(cursor.not_supported("EXPLAIN of anything but a query")),
+        Err(error) => Err(error),
+        Ok(_) => Err(cursor.not_supported(feature)),
     }
 }
 
@@ -423,7 +427,10 @@ mod tests {
             };
             let columns =
                 vec![("s".to_owned(), ColumnType::Symbol), ("d".to_owned(), ColumnType::Float64)];
-            assert_eq!(change, TableChange::AddColumns { columns, if_not_exists: false });
+            assert_eq!(
+                change,
+                TableChange::AddColumns { columns, lengths: Vec::new(), if_not_exists: false }
+            );
         }
     }
 
@@ -432,7 +439,7 @@ mod tests {
         for sql in ["SELECT 1", "(SELECT 1)", "WITH a AS (SELECT 1) TABLE a", "hits WHERE x = 1"] {
             check(sql, Statement::Query);
         }
-        let explained = Explain { analyze: true, verbose: false, offset: 16 };
+        let explained = Explain { analyze: true, verbose: false, offset: 16, change: None };
         check("EXPLAIN ANALYZE SELECT 1", Statement::Explain(explained));
     }
 
@@ -456,7 +463,12 @@ mod tests {
         );
         check_error(
             "EXPLAIN DROP TABLE t",
-            "line 1, column 9: EXPLAIN of anything but a query is not supported yet",
+            "line 1, column 9: EXPLAIN of anything but SELECT, INSERT, UPDATE and DELETE is not \
+             supported yet",
+        );
+        check_error(
+            "EXPLAIN DELETE FROM",
+            "line 1, column 20: expected the name of a table, found the end",
         );
     }
 }

@@ -104,6 +104,14 @@ impl Token<'_> {
     }
 }
 
+/// The statement with blanks in place of its first bytes, so that places stay where they are.
+pub(crate) fn blanked(sql: &str, bytes: usize) -> String {
+    let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
+    let mut text = sql[..bytes].chars().map(blank).collect::<String>();
+    text.push_str(&sql[bytes..]);
+    text
+}
+
 /// All tokens of a text.
 pub(crate) fn tokenize(sql: &str) -> Result<Vec<Token<'_>>> {
     let mut tokens = Vec::new();
@@ -277,6 +285,12 @@ mod tests {
             Err(error) => format!("error: {error}"),
         };
         assert_eq!(shown, expected, "{sql}");
+    }
+
+    #[test]
+    fn blanks_keep_lines_and_columns() {
+        assert_eq!(blanked("EXPLAIN\n ANALYZE SELECT 1", 17), "       \n         SELECT 1");
+        assert_eq!(blanked("SELECT 1", 0), "SELECT 1");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::error::{Error, Result, SyntaxError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TypeName {
     pub(crate) ty: ColumnType,
+    /// Of VARCHAR, in characters.
+    pub(crate) length: Option<u32>,
     pub(crate) notice: Option<String>,
 }
 
@@ -78,7 +80,7 @@ pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
         "DECIMAL" | "NUMERIC" => decimal(cursor)?,
         _ => PLAIN.iter().find(|&&(name, _)| name == word).expect("looked up above").1,
     };
-    let mut notice = None;
+    let (mut notice, mut length) = (None, None);
     let ty = match plain {
         ColumnType::Float64 => {
             cursor.take_word("PRECISION");
@@ -90,14 +92,26 @@ pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
             unsigned(plain)
         }
         ColumnType::Varchar if cursor.take_sign('(') => {
-            let length = cursor.expect_integer("the length of a text")?;
+            let offset = cursor.offset();
+            let characters = cursor.expect_integer("the length of a text")?;
             cursor.expect_sign(')')?;
-            notice = Some(format!("{word}({length}) is kept as VARCHAR, without length check"));
+            let small = u32::try_from(characters).ok().filter(|&characters| characters > 0);
+            let Some(small) = small else {
+                let bounds = "1 to 4294967295";
+                let what = ("the length of a text", bounds, characters);
+                return Err(out_of_bounds(cursor, offset, what));
+            };
+            if word == "VARCHAR" {
+                length = Some(small);
+            } else {
+                let told = format!("{word}({small}) is kept as VARCHAR, without length check");
+                notice = Some(told);
+            }
             plain
         }
         _ => plain,
     };
-    Ok(TypeName { ty, notice })
+    Ok(TypeName { ty, length, notice })
 }
 
 fn unsigned(ty: ColumnType) -> ColumnType {

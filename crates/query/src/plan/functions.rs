@@ -11,6 +11,7 @@ mod haversine;
 mod typed;
 mod float_bounds;
 mod rewritten;
+mod engine;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -18,11 +19,13 @@ use std::sync::{Arc, LazyLock};
 use datafusion::catalog::{TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Result, plan_err};
 use datafusion::datasource::{ViewTable, provider_as_source};
+use datafusion::execution::SessionState;
 use datafusion::functions_table::generate_series::GenerateSeriesFunc;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlanBuilder, ScalarUDF, col, lit};
 
 use super::literal::integer_of;
 
+pub(crate) use engine::{engine_function, engine_functions};
 pub(crate) use first_last::resolve_first_last;
 pub(crate) use float_bounds::of_floats;
 pub(crate) use rewritten::{is_rewritten, rewrite_aggregate};
@@ -52,6 +55,18 @@ pub(super) static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = Laz
     ];
     all.into_iter().flatten().map(named).collect()
 });
+
+/// All of ours: those of a value, and those of many.
+pub(crate) fn our_functions(
+    state: &SessionState,
+) -> (HashMap<String, Arc<ScalarUDF>>, HashMap<String, Arc<AggregateUDF>>) {
+    let mut scalars = SCALARS.clone();
+    // No query can call it by its name.
+    scalars.remove(AT_TIME_ZONE);
+    let named = |name: &str| Some((name.to_owned(), engine_function(state, name)?));
+    scalars.extend(engine_functions().filter_map(named));
+    (scalars, AGGREGATES.clone())
+}
 
 /// The table functions, under their names.
 pub(crate) fn table_functions() -> Vec<Arc<TableFunction>> {

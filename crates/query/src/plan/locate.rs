@@ -29,13 +29,10 @@ pub(crate) fn locate(sql: &str, error: Error) -> Error {
             Error::BadText { position, text, ty, reason }
         }
         Error::NoSuchTable { position: None, table } => {
-            let name = table.rsplit('.').next().unwrap_or(&table).to_lowercase();
-            match find(sql, |token| token.unquoted().to_lowercase() == name) {
-                Some(token) => {
-                    Error::NoSuchTable { position: at(token.offset), table: token.unquoted() }
-                }
-                None => Error::NoSuchTable { position: None, table },
-            }
+            let Some((offset, written)) = written_table(sql, &table) else {
+                return Error::NoSuchTable { position: None, table };
+            };
+            Error::NoSuchTable { position: at(offset), table: written }
         }
         Error::Storage(StorageError::NoSuchTable { table }) => {
             locate(sql, Error::NoSuchTable { position: None, table })
@@ -240,6 +237,21 @@ fn function_name(message: &str) -> Option<&str> {
     rest.split('\'').next()
 }
 
+/// Where a table is named, and how it is written: `t`, or `schema.t`.
+fn written_table(sql: &str, table: &str) -> Option<(usize, String)> {
+    let tokens = tokenize(sql).ok()?;
+    let is = |token: &Token<'_>, name: &str| token.unquoted().to_lowercase() == name;
+    let table = table.to_lowercase();
+    if let Some(token) = tokens.iter().find(|token| is(token, &table)) {
+        return Some((token.offset, token.unquoted()));
+    }
+    let (schema, name) = table.split_once('.')?;
+    let mut triples = tokens.windows(3).map(|it| (&it[0], &it[1], &it[2]));
+    let (schema, _, name) =
+        triples.find(|(a, point, b)| is(a, schema) && point.is_sign('.') && is(b, name))?;
+    Some((schema.offset, format!("{}.{}", schema.unquoted(), name.unquoted())))
+}
+
 fn find<'a>(sql: &'a str, is_it: impl Fn(&Token<'a>) -> bool) -> Option<Token<'a>> {
     tokenize(sql).ok()?.into_iter().find(is_it)
 }
@@ -313,8 +325,14 @@ mod tests {
 
     #[test]
     fn a_missing_table_is_named_as_it_is_written() {
-        let error = Error::NoSuchTable { position: None, table: "hits".to_owned() };
-        let located = locate("SELECT * FROM Hits", error);
-        assert_eq!(located.to_string(), "line 1, column 15: table `Hits` does not exist");
+        for (table, sql, expected) in [
+            ("hits", "SELECT * FROM Hits", "line 1, column 15: table `Hits` does not exist"),
+            ("a.b", "SELECT * FROM \"A.b\"", "line 1, column 15: table `A.b` does not exist"),
+            ("my.t", "SELECT t.a FROM My.t", "line 1, column 17: table `My.t` does not exist"),
+            ("t", "SELECT 1", "table `t` does not exist"),
+        ] {
+            let error = Error::NoSuchTable { position: None, table: table.to_owned() };
+            assert_eq!(locate(sql, error).to_string(), expected);
+        }
     }
 }

@@ -8,18 +8,21 @@
 //! - Q4. What was taken out of the text (`timeseries::clauses`) or added to it does not move a
 //!   position.
 //!
-//! The tree that keeps the written case is looked at only for the names of the output columns.
+//! The tree that keeps the written case is looked at only for the names of the output columns
+//! (`names`).
 
-use std::collections::{HashMap, HashSet};
+mod tokens;
+mod names;
+
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem,
-    SetExpr, Spanned, UnaryOperator, Value, VisitMut, VisitorMut,
+    FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select, Spanned,
+    UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
@@ -29,6 +32,10 @@ use super::precedence::bind_by_precedence;
 use crate::error::{Error, Result, SyntaxError};
 use crate::parse::Position;
 use crate::timeseries::{Clauses, lift_clauses, wrap_timestamps};
+use names::number_repeated_items;
+use tokens::{bracket_interval_calls, bracket_intervals, select_everything};
+
+pub(crate) use names::OutputNames;
 
 /// How deep an expression or a query may be nested.
 pub(crate) const NESTING_MAX: usize = 500;
@@ -54,24 +61,6 @@ pub(crate) struct QueryText {
     pub(crate) names: OutputNames,
     /// What the user should know, a sentence each.
     pub(crate) notices: Vec<String>,
-}
-
-/// What the columns of the outermost SELECT are called.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct OutputNames {
-    items: Vec<OutputName>,
-    /// Names given with AS anywhere in the query, by their lower case.
-    aliases: HashMap<String, String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum OutputName {
-    /// A column as it is: called as it is stored, or else as it is written.
-    Column(String),
-    /// Called so.
-    Written(String),
-    /// Any number of columns.
-    Wildcard,
 }
 
 /// Reads a query with values for its parameters.
@@ -177,151 +166,6 @@ pub(crate) fn parser_error(sql: &str, error: ParserError) -> Error {
 fn parse_place(text: &str) -> Option<(usize, usize)> {
     let (line, column) = text.split_once(", Column: ")?;
     Some((line.trim().parse().ok()?, column.trim().parse().ok()?))
-}
-
-fn keyword(token: &TokenWithSpan) -> Option<Keyword> {
-    match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
-        _ => None,
-    }
-}
-
-fn is_blank(token: &TokenWithSpan) -> bool {
-    matches!(token.token, Token::Whitespace(_))
-}
-
-/// Puts brackets around `interval(low, high)` behind IN, and quotes around its name, which stands
-/// for INTERVAL literals elsewhere (Q4).
-fn bracket_interval_calls(tokens: &mut Vec<TokenWithSpan>) {
-    let mut at = 0;
-    while let Some(start) = tokens[at..].iter().position(|t| keyword(t) == Some(Keyword::IN)) {
-        at += start + 1;
-        let next = |from: usize| (from..tokens.len()).find(|&at| !is_blank(&tokens[at]));
-        let call = next(at).filter(|&at| keyword(&tokens[at]) == Some(Keyword::INTERVAL));
-        let Some(name) = call else { continue };
-        let open = next(name + 1).filter(|&at| tokens[at].token == Token::LParen);
-        let Some(end) = open.and_then(|open| Some(open + closing(&tokens[open..])?)) else {
-            continue;
-        };
-        let (first, last) = (tokens[name].span, tokens[end].span);
-        tokens[name].token = Token::make_word(INTERVAL_CALL, Some('"'));
-        tokens.insert(end + 1, TokenWithSpan::new(Token::RParen, last));
-        tokens.insert(name, TokenWithSpan::new(Token::LParen, first));
-    }
-}
-
-/// Puts brackets around the text of `IN 'text'`, and says where those texts start (Q4).
-fn bracket_intervals(tokens: &mut Vec<TokenWithSpan>) -> HashSet<Location> {
-    let mut intervals = HashSet::new();
-    let mut bracketed = Vec::with_capacity(tokens.len());
-    let mut after_in = false;
-    for token in tokens.drain(..) {
-        let is_text = matches!(token.token, Token::SingleQuotedString(_));
-        let span = token.span;
-        if after_in && is_text {
-            intervals.insert(span.start);
-            bracketed.push(TokenWithSpan::new(Token::LParen, span));
-            bracketed.push(token);
-            bracketed.push(TokenWithSpan::new(Token::RParen, span));
-            after_in = false;
-            continue;
-        }
-        after_in = keyword(&token) == Some(Keyword::IN) || after_in && is_blank(&token);
-        bracketed.push(token);
-    }
-    *tokens = bracketed;
-    intervals
-}
-
-/// Puts `SELECT * FROM` before `t`, `t WHERE ..` and `(query) WHERE ..`, and `SELECT *` before a
-/// `FROM` that has no SELECT.
-fn select_everything(tokens: &mut Vec<TokenWithSpan>) {
-    let Some(first) = tokens.iter().position(|token| !is_blank(token)) else { return };
-    let rest = &tokens[first..];
-    let is_from = keyword(&rest[0]) == Some(Keyword::FROM);
-    let added: &[Token] = match (is_from, has_outer_select(rest)) {
-        (true, true) => return,
-        (true, false) => &[Token::make_keyword("SELECT"), Token::Mul],
-        (false, _) if is_short_form(rest) => {
-            &[Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")]
-        }
-        _ => return,
-    };
-    let start = rest[0].span.start;
-    let at_start = |token: &Token| TokenWithSpan::new(token.clone(), Span::new(start, start));
-    let added = added.iter().map(at_start).collect::<Vec<_>>();
-    tokens.splice(first..first, added);
-}
-
-/// Whether there is a SELECT outside of brackets.
-fn has_outer_select(tokens: &[TokenWithSpan]) -> bool {
-    let mut depth = 0_usize;
-    tokens.iter().any(|token| {
-        match token.token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        depth == 0 && keyword(token) == Some(Keyword::SELECT)
-    })
-}
-
-/// Whether the tokens are `t`, `t WHERE ..`, `(query) WHERE ..` or their like.
-fn is_short_form(tokens: &[TokenWithSpan]) -> bool {
-    let is_name = match &tokens[0].token {
-        // A word of SQL, but the name of a function too.
-        Token::Word(word) if word.keyword == Keyword::TABLES => name_tokens(tokens) > 1,
-        Token::Word(word) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
-        _ => false,
-    };
-    let after = match tokens[0].token {
-        Token::LParen => closing(tokens).map(|at| at + 1),
-        _ if is_name => Some(name_tokens(tokens)),
-        _ => None,
-    };
-    let Some(after) = after else { return false };
-    let next = tokens[after..].iter().find(|token| !is_blank(token));
-    let is_one_of = |words: &[&str]| {
-        let word = next.map_or_else(String::new, |token| token.token.to_string());
-        words.iter().any(|it| word.eq_ignore_ascii_case(it))
-    };
-    match next {
-        None => is_name,
-        // A query in brackets may have the others itself.
-        Some(_) => {
-            is_one_of(&["WHERE", "LATEST", "SAMPLE", "ASOF", "LT"])
-                || is_name && is_one_of(&["ORDER", "LIMIT", "JOIN", "LEFT", "INNER", "CROSS"])
-        }
-    }
-}
-
-/// How many tokens `a`, `a.b` or `a(..)` has.
-fn name_tokens(tokens: &[TokenWithSpan]) -> usize {
-    let has_schema = tokens.len() > 2
-        && tokens[1].token == Token::Period
-        && matches!(tokens[2].token, Token::Word(_));
-    let is_call = tokens.get(1).is_some_and(|token| token.token == Token::LParen);
-    match if is_call { closing(&tokens[1..]) } else { None } {
-        Some(end) => end + 2,
-        None if has_schema => 3,
-        None => 1,
-    }
-}
-
-/// The position of the bracket that closes the first one.
-fn closing(tokens: &[TokenWithSpan]) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, token) in tokens.iter().enumerate() {
-        match token.token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth = depth.checked_sub(1)?,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(at);
-        }
-    }
-    None
 }
 
 /// Rewrites a tree in place: Q1 for names in single quotes, Q2, and FETCH as LIMIT.
@@ -506,152 +350,6 @@ fn interval_bounds(call: &Function) -> Option<[Expr; 2]> {
     is_it.then(|| [low.clone(), high.clone()])
 }
 
-/// The outermost SELECT, of a set operation the leftmost.
-fn outermost(query: &mut Query) -> Option<&mut Select> {
-    let mut body = query.body.as_mut();
-    loop {
-        match body {
-            SetExpr::Select(select) => return Some(select),
-            SetExpr::Query(query) => body = query.body.as_mut(),
-            SetExpr::SetOperation { left, .. } => body = left.as_mut(),
-            _ => return None,
-        }
-    }
-}
-
-/// Gives the second `x` of `SELECT x, x` the name `x_2`, and casts their text as name: DataFusion
-/// wants names to differ, and calls `x::INT` just `x`.
-fn number_repeated_items(items: &mut [SelectItem]) {
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    for item in items {
-        let (name, is_cast) = match &*item {
-            SelectItem::UnnamedExpr(expr) => (written_name(expr), has_cast_name(expr)),
-            SelectItem::ExprWithAlias { alias, .. } => (alias.value.clone(), false),
-            _ => continue,
-        };
-        let count = seen.entry(name.clone()).or_default();
-        *count += 1;
-        if *count == 1 && !is_cast {
-            continue;
-        }
-        let name = if *count == 1 { name } else { format!("{name}_{count}") };
-        let alias = Ident::with_quote('"', name);
-        let null = SelectItem::UnnamedExpr(Expr::Value(Value::Null.into()));
-        *item = match std::mem::replace(item, null) {
-            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-                SelectItem::ExprWithAlias { expr, alias }
-            }
-            other => other,
-        };
-    }
-}
-
-/// Whether DataFusion would call the expression as it calls another one.
-fn has_cast_name(expr: &Expr) -> bool {
-    match expr {
-        Expr::Cast { .. } | Expr::TypedString { .. } => true,
-        // It calls all of them alike.
-        Expr::Subquery(_) | Expr::Exists { .. } => true,
-        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => has_cast_name(inner),
-        Expr::BinaryOp { left, right, .. } => has_cast_name(left) || has_cast_name(right),
-        Expr::Function(call) => arguments(call).any(has_cast_name),
-        _ => false,
-    }
-}
-
-/// What an item without AS is called: a column by its name, anything else by its text.
-fn written_name(expr: &Expr) -> String {
-    match expr {
-        Expr::Identifier(ident) => ident.value.clone(),
-        Expr::CompoundIdentifier(path) => {
-            path.last().map_or_else(String::new, |ident| ident.value.clone())
-        }
-        _ => expr.to_string(),
-    }
-}
-
-/// Collects the names given with AS, the outer ones first.
-struct AliasCollector {
-    aliases: HashMap<String, String>,
-}
-
-impl VisitorMut for AliasCollector {
-    type Break = ();
-
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        for item in &select.projection {
-            if let SelectItem::ExprWithAlias { alias, .. } = item {
-                self.aliases.entry(alias.value.to_lowercase()).or_insert(alias.value.clone());
-            }
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-impl OutputNames {
-    /// The names of a query that keeps its written case.
-    fn of(mut written: Query) -> OutputNames {
-        let mut collector = AliasCollector { aliases: HashMap::new() };
-        // The collector never breaks off.
-        let _ = written.visit(&mut collector);
-        let items = outermost(&mut written).map(|select| {
-            let name_of = |item: &SelectItem| match item {
-                SelectItem::UnnamedExpr(
-                    expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_)),
-                ) => OutputName::Column(written_name(expr)),
-                SelectItem::UnnamedExpr(expr) => OutputName::Written(written_name(expr)),
-                SelectItem::ExprWithAlias { alias, .. } => OutputName::Written(alias.value.clone()),
-                _ => OutputName::Wildcard,
-            };
-            select.projection.iter().map(name_of).collect()
-        });
-        OutputNames { items: items.unwrap_or_default(), aliases: collector.aliases }
-    }
-
-    /// What the columns of the answer are called. `planned` are their names in the plan, each with
-    /// the name it is stored under, if it is a column of a table.
-    pub(crate) fn resolve(&self, planned: &[(String, Option<String>)]) -> Vec<String> {
-        let is_wildcard = |name: &OutputName| *name == OutputName::Wildcard;
-        let front = self.items.iter().position(is_wildcard).unwrap_or(self.items.len());
-        let back = self.items.iter().rev().position(is_wildcard).unwrap_or(0);
-        let fits = if front == self.items.len() {
-            planned.len() == front
-        } else {
-            planned.len() + 1 >= front + back
-        };
-        let mut names = Vec::with_capacity(planned.len());
-        for (at, (plan_name, stored)) in planned.iter().enumerate() {
-            let from_end = planned.len() - at;
-            let item = match (fits, at < front, from_end <= back) {
-                (true, true, _) => self.items.get(at),
-                (true, false, true) => self.items.get(self.items.len() - from_end),
-                _ => None,
-            };
-            names.push(match (item, stored) {
-                (Some(OutputName::Written(name)), _) => name.clone(),
-                (_, Some(stored)) => stored.clone(),
-                (Some(OutputName::Column(name)), None) => {
-                    self.aliases.get(&name.to_lowercase()).unwrap_or(name).clone()
-                }
-                _ => self.aliases.get(plan_name).unwrap_or(plan_name).clone(),
-            });
-        }
-        number_repeated(names)
-    }
-}
-
-/// A repeated name gets `_2`, `_3`, ...
-fn number_repeated(names: Vec<String>) -> Vec<String> {
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let mut numbered = Vec::with_capacity(names.len());
-    for name in names {
-        let count = seen.entry(name.to_lowercase()).or_default();
-        *count += 1;
-        numbered.push(if *count == 1 { name } else { format!("{name}_{count}") });
-    }
-    numbered
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -792,40 +490,5 @@ mod tests {
             "SELECT a INTO b FROM t",
             "error: line 1, column 1: SELECT INTO is not supported yet",
         );
-    }
-
-    #[track_caller]
-    fn check_names(sql: &str, planned: &[(&str, Option<&str>)], expected: &str) {
-        let owned = |name: &str| name.to_owned();
-        let planned = planned.iter().map(|(name, stored)| (owned(name), stored.map(owned)));
-        let names = parse_query(sql, &[]).unwrap().names.resolve(&planned.collect::<Vec<_>>());
-        assert_eq!(names.join(", "), expected, "{sql}");
-    }
-
-    #[test]
-    fn columns_are_called_as_stored_and_the_rest_as_written() {
-        let watch = ("watchid", Some("WatchID"));
-        check_names(
-            "SELECT watchid, Count(*), 1 AS Cnt FROM hits",
-            &[watch, ("count(*)", None), ("cnt", None)],
-            "WatchID, Count(*), Cnt",
-        );
-        check_names("SELECT WatchID AS Wid FROM hits", &[("wid", Some("WatchID"))], "Wid");
-        check_names("SELECT * FROM hits", &[watch, ("url", Some("URL"))], "WatchID, URL");
-        check_names(
-            "SELECT 1 AS One, *, 2 AS Two FROM hits",
-            &[("one", None), watch, ("url", Some("URL")), ("two", None)],
-            "One, WatchID, URL, Two",
-        );
-        check_names("SELECT * FROM (SELECT count(*) AS Cnt FROM hits)", &[("cnt", None)], "Cnt");
-        check_names("SELECT cnt FROM (SELECT 1 AS Cnt)", &[("cnt", None)], "Cnt");
-    }
-
-    #[test]
-    fn repeated_names_are_numbered() {
-        check("SELECT a, A, a AS b FROM t", "SELECT a, a AS \"a_2\", a AS b FROM t");
-        let a = ("a", Some("a"));
-        check_names("SELECT * FROM t, u", &[a, a, ("a", Some("A"))], "a, a_2, A_3");
-        check_names("SELECT a, A FROM t", &[a, ("a_2", Some("a"))], "a, a_2");
     }
 }

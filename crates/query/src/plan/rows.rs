@@ -42,6 +42,18 @@ pub(crate) struct Purpose<'a> {
     pub(super) target: Option<&'a str>,
     /// What the first columns of the answer are stored in (RW2). Empty: nothing is stored.
     pub(super) columns: &'a [Column],
+    /// What is read of `target`.
+    pub(super) rows: TargetRows,
+}
+
+/// Which rows are read of the table that is changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum TargetRows {
+    /// Those in files: only they can be removed, and the tail was sealed before.
+    #[default]
+    Sealed,
+    /// All: the plan is only shown, and the tail is not sealed for that.
+    All,
 }
 
 /// A statement that can run.
@@ -59,6 +71,7 @@ pub(crate) struct Planning<'a> {
     pub(crate) state: &'a SessionState,
     pub(crate) database: &'a Database,
     pub(crate) sql: &'a str,
+    pub(crate) rows: TargetRows,
 }
 
 impl Planning<'_> {
@@ -66,7 +79,8 @@ impl Planning<'_> {
     pub(crate) async fn insert(&self, columns: &[Column]) -> Result<PlannedRows> {
         let mut query = parse_query(self.sql, &[])?;
         let is_cast = cast_values(&mut query.statement, self.sql, columns)?;
-        let purpose = Purpose { target: None, columns: if is_cast { &[] } else { columns } };
+        let columns_cast = if is_cast { &[] } else { columns };
+        let purpose = Purpose { target: None, columns: columns_cast, rows: self.rows };
         let planned = self.plan(query, &purpose, ScanOrder::Forward).await;
         planned.map_err(|error| match error {
             Error::BadText { text, ty, reason, .. } => {
@@ -99,7 +113,8 @@ impl Planning<'_> {
         }
         query.condition(self.sql, update.condition.as_ref());
         let query = parse_tokens(self.sql, query.made, &[])?;
-        let purpose = Purpose { target: Some(&update.target.table.text), columns };
+        let target = Some(update.target.table.text.as_str());
+        let purpose = Purpose { target, columns, rows: self.rows };
         let planned = self.plan(query, &purpose, ScanOrder::Forward).await;
         planned.map_err(|error| locate::locate(self.sql, error))
     }
@@ -113,7 +128,8 @@ impl Planning<'_> {
         query.from(&delete.target);
         query.condition(self.sql, delete.condition.as_ref());
         let query = parse_tokens(self.sql, query.made, &[])?;
-        let purpose = Purpose { target: Some(&delete.target.table.text), columns: &[] };
+        let target = Some(delete.target.table.text.as_str());
+        let purpose = Purpose { target, columns: &[], rows: self.rows };
         let planned = self.plan(query, &purpose, ScanOrder::Any).await;
         planned.map_err(|error| locate::locate(self.sql, error))
     }
@@ -128,7 +144,8 @@ impl Planning<'_> {
         query.condition(self.sql, delete.condition.as_ref());
         let ranges = || {
             let query = parse_tokens(self.sql, query.made, &[])?;
-            let purpose = Purpose { target: Some(&delete.target.table.text), columns: &[] };
+            let target = Some(delete.target.table.text.as_str());
+            let purpose = Purpose { target, columns: &[], rows: self.rows };
             let at = (self.state, self.database);
             let (plan, mut snapshots) = logical_plan(at, self.sql, query, &purpose)?;
             let snapshot = snapshots.remove(TARGET).expect("the table is read");
@@ -147,7 +164,7 @@ impl Planning<'_> {
         order: ScanOrder,
     ) -> Result<PlannedRows> {
         let notices = query.notices.clone();
-        let Planning { state, database, sql } = self;
+        let Planning { state, database, sql, .. } = self;
         let (mut plan, mut snapshots) = logical_plan((state, database), sql, query, purpose)?;
         if purpose.target.is_some() && has_groups(&plan) {
             let feature = "an aggregate outside of a subquery in UPDATE or DELETE";
@@ -292,7 +309,7 @@ fn find_value(sql: &str, columns: &[Column], (text, ty): (&str, ColumnType)) -> 
 
 /// The plan with its first columns in the types of those that they are stored in (RW2).
 pub(super) fn stored(plan: LogicalPlan, purpose: &Purpose<'_>) -> PlanResult<LogicalPlan> {
-    let Purpose { target, columns } = *purpose;
+    let Purpose { target, columns, .. } = *purpose;
     if columns.is_empty() {
         return Ok(plan);
     }

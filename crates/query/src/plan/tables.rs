@@ -19,9 +19,9 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF,
 };
 
-use tidegate_storage::Database;
+use tidegate_model::is_system_table;
 
-use super::functions::{AGGREGATES, SCALARS};
+use super::functions::{AGGREGATES, SCALARS, engine_function, engine_functions};
 use super::type_names::ColumnTypePlanner;
 use crate::error::Error;
 use crate::parse::SYSTEM_SCHEMA;
@@ -31,7 +31,6 @@ use crate::show::table_function;
 /// What the SQL planner asks for: our tables, as of one moment, and the session's functions.
 pub(crate) struct Tables<'a> {
     pub(crate) state: &'a SessionState,
-    pub(crate) database: &'a Database,
     /// By their name in lower case.
     pub(crate) sources: HashMap<String, Arc<dyn TableSource>>,
     /// What plans the clauses of ours.
@@ -44,7 +43,8 @@ pub(crate) fn table_name(reference: &TableReference) -> Option<Cow<'_, str>> {
     match reference {
         TableReference::Bare { table } => Some(Cow::Borrowed(table)),
         TableReference::Partial { schema, table } => match schema.as_ref() {
-            "public" => Some(Cow::Borrowed(table)),
+            // What is in quotes is a name, and those of the system's tables are in no other schema.
+            "public" => (!is_system_table(table)).then_some(Cow::Borrowed(table.as_ref())),
             SYSTEM_SCHEMA => Some(Cow::Owned(format!("{SYSTEM_SCHEMA}.{table}"))),
             _ => None,
         },
@@ -74,7 +74,7 @@ impl ContextProvider for Tables<'_> {
         });
         if args.len() < 2
             && argument != Some(None)
-            && let Some(rows) = table_function(self.database, name, argument.flatten())?
+            && let Some(rows) = table_function(self.state, name, argument.flatten())?
         {
             // As tables have it.
             let field = |field: &Arc<Field>| {
@@ -112,7 +112,8 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        SCALARS.get(name).or(self.state.scalar_functions().get(name)).cloned()
+        let ours = SCALARS.get(name).cloned().or_else(|| engine_function(self.state, name));
+        ours.or_else(|| self.state.scalar_functions().get(name).cloned())
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
@@ -136,7 +137,8 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn udf_names(&self) -> Vec<String> {
-        self.state.scalar_functions().keys().chain(SCALARS.keys()).cloned().collect()
+        let all = self.state.scalar_functions().keys().chain(SCALARS.keys()).cloned();
+        all.chain(engine_functions().map(str::to_owned)).collect()
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {

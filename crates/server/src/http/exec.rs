@@ -1,7 +1,8 @@
 //! `/exec`: one statement, and its answer as JSON.
 //!
 //! - EX1. A statement works on the engine's threads, and so does the writing of its rows; at most
-//!   `QUEUE` parts of an answer wait, so a slow client slows its statement and costs no memory.
+//!   `QUEUE` parts of an answer wait, so a slow client slows its statement and costs no memory. A
+//!   cancel works where the connection does, and has no turn: it is for when others have all.
 //! - EX2. When the client has gone, or the connection is given up, the statement ends.
 //! - EX3. Nothing is sent before the first part of an answer is full or the whole is there, so that
 //!   most errors have a status of their own.
@@ -18,10 +19,13 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use futures::StreamExt;
-use tidegate_platform::Clock;
+use tidegate_platform::{Clock, sentence};
 use tidegate_query::{
-    Answer, CancelReason, Engine, Error as QueryError, StatementOptions, Timeout,
+    Answer, CancelReason, Engine, Error as QueryError, Origin, Reach, Session, StatementOptions,
+    Timeout, is_cancel,
 };
+use tokio::runtime::Handle;
+use tokio::sync::SemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -115,21 +119,6 @@ impl Refusal {
         text.push_str(&format!(",\"errorPos\":{position},\"code\":\"{}\"}}", self.code));
         text.into_bytes()
     }
-}
-
-/// The message of an error and of its causes, each part once.
-fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(part) = next {
-        let message = part.to_string();
-        if !text.contains(&message) {
-            text.push_str(": ");
-            text.push_str(&message);
-        }
-        next = part.source();
-    }
-    text
 }
 
 /// A part of an answer, on its way from the engine.
@@ -280,7 +269,8 @@ async fn run(
             piece = running.pieces.recv() => piece,
             () = exchange.wire.closed() => return (Flow::Gone, "57014"),
             () = until(deadline) => {
-                let reason = CancelReason::Timeout(limit.unwrap_or_default());
+                let limit = limit.unwrap_or_default();
+                let reason = CancelReason::Timeout { worked: limit + GRACE, limit };
                 let refusal = Refusal::of_error(&QueryError::Canceled { reason }, &sql);
                 return (exchange.respond(refusal.response(&id)).await, "57014");
             }
@@ -345,8 +335,18 @@ impl Running {
         let (sender, pieces) = channel(QUEUE);
         let clock = Arc::clone(&exchange.shared.clock);
         let (id, services) = (exchange.request_id.clone(), Arc::clone(services));
-        let work = services.query_threads.clone().spawn(async move {
-            let mut answer = Answering { sender, clock, text: String::new(), sent_any: false };
+        // Nobody is asked who he is, so that everybody is the administrator. A request is a session
+        // of its own: HTTP knows no longer ones.
+        let peer = Some(exchange.peer.to_string());
+        let origin = Origin { protocol: "http", peer, user: None, reach: Reach::All };
+        // EX1.
+        let threads = match is_cancel(&request.sql) {
+            true => Handle::current(),
+            false => services.query_threads.clone(),
+        };
+        let work = threads.spawn(async move {
+            let (session, text) = (Session::new(origin), String::new());
+            let mut answer = Answering { sender, clock, session, text, sent_any: false };
             if let Err(refusal) = answer.run(&request, &services).await {
                 // If nobody waits for it any more, nobody needs to know.
                 let _ = answer.sender.send(Piece::Whole(refusal.response(&id), refusal.code)).await;
@@ -356,10 +356,22 @@ impl Running {
     }
 }
 
+/// Waits until a statement may begin.
+async fn turn(services: &Services) -> Result<SemaphorePermit<'_>, Refusal> {
+    match timeout(TURN_WAIT, services.turns.acquire()).await {
+        Ok(Ok(turn)) => Ok(turn),
+        Ok(Err(_)) | Err(_) => {
+            let message = "too many statements are working: this one had no turn in 10 s";
+            Err(Refusal::new("53400", message))
+        }
+    }
+}
+
 /// The engine's side of an answer.
 struct Answering {
     sender: Sender<Piece>,
     clock: Arc<dyn Clock>,
+    session: Session,
     text: String,
     sent_any: bool,
 }
@@ -373,12 +385,12 @@ impl Answering {
         if sql.trim().is_empty() {
             return self.empty(request).await;
         }
-        let Ok(Ok(_turn)) = timeout(TURN_WAIT, services.turns.acquire()).await else {
-            let message = "too many statements are working: this one had no turn in 10 s";
-            return Err(Refusal::new("53400", message).of(sql));
+        let _turn = match is_cancel(sql) {
+            true => None,
+            false => Some(turn(services).await.map_err(|refusal| refusal.of(sql))?),
         };
         let start = self.clock.monotonic_nanos();
-        let options = StatementOptions { timeout: request.timeout };
+        let options = StatementOptions { timeout: request.timeout, session: self.session.clone() };
         let engine: &Engine = &services.engine;
         let answer = engine.execute_with(sql, &options).await;
         let answer = answer.map_err(|error| Refusal::of_error(&error, sql))?;

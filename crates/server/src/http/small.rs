@@ -72,9 +72,20 @@ pub(super) fn check(exchange: &Exchange<'_>) -> Response {
     }
 }
 
-/// The one statement of InfluxQL that agents send before they write.
-pub(super) fn influx_query(exchange: &Exchange<'_>) -> Response {
-    let params = Params::parse(&exchange.head.query).unwrap_or_default();
+/// Bytes of a form with a statement of InfluxQL.
+const FORM_BYTES: u64 = 64 << 10;
+
+/// The one statement of InfluxQL that agents send before they write, in the address or in a form.
+pub(super) async fn influx_query(exchange: &mut Exchange<'_>) -> Response {
+    let mut params = Params::parse(&exchange.head.query).unwrap_or_default();
+    if exchange.body.length().is_some_and(|bytes| bytes <= FORM_BYTES) {
+        let mut form = Vec::new();
+        while let Ok(Some(piece)) = exchange.body.next(exchange.wire).await {
+            form.extend_from_slice(&piece);
+        }
+        // What is no form has no statement.
+        let _ = params.add(&String::from_utf8_lossy(&form));
+    }
     let statement = params.find("q").unwrap_or_default().trim().to_ascii_lowercase();
     let mut words = statement.split_whitespace();
     if (words.next(), words.next()) == (Some("create"), Some("database")) {

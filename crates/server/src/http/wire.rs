@@ -4,7 +4,7 @@
 //!   again, and requests that came together are answered one after the other.
 //! - WI2. A connection that is silent between requests holds no buffer.
 //! - WI3. A head that could be read in two ways is refused: two lengths, a length and chunks, an
-//!   encoding of transfer that is not `chunked`.
+//!   encoding of transfer that is not `chunked`, not exactly one host.
 //!
 //! The grammar of heads and chunk sizes is `httparse`'s. Not here: what requests mean.
 
@@ -12,20 +12,23 @@ mod body;
 mod head;
 
 use std::io;
+use std::mem;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use futures::FutureExt;
+use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-pub(crate) use body::{Body, BodyError};
+pub(crate) use body::{BadBody, Body};
 pub(crate) use head::{Framing, Head, HeadError};
 
 /// Bytes that are made room for when a head is waited for.
 const HEAD_ROOM: usize = 8 << 10;
 /// Bytes that are made room for when a body is read: large reads, few calls.
-pub(crate) const READ_ROOM: usize = 256 << 10;
+const READ_ROOM: usize = 256 << 10;
 /// Bytes of later requests that are taken while a statement runs.
 const AHEAD_BYTES: usize = 64 << 10;
 /// How often a connection whose buffer is full is asked whether its other side has gone.
@@ -49,6 +52,48 @@ pub(crate) struct Wire {
     stream: TcpStream,
     buffer: BytesMut,
     limits: WireLimits,
+}
+
+/// Why a body could not be read.
+#[derive(Debug, Error)]
+pub(crate) enum BodyError {
+    #[error("the connection ended within the body")]
+    Cut,
+    #[error("nothing of the body came for too long")]
+    Slow,
+    #[error("the body is malformed: {0}")]
+    Malformed(&'static str),
+    #[error("the body cannot be read")]
+    Io(#[from] io::Error),
+}
+
+impl From<BadBody> for BodyError {
+    fn from(BadBody(why): BadBody) -> BodyError {
+        BodyError::Malformed(why)
+    }
+}
+
+impl Body {
+    /// The next bytes; `None` at the end.
+    pub(crate) async fn next(&mut self, wire: &mut Wire) -> Result<Option<Bytes>, BodyError> {
+        loop {
+            if let Some(bytes) = self.take(&mut wire.buffer)? {
+                return Ok(Some(bytes));
+            }
+            if self.is_done() {
+                return Ok(None);
+            }
+            if mem::take(&mut self.expects_continue) {
+                wire.write(&mut &b"HTTP/1.1 100 Continue\r\n\r\n"[..]).await?;
+            }
+            match timeout(wire.limits.body_idle, wire.fill(READ_ROOM)).await {
+                Err(_) => return Err(BodyError::Slow),
+                Ok(Ok(0)) => return Err(BodyError::Cut),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(error.into()),
+            }
+        }
+    }
 }
 
 impl Wire {
@@ -103,6 +148,15 @@ impl Wire {
                 Ok(ready) if !ready.is_read_closed() => sleep(CLOSED_TICK).await,
                 Ok(_) | Err(_) => return,
             }
+        }
+    }
+
+    /// Whether the client has closed its side. Does not wait.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self.stream.ready(Interest::READABLE).now_or_never() {
+            Some(Ok(ready)) => ready.is_read_closed(),
+            Some(Err(_)) => true,
+            None => false,
         }
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct Committed {
     pub(crate) faults: Vec<Fault>,
     /// How many did not.
     pub(crate) rejected: u64,
+    /// Whether they were there already, under the name of their batch.
+    pub(crate) is_repeat: bool,
 }
 
 /// Why rows are not there.
@@ -91,7 +93,8 @@ pub(crate) fn commit(
         let appends = appends(&mut rows, options);
         let outcome = database.append(&appends, &append_options);
         let source = match outcome {
-            Ok(_) => {
+            Ok(appended) => {
+                committed.is_repeat = !appended.is_new;
                 committed.rows = appends.iter().map(|append| append.rows.rows() as u64).sum();
                 return Ok(committed);
             }

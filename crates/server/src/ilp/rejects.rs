@@ -2,7 +2,8 @@
 //!
 //! - RJ1. Whoever has a bad line never waits for this: what does not fit in the queue, or comes
 //!   more often than `ilp.reject_rate`, is only counted.
-//! - RJ2. The table is made when there is something to keep, and its rows are rows like any others.
+//! - RJ2. The table is made when there is something to keep, and its rows are rows like any others;
+//!   they are kept for `ilp.reject_retention`.
 //!
 //! Not here: counting (`metrics`), the log.
 
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_ingest::line::Fault;
-use tidegate_model::{ColumnType, PartitionUnit, TimeUnit};
+use tidegate_model::{ColumnType, PartitionUnit, TimeUnit, Ttl};
+use tidegate_platform::sentence;
 use tidegate_storage::{
     AppendOptions, BatchColumn, BatchTexts, BatchValues, Database, NewTableOptions, RowBatch,
     TableAppend,
@@ -110,7 +112,11 @@ impl RejectLimit {
 }
 
 /// Writes what is handed in, until nobody can hand in anything any more.
-pub(crate) async fn write(mut rows: Receiver<RejectRow>, database: Arc<Database>, log: Arc<Log>) {
+pub(crate) async fn write(
+    mut rows: Receiver<RejectRow>,
+    (database, retention): (Arc<Database>, Option<Ttl>),
+    log: Arc<Log>,
+) {
     let mut batch = Vec::new();
     while rows.recv_many(&mut batch, QUEUE).await > 0 {
         if !rows.is_closed() && batch.len() < QUEUE / 2 {
@@ -123,11 +129,22 @@ pub(crate) async fn write(mut rows: Receiver<RejectRow>, database: Arc<Database>
         }
         let (taken, database) = (std::mem::take(&mut batch), Arc::clone(&database));
         let count = taken.len();
-        let outcome =
-            spawn_blocking(move || database.append(&[append(&taken)], &AppendOptions::default()));
+        let outcome = spawn_blocking(move || {
+            database.append(&[append(&taken)], &AppendOptions::default())?;
+            keep_for(&database, retention)
+        });
         if let Ok(Err(error)) = outcome.await {
-            log.warn_limited("ilp", format_args!("{count} rejects are not in {TABLE}: {error}"));
+            let error = sentence(&error);
+            log.warn_limited("ilp", format_args!("{count} rejects may not be in {TABLE}: {error}"));
         }
+    }
+}
+
+/// Sees to it that rows of the table go when they are as old as that (RJ2).
+fn keep_for(database: &Database, retention: Option<Ttl>) -> tidegate_storage::Result<()> {
+    match database.schema_of(TABLE) {
+        Some(schema) if schema.ttl() != retention => database.set_ttl(TABLE, retention),
+        _ => Ok(()),
     }
 }
 

@@ -9,6 +9,8 @@
 //!   be open.
 //! - TP4. Rows that were read are lost only if their commit fails for `commit_retry`; then the
 //!   connection ends, and log and `sys.ilp_rejects` say how many.
+//! - TP5. When the server stops, nothing more is read, what was read is committed, and the
+//!   connection ends. A line whose end has not come is not taken, whatever ends the connection.
 //!
 //! Reading and parsing happen on the runtime's own threads, `TURN_BYTES` at a time; commits, which
 //! compute and wait for the disk, on its blocking ones.
@@ -21,12 +23,13 @@ use std::time::Duration;
 
 use tidegate_ingest::line::{Fault, LineOptions, LineParser, OnBadLine as LineAction, TableRows};
 use tidegate_model::limits;
+use tidegate_platform::sentence;
 use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::commit::{CommitError, CommitOptions, Committed, commit};
-use super::{Host, RejectLimit, RejectRow, Reserved, kind_of};
+use super::{Connected, Host, RejectLimit, RejectRow, Reserved};
 use crate::config::OnBadLine;
 use crate::metrics::{LineMetrics, Transport};
 use crate::shared::{Services, Shared, Tracker, stopping};
@@ -57,8 +60,11 @@ pub(crate) async fn serve(
     tracker: Tracker,
 ) {
     let rate = shared.config.ilp.reject_rate;
+    let peer = peer.to_string();
+    let connected = services.ingest.connections.begin(&peer, shared.clock.now_micros());
     let mut connection = Connection {
-        peer: peer.to_string(),
+        connected,
+        peer,
         stream,
         parser: None,
         reserved: None,
@@ -78,6 +84,7 @@ struct Connection {
     services: Arc<Services>,
     stream: TcpStream,
     peer: String,
+    connected: Connected,
     /// There while there is something to remember (TP3).
     parser: Option<Box<LineParser>>,
     /// Of the rows that wait, and of the line that is not whole.
@@ -104,7 +111,7 @@ enum Outcome {
 /// Why nothing more is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The other side, or the network, has ended it.
+    /// The other side, or the network, has ended it, or the server must.
     Closed,
     /// A line was bad, and one is enough.
     BadLine,
@@ -159,7 +166,8 @@ impl Connection {
                 self.working = None;
                 self.settle(outcome)
             }
-            () = stopping(&mut phase) => self.drain().await,
+            // TP5
+            () = stopping(&mut phase) => Err(End::Closed),
             () = until(commit_at) => {
                 self.start_commit();
                 Ok(())
@@ -237,7 +245,11 @@ impl Connection {
             self.start_commit();
             return Ok(None);
         }
-        Ok(self.services.ingest.reserve(TURN_BYTES).await)
+        let mut phase = self.shared.phase.clone();
+        tokio::select! {
+            reserved = self.services.ingest.reserve(TURN_BYTES) => Ok(reserved),
+            () = stopping(&mut phase) => Ok(None),
+        }
     }
 
     /// Reads until there is nothing, or others should have their turn.
@@ -254,6 +266,7 @@ impl Connection {
                 Ok((count, parsed)) => {
                     left -= count;
                     self.metrics().bytes.add(count as u64);
+                    self.connected.bytes(count as u64);
                     parsed.err()
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Turn::Empty,
@@ -276,7 +289,9 @@ impl Connection {
         let before = parser.rows();
         let fed = parser.feed(bytes, &mut host);
         let rows = parser.rows();
-        self.metrics().lines.add(rows.saturating_sub(before) as u64);
+        let taken = rows.saturating_sub(before) as u64;
+        self.metrics().lines.add(taken);
+        self.connected.taken(taken);
         if 0 < rows && self.first_row.is_none() {
             self.first_row = Some(Instant::now());
         }
@@ -304,6 +319,7 @@ impl Connection {
         for fault in &faults {
             self.note_fault(fault);
         }
+        self.connected.rejected_more(left_out);
         for _ in 0..left_out {
             self.metrics().lines.add(1);
             self.shared.metrics.rejected(Transport::Tcp, "uncounted");
@@ -313,7 +329,8 @@ impl Connection {
     /// Counts, logs and keeps a bad line.
     fn note_fault(&mut self, fault: &Fault) {
         self.metrics().lines.add(1);
-        self.shared.metrics.rejected(Transport::Tcp, kind_of(&fault.reason));
+        self.shared.metrics.rejected(Transport::Tcp, fault.reason.kind());
+        self.connected.rejected(fault.to_string());
         let peer = &self.peer;
         self.shared.log.warn_limited("ilp", format_args!("{peer}: {fault}"));
         if self.limit.allows(Instant::now()) {
@@ -348,13 +365,17 @@ impl Connection {
     fn settle(&mut self, outcome: Result<Outcome, ()>) -> Result<(), End> {
         match outcome {
             Ok(Outcome::Committed(committed)) => {
+                self.connected.committed(committed.rows);
+                self.connected.lost(committed.rejected, None);
                 for fault in &committed.faults {
                     self.note_fault(fault);
                 }
+                let known = committed.faults.len() as u64;
+                self.connected.rejected_more(committed.rejected.saturating_sub(known));
                 Ok(())
             }
             Ok(Outcome::Failed { error, rows }) => {
-                self.lost(rows, &error.to_string());
+                self.lost(rows, &sentence(&error));
                 Err(End::Failed)
             }
             Err(()) => {
@@ -368,6 +389,7 @@ impl Connection {
     fn lost(&self, rows: u64, why: &str) {
         let peer = &self.peer;
         self.shared.log.warn("ilp", format_args!("{peer}: {rows} rows are lost: {why}"));
+        self.connected.lost(rows, Some(format!("{rows} rows are lost: {why}")));
         self.services.ingest.rejects.keep(RejectRow {
             ts: self.shared.clock.now_micros(),
             source: Transport::Tcp.name(),
@@ -385,21 +407,6 @@ impl Connection {
         }
     }
 
-    /// The server stops: what has come is taken.
-    async fn drain(&mut self) -> Result<(), End> {
-        loop {
-            if self.is_due() {
-                self.wait_for_commit().await?;
-                self.start_commit();
-            }
-            match self.turn() {
-                Turn::More => yield_now().await,
-                Turn::Empty => return Err(End::Closed),
-                Turn::End(end) => return Err(end),
-            }
-        }
-    }
-
     async fn wait_for_commit(&mut self) -> Result<(), End> {
         match self.working.take() {
             Some(working) => {
@@ -410,16 +417,17 @@ impl Connection {
         }
     }
 
-    /// Commits what is left. The end of a connection ends its last line, but not that of a bad one.
+    /// Commits what is left.
     async fn finish(&mut self, end: End) -> Result<(), End> {
         if end == End::Closed
             && let Some(parser) = &mut self.parser
         {
             let mut host = Host::new(&self.services.database, self.shared.clock.as_ref());
             let before = parser.rows();
-            let finished = parser.finish(&mut host);
+            let finished = parser.cut(&mut host);
             let rows = parser.rows().saturating_sub(before);
             self.metrics().lines.add(rows as u64);
+            self.connected.taken(rows as u64);
             self.note_faults();
             if let Err(fault) = finished {
                 self.note_fault(&fault);
@@ -473,8 +481,8 @@ async fn commit_with_patience(
         if deadline <= Instant::now() || !error.can_pass() {
             return Outcome::Failed { error, rows: count };
         }
-        let again = wait.as_millis();
-        shared.log.warn_limited("ilp", format_args!("commit failed, again in {again} ms: {error}"));
+        let (again, why) = (wait.as_millis(), sentence(&error));
+        shared.log.warn_limited("ilp", format_args!("commit failed, again in {again} ms: {why}"));
         rows = match error {
             CommitError::Storage { rows, .. } => rows,
             error @ CommitError::Fault(_) => return Outcome::Failed { error, rows: count },

@@ -69,6 +69,16 @@ pub struct AppendOptions {
     pub batch_id: Option<BatchId>,
 }
 
+/// What came of an append.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Appended {
+    /// The number of the commit in each table, in the order of the appends; a table that got no
+    /// rows has its last one, and so has one that knew the batch already.
+    pub seq_txns: Vec<SeqTxn>,
+    /// Whether the rows were not there already, under the name of their batch.
+    pub is_new: bool,
+}
+
 /// What is ready to be committed.
 #[derive(Default)]
 struct Prepared<'a> {
@@ -99,8 +109,7 @@ impl Resolved {
 
 impl Database {
     /// Appends rows to tables, with one commit: when it returns, all are durable and visible, or
-    /// none. Returns the number of the commit in each table, in the order of `appends`; a table
-    /// that got no rows has its last one, and so has one that knew the batch already.
+    /// none.
     ///
     /// # Errors
     /// [`Error::SchemaChanged`] if a column is not of the type that the table has, maybe because
@@ -111,15 +120,15 @@ impl Database {
         self: &Arc<Self>,
         appends: &[TableAppend],
         options: &AppendOptions,
-    ) -> Result<Vec<SeqTxn>> {
-        self.tidy()?;
+    ) -> Result<Appended> {
+        self.begin_writing()?;
         check_once(appends)?;
         let mut attempt = 0;
         loop {
             attempt += 1;
             let outcome = self.try_append(appends, options);
             let error = match outcome {
-                Ok(seq_txns) => return Ok(seq_txns),
+                Ok(appended) => return Ok(appended),
                 Err(error) => error,
             };
             // Somebody was quicker with the same table, its columns, or the rows to replace.
@@ -157,7 +166,7 @@ impl Database {
         self: &Arc<Self>,
         appends: &[TableAppend],
         options: &AppendOptions,
-    ) -> Result<Vec<SeqTxn>> {
+    ) -> Result<Appended> {
         // Before anything is held that who makes room may wait for.
         let rows = appends.iter().map(|append| append.rows.rows() * append.rows.columns().len());
         self.make_room(rows.sum::<usize>() as u64 * VALUE_BYTES)?;
@@ -171,7 +180,8 @@ impl Database {
             let found = committed.seq_txns.iter().find(|(id, _)| Some(*id) == *target);
             found.map_or_else(|| self.last_commit(&append.table), |&(_, seq_txn)| seq_txn)
         };
-        Ok(appends.iter().zip(&targets).map(seq_txn).collect())
+        let seq_txns = appends.iter().zip(&targets).map(seq_txn).collect();
+        Ok(Appended { seq_txns, is_new: committed.is_new })
     }
 
     /// Encodes rows, and writes what makes those go that they replace.
@@ -201,7 +211,7 @@ impl Database {
                 };
                 let snapshot = state.snapshot()?;
                 let gone = dedup::supersede(&mut to, (state, &schema), &snapshot)?;
-                let (gone, files) = self.write_gone(state, &snapshot, &gone)?;
+                let (gone, files) = self.write_gone(state, &snapshot, gone)?;
                 to.gone = gone;
                 prepared.gone_files.push(files);
             }
@@ -218,7 +228,7 @@ impl Database {
         mut gone_files: Vec<GoneFiles<'_>>,
     ) -> Result<Committed> {
         if tables.is_empty() {
-            return Ok(Committed::default());
+            return Ok(Committed { is_new: true, ..Committed::default() });
         }
         let (batch, since_nanos) = (options.batch_id, self.options.clock.monotonic_nanos());
         match self.commit_all(Wish::Append(Append { batch, tables, since_nanos })) {

@@ -15,15 +15,13 @@ use std::sync::Arc;
 use tidegate_model::{PartitionKey, Schema, SeqTxn};
 
 use super::Database;
-use super::folder::TableFile;
 use super::import::{ImportTarget, ImportTxn};
 use super::masks::Removal;
 use crate::batch::RowBatch;
 use crate::error::{Error, Result};
 use crate::image::{self, Image};
-use crate::rewrite::{self, Rewrite};
-use crate::segment::{Direct, SegmentMeta, WrittenSegment};
-use crate::snapshot::{SegmentFile, SegmentRun};
+use crate::segment::{SegmentMeta, WrittenSegment};
+use crate::snapshot::SegmentRun;
 
 /// Rows on their way into a table and out of it.
 #[derive(Debug)]
@@ -37,12 +35,12 @@ pub struct ChangeTxn {
 }
 
 impl Database {
-    /// Begins to change the rows of a table.
+    /// Begins to change the rows of a table, or to make one with rows.
     ///
     /// # Errors
     /// As of [`begin_import`](Self::begin_import).
-    pub fn begin_change(self: &Arc<Self>, table: &str) -> Result<ChangeTxn> {
-        let import = self.begin_import(ImportTarget::Existing(table))?;
+    pub fn begin_change(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ChangeTxn> {
+        let import = self.begin_import(target)?;
         Ok(ChangeTxn { import, written: Vec::new(), reached: None, overlaps: false })
     }
 }
@@ -78,7 +76,8 @@ impl ChangeTxn {
     }
 
     /// Makes the rows part of the table and takes others out of it (CH1), and returns the number
-    /// of the commit.
+    /// of the commit. Without a removal they replace those with the same keys of DEDUP; who says
+    /// which rows go has them in mind already.
     ///
     /// # Errors
     /// As of [`ImportTxn::commit`], and [`Error::SegmentChanged`] if rows that go have been
@@ -92,7 +91,10 @@ impl ChangeTxn {
             self.rewrite()?;
         }
         let ChangeTxn { import, written, .. } = self;
-        import.commit_with(written, removal)
+        match removal {
+            Some(removal) => import.commit_with(&written, removal),
+            None => import.commit(written),
+        }
     }
 
     fn encode(&self, rows: &RowBatch) -> Result<Vec<Image>> {
@@ -108,25 +110,12 @@ impl ChangeTxn {
         for WrittenSegment { meta, .. } in &self.written {
             partitions.entry(meta.partition).or_default().push(*meta);
         }
-        let symbols = self.import.symbols();
         let mut written = Vec::new();
         for metas in partitions.into_values() {
-            let run = |meta: SegmentMeta| {
-                let folder = self.import.folder();
-                let file = TableFile::new(folder, folder.paths().segment(self.schema(), &meta));
-                SegmentRun::open(&Arc::new(SegmentFile::new(file, meta)), None).map(Arc::new)
-            };
+            let run = |meta| SegmentRun::open(&self.import.file_of(meta), None).map(Arc::new);
             let runs = metas.into_iter().map(run).collect::<Result<Vec<_>>>()?;
-            let rewrite = Rewrite {
-                table: self.import.table(),
-                schema: self.import.schema(),
-                symbols: &symbols,
-                runs: &runs,
-            };
-            let mut new_segment = |partition| self.import.new_segment(partition);
-            written.extend(rewrite::to_segments(&rewrite, &mut new_segment, &mut Direct)?);
+            written.extend(self.import.rewrite(&runs)?);
         }
-        // The files that they replace are removed with the transaction.
         self.written = written;
         Ok(())
     }

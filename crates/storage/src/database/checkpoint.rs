@@ -3,6 +3,7 @@
 //!
 //! - C3. The catalog names a position only when every manifest on disk, for good, has everything
 //!   before it, but for the rows of tails: replay begins where the oldest of them are in the log.
+//! - C4. No manifest or catalog has a commit that the log might lose.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -74,6 +75,10 @@ impl Database {
         let lsn = tails.map(|origin| origin.lsn).fold(as_of, Lsn::min);
         if (as_of, lsn) == (checkpoints.as_of, checkpoints.lsn) {
             return Ok(());
+        }
+        if self.durable_lsn.load(Ordering::Acquire) < as_of.0 {
+            // C4.
+            self.flush()?;
         }
         self.write_manifests(checkpoints, &tables)?;
         let catalog = self.catalog_of((lsn, as_of), &tables);

@@ -1,8 +1,8 @@
 //! Group commit: who arrives while a sync is in flight shares the next one.
 //!
 //! - Q1. One thread at a time leads: it plans the wishes of all who wait, writes them as one group,
-//!   and makes them visible once they are durable.
-//! - Q2. What is visible is durable, in the order of the log.
+//!   and makes them visible once they are as durable as they are to be (W2).
+//! - Q2. What is visible is in the log, in its order.
 //! - Q3. Every wish gets an answer, also if the leader panics.
 
 use std::collections::VecDeque;
@@ -12,6 +12,7 @@ use tidegate_model::{Lsn, SeqTxn, TableId, limits};
 
 use super::Database;
 use super::budget::TailBytes;
+use super::flush::Outdated;
 use super::plan::{Changes, Overlay, Plan, Wish};
 use crate::error::{Error, Result};
 use crate::wal::{self, Fate, Record};
@@ -115,11 +116,13 @@ impl Lead<'_> {
         if tickets.is_empty() {
             return;
         }
-        let written = if records.is_empty() { Ok(0) } else { log.append(&records) };
+        let written = if records.is_empty() { Ok(Vec::new()) } else { log.append(&records) };
+        database.note_log(&log);
         match written {
-            Ok(bytes) => {
-                database.upkeep.add_log_bytes(bytes);
+            Ok(shares) => {
+                database.upkeep.add_log_bytes(shares.iter().map(|(_, bytes)| bytes).sum());
                 database.publish(log.end(), changes);
+                database.count_log_bytes(&shares);
                 for (ticket, committed) in tickets {
                     ticket.answer(Ok(committed));
                 }
@@ -183,7 +186,7 @@ impl Drop for Lead<'_> {
 }
 
 impl Database {
-    /// Makes a durable group visible (Q2), and lets go of what it replaces.
+    /// Makes a group visible (Q2), and lets go of what it replaces.
     fn publish(&self, lsn: Lsn, changes: Changes) {
         let mut replaced = Vec::new();
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
@@ -205,12 +208,7 @@ impl Database {
         tables.schema_epoch += changes.ddl_count;
         drop(tables);
         self.tails.change(&tail_bytes);
-        for (table, obsolete) in &changes.obsolete {
-            table.discard(obsolete);
-        }
-        for table in &changes.dropped {
-            table.discard_all();
-        }
+        self.discard_when_durable(lsn, Outdated::new(changes.obsolete, changes.dropped));
         // Files are removed here, without the lock, if nobody else has them.
         drop(replaced);
     }

@@ -53,7 +53,21 @@ impl Database {
     /// # Errors
     /// If there is no such table, or a name is taken.
     pub fn add_columns(&self, table: &str, columns: &[(String, ColumnType)]) -> Result<()> {
-        self.alter(table, SchemaEdit::Add(columns.to_vec()))
+        self.add_columns_with(table, columns, &[])
+    }
+
+    /// As [`add_columns`](Self::add_columns), with lengths of some of them, by their names.
+    ///
+    /// # Errors
+    /// As there, and if a length is of no new VARCHAR column.
+    pub fn add_columns_with(
+        &self,
+        table: &str,
+        columns: &[(String, ColumnType)],
+        lengths: &[(String, u32)],
+    ) -> Result<()> {
+        let (columns, lengths) = (columns.to_vec(), lengths.to_vec());
+        self.alter(table, SchemaEdit::Add { columns, lengths })
     }
 
     /// Drops columns, all or none.
@@ -94,6 +108,7 @@ impl Database {
     }
 
     fn change(&self, wish: Wish) -> Result<()> {
+        self.begin_writing()?;
         self.commit(wish).map(drop).map_err(|refusal| refusal.error)
     }
 

@@ -5,16 +5,19 @@
 //! - DE2. What a commit replaces goes with the same record.
 //! - DE3. Only runs that reach into the time of the new rows are looked at, and of those only the
 //!   timestamps, unless one of them is among the new ones.
+//! - DE4. Of new segments, which may be larger than memory, the keys of `WINDOW_ROWS` rows of each
+//!   are in memory at a time, or of all rows of one instant: rows with the same keys have the same
+//!   timestamp.
 //!
-//! Not here: making rows go (`gone`).
+//! Not here: making rows go (`gone`), and the commit of new segments (`upsert`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::row::{OwnedRow, RowConverter, SortField};
-use tidegate_model::{Column, ColumnId, Schema, TimeRange, limits};
+use tidegate_model::{Column, ColumnId, RowRange, Schema, SegmentId, TimeRange, limits};
 
 use super::masks::MaskedRows;
 use super::plan::AppendTo;
@@ -25,6 +28,9 @@ use crate::mask::RowMask;
 use crate::segment::{PickedRows, arrow_type};
 use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
 use crate::symbols::SymbolTables;
+
+/// See DE4. Tests need many windows and few rows.
+const WINDOW_ROWS: u64 = if cfg!(test) { 16 } else { 4 * limits::FRAME_ROWS.0 };
 
 /// The keys of rows, as bytes that are equal where the keys are.
 struct Keys<'a> {
@@ -40,6 +46,36 @@ struct NewRows {
     by_key: HashMap<OwnedRow, (usize, u64)>,
     timestamps: HashSet<i64>,
     bounds: (i64, i64),
+}
+
+/// Of new images or segments, by their positions, the rows that later ones replace.
+pub(super) type Doubled = BTreeMap<usize, Vec<u64>>;
+
+impl NewRows {
+    /// Of rows whose timestamps lie within these bounds, the last one included.
+    fn new(bounds: (i64, i64)) -> NewRows {
+        NewRows { by_key: HashMap::new(), timestamps: HashSet::new(), bounds }
+    }
+
+    /// Adds rows of a run, which stand behind all that were added before.
+    fn add(
+        &mut self,
+        keys: &Keys<'_>,
+        (at, run): (usize, &SegmentRun),
+        rows: RowRange,
+        doubled: &mut Doubled,
+    ) -> Result<()> {
+        for (frame, within) in frames(run, rows)? {
+            self.timestamps.extend(keys.timestamps(run, frame, within)?);
+            let first = frame * limits::FRAME_ROWS.0 + within.0 as u64;
+            for (row, key) in (first..).zip(keys.of(run, frame, within)?) {
+                if let Some((earlier, row)) = self.by_key.insert(key, (at, row)) {
+                    doubled.entry(earlier).or_default().push(row);
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Keys<'a> {
@@ -109,6 +145,15 @@ fn in_frame(run: &SegmentRun, frame: u64, start: u64, end: u64) -> Result<(usize
     Ok((place(start), place(end)))
 }
 
+/// The page frames that have rows of a range, and which of theirs.
+fn frames(run: &SegmentRun, rows: RowRange) -> Result<Vec<(u64, (usize, usize))>> {
+    if rows.end <= rows.start {
+        return Ok(Vec::new());
+    }
+    let frames = rows.start / limits::FRAME_ROWS.0..=(rows.end - 1) / limits::FRAME_ROWS.0;
+    frames.map(|frame| Ok((frame, in_frame(run, frame, rows.start, rows.end)?))).collect()
+}
+
 /// Leaves the last row of each key in the images of an append, and finds the rows of the table that
 /// they replace.
 pub(super) fn supersede(
@@ -119,27 +164,14 @@ pub(super) fn supersede(
     let (folder, marks) = (&table.folder, &table.manifest.symbols);
     let symbols: SymbolTables = folder.symbols(schema, marks)?;
     let keys = Keys::new(schema, &symbols);
-    let mut new = NewRows {
-        by_key: HashMap::new(),
-        timestamps: HashSet::new(),
-        bounds: (i64::MAX, i64::MIN),
-    };
-    let mut doubled: HashMap<usize, Vec<u64>> = HashMap::new();
-    for at in 0..to.images.len() {
-        let run = SegmentRun::of_tail(to.images[at].meta, &to.files[at], None);
-        let frames = run.reader()?.frame_count();
-        for frame in 0..frames {
-            let all = in_frame(&run, frame, 0, run.meta.rows.0)?;
-            new.timestamps.extend(keys.timestamps(&run, frame, all)?);
-            for (row, key) in keys.of(&run, frame, all)?.into_iter().enumerate() {
-                let row = frame * limits::FRAME_ROWS.0 + row as u64;
-                if let Some((image, earlier)) = new.by_key.insert(key, (at, row)) {
-                    doubled.entry(image).or_default().push(earlier);
-                }
-            }
-        }
-        new.bounds.0 = new.bounds.0.min(run.meta.min_ts);
-        new.bounds.1 = new.bounds.1.max(run.meta.max_ts);
+    let bounds = to.images.iter().map(|image| (image.meta.min_ts, image.meta.max_ts));
+    let bounds =
+        bounds.fold((i64::MAX, i64::MIN), |(min, max), (low, high)| (min.min(low), max.max(high)));
+    let (mut new, mut doubled) = (NewRows::new(bounds), Doubled::new());
+    for (at, image) in to.images.iter().enumerate() {
+        let run = SegmentRun::of_tail(image.meta, &to.files[at], None);
+        let all = RowRange { start: 0, end: run.meta.rows.0 };
+        new.add(&keys, (at, &run), all, &mut doubled)?;
     }
     for (at, rows) in doubled {
         let image = &to.images[at];
@@ -160,6 +192,62 @@ pub(super) fn supersede(
     Ok(gone)
 }
 
+/// What new segments of one partition replace.
+pub(super) struct Superseded {
+    /// Among themselves.
+    pub(super) doubled: Doubled,
+    /// Of the table.
+    pub(super) gone: Vec<MaskedRows>,
+}
+
+/// Finds the rows that new segments of a partition replace, among themselves and of the runs that
+/// the partition has. The new ones are in the order in which rows of one instant stand.
+pub(super) fn superseded(
+    new: &[Arc<SegmentRun>],
+    known: &[&Arc<SegmentRun>],
+    (schema, symbols): (&Schema, &SymbolTables),
+) -> Result<Superseded> {
+    let keys = Keys::new(schema, symbols);
+    let unit = keys.designated.ty.time_unit().expect("S2");
+    let (mut doubled, mut gone) = (Doubled::new(), BTreeMap::<SegmentId, Vec<u64>>::new());
+    for window in cuts(new, &keys)?.windows(2) {
+        let (start, end) = (window[0], window[1]);
+        let mut rows = NewRows::new((start, end - 1));
+        for (at, run) in new.iter().enumerate() {
+            let within = TimeRange { unit, start, end };
+            let within = run.reader()?.rows_in(&keys.designated, within)?;
+            rows.add(&keys, (at, run), within, &mut doubled)?;
+        }
+        for run in known {
+            let replaced = replaced(run, &keys, &rows)?;
+            if !replaced.is_empty() {
+                gone.entry(run.meta.id).or_default().extend(replaced);
+            }
+        }
+    }
+    let gone = gone.into_iter().map(|(segment, rows)| MaskedRows { segment, rows });
+    Ok(Superseded { doubled, gone: gone.collect() })
+}
+
+/// Instants between which runs have few rows each (DE4), ascending; all rows lie between the first
+/// one and the last.
+fn cuts(runs: &[Arc<SegmentRun>], keys: &Keys<'_>) -> Result<Vec<i64>> {
+    let mut cuts = Vec::new();
+    for run in runs {
+        let mut row = 0;
+        while row < run.meta.rows.0 {
+            for (frame, within) in frames(run, RowRange { start: row, end: row + 1 })? {
+                cuts.extend(keys.timestamps(run, frame, within)?);
+            }
+            row += WINDOW_ROWS;
+        }
+        cuts.push(run.meta.max_ts + 1);
+    }
+    cuts.sort_unstable();
+    cuts.dedup();
+    Ok(cuts)
+}
+
 /// The rows of a run that new ones replace (DE3).
 fn replaced(run: &SegmentRun, keys: &Keys<'_>, new: &NewRows) -> Result<Vec<u64>> {
     let (min, max) = new.bounds;
@@ -170,12 +258,7 @@ fn replaced(run: &SegmentRun, keys: &Keys<'_>, new: &NewRows) -> Result<Vec<u64>
     let range = TimeRange { unit, start: min, end: max + 1 };
     let reached = run.reader()?.rows_in(&keys.designated, range)?;
     let mut rows = Vec::new();
-    if reached.start >= reached.end {
-        return Ok(rows);
-    }
-    let frames = reached.start / limits::FRAME_ROWS.0..=(reached.end - 1) / limits::FRAME_ROWS.0;
-    for frame in frames {
-        let (start, end) = in_frame(run, frame, reached.start, reached.end)?;
+    for (frame, (start, end)) in frames(run, reached)? {
         let timestamps = keys.timestamps(run, frame, (start, end))?;
         let is_met = |ts: &i64| new.timestamps.contains(ts);
         let Some(first) = timestamps.iter().position(is_met) else { continue };

@@ -15,6 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use tidegate_model::{ColumnId, ColumnType, PartitionKey, Schema, SegmentId, TableId};
 use tidegate_platform::Disk;
 
+use super::upkeep::TableWrites;
 use crate::error::Result;
 use crate::manifest::{MaskMark, Obsolete};
 use crate::segment::SegmentMeta;
@@ -48,6 +49,37 @@ pub(crate) struct TableFolder {
     is_dropped: AtomicBool,
     tail_gate: Gate,
     segments_gate: Gate,
+    writes: WriteCounters,
+}
+
+/// See [`TableWrites`].
+#[derive(Debug, Default)]
+pub(crate) struct WriteCounters {
+    log: AtomicU64,
+    sealed: AtomicU64,
+    merged: AtomicU64,
+}
+
+impl WriteCounters {
+    pub(crate) fn add_log(&self, bytes: u64) {
+        self.log.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_sealed(&self, bytes: u64) {
+        self.sealed.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_merged(&self, bytes: u64) {
+        self.merged.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> TableWrites {
+        TableWrites {
+            log_bytes: self.log.load(Ordering::Relaxed),
+            sealed_bytes: self.sealed.load(Ordering::Relaxed),
+            merged_bytes: self.merged.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// Which runs of a table somebody rewrites.
@@ -187,6 +219,7 @@ impl TableFolder {
             is_dropped: AtomicBool::new(false),
             tail_gate: Gate::default(),
             segments_gate: Gate::default(),
+            writes: WriteCounters::default(),
         }
     }
 
@@ -232,6 +265,10 @@ impl TableFolder {
 
     pub(crate) fn paths(&self) -> &TablePaths {
         &self.paths
+    }
+
+    pub(crate) fn writes(&self) -> &WriteCounters {
+        &self.writes
     }
 
     /// A number that no segment and no mask of the table has (D1).

@@ -7,7 +7,7 @@
 //!
 //! Not here: which rows (`dedup`), and partitions that go as wholes (`partitions`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_model::{SegmentId, TableId};
@@ -16,11 +16,11 @@ use super::Database;
 use super::budget::Wake;
 use super::folder::{Held, Patience, RunsOf};
 use super::masks::{MaskFiles, MaskedRows};
-use super::plan::Gone;
+use super::plan::{Gone, NewMask};
 use super::segments::NewSegments;
 use super::table::TableState;
 use crate::error::Result;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{SegmentRun, Snapshot};
 
 /// A table whose runs nobody else rewrites (GO1).
 #[derive(Debug)]
@@ -66,27 +66,64 @@ impl Database {
         &'a self,
         table: &'a TableState,
         snapshot: &Snapshot,
-        gone: &[MaskedRows],
+        gone: Vec<MaskedRows>,
     ) -> Result<(Gone, GoneFiles<'a>)> {
-        let ids: BTreeSet<SegmentId> = gone.iter().map(|rows| rows.segment).collect();
-        assert_eq!(ids.len(), gone.len(), "a segment comes once");
-        let mut files = GoneFiles { masks: MaskFiles::new(self.guarded.as_ref()), segments: None };
-        let mut of_tail: Vec<&MaskedRows> = Vec::new();
-        let mut masks = Vec::new();
-        for rows in gone {
-            let run = snapshot.segments().find(|run| run.meta.id == rows.segment);
-            let run = run.expect("the segment is one of the snapshot");
-            if run.is_in_memory() {
-                of_tail.push(rows);
-            } else {
-                masks.extend(files.masks.write(table, run, &rows.rows)?);
-            }
+        let mut writer = GoneWriter::new(self, table, snapshot);
+        gone.into_iter().try_for_each(|rows| writer.add(rows))?;
+        writer.finish()
+    }
+}
+
+/// Writes what makes rows go of a table that is held (GO2), segment by segment.
+pub(super) struct GoneWriter<'a, 's> {
+    database: &'a Database,
+    table: &'a TableState,
+    runs: BTreeMap<SegmentId, &'s Arc<SegmentRun>>,
+    seen: BTreeSet<SegmentId>,
+    files: GoneFiles<'a>,
+    masks: Vec<NewMask>,
+    of_tail: Vec<MaskedRows>,
+}
+
+impl<'a, 's> GoneWriter<'a, 's> {
+    /// For rows that were found in a snapshot.
+    pub(super) fn new(
+        database: &'a Database,
+        table: &'a TableState,
+        snapshot: &'s Snapshot,
+    ) -> GoneWriter<'a, 's> {
+        let files = GoneFiles { masks: MaskFiles::new(database.guarded.as_ref()), segments: None };
+        GoneWriter {
+            database,
+            table,
+            runs: snapshot.segments().map(|run| (run.meta.id, run)).collect(),
+            seen: BTreeSet::new(),
+            files,
+            masks: Vec::new(),
+            of_tail: Vec::new(),
         }
+    }
+
+    /// All rows of a segment that go. Those of the tail stay in memory until the end.
+    pub(super) fn add(&mut self, rows: MaskedRows) -> Result<()> {
+        assert!(self.seen.insert(rows.segment), "a segment comes once");
+        let run = self.runs.get(&rows.segment).expect("the segment is one of the snapshot");
+        if run.is_in_memory() {
+            self.of_tail.push(rows);
+        } else {
+            self.masks.extend(self.files.masks.write(self.table, run, &rows.rows)?);
+        }
+        Ok(())
+    }
+
+    /// Everything is on disk then.
+    pub(super) fn finish(self) -> Result<(Gone, GoneFiles<'a>)> {
+        let GoneWriter { database, table, mut files, masks, of_tail, .. } = self;
         files.masks.sync_folders()?;
         if of_tail.is_empty() {
             return Ok((Gone { masks, replace: None }, files));
         }
-        let mut written = NewSegments::new(self, table)?;
+        let mut written = NewSegments::new(database, table)?;
         written.write_tail(&|run| {
             let rows = of_tail.iter().find(|rows| rows.segment == run.meta.id);
             Some(rows.map_or_else(|| run.run(), |rows| run.run_without(&rows.rows)))

@@ -7,7 +7,8 @@
 //! - T3. Before the record is written, everything it names is on disk: segments, symbols, and the
 //!   names of files and folders.
 //!
-//! Two imports into one table may run at a time; their order is that of their commits.
+//! Two imports into one table may run at a time; their order is that of their commits. Not here:
+//! what rows replace in a table with keys of DEDUP (`upsert`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,16 +20,18 @@ use tidegate_platform::DiskFile;
 
 use super::Database;
 use super::commit::Refusal;
-use super::folder::TableFolder;
+use super::folder::{TableFile, TableFolder};
 use super::masks::{MaskFiles, Removal};
-use super::plan::{self, NewTable, SnapshotId, Wish};
+use super::plan::{self, Gone, NewTable, SnapshotId, Wish};
 use super::segments;
 use super::table::TableState;
 use crate::catalog::check_name;
 use crate::error::{Error, Result};
 use crate::manifest::check_segment;
-use crate::segment::{SegmentMeta, WrittenSegment};
-use crate::symbols::{Dictionary, SymbolTables};
+use crate::rewrite::{self, Rewrite};
+use crate::segment::{Direct, SegmentMeta, WrittenSegment};
+use crate::snapshot::{SegmentFile, SegmentRun};
+use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
 use crate::wal::Fate;
 
 /// Where rows are to go.
@@ -82,7 +85,7 @@ impl Database {
     /// If the table does not exist, or the new one does, or symbols cannot be read, or the
     /// database is read-only.
     pub fn begin_import(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ImportTxn> {
-        self.tidy()?;
+        self.begin_writing()?;
         let (folder, schema, source, dictionaries) = match target {
             ImportTarget::Existing(name) => self.with_tables(&[name], &|found| {
                 let TableState { folder, manifest, .. } = found[0].as_ref();
@@ -159,10 +162,6 @@ impl ImportTxn {
         segments::make_file(&self.database.guarded, &path)
     }
 
-    pub(super) fn folder(&self) -> &Arc<TableFolder> {
-        &self.folder
-    }
-
     /// The ids of texts in the dictionary of a symbol column, new ones where they are new.
     ///
     /// # Errors
@@ -184,7 +183,8 @@ impl ImportTxn {
     }
 
     /// Makes the segments part of the table, all of them or none, and returns the number of the
-    /// commit. Files that were made and are not among them are removed.
+    /// commit. Files that were made and are not among them are removed. In a table with keys of
+    /// DEDUP the rows take the place of others.
     ///
     /// # Errors
     /// If something cannot be made durable, or the table was dropped or truncated or lost a column
@@ -194,32 +194,37 @@ impl ImportTxn {
     /// # Panics
     /// If a segment is not one that `new_segment` made, or cannot be one of the table.
     pub fn commit(self, segments: Vec<WrittenSegment>) -> Result<SeqTxn> {
-        self.commit_with(segments, None)
+        self.commit_by_keys(&segments)
     }
 
-    /// As [`commit`](Self::commit), with rows of the table that go.
+    /// As [`commit`](Self::commit), with rows of the table that go, and without a look at keys.
     pub(super) fn commit_with(
         self,
-        segments: Vec<WrittenSegment>,
-        removal: Option<Removal<'_>>,
+        segments: &[WrittenSegment],
+        removal: Removal<'_>,
     ) -> Result<SeqTxn> {
-        let metas = self.check(&segments);
-        let mut gone = MaskFiles::new(self.database.guarded.as_ref());
-        let masks = match (removal, &self.source) {
-            (None, _) => Vec::new(),
-            (Some(removal), Source::Existing(table)) => gone.write_all(table, removal)?,
-            (Some(_), Source::New(_)) => unreachable!("a new table has no rows that could go"),
-        };
-        let mut symbols = Vec::new();
-        if !segments.is_empty() {
-            self.database.sync_files(&segments)?;
-            let interned = self.made().interned.clone();
-            let interned = interned.iter().map(|column| (*column, &self.dictionaries[column]));
-            symbols = segments::save_symbols(interned)?;
-            self.database.sync_names((&self.folder, &self.schema), &segments)?;
-        } else if let (Source::Existing(table), true) = (&self.source, masks.is_empty()) {
+        let table = self.existing().expect("a new table has no rows that could go");
+        let mut files = MaskFiles::new(self.database.guarded.as_ref());
+        let masks = files.write_all(table, removal)?;
+        if segments.is_empty() && masks.is_empty() {
             return Ok(table.manifest.seq_txn);
         }
+        let outcome = self.commit_segments(segments, Gone { masks, replace: None }, None);
+        if may_be_committed(&outcome) {
+            files.keep();
+        }
+        outcome.map_err(|Refusal { error, .. }| error)
+    }
+
+    /// Makes segments durable, and then part of the table, together with what goes.
+    pub(super) fn commit_segments(
+        &self,
+        segments: &[WrittenSegment],
+        gone: Gone,
+        keys: Option<Vec<ColumnId>>,
+    ) -> Result<SeqTxn, Refusal> {
+        let metas = self.check(segments);
+        let symbols = self.sync(segments).map_err(|error| Refusal { error, fate: Fate::Lost })?;
         let target = match &self.source {
             Source::New(new) => plan::Target::New(new.clone()),
             Source::Existing(table) => {
@@ -229,21 +234,52 @@ impl ImportTxn {
             }
         };
         let committed: BTreeSet<SegmentId> = metas.iter().map(|meta| meta.id).collect();
-        let wish = Wish::Import(plan::Import { target, segments: metas, symbols, masks });
-        match self.database.commit(wish) {
-            Ok(seq_txn) => {
-                self.keep_files(&committed);
-                gone.keep();
-                Ok(seq_txn)
-            }
-            Err(Refusal { error, fate }) => {
-                if fate == Fate::InDoubt {
-                    self.keep_files(&committed);
-                    gone.keep();
-                }
-                Err(error)
-            }
+        let import = plan::Import { target, segments: metas, symbols, gone, keys };
+        let outcome = self.database.commit(Wish::Import(import));
+        if may_be_committed(&outcome) {
+            self.keep_files(&committed);
         }
+        outcome
+    }
+
+    /// Makes everything durable that the commit is going to name (T3), and says how far the symbol
+    /// files reach.
+    fn sync(&self, segments: &[WrittenSegment]) -> Result<Vec<(ColumnId, SymbolMark)>> {
+        if segments.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.database.sync_files(segments)?;
+        let interned = self.made().interned.clone();
+        let interned = interned.iter().map(|column| (*column, &self.dictionaries[column]));
+        let symbols = segments::save_symbols(interned)?;
+        self.database.sync_names((&self.folder, &self.schema), segments)?;
+        Ok(symbols)
+    }
+
+    pub(super) fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// The table, if there was one when the import began.
+    pub(super) fn existing(&self) -> Option<&Arc<TableState>> {
+        match &self.source {
+            Source::New(_) => None,
+            Source::Existing(table) => Some(table),
+        }
+    }
+
+    /// A segment that is written and not yet part of a table.
+    pub(super) fn file_of(&self, meta: SegmentMeta) -> Arc<SegmentFile> {
+        let path = self.folder.paths().segment(&self.schema, &meta);
+        Arc::new(SegmentFile::new(TableFile::new(&self.folder, path), meta))
+    }
+
+    /// Writes the rows of such segments into new ones, in one order; the files that they replace
+    /// are removed with the transaction.
+    pub(super) fn rewrite(&self, runs: &[Arc<SegmentRun>]) -> Result<Vec<WrittenSegment>> {
+        let (table, schema, symbols) = (self.table(), self.schema.as_ref(), &self.symbols());
+        let rewrite = Rewrite { table, schema, symbols, runs };
+        rewrite::to_segments(&rewrite, &mut |key| self.new_segment(key), &mut Direct)
     }
 
     fn made(&self) -> MutexGuard<'_, Made> {
@@ -269,6 +305,11 @@ impl ImportTxn {
         made.files.retain(|id, _| !committed.contains(id));
         made.is_kept = true;
     }
+}
+
+/// Whether a replay may find what was to be committed.
+pub(super) fn may_be_committed(outcome: &Result<SeqTxn, Refusal>) -> bool {
+    outcome.as_ref().map_or_else(|refusal| refusal.fate == Fate::InDoubt, |_| true)
 }
 
 impl Drop for ImportTxn {

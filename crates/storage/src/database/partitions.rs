@@ -27,7 +27,7 @@ impl Database {
         table: &str,
         partitions: &BTreeSet<PartitionKey>,
     ) -> Result<usize> {
-        self.tidy()?;
+        self.begin_writing()?;
         let id = super::find(&self.published().tables, table)?.id();
         self.drop_partitions_of(id, &|_| partitions.clone())
     }

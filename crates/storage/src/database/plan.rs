@@ -126,8 +126,10 @@ pub(crate) struct Import {
     pub(crate) target: Target,
     pub(crate) segments: Vec<SegmentMeta>,
     pub(crate) symbols: Vec<(ColumnId, SymbolMark)>,
-    /// Of segments that are there already.
-    pub(crate) masks: Vec<NewMask>,
+    /// Rows that go with the same commit.
+    pub(crate) gone: Gone,
+    /// The keys of DEDUP by which rows were found that go; `None` if they do not matter.
+    pub(crate) keys: Option<Vec<ColumnId>>,
 }
 
 /// Where they go.
@@ -162,7 +164,7 @@ pub(crate) struct NewMask {
 /// A change of a table's columns.
 #[derive(Debug)]
 pub(crate) enum SchemaEdit {
-    Add(Vec<(String, ColumnType)>),
+    Add { columns: Vec<(String, ColumnType)>, lengths: Vec<(String, u32)> },
     Drop(Vec<String>),
     Rename { from: String, to: String },
     Dedup(Vec<String>),
@@ -216,9 +218,10 @@ impl SchemaEdit {
     fn apply(&self, schema: &Schema) -> Result<Schema, SchemaError> {
         let schema = schema.clone();
         match self {
-            SchemaEdit::Add(columns) => {
-                columns.iter().try_fold(schema, |schema, (name, ty)| schema.with_column(name, *ty))
-            }
+            SchemaEdit::Add { columns, lengths } => columns
+                .iter()
+                .try_fold(schema, |schema, (name, ty)| schema.with_column(name, *ty))?
+                .with_lengths(lengths),
             SchemaEdit::Drop(names) => {
                 names.iter().try_fold(schema, |schema, name| schema.without_column(name))
             }
@@ -440,8 +443,12 @@ impl<'a> Overlay<'a> {
             }
             Target::Existing { id, schema } => {
                 let table = self.unchanged(id, schema)?;
-                let masks = plan_masks(table, &id.name, &import.masks)?;
-                (masks, table.id(), table.manifest.seq_txn.next(), &id.name)
+                let heeded = import.keys.as_deref();
+                if heeded.is_some_and(|keys| keys != table.manifest.schema.dedup()) {
+                    return Err(Error::SchemaChanged { table: id.name.clone() });
+                }
+                let gone = self.plan_gone(table.id(), &import.gone)?;
+                (gone, table.id(), table.manifest.seq_txn.next(), &id.name)
             }
         };
         let known = self.by_id(table).map_or(&[][..], |table| table.manifest.segments.as_slice());

@@ -75,6 +75,17 @@ pub struct UpkeepReport {
     pub expired_partitions: u64,
 }
 
+/// Bytes that were written for a table since the database was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TableWrites {
+    /// To the log.
+    pub log_bytes: u64,
+    /// Of the segments that its tails became.
+    pub sealed_bytes: u64,
+    /// Of the segments that merges made.
+    pub merged_bytes: u64,
+}
+
 /// What was done since the database was opened.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
@@ -140,9 +151,10 @@ impl UpkeepReport {
 }
 
 impl Database {
-    /// Does what is due: makes fewer runs of tails, seals those that are large or old, merges
-    /// segments, writes a checkpoint. A call takes as long as that; whoever owns the database makes
-    /// one every some milliseconds, from one thread or several.
+    /// Does what is due: mends a log that could not be written to, makes fewer runs of tails, seals
+    /// those that are large or old, merges segments, writes a checkpoint. A call takes as long as
+    /// that; whoever owns the database makes one every some milliseconds, from one thread or
+    /// several.
     ///
     /// # Errors
     /// The first one; what is due elsewhere is done all the same. Nothing is lost: what was not
@@ -150,7 +162,7 @@ impl Database {
     pub fn maintain(&self) -> Result<UpkeepReport> {
         self.tidy()?;
         let before = self.upkeep.report();
-        let mut outcome = Ok(());
+        let mut outcome = if self.is_log_broken() { self.flush() } else { Ok(()) };
         for table in self.table_states() {
             let done = self.maintain_table(table.id());
             outcome = outcome.and(done);
@@ -168,6 +180,23 @@ impl Database {
     #[must_use]
     pub fn upkeep_report(&self) -> UpkeepReport {
         self.upkeep.report()
+    }
+
+    /// What was written for a table since the database was opened; `None` if it is not there.
+    #[must_use]
+    pub fn table_writes(&self, table: TableId) -> Option<TableWrites> {
+        let table = self.table_state(table)?;
+        Some(table.folder.writes().read())
+    }
+
+    /// So many bytes in the log are about these tables.
+    pub(super) fn count_log_bytes(&self, shares: &[(TableId, u64)]) {
+        for &(table, bytes) in shares {
+            // One that was dropped meanwhile is not asked for.
+            if let Some(table) = self.table_state(table) {
+                table.folder.writes().add_log(bytes);
+            }
+        }
     }
 
     /// How much memory all tails take.
@@ -321,6 +350,7 @@ impl Database {
             done.seals += 1;
             done.sealed_bytes += written.bytes();
         });
+        table.folder.writes().add_sealed(written.bytes());
         Ok(Attempt::Done)
     }
 
@@ -344,6 +374,7 @@ impl Database {
             done.merges += 1;
             done.merged_bytes += written.bytes();
         });
+        table.folder.writes().add_merged(written.bytes());
         Ok(Attempt::Done)
     }
 

@@ -5,7 +5,7 @@ use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::schema::SchemaParts;
 use tidegate_model::{
     ByteCount, Column, ColumnId, ColumnType, PartitionKey, PartitionUnit, RowCount, Schema,
-    SchemaVersion, SegmentId, SeqTxn, Ttl, limits,
+    SchemaVersion, SegmentId, SeqTxn, TextLength, Ttl, limits,
 };
 
 use super::{BatchId, BatchMark, MaskMark};
@@ -19,7 +19,7 @@ pub(crate) const SEGMENT_BYTES: usize = 8 * 8 + 4;
 /// Bytes of a mask's numbers.
 pub(crate) const MASK_BYTES: usize = 8 + 8 + 8 + 4;
 /// Bytes of a schema without its columns.
-pub(crate) const SCHEMA_BYTES: usize = 8 + 4 + 1 + 1 + 4 + 8 + SETTINGS_BYTES;
+pub(crate) const SCHEMA_BYTES: usize = 8 + 4 + 1 + 1 + 4 + 8 + SETTINGS_BYTES + 8;
 /// Bytes of a schema's settings without the keys: their count, and how long rows are kept.
 const SETTINGS_BYTES: usize = 8 + 4 + 1;
 /// Bytes of a column and its mark.
@@ -32,8 +32,10 @@ pub(crate) const BATCH_BYTES: usize = 16;
 pub(crate) const BATCH_MARK_BYTES: usize = BATCH_BYTES + 8;
 /// Bytes of a column without its name.
 const COLUMN_BYTES_MIN: usize = 4 + 3 + 4;
-/// Bytes of a column with the longest name, and of its id as a key.
-pub(crate) const COLUMN_BYTES_MAX: usize = COLUMN_BYTES_MIN + limits::NAME_BYTES + 4;
+/// Bytes of a column and its length.
+const LENGTH_BYTES: usize = 4 + 4;
+/// Bytes of a column with the longest name, of its id as a key, and of its length.
+pub(crate) const COLUMN_BYTES_MAX: usize = COLUMN_BYTES_MIN + limits::NAME_BYTES + 4 + LENGTH_BYTES;
 
 /// How many values of at least `bytes_min` bytes follow.
 ///
@@ -65,7 +67,10 @@ pub(crate) fn encode_schema(w: &mut ByteWriter, schema: &Schema) {
     w.u64(schema.version().0).u32(schema.next_column().0);
     w.u8(partition_tag(schema.partition_by()));
     let has_settings = !schema.dedup().is_empty() || schema.ttl().is_some();
-    w.u8(u8::from(schema.designated().is_some()) | u8::from(has_settings) << 1);
+    let has_lengths = !schema.lengths().is_empty();
+    let flags = [schema.designated().is_some(), has_settings, has_lengths];
+    let flags = flags.iter().enumerate().map(|(bit, &is_set)| u8::from(is_set) << bit);
+    w.u8(flags.sum());
     w.u32(schema.designated().map_or(0, |column| column.0));
     w.u64(schema.columns().len() as u64);
     for column in schema.columns() {
@@ -80,6 +85,12 @@ pub(crate) fn encode_schema(w: &mut ByteWriter, schema: &Schema) {
         w.u32(schema.ttl().map_or(0, |ttl| ttl.count));
         w.u8(schema.ttl().map_or(0, |ttl| partition_tag(ttl.unit)));
     }
+    if has_lengths {
+        w.u64(schema.lengths().len() as u64);
+        for length in schema.lengths() {
+            w.u32(length.column.0).u32(length.max);
+        }
+    }
 }
 
 pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeError> {
@@ -90,12 +101,12 @@ pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeErro
     let tag = r.u8()?;
     let partition_by =
         parse_partition_tag(tag).ok_or_else(|| impossible("the partition unit", tag.into()))?;
-    let (has_designated, designated) = (r.u8()?, ColumnId(r.u32()?));
-    let (designated, has_settings) = match has_designated {
-        flags @ (0 | 2) => (None, flags == 2),
-        flags @ (1 | 3) => (Some(designated), flags == 3),
-        flags => return Err(impossible("the flags of a schema", flags.into())),
-    };
+    let (flags, designated) = (r.u8()?, ColumnId(r.u32()?));
+    if flags > 7 {
+        return Err(impossible("the flags of a schema", flags.into()));
+    }
+    let designated = (flags & 1 != 0).then_some(designated);
+    let (has_settings, has_lengths) = (flags & 2 != 0, flags & 4 != 0);
     let count = decode_count(r, COLUMN_BYTES_MIN)?;
     let mut columns = Vec::with_capacity(count);
     for _ in 0..count {
@@ -106,7 +117,17 @@ pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeErro
         columns.push(Column { id, name: decode_text(r, "a column's name")?, ty });
     }
     let (dedup, ttl) = if has_settings { decode_settings(r)? } else { (Vec::new(), None) };
-    let parts = SchemaParts { version, columns, designated, partition_by, next_column, dedup, ttl };
+    let lengths = if has_lengths { decode_lengths(r)? } else { Vec::new() };
+    let parts = SchemaParts {
+        version,
+        columns,
+        designated,
+        partition_by,
+        next_column,
+        dedup,
+        ttl,
+        lengths,
+    };
     Schema::from_parts(parts).map_err(|error| DecodeError::at(start, error))
 }
 
@@ -126,6 +147,12 @@ fn decode_settings(r: &mut ByteReader<'_>) -> Result<(Vec<ColumnId>, Option<Ttl>
             Err(DecodeError::at(at, what))
         }
     }
+}
+
+fn decode_lengths(r: &mut ByteReader<'_>) -> Result<Vec<TextLength>, DecodeError> {
+    let count = decode_count(r, LENGTH_BYTES)?;
+    let length = |_| Ok(TextLength { column: ColumnId(r.u32()?), max: r.u32()? });
+    (0..count).map(length).collect()
 }
 
 pub(crate) fn encode_segment(w: &mut ByteWriter, meta: &SegmentMeta) {

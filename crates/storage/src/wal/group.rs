@@ -6,7 +6,9 @@
 use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{Lsn, limits};
 
-use super::record::{Record, decode_record, encode_record, record_bytes_max};
+use super::record::{
+    Record, TableShares, bytes_of_tables, decode_record, encode_record, record_bytes_max,
+};
 use crate::envelope;
 use crate::error::{Corruption, DecodeError};
 
@@ -49,8 +51,8 @@ pub struct Group {
 pub(crate) struct EncodedGroup {
     /// All of it.
     pub(crate) bytes: Vec<u8>,
-    /// What its records take of that.
-    pub(crate) records_bytes: usize,
+    /// What its records take of that, by table.
+    pub(crate) shares: TableShares,
 }
 
 /// What a group says before its records; not yet checked.
@@ -100,7 +102,12 @@ pub(crate) fn encode_group(log: u64, lsn: Lsn, durable: Lsn, records: &[Record])
     let bytes_max = GROUP_HEADER_BYTES + records_max;
     let mut w = ByteWriter(Vec::with_capacity(bytes_max.next_multiple_of(PAGE)));
     w.raw(&[0; GROUP_HEADER_BYTES]);
-    records.iter().for_each(|record| encode_record(&mut w, record));
+    let mut shares = Vec::new();
+    for record in records {
+        let start = w.0.len();
+        encode_record(&mut w, record);
+        shares.extend(bytes_of_tables(&w.0[start..]));
+    }
     let records_bytes = w.0.len() - GROUP_HEADER_BYTES;
     assert!(records_bytes <= RECORDS_BYTES_MAX, "whoever forms a group bounds it");
     let mut header = ByteWriter::default();
@@ -110,7 +117,7 @@ pub(crate) fn encode_group(log: u64, lsn: Lsn, durable: Lsn, records: &[Record])
     header.u32(crc);
     w.0[..GROUP_HEADER_BYTES].copy_from_slice(&header.0);
     w.pad(PAGE);
-    EncodedGroup { bytes: w.0, records_bytes }
+    EncodedGroup { bytes: w.0, shares }
 }
 
 /// What a group at `lsn` says of itself, if a group of this log begins there.

@@ -1,11 +1,12 @@
 //! The writing side of the log: files, room in them, groups, and what follows a failure.
 //!
-//! - W2, W4, W5, W6 as in `wal`.
+//! - W2, W4, W5, W6, W9 as in `wal`.
 //! - W8. Room is filled with zeros ahead of use, so that a small commit is one `fdatasync` that
 //!   changes no metadata. A large one makes its own room: its bytes take longer than its length
 //!   does, and zeros would double them. On a disk that is nearly full a group has no more room than
 //!   it needs: what makes space, such as DROP TABLE, must be committed first.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,9 +14,9 @@ use tidegate_model::Lsn;
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::group::{EncodedGroup, FILE_HEADER_BYTES, encode_file_header, encode_group};
-use super::record::Record;
+use super::record::{Record, TableShares};
 use super::replay::LogEnd;
-use crate::database::LogOptions;
+use crate::database::{Durability, LogOptions};
 use crate::envelope;
 use crate::error::{Error, Result};
 
@@ -50,6 +51,10 @@ pub(crate) struct Log {
     options: LogOptions,
     id: u64,
     end: Lsn,
+    /// Everything before it is on disk.
+    durable: Lsn,
+    /// The groups behind that, as they were written (W9).
+    unflushed: VecDeque<Vec<u8>>,
     files: Vec<LogFile>,
     current: Current,
 }
@@ -58,6 +63,8 @@ pub(crate) struct Log {
 #[derive(Debug)]
 enum Current {
     Ready(OpenFile),
+    /// This process has begun none yet.
+    None,
     /// There is none that may be written to.
     Unusable,
 }
@@ -68,6 +75,21 @@ struct OpenFile {
     first: Lsn,
     /// Bytes that are filled with zeros, or with groups.
     filled: u64,
+}
+
+/// A sync that is to make groups durable, without the log being locked meanwhile.
+#[derive(Debug)]
+pub(crate) struct Flush {
+    handle: Arc<dyn DiskFile>,
+    /// What was written before the sync.
+    until: Lsn,
+}
+
+impl Flush {
+    /// Waits for the disk.
+    pub(crate) fn sync(&self) -> tidegate_platform::Result<()> {
+        self.handle.sync_data()
+    }
 }
 
 impl Log {
@@ -85,47 +107,128 @@ impl Log {
             options,
             id,
             end: end.lsn,
+            durable: end.lsn,
+            unflushed: VecDeque::new(),
             files: end.files,
-            current: Current::Unusable,
+            current: Current::None,
         }
     }
 
-    /// Where the next group goes; everything before it is durable.
+    /// Where the next group goes.
     pub(crate) fn end(&self) -> Lsn {
         self.end
     }
 
-    /// Makes records durable, all of them or none (W2), and returns how many bytes they have.
-    pub(crate) fn append(&mut self, records: &[Record]) -> Result<u64, (Arc<Error>, Fate)> {
-        // One group is in flight at a time, so that everything before this one is durable.
-        let EncodedGroup { bytes, records_bytes } =
-            encode_group(self.id, self.end, self.end, records);
+    /// Everything before it is on disk.
+    pub(crate) fn durable(&self) -> Lsn {
+        self.durable
+    }
+
+    /// Whether something has failed, and nothing can be written before it is mended (W6).
+    pub(crate) fn is_broken(&self) -> bool {
+        matches!(self.current, Current::Unusable)
+    }
+
+    /// Writes records, all of them or none (W2), and returns how many bytes they have for each
+    /// table.
+    pub(crate) fn append(&mut self, records: &[Record]) -> Result<TableShares, (Arc<Error>, Fate)> {
+        let EncodedGroup { bytes, shares } = encode_group(self.id, self.end, self.durable, records);
         let file = self.room_for(bytes.len() as u64);
         let file = file.map_err(|error| (Arc::new(error), Fate::Lost))?;
         let offset = FILE_HEADER_BYTES as u64 + (self.end.0 - file.first.0);
         let written = file.handle.write_all_at(&bytes, offset);
-        match written.and_then(|()| file.handle.sync_data()) {
+        let written = match self.options.durability {
+            Durability::Sync => written.and_then(|()| file.handle.sync_data()),
+            Durability::Async => written,
+        };
+        match written {
             Ok(()) => {
                 self.end = Lsn(self.end.0 + bytes.len() as u64);
-                Ok(records_bytes as u64)
+                match self.options.durability {
+                    Durability::Sync => self.durable = self.end,
+                    Durability::Async => self.unflushed.push_back(bytes),
+                }
+                Ok(shares)
             }
             Err(error) => {
                 self.current = Current::Unusable;
-                // W6: a file that begins here says that the group is not part of the log.
+                // W6: a file without the group says that it is not part of the log.
                 let fate = if self.start_file().is_ok() { Fate::Lost } else { Fate::InDoubt };
                 Err((Arc::new(Error::disk("write log")(error)), fate))
             }
         }
     }
 
+    /// What has to be synced so that everything is durable; `None` if it is, or is now because a
+    /// new file has mended a log that was broken. One flush is under way at a time: the kernel
+    /// tells of an error once, and who asked second would not hear of it.
+    pub(crate) fn begin_flush(&mut self) -> Result<Option<Flush>> {
+        match &self.current {
+            Current::Ready(file) if self.durable < self.end => {
+                Ok(Some(Flush { handle: Arc::clone(&file.handle), until: self.end }))
+            }
+            Current::Ready(_) | Current::None => Ok(None),
+            Current::Unusable => {
+                self.start_file().map_err(|error| Error::ReadOnly { source: Arc::new(error) })?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes note of what came of a flush.
+    pub(crate) fn end_flush(
+        &mut self,
+        flush: &Flush,
+        outcome: tidegate_platform::Result<()>,
+    ) -> Result<()> {
+        if flush.until <= self.durable {
+            // A new file has taken over meanwhile, with all of it.
+            return Ok(());
+        }
+        let is_current = match &self.current {
+            Current::Ready(file) => Arc::ptr_eq(&file.handle, &flush.handle),
+            Current::None | Current::Unusable => false,
+        };
+        match outcome {
+            Ok(()) if is_current => {
+                while self.durable < flush.until {
+                    let group = self.unflushed.pop_front().expect("W9");
+                    self.durable = Lsn(self.durable.0 + group.len() as u64);
+                }
+                self.rotate();
+                Ok(())
+            }
+            Ok(()) => {
+                // The file has failed in between: what it holds counts for nothing (W6).
+                self.start_file().map_err(|error| Error::ReadOnly { source: Arc::new(error) })
+            }
+            Err(error) => {
+                self.current = Current::Unusable;
+                let failed =
+                    |_| Error::ReadOnly { source: Arc::new(Error::disk("flush log")(error)) };
+                self.start_file().map_err(failed)
+            }
+        }
+    }
+
+    /// Begins another file if this one is long. What was written since the last flush is written
+    /// there again, which spares those who commit a sync.
+    fn rotate(&mut self) {
+        let Current::Ready(file) = &self.current else { return };
+        if self.options.file_bytes < self.end.0 - file.first.0 {
+            // If that fails, the file becomes longer, and the next flush tries again.
+            let _ = self.start_file();
+        }
+    }
+
     /// The file that the next group goes to, with zeros where it goes (W8).
     fn room_for(&mut self, bytes: u64) -> Result<OpenFile> {
-        if matches!(self.current, Current::Unusable) {
+        if !matches!(self.current, Current::Ready(_)) {
             self.start_file().map_err(|error| Error::ReadOnly { source: Arc::new(error) })?;
         }
         let Current::Ready(file) = &self.current else { unreachable!("it was just started") };
         let used = self.end.0 - file.first.0;
-        if used > 0 && used + bytes > self.options.file_bytes {
+        if self.durable == self.end && used > 0 && used + bytes > self.options.file_bytes {
             self.start_file()?;
         }
         let Current::Ready(file) = &mut self.current else { unreachable!("it was just started") };
@@ -143,16 +246,18 @@ impl Log {
         Ok(file.clone())
     }
 
-    /// Makes a new file that begins at the end of the log, and writes on there.
+    /// Makes a new file that begins where the log is durable, with the groups behind that place,
+    /// and writes on there: then all are durable (W9).
     ///
     /// Whatever an older file holds behind that place is no part of the log any more (W5). After
     /// an error the file in use before can still be written to, unless the new one may be found by
     /// a replay.
     fn start_file(&mut self) -> Result<()> {
-        let path = self.dir.join(file_name(self.end));
+        let path = self.dir.join(file_name(self.durable));
         let written = envelope::temporary(&path);
-        let bare = FILE_HEADER_BYTES as u64;
-        let sizes = [bare + self.options.step_bytes, bare];
+        let groups = self.end.0 - self.durable.0;
+        let room = groups.next_multiple_of(self.options.step_bytes).max(self.options.step_bytes);
+        let sizes = [room, groups].map(|bytes| FILE_HEADER_BYTES as u64 + bytes);
         let filled = with_space(sizes, |filled| self.write_file(&written, filled));
         let filled = filled.map_err(|error| {
             // If that fails too, the next open removes it.
@@ -161,11 +266,13 @@ impl Log {
         })?;
         match self.publish_file(&written, &path) {
             Ok(handle) => {
-                let first = self.end;
-                // A file without a group has the same name, and is replaced.
+                let first = self.durable;
+                // A file without a durable group has the same name, and is replaced.
                 self.files.retain(|file| file.first != first);
                 self.files.push(LogFile { first, path });
                 self.current = Current::Ready(OpenFile { handle, first, filled });
+                self.durable = self.end;
+                self.unflushed.clear();
                 Ok(())
             }
             Err(error) => {
@@ -177,8 +284,13 @@ impl Log {
 
     fn write_file(&self, written: &Path, filled: u64) -> tidegate_platform::Result<()> {
         let handle = self.disk.open(written, OpenMode::CreateOrTruncate)?;
-        handle.write_all_at(&encode_file_header(self.id, self.end), 0)?;
+        handle.write_all_at(&encode_file_header(self.id, self.durable), 0)?;
         fill(handle.as_ref(), FILE_HEADER_BYTES as u64, filled)?;
+        let mut offset = FILE_HEADER_BYTES as u64;
+        for group in &self.unflushed {
+            handle.write_all_at(group, offset)?;
+            offset += group.len() as u64;
+        }
         handle.sync_data()
     }
 

@@ -142,6 +142,30 @@ pub(super) fn encode_record(w: &mut ByteWriter, record: &Record) {
     assert!(w.0.len() - header <= record_bytes_max(&record.ops), "not longer than it may be");
 }
 
+/// How many bytes of the log are about which table.
+pub(crate) type TableShares = Vec<(TableId, u64)>;
+
+/// The shares of an encoded record. Together they are all of it, if it changes anything.
+pub(crate) fn bytes_of_tables(record: &[u8]) -> TableShares {
+    let number = |at: usize, bytes: usize| {
+        let digits = record[at..at + bytes].iter().rev();
+        digits.fold(0, |number, &byte| number << 8 | u64::from(byte))
+    };
+    let (mut shares, mut at) = (Vec::new(), HEADER_BYTES + 4);
+    // What stands before the first one belongs to it.
+    let mut start = 0;
+    while at < record.len() {
+        let payload = number(at + OP_BYTES_MIN - 4, 4);
+        let payload = usize::try_from(payload).expect("limits::WAL_RECORD_BYTES");
+        let table = TableId(number(at, 8));
+        at += OP_BYTES_MIN + payload;
+        shares.push((table, (at - start) as u64));
+        start = at;
+    }
+    assert_eq!(at, record.len(), "a record ends with its last change");
+    shares
+}
+
 /// Writes a length over the zeros that were left for it.
 fn patch(w: &mut ByteWriter, at: usize, bytes: usize) {
     let bytes = u32::try_from(bytes).expect("limits::WAL_RECORD_BYTES");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_model::{ColumnType, PartitionUnit, Ttl};
 use tidegate_platform::{SimClock, SimDisk};
 use tidegate_storage::{
-    AppendOptions, BatchColumn, BatchId, BatchValues, Database, Error, NewTableOptions,
+    AppendOptions, Appended, BatchColumn, BatchId, BatchValues, Database, Error, NewTableOptions,
     OpenOptions, RowBatch, TableAppend, TailOptions,
 };
 
@@ -75,7 +75,13 @@ fn equal_timestamps_stand_in_the_order_of_commits_whoever_committed() {
         step.apply(&mut tables);
         check(&disk, &database, &tables, &format!("{step:?}"));
     }
-    assert!(database.upkeep_report().merges > 0);
+    let report = database.upkeep_report();
+    assert!(report.merges > 0);
+    let table = database.snapshot("t").unwrap().table;
+    let writes = database.table_writes(table).unwrap();
+    assert_eq!(writes.log_bytes, report.log_bytes, "there is one table");
+    assert_eq!(writes.sealed_bytes, report.sealed_bytes);
+    assert_eq!(writes.merged_bytes, report.merged_bytes);
     check_reopened(&disk.after_power_loss(), &tables, "after power loss");
 }
 
@@ -176,7 +182,7 @@ fn what_an_append_may_not_make_is_an_error() {
     });
     assert!(matches!(error, Err(Error::Schema(_))), "{error:?}");
     assert_eq!(read(&database).len(), 1);
-    assert_eq!(append(&|_| {}).unwrap()[0].0, 2);
+    assert_eq!(append(&|_| {}).unwrap().seq_txns[0].0, 2);
 }
 
 #[test]
@@ -185,24 +191,24 @@ fn a_batch_is_applied_once_also_after_a_restart() {
     let options = |id: u8| AppendOptions { batch_id: Some(BatchId([id; 16])) };
     let append = |database: &Arc<Database>, id: u8, n: i64| {
         let appends = [append_of("t", &[(n, "a", n)], None), append_of("u", &[(n, "a", n)], None)];
-        let seq_txns = database.append(&appends, &options(id)).unwrap();
+        let Appended { seq_txns, is_new } = database.append(&appends, &options(id)).unwrap();
         assert_eq!(seq_txns[0], seq_txns[1]);
-        seq_txns[0].0
+        (seq_txns[0].0, is_new)
     };
-    assert_eq!(append(&database, 1, 1), 1);
-    assert_eq!(append(&database, 2, 2), 2);
-    assert_eq!(append(&database, 1, 1), 1);
+    assert_eq!(append(&database, 1, 1), (1, true));
+    assert_eq!(append(&database, 2, 2), (2, true));
+    assert_eq!(append(&database, 1, 1), (1, false));
     for disk in [disk.after_power_loss(), {
         database.close().unwrap();
         disk.after_power_loss()
     }] {
         let database = open(&disk);
-        assert_eq!(append(&database, 2, 2), 2);
-        assert_eq!(append(&database, 1, 1), 1);
+        assert_eq!(append(&database, 2, 2), (2, false));
+        assert_eq!(append(&database, 1, 1), (1, false));
         for table in ["t", "u"] {
             assert_eq!(read(&database)[table].rows.len(), 2);
         }
-        assert!(append(&database, 3, 3) > 2);
+        assert!(append(&database, 3, 3).0 > 2);
     }
 }
 
@@ -285,8 +291,15 @@ fn rows_with_the_same_keys_replace_each_other() {
         Step::Append(vec![("t", vec![(6, "b", 9), (DAY, "a", 10)], None)]),
         Step::Append(vec![("t", vec![(DAY, "a", 11), (6, "c", 12)], None)]),
         Step::Merge("t"),
+        Step::Append(vec![("t", vec![(7, "a", 13), (7, "b", 14)], None)]),
+        // Rows of segments and of the tail, of other rows of the import, and of two partitions.
+        Step::Import("t", vec![(6, "c", 15), (7, "b", 16), (5, "x", 17), (5, "x", 18)]),
+        Step::Import("t", vec![(DAY, "a", 19), (6, "c", 20), (8, "y", 21), (8, "y", 22)]),
+        Step::Import("t", vec![(2 * DAY, "z", 23)]),
+        Step::Append(vec![("t", vec![(6, "c", 24), (2 * DAY, "z", 25)], None)]),
         Step::Keys("t", false),
-        Step::Append(vec![("t", vec![(6, "c", 13)], None)]),
+        Step::Append(vec![("t", vec![(6, "c", 26)], None)]),
+        Step::Import("t", vec![(6, "c", 27)]),
     ];
     for step in steps {
         step.run(&database).unwrap();
@@ -294,7 +307,7 @@ fn rows_with_the_same_keys_replace_each_other() {
         check(&disk, &database, &tables, &format!("{step:?}"));
         check_reopened(&disk.after_power_loss(), &tables, &format!("{step:?}, then power loss"));
     }
-    assert_eq!(tables["t"].rows.len(), 6);
+    assert_eq!(tables["t"].rows.len(), 12);
 }
 
 #[test]

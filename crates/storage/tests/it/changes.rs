@@ -1,6 +1,6 @@
 //! Rows of a statement: any number of batches, and rows that go, with one commit.
 
-use tidegate_storage::{Error, MaskedRows};
+use tidegate_storage::{Error, ImportTarget, MaskedRows};
 
 use crate::fixture::{DAY, Row, batch, files, new_database, schema};
 use crate::model::{Step, Tables, change, check, check_reopened};
@@ -51,7 +51,7 @@ fn equal_timestamps_of_a_change_stand_in_the_order_of_its_batches() {
 fn a_change_that_is_given_up_leaves_no_file() {
     let (disk, database) = new_database();
     database.create_table("t", schema()).unwrap();
-    let mut txn = database.begin_change("t").unwrap();
+    let mut txn = database.begin_change(ImportTarget::Existing("t")).unwrap();
     txn.add(&batch(&[(7, "a", 1)], None)).unwrap();
     txn.add(&batch(&[(3, "b", 2)], None)).unwrap();
     assert_eq!(files(&disk, ".seg").len(), 2);

@@ -65,6 +65,7 @@ fn the_log_is_bounded_by_checkpoints_that_commits_make() {
         file_bytes: 24 << 10,
         checkpoint_bytes: 48 << 10,
         bytes_max: 1 << 20,
+        ..LogOptions::STANDARD
     };
     let database = open_with(&disk, log);
     database.create_table("t", schema()).unwrap();
@@ -92,6 +93,7 @@ fn at_the_bound_commits_fail_with_the_error_of_the_checkpoint() {
         file_bytes: 1 << 20,
         checkpoint_bytes: 12 << 10,
         bytes_max: 40 << 10,
+        ..LogOptions::STANDARD
     };
     let database = open_with(&disk, log);
     database.create_table("t", schema()).unwrap();

@@ -28,6 +28,7 @@ pub(crate) fn options() -> OpenOptions {
         file_bytes: 40 << 10,
         checkpoint_bytes: 1 << 30,
         bytes_max: 1 << 31,
+        ..LogOptions::STANDARD
     };
     // One thread, so that the same calls come in the same order.
     let sync_threads = NonZeroUsize::new(1).unwrap();
@@ -185,7 +186,7 @@ pub(crate) fn append_of(table: &str, rows: &[Row], extra: Option<&str>) -> Table
 /// Appends rows to one table.
 pub(crate) fn append(database: &Arc<Database>, table: &str, rows: &[Row]) -> Result<u64> {
     let appends = [append_of(table, rows, None)];
-    database.append(&appends, &AppendOptions::default()).map(|seq_txns| seq_txns[0].0)
+    database.append(&appends, &AppendOptions::default()).map(|appended| appended.seq_txns[0].0)
 }
 
 /// The files of the database whose names end so.

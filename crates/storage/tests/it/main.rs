@@ -12,6 +12,7 @@ mod commits;
 mod races;
 mod verify;
 mod appends;
+mod flushes;
 mod crash;
 mod faults;
 mod simulate;

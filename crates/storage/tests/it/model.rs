@@ -24,7 +24,7 @@ pub(crate) type Tables = BTreeMap<String, Table>;
 pub(crate) struct Table {
     pub(crate) columns: Vec<(String, ColumnType)>,
     pub(crate) rows: Vec<Vec<Option<String>>>,
-    /// Whether appended rows replace those of the same timestamp and host.
+    /// Whether rows that come replace those of the same timestamp and host.
     pub(crate) has_keys: bool,
 }
 
@@ -58,6 +58,7 @@ pub(crate) enum Step {
     Merge(&'static str),
     Maintain,
     Checkpoint,
+    Flush,
     Reopen,
 }
 
@@ -108,6 +109,7 @@ impl Step {
             Step::Merge(table) => database.merge_table(table),
             Step::Maintain => database.maintain().map(drop),
             Step::Checkpoint => database.checkpoint(),
+            Step::Flush => database.flush(),
             Step::Reopen => Ok(()),
         }
     }
@@ -177,6 +179,7 @@ impl Step {
             | Step::Merge(_)
             | Step::Maintain
             | Step::Checkpoint
+            | Step::Flush
             | Step::Reopen => {}
         }
     }
@@ -208,9 +211,19 @@ impl Table {
                 ColumnType::Int64 => Some(value.to_string()),
                 _ => None,
             };
-            self.rows.push(self.columns.iter().map(cell).collect());
+            let row = self.columns.iter().map(cell).collect();
+            self.replace_keys((*ts, host));
+            self.rows.push(row);
         }
         self.rows.sort_by_key(|row| timestamp(row));
+    }
+
+    fn replace_keys(&mut self, (ts, host): (i64, &str)) {
+        if self.has_keys {
+            let at = self.position("host");
+            let keys = (Some(ts.to_string()), Some(host.to_owned()));
+            self.rows.retain(|row| (&row[0], &row[at]) != (&keys.0, &keys.1));
+        }
     }
 
     /// The columns of a batch that the table lacks.
@@ -233,12 +246,9 @@ impl Table {
                 "value" => Some(value.to_string()),
                 name => (extra == Some(name)).then(|| (value * 10).to_string()),
             };
-            if self.has_keys {
-                let at = self.position("host");
-                let keys = (Some(ts.to_string()), Some((*host).to_owned()));
-                self.rows.retain(|row| (&row[0], &row[at]) != (&keys.0, &keys.1));
-            }
-            self.rows.push(self.columns.iter().map(cell).collect());
+            let row = self.columns.iter().map(cell).collect();
+            self.replace_keys((*ts, host));
+            self.rows.push(row);
         }
         self.rows.sort_by_key(|row| timestamp(row));
     }
@@ -265,7 +275,7 @@ pub(crate) fn change(
     gone: &[MaskedRows],
     batches: &[RowBatch],
 ) -> Result<SeqTxn> {
-    let mut txn = database.begin_change(&snapshot.name)?;
+    let mut txn = database.begin_change(ImportTarget::Existing(&snapshot.name))?;
     batches.iter().try_for_each(|rows| txn.add(rows))?;
     txn.commit(Some(Removal { snapshot, rows: &mut gone.iter().cloned() }))
 }

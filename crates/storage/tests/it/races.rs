@@ -13,6 +13,7 @@ use crate::model::{Step, Tables, check, check_reopened};
 
 const NEW_MASK: (OpenMode, &str) = (OpenMode::CreateNew, ".mask");
 const READ_SYMBOLS: (OpenMode, &str) = (OpenMode::Read, ".sym");
+const WRITE_SYMBOLS: (OpenMode, &str) = (OpenMode::ReadWrite, ".sym");
 
 /// Lets somebody do steps when the writer is about to open such a file.
 fn overtake(
@@ -32,10 +33,24 @@ fn overtake(
     done
 }
 
-/// A table with keys and a segment; appended rows replace one of its rows, so that a mask is
+/// A table with keys and a segment; rows that come replace one of its rows, so that a mask is
 /// written between looking and committing.
 #[track_caller]
 fn check_overtaken(others: &[Step]) {
+    check_overtaken_at(NEW_MASK, others, &Step::Append(vec![("t", rows_to_come(), None)]));
+}
+
+#[track_caller]
+fn check_import_overtaken(others: &[Step]) {
+    check_overtaken_at(NEW_MASK, others, &Step::Import("t", rows_to_come()));
+}
+
+fn rows_to_come() -> Vec<Row> {
+    vec![(5, "a", 9), (5, "a", 10), (7, "c", 11)]
+}
+
+#[track_caller]
+fn check_overtaken_at(place: (OpenMode, &str), others: &[Step], mine: &Step) {
     let (disk, database) = new_database();
     let mut tables = Tables::new();
     let rows = vec![(5, "a", 1), (5, "b", 2), (6, "a", 3)];
@@ -43,8 +58,7 @@ fn check_overtaken(others: &[Step]) {
         step.run(&database).unwrap();
         step.apply(&mut tables);
     }
-    let done = overtake(&disk, &database, NEW_MASK, others);
-    let mine = Step::Append(vec![("t", vec![(5, "a", 10), (7, "c", 11)], None)]);
+    let done = overtake(&disk, &database, place, others);
     mine.run(&database).unwrap();
     others.iter().for_each(|step| step.apply(&mut tables));
     mine.apply(&mut tables);
@@ -61,13 +75,35 @@ fn rows_that_replace_others_are_encoded_anew_if_somebody_was_quicker() {
     check_overtaken(&[Step::Update("t", 3)]);
     // It is gone.
     check_overtaken(&[Step::Truncate("t")]);
-    check_overtaken(&[Step::Truncate("t"), Step::Import("t", vec![(5, "a", 4)])]);
     // It is another table.
     check_overtaken(&[Step::Drop(vec!["t"])]);
     check_overtaken(&[Step::Drop(vec!["t"]), Step::Create("t")]);
     // Columns and keys are others.
     check_overtaken(&[Step::AddColumn("t", "more", ColumnType::Int64)]);
     check_overtaken(&[Step::Keys("t", false)]);
+}
+
+#[test]
+fn rows_of_an_import_that_replace_others_are_looked_at_anew_too() {
+    check_import_overtaken(&[Step::Delete("t", 2)]);
+    check_import_overtaken(&[Step::Delete("t", 1)]);
+    check_import_overtaken(&[Step::Update("t", 3)]);
+    check_import_overtaken(&[Step::AddColumn("t", "more", ColumnType::Varchar)]);
+    check_import_overtaken(&[Step::Keys("t", false)]);
+    // The table has keys again after it was seen to have none.
+    let (disk, database) = new_database();
+    let mut tables = Tables::new();
+    let first = Step::ImportNew("t", vec![(5, "a", 1), (5, "b", 2)]);
+    let others = [Step::Keys("t", true)];
+    let mine = Step::Import("t", vec![(5, "a", 3), (5, "c", 4)]);
+    first.run(&database).unwrap();
+    drop(database);
+    let database = open(&disk);
+    let done = overtake(&disk, &database, WRITE_SYMBOLS, &others);
+    mine.run(&database).unwrap();
+    [&first, &others[0], &mine].iter().for_each(|step| step.apply(&mut tables));
+    assert_eq!(done.load(Relaxed), 1);
+    check(&disk, &database, &tables, "keys that came");
 }
 
 #[test]

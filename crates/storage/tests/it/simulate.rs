@@ -1,5 +1,7 @@
 //! Random workloads on disks that fail at random moments. What was acknowledged is there
-//! afterwards, each row once; what was under way is there as a whole, or not at all.
+//! afterwards, each row once; what was under way is there as a whole, or not at all. Where commits
+//! are acknowledged before they are on disk, a power failure may take the last ones of them with
+//! it, from any of them on, but none that was flushed.
 //!
 //! Set `TIDEGATE_SIMULATE=first..end` to run other seeds than those of every test run.
 
@@ -10,7 +12,7 @@ use std::sync::Arc;
 
 use tidegate_model::ColumnType;
 use tidegate_platform::{Class, SimClock, SimDisk};
-use tidegate_storage::{Database, Error, LogOptions, OpenOptions, TailOptions};
+use tidegate_storage::{Database, Durability, Error, LogOptions, OpenOptions, TailOptions};
 
 use crate::fixture::{DAY, DIR, Row};
 use crate::model::{Step, Tables, check, read};
@@ -104,7 +106,8 @@ impl Generator {
             18..22 => Step::Seal(table),
             22..25 => Step::Merge(table),
             25..28 => Step::Maintain,
-            28..30 => Step::Checkpoint,
+            28 => Step::Checkpoint,
+            29 => Step::Flush,
             30 if self.may_reopen => Step::Reopen,
             31 | 32 if has("value") => {
                 let back = i64::try_from(self.random.below(20)).unwrap();
@@ -142,6 +145,8 @@ impl Generator {
 /// Bounds that are reached within a few steps.
 fn options(random: &mut Random) -> OpenOptions {
     let log = LogOptions {
+        durability: random.pick(&[Durability::Sync, Durability::Async]),
+        unflushed_bytes_max: random.pick(&[24 << 10, 1 << 30]),
         step_bytes: 8 << 10,
         file_bytes: 40 << 10,
         checkpoint_bytes: random.pick(&[16 << 10, 64 << 10, 1 << 30]),
@@ -201,37 +206,51 @@ fn simulate(seed: u64) {
         let options = options(&mut random);
         let fault = plan_fault(&disk, &mut random);
         made.may_reopen = fault != "failed sync";
-        let context = format!("seed {seed}, life {life}, {fault}");
-        let in_flight = live(&disk, &options, (&mut tables, &mut made), &context);
+        let context = format!("seed {seed}, life {life}, {fault}, {:?}", options.log.durability);
+        let mut states = States { now: tables, in_flight: None, unflushed: Vec::new() };
+        live(&disk, &options, (&mut states, &mut made), &context);
+        let is_power_lost = matches!(fault, "crash" | "failed sync") || random.one_in(2);
         // Half of the lives end without power. That a sync has failed, only the process knows in
         // which it did: what it has lost shows now, and not after another one relied on it.
         disk.set_capacity(u64::MAX);
-        if matches!(fault, "crash" | "failed sync") || random.one_in(2) {
+        if is_power_lost {
             disk = disk.after_power_loss_by(random.next());
         } else {
             disk.fail_sync_at(0);
             disk.fail_write_at(0);
         }
         let database = open(&disk, &options).unwrap_or_else(|e| panic!("{context}: {e:?}"));
+        let may_be_lost = options.log.durability == Durability::Async && is_power_lost;
+        let lost = states.unflushed.drain(..).filter(|_| may_be_lost);
+        let possible = [Some(states.now), states.in_flight].into_iter().flatten().chain(lost);
         let found = read(&database);
-        if let Some(after) = in_flight.filter(|after| *after == found) {
-            tables = after;
-        }
+        let possible: Vec<Tables> = possible.collect();
+        let is_possible = possible.contains(&found);
+        tables = if is_possible { found } else { possible.into_iter().next().expect("now") };
         check(&disk, &database, &tables, &context);
     }
 }
 
-/// Does steps until one fails or they are enough; returns what there may be besides `tables`.
+/// What a database may hold.
+struct States {
+    now: Tables,
+    /// If the step that was under way is there.
+    in_flight: Option<Tables>,
+    /// In the order of commits, each from before one that was not flushed.
+    unflushed: Vec<Tables>,
+}
+
+/// Does steps until one fails or they are enough.
 fn live(
     disk: &SimDisk,
     options: &OpenOptions,
-    (tables, made): (&mut Tables, &mut Generator),
+    (states, made): (&mut States, &mut Generator),
     context: &str,
-) -> Option<Tables> {
-    let mut database = open(disk, options).ok()?;
+) {
+    let Ok(mut database) = open(disk, options) else { return };
     for _ in 0..8 + made.random.below(40) {
-        let step = made.step(tables);
-        let mut after = tables.clone();
+        let step = made.step(&states.now);
+        let mut after = states.now.clone();
         step.apply(&mut after);
         let done = if matches!(step, Step::Reopen) {
             drop(database);
@@ -239,29 +258,32 @@ fn live(
                 Ok(opened) => database = opened,
                 Err(error) => {
                     assert_eq!(error.class(), Class::Environment, "{context}: {error:?}");
-                    return None;
+                    return;
                 }
             }
             Ok(())
         } else {
             step.run(&database)
         };
+        let has_power = !context.contains("crash");
         match done {
-            Ok(()) => *tables = after,
+            Ok(()) if matches!(step, Step::Flush | Step::Checkpoint) => states.unflushed.clear(),
+            Ok(()) if states.now == after => {}
+            Ok(()) => states.unflushed.push(std::mem::replace(&mut states.now, after)),
             Err(error) => {
                 assert_eq!(error.class(), Class::Environment, "{context}: {step:?}: {error:?}");
-                if context.ends_with("crash") {
-                    return Some(after);
+                if has_power {
+                    assert_eq!(read(&database), states.now, "{context}: {step:?} failed");
                 }
-                assert_eq!(&read(&database), tables, "{context}: {step:?} failed");
-                return matches!(error, Error::InDoubt { .. }).then_some(after);
+                let is_in_doubt = !has_power || matches!(error, Error::InDoubt { .. });
+                states.in_flight = is_in_doubt.then_some(after);
+                return;
             }
         }
-        if made.random.one_in(8) && !context.ends_with("crash") {
-            assert_eq!(&read(&database), tables, "{context}: after {step:?}");
+        if made.random.one_in(8) && has_power {
+            assert_eq!(read(&database), states.now, "{context}: after {step:?}");
         }
     }
-    None
 }
 
 /// The seeds of this run.

@@ -13,12 +13,13 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
 use tidegate_platform::Clock;
-use tidegate_query::{Answer, Engine, EngineOptions};
+use tidegate_query::{Answer, Engine, EngineOptions, Origin, Session, StatementOptions};
 use tidegate_storage::Database;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
+use super::program::Program;
 use crate::error::{Error, Result};
 use crate::output::{Form, Target, WriteError};
 
@@ -32,6 +33,8 @@ pub(crate) struct Runner {
     /// Of the thread that writes. Timers of the other one ring late when all its threads compute.
     front: Runtime,
     engine: Arc<Engine>,
+    /// What `SET` sets holds for all statements that follow.
+    session: Session,
     database: Arc<Database>,
     clock: Arc<dyn Clock>,
 }
@@ -57,7 +60,7 @@ enum Piece {
 impl Runner {
     pub(crate) fn new(
         database: Arc<Database>,
-        options: &EngineOptions,
+        (options, program): (&EngineOptions, Program),
         clock: Arc<dyn Clock>,
     ) -> Result<Runner> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -68,8 +71,10 @@ impl Runner {
             .map_err(|source| Error::Threads { source })?;
         let front = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let front = front.map_err(|source| Error::Threads { source })?;
-        let engine = Arc::new(Engine::new(Arc::clone(&database), options)?);
-        Ok(Runner { runtime: Some(runtime), front, engine, database, clock })
+        let engine = Engine::new(Arc::clone(&database), options)?;
+        let engine = Arc::new(engine.with_host(Arc::new(program)));
+        let session = Session::new(Origin::EMBEDDED);
+        Ok(Runner { runtime: Some(runtime), front, engine, session, database, clock })
     }
 
     fn runtime(&self) -> &Runtime {
@@ -142,11 +147,12 @@ impl Runner {
     /// Runs one statement, takes all its rows, and returns the nanoseconds and the rows.
     pub(crate) fn measure(&self, sql: &str, interrupted: &AtomicBool) -> Result<(u64, u64)> {
         let (engine, clock) = (Arc::clone(&self.engine), Arc::clone(&self.clock));
-        let sql = sql.to_owned();
+        let (sql, options) = (sql.to_owned(), self.options());
         let mut work = self.runtime().spawn(async move {
             let start = clock.monotonic_nanos();
             let mut rows = 0;
-            if let Answer::Rows { mut stream, .. } = engine.execute(&sql).await? {
+            let answer = engine.execute_with(&sql, &options).await?;
+            if let Answer::Rows { mut stream, .. } = answer {
                 while let Some(batch) = stream.next().await {
                     rows += batch?.num_rows() as u64;
                 }
@@ -170,11 +176,16 @@ impl Runner {
         })
     }
 
+    fn options(&self) -> StatementOptions {
+        StatementOptions { timeout: None, session: self.session.clone() }
+    }
+
     fn start(&self, sql: &str) -> Running {
         let (sender, pieces) = channel(QUEUE);
         let (engine, sql) = (Arc::clone(&self.engine), sql.to_owned());
+        let options = self.options();
         let work = self.runtime().spawn(async move {
-            if let Err(error) = execute(&engine, &sql, &sender).await {
+            if let Err(error) = execute(&engine, (&sql, &options), &sender).await {
                 // If nobody waits for it any more, nobody needs to know.
                 let _ = sender.send(Piece::Failed(error)).await;
             }
@@ -219,8 +230,12 @@ impl Drop for Running {
 }
 
 /// Sends the answer piece by piece, until all is sent or nobody takes it any more.
-async fn execute(engine: &Engine, sql: &str, sender: &Sender<Piece>) -> tidegate_query::Result<()> {
-    let (tag, notices) = match engine.execute(sql).await? {
+async fn execute(
+    engine: &Engine,
+    (sql, options): (&str, &StatementOptions),
+    sender: &Sender<Piece>,
+) -> tidegate_query::Result<()> {
+    let (tag, notices) = match engine.execute_with(sql, options).await? {
         Answer::Rows { schema, mut stream, notices, .. } => {
             if sender.send(Piece::Fields { fields: schema, notices }).await.is_err() {
                 return Ok(());

@@ -20,7 +20,7 @@ pub(super) fn measure(
         return Err(Error::ManyStatements { count: statements.len() });
     };
     let runs = repeat.map_or(1, NonZeroUsize::get);
-    if let Some(word) = first_word(statement).filter(|word| runs > 1 && is_change(word)) {
+    if let Some(word) = changing_word(statement).filter(|_| runs > 1) {
         return Err(Error::ChangeRepeated { word: word.to_ascii_uppercase() });
     }
     let mut nanos = Vec::new();
@@ -37,25 +37,44 @@ pub(super) fn measure(
 /// Whether a statement that begins so does something that cannot be done, or means another thing,
 /// when it comes again.
 fn is_change(word: &str) -> bool {
-    const CHANGES: [&str; 9] =
-        ["CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "INSERT", "UPDATE", "DELETE", "COPY"];
+    const CHANGES: [&str; 10] = [
+        "CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "INSERT", "UPDATE", "DELETE", "COPY",
+        "CANCEL",
+    ];
     CHANGES.iter().any(|change| change.eq_ignore_ascii_case(word))
 }
 
-/// The first word of a statement, behind blanks and comments.
-fn first_word(statement: &str) -> Option<&str> {
-    let mut rest = statement.trim_start();
-    loop {
-        let behind = if rest.starts_with("--") {
-            rest.split_once('\n')
-        } else if rest.starts_with("/*") {
-            rest.split_once("*/")
-        } else {
-            break;
-        };
-        rest = behind?.1.trim_start();
+/// The word that says what a statement changes, if it changes something.
+fn changing_word(statement: &str) -> Option<&str> {
+    let mut words = words(statement).peekable();
+    let mut take = |word: &str| words.next_if(|it| it.eq_ignore_ascii_case(word)).is_some();
+    // EXPLAIN alone does nothing.
+    if take("EXPLAIN") && !take("ANALYZE") {
+        return None;
     }
-    rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()
+    take("VERBOSE");
+    words.next().filter(|word| is_change(word))
+}
+
+/// The words that a statement begins with, behind blanks and comments.
+fn words(statement: &str) -> impl Iterator<Item = &str> {
+    let mut rest = statement.trim_start();
+    std::iter::from_fn(move || {
+        loop {
+            let behind = if rest.starts_with("--") {
+                rest.split_once('\n')
+            } else if rest.starts_with("/*") {
+                rest.split_once("*/")
+            } else {
+                break;
+            };
+            rest = behind?.1.trim_start();
+        }
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let (word, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = behind.trim_start();
+        (!word.is_empty()).then_some(word)
+    })
 }
 
 fn json(nanos: &[u64], rows: u64) -> String {
@@ -73,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_told_by_their_first_word() {
+    fn changes_are_told_by_their_first_words() {
         for (statement, expected) in [
             ("create TABLE t (n INT)", true),
             ("\n -- SELECT\n /* x */DROP TABLE t", true),
@@ -81,8 +100,13 @@ mod tests {
             ("SELECT 1", false),
             ("created", false),
             ("-- nothing", false),
+            ("(SELECT 1)", false),
+            ("cancel query 7", true),
+            ("EXPLAIN DELETE FROM t", false),
+            ("EXPLAIN ANALYZE /* x */ VERBOSE DELETE FROM t", true),
+            ("EXPLAIN ANALYZE SELECT 1", false),
         ] {
-            assert_eq!(first_word(statement).is_some_and(is_change), expected, "{statement}");
+            assert_eq!(changing_word(statement).is_some(), expected, "{statement}");
         }
     }
 

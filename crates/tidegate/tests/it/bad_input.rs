@@ -238,3 +238,16 @@ fn a_pipe_that_breaks_off_in_a_quote() {
     run.fails(1, &["line 2", "never closed"]);
     assert_eq!(world.ask("SELECT n FROM t"), "1");
 }
+
+#[test]
+fn texts_that_are_longer_than_their_column() {
+    let world = World::new();
+    world.file("t.sql", "CREATE TABLE t (ts TIMESTAMP, v VARCHAR(3)) TIMESTAMP(ts)");
+    world.file("x.csv", "ts,v\n2025-01-01,\u{E9}\u{E9}\u{E9}\n2025-01-02,abcd\n2025-01-03,abc\n");
+    let import = ["import", "x.csv", "--table", "t", "--schema", "t.sql", "--progress", "none"];
+    assert_eq!(world.run(&import).code, Some(10));
+    assert!(world.text("t.rejects.ndjson").contains("\"text\":\"abcd\""));
+    assert_eq!(world.ask("SELECT count(*) FROM t"), "2");
+    let insert = ["sql", "INSERT INTO t VALUES (1, 'abcd')"];
+    world.run(&insert).fails(1, &["more than 3 characters"]);
+}

@@ -145,8 +145,11 @@ fn a_timeout_ends_a_statement_and_the_script() {
     let run = world.run(&["sql", &script, "--format", "csv", "--timeout", "150ms"]);
     // The header of the second result came before its time was over.
     assert_eq!(run.stdout, "n\n1\ncount(*)\n");
-    run.fails(1, &["tidegate: sql: canceling statement due to statement timeout after 150 ms"]);
+    run.fails(1, &["tidegate: sql: query timed out [runtime=", "ms, timeout=150ms]"]);
     let timed = world.run(&["sql", ENDLESS, "--timings", "--timeout", "1s"]);
-    timed.fails(1, &["statement timeout after 1 s"]);
+    timed.fails(1, &["ms, timeout=1000ms]"]);
+    // What a script sets holds for its statements that follow.
+    let set = world.run(&["sql", &format!("SET statement_timeout = 100; {ENDLESS}")]);
+    set.fails(1, &["ms, timeout=100ms]"]);
     assert_eq!(world.ask("SELECT n FROM t"), "1");
 }

@@ -8,4 +8,6 @@ mod write;
 mod tcp;
 mod life;
 mod crash;
+mod disk;
+mod activity;
 mod clients;

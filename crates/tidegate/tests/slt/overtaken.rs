@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use futures::TryStreamExt;
 use tidegate_platform::{OpenMode, SimClock, SimDisk};
 use tidegate_query::{Answer, Condition, Engine, Error};
-use tidegate_storage::{Database, MaskedRows, OpenOptions, Removal};
+use tidegate_storage::{Database, ImportTarget, MaskedRows, OpenOptions, Removal};
 
 use super::{MEMORY_MAX, TestError, cells, engine};
 
 /// Ten rows of one segment, `n` from 0, on a disk in memory.
-async fn ten_rows() -> Result<(SimDisk, Engine), TestError> {
+async fn ten_rows() -> Result<(SimDisk, Arc<Engine>), TestError> {
     let disk = SimDisk::new(1);
     let options = OpenOptions::new(Arc::new(SimClock::new(1)));
     let database = Database::open(Arc::new(disk.clone()), Path::new("/db"), &options);
@@ -32,7 +32,7 @@ fn delete_first_row(database: &Arc<Database>) {
     let is_live = |row: &u64| run.mask.as_ref().is_none_or(|mask| mask.is_live(*row));
     let row = (0..run.meta.rows.0).find(is_live).expect("it has a row");
     let mut rows = [MaskedRows { segment: run.meta.id, rows: vec![row] }].into_iter();
-    let txn = database.begin_change("t").expect("it is there");
+    let txn = database.begin_change(ImportTarget::Existing("t")).expect("it is there");
     txn.commit(Some(Removal { snapshot: &snapshot, rows: &mut rows })).expect("nobody else does");
 }
 

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     fn request(fields: &str, params: &str) -> Result<ExecRequest, String> {
-        let text = format!("GET /exec HTTP/1.1\r\n{fields}\r\n");
+        let text = format!("GET /exec HTTP/1.0\r\n{fields}\r\n");
         let head = Head::of_text(&mut BytesMut::from(text.as_str()));
         let params = Params::parse(params).unwrap();
         ExecRequest::new(&head, &params, 0).map_err(|refusal| refusal.message)

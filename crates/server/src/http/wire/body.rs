@@ -1,12 +1,11 @@
-//! The body of a request, piece by piece.
+//! The body of a request as bytes that come: pieces of a body with a length, or chunks put
+//! together.
+//!
+//! Not here: waiting for bytes (`wire`), and what they mean.
 
-use std::io;
+use bytes::{Buf, Bytes, BytesMut};
 
-use bytes::{Buf, Bytes};
-use thiserror::Error;
-use tokio::time::timeout;
-
-use super::{Framing, Head, READ_ROOM, Wire};
+use super::{Framing, Head};
 
 /// Bytes of a chunk's size with its extensions, and of the fields behind the last chunk.
 const SIZE_LINE_BYTES: usize = 4 << 10;
@@ -14,7 +13,7 @@ const SIZE_LINE_BYTES: usize = 4 << 10;
 /// A body that is being read.
 pub(crate) struct Body {
     state: State,
-    expects_continue: bool,
+    pub(super) expects_continue: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,18 +31,9 @@ enum State {
     Done,
 }
 
-/// Why a body could not be read.
-#[derive(Debug, Error)]
-pub(crate) enum BodyError {
-    #[error("the connection ended within the body")]
-    Cut,
-    #[error("nothing of the body came for too long")]
-    Slow,
-    #[error("the body is malformed: {0}")]
-    Malformed(&'static str),
-    #[error("the body cannot be read")]
-    Io(#[from] io::Error),
-}
+/// What is wrong with a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadBody(pub(crate) &'static str);
 
 impl Body {
     pub(crate) fn new(head: &Head) -> Body {
@@ -69,36 +59,10 @@ impl Body {
         self.state == State::Done
     }
 
-    /// The next bytes; `None` at the end.
-    pub(crate) async fn next(&mut self, wire: &mut Wire) -> Result<Option<Bytes>, BodyError> {
+    /// Takes what the bytes that are there hold of the body; `None` if more must come, or it is
+    /// done.
+    pub(crate) fn take(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, BadBody> {
         loop {
-            if self.state == State::Done {
-                return Ok(None);
-            }
-            if let Some(bytes) = self.step(wire)? {
-                return Ok(Some(bytes));
-            }
-            if self.state == State::Done {
-                return Ok(None);
-            }
-            if self.expects_continue {
-                self.expects_continue = false;
-                wire.write(&mut &b"HTTP/1.1 100 Continue\r\n\r\n"[..]).await?;
-            }
-            let idle = wire.limits.body_idle;
-            match timeout(idle, wire.fill(READ_ROOM)).await {
-                Err(_) => return Err(BodyError::Slow),
-                Ok(Ok(0)) => return Err(BodyError::Cut),
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => return Err(error.into()),
-            }
-        }
-    }
-
-    /// What the bytes that are there hold of the body; `None` if more must come, or it is done.
-    fn step(&mut self, wire: &mut Wire) -> Result<Option<Bytes>, BodyError> {
-        loop {
-            let buffer = &mut wire.buffer;
             match self.state {
                 State::Rest(left) | State::Chunk(left) => {
                     let count = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
@@ -115,21 +79,21 @@ impl Body {
                     return Ok(Some(buffer.split_to(count).freeze()));
                 }
                 State::Size => match httparse::parse_chunk_size(buffer) {
-                    Ok(httparse::Status::Complete((bytes, size))) => {
+                    Ok(httparse::Status::Complete((bytes, size))) if bytes <= SIZE_LINE_BYTES => {
                         buffer.advance(bytes);
                         self.state = if size == 0 { State::Trailer(0) } else { State::Chunk(size) };
                     }
                     Ok(httparse::Status::Partial) if buffer.len() < SIZE_LINE_BYTES => {
                         return Ok(None);
                     }
-                    _ => return Err(BodyError::Malformed("a chunk has no size")),
+                    _ => return Err(BadBody("a chunk has no size")),
                 },
                 State::ChunkEnd => {
                     if buffer.len() < 2 {
                         return Ok(None);
                     }
                     if !buffer.starts_with(b"\r\n") {
-                        return Err(BodyError::Malformed("a chunk is longer than its size"));
+                        return Err(BadBody("a chunk is longer than its size"));
                     }
                     buffer.advance(2);
                     self.state = State::Size;
@@ -137,7 +101,7 @@ impl Body {
                 State::Trailer(before) => {
                     let Some(end) = buffer.iter().position(|&byte| byte == b'\n') else {
                         if SIZE_LINE_BYTES <= before + buffer.len() {
-                            return Err(BodyError::Malformed("its last fields are too long"));
+                            return Err(BadBody("its last fields are too long"));
                         }
                         return Ok(None);
                     };
@@ -145,7 +109,7 @@ impl Body {
                     buffer.advance(end + 1);
                     let bytes = before + end + 1;
                     if SIZE_LINE_BYTES < bytes {
-                        return Err(BodyError::Malformed("its last fields are too long"));
+                        return Err(BadBody("its last fields are too long"));
                     }
                     self.state = if is_empty { State::Done } else { State::Trailer(bytes) };
                 }
@@ -157,69 +121,49 @@ impl Body {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-    use std::time::Duration;
-
-    use tokio::io::AsyncWriteExt;
-    use tokio::net::{TcpListener, TcpStream};
-
-    use super::super::WireLimits;
     use super::*;
 
-    /// What is read of a body that comes in these pieces.
-    async fn read(pieces: &[&[u8]]) -> Result<Vec<u8>, String> {
-        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let listener = TcpListener::bind(any).await.unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (stream, _) = listener.accept().await.unwrap();
-        let second = Duration::from_secs(60);
-        let limits =
-            WireLimits { head_bytes: 4_096, idle: second, head_time: second, body_idle: second };
-        let mut wire = Wire::new(stream, limits);
-        let mut pieces = pieces.iter();
-        client.write_all(pieces.next().unwrap()).await.unwrap();
-        let head = wire.head().await.unwrap().unwrap();
+    /// What is taken of a request that comes in these pieces.
+    fn take(pieces: &[&[u8]]) -> Result<(Vec<u8>, bool), &'static str> {
+        let mut buffer = BytesMut::from(pieces[0]);
+        let head = Head::of_text(&mut buffer);
         let mut body = Body::new(&head);
         let mut bytes = Vec::new();
-        loop {
-            if let Some(piece) = pieces.next() {
-                client.write_all(piece).await.unwrap();
-            } else if pieces.len() == 0 {
-                client.shutdown().await.unwrap();
-            }
-            match body.next(&mut wire).await {
-                Ok(Some(piece)) => bytes.extend_from_slice(&piece),
-                Ok(None) => return Ok(bytes),
-                Err(error) => return Err(error.to_string()),
+        for piece in [&[][..]].iter().chain(&pieces[1..]) {
+            buffer.extend_from_slice(piece);
+            while let Some(taken) = body.take(&mut buffer).map_err(|BadBody(why)| why)? {
+                bytes.extend_from_slice(&taken);
             }
         }
+        Ok((bytes, body.is_done()))
     }
 
-    #[tokio::test]
-    async fn a_body_ends_at_its_length() {
-        let head = b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab";
-        assert_eq!(read(&[head, b"cdeGET / HTTP/1.1"]).await.unwrap(), b"abcde");
-        let cut = "the connection ended within the body";
-        assert_eq!(read(&[head, b"c"]).await.unwrap_err(), cut);
+    #[test]
+    fn a_body_ends_at_its_length() {
+        let head = b"POST / HTTP/1.0\r\nContent-Length: 5\r\n\r\nab";
+        assert_eq!(take(&[head, b"cdeGET / HTTP/1.1"]), Ok((b"abcde".to_vec(), true)));
+        assert_eq!(take(&[head, b"c"]), Ok((b"abc".to_vec(), false)));
     }
 
-    #[tokio::test]
-    async fn chunks_are_put_together() {
-        let head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\n";
+    #[test]
+    fn chunks_are_put_together() {
+        let head = b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\n";
         let rest: &[&[u8]] = &[head, b"abc\r", b"\n2\r\nde\r\n0\r\n", b"Last: x\r\n\r\n"];
-        assert_eq!(read(rest).await.unwrap(), b"abcde");
+        assert_eq!(take(rest), Ok((b"abcde".to_vec(), true)));
     }
 
-    #[tokio::test]
-    async fn bad_chunks_are_refused() {
+    #[test]
+    fn bad_chunks_are_refused() {
         for (text, expected) in [
-            ("3\r\nabcd\r\n", "the body is malformed: a chunk is longer than its size"),
-            ("x\r\n", "the body is malformed: a chunk has no size"),
-            ("3\r\nabc", "the connection ended within the body"),
+            ("3\r\nabcd\r\n", Err("a chunk is longer than its size")),
+            ("x\r\n", Err("a chunk has no size")),
+            ("3\r\nabc", Ok((b"abc".to_vec(), false))),
         ] {
-            let head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
-            let all = [head, text.as_bytes().to_vec()].concat();
-            assert_eq!(read(&[&all]).await.unwrap_err(), expected, "{text}");
+            let head = "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned();
+            assert_eq!(take(&[(head + text).as_bytes()]), expected, "{text}");
         }
+        let long = [b"0\r\n".to_vec(), vec![b'x'; SIZE_LINE_BYTES]].concat();
+        let head = b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert_eq!(take(&[head, &long]), Err("its last fields are too long"));
     }
 }

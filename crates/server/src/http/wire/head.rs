@@ -45,7 +45,7 @@ pub(crate) enum HeadError {
 
 impl Head {
     /// Takes the head from the bytes, if all of it is there.
-    pub(super) fn take(buffer: &mut BytesMut, max: usize) -> Result<Option<Head>, HeadError> {
+    pub(crate) fn take(buffer: &mut BytesMut, max: usize) -> Result<Option<Head>, HeadError> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut request = httparse::Request::new(&mut fields);
         let (head, bytes) = match request.parse(buffer) {
@@ -70,6 +70,7 @@ impl Head {
             |field: &httparse::Header<'_>| (field.name.to_ascii_lowercase(), field.value.to_vec());
         let fields: Vec<_> = request.headers.iter().map(field).collect();
         let is_old = request.version == Some(0);
+        check_host(&fields, is_old)?;
         let connection = all_of(&fields, "connection");
         let keeps_alive = if is_old {
             connection.contains("keep-alive")
@@ -107,6 +108,15 @@ impl Head {
     pub(crate) fn content_type(&self) -> String {
         let value = self.field("content-type").unwrap_or_default();
         value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+}
+
+/// Since 1.1 a request says which host it is for, once (WI3).
+fn check_host(fields: &[(String, Vec<u8>)], is_old: bool) -> Result<(), HeadError> {
+    match fields.iter().filter(|(name, _)| name == "host").count() {
+        0 if !is_old => Err(HeadError::Malformed("it names no host")),
+        0 | 1 => Ok(()),
+        _ => Err(HeadError::Malformed("it names two hosts")),
     }
 }
 
@@ -157,8 +167,10 @@ mod tests {
 
     #[test]
     fn a_head_is_taken_and_the_rest_stays() {
-        let mut buffer =
-            BytesMut::from("POST /write?db=x HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET");
+        let mut buffer = BytesMut::from(
+            "POST /write?db=x HTTP/1.0\r\nConnection: keep-alive\r\n\
+             Content-Length: 3\r\n\r\nabcGET",
+        );
         let head = Head::take(&mut buffer, MAX).unwrap().unwrap();
         assert_eq!(
             (head.method.as_str(), head.path.as_str(), head.query.as_str()),
@@ -181,8 +193,9 @@ mod tests {
     #[test]
     fn a_connection_ends_when_the_client_says_so() {
         for (text, expected) in [
-            ("GET / HTTP/1.1\r\nConnection: close\r\n\r\n", false),
-            ("GET / HTTP/1.1\r\nConnection: TE, Close\r\n\r\n", false),
+            ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", true),
+            ("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", false),
+            ("GET / HTTP/1.1\r\nHost: x\r\nConnection: TE, Close\r\n\r\n", false),
             ("GET / HTTP/1.0\r\n\r\n", false),
             ("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true),
         ] {
@@ -192,18 +205,33 @@ mod tests {
 
     #[test]
     fn heads_that_could_be_read_in_two_ways_are_refused() {
-        let both = "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let both = "POST / HTTP/1.0\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
         assert_eq!(take(both), Err(HeadError::Malformed("it has a length and chunks")), "WI3");
-        let two = "POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n";
+        let two = "POST / HTTP/1.0\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n";
         assert_eq!(take(two), Err(HeadError::Malformed("it has two lengths")), "WI3");
-        let gzip = "POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n";
+        let gzip = "POST / HTTP/1.0\r\nTransfer-Encoding: gzip, chunked\r\n\r\n";
         let refused = HeadError::Malformed("its transfer encoding is not chunked");
         assert_eq!(take(gzip), Err(refused), "WI3");
         for length in ["+3", "-1", "3,3", "0x3", "99999999999999999999"] {
-            let text = format!("POST / HTTP/1.1\r\nContent-Length: {length}\r\n\r\n");
+            let text = format!("POST / HTTP/1.0\r\nContent-Length: {length}\r\n\r\n");
             let refused = HeadError::Malformed("its length is no number");
             assert_eq!(take(&text), Err(refused), "{length}");
         }
+    }
+
+    #[test]
+    fn a_request_names_one_host() {
+        assert_eq!(
+            take("GET / HTTP/1.1\r\n\r\n"),
+            Err(HeadError::Malformed("it names no host")),
+            "WI3"
+        );
+        for version in ["1.0", "1.1"] {
+            let two = format!("GET / HTTP/{version}\r\nHost: x\r\nhost: x\r\n\r\n");
+            assert_eq!(take(&two), Err(HeadError::Malformed("it names two hosts")), "WI3");
+        }
+        taken("GET / HTTP/1.0\r\n\r\n");
+        taken("GET / HTTP/1.1\r\nHost:\r\n\r\n");
     }
 
     #[test]
@@ -211,7 +239,7 @@ mod tests {
         let long = format!("GET /{} HTTP/1.1\r\n", "a".repeat(MAX));
         assert_eq!(take(&long), Err(HeadError::TooLarge));
         let fields = "A: b\r\n".repeat(FIELDS_MAX + 1);
-        let many = format!("GET / HTTP/1.1\r\n{fields}\r\n");
+        let many = format!("GET / HTTP/1.0\r\n{fields}\r\n");
         assert_eq!(Head::take(&mut BytesMut::from(&*many), 64 << 10), Err(HeadError::TooLarge));
     }
 

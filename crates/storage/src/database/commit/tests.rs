@@ -12,7 +12,7 @@ use tidegate_platform::{
 };
 
 use super::*;
-use crate::database::OpenOptions;
+use crate::database::{Durability, OpenOptions};
 
 /// What syncs of the log do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,12 @@ impl GatedDisk {
     }
 
     fn open(&self) -> Arc<Database> {
-        let options = OpenOptions::new(Arc::new(SimClock::new(1)));
+        self.open_with(Durability::Sync)
+    }
+
+    fn open_with(&self, durability: Durability) -> Arc<Database> {
+        let mut options = OpenOptions::new(Arc::new(SimClock::new(1)));
+        options.log.durability = durability;
         Database::open(Arc::new(self.clone()), Path::new("/db"), &options).unwrap()
     }
 
@@ -224,4 +229,25 @@ fn everybody_gets_an_answer_when_the_leader_panics() {
     drop(database);
     let names: Vec<String> = disk.open().tables().into_iter().map(|table| table.name).collect();
     assert!(names.contains(&"first".to_owned()), "{names:?}");
+}
+
+#[test]
+fn commits_do_not_wait_for_a_flush() {
+    let disk = GatedDisk::new();
+    let database = disk.open_with(Durability::Async);
+    create(&database, "first").unwrap();
+    create(&database, "second").unwrap();
+    let before = disk.syncs();
+    disk.set(Gate::Closed);
+    std::thread::scope(|scope| {
+        let flush = scope.spawn(|| database.flush());
+        wait_until(|| disk.syncs() == before + 1);
+        create(&database, "third").unwrap();
+        assert_eq!(database.tables().len(), 3, "FL1");
+        disk.set(Gate::Open);
+        flush.join().unwrap().unwrap();
+    });
+    assert!(database.unflushed_bytes() > 0, "FL1: the third is the next one's");
+    database.flush().unwrap();
+    assert_eq!((database.unflushed_bytes(), disk.syncs()), (0, before + 2));
 }

@@ -12,6 +12,7 @@ use crate::manifest::tests::{schema, segment};
 use crate::manifest::{BatchId, MaskMark};
 use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
+use crate::wal::record::TableShares;
 use crate::wal::{TableChange, TableOp};
 
 const LOG: u64 = 0x1234_5678_9abc;
@@ -79,7 +80,8 @@ fn encode(records: &[Record]) -> Vec<u8> {
 /// A group of one record, in which a byte of the record's body is another one. Checksums are made
 /// to fit, as a fuzzer would, to reach what is behind them.
 fn encode_changed(record: Record, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
-    let EncodedGroup { mut bytes, records_bytes } = encode_group(LOG, LSN, LSN, &[record]);
+    let EncodedGroup { mut bytes, shares } = encode_group(LOG, LSN, LSN, &[record]);
+    let records_bytes = bytes_in(&shares);
     let (fields, record) = bytes.split_at_mut(GROUP_HEADER_BYTES);
     let record = &mut record[..records_bytes];
     change(&mut record[8..]);
@@ -88,6 +90,10 @@ fn encode_changed(record: Record, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let crc = crc32c::crc32c_append(crc32c::crc32c(&fields[..GROUP_FIELDS_BYTES]), record);
     fields[GROUP_FIELDS_BYTES..].copy_from_slice(&crc.to_le_bytes());
     bytes
+}
+
+fn bytes_in(shares: &TableShares) -> usize {
+    usize::try_from(shares.iter().map(|(_, bytes)| bytes).sum::<u64>()).unwrap()
 }
 
 proptest! {
@@ -104,8 +110,20 @@ proptest! {
 
     #[test]
     fn a_record_is_not_longer_than_it_may_be(records in records()) {
-        let bytes = encode_group(LOG, LSN, LSN, &records).records_bytes;
+        let bytes = bytes_in(&encode_group(LOG, LSN, LSN, &records).shares);
         assert!(bytes <= records.iter().map(|record| record_bytes_max(&record.ops)).sum::<usize>());
+    }
+
+    #[test]
+    fn every_byte_of_a_record_is_about_a_table(records in records()) {
+        for record in &records {
+            let group = encode_group(LOG, LSN, LSN, std::slice::from_ref(record));
+            let tables: Vec<TableId> = group.shares.iter().map(|(table, _)| *table).collect();
+            let meant: Vec<TableId> = record.ops.iter().map(|op| op.table).collect();
+            assert_eq!(tables, meant);
+            let used = peek_group(&group.bytes, LOG, LSN).unwrap().bytes;
+            assert_eq!(bytes_in(&group.shares), used - GROUP_HEADER_BYTES);
+        }
     }
 
     #[test]

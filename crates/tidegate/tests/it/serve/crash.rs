@@ -35,7 +35,8 @@ fn write_on(address: SocketAddr, writer: usize, mut number: u64, acknowledged: &
                 body += &format!("{table},w=w{writer} n={number}i,seq={row}i{extra} {time}\n");
             }
         }
-        let head = format!("POST /write HTTP/1.1\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head =
+            format!("POST /write HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
         let sent = stream.write_all((head + &body).as_bytes());
         let mut answer = [0; 1_024];
         match sent.and_then(|()| stream.read(&mut answer)) {
@@ -92,21 +93,26 @@ fn check(server: &Server, next: &[u64; WRITERS]) -> [u64; WRITERS] {
 
 #[test]
 fn acknowledged_requests_survive_a_kill_at_any_moment() {
-    kill_and_check(3, 20);
+    kill_and_check(3, 20, &[]);
+}
+
+#[test]
+fn and_where_nobody_waits_for_the_disk() {
+    kill_and_check(3, 60, &["durability=async"]);
 }
 
 #[test]
 #[ignore = "slow: some minutes of kills"]
 fn acknowledged_requests_survive_many_kills() {
-    kill_and_check(100, 400);
+    kill_and_check(100, 400, &[]);
 }
 
 /// Kills a server so many times, each after up to so many acknowledged requests.
-fn kill_and_check(kills: u64, requests: u64) {
+fn kill_and_check(kills: u64, requests: u64, keys: &[&str]) {
     let world = World::new();
     let mut next = [0; WRITERS];
     for round in 0..=kills {
-        let server = Server::start(&world);
+        let server = Server::start_with(&world, keys);
         next = check(&server, &next);
         if round == kills {
             server.stop();

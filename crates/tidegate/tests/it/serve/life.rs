@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpListener;
+use std::thread;
 
 use super::server::Server;
 use crate::world::World;
@@ -19,6 +20,56 @@ fn a_server_that_is_stopped_keeps_what_it_has_read() {
     assert_eq!(world.ask("select count(*) from t"), "2");
     assert_eq!(world.ask("select count(*) from u"), "1");
     world.run(&["verify"]).succeeds();
+}
+
+#[test]
+fn a_stop_does_not_wait_for_those_who_never_stop_sending() {
+    let world = World::new();
+    let keys = ["ilp.tcp.commit_interval=1h", "server.stop_timeout=1h"];
+    let server = Server::start_with(&world, &keys);
+    let lines = "t v=0123456789i 1\n".repeat(10_000);
+    let lines = lines.as_bytes();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let mut stream = server.connect_ilp();
+            // Until the server has ended the connection.
+            scope.spawn(move || while stream.write_all(lines).is_ok() {});
+        }
+        let rows = r#"tidegate_ilp_lines_total{protocol="tcp"}"#;
+        crate::world::wait_until("lines to be read", || server.metric(rows) > 200_000.0);
+        server.stop();
+    });
+    // What was read is there, and no line is there in part.
+    assert_eq!(world.ask("select count(*) > 200000, count(distinct v) from t"), "true,1");
+}
+
+#[test]
+fn a_server_may_be_for_reading_only() {
+    let world = World::new();
+    let server = Server::start(&world);
+    assert_eq!(server.post("/write", "", "t v=1i 1").status, 204);
+    server.stop();
+    let server = Server::start_with(&world, &["server.read_only=true"]);
+    assert_eq!(server.rows("select v from t"), "[[1]]");
+    let write = server.post("/write", "", "t v=2i 2");
+    assert_eq!(write.status, 421, "{}", write.body);
+    assert!(write.body.starts_with(r#"{"code":"not accepting writes""#), "{}", write.body);
+    for sql in [
+        "create table u (v int)",
+        "drop table t",
+        "truncate table t",
+        "alter table t add column w int",
+        "insert into t (v, timestamp) values (2, 2)",
+        "update t set v = 2",
+        "delete from t",
+    ] {
+        let answer = server.exec(sql);
+        assert_eq!(answer.status, 403, "{sql}: {}", answer.body);
+        assert!(answer.body.contains(r#""code":"25006""#), "{sql}: {}", answer.body);
+    }
+    assert_eq!(server.ilp.port(), 0, "nobody listens for lines");
+    server.stop();
+    assert_eq!(world.ask("select v from t"), "1");
 }
 
 #[test]

@@ -56,26 +56,28 @@ impl Server {
         });
         let nowhere: SocketAddr = "0.0.0.0:0".parse().expect("an address");
         let mut server = Server { child, http: nowhere, ilp: nowhere, lines: Mutex::new(lines) };
-        server.http = server.address("HTTP listens on ");
-        server.ilp = server.address("line protocol listens on ");
-        server.wait_for("ready");
+        let lines = server.lines_until("ready");
+        server.http = address(&lines, "HTTP listens on ").unwrap_or(nowhere);
+        server.ilp = address(&lines, "line protocol listens on ").unwrap_or(nowhere);
         server
-    }
-
-    fn address(&self, words: &str) -> SocketAddr {
-        let line = self.wait_for(words);
-        line.rsplit(' ').next().and_then(|address| address.parse().ok()).expect("an address")
     }
 
     /// The next line of the log that has these words.
     pub(super) fn wait_for(&self, words: &str) -> String {
-        let mut seen = String::new();
+        self.lines_until(words).pop().expect("that line")
+    }
+
+    /// The next lines of the log, up to the one that has these words.
+    pub(super) fn lines_until(&self, words: &str) -> Vec<String> {
+        let mut seen = Vec::new();
         loop {
             let next = self.lines.lock().expect("nobody panics").recv_timeout(PATIENCE);
             match next {
-                Ok(line) if line.contains(words) => return line,
-                Ok(line) => writeln!(seen, "{line}").expect("a String takes everything"),
-                Err(error) => panic!("no line with `{words}`: {error}; the log so far:\n{seen}"),
+                Ok(line) => seen.push(line),
+                Err(error) => panic!("no line with `{words}`: {error}; the log so far: {seen:#?}"),
+            }
+            if seen.last().is_some_and(|line| line.contains(words)) {
+                return seen;
             }
         }
     }
@@ -163,9 +165,7 @@ impl Server {
     }
 
     pub(super) fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        let status = Command::new("kill").args([signal, &pid]).status().expect("kill runs");
-        assert!(status.success());
+        crate::world::signal(&self.child, signal);
     }
 
     pub(super) fn wait(&mut self) -> ExitStatus {
@@ -187,6 +187,12 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What stands behind these words in one of the lines.
+fn address(lines: &[String], words: &str) -> Option<SocketAddr> {
+    let found = lines.iter().find_map(|line| line.split_once(words))?;
+    Some(found.1.parse().expect("an address"))
 }
 
 fn connect(address: SocketAddr) -> TcpStream {

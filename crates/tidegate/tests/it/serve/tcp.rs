@@ -73,9 +73,29 @@ fn everything_that_was_sent_before_the_end_is_there() {
     stream.write_all(lines.as_bytes()).unwrap();
     drop(stream);
     server.wait_for_rows("t", 1_000);
-    // The last line of a connection needs no line end.
-    server.send_lines("u v=1i 1\nu v=2i 2");
-    server.wait_for_rows("u", 2);
+}
+
+#[test]
+fn a_line_without_its_end_is_not_taken() {
+    let world = World::new();
+    let server = Server::start(&world);
+    // It may be the beginning of `v=23i`.
+    server.send_lines("t v=1i 1\nt v=2");
+    server.wait_for_rows("t", 1);
+    server.wait_for_rows("sys.ilp_rejects", 1);
+    let kept = server.rows("select line, raw, reason from sys.ilp_rejects");
+    assert_eq!(kept, r#"[[2,"t v=2","the connection ended within the line"]]"#);
+}
+
+#[test]
+fn who_says_nothing_for_long_is_disconnected_and_loses_nothing() {
+    let world = World::new();
+    let keys = ["ilp.tcp.idle_timeout=100ms", "ilp.tcp.commit_interval=1h"];
+    let server = Server::start_with(&world, &keys);
+    let mut stream = server.connect_ilp();
+    stream.write_all(b"t v=1i 1\n").unwrap();
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the server ends the connection");
+    server.wait_for_rows("t", 1);
 }
 
 #[test]
@@ -129,4 +149,6 @@ fn garbage_is_counted_and_kept_at_a_limited_rate() {
     wait_until("some to be kept", || server.count("sys.ilp_rejects").is_some());
     let kept = server.count("sys.ilp_rejects").unwrap();
     assert!(kept < 10_000, "{kept}");
+    let table = server.exec("show create table sys.ilp_rejects").body;
+    assert!(table.contains("TTL 3 DAYS"), "{table}");
 }

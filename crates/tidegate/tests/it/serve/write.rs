@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use super::server::{Answer, Server};
-use crate::world::World;
+use crate::world::{World, wait_until};
 
 #[track_caller]
 fn check(answer: &Answer, status: u16, expected: &str) {
@@ -128,6 +128,10 @@ fn bodies_may_be_packed_but_are_no_bombs() {
     let fields = "Content-Encoding: gzip\r\n";
     assert_eq!(server.post("/write", fields, &packed).status, 204);
     assert_eq!(server.count("t"), Some(2));
+    let zstd = b"(\xb5/\xfd\x00hI\x00\x00t v=3i 3\n";
+    assert_eq!(server.post("/write", "Content-Encoding: zstd\r\n", zstd).status, 204);
+    assert_eq!(server.count("t"), Some(3));
+    check(&server.post("/write", "Content-Encoding: zstd\r\n", &packed), 400, "no zstd");
     let damaged = &packed[..packed.len() - 9];
     check(&server.post("/write", fields, damaged), 400, r#""code":"invalid""#);
     check(&server.post("/write", fields, b"t v=1i 1"), 400, r#""code":"invalid""#);
@@ -140,7 +144,76 @@ fn bodies_may_be_packed_but_are_no_bombs() {
     check(&server.post("/write", "", &large), 413, r#""code":"request too large""#);
     let unknown = server.post("/write", "Content-Encoding: br\r\n", "t v=1i 1");
     check(&unknown, 415, r#""code":"not supported""#);
-    assert_eq!(server.count("t"), Some(2));
+    assert_eq!(server.count("t"), Some(3));
+}
+
+#[test]
+fn work_that_nobody_waits_for_is_given_up() {
+    const MOST: usize = 256 << 20;
+    let world = World::new();
+    let server = Server::start(&world);
+    let body = gzip(&[vec![b'\n'; MOST - 10], b"t v=1i 1\n".to_vec()].concat());
+    assert!(body.len() < 1 << 20, "it fits in what the kernel keeps for a connection");
+    // The client has gone before the server looks.
+    server.signal("-STOP");
+    let mut stream = server.connect();
+    let head = format!(
+        "POST /write HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&body).unwrap();
+    drop(stream);
+    server.signal("-CONT");
+    let open = r#"tidegate_connections{protocol="http"}"#;
+    wait_until("the connection to end", || server.metric(open) == 1.0);
+    let bytes = server.metric(r#"tidegate_ilp_bytes_total{protocol="http"}"#);
+    assert!(bytes < 16e6, "HW3: {bytes}");
+    assert_eq!(server.count("t"), None);
+}
+
+#[test]
+fn a_body_may_come_in_parts() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let body =
+        b"--b\r\nContent-Disposition: form-data; name=\"data\"\r\n\r\nt v=1i 1\r\n--b\r\n\r\n\
+                 t v=2i 2\nt v=3i 3\n\r\n--b--\r\n";
+    let fields = "Content-Type: multipart/form-data; boundary=b\r\n";
+    let answer = server.post("/write", fields, body);
+    assert_eq!((answer.status, answer.body.as_str()), (204, ""));
+    let packed = format!("{fields}Content-Encoding: gzip\r\n");
+    assert_eq!(server.post("/write", &packed, gzip(body)).status, 204);
+    assert_eq!(
+        server.rows("select v, count(*) from t group by v order by v"),
+        "[[1,2],[2,2],[3,2]]"
+    );
+    let cut = &body[..body.len() - 9];
+    check(&server.post("/write", fields, cut), 400, "it has no last boundary");
+    let unnamed = "Content-Type: multipart/form-data\r\n";
+    check(&server.post("/write", unnamed, body), 400, "its type names no boundary");
+    assert_eq!(server.count("t"), Some(6));
+}
+
+#[test]
+fn messages_show_what_was_sent() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let answer = server.post("/write", "", "t v=a\"b\\c 1");
+    // As JSON has it, and no more.
+    check(&answer, 400, r#"field 'v' has value 'a\"b\\c' which is no number"#);
+    let answer = server.exec("select \"no such\" from \"t'\"");
+    check(&answer, 400, r#""query":"select \"no such\" from \"t'\"","error":"#);
+    assert!(!answer.body.contains(r#"\\"#), "{}", answer.body);
+}
+
+#[test]
+fn integers_make_the_type_that_is_configured() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["ilp.integer_type=smallint"]);
+    assert_eq!(server.post("/write", "", "t v=1i 1").status, 204);
+    assert!(server.exec("select v from t").body.contains(r#"{"name":"v","type":"SHORT"}"#));
+    check(&server.post("/write", "", "t v=40000i 1"), 400, "of type SMALLINT: out of range");
 }
 
 #[test]
@@ -172,6 +245,22 @@ fn names_are_checked() {
     {
         check(&server.post("/write", "", line), 400, r#""line":1,"#);
     }
+}
+
+#[test]
+fn tables_of_the_system_are_not_for_lines() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let rejects = || server.rows("select count(*) from sys.ilp_rejects where peer = 'me'");
+    for _ in 0..2 {
+        for line in ["sys.ilp_rejects peer=\"me\" 1", "SYS.other v=1i 1"] {
+            check(&server.post("/write", "", line), 400, "are the system's own");
+        }
+        // And also when the table is there.
+        wait_until("rejects to be kept", || server.count("sys.ilp_rejects") > Some(0));
+        assert_eq!(rejects(), "[[0]]");
+    }
+    assert_eq!(server.count("sys.other"), None);
 }
 
 #[test]
@@ -243,6 +332,29 @@ fn a_named_request_goes_in_once() {
 }
 
 #[test]
+fn a_repeat_is_answered_as_the_first_request_was() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let target = "/write?on_error=skip";
+    let post = |server: &Server, lines: &str| server.post(target, "Idempotency-Key: k\r\n", lines);
+    let first = post(&server, "t v=1i 1\nt v=x 2\nt v=3i 3");
+    check(&first, 200, r#""accepted":2,"rejected":1,"#);
+    // Whatever has become of the table, and whatever is sent.
+    server.exec("alter table t add column w symbol");
+    for lines in ["t v=1i 1\nt v=x 2\nt v=3i 3", "t w=5i 5", ""] {
+        let again = post(&server, lines);
+        assert_eq!((again.status, &again.body), (200, &first.body), "HW4");
+    }
+    assert_eq!(server.count("t"), Some(2));
+    assert_eq!(server.metric(r#"tidegate_rows_written_total{protocol="http"}"#), 2.0);
+    server.stop();
+    // The tables remember the name for longer.
+    let server = Server::start(&world);
+    assert_eq!(post(&server, "t v=1i 1\nt v=x 2\nt v=3i 3").status, 204, "HW4");
+    assert_eq!(server.count("t"), Some(2));
+}
+
+#[test]
 fn writers_that_add_columns_at_once_all_succeed() {
     const WRITERS: usize = 32;
     let world = World::new();
@@ -263,4 +375,16 @@ fn writers_that_add_columns_at_once_all_succeed() {
     for writer in 0..WRITERS {
         assert_eq!(server.rows(&format!("select count(c{writer}) from t")), "[[4]]");
     }
+}
+
+#[test]
+fn strings_that_are_longer_than_their_column_are_rejected() {
+    let world = World::new();
+    world.run(&["sql", "CREATE TABLE t (v VARCHAR(2), ts TIMESTAMP) TIMESTAMP(ts)"]).succeeds();
+    let server = Server::start(&world);
+    check(&server.post("/write", "", "t v=\"ab\" 1\nt v=\"abc\" 2"), 400, "\"line\":2");
+    let answer =
+        server.post("/write?on_error=skip", "", "t v=\"ab\" 1\nt,v=abc x=1 2\nt v=\"c\" 3");
+    assert!(!answer.body.contains("\"line\":1"), "{}", answer.body);
+    assert_eq!(server.rows("select v from t"), r#"[["ab"],["c"]]"#);
 }

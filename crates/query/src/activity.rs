@@ -1,0 +1,252 @@
+//! The statements that an engine works on: who they are, how far they are, and how one is ended.
+//!
+//! - QA1. An id is given once. Ids rise from the microsecond in which the engine was made, so that
+//!   one that somebody has noted before a restart names nothing behind it, unless the clock was
+//!   set back.
+//! - QA2. A statement is here from before it is planned until its last row was taken, its rows were
+//!   dropped, or it has failed, and no longer: nothing here grows with what has ended.
+//! - QA3. A cancel goes to the `Stop` of the statement with its id, which no other statement has.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result as PlanResult;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
+use datafusion::physical_plan::ExecutionPlan;
+use futures::{Stream, StreamExt};
+use tidegate_storage::Database;
+
+use crate::control::Stop;
+use crate::memory::StatementMemory;
+use crate::session::Session;
+
+/// All statements of an engine that work.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    /// It has the clock.
+    database: Arc<Database>,
+    next_id: AtomicU64,
+    running: Mutex<BTreeMap<u64, Arc<Running>>>,
+}
+
+/// A statement that works.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) id: u64,
+    pub(crate) sql: Arc<str>,
+    pub(crate) session: Session,
+    /// When it began, in microseconds since 1970.
+    pub(crate) start: i64,
+    pub(crate) memory: Arc<StatementMemory>,
+    stop: Arc<Stop>,
+    rows_out: AtomicU64,
+    stage: Mutex<Stage>,
+}
+
+/// How far a statement is.
+#[derive(Debug)]
+struct Stage {
+    state: State,
+    since: i64,
+    /// What works, once it is planned.
+    plan: Option<Arc<dyn ExecutionPlan>>,
+}
+
+/// What a statement does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It is being planned.
+    Planning,
+    /// Its rows are being found.
+    Running,
+    /// Rows wait for whoever takes them.
+    Waiting,
+    /// Somebody has ended it.
+    Canceled,
+}
+
+impl State {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            State::Planning => "planning",
+            State::Running => "running",
+            State::Waiting => "waiting",
+            State::Canceled => "cancelled",
+        }
+    }
+}
+
+/// Keeps a statement in the list; dropping it takes it out (QA2).
+#[derive(Debug)]
+pub(crate) struct Listing {
+    activity: Arc<Activity>,
+    running: Arc<Running>,
+}
+
+impl Activity {
+    pub(crate) fn new(database: &Arc<Database>) -> Activity {
+        // QA1. A statement takes longer than a microsecond.
+        let first = u64::try_from(database.now_micros()).unwrap_or(0);
+        Activity {
+            database: Arc::clone(database),
+            next_id: AtomicU64::new(first),
+            running: Mutex::default(),
+        }
+    }
+
+    /// A statement begins.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        (sql, session): (&Arc<str>, &Session),
+        memory: Arc<StatementMemory>,
+        stop: &Arc<Stop>,
+    ) -> Listing {
+        let start = self.database.now_micros();
+        let running = Arc::new(Running {
+            id: self.next_id.fetch_add(1, Relaxed),
+            sql: Arc::clone(sql),
+            session: session.clone(),
+            start,
+            memory,
+            stop: Arc::clone(stop),
+            rows_out: AtomicU64::new(0),
+            stage: Mutex::new(Stage { state: State::Planning, since: start, plan: None }),
+        });
+        let earlier = self.running().insert(running.id, Arc::clone(&running));
+        assert!(earlier.is_none(), "QA1");
+        Listing { activity: Arc::clone(self), running }
+    }
+
+    /// Those that work now, by their ids.
+    pub(crate) fn list(&self) -> Vec<Arc<Running>> {
+        self.running().values().cloned().collect()
+    }
+
+    /// Ends a statement (QA3), if there is one of this id that `session` may end.
+    pub(crate) fn cancel(&self, id: u64, session: &Session) -> bool {
+        let Some(running) = self.running().get(&id).cloned() else { return false };
+        if !session.reaches(&running.session) {
+            return false;
+        }
+        running.stage().enter(State::Canceled, self.database.now_micros());
+        running.stop.cancel();
+        true
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Running>>> {
+        // Nothing that can panic is done with it.
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Running {
+    /// What it does, and since when, in microseconds since 1970.
+    pub(crate) fn state(&self, now: i64) -> (State, i64) {
+        let stage = self.stage();
+        match self.stop.waiting() {
+            Some(waiting) if stage.state == State::Running => {
+                let waiting = i64::try_from(waiting.as_micros()).unwrap_or(i64::MAX);
+                (State::Waiting, now.saturating_sub(waiting))
+            }
+            _ => (stage.state, stage.since),
+        }
+    }
+
+    /// Rows that were given.
+    pub(crate) fn rows_out(&self) -> u64 {
+        self.rows_out.load(Relaxed)
+    }
+
+    /// What works, once it is planned.
+    pub(crate) fn plan(&self) -> Option<Arc<dyn ExecutionPlan>> {
+        self.stage().plan.clone()
+    }
+
+    /// Bytes that were written because there was not enough memory.
+    pub(crate) fn spill_bytes(&self) -> u64 {
+        self.plan().map_or(0, |plan| spill_bytes(plan.as_ref()))
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stage {
+    fn enter(&mut self, state: State, now: i64) {
+        // A cancel is the last that happens to a statement.
+        if self.state != State::Canceled {
+            (self.state, self.since) = (state, now);
+        }
+    }
+}
+
+fn spill_bytes(plan: &dyn ExecutionPlan) -> u64 {
+    let own = plan.metrics().and_then(|metrics| metrics.spilled_bytes()).unwrap_or(0);
+    let inputs = plan.children().into_iter().map(|input| spill_bytes(input.as_ref()));
+    own as u64 + inputs.sum::<u64>()
+}
+
+impl Listing {
+    pub(crate) fn running(&self) -> &Arc<Running> {
+        &self.running
+    }
+
+    /// From now on this plan works.
+    pub(crate) fn runs(&self, plan: &Arc<dyn ExecutionPlan>) {
+        let mut stage = self.running.stage();
+        stage.plan = Some(Arc::clone(plan));
+        stage.enter(State::Running, self.activity.database.now_micros());
+    }
+
+    /// The rows of a statement, which is listed until their end.
+    pub(crate) fn until_the_end_of(
+        self,
+        stream: SendableRecordBatchStream,
+    ) -> SendableRecordBatchStream {
+        Box::pin(Listed { stream, listing: Some(self) })
+    }
+}
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        self.activity.running().remove(&self.running.id);
+    }
+}
+
+/// Rows of a statement that is listed until their end.
+struct Listed {
+    stream: SendableRecordBatchStream,
+    /// Gone once the rows have ended (QA2).
+    listing: Option<Listing>,
+}
+
+impl Stream for Listed {
+    type Item = PlanResult<RecordBatch>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<PlanResult<RecordBatch>>> {
+        let batch = ready!(self.stream.poll_next_unpin(context));
+        match (&batch, &self.listing) {
+            (Some(Ok(batch)), Some(listing)) => {
+                listing.running.rows_out.fetch_add(batch.num_rows() as u64, Relaxed);
+            }
+            (Some(Ok(_)), None) => {}
+            _ => self.listing = None,
+        }
+        Poll::Ready(batch)
+    }
+}
+
+impl RecordBatchStream for Listed {
+    fn schema(&self) -> SchemaRef {
+        self.stream.schema()
+    }
+}

@@ -1,0 +1,90 @@
+//! `CREATE TABLE AS`: a table and its rows in one commit.
+//!
+//! - CA1. Columns are those of the query, with its names and types; what a CAST of the statement
+//!   says is done as a CAST in the query would do it.
+//! - CA2. Where no `TIMESTAMP(..)` names one, the designated timestamp is that of the query.
+
+use std::sync::Arc;
+
+use datafusion::common::runtime::SpawnedTask;
+use tidegate_model::{ColumnType, Schema};
+use tidegate_storage::Error as StorageError;
+
+use super::write::{Work, Writer, write};
+use super::{RowChanges, Running, Statement};
+use crate::control::finish_in_time;
+use crate::ddl::{check_not_system, schema_of};
+use crate::engine::Done;
+use crate::error::{Error, Result};
+use crate::parse::{CreateAs, Name, Position, blanked};
+use crate::plan::{PlannedQuery, plan_query, type_of};
+
+const TAG: &str = "CREATE TABLE";
+
+impl RowChanges<'_> {
+    /// Makes a table of the rows of a query. `sql` is the text of the statement.
+    pub(crate) async fn create(&self, sql: &str, mut create: CreateAs) -> Result<Done> {
+        check_not_system(sql, &create.name.text, Some(create.name.offset))?;
+        if self.database.snapshot(&create.name.text).is_ok() {
+            let table = create.name.text;
+            if create.table.if_not_exists {
+                let notice = format!("table `{table}` exists already");
+                return Ok(Done::with_notices(TAG, vec![notice]));
+            }
+            return Err(StorageError::TableExists { table }.into());
+        }
+        if let Some(key) = create.table.keys.first() {
+            let position = Some(Position::at(sql, key.offset));
+            return Err(Error::NotSupported { position, feature: "CREATE TABLE AS with DEDUP" });
+        }
+        // Places in errors are those in the statement.
+        let query = blanked(&sql[..create.query.end], create.query.start);
+        let schema = Arc::new(self.schema_for(sql, &query, &mut create).await?);
+        let insert = Statement::Insert(schema.columns().to_vec());
+        let Running { stream, notices, .. } = self.start(&query, insert).await?;
+        let writer = Writer::of_new(&self.database, &create.name.text, &schema);
+        write(stream, Work::Insert(writer), &self.stop).await?;
+        Ok(Done::with_notices(TAG, [create.table.notices, notices].concat()))
+    }
+
+    /// The schema of the new table (CA1, CA2).
+    async fn schema_for(&self, sql: &str, query: &str, create: &mut CreateAs) -> Result<Schema> {
+        let (state, database) = (self.state.clone(), Arc::clone(&self.database));
+        let text = query.to_owned();
+        let task =
+            SpawnedTask::spawn(async move { plan_query(&state, &database, &text, &[]).await });
+        let PlannedQuery { schema, designated, .. } = finish_in_time(task, &self.stop).await?;
+        let columns = schema.fields().iter().map(|field| {
+            let ty = type_of(field).ok_or_else(|| Error::NoColumnType {
+                position: Position::at(sql, create.query.start),
+                column: field.name().clone(),
+                ty: field.data_type().to_string(),
+            })?;
+            Ok((field.name().clone(), ty))
+        });
+        let mut columns: Vec<(String, ColumnType)> = columns.collect::<Result<_>>()?;
+        for (name, ty) in &create.casts {
+            column_mut(&mut columns, sql, name)?.1 = *ty;
+        }
+        create.table.columns = columns;
+        if create.table.timestamp.is_none() {
+            let named = designated.map(|at| &create.table.columns[at]);
+            let is_time = |(_, ty): &&(String, ColumnType)| ty.time_unit().is_some();
+            create.table.timestamp = named.filter(is_time).map(|(name, _)| name.clone());
+        }
+        schema_of(sql, &create.table)
+    }
+}
+
+fn column_mut<'c>(
+    columns: &'c mut [(String, ColumnType)],
+    sql: &str,
+    name: &Name,
+) -> Result<&'c mut (String, ColumnType)> {
+    let is_it = |(own, _): &&mut (String, ColumnType)| own.eq_ignore_ascii_case(&name.text);
+    columns.iter_mut().find(is_it).ok_or_else(|| Error::NoSuchColumn {
+        position: Some(Position::at(sql, name.offset)),
+        column: name.text.clone(),
+        similar: None,
+    })
+}

@@ -1,0 +1,231 @@
+//! What kind of thing went wrong, for those who number errors.
+//!
+//! Not here: the numbers (`server`).
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::sql::sqlparser::parser::ParserError;
+use tidegate_filter::{Class as FilterClass, Error as FilterError};
+use tidegate_model::{ColumnType, SchemaError as BadSchema};
+use tidegate_storage::{Class, Error as StorageError};
+
+use super::{ClauseProblem, Error, SettingProblem, TextProblem, innermost};
+
+/// What kind of thing went wrong, for those who number errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Condition {
+    /// The text is no statement.
+    SyntaxError,
+    /// Understood, and not possible here.
+    FeatureNotSupported,
+    /// A time that is none.
+    InvalidDatetime,
+    /// A time where only a day can be.
+    DatetimeOverflow,
+    /// A text that is no value of its type.
+    InvalidText,
+    /// A text that is longer than its type lets it be.
+    TextTooLong,
+    /// A value that its type cannot hold.
+    OutOfRange,
+    /// No such table.
+    UndefinedTable,
+    /// No such partition, setting or statement.
+    UndefinedObject,
+    /// The table is one of the system's.
+    NotAllowed,
+    /// Nothing is to be changed.
+    ReadOnly,
+    /// A setting that is as it is.
+    CannotChange,
+    /// No such column.
+    UndefinedColumn,
+    /// No such function.
+    UndefinedFunction,
+    /// There is such a table already.
+    DuplicateTable,
+    /// There is such a column already.
+    DuplicateColumn,
+    /// A name could mean several things.
+    AmbiguousName,
+    /// The columns make no table.
+    InvalidTableDefinition,
+    /// The statement cannot be planned.
+    InvalidStatement,
+    /// A value that must be there is NULL.
+    NotNull,
+    /// Somebody else has changed the same rows.
+    Conflict,
+    /// A clause or a function is given something without meaning.
+    InvalidParameter,
+    /// What is named is of another kind.
+    WrongObjectType,
+    /// Division by zero.
+    DivisionByZero,
+    /// The memory of queries is used up.
+    OutOfMemory,
+    /// A limit of the system was passed.
+    LimitExceeded,
+    /// The machine failed.
+    Environment,
+    /// The bytes are not what was written.
+    Corruption,
+    /// It was ended before it was done.
+    QueryCanceled,
+    /// We are at fault.
+    Internal,
+}
+
+impl Error {
+    /// What kind of thing went wrong.
+    #[must_use]
+    pub fn condition(&self) -> Condition {
+        match self {
+            Error::Syntax { .. } => Condition::SyntaxError,
+            Error::NotSupported { .. } | Error::Refused { .. } => Condition::FeatureNotSupported,
+            Error::BadText { reason: TextProblem::OutOfRange, .. } => Condition::OutOfRange,
+            Error::BadText { reason: TextProblem::TooManyWindows, .. } => Condition::LimitExceeded,
+            Error::BadText { reason: TextProblem::TooLong { .. }, .. } => Condition::TextTooLong,
+            Error::BadText { reason: TextProblem::HasTimeOfDay, .. } => Condition::DatetimeOverflow,
+            Error::BadText { ty: ColumnType::Timestamp(_) | ColumnType::Date, .. } => {
+                Condition::InvalidDatetime
+            }
+            Error::BadText { .. } => Condition::InvalidText,
+            Error::NoSuchTable { .. } => Condition::UndefinedTable,
+            Error::SystemTable { .. } => Condition::NotAllowed,
+            Error::ReadOnly { .. } => Condition::ReadOnly,
+            Error::NoColumnType { .. } => Condition::InvalidTableDefinition,
+            Error::NoSuchStatement { .. } => Condition::UndefinedObject,
+            Error::Setting { what, .. } => match what {
+                SettingProblem::Unknown { .. } => Condition::UndefinedObject,
+                SettingProblem::Fixed { .. } | SettingProblem::OfConfiguration { .. } => {
+                    Condition::CannotChange
+                }
+                SettingProblem::Value { .. } => Condition::InvalidParameter,
+                SettingProblem::TooLong { .. } | SettingProblem::TooMany => {
+                    Condition::LimitExceeded
+                }
+            },
+            Error::NoSuchColumn { .. } => Condition::UndefinedColumn,
+            Error::AmbiguousColumn { .. } => Condition::AmbiguousName,
+            Error::Clause { what, .. } => clause_condition(what),
+            Error::NoSuchPartition { .. } => Condition::UndefinedObject,
+            Error::NotOfPartitions { .. } => Condition::InvalidTableDefinition,
+            Error::ColumnTwice { .. } => Condition::DuplicateColumn,
+            Error::ValueCount { .. } => Condition::SyntaxError,
+            Error::TimestampMissing { .. }
+            | Error::Storage(StorageError::TimestampMissing { .. }) => Condition::NotNull,
+            Error::ValueTooLong { .. } => Condition::LimitExceeded,
+            Error::Schema(source) => schema_condition(source),
+            Error::Canceled { .. } => Condition::QueryCanceled,
+            Error::Filter(source) => match source {
+                FilterError::DivideByZero => Condition::DivisionByZero,
+                FilterError::Overflow { .. } | FilterError::CastRange { .. } => {
+                    Condition::OutOfRange
+                }
+                other if other.class() == FilterClass::Corruption => Condition::Corruption,
+                _ => Condition::InvalidStatement,
+            },
+            Error::Storage(StorageError::NoSuchTable { .. }) => Condition::UndefinedTable,
+            Error::Storage(StorageError::TableExists { .. }) => Condition::DuplicateTable,
+            Error::Storage(StorageError::SegmentChanged { .. }) => Condition::Conflict,
+            Error::Storage(StorageError::TimestampOutOfRange { .. }) => Condition::OutOfRange,
+            Error::Storage(StorageError::Schema(source)) => schema_condition(source),
+            Error::Storage(source) => match source.class() {
+                Class::Caller => Condition::InvalidStatement,
+                Class::Environment => Condition::Environment,
+                Class::Corruption => Condition::Corruption,
+            },
+            Error::Engine { foreign, .. } => engine_condition(innermost(foreign)),
+        }
+    }
+}
+
+fn schema_condition(source: &BadSchema) -> Condition {
+    match source {
+        BadSchema::DuplicateColumn { .. } => Condition::DuplicateColumn,
+        BadSchema::NoSuchColumn { .. } => Condition::UndefinedColumn,
+        BadSchema::TooManyColumns { .. } => Condition::LimitExceeded,
+        _ => Condition::InvalidTableDefinition,
+    }
+}
+
+fn clause_condition(what: &ClauseProblem) -> Condition {
+    match what {
+        ClauseProblem::NoDesignated { .. } | ClauseProblem::NoTimestamp { .. } => {
+            Condition::WrongObjectType
+        }
+        ClauseProblem::FillRows { .. } => Condition::LimitExceeded,
+        ClauseProblem::Operands { .. } | ClauseProblem::Argument { .. } => {
+            Condition::UndefinedFunction
+        }
+        ClauseProblem::TimeRange => Condition::OutOfRange,
+        ClauseProblem::SampleGrouped | ClauseProblem::SampleItems => Condition::InvalidStatement,
+        ClauseProblem::LimitBound
+        | ClauseProblem::LimitFromEndToStart
+        | ClauseProblem::NoTimeZone { .. }
+        | ClauseProblem::Offset { .. }
+        | ClauseProblem::Stride { .. }
+        | ClauseProblem::Unit { .. }
+        | ClauseProblem::SampleBound { .. }
+        | ClauseProblem::FillCount { .. }
+        | ClauseProblem::FillLinear { .. }
+        | ClauseProblem::FillValue { .. }
+        | ClauseProblem::KeyTypes { .. } => Condition::InvalidParameter,
+    }
+}
+
+fn engine_condition(error: &DataFusionError) -> Condition {
+    match error {
+        DataFusionError::External(foreign) => {
+            foreign.downcast_ref::<Error>().map_or(Condition::Environment, Error::condition)
+        }
+        DataFusionError::NotImplemented(_) => Condition::FeatureNotSupported,
+        DataFusionError::SQL(parser, _) => match parser.as_ref() {
+            ParserError::RecursionLimitExceeded => Condition::LimitExceeded,
+            _ => Condition::SyntaxError,
+        },
+        DataFusionError::SchemaError(problem, _) => match problem.as_ref() {
+            SchemaError::FieldNotFound { .. } => Condition::UndefinedColumn,
+            SchemaError::AmbiguousReference { .. } => Condition::AmbiguousName,
+            _ => Condition::DuplicateColumn,
+        },
+        DataFusionError::Plan(message)
+            if message.starts_with("Invalid function") || is_about_arguments(message) =>
+        {
+            Condition::UndefinedFunction
+        }
+        DataFusionError::ArrowError(problem, _) => match problem.as_ref() {
+            ArrowError::DivideByZero => Condition::DivisionByZero,
+            ArrowError::CastError(text) if is_out_of_range(text) => Condition::OutOfRange,
+            ArrowError::CastError(_) | ArrowError::ParseError(_) => Condition::InvalidText,
+            ArrowError::ArithmeticOverflow(_) => Condition::OutOfRange,
+            ArrowError::InvalidArgumentError(text) if is_out_of_range(text) => {
+                Condition::OutOfRange
+            }
+            _ => Condition::InvalidStatement,
+        },
+        DataFusionError::ResourcesExhausted(_) => Condition::OutOfMemory,
+        DataFusionError::IoError(_) | DataFusionError::ExecutionJoin(_) => Condition::Environment,
+        DataFusionError::Internal(text) if is_about_arguments(text) => Condition::UndefinedFunction,
+        DataFusionError::Internal(_) => Condition::Internal,
+        _ => Condition::InvalidStatement,
+    }
+}
+
+/// Whether Arrow says that a number does not fit in a type: only its message tells that from a text
+/// that is no number.
+fn is_out_of_range(message: &str) -> bool {
+    let number = message.strip_prefix("Cannot cast string '").and_then(|it| it.split('\'').next());
+    message.starts_with("Can't cast value ")
+        || message.contains("Overflowing on")
+        || message.contains("too large to store in a Decimal")
+        || message.contains("too small to store in a Decimal")
+        || number.is_some_and(|number| number.trim().parse::<i128>().is_ok())
+}
+
+/// Whether DataFusion says that no function takes such arguments, which it takes for its own fault.
+pub(crate) fn is_about_arguments(message: &str) -> bool {
+    message.contains("Function '") && message.contains("failed to match any signature")
+}

@@ -1,0 +1,119 @@
+//! What is shown of an error: on one line, without what only its makers can use.
+
+use std::fmt;
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::DataFusionError;
+use tidegate_filter::Error as FilterError;
+use tidegate_model::Value;
+
+use super::{TextProblem, innermost, is_about_arguments};
+use crate::parse::Position;
+
+/// What a filter says of a row, as the general path says it.
+pub(super) struct FilterMessage<'a>(pub(super) &'a FilterError);
+
+impl fmt::Display for FilterMessage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FilterError::CastRange { value, to } = self.0 else { return self.0.fmt(f) };
+        let reason = TextProblem::OutOfRange;
+        match value {
+            Value::Integer(value) => write!(f, "'{value}' is not a valid {}: {reason}", to.sql()),
+            Value::Float(value) => write!(f, "'{value}' is not a valid {}: {reason}", to.sql()),
+            _ => self.0.fmt(f),
+        }
+    }
+}
+
+/// `line 1, column 8: `, or nothing.
+pub(super) struct At(pub(super) Option<Position>);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |position| write!(f, "{position}: "))
+    }
+}
+
+pub(super) struct Similar<'a>(pub(super) &'a Option<String>);
+
+impl fmt::Display for Similar<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |name| write!(f, ", is `{name}` meant?"))
+    }
+}
+
+/// DataFusion's message without the chain of prefixes around it, on one line.
+pub(super) struct Innermost<'a>(pub(super) &'a DataFusionError);
+
+impl fmt::Display for Innermost<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = innermost(self.0);
+        let message = match error {
+            DataFusionError::NotImplemented(text)
+            | DataFusionError::Internal(text)
+            | DataFusionError::Plan(text)
+            | DataFusionError::Configuration(text)
+            | DataFusionError::Execution(text)
+            | DataFusionError::ResourcesExhausted(text) => text.clone(),
+            DataFusionError::ArrowError(problem, _) => arrow_message(problem),
+            DataFusionError::SchemaError(problem, _) => problem.to_string(),
+            DataFusionError::External(foreign) => with_sources(foreign.as_ref()),
+            DataFusionError::IoError(source) => source.to_string(),
+            other => other.strip_backtrace(),
+        };
+        if is_about_arguments(&message) {
+            let function = message.split('\'').nth(1).unwrap_or_default();
+            return write!(f, "function `{function}` does not take arguments of these types");
+        }
+        if matches!(error, DataFusionError::Internal(_)) {
+            f.write_str("internal error: ")?;
+        }
+        f.write_str(&one_line(&message))
+    }
+}
+
+/// The message of an error and of those that caused it.
+fn with_sources(error: &(dyn std::error::Error + 'static)) -> String {
+    let sources = std::iter::successors(Some(error), |error| error.source());
+    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn arrow_message(problem: &ArrowError) -> String {
+    match problem {
+        ArrowError::DivideByZero => "division by zero".to_owned(),
+        ArrowError::CastError(text)
+        | ArrowError::ParseError(text)
+        | ArrowError::ComputeError(text)
+        | ArrowError::ArithmeticOverflow(text)
+        | ArrowError::InvalidArgumentError(text)
+        | ArrowError::NotYetImplemented(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The lines of a message in one, without the backtrace and the plea for a bug report that
+/// DataFusion may have appended.
+fn one_line(message: &str) -> String {
+    let text = message.split("\n\nbacktrace:").next().unwrap_or_default();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let kept = lines.take_while(|line| !line.starts_with("This issue was likely caused by a bug"));
+    let joined = kept.collect::<Vec<_>>().join(" ");
+    joined.trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::{Condition, Error};
+
+    use super::*;
+
+    #[test]
+    fn datafusion_messages_lose_their_prefixes_and_lines() {
+        let plan = DataFusionError::Plan("Invalid function 'foo'.\nDid you mean 'floor'?".into());
+        let error = Error::from(plan.context("type_coercion"));
+        assert_eq!(error.to_string(), "Invalid function 'foo'. Did you mean 'floor'?");
+        assert_eq!(error.condition(), Condition::UndefinedFunction);
+        let zero = DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None);
+        assert_eq!(Error::from(zero).to_string(), "division by zero");
+    }
+}

@@ -1,0 +1,256 @@
+//! What can be wrong with a text: of a statement, of a clause, of a value.
+
+use std::fmt;
+
+use thiserror::Error as ThisError;
+use tidegate_model::limits;
+
+/// What is wrong with the text of a statement.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum SyntaxError {
+    /// A quote is opened and not closed.
+    #[error("this {quote} is never closed")]
+    OpenQuote {
+        /// Which.
+        quote: char,
+    },
+    /// A comment is opened and not closed.
+    #[error("this comment is never closed")]
+    OpenComment,
+    /// There is no statement in the text.
+    #[error("there is no statement")]
+    Empty,
+    /// Something else stands where it must not.
+    #[error("expected {expected}, found {}", Found(.found))]
+    Unexpected {
+        /// What should stand here.
+        expected: String,
+        /// What does; `None` for the end of the text.
+        found: Option<String>,
+    },
+    /// A number is out of its bounds.
+    #[error("{what} must be {bounds}, not {found}")]
+    OutOfBounds {
+        /// Of what.
+        what: &'static str,
+        /// What it may be.
+        bounds: &'static str,
+        /// What it is.
+        found: String,
+    },
+    /// A parameter has no value.
+    #[error("there is no value for {name}: {known} given")]
+    NoParameter {
+        /// As it is written: `$3`.
+        name: String,
+        /// How many values there are.
+        known: usize,
+    },
+    /// What the parser of queries says.
+    #[error("{message}")]
+    Query {
+        /// Its message.
+        message: String,
+    },
+}
+
+/// What is wrong with a clause of a time-series query, or with a function of times.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum ClauseProblem {
+    /// A bound of LIMIT is no constant integer.
+    #[error("LIMIT takes constant integers")]
+    LimitBound,
+    /// `LIMIT -m, n`.
+    #[error("LIMIT counts from the end first, and from the start then")]
+    LimitFromEndToStart,
+    /// A clause needs a designated timestamp, and the rows have none.
+    #[error("{clause} needs a designated timestamp: name one with (query) TIMESTAMP(column)")]
+    NoDesignated {
+        /// Which clause.
+        clause: &'static str,
+    },
+    /// A column that should be a designated timestamp is none.
+    #[error("column `{column}` is no TIMESTAMP")]
+    NoTimestamp {
+        /// Which column.
+        column: String,
+    },
+    /// No such time zone.
+    #[error("there is no time zone '{zone}'")]
+    NoTimeZone {
+        /// As it is written.
+        zone: String,
+    },
+    /// An offset is not written as such.
+    #[error("'{offset}' is no offset like '+01:30'")]
+    Offset {
+        /// As it is written.
+        offset: String,
+    },
+    /// A length of time that is none.
+    #[error("'{stride}' is no length of time like '15m': units are n U T s m h d w M y")]
+    Stride {
+        /// As it is written.
+        stride: String,
+    },
+    /// A unit that there is not.
+    #[error("'{unit}' is no unit of time: units are n u U T s m h d w M y")]
+    Unit {
+        /// As it is written.
+        unit: String,
+    },
+    /// FROM or TO is no instant.
+    #[error("{bound} of SAMPLE BY takes a constant timestamp")]
+    SampleBound {
+        /// FROM or TO.
+        bound: &'static str,
+    },
+    /// SAMPLE BY and GROUP BY.
+    #[error("SAMPLE BY groups by itself: leave GROUP BY out")]
+    SampleGrouped,
+    /// No aggregate stands beside SAMPLE BY.
+    #[error("SAMPLE BY takes columns and aggregates, and at least one aggregate")]
+    SampleItems,
+    /// FILL has one value for several aggregates, or the other way round.
+    #[error("FILL has {values} values for {aggregates} aggregates")]
+    FillCount {
+        /// Values in FILL.
+        values: usize,
+        /// Aggregates in SELECT.
+        aggregates: usize,
+    },
+    /// FILL(LINEAR) for something else than a number.
+    #[error("FILL(LINEAR) takes numbers, and `{column}` is none")]
+    FillLinear {
+        /// Which column.
+        column: String,
+    },
+    /// A value in FILL is not of the column's type.
+    #[error("FILL takes constants of the aggregate's type, which is not so for `{column}`")]
+    FillValue {
+        /// Which column.
+        column: String,
+    },
+    /// Keys of a join in time have types that are not compared.
+    #[error("the keys of a join must be of one type, not {left} and {right}")]
+    KeyTypes {
+        /// Of the left side.
+        left: String,
+        /// Of the right side.
+        right: String,
+    },
+    /// A fill would make too many rows.
+    #[error("FILL would make {rows} rows, more than {} are not made", crate::plan::FILL_ROWS_MAX)]
+    FillRows {
+        /// How many; as far as they were counted.
+        rows: u64,
+    },
+    /// An operator has no meaning for values of these types.
+    #[error("there is no {} {operator} {}", .types[0], .types[1])]
+    Operands {
+        /// As it is written.
+        operator: String,
+        /// The types of its left and of its right side.
+        types: Box<[String; 2]>,
+    },
+    /// A function has no meaning for values of this type.
+    #[error("{function} does not take {ty}")]
+    Argument {
+        /// Its name, or an operator of one value.
+        function: String,
+        /// The type.
+        ty: String,
+    },
+    /// A time is out of the range of its type.
+    #[error("a time is out of the range of its type")]
+    TimeRange,
+}
+
+/// What is wrong with SET, or with the name of a setting.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum SettingProblem {
+    /// There is none of this name.
+    #[error("there is no setting `{name}`")]
+    Unknown {
+        /// As it is written.
+        name: String,
+    },
+    /// It is as it is.
+    #[error("{name} cannot be changed")]
+    Fixed {
+        /// Its name.
+        name: String,
+    },
+    /// It is a key of the configuration.
+    #[error("{name} is a key of the configuration, and cannot be set by a statement")]
+    OfConfiguration {
+        /// Its name.
+        name: String,
+    },
+    /// It does not take the value.
+    #[error("{name} cannot be '{value}': it takes {expected}")]
+    Value {
+        /// Its name.
+        name: String,
+        /// As it is given.
+        value: String,
+        /// What it takes.
+        expected: String,
+    },
+    /// It is longer than what is kept.
+    #[error("{name} is longer than {} bytes, with its value", limits::SETTING_BYTES)]
+    TooLong {
+        /// Its name.
+        name: String,
+    },
+    /// There are as many as are kept.
+    #[error("{} settings are set already, more are not kept", limits::SESSION_SETTINGS)]
+    TooMany,
+}
+
+/// Why a text is no value of a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum TextProblem {
+    /// It is not written as such values are.
+    #[error("expected {expected}")]
+    Form {
+        /// How it should be written.
+        expected: &'static str,
+    },
+    /// The calendar or the clock does not have it.
+    #[error("no calendar or clock has it")]
+    NotInCalendar,
+    /// The type cannot hold it.
+    #[error("out of range")]
+    OutOfRange,
+    /// The type keeps less of it.
+    #[error("it has more digits than are kept")]
+    TooFine,
+    /// It has more characters than are wanted.
+    #[error("it has more than {length} characters")]
+    TooLong {
+        /// How many are wanted.
+        length: u64,
+    },
+    /// A day has no time of day.
+    #[error("a day has no time of day, cast the column to TIMESTAMP")]
+    HasTimeOfDay,
+    /// An interval has too many windows.
+    #[error("more than {} windows", crate::plan::WINDOWS_MAX)]
+    TooManyWindows,
+}
+
+struct Found<'a>(&'a Option<String>);
+
+impl fmt::Display for Found<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(text) => write!(f, "`{text}`"),
+            None => f.write_str("the end"),
+        }
+    }
+}

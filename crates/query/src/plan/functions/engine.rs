@@ -1,0 +1,155 @@
+//! Functions of one value that tell of the engine, or have it do something: `version()`, `build()`,
+//! `cancel_query(id)`, `wait_wal_table('t')`.
+//!
+//! They are made for each statement, as they know who has it done.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray};
+use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use crate::session::SERVER_VERSION;
+use crate::show::named;
+use crate::system::Caller;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Version,
+    Build,
+    CancelQuery,
+    WaitWalTable,
+}
+
+const FUNCTIONS: [(&str, Kind); 4] = [
+    ("version", Kind::Version),
+    ("build", Kind::Build),
+    ("cancel_query", Kind::CancelQuery),
+    ("wait_wal_table", Kind::WaitWalTable),
+];
+
+/// Their names.
+pub(crate) fn engine_functions() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().map(|(name, _)| *name)
+}
+
+/// One of them, for whoever has a statement done.
+pub(crate) fn engine_function(state: &SessionState, name: &str) -> Option<Arc<ScalarUDF>> {
+    let (name, kind) = FUNCTIONS.iter().find(|(known, _)| *known == name)?;
+    let signature = match kind {
+        Kind::Version | Kind::Build => Signature::nullary(Volatility::Immutable),
+        Kind::CancelQuery => Signature::exact(vec![DataType::Int64], Volatility::Volatile),
+        Kind::WaitWalTable => Signature::exact(vec![DataType::Utf8View], Volatility::Volatile),
+    };
+    let caller = Caller::of(state);
+    let function = EngineFunction { name, kind: *kind, signature, caller };
+    Some(Arc::new(ScalarUDF::new_from_impl(function)))
+}
+
+#[derive(Debug)]
+struct EngineFunction {
+    name: &'static str,
+    kind: Kind,
+    signature: Signature,
+    caller: Arc<Caller>,
+}
+
+impl PartialEq for EngineFunction {
+    fn eq(&self, other: &EngineFunction) -> bool {
+        self.kind == other.kind && Arc::ptr_eq(&self.caller, &other.caller)
+    }
+}
+
+impl Eq for EngineFunction {}
+
+impl Hash for EngineFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.kind.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for EngineFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(match self.kind {
+            Kind::Version | Kind::Build => DataType::Utf8View,
+            Kind::CancelQuery | Kind::WaitWalTable => DataType::Boolean,
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let of_text = |text: String| Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(Some(text))));
+        let arguments = ColumnarValue::values_to_arrays(&args.args)?;
+        let answers = match (self.kind, arguments.as_slice()) {
+            (Kind::Version, _) => return of_text(version_text()),
+            (Kind::Build, _) => return of_text(build_text()),
+            (Kind::CancelQuery, [ids]) => self.cancel(ids),
+            (Kind::WaitWalTable, [tables]) => self.wait(tables)?,
+            _ => return internal_err!("{} takes one argument", self.name),
+        };
+        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let answers: ArrayRef = Arc::new(answers);
+        match is_scalar {
+            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&answers, 0)?)),
+            false => Ok(ColumnarValue::Array(answers)),
+        }
+    }
+}
+
+impl EngineFunction {
+    /// Whether each of these statements could be ended.
+    fn cancel(&self, ids: &ArrayRef) -> BooleanArray {
+        let Caller { system, session } = self.caller.as_ref();
+        let cancel =
+            |id: i64| u64::try_from(id).is_ok_and(|id| system.activity.cancel(id, session));
+        ids.as_primitive::<Int64Type>().iter().map(|id| id.map(cancel)).collect()
+    }
+
+    /// Commits are applied when they are made, so that there is nothing to wait for.
+    fn wait(&self, tables: &ArrayRef) -> Result<BooleanArray> {
+        let database = &self.caller.system.database;
+        let wait = |table: Option<&str>| -> Result<Option<bool>> {
+            let found = table.map(|table| named(database, table)).transpose()?;
+            Ok(found.map(|_| true))
+        };
+        tables.as_string_view().iter().map(wait).collect()
+    }
+}
+
+/// In PostgreSQL's form, which its clients read.
+fn version_text() -> String {
+    let (ours, arch) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+    format!("PostgreSQL {SERVER_VERSION} (Tidegate {ours}) on {arch}, 64-bit")
+}
+
+/// In QuestDB's form.
+fn build_text() -> String {
+    let (ours, arch, os) =
+        (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH, std::env::consts::OS);
+    format!("Build Information: Tidegate {ours}, {os} {arch}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_postgresql_find_a_version() {
+        let text = version_text();
+        let number = text.strip_prefix("PostgreSQL ").and_then(|rest| rest.split(' ').next());
+        assert_eq!(number, Some(SERVER_VERSION));
+        assert!(text.contains("Tidegate") && build_text().contains("Tidegate"));
+    }
+}

@@ -1,0 +1,215 @@
+//! What the columns of an answer are called.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Query, Select, SelectItem, SetExpr, Value, VisitMut, VisitorMut,
+};
+
+use super::arguments;
+
+/// What the columns of the outermost SELECT are called.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OutputNames {
+    items: Vec<OutputName>,
+    /// Names given with AS anywhere in the query, by their lower case.
+    aliases: HashMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum OutputName {
+    /// A column as it is: called as it is stored, or else as it is written.
+    Column(String),
+    /// Called so.
+    Written(String),
+    /// Any number of columns.
+    Wildcard,
+}
+
+impl OutputNames {
+    /// The names of a query that keeps its written case.
+    pub(super) fn of(mut written: Query) -> OutputNames {
+        let mut collector = AliasCollector { aliases: HashMap::new() };
+        // The collector never breaks off.
+        let _ = written.visit(&mut collector);
+        let items = outermost(&mut written).map(|select| {
+            let name_of = |item: &SelectItem| match item {
+                SelectItem::UnnamedExpr(
+                    expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_)),
+                ) => OutputName::Column(written_name(expr)),
+                SelectItem::UnnamedExpr(expr) => OutputName::Written(written_name(expr)),
+                SelectItem::ExprWithAlias { alias, .. } => OutputName::Written(alias.value.clone()),
+                _ => OutputName::Wildcard,
+            };
+            select.projection.iter().map(name_of).collect()
+        });
+        OutputNames { items: items.unwrap_or_default(), aliases: collector.aliases }
+    }
+
+    /// What the columns of the answer are called. `planned` are their names in the plan, each with
+    /// the name it is stored under, if it is a column of a table.
+    pub(crate) fn resolve(&self, planned: &[(String, Option<String>)]) -> Vec<String> {
+        let is_wildcard = |name: &OutputName| *name == OutputName::Wildcard;
+        let front = self.items.iter().position(is_wildcard).unwrap_or(self.items.len());
+        let back = self.items.iter().rev().position(is_wildcard).unwrap_or(0);
+        let fits = if front == self.items.len() {
+            planned.len() == front
+        } else {
+            planned.len() + 1 >= front + back
+        };
+        let mut names = Vec::with_capacity(planned.len());
+        for (at, (plan_name, stored)) in planned.iter().enumerate() {
+            let from_end = planned.len() - at;
+            let item = match (fits, at < front, from_end <= back) {
+                (true, true, _) => self.items.get(at),
+                (true, false, true) => self.items.get(self.items.len() - from_end),
+                _ => None,
+            };
+            names.push(match (item, stored) {
+                (Some(OutputName::Written(name)), _) => name.clone(),
+                (_, Some(stored)) => stored.clone(),
+                (Some(OutputName::Column(name)), None) => {
+                    self.aliases.get(&name.to_lowercase()).unwrap_or(name).clone()
+                }
+                _ => self.aliases.get(plan_name).unwrap_or(plan_name).clone(),
+            });
+        }
+        number_repeated(names)
+    }
+}
+
+/// A repeated name gets `_2`, `_3`, ...
+fn number_repeated(names: Vec<String>) -> Vec<String> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut numbered = Vec::with_capacity(names.len());
+    for name in names {
+        let count = seen.entry(name.to_lowercase()).or_default();
+        *count += 1;
+        numbered.push(if *count == 1 { name } else { format!("{name}_{count}") });
+    }
+    numbered
+}
+
+/// Gives the second `x` of `SELECT x, x` the name `x_2`, and casts their text as name: DataFusion
+/// wants names to differ, and calls `x::INT` just `x`.
+pub(super) fn number_repeated_items(items: &mut [SelectItem]) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for item in items {
+        let (name, is_cast) = match &*item {
+            SelectItem::UnnamedExpr(expr) => (written_name(expr), has_cast_name(expr)),
+            SelectItem::ExprWithAlias { alias, .. } => (alias.value.clone(), false),
+            _ => continue,
+        };
+        let count = seen.entry(name.clone()).or_default();
+        *count += 1;
+        if *count == 1 && !is_cast {
+            continue;
+        }
+        let name = if *count == 1 { name } else { format!("{name}_{count}") };
+        let alias = Ident::with_quote('"', name);
+        let null = SelectItem::UnnamedExpr(Expr::Value(Value::Null.into()));
+        *item = match std::mem::replace(item, null) {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                SelectItem::ExprWithAlias { expr, alias }
+            }
+            other => other,
+        };
+    }
+}
+
+/// Whether DataFusion would call the expression as it calls another one.
+fn has_cast_name(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast { .. } | Expr::TypedString { .. } => true,
+        // It calls all of them alike.
+        Expr::Subquery(_) | Expr::Exists { .. } => true,
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => has_cast_name(inner),
+        Expr::BinaryOp { left, right, .. } => has_cast_name(left) || has_cast_name(right),
+        Expr::Function(call) => arguments(call).any(has_cast_name),
+        _ => false,
+    }
+}
+
+/// What an item without AS is called: a column by its name, anything else by its text.
+fn written_name(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(ident) => ident.value.clone(),
+        Expr::CompoundIdentifier(path) => {
+            path.last().map_or_else(String::new, |ident| ident.value.clone())
+        }
+        _ => expr.to_string(),
+    }
+}
+
+/// Collects the names given with AS, the outer ones first.
+struct AliasCollector {
+    aliases: HashMap<String, String>,
+}
+
+impl VisitorMut for AliasCollector {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &select.projection {
+            if let SelectItem::ExprWithAlias { alias, .. } = item {
+                self.aliases.entry(alias.value.to_lowercase()).or_insert(alias.value.clone());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The outermost SELECT, of a set operation the leftmost.
+fn outermost(query: &mut Query) -> Option<&mut Select> {
+    let mut body = query.body.as_mut();
+    loop {
+        match body {
+            SetExpr::Select(select) => return Some(select),
+            SetExpr::Query(query) => body = query.body.as_mut(),
+            SetExpr::SetOperation { left, .. } => body = left.as_mut(),
+            _ => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::query_text::parse_query;
+
+    #[track_caller]
+    fn check_names(sql: &str, planned: &[(&str, Option<&str>)], expected: &str) {
+        let owned = |name: &str| name.to_owned();
+        let planned = planned.iter().map(|(name, stored)| (owned(name), stored.map(owned)));
+        let names = parse_query(sql, &[]).unwrap().names.resolve(&planned.collect::<Vec<_>>());
+        assert_eq!(names.join(", "), expected, "{sql}");
+    }
+
+    #[test]
+    fn columns_are_called_as_stored_and_the_rest_as_written() {
+        let watch = ("watchid", Some("WatchID"));
+        check_names(
+            "SELECT watchid, Count(*), 1 AS Cnt FROM hits",
+            &[watch, ("count(*)", None), ("cnt", None)],
+            "WatchID, Count(*), Cnt",
+        );
+        check_names("SELECT WatchID AS Wid FROM hits", &[("wid", Some("WatchID"))], "Wid");
+        check_names("SELECT * FROM hits", &[watch, ("url", Some("URL"))], "WatchID, URL");
+        check_names(
+            "SELECT 1 AS One, *, 2 AS Two FROM hits",
+            &[("one", None), watch, ("url", Some("URL")), ("two", None)],
+            "One, WatchID, URL, Two",
+        );
+        check_names("SELECT * FROM (SELECT count(*) AS Cnt FROM hits)", &[("cnt", None)], "Cnt");
+        check_names("SELECT cnt FROM (SELECT 1 AS Cnt)", &[("cnt", None)], "Cnt");
+    }
+
+    #[test]
+    fn repeated_names_are_numbered() {
+        let query = parse_query("SELECT a, A, a AS b FROM t", &[]).unwrap().statement;
+        assert_eq!(query.to_string(), "SELECT a, a AS \"a_2\", a AS b FROM t");
+        let a = ("a", Some("a"));
+        check_names("SELECT * FROM t, u", &[a, a, ("a", Some("A"))], "a, a_2, A_3");
+        check_names("SELECT a, A FROM t", &[a, ("a_2", Some("a"))], "a, a_2");
+    }
+}

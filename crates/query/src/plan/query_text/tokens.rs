@@ -1,0 +1,158 @@
+//! Short forms become long ones before anything is parsed: `t WHERE ..`, `ts IN 'text'`,
+//! `IN interval(low, high)`.
+//!
+//! Tokens are added and none is moved (`query_text` Q4).
+
+use std::collections::HashSet;
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
+
+use super::INTERVAL_CALL;
+
+/// Puts brackets around `interval(low, high)` behind IN, and quotes around its name, which stands
+/// for INTERVAL literals elsewhere (Q4).
+pub(super) fn bracket_interval_calls(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while let Some(start) = tokens[at..].iter().position(|t| keyword(t) == Some(Keyword::IN)) {
+        at += start + 1;
+        let next = |from: usize| (from..tokens.len()).find(|&at| !is_blank(&tokens[at]));
+        let call = next(at).filter(|&at| keyword(&tokens[at]) == Some(Keyword::INTERVAL));
+        let Some(name) = call else { continue };
+        let open = next(name + 1).filter(|&at| tokens[at].token == Token::LParen);
+        let Some(end) = open.and_then(|open| Some(open + closing(&tokens[open..])?)) else {
+            continue;
+        };
+        let (first, last) = (tokens[name].span, tokens[end].span);
+        tokens[name].token = Token::make_word(INTERVAL_CALL, Some('"'));
+        tokens.insert(end + 1, TokenWithSpan::new(Token::RParen, last));
+        tokens.insert(name, TokenWithSpan::new(Token::LParen, first));
+    }
+}
+
+/// Puts brackets around the text of `IN 'text'`, and says where those texts start (Q4).
+pub(super) fn bracket_intervals(tokens: &mut Vec<TokenWithSpan>) -> HashSet<Location> {
+    let mut intervals = HashSet::new();
+    let mut bracketed = Vec::with_capacity(tokens.len());
+    let mut after_in = false;
+    for token in tokens.drain(..) {
+        let is_text = matches!(token.token, Token::SingleQuotedString(_));
+        let span = token.span;
+        if after_in && is_text {
+            intervals.insert(span.start);
+            bracketed.push(TokenWithSpan::new(Token::LParen, span));
+            bracketed.push(token);
+            bracketed.push(TokenWithSpan::new(Token::RParen, span));
+            after_in = false;
+            continue;
+        }
+        after_in = keyword(&token) == Some(Keyword::IN) || after_in && is_blank(&token);
+        bracketed.push(token);
+    }
+    *tokens = bracketed;
+    intervals
+}
+
+/// Puts `SELECT * FROM` before `t`, `t WHERE ..` and `(query) WHERE ..`, and `SELECT *` before a
+/// `FROM` that has no SELECT.
+pub(super) fn select_everything(tokens: &mut Vec<TokenWithSpan>) {
+    let Some(first) = tokens.iter().position(|token| !is_blank(token)) else { return };
+    let rest = &tokens[first..];
+    let is_from = keyword(&rest[0]) == Some(Keyword::FROM);
+    let added: &[Token] = match (is_from, has_outer_select(rest)) {
+        (true, true) => return,
+        (true, false) => &[Token::make_keyword("SELECT"), Token::Mul],
+        (false, _) if is_short_form(rest) => {
+            &[Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")]
+        }
+        _ => return,
+    };
+    let start = rest[0].span.start;
+    let at_start = |token: &Token| TokenWithSpan::new(token.clone(), Span::new(start, start));
+    let added = added.iter().map(at_start).collect::<Vec<_>>();
+    tokens.splice(first..first, added);
+}
+
+/// Whether there is a SELECT outside of brackets.
+fn has_outer_select(tokens: &[TokenWithSpan]) -> bool {
+    let mut depth = 0_usize;
+    tokens.iter().any(|token| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && keyword(token) == Some(Keyword::SELECT)
+    })
+}
+
+/// Whether the tokens are `t`, `t WHERE ..`, `(query) WHERE ..` or their like.
+fn is_short_form(tokens: &[TokenWithSpan]) -> bool {
+    let is_name = match &tokens[0].token {
+        // Words of SQL, but names of functions too.
+        Token::Word(word) if matches!(word.keyword, Keyword::TABLES | Keyword::FUNCTIONS) => {
+            name_tokens(tokens) > 1
+        }
+        Token::Word(word) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
+        _ => false,
+    };
+    let after = match tokens[0].token {
+        Token::LParen => closing(tokens).map(|at| at + 1),
+        _ if is_name => Some(name_tokens(tokens)),
+        _ => None,
+    };
+    let Some(after) = after else { return false };
+    let next = tokens[after..].iter().find(|token| !is_blank(token));
+    let is_one_of = |words: &[&str]| {
+        let word = next.map_or_else(String::new, |token| token.token.to_string());
+        words.iter().any(|it| word.eq_ignore_ascii_case(it))
+    };
+    match next {
+        None => is_name,
+        // A query in brackets may have the others itself.
+        Some(_) => {
+            is_one_of(&["WHERE", "LATEST", "SAMPLE", "ASOF", "LT"])
+                || is_name && is_one_of(&["ORDER", "LIMIT", "JOIN", "LEFT", "INNER", "CROSS"])
+        }
+    }
+}
+
+/// How many tokens `a`, `a.b` or `a(..)` has.
+fn name_tokens(tokens: &[TokenWithSpan]) -> usize {
+    let has_schema = tokens.len() > 2
+        && tokens[1].token == Token::Period
+        && matches!(tokens[2].token, Token::Word(_));
+    let is_call = tokens.get(1).is_some_and(|token| token.token == Token::LParen);
+    match if is_call { closing(&tokens[1..]) } else { None } {
+        Some(end) => end + 2,
+        None if has_schema => 3,
+        None => 1,
+    }
+}
+
+/// The position of the bracket that closes the first one.
+fn closing(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+fn keyword(token: &TokenWithSpan) -> Option<Keyword> {
+    match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
+        _ => None,
+    }
+}
+
+fn is_blank(token: &TokenWithSpan) -> bool {
+    matches!(token.token, Token::Whitespace(_))
+}

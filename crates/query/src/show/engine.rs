@@ -1,0 +1,165 @@
+//! What there is of an engine: its statements, its memory, its functions, and what the program that
+//! runs it says of itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{BooleanArray, RecordBatch, new_null_array};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::execution::SessionState;
+use datafusion::execution::memory_pool::MemoryLimit;
+use datafusion::logical_expr::{Documentation, Volatility};
+
+use super::{TABLE_FUNCTIONS, batch, counts, flags, texts, times};
+use crate::activity::Running;
+use crate::error::Result;
+use crate::host::{ConfigEntry, MemoryUse};
+use crate::plan::our_functions;
+use crate::system::{Caller, System};
+
+/// What stands where nobody may read what stands there.
+const HIDDEN: &str = "****";
+
+/// What a key of the configuration is shown as.
+fn shown_value(entry: &ConfigEntry) -> String {
+    if entry.is_sensitive { HIDDEN.to_owned() } else { entry.value.clone() }
+}
+
+pub(super) fn parameters(caller: &Caller) -> Result<RecordBatch> {
+    let all = caller.system.host.parameters();
+    let text = |of: fn(&ConfigEntry) -> String| texts(all.iter().map(|it| Some(of(it))));
+    batch(vec![
+        ("property_path", text(|it| it.property_path.clone())),
+        ("env_var_name", texts(all.iter().map(|it| it.env_var_name.clone()))),
+        ("value", text(shown_value)),
+        ("value_source", text(|it| it.value_source.to_owned())),
+        ("sensitive", flags(all.iter().map(|it| it.is_sensitive))),
+        ("reloadable", flags(all.iter().map(|it| it.is_reloadable))),
+    ])
+}
+
+/// A key of the configuration, with its name.
+pub(super) fn parameter(system: &System, name: &str) -> Option<(String, String)> {
+    let all = system.host.parameters();
+    let found = all.iter().find(|it| it.property_path.eq_ignore_ascii_case(name))?;
+    Some((found.property_path.clone(), shown_value(found)))
+}
+
+/// A line a statement; the texts of those that the caller may not see are NULL.
+pub(super) fn query_activity(caller: &Caller) -> Result<RecordBatch> {
+    let all = caller.system.activity.list();
+    let rows = all.len();
+    let now = caller.system.database.now_micros();
+    let states = all.iter().map(|it| it.state(now)).collect::<Vec<_>>();
+    let seen = |it: &Arc<Running>| caller.session.reaches(&it.session).then(|| it.sql.to_string());
+    let same = |text: &str| texts(vec![Some(text.to_owned()); rows]);
+    batch(vec![
+        ("query_id", counts(all.iter().map(|it| it.id))),
+        // Any of them works on any part of a statement.
+        ("worker_id", new_null_array(&DataType::Int64, rows)),
+        ("worker_pool", same("query")),
+        ("username", texts(all.iter().map(|it| it.session.origin().user.clone()))),
+        ("query_start", times(all.iter().map(|it| it.start))),
+        ("state_change", times(states.iter().map(|(_, since)| *since))),
+        ("state", texts(states.iter().map(|(state, _)| Some(state.name().to_owned())))),
+        ("query", texts(all.iter().map(seen))),
+        ("protocol", texts(all.iter().map(|it| Some(it.session.origin().protocol.to_owned())))),
+        ("peer", texts(all.iter().map(|it| it.session.origin().peer.clone()))),
+        ("rows_out", counts(all.iter().map(|it| it.rows_out()))),
+        ("memory_bytes", counts(all.iter().map(|it| it.memory.bytes()))),
+        ("spill_bytes", counts(all.iter().map(|it| it.spill_bytes()))),
+        // No statement applies what another one has committed.
+        ("is_wal", flags(vec![false; rows])),
+    ])
+}
+
+pub(super) fn memory_metrics(caller: &Caller) -> Result<RecordBatch> {
+    let system = &caller.system;
+    let pool = &system.runtime.memory_pool;
+    let limit = match pool.memory_limit() {
+        MemoryLimit::Finite(bytes) => bytes as u64,
+        _ => u64::MAX,
+    };
+    let mut all = vec![
+        MemoryUse { tag: "queries", bytes: pool.reserved() as u64 },
+        MemoryUse { tag: "queries_limit", bytes: limit },
+        MemoryUse { tag: "query_spill", bytes: system.runtime.disk_manager.used_disk_space() },
+        MemoryUse { tag: "tails", bytes: system.database.tail_bytes() },
+    ];
+    all.extend(system.host.memory());
+    batch(vec![
+        ("memory_tag", texts(all.iter().map(|it| Some(it.tag.to_owned())))),
+        ("bytes", counts(all.iter().map(|it| it.bytes))),
+    ])
+}
+
+pub(super) fn ilp_connections(caller: &Caller) -> Result<RecordBatch> {
+    let all = caller.system.host.line_connections();
+    batch(vec![
+        ("peer", texts(all.iter().map(|it| Some(it.peer.clone())))),
+        ("user_name", texts(all.iter().map(|it| it.user.clone()))),
+        ("since", times(all.iter().map(|it| it.since))),
+        ("bytes", counts(all.iter().map(|it| it.bytes))),
+        ("rows_committed", counts(all.iter().map(|it| it.rows_committed))),
+        ("rows_pending", counts(all.iter().map(|it| it.rows_pending))),
+        ("rows_rejected", counts(all.iter().map(|it| it.rows_rejected))),
+        ("last_error", texts(all.iter().map(|it| it.last_error.clone()))),
+    ])
+}
+
+/// A function as it is listed.
+struct Listed {
+    kind: &'static str,
+    signature: String,
+    /// `None` where it is not about one value.
+    runtime_constant: Option<bool>,
+    description: Option<String>,
+}
+
+/// All functions by their names; several names of one are listed each.
+pub(super) fn functions(state: &SessionState) -> Result<RecordBatch> {
+    let mut all = BTreeMap::new();
+    for (usage, description) in TABLE_FUNCTIONS {
+        let name = usage.split('(').next().unwrap_or(usage).to_owned();
+        let (signature, description) = (usage.to_owned(), Some(description.to_owned()));
+        all.insert(
+            (name, "TABLE"),
+            Listed { kind: "TABLE", signature, runtime_constant: None, description },
+        );
+    }
+    let mut add =
+        |name: &str, kind, volatility: Option<Volatility>, doc: Option<&Documentation>| {
+            let signature =
+                doc.map_or_else(|| format!("{name}(..)"), |it| it.syntax_example.clone());
+            let description = doc.map(|it| it.description.trim().to_owned());
+            let runtime_constant = volatility.map(|it| it != Volatility::Volatile);
+            // What is ours comes first, and stands for what DataFusion has of the same name.
+            all.entry((name.to_owned(), kind)).or_insert(Listed {
+                kind,
+                signature,
+                runtime_constant,
+                description,
+            });
+        };
+    let (scalars, aggregates) = our_functions(state);
+    for (name, function) in scalars.iter().chain(state.scalar_functions()) {
+        let volatility = Some(function.signature().volatility);
+        add(name, "SCALAR", volatility, function.documentation());
+    }
+    for (name, function) in aggregates.iter().chain(state.aggregate_functions()) {
+        add(name, "AGGREGATE", None, function.documentation());
+    }
+    for (name, function) in state.window_functions() {
+        add(name, "WINDOW", None, function.documentation());
+    }
+    batch(vec![
+        ("name", texts(all.keys().map(|(name, _)| Some(name.clone())))),
+        ("signature", texts(all.values().map(|it| Some(it.signature.clone())))),
+        (
+            "runtime_constant",
+            Arc::new(all.values().map(|it| it.runtime_constant).collect::<BooleanArray>()),
+        ),
+        ("type", texts(all.values().map(|it| Some(it.kind.to_owned())))),
+        ("description", texts(all.values().map(|it| it.description.clone()))),
+    ])
+}

@@ -1,0 +1,258 @@
+//! What there is of tables: their columns, partitions, rows, bytes and commits.
+//!
+//! - TA1. Bytes are those of segments on disk. Rows that are in the log and not yet in segments
+//!   count as rows, and their bytes as none.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, Float64Array, Int32Array, RecordBatch, TimestampMicrosecondArray,
+    TimestampNanosecondArray, new_null_array,
+};
+use datafusion::arrow::datatypes::DataType;
+use tidegate_model::types::Physical;
+use tidegate_model::{ByteCount, ColumnType, PartitionKey, PartitionUnit, Schema, TimeUnit, Ttl};
+use tidegate_storage::{Database, Error as StorageError, Run, Snapshot, TableWrites};
+
+use super::{batch, counts, flags, texts};
+use crate::error::Result;
+
+/// What a symbol counts as in `rawSize`: the number that stands for it.
+const SYMBOL_BYTES: u64 = 4;
+
+/// All tables as they are now; not as of one moment, and without those that are dropped meanwhile.
+fn snapshots(database: &Database) -> Result<Vec<Arc<Snapshot>>> {
+    let mut snapshots = Vec::new();
+    for table in database.tables() {
+        match database.snapshot(&table.name) {
+            Ok(snapshot) => snapshots.push(snapshot),
+            Err(StorageError::NoSuchTable { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(snapshots)
+}
+
+pub(super) fn tables(database: &Database) -> Result<RecordBatch> {
+    let snapshots = snapshots(database)?;
+    let rows = snapshots.len();
+    let totals = snapshots.iter().map(|snapshot| totals(snapshot)).collect::<Vec<_>>();
+    let sums = |of: fn(&PartitionTotals) -> u64| {
+        counts(totals.iter().map(|totals| totals.iter().map(of).sum::<u64>()))
+    };
+    let designated =
+        |it: &Arc<Snapshot>| it.schema.designated_column().map(|(column, _)| column.name.clone());
+    // Nanoseconds are cut: one column has one type.
+    let times = |bound: fn(&[PartitionTotals]) -> Option<i64>| {
+        let of_table = |(snapshot, totals): (&Arc<Snapshot>, &Vec<PartitionTotals>)| {
+            let worth = snapshot.schema.time_unit().per_second() / 1_000_000;
+            snapshot.schema.designated().and(bound(totals)).map(|at| at.div_euclid(worth))
+        };
+        let times = snapshots.iter().zip(&totals).map(of_table);
+        Arc::new(times.collect::<TimestampMicrosecondArray>()) as ArrayRef
+    };
+    let ttls = snapshots.iter().map(|it| it.schema.ttl());
+    let ttl_units = ttls.clone().map(|ttl| ttl.map_or(PartitionUnit::Hour, |ttl| ttl.unit));
+    let ttl_count = |ttl: Ttl| i32::try_from(ttl.count).unwrap_or(i32::MAX);
+    let same = |text: &str| texts(vec![Some(text.to_owned()); rows]);
+    batch(vec![
+        ("id", counts(snapshots.iter().map(|it| it.table.0))),
+        ("table_name", texts(snapshots.iter().map(|it| Some(it.name.clone())))),
+        ("designatedTimestamp", texts(snapshots.iter().map(designated))),
+        (
+            "partitionBy",
+            texts(snapshots.iter().map(|it| Some(it.schema.partition_by().sql().to_owned()))),
+        ),
+        ("walEnabled", flags(vec![true; rows])),
+        ("dedup", flags(snapshots.iter().map(|it| !it.schema.dedup().is_empty()))),
+        ("ttlValue", Arc::new(ttls.map(|ttl| ttl.map_or(0, ttl_count)).collect::<Int32Array>())),
+        ("ttlUnit", texts(ttl_units.map(|unit| Some(unit.sql().to_owned())))),
+        ("matView", flags(vec![false; rows])),
+        ("directoryName", texts(snapshots.iter().map(|it| Some(it.table.0.to_string())))),
+        ("maxUncommittedRows", new_null_array(&DataType::Int64, rows)),
+        ("o3MaxLag", new_null_array(&DataType::Int64, rows)),
+        ("table_suspended", flags(vec![false; rows])),
+        ("table_type", same("T")),
+        ("table_row_count", sums(|it| it.rows)),
+        ("table_min_timestamp", times(|it| it.iter().map(|it| it.min_ts).min())),
+        ("table_max_timestamp", times(|it| it.iter().map(|it| it.max_ts).max())),
+        ("disk_size", sums(|it| it.bytes)),
+        ("last_txn", counts(snapshots.iter().map(|it| it.seq_txn.0))),
+        ("write_amplification", write_amplification(database, &snapshots)),
+    ])
+}
+
+/// Since the database was opened: the bytes that were written for a byte of log.
+fn write_amplification(database: &Database, snapshots: &[Arc<Snapshot>]) -> ArrayRef {
+    let of_table = |it: &Arc<Snapshot>| {
+        let TableWrites { log_bytes, sealed_bytes, merged_bytes } =
+            database.table_writes(it.table)?;
+        let written = log_bytes + sealed_bytes + merged_bytes;
+        (0 < log_bytes).then(|| written as f64 / log_bytes as f64)
+    };
+    Arc::new(snapshots.iter().map(of_table).collect::<Float64Array>())
+}
+
+pub(super) fn table_storage(database: &Database) -> Result<RecordBatch> {
+    let snapshots = snapshots(database)?;
+    let totals = snapshots.iter().map(|snapshot| totals(snapshot)).collect::<Vec<_>>();
+    let sums = |of: fn(&PartitionTotals) -> u64| {
+        counts(totals.iter().map(|totals| totals.iter().map(of).sum::<u64>()))
+    };
+    let partition_by = |it: &Arc<Snapshot>| Some(it.schema.partition_by().sql().to_owned());
+    batch(vec![
+        ("tableName", texts(snapshots.iter().map(|it| Some(it.name.clone())))),
+        ("walEnabled", flags(vec![true; snapshots.len()])),
+        ("partitionBy", texts(snapshots.iter().map(partition_by))),
+        ("partitionCount", sums(|_| 1)),
+        ("rowCount", sums(|it| it.rows)),
+        ("diskSize", sums(|it| it.bytes)),
+    ])
+}
+
+/// Commits are applied when they are made: nothing waits, and nothing can be suspended.
+pub(super) fn wal_tables(database: &Database) -> Result<RecordBatch> {
+    let snapshots = snapshots(database)?;
+    let rows = snapshots.len();
+    let commits = || counts(snapshots.iter().map(|it| it.seq_txn.0));
+    batch(vec![
+        ("name", texts(snapshots.iter().map(|it| Some(it.name.clone())))),
+        ("suspended", flags(vec![false; rows])),
+        ("writerTxn", commits()),
+        ("bufferedTxnSize", counts(vec![0; rows])),
+        ("sequencerTxn", commits()),
+        ("errorTag", new_null_array(&DataType::Utf8View, rows)),
+        ("errorMessage", new_null_array(&DataType::Utf8View, rows)),
+        ("memoryPressure", Arc::new(Int32Array::from(vec![0; rows]))),
+    ])
+}
+
+/// The name that QuestDB has for a type, ours where it has none.
+fn type_name(ty: ColumnType) -> String {
+    match ty {
+        ColumnType::Int8 => "BYTE".to_owned(),
+        ColumnType::Int16 => "SHORT".to_owned(),
+        ColumnType::Int64 => "LONG".to_owned(),
+        ColumnType::Ipv4 => "IPv4".to_owned(),
+        other => other.sql(),
+    }
+}
+
+pub(super) fn columns(snapshot: &Snapshot) -> Result<RecordBatch> {
+    let columns = snapshot.schema.columns();
+    let rows = columns.len();
+    let is_symbol = |ty| ty == ColumnType::Symbol;
+    let symbols = |column: &tidegate_model::Column| {
+        snapshot.symbols.get(column.id).map_or(0, |table| table.len() as u64)
+    };
+    let (designated, keys) = (snapshot.schema.designated(), snapshot.schema.dedup());
+    let none = || vec![false; rows];
+    batch(vec![
+        ("column", texts(columns.iter().map(|column| Some(column.name.clone())))),
+        ("type", texts(columns.iter().map(|column| Some(type_name(column.ty))))),
+        ("indexed", flags(none())),
+        ("indexBlockCapacity", Arc::new(Int32Array::from(vec![0; rows]))),
+        ("symbolCached", flags(columns.iter().map(|column| is_symbol(column.ty)))),
+        ("symbolCapacity", new_null_array(&DataType::Int64, rows)),
+        ("symbolTableSize", counts(columns.iter().map(symbols))),
+        ("designated", flags(columns.iter().map(|column| designated == Some(column.id)))),
+        ("upsertKey", flags(columns.iter().map(|column| keys.contains(&column.id)))),
+        ("indexType", new_null_array(&DataType::Utf8View, rows)),
+        ("indexInclude", new_null_array(&DataType::Utf8View, rows)),
+    ])
+}
+
+/// What the segments of a partition add up to.
+struct PartitionTotals {
+    key: PartitionKey,
+    min_ts: i64,
+    max_ts: i64,
+    rows: u64,
+    bytes: u64,
+    segments: u64,
+}
+
+/// What a row takes where nothing is encoded; `None` if that depends on the row, whose texts no
+/// metadata know.
+fn raw_row_bytes(schema: &Schema) -> Option<u64> {
+    let of_column = |ty: ColumnType| match ty.physical() {
+        _ if ty == ColumnType::Symbol => Some(SYMBOL_BYTES),
+        Physical::Bit => Some(1),
+        Physical::Signed(bytes) | Physical::Unsigned(bytes) => Some(u64::from(bytes)),
+        Physical::Float32 => Some(4),
+        Physical::Float64 => Some(8),
+        Physical::Wide | Physical::Fixed16 => Some(16),
+        Physical::Bytes => None,
+    };
+    schema.columns().iter().map(|column| of_column(column.ty)).sum()
+}
+
+fn totals(snapshot: &Snapshot) -> Vec<PartitionTotals> {
+    let mut all: Vec<PartitionTotals> = Vec::new();
+    for group in &snapshot.groups {
+        for Run::Segment(run) in &group.runs {
+            if all.last().is_none_or(|last| last.key != group.partition) {
+                all.push(PartitionTotals {
+                    key: group.partition,
+                    min_ts: run.meta.min_ts,
+                    max_ts: run.meta.max_ts,
+                    rows: 0,
+                    bytes: 0,
+                    segments: 0,
+                });
+            }
+            let totals = all.last_mut().expect("one was pushed");
+            totals.min_ts = totals.min_ts.min(run.meta.min_ts);
+            totals.max_ts = totals.max_ts.max(run.meta.max_ts);
+            totals.rows += run.rows().0;
+            // TA1.
+            if !run.is_in_memory() {
+                totals.bytes += run.meta.bytes.0;
+                totals.segments += 1;
+            }
+        }
+    }
+    all
+}
+
+pub(super) fn partitions(snapshot: &Snapshot) -> Result<RecordBatch> {
+    let totals = totals(snapshot);
+    let (unit, partition_by) = (snapshot.schema.time_unit(), snapshot.schema.partition_by());
+    let rows = totals.len();
+    let times = |bound: fn(&PartitionTotals) -> i64| -> ArrayRef {
+        let has_time = snapshot.schema.designated().is_some();
+        let values = totals.iter().map(|totals| has_time.then(|| bound(totals)));
+        match unit {
+            TimeUnit::Micros => Arc::new(values.collect::<TimestampMicrosecondArray>()),
+            TimeUnit::Nanos => Arc::new(values.collect::<TimestampNanosecondArray>()),
+        }
+    };
+    let row_bytes = raw_row_bytes(&snapshot.schema);
+    let raw_size: ArrayRef = match row_bytes {
+        Some(bytes) => counts(totals.iter().map(|totals| totals.rows.saturating_mul(bytes))),
+        None => new_null_array(&DataType::Int64, rows),
+    };
+    let human = |totals: &PartitionTotals| Some(ByteCount(totals.bytes).to_string());
+    let none = || flags(vec![false; rows]);
+    let index = (0..rows).map(|at| i32::try_from(at).ok()).collect::<Int32Array>();
+    batch(vec![
+        ("index", Arc::new(index)),
+        ("partitionBy", texts(vec![Some(partition_by.sql().to_owned()); rows])),
+        ("name", texts(totals.iter().map(|totals| Some(partition_by.name(totals.key, unit))))),
+        ("minTimestamp", times(|totals| totals.min_ts)),
+        ("maxTimestamp", times(|totals| totals.max_ts)),
+        ("numRows", counts(totals.iter().map(|totals| totals.rows))),
+        ("diskSize", counts(totals.iter().map(|totals| totals.bytes))),
+        ("diskSizeHuman", texts(totals.iter().map(human))),
+        ("readOnly", none()),
+        ("active", flags((0..rows).map(|at| at + 1 == rows))),
+        ("attached", flags(vec![true; rows])),
+        ("detached", none()),
+        ("attachable", none()),
+        ("hasParquetGenerated", none()),
+        ("isParquet", none()),
+        ("parquetFileSize", new_null_array(&DataType::Int64, rows)),
+        ("segments", counts(totals.iter().map(|totals| totals.segments))),
+        ("rawSize", raw_size),
+    ])
+}

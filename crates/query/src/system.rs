@@ -1,0 +1,38 @@
+//! What of an engine its own statements can see and do: functions and SHOW ask here.
+
+use std::sync::Arc;
+
+use datafusion::execution::SessionState;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use tidegate_storage::Database;
+
+use crate::activity::Activity;
+use crate::control::Timeout;
+use crate::host::Host;
+use crate::session::Session;
+
+/// An engine, for its statements.
+#[derive(Debug)]
+pub(crate) struct System {
+    pub(crate) database: Arc<Database>,
+    pub(crate) activity: Arc<Activity>,
+    pub(crate) host: Arc<dyn Host>,
+    /// With the memory of all queries, and what they spill.
+    pub(crate) runtime: Arc<RuntimeEnv>,
+    /// How long statements may work for which nothing else is said.
+    pub(crate) timeout: Timeout,
+}
+
+/// An engine, for the statements of one session.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) system: Arc<System>,
+    pub(crate) session: Session,
+}
+
+impl Caller {
+    /// Who has a statement done.
+    pub(crate) fn of(state: &SessionState) -> Arc<Caller> {
+        state.config().get_extension().expect("the engine puts it into the state of a statement")
+    }
+}

@@ -1,0 +1,161 @@
+//! The configuration as it is: what each key is worth, and who has said so.
+//!
+//! - SH1. Every key of `KEYS` is here once, and takes the text that it is shown as.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tidegate_ingest::line::Precision;
+use tidegate_query::ConfigEntry;
+
+use super::{Auth, Config, KEYS, Key, OnBadLine};
+
+/// Who has set a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A variable of the environment.
+    Environment,
+    /// The command line.
+    Arguments,
+}
+
+impl Source {
+    fn name(self) -> &'static str {
+        match self {
+            Source::Environment => "env",
+            Source::Arguments => "command line",
+        }
+    }
+}
+
+impl Config {
+    /// All keys with what they are, as `SHOW PARAMETERS` lists them.
+    #[must_use]
+    pub fn entries(&self) -> Vec<ConfigEntry> {
+        let entry = |key: &Key| ConfigEntry {
+            property_path: key.name.to_owned(),
+            env_var_name: Some(key.variable()),
+            value: self.value(key.name).expect("SH1"),
+            value_source: self.sources.get(key.name).map_or("default", |source| source.name()),
+            is_sensitive: false,
+            is_reloadable: false,
+        };
+        KEYS.iter().map(entry).collect()
+    }
+
+    /// What a key is.
+    fn value(&self, key: &str) -> Option<String> {
+        let (http, ilp, tcp) = (&self.http, &self.ilp, &self.tcp);
+        Some(match key {
+            "memory.limit" => size(self.memory_limit.0),
+            "memory.ingest_limit" => size(self.ingest_limit.0),
+            "ingest.wait_timeout" => span(self.ingest_wait),
+            "query.timeout" => span(self.query_timeout),
+            "server.stop_timeout" => span(self.stop_timeout),
+            "http.listen" => listener(http.listen),
+            "http.admin_listen" => listener(http.admin_listen),
+            "http.max_connections" => http.max_connections.to_string(),
+            "http.max_header_bytes" => bytes(http.max_header_bytes),
+            "http.max_sql_bytes" => bytes(http.max_sql_bytes),
+            "http.idle_timeout" => span(http.idle_timeout),
+            "http.head_timeout" => span(http.head_timeout),
+            "http.body_idle_timeout" => span(http.body_idle_timeout),
+            "http.exec_max_rows" => http.exec_max_rows.to_string(),
+            "http.auth" => match http.auth {
+                Auth::Auto => "auto".to_owned(),
+                Auth::Off => "off".to_owned(),
+            },
+            "ilp.create_tables" => ilp.create_tables.to_string(),
+            "ilp.create_columns" => ilp.create_columns.to_string(),
+            "ilp.partition_by" => ilp.partition_by.sql().to_owned(),
+            "ilp.timestamp_name" => ilp.timestamp_name.clone(),
+            "ilp.max_line_bytes" => bytes(ilp.max_line_bytes),
+            "ilp.max_columns" => ilp.max_columns.to_string(),
+            "ilp.reject_rate" => ilp.reject_rate.to_string(),
+            "ilp.http.enabled" => http.ilp_enabled.to_string(),
+            "ilp.http.max_body" => bytes(http.max_ilp_body),
+            "ilp.tcp.listen" => listener(tcp.listen),
+            "ilp.tcp.max_connections" => tcp.max_connections.to_string(),
+            "ilp.tcp.precision" => precision(tcp.precision).to_owned(),
+            "ilp.tcp.commit_rows" => tcp.commit_rows.to_string(),
+            "ilp.tcp.commit_interval" => span(tcp.commit_interval),
+            "ilp.tcp.commit_retry" => span(tcp.commit_retry),
+            "ilp.tcp.on_error" => match tcp.on_error {
+                OnBadLine::Continue => "continue".to_owned(),
+                OnBadLine::Disconnect => "disconnect".to_owned(),
+            },
+            "ilp.tcp.idle_timeout" => span(tcp.idle_timeout),
+            "ilp.tcp.allow_anonymous" => tcp.allow_anonymous.to_string(),
+            _ => return None,
+        })
+    }
+}
+
+fn listener(address: Option<SocketAddr>) -> String {
+    address.map_or("none".to_owned(), |address| address.to_string())
+}
+
+fn bytes(count: usize) -> String {
+    size(count as u64)
+}
+
+/// In the largest unit of which it is a whole number.
+fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let unit = UNITS.iter().find(|(_, worth)| bytes != 0 && bytes.is_multiple_of(*worth));
+    unit.map_or(bytes.to_string(), |(name, worth)| format!("{}{name}", bytes / worth))
+}
+
+/// In the largest unit of which it is a whole number.
+fn span(time: Duration) -> String {
+    const UNITS: [(&str, u128); 5] =
+        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+    let millis = time.as_millis();
+    let unit = UNITS.iter().find(|(_, worth)| millis != 0 && millis.is_multiple_of(*worth));
+    unit.map_or("0".to_owned(), |(name, worth)| format!("{}{name}", millis / worth))
+}
+
+fn precision(precision: Precision) -> &'static str {
+    match precision {
+        Precision::Nanos => "ns",
+        Precision::Micros => "us",
+        Precision::Millis => "ms",
+        Precision::Seconds => "s",
+        Precision::Minutes => "m",
+        Precision::Hours => "h",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_model::ByteCount;
+
+    use super::*;
+
+    #[test]
+    fn every_key_takes_what_it_is_shown_as() {
+        let mut config = Config::standard(ByteCount(12_345_678_901));
+        for key in KEYS {
+            let value = config.value(key.name).expect(key.name);
+            config.set_from(key.name, &value, Source::Environment).expect(key.name);
+            assert_eq!(config.value(key.name).as_ref(), Some(&value), "SH1: {}", key.name);
+        }
+    }
+
+    #[test]
+    fn who_has_said_so_is_shown() {
+        let mut config = Config::standard(ByteCount(10 << 30));
+        config.set("ilp.tcp.commit_interval", "1500ms").unwrap();
+        config.set_from("http.max_header_bytes", "8192", Source::Environment).unwrap();
+        let entries = config.entries();
+        let shown = |name: &str| {
+            let entry = entries.iter().find(|entry| entry.property_path == name).unwrap();
+            (entry.value.as_str(), entry.value_source)
+        };
+        assert_eq!(shown("ilp.tcp.commit_interval"), ("1500ms", "command line"));
+        assert_eq!(shown("http.max_header_bytes"), ("8KiB", "env"));
+        assert_eq!(shown("http.idle_timeout"), ("5m", "default"));
+        assert_eq!(shown("ilp.tcp.idle_timeout"), ("0", "default"));
+        assert_eq!(shown("http.admin_listen"), ("none", "default"));
+    }
+}

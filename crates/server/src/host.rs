@@ -1,0 +1,50 @@
+//! What the statements of a server can ask of it: its configuration, its memory, who sends lines.
+//!
+//! - HO1. It does not keep the server: the server keeps the engine, which keeps this.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use tidegate_platform::rss_anon_bytes;
+use tidegate_query::{ConfigEntry, Host, LineConnection, MemoryUse};
+
+use crate::shared::Shared;
+
+/// A server, as its engine sees it (HO1).
+pub(crate) struct ServerHost(Weak<Shared>);
+
+impl ServerHost {
+    pub(crate) fn new(shared: &Arc<Shared>) -> ServerHost {
+        ServerHost(Arc::downgrade(shared))
+    }
+}
+
+impl fmt::Debug for ServerHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerHost")
+    }
+}
+
+impl Host for ServerHost {
+    fn parameters(&self) -> Vec<ConfigEntry> {
+        self.0.upgrade().map_or_else(Vec::new, |shared| shared.config.entries())
+    }
+
+    fn memory(&self) -> Vec<MemoryUse> {
+        let Some(shared) = self.0.upgrade() else { return Vec::new() };
+        let config = &shared.config;
+        let ingest = shared.services().map_or(0, |services| services.ingest.memory_used());
+        vec![
+            MemoryUse { tag: "process", bytes: rss_anon_bytes() },
+            MemoryUse { tag: "process_limit", bytes: config.memory_limit.0 },
+            MemoryUse { tag: "ingest", bytes: ingest },
+            MemoryUse { tag: "ingest_limit", bytes: config.ingest_limit.0 },
+        ]
+    }
+
+    fn line_connections(&self) -> Vec<LineConnection> {
+        let Some(shared) = self.0.upgrade() else { return Vec::new() };
+        let services = shared.services();
+        services.map_or_else(|_| Vec::new(), |services| services.ingest.connections.list())
+    }
+}

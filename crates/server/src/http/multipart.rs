@@ -1,0 +1,249 @@
+//! The parts of a body of several (`multipart/form-data`), as one text.
+//!
+//! - MP1. What comes of a body does not depend on where it was cut when it came.
+//! - MP2. Each part is a text of its own: what follows it begins on a new line.
+//! - MP3. Of a part's fields at most `FIELDS_BYTES` are kept, of its bytes no more than a boundary
+//!   has.
+//!
+//! Not here: names of parts; whoever needs them has fields to read.
+
+use std::mem;
+
+/// Bytes of a boundary, by RFC 2046.
+const BOUNDARY_BYTES: usize = 70;
+/// Bytes of the fields of a part.
+const FIELDS_BYTES: usize = 4 << 10;
+
+/// What is wrong with a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadParts(pub(crate) &'static str);
+
+/// Reads such a body.
+#[derive(Debug)]
+pub(crate) struct Multipart {
+    /// What stands between parts: a line end, two dashes and the boundary.
+    delimiter: Vec<u8>,
+    state: State,
+    /// Bytes that mean nothing without those that follow.
+    held: Vec<u8>,
+    /// Whether the text ends in the midst of a line (MP2).
+    is_open: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Before the first part; nobody reads that.
+    Before,
+    /// Behind a boundary.
+    Boundary,
+    /// From the line end behind a boundary on.
+    Fields,
+    /// From the empty line behind the fields on. Its line end may be that of a boundary: then there
+    /// is no text.
+    Start,
+    Text,
+    /// Behind the last part; nobody reads that.
+    After,
+}
+
+impl Multipart {
+    /// For bodies with this `Content-Type`.
+    pub(crate) fn new(content_type: &str) -> Result<Multipart, BadParts> {
+        let boundary = boundary(content_type).ok_or(BadParts("its type names no boundary"))?;
+        if !(1..=BOUNDARY_BYTES).contains(&boundary.len()) {
+            return Err(BadParts("its boundary has not 1 to 70 bytes"));
+        }
+        let delimiter = [b"\r\n--", boundary.as_bytes()].concat();
+        // The first boundary may stand at the beginning, without a line end before it.
+        Ok(Multipart { delimiter, state: State::Before, held: b"\r\n".to_vec(), is_open: false })
+    }
+
+    /// Takes what comes next, and puts what it holds of the parts behind `text`.
+    pub(crate) fn push(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Result<(), BadParts> {
+        let mut held = mem::take(&mut self.held);
+        held.extend_from_slice(bytes);
+        let mut at = 0;
+        while let Some(count) = self.step(&held[at..], text)? {
+            at += count;
+        }
+        held.drain(..at);
+        self.held = held;
+        Ok(())
+    }
+
+    /// The body has ended.
+    pub(crate) fn finish(&self) -> Result<(), BadParts> {
+        if self.state == State::After { Ok(()) } else { Err(BadParts("it has no last boundary")) }
+    }
+
+    /// Takes bytes from the front; `None` if they mean nothing without more.
+    fn step(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Result<Option<usize>, BadParts> {
+        match self.state {
+            State::Before | State::Text => Ok(self.up_to_boundary(bytes, text)),
+            State::Boundary => self.behind_boundary(bytes),
+            State::Fields => match find(bytes, b"\r\n\r\n") {
+                Some(end) if end <= FIELDS_BYTES => {
+                    self.state = State::Start;
+                    Ok(Some(end + 2))
+                }
+                None if bytes.len() < FIELDS_BYTES + 4 => Ok(None),
+                _ => Err(BadParts("the fields of a part are too long")),
+            },
+            State::Start => {
+                if self.delimiter.starts_with(bytes) && bytes.len() < self.delimiter.len() {
+                    return Ok(None);
+                }
+                if bytes.starts_with(&self.delimiter) {
+                    return Ok(self.up_to_boundary(bytes, text));
+                }
+                self.state = State::Text;
+                if mem::take(&mut self.is_open) {
+                    text.push(b'\n'); // MP2
+                }
+                Ok(Some(2))
+            }
+            State::After => Ok(Some(bytes.len()).filter(|&count| 0 < count)),
+        }
+    }
+
+    fn up_to_boundary(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Option<usize> {
+        let mut from = 0;
+        let (end, taken) = loop {
+            let Some(at) = bytes[from..].iter().position(|&byte| byte == b'\r') else {
+                break (bytes.len(), bytes.len());
+            };
+            let rest = &bytes[from + at..];
+            if rest.starts_with(&self.delimiter) {
+                break (from + at, from + at + self.delimiter.len());
+            }
+            if self.delimiter.starts_with(rest) {
+                break (from + at, from + at);
+            }
+            from += at + 1;
+        };
+        if self.state == State::Text && 0 < end {
+            text.extend_from_slice(&bytes[..end]);
+            self.is_open = bytes[end - 1] != b'\n';
+        }
+        if end < taken {
+            self.state = State::Boundary;
+        }
+        (0 < taken).then_some(taken)
+    }
+
+    fn behind_boundary(&mut self, bytes: &[u8]) -> Result<Option<usize>, BadParts> {
+        let blanks = bytes.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let refused = Err(BadParts("a boundary is followed by something else"));
+        if FIELDS_BYTES < blanks {
+            return refused;
+        }
+        match bytes.get(blanks..blanks + 2) {
+            None => Ok(None),
+            Some(b"--") if blanks == 0 => {
+                self.state = State::After;
+                Ok(Some(2))
+            }
+            Some(b"\r\n") => {
+                self.state = State::Fields;
+                Ok(Some(blanks))
+            }
+            Some(_) => refused,
+        }
+    }
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+/// The parameter of that name: `multipart/form-data; boundary="a b"`.
+fn boundary(content_type: &str) -> Option<String> {
+    let (_, mut rest) = content_type.split_once(';')?;
+    loop {
+        let (name, behind) = rest.split_once('=')?;
+        let (value, behind) = parameter_value(behind)?;
+        if name.trim().eq_ignore_ascii_case("boundary") {
+            return Some(value);
+        }
+        rest = behind.trim_start().strip_prefix(';')?;
+    }
+}
+
+/// A word, or a text in quotes; and what follows it.
+fn parameter_value(text: &str) -> Option<(String, &str)> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find(';').unwrap_or(text.len());
+        return Some((text[..end].trim().to_owned(), &text[end..]));
+    };
+    let mut value = String::new();
+    let mut characters = quoted.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return Some((value, &quoted[at + 1..])),
+            '\\' => value.push(characters.next()?.1),
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a body, cut at every place (MP1).
+    #[track_caller]
+    fn check(body: &str, expected: Result<&str, &'static str>) {
+        for cut in 0..=body.len() {
+            let (first, second) = body.as_bytes().split_at(cut);
+            let mut parts = Multipart::new("multipart/form-data; boundary=x").unwrap();
+            let mut text = Vec::new();
+            let outcome = parts
+                .push(first, &mut text)
+                .and_then(|()| parts.push(second, &mut text))
+                .and_then(|()| parts.finish());
+            let found = outcome.map(|()| String::from_utf8(text).unwrap());
+            let found = found.as_deref().map_err(|&BadParts(why)| why);
+            assert_eq!(found, expected, "MP1: {body:?} cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn parts_are_joined() {
+        check("--x\r\nA: b\r\nC: d\r\n\r\none\r\n--x--\r\n", Ok("one"));
+        check("--x\r\n\r\none\n\r\n--x\r\nA: b\r\n\r\ntwo\r\n--x--", Ok("one\ntwo"));
+        check("--x\r\n\r\none\r\n--x \t\r\n\r\ntwo\r\n--x--", Ok("one\ntwo"));
+        check("about\r\n--x\r\n\r\n\r\n--y\r\n-\r\n--x--rest", Ok("\r\n--y\r\n-"));
+        check("--x\r\nA: b\r\n\r\n--x\r\n\r\n\r\n--x--", Ok(""));
+        check("--x--", Ok(""));
+    }
+
+    #[test]
+    fn what_is_not_of_parts_is_refused() {
+        let not_ended = Err("it has no last boundary");
+        check("", not_ended);
+        check("t v=1i 1\n", not_ended);
+        check("--x\r\n\r\none", not_ended);
+        check("--x\r\n\r\none\r\n--x", not_ended);
+        check("--xy\r\n\r\none\r\n--x--", Err("a boundary is followed by something else"));
+        let fields = format!("--x\r\nA: {}\r\n\r\n", "b".repeat(FIELDS_BYTES));
+        check(&fields, Err("the fields of a part are too long"));
+    }
+
+    #[test]
+    fn the_boundary_is_a_parameter() {
+        for (text, expected) in [
+            ("multipart/form-data; boundary=a-b", Some("a-b")),
+            ("multipart/form-data;charset=utf-8 ; Boundary=\"a; \\\"b\" ; x=y", Some("a; \"b")),
+            ("multipart/form-data; a=\";boundary=c\"; boundary=d", Some("d")),
+            ("multipart/form-data", None),
+            ("multipart/form-data; boundary", None),
+            ("multipart/form-data; boundary=\"a", None),
+        ] {
+            assert_eq!(boundary(text).as_deref(), expected, "{text}");
+        }
+        for text in ["multipart/form-data; boundary=", &format!("x;boundary={}", "b".repeat(71))] {
+            assert!(Multipart::new(text).is_err(), "{text}");
+        }
+    }
+}

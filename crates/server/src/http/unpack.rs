@@ -1,0 +1,279 @@
+//! From the bytes of a body to its text: decompressed, and parts joined.
+//!
+//! - UN1. What is unpacked at a time is bounded, and so is all of it, while it is unpacked: a body
+//!   that would become more is an error, and so is one that wants more memory than `WINDOW_LOG`.
+//! - UN2. What comes of a body does not depend on where it was cut when it came.
+
+use std::io::{self, Write};
+use std::mem;
+
+use bytes::Bytes;
+use flate2::write::MultiGzDecoder;
+use thiserror::Error;
+use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder};
+use zstd::stream::zio::Writer as ZstdWriter;
+
+use super::multipart::{BadParts, Multipart};
+
+/// Bytes that are handed out at a time (UN1), but for what a call of the decoder adds: a block of
+/// zstd at most.
+pub(crate) const PIECE_BYTES: usize = 64 << 10;
+/// Of the bytes before it that a body of zstd may refer to: 8 MiB, which is what RFC 9659 lets
+/// senders count on.
+const WINDOW_LOG: u32 = 23;
+
+/// Why there is no text.
+#[derive(Debug, Error)]
+pub(crate) enum UnpackError {
+    #[error("the body has more than {max} bytes, decompressed")]
+    TooLarge { max: usize },
+    #[error("the body is no {name}: {error}")]
+    NotPacked { name: &'static str, error: io::Error },
+    #[error("the body is no text of several parts: {0}")]
+    NotParts(&'static str),
+}
+
+impl From<BadParts> for UnpackError {
+    fn from(BadParts(why): BadParts) -> UnpackError {
+        UnpackError::NotParts(why)
+    }
+}
+
+/// How a body is compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    #[default]
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+/// What a body is wrapped in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Packing {
+    pub(crate) encoding: Encoding,
+    /// The `Content-Type` of a body of several parts.
+    pub(crate) parts: Option<String>,
+}
+
+/// Takes a body, gives text.
+pub(crate) struct Unpacker {
+    decoder: Option<Decoder>,
+    parts: Option<Multipart>,
+    /// Bytes so far: as they came, and decompressed.
+    packed: usize,
+    plain: usize,
+    max: usize,
+}
+
+/// Decompresses what is written to it; `plain` is what came of it.
+enum Decoder {
+    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+    Zstd(ZstdWriter<Vec<u8>, ZstdDecoder<'static>>),
+}
+
+impl Decoder {
+    fn new(encoding: Encoding) -> Option<Decoder> {
+        match encoding {
+            Encoding::Plain => None,
+            Encoding::Gzip => Some(Decoder::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))),
+            Encoding::Zstd => {
+                let mut decoder = ZstdDecoder::new().expect("no dictionary is no bad one");
+                let set = decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG));
+                set.expect("zstd knows such windows");
+                Some(Decoder::Zstd(ZstdWriter::new(Vec::new(), decoder)))
+            }
+        }
+    }
+
+    fn plain(&mut self) -> &mut Vec<u8> {
+        match self {
+            Decoder::Gzip(gzip) => gzip.get_mut(),
+            Decoder::Zstd(zstd) => zstd.writer_mut(),
+        }
+    }
+
+    /// Takes bytes from the front, and says how many.
+    fn write(&mut self, packed: &[u8]) -> io::Result<usize> {
+        let count = match self {
+            Decoder::Gzip(gzip) => gzip.write(packed)?,
+            Decoder::Zstd(zstd) => zstd.write(packed)?,
+        };
+        if count == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(count) }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Decoder::Gzip(gzip) => gzip.try_finish(),
+            Decoder::Zstd(zstd) => zstd.finish(),
+        }
+    }
+
+    fn refused(&self, error: io::Error) -> UnpackError {
+        let name = match self {
+            Decoder::Gzip(_) => "gzip",
+            Decoder::Zstd(_) => "zstd",
+        };
+        UnpackError::NotPacked { name, error }
+    }
+}
+
+impl Unpacker {
+    /// For bodies that become at most `max` bytes.
+    pub(crate) fn new(packing: &Packing, max: usize) -> Result<Unpacker, UnpackError> {
+        Ok(Unpacker {
+            decoder: Decoder::new(packing.encoding),
+            parts: packing.parts.as_deref().map(Multipart::new).transpose()?,
+            packed: 0,
+            plain: 0,
+            max,
+        })
+    }
+
+    /// Takes bytes from the front of `packed`, and gives the text that they hold, if any. To be
+    /// called until there are none left.
+    pub(crate) fn next(&mut self, packed: &mut Bytes) -> Result<Bytes, UnpackError> {
+        let plain = match &mut self.decoder {
+            None => packed.split_to(packed.len().min(PIECE_BYTES)),
+            Some(decoder) => {
+                while !packed.is_empty() && decoder.plain().len() < PIECE_BYTES {
+                    // A call gives no more than its own buffer has, or a block.
+                    let count = decoder.write(packed).map_err(|error| decoder.refused(error))?;
+                    let _ = packed.split_to(count);
+                    self.packed += count;
+                }
+                Bytes::from(mem::take(decoder.plain()))
+            }
+        };
+        self.joined(plain)
+    }
+
+    /// The text that is left when all bytes have come.
+    pub(crate) fn finish(&mut self) -> Result<Bytes, UnpackError> {
+        let plain = match &mut self.decoder {
+            None => Bytes::new(),
+            Some(decoder) => {
+                decoder.finish().map_err(|error| decoder.refused(error))?;
+                Bytes::from(mem::take(decoder.plain()))
+            }
+        };
+        let text = self.joined(plain)?;
+        if let Some(parts) = &self.parts {
+            parts.finish()?;
+        }
+        Ok(text)
+    }
+
+    fn joined(&mut self, plain: Bytes) -> Result<Bytes, UnpackError> {
+        self.plain += plain.len();
+        // Members of a gzip may be empty, as many as there are.
+        if self.max < self.plain || self.max < self.packed {
+            return Err(UnpackError::TooLarge { max: self.max });
+        }
+        let Some(parts) = &mut self.parts else { return Ok(plain) };
+        let mut text = Vec::new();
+        parts.push(&plain, &mut text)?;
+        Ok(Bytes::from(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use zstd::stream::raw::CParameter;
+
+    use super::*;
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zstd(text: &[u8]) -> Vec<u8> {
+        zstd::stream::encode_all(text, 3).unwrap()
+    }
+
+    const PLAIN: Packing = Packing { encoding: Encoding::Plain, parts: None };
+    const GZIP: Packing = Packing { encoding: Encoding::Gzip, parts: None };
+    const ZSTD: Packing = Packing { encoding: Encoding::Zstd, parts: None };
+
+    /// The text, and the largest piece of it.
+    fn unpack(body: &[u8], packing: &Packing, max: usize) -> Result<(Vec<u8>, usize), String> {
+        let mut unpacker = Unpacker::new(packing, max).map_err(|error| error.to_string())?;
+        let (mut packed, mut text, mut largest) = (Bytes::copy_from_slice(body), Vec::new(), 0);
+        while !packed.is_empty() {
+            let piece = unpacker.next(&mut packed).map_err(|error| error.to_string())?;
+            largest = largest.max(piece.len());
+            text.extend_from_slice(&piece);
+        }
+        let rest = unpacker.finish().map_err(|error| error.to_string())?;
+        largest = largest.max(rest.len());
+        text.extend_from_slice(&rest);
+        Ok((text, largest))
+    }
+
+    #[test]
+    fn little_is_unpacked_at_a_time() {
+        let text = vec![b'\n'; 8 << 20];
+        for (body, packing) in [(text.clone(), PLAIN), (gzip(&text), GZIP), (zstd(&text), ZSTD)] {
+            let (found, largest) = unpack(&body, &packing, text.len()).unwrap();
+            assert!(found == text && largest <= 4 * PIECE_BYTES, "UN1: {largest}");
+        }
+    }
+
+    #[test]
+    fn unpacking_ends_at_its_bound() {
+        let too_large = Err("the body has more than 1000 bytes, decompressed".to_owned());
+        assert_eq!(unpack(&[0; 1_001], &PLAIN, 1_000), too_large, "UN1");
+        for (pack, packing) in [(gzip as fn(&[u8]) -> Vec<u8>, GZIP), (zstd, ZSTD)] {
+            assert_eq!(unpack(&pack(&[0; 1_001]), &packing, 1_000), too_large, "UN1");
+            assert!(unpack(&pack(&[0; 1_000]), &packing, 1_000).is_ok());
+            assert_eq!(unpack(&pack(b"").repeat(120), &packing, 1_000), too_large, "UN1");
+        }
+        // A bomb of newlines: 300 MB, of which no more than the bound is ever unpacked.
+        let bomb = zstd(&vec![b'\n'; 300_000_000]);
+        assert!(bomb.len() < 64 << 10);
+        assert!(unpack(&bomb, &ZSTD, 1 << 20).unwrap_err().starts_with("the body has more"));
+    }
+
+    #[test]
+    fn a_body_says_how_much_it_wants_remembered_and_is_refused_for_it() {
+        let text: Vec<u8> =
+            (0..9_u32 << 20).map(|n| (n.wrapping_mul(n) >> 7).to_le_bytes()[0]).collect();
+        let packed = |log: u32| {
+            let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+            encoder.set_parameter(CParameter::WindowLog(log)).unwrap();
+            encoder.write_all(&text).unwrap();
+            encoder.finish().unwrap()
+        };
+        assert!(unpack(&packed(WINDOW_LOG), &ZSTD, text.len()).unwrap().0 == text);
+        let error = unpack(&packed(WINDOW_LOG + 1), &ZSTD, text.len()).unwrap_err();
+        assert!(error.starts_with("the body is no zstd: "), "UN1: {error}");
+    }
+
+    #[test]
+    fn what_is_not_packed_as_it_says_is_refused() {
+        let packs = [("gzip", gzip as fn(&[u8]) -> Vec<u8>, GZIP), ("zstd", zstd, ZSTD)];
+        for (name, pack, packing) in packs {
+            let whole = pack(b"t v=1i 1\n");
+            for body in [b"t v=1i 1".as_slice(), &whole[..whole.len() - 9], &whole[..4], b""] {
+                let error = unpack(body, &packing, 1_000).unwrap_err();
+                assert!(error.starts_with(&format!("the body is no {name}: ")), "{error}");
+            }
+            let both = [whole.clone(), whole].concat();
+            assert_eq!(unpack(&both, &packing, 1_000).unwrap().0, b"t v=1i 1\nt v=1i 1\n");
+        }
+    }
+
+    #[test]
+    fn parts_may_be_packed_as_a_whole() {
+        let parts = Some("multipart/form-data; boundary=x".to_owned());
+        let body = b"--x\r\n\r\nt v=1i 1\r\n--x\r\n\r\nt v=2i 2\r\n--x--";
+        let packing = Packing { encoding: Encoding::Gzip, parts };
+        assert_eq!(unpack(&gzip(body), &packing, 1_000).unwrap().0, b"t v=1i 1\nt v=2i 2");
+        let error = unpack(&gzip(&body[..20]), &packing, 1_000).unwrap_err();
+        assert_eq!(error, "the body is no text of several parts: it has no last boundary");
+    }
+}

@@ -1,0 +1,155 @@
+//! Who is connected and sends lines, with what became of them.
+//!
+//! - CN1. A connection is in the list as long as it holds its entry.
+//! - CN2. Counting costs an addition; only an error, and the list itself, take a lock.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_query::LineConnection;
+
+/// All connections.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    next: AtomicU64,
+    open: Mutex<BTreeMap<u64, Arc<Counts>>>,
+}
+
+/// A connection in the list (CN1).
+#[derive(Debug)]
+pub(crate) struct Connected {
+    all: Arc<Connections>,
+    number: u64,
+    counts: Arc<Counts>,
+}
+
+/// What came by a connection.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    peer: String,
+    since: i64,
+    bytes: AtomicU64,
+    committed: AtomicU64,
+    /// Rows that were read; those that are not committed or lost are pending.
+    taken: AtomicU64,
+    lost: AtomicU64,
+    rejected: AtomicU64,
+    last_error: Mutex<Option<String>>,
+}
+
+impl Connections {
+    /// A connection begins, at this microsecond.
+    pub(crate) fn begin(self: &Arc<Self>, peer: &str, since: i64) -> Connected {
+        let number = self.next.fetch_add(1, Relaxed);
+        let counts = Arc::new(Counts {
+            peer: peer.to_owned(),
+            since,
+            bytes: AtomicU64::new(0),
+            committed: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            last_error: Mutex::default(),
+        });
+        lock(&self.open).insert(number, Arc::clone(&counts));
+        Connected { all: Arc::clone(self), number, counts }
+    }
+
+    /// Those that are open, the oldest first.
+    pub(crate) fn list(&self) -> Vec<LineConnection> {
+        let open: Vec<Arc<Counts>> = lock(&self.open).values().cloned().collect();
+        open.iter().map(|counts| counts.shown()).collect()
+    }
+}
+
+impl Connected {
+    pub(crate) fn bytes(&self, count: u64) {
+        self.counts.bytes.fetch_add(count, Relaxed);
+    }
+
+    /// Rows were read.
+    pub(crate) fn taken(&self, rows: u64) {
+        self.counts.taken.fetch_add(rows, Relaxed);
+    }
+
+    /// Rows are durable.
+    pub(crate) fn committed(&self, rows: u64) {
+        self.counts.committed.fetch_add(rows, Relaxed);
+    }
+
+    /// A line was not taken, before or behind the time at which it was read as a row.
+    pub(crate) fn rejected(&self, why: String) {
+        self.counts.rejected.fetch_add(1, Relaxed);
+        *lock(&self.counts.last_error) = Some(why);
+    }
+
+    /// So many lines more were not taken, nobody knows why.
+    pub(crate) fn rejected_more(&self, count: u64) {
+        self.counts.rejected.fetch_add(count, Relaxed);
+    }
+
+    /// Rows that were read will never be there.
+    pub(crate) fn lost(&self, rows: u64, why: Option<String>) {
+        self.counts.lost.fetch_add(rows, Relaxed);
+        if why.is_some() {
+            *lock(&self.counts.last_error) = why;
+        }
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        lock(&self.all.open).remove(&self.number);
+    }
+}
+
+impl Counts {
+    fn shown(&self) -> LineConnection {
+        let committed = self.committed.load(Relaxed);
+        let ended = committed + self.lost.load(Relaxed);
+        LineConnection {
+            peer: self.peer.clone(),
+            user: None,
+            since: self.since,
+            bytes: self.bytes.load(Relaxed),
+            rows_committed: committed,
+            rows_pending: self.taken.load(Relaxed).saturating_sub(ended),
+            rows_rejected: self.rejected.load(Relaxed),
+            last_error: lock(&self.last_error).clone(),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Only whole values are put behind these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_listed_as_long_as_it_is_there() {
+        let all = Arc::new(Connections::default());
+        let first = all.begin("1.2.3.4:5", 77);
+        let second = all.begin("1.2.3.4:6", 78);
+        first.bytes(100);
+        first.taken(5);
+        first.committed(3);
+        second.rejected("bad".to_owned());
+        second.taken(2);
+        second.lost(2, Some("worse".to_owned()));
+        let list = all.list();
+        let [one, two] = list.as_slice() else { panic!("CN1: {list:?}") };
+        assert_eq!((one.peer.as_str(), one.since, one.bytes), ("1.2.3.4:5", 77, 100));
+        assert_eq!((one.rows_committed, one.rows_pending), (3, 2));
+        assert_eq!((two.rows_pending, two.rows_rejected), (0, 1));
+        assert_eq!(two.last_error.as_deref(), Some("worse"));
+        drop(first);
+        assert_eq!(all.list().len(), 1, "CN1");
+        drop(second);
+        assert!(all.list().is_empty(), "CN1");
+    }
+}

@@ -1,0 +1,131 @@
+//! When what was acknowledged is on disk, and what has to wait for that.
+//!
+//! - FL1. One flush is under way at a time, and commits go on meanwhile: what they write is the
+//!   next one's.
+//! - FL2. Files that a commit has made unnecessary are removed when the commit is durable: until
+//!   then a power failure may bring back the time in which they were needed.
+//!
+//! Not here: when to flush, which is up to whoever owns the database, and what a failed sync means
+//! (`wal::log`).
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_model::Lsn;
+
+use super::Database;
+use super::table::TableState;
+use crate::error::{Error, Result};
+use crate::manifest::Obsolete;
+use crate::wal::Log;
+
+/// What a flush has to do.
+#[derive(Debug, Default)]
+pub(super) struct Flushes {
+    /// Held by who flushes (FL1); before `log`, if both are needed.
+    turn: Mutex<()>,
+    /// In the order of their commits (FL2).
+    waiting: Mutex<VecDeque<(Lsn, Outdated)>>,
+}
+
+/// What a group of commits has made unnecessary.
+#[derive(Debug)]
+pub(super) struct Outdated {
+    /// Files, with the last version of the table that had them.
+    files: Vec<(Arc<TableState>, Obsolete)>,
+    dropped: Vec<Arc<TableState>>,
+}
+
+impl Outdated {
+    pub(super) fn new(
+        files: Vec<(Arc<TableState>, Obsolete)>,
+        dropped: Vec<Arc<TableState>>,
+    ) -> Outdated {
+        Outdated { files, dropped }
+    }
+
+    /// Nobody names them any more, for good.
+    fn discard(self) {
+        for (table, obsolete) in &self.files {
+            table.discard(obsolete);
+        }
+        for table in &self.dropped {
+            table.discard_all();
+        }
+    }
+}
+
+impl Database {
+    /// Makes everything durable that was acknowledged. With [`Durability::Sync`] it is already.
+    ///
+    /// # Errors
+    /// If the log cannot be written to. What was acknowledged stays visible, and stays in memory
+    /// for the next attempt; nothing more is acknowledged before one succeeds.
+    ///
+    /// [`Durability::Sync`]: super::Durability::Sync
+    pub fn flush(&self) -> Result<()> {
+        let _turn = lock(&self.flushes.turn);
+        let mut log = self.log.lock().map_err(|_| Error::CommitterPanicked)?;
+        let flushed = match log.begin_flush() {
+            Ok(Some(flush)) => {
+                drop(log);
+                let outcome = flush.sync();
+                log = self.log.lock().map_err(|_| Error::CommitterPanicked)?;
+                log.end_flush(&flush, outcome)
+            }
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.note_log(&log);
+        drop(log);
+        self.discard_durable();
+        flushed
+    }
+
+    /// Bytes of the log that were acknowledged and are not durable.
+    #[must_use]
+    pub fn unflushed_bytes(&self) -> u64 {
+        self.published().lsn.0.saturating_sub(self.durable_lsn.load(Ordering::Acquire))
+    }
+
+    /// Whether commits fail because the log cannot be written to.
+    #[must_use]
+    pub fn is_log_broken(&self) -> bool {
+        self.is_log_broken.load(Ordering::Acquire)
+    }
+
+    pub(super) fn note_log(&self, log: &Log) {
+        self.durable_lsn.store(log.durable().0, Ordering::Release);
+        self.is_log_broken.store(log.is_broken(), Ordering::Release);
+    }
+
+    /// Removes what a commit that ends at `lsn` has made unnecessary, or keeps it until that is
+    /// durable (FL2).
+    pub(super) fn discard_when_durable(&self, lsn: Lsn, outdated: Outdated) {
+        if outdated.files.is_empty() && outdated.dropped.is_empty() {
+            return;
+        }
+        if lsn.0 <= self.durable_lsn.load(Ordering::Acquire) {
+            outdated.discard();
+        } else {
+            lock(&self.flushes.waiting).push_back((lsn, outdated));
+        }
+    }
+
+    fn discard_durable(&self) {
+        let durable = self.durable_lsn.load(Ordering::Acquire);
+        let mut waiting = lock(&self.flushes.waiting);
+        let count = waiting.partition_point(|(lsn, _)| lsn.0 <= durable);
+        let later = waiting.split_off(count);
+        let done = mem::replace(&mut *waiting, later);
+        drop(waiting);
+        done.into_iter().for_each(|(_, outdated)| outdated.discard());
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whole values are put behind these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,248 @@
+//! Segments whose rows replace earlier ones: imports into tables with keys of DEDUP.
+//!
+//! - UR1. The rows of an import are one commit, also for DEDUP (DE1): of those with the same keys
+//!   the last one stays.
+//! - UR2. The runs of the table are held from before they are looked at until the commit, so that
+//!   nobody adds rows with the same keys meanwhile. Whoever sees no keys commits only while there
+//!   are none.
+//! - UR3. What goes of a partition is written before the next one is looked at; positions of rows
+//!   of the tail stay in memory.
+//!
+//! Not here: which rows have the same keys (`dedup`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_model::{PartitionKey, Schema, SeqTxn};
+
+use super::commit::Refusal;
+use super::dedup::{self, Superseded};
+use super::gone::GoneWriter;
+use super::import::{ImportTxn, may_be_committed};
+use super::masks::MaskedRows;
+use super::plan::Gone;
+use crate::error::{Error, Result};
+use crate::mask::RowMask;
+use crate::segment::WrittenSegment;
+use crate::snapshot::{SegmentRun, Snapshot};
+use crate::symbols::SymbolTables;
+
+/// How often it is looked at what goes because somebody else changes the table all the time.
+const ATTEMPTS: usize = 32;
+
+/// Runs of a table by their partition.
+type KnownRuns<'a> = BTreeMap<PartitionKey, Vec<&'a Arc<SegmentRun>>>;
+
+impl ImportTxn {
+    /// Commits segments in place of rows with the same keys, if the table has keys.
+    pub(super) fn commit_by_keys(&self, segments: &[WrittenSegment]) -> Result<SeqTxn> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            match self.try_commit(segments) {
+                Err(Error::SchemaChanged { .. } | Error::SegmentChanged { .. })
+                    if attempt < ATTEMPTS => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn try_commit(&self, segments: &[WrittenSegment]) -> Result<SeqTxn> {
+        match self.existing() {
+            None => self.commit_new_table(segments),
+            Some(table) if segments.is_empty() => Ok(table.manifest.seq_txn),
+            Some(table) => {
+                let state = self.database().table_state(table.id());
+                let has_keys = |schema: &Schema| !schema.dedup().is_empty();
+                if state.is_some_and(|state| has_keys(&state.manifest.schema)) {
+                    self.commit_held(segments)
+                } else {
+                    self.commit_plain(segments)
+                }
+            }
+        }
+    }
+
+    fn commit_plain(&self, segments: &[WrittenSegment]) -> Result<SeqTxn> {
+        let outcome = self.commit_segments(segments, Gone::default(), Some(Vec::new()));
+        outcome.map_err(|Refusal { error, .. }| error)
+    }
+
+    /// A new table may have keys, and its first rows the same ones.
+    fn commit_new_table(&self, segments: &[WrittenSegment]) -> Result<SeqTxn> {
+        let schema = self.schema();
+        if schema.dedup().is_empty() {
+            return self.commit_plain(segments);
+        }
+        let symbols = self.symbols();
+        let mut none = |rows: MaskedRows| -> Result<()> {
+            unreachable!("segment {} is of no new table", rows.segment)
+        };
+        let left = self.supersede(segments, (schema, &symbols), &KnownRuns::new(), &mut none)?;
+        self.commit_plain(&left)
+    }
+
+    fn commit_held(&self, segments: &[WrittenSegment]) -> Result<SeqTxn> {
+        let Some(held) = self.database().hold_table(self.table()) else {
+            // It is gone, which the commit finds too, and says.
+            return self.commit_plain(segments);
+        };
+        let (table, snapshot) = (&held.state, held.state.snapshot()?);
+        let schema = &table.manifest.schema;
+        if schema.dedup().is_empty() {
+            return self.commit_plain(segments);
+        }
+        let symbols = table.folder.symbols(schema, &table.manifest.symbols)?;
+        let mut writer = GoneWriter::new(self.database(), table, &snapshot);
+        let (known, mut go) = (by_partition(&snapshot), |rows| writer.add(rows));
+        let left = self.supersede(segments, (schema, &symbols), &known, &mut go)?;
+        let (gone, mut files) = writer.finish()?;
+        let outcome = self.commit_segments(&left, gone, Some(schema.dedup().to_vec()));
+        if may_be_committed(&outcome) {
+            files.keep();
+        }
+        outcome.map_err(|Refusal { error, .. }| error)
+    }
+
+    /// What is to be committed of segments, partition by partition (UR3).
+    fn supersede(
+        &self,
+        segments: &[WrittenSegment],
+        (schema, symbols): (&Schema, &SymbolTables),
+        known: &KnownRuns<'_>,
+        go: &mut dyn FnMut(MaskedRows) -> Result<()>,
+    ) -> Result<Vec<WrittenSegment>> {
+        let mut partitions: BTreeMap<PartitionKey, Vec<&WrittenSegment>> = BTreeMap::new();
+        for segment in segments {
+            partitions.entry(segment.meta.partition).or_default().push(segment);
+        }
+        let mut left = Vec::new();
+        for (partition, mut written) in partitions {
+            // That is the order of rows of one instant.
+            written.sort_by_key(|segment| segment.meta.id);
+            let files = written.iter().map(|segment| self.file_of(segment.meta));
+            let files: Vec<_> = files.collect();
+            let run = |(at, mask)| {
+                let segment: &WrittenSegment = written[at];
+                Arc::new(SegmentRun::of_tail(segment.meta, &files[at], mask))
+            };
+            let runs: Vec<_> = (0..files.len()).map(|at| run((at, None))).collect();
+            let known = known.get(&partition).map_or(&[][..], Vec::as_slice);
+            let found = dedup::superseded(&runs, known, (schema, symbols))?;
+            let Superseded { doubled, gone } = found;
+            gone.into_iter().try_for_each(&mut *go)?;
+            if doubled.is_empty() {
+                left.extend(written.into_iter().cloned());
+                continue;
+            }
+            let masked = runs.iter().enumerate().filter_map(|(at, whole)| {
+                let Some(rows) = doubled.get(&at) else { return Some(Arc::clone(whole)) };
+                let mask = RowMask::new(whole.meta.rows, rows);
+                (mask.live().0 > 0).then(|| run((at, Some(Arc::new(mask)))))
+            });
+            left.extend(self.rewrite(&masked.collect::<Vec<_>>())?);
+        }
+        Ok(left)
+    }
+}
+
+fn by_partition(snapshot: &Snapshot) -> KnownRuns<'_> {
+    let mut runs = KnownRuns::new();
+    for run in snapshot.segments() {
+        runs.entry(run.meta.partition).or_default().push(run);
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tidegate_model::{ColumnType, PartitionUnit, TimeUnit};
+    use tidegate_platform::{SimClock, SimDisk};
+
+    use super::*;
+    use crate::database::{AppendOptions, Database, ImportTarget, OpenOptions, TableAppend};
+    use crate::segment::PickedRows;
+    use crate::{BatchColumn, BatchValues, RowBatch};
+
+    /// Rows by their keys.
+    type Model = BTreeMap<(i64, i64), i64>;
+
+    fn batch(rows: &[(i64, i64, i64)]) -> RowBatch {
+        let column = |name: &str, ty, pick: fn(&(i64, i64, i64)) -> i64| {
+            let values = BatchValues::I64(rows.iter().map(pick).collect());
+            BatchColumn { name: name.to_owned(), ty, values, validity: None }
+        };
+        let columns = vec![
+            column("ts", ColumnType::Timestamp(TimeUnit::Micros), |row| row.0),
+            column("key", ColumnType::Int64, |row| row.1),
+            column("value", ColumnType::Int64, |row| row.2),
+        ];
+        RowBatch::new(rows.len(), columns)
+    }
+
+    fn read(database: &Database) -> Vec<(i64, i64, i64)> {
+        let snapshot = database.snapshot("t").unwrap();
+        let mut rows = Vec::new();
+        for run in snapshot.segments() {
+            let (reader, columns) = (run.reader().unwrap(), snapshot.schema.columns());
+            let all = PickedRows::Range(0..usize::try_from(run.meta.rows.0).unwrap());
+            let arrays = reader.arrays(0, &all, columns, &snapshot.symbols).unwrap();
+            let value = |column: usize, row: usize| {
+                arrays[column].to_data().buffers()[0].typed_data::<i64>()[row]
+            };
+            let live = (0..arrays[0].len())
+                .filter(|&row| run.mask.as_ref().is_none_or(|mask| mask.is_live(row as u64)));
+            rows.extend(live.map(|row| (value(0, row), value(1, row), value(2, row))));
+        }
+        rows.sort_unstable();
+        rows
+    }
+
+    #[test]
+    fn the_last_row_of_each_key_stays_whatever_window_it_is_in() {
+        const DAY: u64 = 86_400_000_000;
+        let columns = [
+            ("ts".to_owned(), ColumnType::Timestamp(TimeUnit::Micros)),
+            ("key".to_owned(), ColumnType::Int64),
+            ("value".to_owned(), ColumnType::Int64),
+        ];
+        let schema = Schema::new(&columns, Some("ts"), PartitionUnit::Day).unwrap();
+        let options = OpenOptions::new(Arc::new(SimClock::new(1)));
+        let disk = Arc::new(SimDisk::new(1));
+        let database = Database::open(disk, Path::new("/db"), &options).unwrap();
+        database.create_table("t", schema.with_dedup(&["ts", "key"]).unwrap()).unwrap();
+        let (mut model, mut seed, mut value) = (Model::new(), 1_u64, 0);
+        let mut below = |end: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            i64::try_from((seed >> 33) % end).unwrap()
+        };
+        for round in 0..40 {
+            // Few instants of many rows, or many of few; and two partitions.
+            let instants = if round % 2 == 0 { 3 } else { 60 };
+            let mut row = || {
+                value += 1;
+                let day = i64::try_from(DAY).unwrap() * below(2);
+                (day + below(instants), below(4), value)
+            };
+            let batches: Vec<Vec<_>> = (0..2).map(|_| (0..100).map(|_| row()).collect()).collect();
+            let batches = if round % 3 == 0 { &batches[..1] } else { &batches };
+            for &(ts, key, value) in batches.iter().flatten() {
+                model.insert((ts, key), value);
+            }
+            if round % 5 == 0 {
+                let (table, rows) = ("t".to_owned(), batch(&batches.concat()));
+                let append = TableAppend { table, create: None, add_columns: false, rows };
+                database.append(&[append], &AppendOptions::default()).unwrap();
+            } else {
+                let mut txn = database.begin_change(ImportTarget::Existing("t")).unwrap();
+                batches.iter().for_each(|rows| txn.add(&batch(rows)).unwrap());
+                txn.commit(None).unwrap();
+            }
+            let expected: Vec<_> =
+                model.iter().map(|(&(ts, key), &value)| (ts, key, value)).collect();
+            assert_eq!(read(&database), expected, "UR1, round {round}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What a server says of what it does, and statements that others end.
+
+use std::io::{Read, Write};
+
+use super::server::{Answer, Server, encode};
+use crate::world::{World, wait_until};
+
+const ENDLESS: &str =
+    "select count(*) from generate_series(1, 1000000) a, generate_series(1, 1000000) b";
+
+#[test]
+fn a_statement_is_ended_from_another_connection() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let mut first = server.connect();
+    let request = format!("GET /exec?query={} HTTP/1.1\r\n", encode(ENDLESS));
+    first.write_all(format!("{request}Connection: close\r\n\r\n").as_bytes()).unwrap();
+    let ids = format!("select query_id from query_activity() where query = '{ENDLESS}'");
+    let running = format!("{ids} and protocol = 'http' and state = 'running'");
+    wait_until("it to work", || server.rows(&running) != "[]");
+    let id = server.rows(&running).replace(['[', ']'], "");
+    assert_eq!(server.rows(&format!("cancel query {id}")), format!("[[{id},\"cancelled\"]]"));
+    let mut bytes = Vec::new();
+    first.read_to_end(&mut bytes).unwrap();
+    let (answer, _) = Answer::parse(&bytes);
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    assert!(
+        answer.body.contains(r#""error":"query cancelled by user","code":"57014""#),
+        "{}",
+        answer.body
+    );
+    assert_eq!(server.rows(&ids), "[]");
+    let again = server.exec(&format!("cancel query {id}"));
+    assert!(again.status == 400 && again.body.contains(r#""code":"42704""#), "{}", again.body);
+    assert_eq!(server.rows(&format!("select cancel_query({id})")), "[[false]]");
+    // It is free for the next one.
+    assert_eq!(server.rows("select 1"), "[[1]]");
+}
+
+#[test]
+fn a_cancel_does_not_wait_for_those_that_work() {
+    let world = World::new();
+    let mut command = world.command(&["serve", "--http", "127.0.0.1:0", "--ilp", "127.0.0.1:0"]);
+    // Four statements have their turn.
+    let server = Server::spawn(command.args(["--threads", "1"]));
+    let request = format!("GET /exec?query={} HTTP/1.1\r\n", encode(ENDLESS));
+    let start = || {
+        let mut stream = server.connect();
+        stream.write_all(format!("{request}Connection: close\r\n\r\n").as_bytes()).unwrap();
+        stream
+    };
+    let mut first = start();
+    let ids = format!("select query_id from query_activity() where query = '{ENDLESS}'");
+    wait_until("it to work", || server.rows(&ids) != "[]");
+    let id = server.rows(&ids).replace(['[', ']'], "");
+    let others = [(); 5].map(|()| start());
+    let running = || server.metric("tidegate_queries_running");
+    wait_until("all turns to be taken", || running() == 6.0);
+    assert_eq!(server.rows(&format!("cancel query {id}")), format!("[[{id},\"cancelled\"]]"));
+    let mut bytes = Vec::new();
+    first.read_to_end(&mut bytes).unwrap();
+    let (answer, _) = Answer::parse(&bytes);
+    assert!(answer.body.contains("query cancelled by user"), "{}", answer.body);
+    drop(others);
+    wait_until("all of them to end", || server.rows(&ids) == "[]");
+}
+
+#[test]
+fn parameters_are_shown_with_who_has_set_them() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["ilp.tcp.commit_rows=77"]);
+    let shown = server.rows("show parameters");
+    for expected in [
+        r#"["ilp.tcp.commit_rows","TIDEGATE_ILP_TCP_COMMIT_ROWS","77","command line",false,false]"#,
+        r#"["http.idle_timeout","TIDEGATE_HTTP_IDLE_TIMEOUT","5m","default",false,false]"#,
+    ] {
+        assert!(shown.contains(expected), "{shown}");
+    }
+    assert_eq!(server.rows("show ilp.tcp.commit_rows"), r#"[["77"]]"#);
+    assert_eq!(server.rows("show statement_timeout"), r#"[["1min"]]"#);
+    assert_eq!(server.exec("set statement_timeout = 50").body, r#"{"ddl":"OK"}"#);
+    // Each request is a session of its own.
+    assert_eq!(server.rows("show statement_timeout"), r#"[["1min"]]"#);
+    let refused = server.exec("set query.timeout = '1s'");
+    assert!(refused.body.contains(r#""code":"55P02""#), "{}", refused.body);
+    let tags = "select memory_tag from memory_metrics() where bytes > 0 order by 1";
+    let tags = server.rows(tags);
+    for tag in ["ingest_limit", "process", "process_limit", "queries_limit"] {
+        assert!(tags.contains(tag), "{tags}");
+    }
+}
+
+#[test]
+fn connections_that_send_lines_are_listed() {
+    let world = World::new();
+    let keys = ["ilp.tcp.commit_rows=1000", "ilp.tcp.commit_interval=1h"];
+    let server = Server::start_with(&world, &keys);
+    let counts = "select rows_committed, rows_pending, rows_rejected, bytes from ilp_connections()";
+    assert_eq!(server.rows(counts), "[]");
+    let mut stream = server.connect_ilp();
+    stream.write_all(b"t v=1i 1\nt v=x 2\nt v=3i 3\nsys.t v=1i 4\n").unwrap();
+    wait_until("the lines to be read", || server.rows(counts) == "[[0,2,2,39]]");
+    let error = server.rows("select last_error, user_name from ilp_connections()");
+    let expected = "[[\"line 4: 'sys.t' cannot be the name of a table: tables of the schema `sys` \
+                    are the system's own\",null]]";
+    assert_eq!(error, expected);
+    stream.write_all("t v=5i 5\n".repeat(998).as_bytes()).unwrap();
+    let rows = "select rows_committed, rows_pending, rows_rejected from ilp_connections()";
+    wait_until("the rows to be durable", || server.rows(rows) == "[[1000,0,2]]");
+    drop(stream);
+    wait_until("the connection to end", || server.rows(counts) == "[]");
+}
+
+#[test]
+fn tables_of_the_system_are_its_own() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let refused = server.post("/write", "", "t v=1i 1\nsys.ilp_rejects v=1i 2\n");
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    assert!(refused.body.contains("tables of the schema `sys` are the system's own"));
+    assert_eq!(server.count("t"), None);
+    server.wait_for_rows("sys.ilp_rejects", 1);
+    for sql in [
+        "drop table sys.ilp_rejects",
+        "create table sys.more (a int)",
+        "alter table \"sys.ilp_rejects\" add column a int",
+        "insert into sys.ilp_rejects (ts) values ('2025-01-01')",
+    ] {
+        let refused = server.exec(sql);
+        assert_eq!(refused.status, 403, "{sql}: {}", refused.body);
+        assert!(refused.body.contains(r#""code":"42501""#), "{sql}: {}", refused.body);
+    }
+    assert_eq!(server.exec("truncate table sys.ilp_rejects").body, r#"{"ddl":"OK"}"#);
+    assert_eq!(server.rows("select count(*) from sys.ilp_rejects"), "[[0]]");
+}

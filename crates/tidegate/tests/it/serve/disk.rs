@@ -1,0 +1,146 @@
+//! A disk that is full, and has room again.
+//!
+//! The server runs on a file system of its own, in memory and small, which it mounts where nobody
+//! else sees it (`unshare`); so the test needs no rights. Where the kernel does not allow that, the
+//! test says that it was skipped.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::server::Server;
+use crate::world::{Run, World, wait_until};
+
+/// A file system of its own, at the place of a world's database. It is there as long as a process
+/// is that does nothing else.
+struct SmallDisk<'a> {
+    world: &'a World,
+    keeper: Child,
+}
+
+impl<'a> SmallDisk<'a> {
+    /// One of so many MiB, if that is possible here.
+    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+    fn new(world: &'a World, size: u32) -> Option<SmallDisk<'a>> {
+        fs::create_dir_all(world.path("db")).expect("a folder");
+        let mount = format!("mount -t tmpfs -o size={size}m none db && echo mounted && exec cat");
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", &mount]).current_dir(world.path(""));
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut keeper = spawned.ok()?;
+        let mut line = String::new();
+        let stdout = keeper.stdout.take().expect("a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("a pipe");
+        if line != "mounted\n" {
+            eprintln!("SKIPPED: there can be no file system for this test alone (unshare -rm)");
+            let _ = keeper.wait();
+            return None;
+        }
+        Some(SmallDisk { world, keeper })
+    }
+
+    /// The program where the file system is.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let inner = self.world.command(arguments);
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &self.keeper.id().to_string(), "-U", "-m", "--preserve-credentials"]);
+        command.arg(format!("--wdns={}", self.world.path("").display()));
+        command.arg(inner.get_program()).args(inner.get_args());
+        command
+    }
+
+    /// A file of it, for us.
+    fn path(&self, name: &str) -> PathBuf {
+        let inside = self.world.path("db").join(name);
+        let inside = inside.strip_prefix("/").expect("an absolute path");
+        PathBuf::from(format!("/proc/{}/root", self.keeper.id())).join(inside)
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.keeper.kill();
+        let _ = self.keeper.wait();
+    }
+}
+
+/// Takes all room that is left.
+fn fill(path: &Path) {
+    let mut file = File::create(path).expect("a file");
+    for bytes in [1 << 20, 1 << 12] {
+        // Until there is no room for so many.
+        while file.write_all(&vec![1; bytes]).is_ok() {}
+    }
+}
+
+/// A body of some hundred kilobytes that does not become less in the log.
+fn body(number: u64) -> String {
+    let mut seed = number;
+    (0..2_000).fold(String::new(), |mut lines, row| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        lines += &format!("t n={number}i,a={}i,b={}i {row}\n", seed >> 1, seed >> 3);
+        lines
+    })
+}
+
+#[test]
+fn writing_goes_on_when_there_is_room_again_and_nothing_is_lost() {
+    let world = World::new();
+    let Some(disk) = SmallDisk::new(&world, 48) else { return };
+    let arguments = [
+        ["serve", "--http"],
+        ["127.0.0.1:0", "--ilp"],
+        ["127.0.0.1:0", "--set"],
+        ["ilp.tcp.commit_interval=10ms", "--set"],
+    ];
+    let arguments = [&arguments.concat()[..], &["ilp.tcp.commit_retry=10m"]].concat();
+    let server = Server::spawn(&mut disk.command(&arguments));
+    let mut acknowledged = 0;
+    assert_eq!(server.post("/write", "", body(0)).status, 204);
+    acknowledged += 1;
+    fill(&disk.path("filler"));
+    // The log has some room of its own.
+    let refused = loop {
+        let answer = server.post("/write", "", body(acknowledged));
+        if answer.status != 204 {
+            break answer;
+        }
+        acknowledged += 1;
+        assert!(acknowledged < 1_000, "the disk is full");
+    };
+    assert_eq!(refused.status, 507, "{}", refused.body);
+    assert!(refused.body.starts_with(r#"{"code":"retry operation""#), "{}", refused.body);
+    // Lines over TCP wait; statements that read do not.
+    let mut stream = server.connect_ilp();
+    for number in 0..20 {
+        stream.write_all(body(1_000 + number).as_bytes()).expect("the kernel takes them");
+    }
+    server.wait_for("commit failed, again in");
+    let count = format!("[[{}]]", acknowledged * 2_000);
+    assert_eq!(server.rows("select count(*) from t where n < 1000"), count);
+    let insert = server.exec("insert into t select * from t");
+    assert_eq!(insert.status, 507, "{}", insert.body);
+    assert!(insert.body.contains(r#""code":"53100""#), "{}", insert.body);
+
+    fs::remove_file(disk.path("filler")).expect("it is there");
+    wait_until("writing to go on", || server.post("/write", "", body(acknowledged)).status == 204);
+    acknowledged += 1;
+    drop(stream);
+    let count = format!("[[{}]]", acknowledged * 2_000);
+    assert_eq!(server.rows("select count(*) from t where n < 1000"), count);
+    wait_until("lines to go on", || {
+        server.rows("select count(*) from t where n >= 1000") == "[[40000]]"
+    });
+    server.signal("-KILL");
+    drop(server);
+    // All of it is there after the worst end, and every request as a whole.
+    let sql = "select count(*), count(distinct n), min(c), max(c) \
+               from (select n, count(*) c from t group by n)";
+    let found = Run::of(disk.command(&["sql", sql, "--format", "csv"]).output().expect("it runs"));
+    let requests = acknowledged + 20;
+    let expected = format!("{requests},{requests},2000,2000");
+    assert_eq!(found.succeeds().lines().nth(1), Some(expected.as_str()));
+    Run::of(disk.command(&["verify"]).output().expect("it runs")).succeeds();
+}

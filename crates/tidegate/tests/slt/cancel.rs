@@ -1,0 +1,191 @@
+//! Statements that work, as others see them and end them.
+
+use std::sync::Arc;
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use futures::TryStreamExt;
+use tidegate_query::{
+    Answer, Condition, Engine, Error, Origin, Reach, Session, StatementOptions, Timeout,
+};
+use tokio::runtime::Handle;
+
+use crate::{MANY_ROWS, MEMORY_MAX, TestDatabase, TestError};
+
+/// Each of these would go on for hours; chance keeps their plans from being kept.
+const ENDLESS: [&str; 6] = [
+    "SELECT sum(length(a.t) + random()) FROM many a CROSS JOIN many b",
+    "EXPLAIN ANALYZE SELECT a.ts, random() AS r FROM many a, many b ORDER BY r LIMIT 5",
+    "INSERT INTO many SELECT a.ts, 'x' FROM many a, many b WHERE a.t || b.t || random() = 'x'",
+    "UPDATE many SET t = 'x' WHERE t = (SELECT max(a.t || b.t || random()) FROM many a, many b)",
+    "DELETE FROM many WHERE t = (SELECT max(a.t || b.t || random()) FROM many a, many b)",
+    "EXPLAIN ANALYZE DELETE FROM many \
+     WHERE t = (SELECT max(a.t || b.t || random()) FROM many a, many b)",
+];
+
+fn options(user: &str, reach: Reach) -> StatementOptions {
+    let origin = Origin {
+        protocol: "test",
+        peer: Some("here".to_owned()),
+        user: Some(user.to_owned()),
+        reach,
+    };
+    StatementOptions { timeout: Some(Timeout::Never), session: Session::new(origin) }
+}
+
+async fn take_all(
+    engine: Arc<Engine>,
+    sql: String,
+    options: StatementOptions,
+) -> Result<(), Error> {
+    if let Answer::Rows { stream, .. } = engine.execute_with(&sql, &options).await? {
+        stream.try_collect::<Vec<_>>().await?;
+    }
+    Ok(())
+}
+
+/// The id of a statement that is in this state, if there is one with this text.
+async fn find(engine: &Engine, sql: &str, state: &str) -> Result<Option<i64>, TestError> {
+    let sql = sql.replace('\'', "''");
+    let ids = format!(
+        "SELECT query_id FROM query_activity() WHERE query = '{sql}' AND state LIKE '{state}'"
+    );
+    let Answer::Rows { stream, .. } = engine.execute(&ids).await? else {
+        panic!("it gives rows");
+    };
+    let batches = stream.try_collect::<Vec<_>>().await.map_err(Error::from)?;
+    let ids = batches.iter().flat_map(|it| it.column(0).as_primitive::<Int64Type>().values());
+    Ok(ids.copied().next())
+}
+
+/// Asks as often as it takes.
+async fn wait_for(engine: &Engine, sql: &str, state: &str) -> Result<i64, TestError> {
+    let mut turns = 0;
+    loop {
+        if let Some(id) = find(engine, sql, state).await? {
+            return Ok(id);
+        }
+        turns += 1;
+        assert!(turns < 5_000, "{sql} is never {state}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A cancel of another thread ends each of them: with its error, without a change, and its work.
+pub(crate) async fn a_cancel_ends_statements_of_any_kind() -> Result<(), TestError> {
+    let mut test = TestDatabase::new(MEMORY_MAX)?;
+    test.run_sql(MANY_ROWS).await?;
+    let engine = Arc::clone(test.engine());
+    let database = Arc::clone(engine.database());
+    let snapshot = database.snapshot("many").map_err(|error| TestError::of(&error))?;
+    let before = Arc::strong_count(&snapshot);
+    let mut last_id = 0;
+    for sql in ENDLESS {
+        let working = take_all(Arc::clone(&engine), sql.to_owned(), options("a", Reach::Own));
+        let working = tokio::spawn(working);
+        let id = wait_for(&engine, sql, "running").await?;
+        assert!(last_id < id, "ids are given once");
+        last_id = id;
+        let (canceling, handle) = (Arc::clone(&engine), Handle::current());
+        let cancel = move || {
+            let own = options("a", Reach::Own);
+            let sql = format!("CANCEL QUERY {id}");
+            handle.block_on(canceling.execute_with(&sql, &own)).map(drop)
+        };
+        std::thread::spawn(cancel).join().expect("it does not panic")?;
+        let ended = working.await.expect("it does not panic");
+        let error = ended.expect_err(sql);
+        assert_eq!(error.condition(), Condition::QueryCanceled, "{sql}: {error}");
+        assert_eq!(error.to_string(), "query cancelled by user", "{sql}");
+        assert_eq!(find(&engine, sql, "%").await?, None, "it is no longer listed");
+        let mut yields = 0;
+        while Arc::strong_count(&snapshot) > before {
+            yields += 1;
+            assert!(yields < 10_000_000, "{sql} still runs");
+            tokio::task::yield_now().await;
+        }
+        let after = database.snapshot("many").map_err(|error| TestError::of(&error))?;
+        assert_eq!(after.seq_txn, snapshot.seq_txn, "{sql} has changed nothing");
+    }
+    // Nobody is ended by the id of another one.
+    let sql = ENDLESS[0];
+    let working = take_all(Arc::clone(&engine), sql.to_owned(), options("a", Reach::Own));
+    let working = tokio::spawn(working);
+    let id = wait_for(&engine, sql, "running").await?;
+    for old in 1..=last_id.min(3) {
+        let error = engine.execute(&format!("CANCEL QUERY {old}")).await.map(drop);
+        assert_eq!(error.expect_err(sql).condition(), Condition::UndefinedObject);
+    }
+    let error = engine.execute(&format!("CANCEL QUERY {last_id}")).await.map(drop);
+    assert_eq!(error.expect_err(sql).condition(), Condition::UndefinedObject);
+    assert!(!working.is_finished());
+    test.run_sql(&format!("SELECT cancel_query({id})")).await?;
+    let ended = working.await.expect("it does not panic");
+    assert_eq!(ended.expect_err(sql).to_string(), "query cancelled by user");
+    Ok(())
+}
+
+/// Users see their own statements, administrators all.
+pub(crate) async fn statements_of_others_are_out_of_reach() -> Result<(), TestError> {
+    let mut test = TestDatabase::new(MEMORY_MAX)?;
+    test.run_sql(MANY_ROWS).await?;
+    let engine = Arc::clone(test.engine());
+    let sql = ENDLESS[0];
+    let working = take_all(Arc::clone(&engine), sql.to_owned(), options("ann", Reach::Own));
+    let working = tokio::spawn(working);
+    let id = wait_for(&engine, sql, "running").await?;
+    let ask = |sql: String, user: &'static str| {
+        let engine = Arc::clone(&engine);
+        async move {
+            let bob = options(user, Reach::Own);
+            let answer = engine.execute_with(&sql, &bob).await?;
+            let Answer::Rows { stream, .. } = answer else { panic!("it gives rows") };
+            stream.try_collect::<Vec<_>>().await.map_err(Error::from)
+        }
+    };
+    let seen =
+        format!("SELECT query IS NULL, username FROM query_activity() WHERE query_id = {id}");
+    for (user, is_hidden) in [("bob", true), ("ann", false)] {
+        let rows = ask(seen.clone(), user).await?;
+        let row = rows.iter().find(|it| it.num_rows() > 0).expect("it is listed");
+        assert_eq!(row.column(0).as_boolean().value(0), is_hidden, "{user}");
+        assert_eq!(row.column(1).as_string_view().value(0), "ann");
+    }
+    let error = ask(format!("CANCEL QUERY {id}"), "bob").await.expect_err(sql);
+    assert_eq!(error.condition(), Condition::UndefinedObject);
+    let rows = ask(format!("SELECT cancel_query({id})"), "bob").await?;
+    assert!(!rows[0].column(0).as_boolean().value(0));
+    assert!(!working.is_finished());
+    ask(format!("SELECT cancel_query({id})"), "ann").await?;
+    assert!(working.await.expect("it does not panic").is_err());
+    Ok(())
+}
+
+/// A statement is listed as long as somebody takes its rows, and counts them.
+pub(crate) async fn a_statement_is_listed_until_its_rows_end() -> Result<(), TestError> {
+    let mut test = TestDatabase::new(MEMORY_MAX)?;
+    test.run_sql(MANY_ROWS).await?;
+    let engine = Arc::clone(test.engine());
+    let sql = "SELECT * FROM many";
+    let Answer::Rows { mut stream, .. } = engine.execute(sql).await? else {
+        panic!("it gives rows");
+    };
+    let batch = stream.try_next().await.map_err(Error::from)?.expect("it has rows");
+    let rows_out = "SELECT rows_out FROM query_activity() WHERE query = 'SELECT * FROM many'";
+    let (_, rows) = test.rows(rows_out).await?;
+    let counted = rows[0].column(0).as_primitive::<Int64Type>().value(0);
+    assert_eq!(counted, i64::try_from(batch.num_rows()).expect("few"));
+    wait_for(&engine, sql, "waiting").await?;
+    drop(stream);
+    assert_eq!(find(&engine, sql, "%").await?, None, "its rows were dropped");
+    let Answer::Rows { stream, .. } = engine.execute(sql).await? else {
+        panic!("it gives rows");
+    };
+    let mut stream = stream;
+    while stream.try_next().await.map_err(Error::from)?.is_some() {}
+    assert_eq!(find(&engine, sql, "%").await?, None, "all rows were taken");
+    drop(stream);
+    assert!(engine.execute("SELECT nothing FROM many").await.is_err());
+    assert_eq!(find(&engine, "SELECT nothing FROM many", "%").await?, None, "it has failed");
+    Ok(())
+}

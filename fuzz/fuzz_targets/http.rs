@@ -1,0 +1,5 @@
+//! Requests of HTTP, cut anywhere.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::http_request(bytes));

@@ -1,0 +1,148 @@
+//! WI3, UN1, UN2, MP1 of `server::http`: a request is the same wherever it is cut, and what it
+//! becomes is bounded.
+//!
+//! The first byte says what is made of the rest: it is a request as it is, or the body of one, in
+//! chunks, packed, or both; the second one how it is unpacked. Two numbers say how it is cut.
+
+use std::io::Write as _;
+
+use bytes::{Bytes, BytesMut};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::input::Input;
+use crate::http::unpack::{Encoding, PIECE_BYTES, Packing, Unpacker};
+use crate::http::wire::{BadBody, Body, Head};
+
+const HEAD_BYTES: usize = 1 << 10;
+const TEXT_BYTES: usize = 64 << 10;
+
+/// What the bytes are.
+#[derive(Clone, Copy)]
+enum Form {
+    Request,
+    Chunks,
+    Packed,
+    PackedChunks,
+}
+
+pub(crate) fn check(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let form = input.pick(&[Form::Request, Form::Chunks, Form::Packed, Form::PackedChunks]);
+    let packing = packing(input.byte());
+    let cuts = [input.short(), input.short()];
+    let rest = input.take(usize::MAX);
+    let request = match form {
+        Form::Request => rest.to_vec(),
+        Form::Chunks => in_chunks(rest, cuts[0]),
+        Form::Packed => with_length(&packed(rest, packing.encoding)),
+        Form::PackedChunks => in_chunks(&packed(rest, packing.encoding), cuts[1]),
+    };
+    let mut ends = cuts.map(|cut| cut.min(request.len()));
+    ends.sort_unstable();
+    let whole = read(&[&request], &packing);
+    let cut = [&request[..ends[0]], &request[ends[0]..ends[1]], &request[ends[1]..]];
+    assert_eq!(read(&cut, &packing), whole);
+    let small: Vec<&[u8]> = request.chunks(1 + cuts[0] % 7).collect();
+    assert_eq!(read(&small, &packing), whole);
+}
+
+fn packing(choice: u8) -> Packing {
+    let parts = ["multipart/form-data; boundary=x", "multipart/mixed; boundary=\"a b\""];
+    let encoding = match choice >> 3 & 1 {
+        _ if choice & 1 == 0 => Encoding::Plain,
+        0 => Encoding::Gzip,
+        _ => Encoding::Zstd,
+    };
+    let parts = match choice >> 1 & 3 {
+        0 | 1 => None,
+        2 => Some(parts[0].to_owned()),
+        _ => Some(parts[1].to_owned()),
+    };
+    Packing { encoding, parts }
+}
+
+fn in_chunks(body: &[u8], choice: usize) -> Vec<u8> {
+    let mut request =
+        b"POST /write HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    for chunk in body.chunks(1 + choice % 300) {
+        request.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        request.extend_from_slice(chunk);
+        request.extend_from_slice(b"\r\n");
+    }
+    request.extend_from_slice(b"0\r\n\r\n");
+    request
+}
+
+fn with_length(body: &[u8]) -> Vec<u8> {
+    let head = format!("POST /write HTTP/1.0\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+fn packed(bytes: &[u8], encoding: Encoding) -> Vec<u8> {
+    if encoding == Encoding::Zstd {
+        return zstd::stream::encode_all(bytes, 1).unwrap();
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// What comes of a request.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// The head is bad, or too large.
+    BadHead,
+    /// There is no whole head.
+    NoHead,
+    Read {
+        head: Head,
+        /// All of it, and the text in it; or what is wrong.
+        body: Result<Option<Vec<u8>>, &'static str>,
+        text: Option<Vec<u8>>,
+    },
+}
+
+fn read(pieces: &[&[u8]], packing: &Packing) -> Outcome {
+    let (mut buffer, mut pieces) = (BytesMut::new(), pieces.iter());
+    let head = loop {
+        match Head::take(&mut buffer, HEAD_BYTES) {
+            Ok(Some(head)) => break head,
+            Err(_) => return Outcome::BadHead,
+            Ok(None) => match pieces.next() {
+                Some(piece) => buffer.extend_from_slice(piece),
+                None => return Outcome::NoHead,
+            },
+        }
+    };
+    let mut unpacker = Unpacker::new(packing, TEXT_BYTES).ok();
+    let (mut reader, mut body, mut text) = (Body::new(&head), Vec::new(), Vec::new());
+    let body = loop {
+        match reader.take(&mut buffer) {
+            Ok(Some(taken)) => {
+                body.extend_from_slice(&taken);
+                unpacker = unpacker.and_then(|unpacker| unpack(unpacker, taken, &mut text));
+            }
+            Err(BadBody(why)) => break Err(why),
+            Ok(None) if reader.is_done() => break Ok(Some(body)),
+            Ok(None) => match pieces.next() {
+                Some(piece) => buffer.extend_from_slice(piece),
+                None => break Ok(None),
+            },
+        }
+    };
+    let rest = unpacker.and_then(|mut unpacker| unpacker.finish().ok());
+    let text = rest.map(|rest| [text, rest.to_vec()].concat()).filter(|_| body.is_ok());
+    assert!(text.as_ref().is_none_or(|text| text.len() <= 2 * TEXT_BYTES), "UN1");
+    Outcome::Read { head, body, text }
+}
+
+/// The text of some bytes, behind `text`; `None` if there is none, and will be none.
+fn unpack(mut unpacker: Unpacker, mut packed: Bytes, text: &mut Vec<u8>) -> Option<Unpacker> {
+    while !packed.is_empty() {
+        let piece = unpacker.next(&mut packed).ok()?;
+        assert!(piece.len() <= 4 * PIECE_BYTES, "UN1");
+        text.extend_from_slice(&piece);
+    }
+    Some(unpacker)
+}
