@@ -11,6 +11,7 @@ mod shown;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -140,6 +141,10 @@ pub struct TcpConfig {
     pub idle_timeout: Duration,
     /// Whether it may listen for other machines, although nobody is asked who he is.
     pub allow_anonymous: bool,
+    /// The file with the keys of those who may send; without it everybody may.
+    pub auth_file: Option<PathBuf>,
+    /// How long a client may take to say who it is.
+    pub auth_timeout: Duration,
 }
 
 /// What a bad line does to a TCP connection.
@@ -224,6 +229,8 @@ pub const KEYS: &[Key] = &[
     Key { name: "ilp.tcp.on_error", set: |c, v| put(&mut c.tcp.on_error, on_bad_line(v)) },
     Key { name: "ilp.tcp.idle_timeout", set: |c, v| put(&mut c.tcp.idle_timeout, span(v)) },
     Key { name: "ilp.tcp.allow_anonymous", set: |c, v| put(&mut c.tcp.allow_anonymous, switch(v)) },
+    Key { name: "ilp.tcp.auth_file", set: |c, v| put(&mut c.tcp.auth_file, file(v)) },
+    Key { name: "ilp.tcp.auth_timeout", set: |c, v| put(&mut c.tcp.auth_timeout, interval(v)) },
 ];
 
 impl Key {
@@ -276,6 +283,8 @@ impl Config {
                 on_error: OnBadLine::Continue,
                 idle_timeout: Duration::ZERO,
                 allow_anonymous: false,
+                auth_file: None,
+                auth_timeout: Duration::from_secs(10),
             },
             memory_limit,
             ingest_limit: ByteCount(memory_limit.0 / 100 * INGEST_PERCENT),
@@ -318,6 +327,11 @@ impl Config {
 fn put<T>(place: &mut T, value: Result<T, &'static str>) -> Result<(), &'static str> {
     *place = value?;
     Ok(())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as all that read a value")]
+fn file(value: &str) -> Result<Option<PathBuf>, &'static str> {
+    Ok((value != "none").then(|| PathBuf::from(value)))
 }
 
 fn bytes(value: &str) -> Result<usize, &'static str> {

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use thiserror::Error;
 
+use crate::ilp::KeyFileError;
+
 /// The result of what a server does as a whole.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -35,6 +37,9 @@ pub enum Error {
         /// What to do.
         advice: &'static str,
     },
+    /// The keys of those who may send lines cannot be read.
+    #[error(transparent)]
+    Keys(#[from] KeyFileError),
     /// There is nothing to do.
     #[error("both http.listen and ilp.tcp.listen are none: there is nothing to serve")]
     Nothing,
@@ -57,7 +62,7 @@ impl Error {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
-            Error::Bind { .. } | Error::Open { .. } | Error::Nothing => true,
+            Error::Bind { .. } | Error::Open { .. } | Error::Keys(_) | Error::Nothing => true,
             Error::Threads { .. } | Error::Storage(_) | Error::Query(_) => false,
         }
     }

@@ -8,6 +8,7 @@
 //! Not here: reading lines (`ingest::line`), storing rows (`storage`).
 
 mod answers;
+mod auth;
 mod commit;
 mod connections;
 mod rejects;
@@ -26,6 +27,8 @@ use tokio::time::timeout;
 use crate::config::IlpConfig;
 
 pub(crate) use answers::{Answer, Answers};
+pub use auth::KeyFileError;
+pub(crate) use auth::Keys;
 pub(crate) use commit::{CommitError, CommitOptions, Committed, batch_id, commit, is_race};
 pub(crate) use connections::{Connected, Connections};
 pub(crate) use rejects::{RejectLimit, RejectRow, Rejects, write as write_rejects};

@@ -26,5 +26,6 @@ mod ilp;
 mod run;
 
 pub use error::{Error, Result};
+pub use ilp::KeyFileError;
 pub use log::Log;
 pub use run::{Host, serve};

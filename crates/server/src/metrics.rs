@@ -126,6 +126,7 @@ pub(crate) struct Metrics {
     queries: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
     query_times: Times,
     pub(crate) maintenance_errors: Counter,
+    pub(crate) auth_failures: Counter,
 }
 
 /// A value that is asked for when it is shown.
@@ -174,6 +175,18 @@ impl Metrics {
         }
         drop(rejects);
         self.write_queries(&mut text);
+        for (name, help, counter) in [
+            ("maintenance_errors_total", "Upkeep that failed.", &self.maintenance_errors),
+            (
+                "auth_failures_total",
+                "Connections that did not say who they are.",
+                &self.auth_failures,
+            ),
+        ] {
+            let name = format!("tidegate_{name}");
+            head(&mut text, &name, "counter", help);
+            line(&mut text, &format!("{name} {}", counter.0.load(Relaxed)));
+        }
         for Shown { name, help, value } in now {
             let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
             head(&mut text, name, kind, help);

@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender as StdSender, channel as std_chan
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tidegate_platform::{Clock, let_others_go_first, sentence};
+use tidegate_platform::{Clock, Disk, RealDisk, let_others_go_first, sentence};
 use tidegate_query::{Engine, EngineOptions, Timeout};
 use tidegate_storage::{Database, Durability};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,7 +21,7 @@ use crate::config::{Auth, Config};
 use crate::error::{Error, Result};
 use crate::host::ServerHost;
 use crate::http::{self, Door};
-use crate::ilp::{self, Ingest, Rejects};
+use crate::ilp::{self, Ingest, KeyFileError, Keys, Rejects};
 use crate::log::Log;
 use crate::metrics::Transport;
 use crate::shared::{Phase, Services, Shared, Tracker};
@@ -57,11 +57,12 @@ pub struct Host<'a> {
 pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let Host { clock, log, engine, open } = host;
     check_reach(&config)?;
+    let keys = keys(&config)?;
     let network = runtime("network", engine.threads, || {})?;
     let listeners = network.block_on(Listeners::bind(&config))?;
     let stop = network.block_on(async { StopSignals::new() })?;
     let (phase, phases) = watch::channel(Phase::Running);
-    let shared = Shared::new(config, (clock, Arc::clone(&log)), phases);
+    let shared = Shared::new((config, keys), (clock, Arc::clone(&log)), phases);
     let shared = Arc::new(shared);
     let (tracker, all_gone) = Tracker::new();
     network.spawn(stop.wait(phase.clone(), Arc::clone(&log)));
@@ -133,6 +134,15 @@ fn end(ending: Ending) -> Result<()> {
     Ok(())
 }
 
+/// The keys of those who may send lines over TCP.
+fn keys(config: &Config) -> Result<Option<Keys>> {
+    let Some(path) = &config.tcp.auth_file else { return Ok(None) };
+    let path = path.clone();
+    let bytes = RealDisk.read(&path);
+    let bytes = bytes.map_err(|source| KeyFileError::Read { path: path.clone(), source })?;
+    Ok(Some(Keys::parse(&String::from_utf8_lossy(&bytes), path)?))
+}
+
 /// Nobody is asked who he is: so nobody from elsewhere is let in, unless that is wanted.
 fn check_reach(config: &Config) -> Result<()> {
     let is_open =
@@ -148,8 +158,10 @@ fn check_reach(config: &Config) -> Result<()> {
     }
     if let Some(address) = is_open(&config.tcp.listen)
         && !config.tcp.allow_anonymous
+        && config.tcp.auth_file.is_none()
     {
-        let advice = "ilp.tcp.allow_anonymous = true allows it all the same";
+        let advice = "ilp.tcp.auth_file names the keys of those who may send, and \
+                      ilp.tcp.allow_anonymous = true lets everybody";
         return Err(Error::Open { key: "ilp.tcp.listen", address, advice });
     }
     Ok(())

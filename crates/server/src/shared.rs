@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::config::Config;
-use crate::ilp::Ingest;
+use crate::ilp::{Ingest, Keys};
 use crate::log::Log;
 use crate::metrics::{Metrics, Shown};
 
@@ -52,6 +52,8 @@ impl Tracker {
 /// See the module.
 pub(crate) struct Shared {
     pub(crate) config: Config,
+    /// Of those who may send lines over TCP; `None`: everybody may.
+    pub(crate) keys: Option<Keys>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) metrics: Metrics,
@@ -99,13 +101,13 @@ impl fmt::Display for Unready {
 
 impl Shared {
     pub(crate) fn new(
-        config: Config,
+        (config, keys): (Config, Option<Keys>),
         (clock, log): (Arc<dyn Clock>, Arc<Log>),
         phase: watch::Receiver<Phase>,
     ) -> Shared {
         let ids = Ids::new(clock.as_ref());
         let metrics = Metrics::default();
-        Shared { config, clock, log, metrics, phase, ids, services: OnceLock::new() }
+        Shared { config, keys, clock, log, metrics, phase, ids, services: OnceLock::new() }
     }
 
     /// From now on there is somebody to answer.

@@ -10,7 +10,6 @@ use std::io;
 use std::sync::Arc;
 
 use tidegate_model::ByteCount;
-use tidegate_platform::raise_descriptor_limit;
 use tidegate_query::{EngineOptions, Timeout};
 use tidegate_server::config::{Config, KEYS, Source};
 use tidegate_server::{Host, Log};
@@ -28,8 +27,6 @@ const DB: &str = "TIDEGATE_DB";
 pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit> {
     let environment = &session.environment;
     let config = config(arguments, &environment.variables, environment.memory)?;
-    // Where it cannot be raised, connections are fewer, and the log says so then.
-    let _ = raise_descriptor_limit();
     let clock = Arc::clone(&session.clock);
     let log = Arc::new(Log::new(Arc::clone(&clock), Box::new(io::stderr())));
     let queries = ByteCount(config.memory_limit.0.saturating_sub(config.ingest_limit.0));

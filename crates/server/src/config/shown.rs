@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidegate_ingest::line::Precision;
+use tidegate_model::{PartitionUnit, Ttl};
 use tidegate_query::ConfigEntry;
+use tidegate_storage::Durability;
 
 use super::{Auth, Config, KEYS, Key, OnBadLine};
 
@@ -51,6 +53,12 @@ impl Config {
             "memory.ingest_limit" => size(self.ingest_limit.0),
             "ingest.wait_timeout" => span(self.ingest_wait),
             "query.timeout" => span(self.query_timeout),
+            "durability" => match self.durability {
+                Durability::Sync => "sync".to_owned(),
+                Durability::Async => "async".to_owned(),
+            },
+            "wal.flush_interval" => span(self.flush_interval),
+            "server.read_only" => self.read_only.to_string(),
             "server.stop_timeout" => span(self.stop_timeout),
             "http.listen" => listener(http.listen),
             "http.admin_listen" => listener(http.admin_listen),
@@ -71,6 +79,13 @@ impl Config {
             "ilp.timestamp_name" => ilp.timestamp_name.clone(),
             "ilp.max_line_bytes" => bytes(ilp.max_line_bytes),
             "ilp.max_columns" => ilp.max_columns.to_string(),
+            "ilp.integer_type" => ilp.integer_type.sql(),
+            "ilp.reject_retention" => match ilp.reject_retention {
+                Some(Ttl { count, unit: PartitionUnit::Day }) => format!("{count}d"),
+                Some(Ttl { count, .. }) => format!("{count}h"),
+                None => "0".to_owned(),
+            },
+            "ilp.idempotency_window" => span(ilp.idempotency_window),
             "ilp.reject_rate" => ilp.reject_rate.to_string(),
             "ilp.http.enabled" => http.ilp_enabled.to_string(),
             "ilp.http.max_body" => bytes(http.max_ilp_body),
@@ -86,6 +101,11 @@ impl Config {
             },
             "ilp.tcp.idle_timeout" => span(tcp.idle_timeout),
             "ilp.tcp.allow_anonymous" => tcp.allow_anonymous.to_string(),
+            "ilp.tcp.auth_file" => match &tcp.auth_file {
+                Some(path) => path.display().to_string(),
+                None => "none".to_owned(),
+            },
+            "ilp.tcp.auth_timeout" => span(tcp.auth_timeout),
             _ => return None,
         })
     }

@@ -12,6 +12,8 @@
 //! - TP5. When the server stops, nothing more is read, what was read is committed, and the
 //!   connection ends. A line whose end has not come is not taken, whatever ends the connection.
 //!
+//! - TP6. Where there are keys, nothing is read from who has not signed with one of them (`auth`).
+//!
 //! Reading and parsing happen on the runtime's own threads, `TURN_BYTES` at a time; commits, which
 //! compute and wait for the disk, on its blocking ones.
 
@@ -56,9 +58,22 @@ thread_local! {
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     services: Arc<Services>,
-    (stream, peer): (TcpStream, SocketAddr),
+    (mut stream, peer): (TcpStream, SocketAddr),
     tracker: Tracker,
 ) {
+    if let Some(keys) = &shared.keys {
+        let mut phase = shared.phase.clone();
+        let patience = shared.config.tcp.auth_timeout;
+        let name = tokio::select! {
+            name = keys.ask(&mut stream, patience) => name,
+            () = stopping(&mut phase) => return,
+        };
+        if name.is_none() {
+            shared.metrics.auth_failures.add(1);
+            shared.log.warn_limited("ilp", format_args!("{peer}: it is nobody with a key"));
+            return;
+        }
+    }
     let rate = shared.config.ilp.reject_rate;
     let peer = peer.to_string();
     let connected = services.ingest.connections.begin(&peer, shared.clock.now_micros());

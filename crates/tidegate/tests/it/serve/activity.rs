@@ -13,7 +13,7 @@ fn a_statement_is_ended_from_another_connection() {
     let world = World::new();
     let server = Server::start(&world);
     let mut first = server.connect();
-    let request = format!("GET /exec?query={} HTTP/1.1\r\n", encode(ENDLESS));
+    let request = format!("GET /exec?query={} HTTP/1.1\r\nHost: here\r\n", encode(ENDLESS));
     first.write_all(format!("{request}Connection: close\r\n\r\n").as_bytes()).unwrap();
     let ids = format!("select query_id from query_activity() where query = '{ENDLESS}'");
     let running = format!("{ids} and protocol = 'http' and state = 'running'");
@@ -43,7 +43,7 @@ fn a_cancel_does_not_wait_for_those_that_work() {
     let mut command = world.command(&["serve", "--http", "127.0.0.1:0", "--ilp", "127.0.0.1:0"]);
     // Four statements have their turn.
     let server = Server::spawn(command.args(["--threads", "1"]));
-    let request = format!("GET /exec?query={} HTTP/1.1\r\n", encode(ENDLESS));
+    let request = format!("GET /exec?query={} HTTP/1.1\r\nHost: here\r\n", encode(ENDLESS));
     let start = || {
         let mut stream = server.connect();
         stream.write_all(format!("{request}Connection: close\r\n\r\n").as_bytes()).unwrap();

@@ -5,6 +5,7 @@
 //! docs/server.md says how to make it.
 
 use std::env;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -112,4 +113,50 @@ with InfluxDBClient(url=sys.argv[1], token='t', org='o', enable_gzip=True) as cl
         server.rows("select count(distinct city), sum(\"count\") from weather"),
         "[[8,4498500]]"
     );
+}
+
+/// The key that QuestDB's documentation shows.
+#[test]
+fn only_who_signs_may_send_lines() {
+    const PROGRAM: &str = r#"
+import sys
+from questdb.ingress import Sender, TimestampNanos, IngressError
+point = 'token_x=fLKYEaoEb9lrn3nkwLDA-M_xnuFOdSt9y0Z7_vWSHLU;' \
+        'token_y=Dt5tbS1dEDMSYfym3fgMv0B99szno-dFc1rYF9t0aac;'
+token = 'token=5UjEMuA0Pj5pjK8a-fa24dyIf-Es5mYny3oE_Wmus48;'
+for name in ['testUser1', 'nobody']:
+    try:
+        with Sender.from_conf(f'tcp::addr={sys.argv[1]};username={name};{token}{point}') as sender:
+            for row in range(3):
+                sender.row('t', columns={'name': name}, at=TimestampNanos(row + 1))
+    except IngressError:
+        assert name != 'testUser1'
+"#;
+    let Some(python) = python("questdb") else { return };
+    let world = World::new();
+    let point = "fLKYEaoEb9lrn3nkwLDA-M_xnuFOdSt9y0Z7_vWSHLU \
+                 Dt5tbS1dEDMSYfym3fgMv0B99szno-dFc1rYF9t0aac";
+    world.file("keys", format!("# who may send\ntestUser1 ec-p-256-sha256 {point}\n"));
+    let mut command = world.command(&["serve", "--http", "127.0.0.1:0", "--ilp", "127.0.0.1:0"]);
+    let server = Server::spawn(command.args(["--set", "ilp.tcp.auth_file=keys"]));
+    run(&python, PROGRAM, &[server.ilp.to_string()]);
+    server.wait_for_rows("t", 3);
+    // Lines without a name are an answer that is too long, or none.
+    let mut stream = std::net::TcpStream::connect(server.ilp).expect("it listens");
+    stream.write_all(b"t name=\"no one\" 9\n").expect("it reads");
+    let mut answer = Vec::new();
+    stream.write_all(b"t name=\"no one\" 10\n").expect("it reads");
+    stream.read_to_end(&mut answer).expect("it ends");
+    assert_eq!(answer.len(), 513, "a challenge, and nothing else");
+    assert_eq!(server.rows("select distinct name from t"), r#"[["testUser1"]]"#);
+    assert!(server.metric("tidegate_auth_failures_total") >= 2.0);
+}
+
+#[test]
+fn a_file_that_has_no_keys_is_wrong_use() {
+    let world = World::new();
+    world.file("keys", "testUser1 rsa x y\n");
+    let line = ["serve", "--http", "127.0.0.1:0", "--ilp", "127.0.0.1:0", "--set"];
+    let run = world.run(&[&line[..], &["ilp.tcp.auth_file=keys"]].concat());
+    run.fails(2, &["keys, line 1: expected `name ec-p-256-sha256 x y`"]);
 }
