@@ -60,9 +60,15 @@ pub enum Error {
         reason: Reason,
     },
     #[error(
-        "{}, most of them because: {reason}; the first: {first}", shown_all(*.count)
+        "{}, most of them because: {reason}; the first: {first}; all are listed in {}",
+        shown_all(*.count), .list.display()
     )]
-    AllRejected { count: u64, reason: Reason, first: Box<Rejected> },
+    AllRejected { count: u64, reason: Reason, first: Box<Rejected>, list: PathBuf },
+    #[error(
+        "{}: --skip-lines {wanted} is more than stand in the first {}: {skipped} lines",
+        .path.display(), ByteCount(*.bytes)
+    )]
+    SkipTooFar { path: PathBuf, wanted: u64, skipped: u64, bytes: u64 },
     #[error("{}: damaged {kind} stream after {offset} decompressed bytes", .path.display())]
     Compression { path: PathBuf, kind: &'static str, offset: u64, source: std::io::Error },
     #[error(
@@ -152,6 +158,7 @@ impl Error {
             | Error::RecordTooLong { .. }
             | Error::BadValue { .. }
             | Error::AllRejected { .. }
+            | Error::SkipTooFar { .. }
             | Error::Compression { .. }
             | Error::OtherColumns { .. }
             | Error::SystemTable { .. }

@@ -10,7 +10,7 @@
 mod setup;
 mod text;
 
-pub(crate) use setup::{TargetSchema, check_epoch, existing_schema, new_schema};
+pub(crate) use setup::{TargetSchema, existing_schema, given_unit, new_schema};
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -34,6 +34,7 @@ use crate::progress::{Phase, Progress};
 use crate::refine::{RefineJob, refine};
 use crate::reject::{Reason, RejectLog};
 use crate::seal::{self, SealJob, TextHistory};
+use crate::timestamp::TimestampFormat;
 
 /// What an import has done.
 #[derive(Debug, Clone)]
@@ -95,6 +96,7 @@ pub fn import(
     let inputs = setup::open_inputs(&**database.disk(), options)?;
     let disk = Arc::clone(database.disk());
     let rejects = RejectLog::new(disk, &options.rejects, options.errors_max);
+    rejects.check_folder()?;
     let context = ImportContext { database, options, progress, cancel, io, rejects: &rejects };
     let parsed = match inputs {
         setup::Inputs::Text(inputs) => text::read(&context, inputs, &mut phases)?,
@@ -114,6 +116,8 @@ pub fn import(
 /// The options with as many workers as there is memory for, and what to say if those are fewer.
 fn affordable(options: &ImportOptions) -> Result<(ImportOptions, Option<String>)> {
     let mut options = options.clone();
+    // To be told to find out is to be told nothing.
+    options.timestamp_format.take_if(|format| *format == TimestampFormat::Detect);
     let memory = options.memory_max;
     let wanted = options.workers;
     let most = usize::try_from(memory.0 / MEMORY_MIN_PER_WORKER.0).unwrap_or(usize::MAX);
@@ -228,7 +232,8 @@ impl ImportContext<'_> {
         if rows_read > 0 && rows_rejected == rows_read {
             let &(_, reason, _) = rejected.reasons.first().expect("something was rejected");
             let first = Box::new(rejected.first.expect("something was rejected"));
-            return Err(Error::AllRejected { count: rows_rejected, reason, first });
+            let (count, list) = (rows_rejected, self.options.rejects.clone());
+            return Err(Error::AllRejected { count, reason, first, list });
         }
         self.progress.enter(Phase::Seal);
         spill.flush()?;

@@ -21,6 +21,7 @@ use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
+use tidegate_model::schema::same_name;
 use tidegate_model::{ColumnType, Schema};
 use tidegate_platform::Reservation;
 use tidegate_storage::segment::intern::Interner;
@@ -31,8 +32,8 @@ use crate::distribute::{Distributor, Room};
 use crate::error::{Error, Result};
 use crate::faults::FaultContext;
 use crate::import::{
-    BucketSetup, ImportContext, Parsed, PhaseClock, TargetSchema, check_epoch, existing_schema,
-    first_error, new_schema,
+    BucketSetup, ImportContext, Parsed, PhaseClock, TargetSchema, existing_schema, first_error,
+    given_unit, new_schema,
 };
 use crate::layout::RowLayout;
 use crate::options::{ColumnSource, DialectOptions, ImportOptions, Quote};
@@ -64,7 +65,8 @@ struct ParquetJob<'a> {
     tasks: &'a [(usize, usize)],
     next: AtomicUsize,
     layout: &'a RowLayout,
-    epoch: Option<EpochUnit>,
+    /// Of the designated timestamp; what integers count goes for all times.
+    format: Option<&'a TimestampFormat>,
     buckets: &'a Arc<Buckets>,
     room: Room<'a>,
     faults: FaultContext<'a>,
@@ -86,8 +88,8 @@ pub(crate) fn read(
         .enumerate()
         .flat_map(|(file, open)| (0..open.row_groups()).map(move |group| (file, group)))
         .collect();
-    let epoch = epoch_unit(context.options);
-    let plan = plan(&files, (&layout, epoch), &target.schema)?;
+    let format = context.options.timestamp_format.as_ref();
+    let plan = plan(&files, (&layout, columns::epoch_unit(format)), &target.schema)?;
     let txn = context.begin(target.exists, &target.schema)?;
     let (buckets, spill) = context.buckets(&txn, BucketSetup { plan, layout: layout.clone() })?;
     context.progress.set_bytes_total(files.iter().map(|file| file.source.bytes()).sum());
@@ -98,7 +100,7 @@ pub(crate) fn read(
         tasks: &tasks,
         next: AtomicUsize::new(0),
         layout: &layout,
-        epoch,
+        format,
         buckets: &buckets,
         room: Room { spill: &spill, spill_from: context.spill_from(), progress: context.progress },
         faults: FaultContext {
@@ -164,7 +166,7 @@ fn prepare(
                     ColumnSource::Given(columns) => columns.clone(),
                     ColumnSource::Infer => fields
                         .iter()
-                        .map(|field| inferred(field, path).map(|ty| (field.name().clone(), ty)))
+                        .map(|field| Ok((field.name().clone(), inferred(field, path, options)?)))
                         .collect::<Result<_>>()?,
                 };
                 none.insert(new_schema(columns, options, path)?)
@@ -175,7 +177,7 @@ fn prepare(
         let metadata = with_wanted_types(&source, &metadata, &sources, schema)
             .map_err(|source| Error::Parquet { path: path.clone(), source })?;
         check_types(&metadata, &sources, schema, path)?;
-        check_designated(&metadata, &sources, schema, options)?;
+        check_times(&metadata, (&sources, path), schema, options)?;
         files.push(ParquetFile { path: path.clone(), source, metadata, sources });
     }
     let schema = schema.expect("there is a file");
@@ -192,20 +194,11 @@ fn unused_options(options: &ImportOptions) -> Option<String> {
         (*header != Header::Auto, "--header or --no-header"),
         (null_text.is_some(), "--null"),
         (*skip_lines > 0, "--skip-lines"),
-        (options.timestamp_format.is_some() && epoch_unit(options).is_none(), "--timestamp-format"),
     ];
     let names: Vec<&str> =
         given.iter().filter(|(given, _)| *given).map(|(_, name)| *name).collect();
     let is_any = !names.is_empty();
     is_any.then(|| format!("Parquet says how it is to be read: {} not used", names.join(", ")))
-}
-
-/// What integers of the designated timestamp count.
-fn epoch_unit(options: &ImportOptions) -> Option<EpochUnit> {
-    match options.timestamp_format {
-        Some(TimestampFormat::Epoch(unit)) => Some(unit),
-        _ => None,
-    }
 }
 
 /// By name, as a text file with a header.
@@ -249,7 +242,13 @@ fn map(
 }
 
 /// The type of column that holds a field's values.
-fn inferred(field: &Field, path: &std::path::Path) -> Result<ColumnType> {
+fn inferred(field: &Field, path: &std::path::Path, options: &ImportOptions) -> Result<ColumnType> {
+    let is_time = |name: &String| same_name(name, field.name());
+    if options.timestamp.as_ref().is_some_and(is_time)
+        && columns::plain_type(field.data_type()).is_string()
+    {
+        return Ok(ColumnType::Timestamp(given_unit(options)));
+    }
     columns::column_type(field.data_type()).ok_or_else(|| Error::ParquetType {
         path: path.to_owned(),
         column: field.name().clone(),
@@ -267,7 +266,7 @@ fn with_wanted_types(
     let mut fields: Vec<Arc<Field>> = metadata.schema().fields().iter().cloned().collect();
     for (column, source) in schema.columns().iter().zip(sources) {
         let Some(source) = *source else { continue };
-        let own = fields[source].data_type().clone();
+        let own: DataType = fields[source].data_type().clone();
         let is_text = matches!(own, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
             || matches!(&own, DataType::Dictionary(_, value) if value.is_string());
         let is_binary = matches!(own, DataType::Binary | DataType::LargeBinary);
@@ -277,6 +276,8 @@ fn with_wanted_types(
             }
             _ if is_text => DataType::Utf8View,
             _ if is_binary => DataType::BinaryView,
+            // The decoder knows no dictionaries of anything but texts.
+            _ if matches!(own, DataType::Dictionary(..)) => columns::plain_type(&own).clone(),
             _ => continue,
         };
         let field = Field::clone(&fields[source]).with_data_type(wanted);
@@ -314,19 +315,31 @@ fn check_types(
     Ok(())
 }
 
-/// An integer that is the designated timestamp is a time only if somebody says what it counts.
-fn check_designated(
+/// An integer is a time only if somebody says what it counts; and without the designated timestamp
+/// there is no row.
+fn check_times(
     metadata: &ArrowReaderMetadata,
-    sources: &[Option<usize>],
+    (sources, path): (&[Option<usize>], &std::path::Path),
     schema: &Schema,
     options: &ImportOptions,
 ) -> Result<()> {
-    let mut columns = schema.columns().iter().zip(sources);
-    let designated = columns.find(|(column, _)| Some(column.id) == schema.designated());
-    let Some(source) = designated.and_then(|(_, source)| *source) else { return Ok(()) };
-    let field = metadata.schema().field(source);
-    let ty = columns::column_type(field.data_type());
-    ty.map_or(Ok(()), |ty| check_epoch(field.name(), ty, options))
+    let has_unit = columns::epoch_unit(options.timestamp_format.as_ref()).is_some();
+    for (column, source) in schema.columns().iter().zip(sources) {
+        let Some(source) = *source else {
+            if Some(column.id) == schema.designated() {
+                let (name, place) = (column.name.clone(), path.display().to_string());
+                return Err(Error::NoSuchColumn { name, place });
+            }
+            continue;
+        };
+        let field = metadata.schema().field(source);
+        let own = columns::plain_type(field.data_type());
+        if column.ty.time_unit().is_some() && own.is_integer() && !has_unit {
+            let ty = columns::column_type(own).unwrap_or(ColumnType::Int64);
+            return Err(Error::TimestampNeedsFormat { column: field.name().clone(), ty });
+        }
+    }
+    Ok(())
 }
 
 /// Where buckets begin, from the statistics of the row groups: their rows are taken to be spread
@@ -455,7 +468,7 @@ impl<'a> Worker<'a> {
     fn batch(&mut self, batch: &RecordBatch, task: usize, file: usize, first: u64) -> Result<()> {
         let job = self.job;
         let sources = &job.files[file].sources;
-        let prepared = columns::prepare(batch, sources, (job.layout, job.epoch));
+        let prepared = columns::prepare(batch, sources, (job.layout, job.format));
         let mut text_bytes = 0;
         for rows in prepared.stretches() {
             self.strip.clear();

@@ -156,6 +156,8 @@ pub enum RejectError {
     TooMany { max: u64, path: PathBuf, last: Box<Rejected> },
     #[error("{} would list the rejects, but there is a file that is no such list", .path.display())]
     Taken { path: PathBuf },
+    #[error("{} would list the rejects, but there is no such folder", .path.display())]
+    NoFolder { path: PathBuf },
 }
 
 impl RejectError {
@@ -164,7 +166,9 @@ impl RejectError {
     pub fn class(&self) -> Class {
         match self {
             RejectError::Disk(source) => source.class(),
-            RejectError::TooMany { .. } | RejectError::Taken { .. } => Class::Caller,
+            RejectError::TooMany { .. }
+            | RejectError::Taken { .. }
+            | RejectError::NoFolder { .. } => Class::Caller,
         }
     }
 }
@@ -280,6 +284,20 @@ impl RejectLog {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A worker that panicked here leaves counts that are right and a buffer of whole lines.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is a folder for the list.
+    ///
+    /// # Errors
+    /// `NoFolder`, `Disk`.
+    pub fn check_folder(&self) -> Result<(), RejectError> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        match folder {
+            Some(folder) if !self.disk.exists(folder)? => {
+                Err(RejectError::NoFolder { path: self.path.clone() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A file that is there is only replaced if it lists the rejects of an earlier import.

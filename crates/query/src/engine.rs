@@ -169,7 +169,14 @@ impl Engine {
     /// If the folder for spilling cannot be made.
     pub fn new(database: Arc<Database>, options: &EngineOptions) -> Result<Engine> {
         let made = database.disk().create_dir_all(&options.spill_dir);
-        made.map_err(|source| StorageError::Disk { purpose: "make the spill folder", source })?;
+        match made {
+            // What frees space needs none: only a statement that spills will fail.
+            Err(error) if error.is_no_space() => {}
+            made => {
+                let purpose = "make the spill folder";
+                made.map_err(|source| StorageError::Disk { purpose, source })?;
+            }
+        }
         let memory_max = usize::try_from(options.memory_max.0).unwrap_or(usize::MAX);
         let pool = TrackConsumersPool::new(
             QueryMemory::new(memory_max, options.threads.get(), merge_bytes(options)),

@@ -160,7 +160,7 @@ pub(crate) struct ImportArguments {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "CSV options")]
 pub(crate) struct DialectArguments {
-    /// Byte between fields, or tab [default: found among , tab ; |]
+    /// Byte between fields, or tab [default: found among , tab ; | :]
     #[arg(long, value_name = "BYTE", value_parser = parse_byte)]
     pub(crate) delimiter: Option<u8>,
     /// Byte around fields, or none

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::{io, thread};
 
 use clap::Parser;
-use tidegate_platform::install_sigbus_handler;
+use tidegate_platform::{install_sigbus_handler, raise_descriptor_limit};
 
 use crate::args::{Arguments, BenchCommand, Command};
 use crate::environment::Environment;
@@ -44,6 +44,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     install_sigbus_handler();
+    // Imports open a file for each segment, a server one for each connection; where the limit stays
+    // low, they say so when they reach it.
+    let _ = raise_descriptor_limit();
     // A file that may not grow is an error of the write, as a full disk is, and no reason to die.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     panic::set_hook(Box::new(report_defect));

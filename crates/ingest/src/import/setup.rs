@@ -14,6 +14,7 @@ use crate::input::{InputBytes, InputFile, broken_stream, head_of, open_input, op
 use crate::options::{ColumnSource, FileFormat, ImportOptions, Source};
 use crate::sample::Sample;
 use crate::source::Magic;
+use crate::timestamp::TimestampFormat;
 
 /// The inputs of an import.
 pub(super) enum Inputs {
@@ -151,8 +152,12 @@ fn skipped(mut file: SampledFile, options: &ImportOptions) -> Result<SampledFile
     let mut skip = if head.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
     // CR alone ends lines only where there is no LF.
     let line_end = if memchr::memchr(b'\n', head).is_some() { b'\n' } else { b'\r' };
-    for _ in 0..options.dialect.skip_lines {
+    for skipped in 0..options.dialect.skip_lines {
         let end = memchr::memchr(line_end, &head[skip..]);
+        if end.is_none() && !file.sample.is_whole {
+            let (path, wanted) = (file.input.path.clone(), options.dialect.skip_lines);
+            return Err(Error::SkipTooFar { path, wanted, skipped, bytes: Sample::head_bytes() });
+        }
         file.input.skip_lines += u64::from(end.is_some());
         skip += end.map_or(head.len() - skip, |at| at + 1);
     }
@@ -254,8 +259,14 @@ fn check_same_columns(own: &[Column], given: &[(String, ColumnType)], table: &st
     }
 }
 
+/// The unit that keeps all digits of the timestamps as they are said to be written.
+pub(crate) fn given_unit(options: &ImportOptions) -> TimeUnit {
+    let has_nanos = options.timestamp_format.as_ref().is_some_and(TimestampFormat::has_nanos);
+    if has_nanos { TimeUnit::Nanos } else { TimeUnit::Micros }
+}
+
 /// Integers may be times, in one unit or another: that must be said.
-pub(crate) fn check_epoch(column: &str, ty: ColumnType, options: &ImportOptions) -> Result<()> {
+fn check_epoch(column: &str, ty: ColumnType, options: &ImportOptions) -> Result<()> {
     let is_integer = matches!(
         ty,
         ColumnType::Int8
@@ -301,7 +312,7 @@ pub(crate) fn new_schema(
         let is_guess = !is_given && columns[at].1.time_unit().is_none();
         let has_format = options.timestamp_format.is_some();
         if is_guess && (columns[at].1 == ColumnType::Date || has_format) {
-            columns[at].1 = ColumnType::Timestamp(TimeUnit::Micros);
+            columns[at].1 = ColumnType::Timestamp(given_unit(options));
         }
     }
     let partition_by = options.partition_by.unwrap_or(PartitionUnit::None);

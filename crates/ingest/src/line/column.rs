@@ -162,6 +162,9 @@ impl Column {
     /// The number of a tag's text, if the column can have it.
     pub(super) fn tag_code(&mut self, text: &[u8], ty: ColumnType) -> Result<u32, Misfit> {
         Form::Tag(text).cell(ty)?;
+        if self.length.is_some_and(|length| length.is_exceeded_by(text)) {
+            return Err(CellError::TooLong.into());
+        }
         let code = self.interner.get_or_insert_default().intern(text);
         Ok(code.ok_or(CellError::TooLong)?)
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Int64Array, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes as types;
 use arrow::datatypes::{DataType, TimeUnit as ArrowTimeUnit};
@@ -21,7 +21,7 @@ use crate::layout::RowLayout;
 use crate::parse::CellError;
 use crate::reject::{Reason, RejectPlace};
 use crate::strip::{Cell, Place, STRIP_ROWS, Strip, StripColumn, Values};
-use crate::timestamp::EpochUnit;
+use crate::timestamp::{EpochUnit, TimestampFormat, TimestampParser};
 
 /// The type of column that holds a field's values; `None`: there is none yet.
 pub(super) fn column_type(own: &DataType) -> Option<ColumnType> {
@@ -68,9 +68,53 @@ fn wanted_type(own: &DataType, ty: ColumnType) -> DataType {
     }
 }
 
-/// Whether values of a type can go to a column.
+/// The type of the values, also of those that are kept in a dictionary.
+pub(super) fn plain_type(own: &DataType) -> &DataType {
+    match own {
+        DataType::Dictionary(_, value) => plain_type(value),
+        own => own,
+    }
+}
+
+/// Whether values of a type can go to a column. Numbers that are no integers count no time.
 pub(super) fn can_become(own: &DataType, ty: ColumnType) -> bool {
-    arrow::compute::can_cast_types(own, &wanted_type(own, ty))
+    let plain = plain_type(own);
+    let is_fraction = plain.is_floating() || plain.is_decimal();
+    let is_time = ty.time_unit().is_some() || ty == ColumnType::Date;
+    !(is_fraction && is_time) && arrow::compute::can_cast_types(own, &wanted_type(own, ty))
+}
+
+/// What a cast has made of an array, without values that the column's type cannot hold: a fraction
+/// is no integer, and no number becomes infinite.
+fn without_losses(own: &ArrayRef, cast: ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let (from, to) = (plain_type(own.data_type()), cast.data_type());
+    let is_number = |ty: &DataType| ty.is_numeric() || ty.is_decimal();
+    let is_lost = match (from, to) {
+        (DataType::Float64, DataType::Float32) => {
+            let finite = arrow::compute::cast(own, &DataType::Float64)?;
+            let finite = finite.as_primitive::<types::Float64Type>().values().iter();
+            let now = cast.as_primitive::<types::Float32Type>().values().iter();
+            finite.zip(now).map(|(own, now)| own.is_finite() && now.is_infinite()).collect()
+        }
+        (from, to)
+            if (from.is_floating() || from.is_decimal()) && is_number(to) && !to.is_floating() =>
+        {
+            let back = arrow::compute::cast(&cast, from)?;
+            let own = arrow::compute::cast(own, from)?;
+            arrow::compute::kernels::cmp::neq(&own, &back)?
+        }
+        _ => return Ok(cast),
+    };
+    arrow::compute::nullif(&cast, &is_lost)
+}
+
+/// Texts as the instants that they are in a column's unit.
+fn instants_of(texts: &ArrayRef, parser: &mut TimestampParser, ty: ColumnType) -> ArrayRef {
+    let texts = arrow::compute::cast(texts, &DataType::Utf8View).expect("texts are texts");
+    let texts = texts.as_string_view().iter();
+    let instants = texts.map(|text| parser.parse(text?.as_bytes()).ok());
+    let instants: Int64Array = instants.collect();
+    arrow::compute::cast(&instants, &arrow_type(ty)).expect("an instant is a number")
 }
 
 /// Least and greatest timestamp and rows of each row group that says so.
@@ -100,10 +144,19 @@ pub(super) fn group_bounds(
         .collect())
 }
 
+/// What integers that are times count.
+pub(super) fn epoch_unit(format: Option<&TimestampFormat>) -> Option<EpochUnit> {
+    match format {
+        Some(TimestampFormat::Epoch(unit)) => Some(*unit),
+        _ => None,
+    }
+}
+
 /// Integers that count time as what they are; other arrays, and those of which nobody says what
 /// they count, as they were.
 fn counted(array: &ArrayRef, epoch: Option<EpochUnit>) -> Result<ArrayRef, ArrowError> {
-    let Some(epoch) = epoch.filter(|_| array.data_type().is_integer()) else {
+    let is_integer = plain_type(array.data_type()).is_integer();
+    let Some(epoch) = epoch.filter(|_| is_integer) else {
         return Ok(Arc::clone(array));
     };
     let unit = match epoch {
@@ -127,7 +180,7 @@ pub(super) struct PreparedBatch<'a> {
 pub(super) fn prepare<'a>(
     batch: &RecordBatch,
     sources: &[Option<usize>],
-    (layout, epoch): (&'a RowLayout, Option<EpochUnit>),
+    (layout, format): (&'a RowLayout, Option<&TimestampFormat>),
 ) -> PreparedBatch<'a> {
     // What does not fit becomes NULL, and is then found to be a fault (PQ2).
     let options = CastOptions { safe: true, ..CastOptions::default() };
@@ -138,13 +191,24 @@ pub(super) fn prepare<'a>(
         .enumerate()
         .map(|(position, (column, source))| {
             let own = Arc::clone(batch.column((*source)?));
-            let wanted = wanted_type(own.data_type(), column.column.ty);
-            let epoch = epoch.filter(|_| layout.timestamp == Some(position));
+            let ty = column.column.ty;
+            let wanted = wanted_type(own.data_type(), ty);
+            if let Some(unit) = ty.time_unit()
+                && plain_type(own.data_type()).is_string()
+            {
+                let format = format.filter(|_| layout.timestamp == Some(position));
+                let format = format.unwrap_or(&TimestampFormat::Detect);
+                let instants = instants_of(&own, &mut TimestampParser::new(format, unit), ty);
+                return Some((own, instants));
+            }
+            let epoch = epoch_unit(format).filter(|_| ty.time_unit().is_some());
             let counted = counted(&own, epoch).expect("integers are 64 bits wide");
             let cast = if *counted.data_type() == wanted {
                 counted
             } else {
-                cast_with_options(&counted, &wanted, &options).expect("can_become was asked")
+                let cast = cast_with_options(&counted, &wanted, &options);
+                let kept = cast.and_then(|cast| without_losses(&counted, cast));
+                kept.expect("can_become was asked")
             };
             Some((own, cast))
         })
@@ -248,10 +312,15 @@ impl FillColumn<'_> {
 
     /// PQ2: values that the cast has made NULL.
     fn lost_values(&mut self, own: &ArrayRef, cast: &ArrayRef) {
+        let is_text = plain_type(own.data_type()).is_string();
+        let error = match cast.data_type() {
+            DataType::Timestamp(..) if is_text => CellError::NotATimestamp,
+            _ => CellError::OutOfRange,
+        };
         let nulls = own.logical_nulls();
         for row in 0..own.len() {
             if cast.is_null(row) && nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
-                self.fault(row, Reason::Cell(CellError::OutOfRange));
+                self.fault(row, Reason::Cell(error));
             }
         }
     }
@@ -406,8 +475,16 @@ impl RowOrigin for BatchOrigin<'_> {
 
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]> {
         let array = self.batch.arrays[fault.column as usize].as_ref();
-        let shown = array
-            .and_then(|(own, _)| array_value_to_string(own, self.start + fault.row as usize).ok());
+        let row = self.start + fault.row as usize;
+        let shown = array.and_then(|(own, _)| {
+            let shown = array_value_to_string(own, row).ok();
+            let plain = || {
+                let number = arrow::compute::cast(own, &DataType::Int64).ok()?;
+                array_value_to_string(&number, row).ok()
+            };
+            // What Arrow writes for an instant that its calendar does not have.
+            shown.filter(|shown| !shown.starts_with("ERROR: ")).or_else(plain)
+        });
         Cow::Owned(shown.unwrap_or_default().into_bytes())
     }
 }

@@ -574,3 +574,102 @@ fn options_of_text_are_said_to_be_of_no_use() {
     let expected = "Parquet says how it is to be read: --delimiter, --skip-lines not used";
     assert_eq!(notes, [expected]);
 }
+
+/// A file of one column of times, whatever they are, and a number for each row.
+fn times(times: ArrayRef) -> Vec<u8> {
+    let numbers = (0..).take(times.len()).map(Some).collect::<Int64Array>();
+    let columns: [(&str, ArrayRef); 2] = [("ts", times), ("n", Arc::new(numbers))];
+    write(&RecordBatch::try_from_iter(columns).unwrap(), &PLAIN)
+}
+
+/// Dictionaries of integers and numbers with fractions were taken for microseconds.
+#[test]
+fn times_are_what_is_said_of_them_or_refused() {
+    let columns = [("ts", ColumnType::Timestamp(TimeUnit::Micros)), ("n", ColumnType::Int64)];
+    let schema = schema_of(&columns, Some("ts"), PartitionUnit::Day);
+    let millis = Int64Array::from(vec![1_700_000_000_000]);
+    let dictionary = DictionaryArray::new(Int32Array::from(vec![0]), Arc::new(millis));
+    let dictionary = times(Arc::new(dictionary));
+    let iso = |options: &mut ImportOptions| {
+        options.columns = ColumnSource::Infer;
+        options.timestamp_format = Some(TimestampFormat::Iso);
+    };
+    let error = refused(&dictionary, &schema, iso);
+    assert!(matches!(error, Error::TimestampNeedsFormat { .. }), "{error:?}");
+    let seconds = times(Arc::new(PrimitiveArray::<Float64Type>::from(vec![1.5])));
+    let error = refused(&seconds, &schema, |options| {
+        options.timestamp_format = Some(TimestampFormat::Epoch(EpochUnit::Seconds));
+    });
+    assert!(matches!(error, Error::ParquetTarget { .. }), "{error:?}");
+    let texts = ["2025-01-02T03:04", "x", "2025-01-01"].map(Some);
+    let texts = times(Arc::new(StringArray::from(texts.to_vec())));
+    let epoch = Some(TimestampFormat::Epoch(EpochUnit::Millis));
+    for (bytes, format, wanted) in [
+        (dictionary, epoch, vec![(1_700_000_000_000_000, 0)]),
+        (texts, None, vec![(1_735_689_600_000_000, 2), (1_735_787_040_000_000, 0)]),
+    ] {
+        for infer in [false, true] {
+            let world = world();
+            let path = world.put("a.parquet", &bytes);
+            let mut options = world.options(&schema, &[path]);
+            if infer {
+                options.columns = ColumnSource::Infer;
+            }
+            options.timestamp_format.clone_from(&format);
+            let summary = world.import(&options).unwrap();
+            let wanted = wanted.iter().map(|&(ts, n)| vec![Value::Integer(ts), Value::Integer(n)]);
+            assert_same_rows(&world.rows(), &wanted.collect::<Vec<_>>(), &format!("{format:?}"));
+            let reasons: Vec<String> =
+                summary.reject_reasons.iter().map(|(_, reason, _)| reason.to_string()).collect();
+            assert!(reasons.is_empty() || reasons == ["not a timestamp"], "{reasons:?}");
+        }
+    }
+}
+
+/// What a column cannot hold became something else: an infinity, or a number without its fraction.
+#[test]
+fn numbers_do_not_lose_what_they_are() {
+    let columns = [
+        ("ts", ColumnType::Timestamp(TimeUnit::Micros)),
+        ("i", ColumnType::Int32),
+        ("f", ColumnType::Float32),
+        ("d", ColumnType::Decimal { precision: 9, scale: 1 }),
+    ];
+    let schema = schema_of(&columns, Some("ts"), PartitionUnit::Day);
+    let instants = TimestampMillisecondArray::from(vec![1, 2, 3, 4]);
+    let whole = PrimitiveArray::<Float64Type>::from(vec![2.0, 1.9, -3.0, 4.0]);
+    let large = PrimitiveArray::<Float64Type>::from(vec![1.5, 2.5, 1e300, f64::INFINITY]);
+    let fine = Decimal128Array::from(vec![150, 250, 350, 455]);
+    let fine = fine.with_precision_and_scale(9, 2).unwrap();
+    let columns: [(&str, ArrayRef); 4] = [
+        ("ts", Arc::new(instants)),
+        ("i", Arc::new(whole)),
+        ("f", Arc::new(large)),
+        ("d", Arc::new(fine)),
+    ];
+    let bytes = write(&RecordBatch::try_from_iter(columns).unwrap(), &PLAIN);
+    let world = world();
+    let path = world.put("a.parquet", &bytes);
+    let summary = world.import(&world.options(&schema, &[path])).unwrap();
+    assert_eq!((summary.rows_imported, summary.rows_rejected), (1, 3));
+    let lines = read_rejects(&*world.disk, &world.rejects());
+    let lines: Vec<(u64, Option<&str>)> =
+        lines.iter().map(|reject| (reject.1, reject.3.as_deref())).collect();
+    assert_eq!(lines, [(2, Some("i")), (3, Some("f")), (4, Some("d"))]);
+}
+
+#[test]
+fn dictionaries_of_other_values_than_texts_are_read() {
+    let columns = [("ts", ColumnType::Timestamp(TimeUnit::Micros)), ("n", ColumnType::Boolean)];
+    let schema = schema_of(&columns, Some("ts"), PartitionUnit::Day);
+    let instants = TimestampMillisecondArray::from(vec![1, 2]);
+    let flags = Arc::new(BooleanArray::from(vec![true, false]));
+    let flags = DictionaryArray::new(Int32Array::from(vec![1, 0]), flags);
+    let columns: [(&str, ArrayRef); 2] = [("ts", Arc::new(instants)), ("n", Arc::new(flags))];
+    let world = world();
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let path = world.put("a.parquet", &write(&batch, &PLAIN));
+    world.import(&world.options(&schema, &[path])).unwrap();
+    let flags: Vec<Value> = world.rows().iter().map(|row| row[1].clone()).collect();
+    assert_eq!(flags, [Value::Bit(false), Value::Bit(true)]);
+}

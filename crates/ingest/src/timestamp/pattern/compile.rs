@@ -137,7 +137,17 @@ impl Steps {
             let run = &rest[..len];
             let unknown = || FormatError::UnknownField { run: run.to_owned(), at };
             let letter = letter.ok_or_else(unknown)?;
-            if let Some((step, parts)) = field_of_strftime(letter) {
+            // Padded with a space, as `date` and syslog do it.
+            let padded = match letter {
+                'e' => Some('d'),
+                'k' => Some('H'),
+                'l' => Some('I'),
+                _ => None,
+            };
+            if padded.is_some() {
+                self.steps.push(Step::Blanks);
+            }
+            if let Some((step, parts)) = field_of_strftime(padded.unwrap_or(letter)) {
                 self.push_field(step, parts, run, at)?;
             } else {
                 match letter {

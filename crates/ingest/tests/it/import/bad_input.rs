@@ -130,7 +130,7 @@ fn more_rejects_than_allowed_stop_the_import() {
 fn when_all_records_are_bad_the_most_frequent_reason_is_told() {
     let text = b"2021-03-01,a,x\n2021-03-01,b,y\n,c,1\n";
     match refused(&world(), text, |_| {}) {
-        Error::AllRejected { count: 3, reason: Reason::Cell(reason), first } => {
+        Error::AllRejected { count: 3, reason: Reason::Cell(reason), first, .. } => {
             assert_eq!(reason.to_string(), "not a number");
             assert_eq!(first.to_string(), "/a.csv, line 1, column `n`: not a number");
         }
@@ -341,4 +341,20 @@ fn a_clean_import_removes_the_rejects_of_an_earlier_one() {
     let summary = world.import(&world.options(&schema(), &[good])).unwrap();
     assert!(summary.rejects.is_none() && summary.notes.is_empty());
     assert!(!world.disk.exists(&world.rejects()).unwrap(), "J1 of `reject`");
+}
+
+/// More lines than the first look has were skipped wrongly.
+#[test]
+fn lines_to_skip_stand_in_the_first_look() {
+    let text = b"2021-03-01,a,1\n".repeat(200_000);
+    let error = refused(&world(), &text, |options| options.dialect.skip_lines = 150_000);
+    assert!(matches!(error, Error::SkipTooFar { wanted: 150_000, .. }), "{error:?}");
+}
+
+#[test]
+fn a_list_of_rejects_that_cannot_be_is_refused_at_once() {
+    let error = refused(&world(), b"2021-03-01,a,1\n", |options| {
+        options.rejects = "/nowhere/list.ndjson".into();
+    });
+    assert!(error.to_string().contains("no such folder"), "{error}");
 }

@@ -100,7 +100,8 @@ fn a_column_of_other_things_is_no_timestamp() {
     check(
         "ts,n\n,1\n\"\",2\n",
         "all 2 records were rejected, most of them because: the designated timestamp is NULL; \
-         the first: /a.csv, line 2, column `ts`: the designated timestamp is NULL",
+         the first: /a.csv, line 2, column `ts`: the designated timestamp is NULL; all are listed \
+         in /rejects.ndjson",
     );
 }
 
