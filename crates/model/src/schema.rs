@@ -342,7 +342,7 @@ impl Schema {
     pub fn sql_type(&self, column: &Column) -> String {
         match self.length(column.id) {
             Some(length) => format!("{}({})", column.ty.sql(), length.max),
-            None => column.ty.sql().into(),
+            None => column.ty.sql(),
         }
     }
 

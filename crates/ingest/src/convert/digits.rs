@@ -229,7 +229,7 @@ mod tests {
             4 => format!("1{number:09}"),
             5 => format!("{digits}x"),
             6 => format!("\"{digits}\""),
-            7 => char::from(number as u8 & 0x7F).to_string().replace(',', "\u{E9}"),
+            7 => char::from(number.to_le_bytes()[0] & 0x7F).to_string().replace(',', "\u{E9}"),
             8 => format!("-{number:08}"),
             9 => format!(" {digits}"),
             _ => digits.to_string(),
