@@ -21,6 +21,9 @@ use crate::types::ColumnType;
 /// What the names of the system's tables begin with (S5).
 pub const SYSTEM_PREFIX: &str = "sys.";
 
+/// What statements that change rows call the number of a row.
+pub const ROW_ID: &str = "tidegate.row";
+
 /// Whether a table of this name is one of the system's (S5).
 #[must_use]
 pub fn is_system_table(name: &str) -> bool {
@@ -107,6 +110,8 @@ pub enum SchemaError {
     KeyDropped { name: String },
     #[error("DEDUP UPSERT KEYS needs the designated timestamp among its keys, each of them once")]
     BadKeys,
+    #[error("no column can be called `{name}`: statements that change rows call theirs so")]
+    ReservedName { name: String },
     #[error("TTL needs a table with partitions, and at least one unit of time")]
     BadTtl,
     #[error("only a VARCHAR column has a length, at least 1, and only one")]
@@ -226,6 +231,9 @@ impl Schema {
     fn check_new(&self, name: &str) -> Result<(), SchemaError> {
         if name.is_empty() || name.len() > limits::NAME_BYTES || name.contains('\0') {
             return Err(SchemaError::BadName { name: name.to_owned() });
+        }
+        if same_name(name, ROW_ID) {
+            return Err(SchemaError::ReservedName { name: name.to_owned() });
         }
         if self.find(name).is_some() {
             return Err(SchemaError::DuplicateColumn { name: name.to_owned() });

@@ -37,7 +37,7 @@ use crate::error::Error;
 use crate::session::Session;
 
 pub(crate) use guard::{guarded, without_guards};
-pub(crate) use rows::{Reader, finish_in_time, run};
+pub(crate) use rows::{Reader, finish_in_time, plan_apart, run};
 
 /// How long a statement may work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

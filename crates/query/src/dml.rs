@@ -28,7 +28,7 @@ use tidegate_model::{Column, PartitionKey, Schema};
 use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
 use crate::activity::Listing;
-use crate::control::{Reader, Stop, finish_in_time, guarded, run};
+use crate::control::{Reader, Stop, finish_in_time, guarded, plan_apart, run};
 use crate::ddl::check_not_system;
 use crate::engine::Done;
 use crate::error::{Error, Result};
@@ -180,7 +180,7 @@ impl RowChanges<'_> {
         let schema = self.schema(sql, &name)?;
         let state = self.state.clone();
         let (database, text) = (Arc::clone(&self.database), sql.to_owned());
-        let task = SpawnedTask::spawn(async move {
+        let task = plan_apart(async move {
             let planning = Planning {
                 state: &state,
                 database: &database,
@@ -249,8 +249,7 @@ impl RowChanges<'_> {
     ) -> Result<PlannedRows> {
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let sql = sql.to_owned();
-        // On a task of its own, which nobody can interrupt, so that nobody need wait for it.
-        let task = SpawnedTask::spawn(async move {
+        let task = plan_apart(async move {
             let planning = Planning { state: &state, database: &database, sql: &sql, rows };
             match statement {
                 Statement::Insert(columns) => planning.insert(&columns).await,

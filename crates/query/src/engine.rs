@@ -35,7 +35,8 @@ use tokio::time::Instant;
 
 use crate::activity::{Activity, Listing};
 use crate::control::{
-    Reader, StatementOptions, Stop, Timeout, finish_in_time, guarded, run, without_guards,
+    Reader, StatementOptions, Stop, Timeout, finish_in_time, guarded, plan_apart, run,
+    without_guards,
 };
 use crate::ddl;
 use crate::dml::RowChanges;
@@ -348,11 +349,10 @@ impl Engine {
         Ok(renamed(listing.until_the_end_of(stream), planned, sql))
     }
 
-    /// Plans on a task of its own, which nobody can interrupt, so that nobody need wait for it.
     async fn plan(&self, bound: Bound, begun: &Begun) -> Result<(PlannedQuery, Arc<TaskContext>)> {
         let (state, context) = self.statement_state(begun);
         let database = Arc::clone(&self.system.database);
-        let task = SpawnedTask::spawn(async move {
+        let task = plan_apart(async move {
             plan_query(&state, &database, &bound.sql, &bound.parameters).await
         });
         Ok((finish_in_time(task, &begun.stop).await?, context))

@@ -76,7 +76,7 @@ const FILTERED_SHARE: usize = 5;
 pub(crate) const NAME_KEY: &str = "tidegate.name";
 
 /// The name of the column that says where a row is. Queries see tables without it.
-pub(crate) const ROW_ID: &str = "tidegate.row";
+pub(crate) use tidegate_model::schema::ROW_ID;
 
 /// A table as of one moment, as DataFusion sees it: names in lower case.
 #[derive(Debug, Clone)]

@@ -38,6 +38,9 @@ const STATEMENTS_PER_THREAD: usize = 4;
 /// How long the runtime waits at the end for threads that wait for the disk.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
+/// Plans of statements that nest deeply are worked on by recursion. Only what is used is memory.
+const STACK_BYTES: usize = 64 << 20;
+
 /// What a server gets from whoever starts it.
 pub struct Host<'a> {
     /// The time.
@@ -172,6 +175,7 @@ fn runtime(name: &'static str, threads: NonZeroUsize, begin: fn()) -> Result<Run
     Builder::new_multi_thread()
         .on_thread_start(begin)
         .worker_threads(threads.get())
+        .thread_stack_size(STACK_BYTES)
         .max_blocking_threads(COMMIT_THREADS)
         .thread_name(name)
         .enable_all()

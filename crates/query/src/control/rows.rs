@@ -15,6 +15,7 @@ use datafusion::common::{DataFusionError, Result as PlanResult};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, Stream, StreamExt};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::{CancelReason, Stop};
@@ -43,6 +44,15 @@ pub(crate) async fn finish_in_time<T: 'static>(
         reason = stop.ended() => return Err(reason.into()),
     };
     joined.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?
+}
+
+/// Plans on a thread of its own, which nobody can interrupt, so that nobody need wait for it: not
+/// the statement, whose time may be over, and not those that work on the runtime's threads.
+pub(crate) fn plan_apart<T: Send + 'static>(
+    planning: impl Future<Output = Result<T>> + Send + 'static,
+) -> SpawnedTask<Result<T>> {
+    let runtime = Handle::current();
+    SpawnedTask::spawn_blocking(move || runtime.block_on(planning))
 }
 
 /// Runs a plan that is guarded by `stop`.

@@ -6,13 +6,12 @@
 
 use std::sync::Arc;
 
-use datafusion::common::runtime::SpawnedTask;
 use tidegate_model::{ColumnType, Schema};
 use tidegate_storage::Error as StorageError;
 
 use super::write::{Work, Writer, write};
 use super::{RowChanges, Running, Statement};
-use crate::control::finish_in_time;
+use crate::control::{finish_in_time, plan_apart};
 use crate::ddl::{check_not_system, schema_of};
 use crate::engine::Done;
 use crate::error::{Error, Result};
@@ -51,8 +50,7 @@ impl RowChanges<'_> {
     async fn schema_for(&self, sql: &str, query: &str, create: &mut CreateAs) -> Result<Schema> {
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let text = query.to_owned();
-        let task =
-            SpawnedTask::spawn(async move { plan_query(&state, &database, &text, &[]).await });
+        let task = plan_apart(async move { plan_query(&state, &database, &text, &[]).await });
         let PlannedQuery { schema, designated, .. } = finish_in_time(task, &self.stop).await?;
         let columns = schema.fields().iter().map(|field| {
             let ty = type_of(field).ok_or_else(|| Error::NoColumnType {

@@ -9,7 +9,7 @@ use tidegate_filter::{Class as FilterClass, Error as FilterError};
 use tidegate_model::{ColumnType, SchemaError as BadSchema};
 use tidegate_storage::{Class, Error as StorageError};
 
-use super::{ClauseProblem, Error, SettingProblem, TextProblem, innermost};
+use super::{ClauseProblem, Error, SettingProblem, SyntaxError, TextProblem, innermost};
 
 /// What kind of thing went wrong, for those who number errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,6 +82,7 @@ impl Error {
     #[must_use]
     pub fn condition(&self) -> Condition {
         match self {
+            Error::Syntax { what: SyntaxError::TooDeep { .. }, .. } => Condition::LimitExceeded,
             Error::Syntax { .. } => Condition::SyntaxError,
             Error::NotSupported { .. } | Error::Refused { .. } => Condition::FeatureNotSupported,
             Error::BadText { reason: TextProblem::OutOfRange, .. } => Condition::OutOfRange,

@@ -29,6 +29,12 @@ pub enum SyntaxError {
         /// What does; `None` for the end of the text.
         found: Option<String>,
     },
+    /// What stands in each other, or is joined by operators, is too much.
+    #[error("a query is nested more than {most} deep here")]
+    TooDeep {
+        /// How deep it may be.
+        most: usize,
+    },
     /// A number is out of its bounds.
     #[error("{what} must be {bounds}, not {found}")]
     OutOfBounds {

@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::ast::{
     UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
@@ -39,6 +40,8 @@ pub(crate) use names::OutputNames;
 
 /// How deep an expression or a query may be nested.
 pub(crate) const NESTING_MAX: usize = 500;
+/// Conditions that are joined by AND and OR in one place.
+const CONDITIONS_MAX: usize = 5_000;
 
 /// The name of `interval(low, high)`.
 const INTERVAL_CALL: &str = "interval";
@@ -107,7 +110,45 @@ pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
     while tokens.last().is_some_and(is_nothing) {
         tokens.pop();
     }
+    check_chains(sql, &tokens)?;
     Ok(tokens)
+}
+
+/// `a + b + c` nests as brackets do, without the parser counting it. Conditions that are joined by
+/// AND and OR may be more: programs write them, and they are planned faster.
+fn check_chains(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
+    let mut chains = vec![[0; 2]];
+    for token in tokens {
+        let of_conditions = match &token.token {
+            Token::LParen | Token::LBracket => {
+                chains.push([0; 2]);
+                continue;
+            }
+            Token::RParen | Token::RBracket if chains.len() > 1 => {
+                chains.pop();
+                continue;
+            }
+            Token::Comma => {
+                *chains.last_mut().expect("one is left") = [0; 2];
+                continue;
+            }
+            Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod => false,
+            Token::StringConcat => false,
+            Token::Word(word) if matches!(word.keyword, Keyword::AND | Keyword::OR) => true,
+            _ => continue,
+        };
+        let chain = chains.last_mut().expect("one is left");
+        let most = [NESTING_MAX, CONDITIONS_MAX][usize::from(of_conditions)];
+        chain[usize::from(of_conditions)] += 1;
+        if of_conditions {
+            chain[0] = 0;
+        }
+        if chain[usize::from(of_conditions)] > most {
+            let position = position_at(sql, token.span.start);
+            return Err(Error::Syntax { position, what: SyntaxError::TooDeep { most } });
+        }
+    }
+    Ok(())
 }
 
 fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
@@ -134,12 +175,7 @@ pub(crate) fn position_at(sql: &str, location: Location) -> Position {
 pub(crate) fn parser_error(sql: &str, error: ParserError) -> Error {
     let message = match error {
         ParserError::RecursionLimitExceeded => {
-            let what = SyntaxError::OutOfBounds {
-                what: "the nesting of a query",
-                bounds: "at most 500",
-                found: "more".to_owned(),
-            };
-            return Error::syntax(sql, 0, what);
+            return Error::syntax(sql, 0, SyntaxError::TooDeep { most: NESTING_MAX });
         }
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
     };

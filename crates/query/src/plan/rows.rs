@@ -100,7 +100,12 @@ impl Planning<'_> {
         for column in columns {
             let is_it = |name: &str| name.eq_ignore_ascii_case(&column.name);
             match update.sets.iter().find(|set| is_it(&set.column.text)) {
-                Some(set) => query.bracketed(self.sql, &set.value),
+                Some(set) => {
+                    query.bracketed(self.sql, &set.value);
+                    // Or it would be called like the column that it is the value of.
+                    query.word("AS");
+                    query.name(&column.name);
+                }
                 None => query.column(update.target.name(), &column.name),
             }
             query.push(Token::Comma);

@@ -26,6 +26,9 @@ use crate::output::{Form, Target, WriteError};
 const QUEUE: usize = 2;
 const TICK: Duration = Duration::from_millis(10);
 
+/// Plans of statements that nest deeply are worked on by recursion. Only what is used is memory.
+const STACK_BYTES: usize = 64 << 20;
+
 /// The engine and its threads.
 pub(crate) struct Runner {
     /// There until it is dropped.
@@ -66,6 +69,7 @@ impl Runner {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(options.threads.get())
             .thread_name("query")
+            .thread_stack_size(STACK_BYTES)
             .enable_time()
             .build()
             .map_err(|source| Error::Threads { source })?;

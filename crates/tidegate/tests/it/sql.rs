@@ -186,3 +186,29 @@ fn a_top_k_reads_few_rows_of_a_scan() {
     // The first batch of each worker, and what beats the bound then.
     assert!(rows < 50.0, "{scan}");
 }
+
+/// Planning is recursive: deep or long statements have ended the process.
+#[test]
+fn statements_that_are_deep_or_long_are_answered_or_refused() {
+    let world = World::new();
+    let ask = |sql: &str| {
+        world.file("deep.sql", sql);
+        world.run(&["sql", "-f", "deep.sql", "--format", "csv", "--timeout", "10m"])
+    };
+    let list = |count: usize, part: &dyn Fn(usize) -> String, between: &str| {
+        (0..count).map(part).collect::<Vec<_>>().join(between)
+    };
+    let conditions = list(2_000, &|n| format!("x = {n}"), " OR ");
+    let rows = ask(&format!("SELECT count(*) AS n FROM long_sequence(9) WHERE {conditions}"));
+    assert_eq!(rows.succeeds(), "n\n9\n");
+    let selects = "SELECT * FROM (".repeat(60);
+    let rows = ask(&format!("{selects}SELECT 7 AS n{}", ")".repeat(60)));
+    assert_eq!(rows.succeeds(), "n\n7\n");
+    for (sql, place) in [
+        (format!("SELECT {}", list(600, &|_| "1".to_owned(), " + ")), "column 2010"),
+        (format!("SELECT {}1", "- ".repeat(600)), "column 1008"),
+        (format!("SELECT 1 WHERE {}", list(6_000, &|_| "1 = 1".to_owned(), " AND ")), "column 50"),
+    ] {
+        ask(&sql).fails(1, &[place, "nested more than"]);
+    }
+}
