@@ -12,12 +12,12 @@ mod sigbus;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use memmap2::Mmap;
+use memmap2::{Advice, Mmap};
 
 pub use self::sigbus::install_sigbus_handler;
 
@@ -31,6 +31,9 @@ enum Source {
     File(Arc<FileMapping>),
     Memory(Arc<[u8]>),
 }
+
+/// The kernel reads no more than this for one request to read ahead, unless it is told otherwise.
+const WILL_NEED_BYTES: usize = 128 << 10;
 
 /// Fields in the order in which they must go: first the slot in the table, then the pages.
 struct FileMapping {
@@ -46,8 +49,19 @@ impl Mapping {
         if pages.is_empty() {
             return Ok(Mapping::from(&[][..]));
         }
+        // Who reads says what comes next: the neighbours of a page are often of other columns.
+        let _ = pages.advise(Advice::Random);
         let slot = sigbus::Registration::new(pages.as_ptr_range(), path.as_os_str().as_bytes());
         Ok(Mapping(Source::File(Arc::new(FileMapping { slot, pages }))))
+    }
+
+    /// Asks the kernel to begin reading a range that is not in memory. Promises nothing.
+    pub fn will_need(&self, range: Range<usize>) {
+        let Source::File(mapping) = &self.0 else { return };
+        for start in range.clone().step_by(WILL_NEED_BYTES) {
+            let bytes = WILL_NEED_BYTES.min(range.end - start);
+            let _ = mapping.pages.advise_range(Advice::WillNeed, start, bytes);
+        }
     }
 
     /// Whether these are pages of a file, which the kernel may drop and read again, as opposed to

@@ -27,6 +27,7 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
         Condition::DuplicateColumn => "42701",
         Condition::AmbiguousName => "42702",
         Condition::InvalidTableDefinition => "42P16",
+        Condition::InvalidObjectDefinition => "42P17",
         Condition::InvalidStatement => "42000",
         Condition::InvalidParameter => "22023",
         Condition::WrongObjectType => "42809",

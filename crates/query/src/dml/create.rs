@@ -61,7 +61,13 @@ impl RowChanges<'_> {
             Ok((field.name().clone(), ty))
         });
         let mut columns: Vec<(String, ColumnType)> = columns.collect::<Result<_>>()?;
-        for (name, ty) in &create.casts {
+        for (at, (name, ty)) in create.casts.iter().enumerate() {
+            let is_same =
+                |(other, _): &(Name, ColumnType)| other.text.eq_ignore_ascii_case(&name.text);
+            if create.casts[..at].iter().any(is_same) {
+                let position = Position::at(sql, name.offset);
+                return Err(Error::ColumnTwice { position, column: name.text.clone() });
+            }
             column_mut(&mut columns, sql, name)?.1 = *ty;
         }
         create.table.columns = columns;

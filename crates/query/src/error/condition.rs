@@ -51,6 +51,8 @@ pub enum Condition {
     AmbiguousName,
     /// The columns make no table.
     InvalidTableDefinition,
+    /// A table cannot be ordered, partitioned or kept as it is said.
+    InvalidObjectDefinition,
     /// The statement cannot be planned.
     InvalidStatement,
     /// A value that must be there is NULL.
@@ -112,7 +114,7 @@ impl Error {
             Error::AmbiguousColumn { .. } => Condition::AmbiguousName,
             Error::Clause { what, .. } => clause_condition(what),
             Error::NoSuchPartition { .. } => Condition::UndefinedObject,
-            Error::NotOfPartitions { .. } => Condition::InvalidTableDefinition,
+            Error::NotOfPartitions { .. } => Condition::InvalidObjectDefinition,
             Error::ColumnTwice { .. } => Condition::DuplicateColumn,
             Error::ValueCount { .. } => Condition::SyntaxError,
             Error::TimestampMissing { .. }
@@ -148,6 +150,10 @@ fn schema_condition(source: &BadSchema) -> Condition {
         BadSchema::DuplicateColumn { .. } => Condition::DuplicateColumn,
         BadSchema::NoSuchColumn { .. } => Condition::UndefinedColumn,
         BadSchema::TooManyColumns { .. } => Condition::LimitExceeded,
+        BadSchema::PartitionWithoutTimestamp { .. }
+        | BadSchema::NotATimestamp { .. }
+        | BadSchema::BadKeys
+        | BadSchema::BadTtl => Condition::InvalidObjectDefinition,
         _ => Condition::InvalidTableDefinition,
     }
 }

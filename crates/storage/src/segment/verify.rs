@@ -43,6 +43,7 @@ pub(super) fn verify(reader: &Reader, schema: &Schema, symbols: &SymbolTables) -
 /// Every byte between magic and footer is of a region, or zero.
 fn verify_bytes(reader: &Reader) -> Result<()> {
     let bytes = reader.bytes();
+    reader.will_need_all();
     let trailer = bytes.len() - SEGMENT_TRAILER_BYTES;
     let length = u64::from_le_bytes(bytes[trailer..trailer + 8].try_into().expect("8 bytes"));
     let footer = trailer - usize::try_from(length).expect("`open` has read it");
