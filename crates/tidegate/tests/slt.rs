@@ -59,6 +59,10 @@ use tidegate_storage::{Database, OpenOptions};
 
 use host::TestHost;
 
+/// Of the runtime: more than statements have partitions. A join whose condition is no equality
+/// keeps a thread for as long as a batch takes, and who ends such a statement must have a turn.
+const WORKERS: usize = 8;
+
 /// Threads of a query: more than one, so that plans and scans are those of a real machine.
 const THREADS: NonZeroUsize = NonZeroUsize::new(4).expect("4 is not 0");
 const MEMORY_MAX: ByteCount = ByteCount(256 << 20);
@@ -112,8 +116,10 @@ fn main() -> ExitCode {
 }
 
 fn on_runtime<T>(work: impl Future<Output = Result<T, TestError>>) -> Result<T, Failed> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_time()
+        .build()?;
     runtime.block_on(work).map_err(|error| Failed::from(error.to_string()))
 }
 
@@ -202,8 +208,10 @@ fn slt_folder() -> PathBuf {
 }
 
 fn run_file(path: &Path, is_complete: bool) -> Result<(), Failed> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_time()
+        .build()?;
     runtime.block_on(async {
         let mut runner = Runner::new(|| async { TestDatabase::new(MEMORY_MAX) });
         runner.with_column_validator(sqllogictest::strict_column_validator);
