@@ -289,7 +289,7 @@ fn live(
 /// The seeds of this run.
 #[expect(clippy::disallowed_methods, reason = "a test has no config")]
 fn seeds() -> Range<u64> {
-    let Ok(range) = std::env::var("TIDEGATE_SIMULATE") else { return 0..120 };
+    let Ok(range) = std::env::var("TIDEGATE_SIMULATE") else { return 0..2_000 };
     let (first, end) = range.split_once("..").expect("TIDEGATE_SIMULATE=first..end");
     first.parse().expect("a number")..end.parse().expect("a number")
 }
