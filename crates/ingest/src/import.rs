@@ -10,7 +10,7 @@
 mod setup;
 mod text;
 
-pub(crate) use setup::{TargetSchema, existing_schema, given_unit, new_schema};
+pub(crate) use setup::{TargetSchema, existing_schema, given_unit, new_schema, require_designated};
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

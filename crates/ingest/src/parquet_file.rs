@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::faults::FaultContext;
 use crate::import::{
     BucketSetup, ImportContext, Parsed, PhaseClock, TargetSchema, existing_schema, first_error,
-    given_unit, new_schema,
+    given_unit, new_schema, require_designated,
 };
 use crate::layout::RowLayout;
 use crate::options::{ColumnSource, DialectOptions, ImportOptions, Quote};
@@ -177,7 +177,8 @@ fn prepare(
         let metadata = with_wanted_types(&source, &metadata, &sources, schema)
             .map_err(|source| Error::Parquet { path: path.clone(), source })?;
         check_types(&metadata, &sources, schema, path)?;
-        check_times(&metadata, (&sources, path), schema, options)?;
+        check_times(&metadata, &sources, schema, options)?;
+        require_designated(schema, &sources, path)?;
         files.push(ParquetFile { path: path.clone(), source, metadata, sources });
     }
     let schema = schema.expect("there is a file");
@@ -315,23 +316,16 @@ fn check_types(
     Ok(())
 }
 
-/// An integer is a time only if somebody says what it counts; and without the designated timestamp
-/// there is no row.
+/// An integer is a time only if somebody says what it counts.
 fn check_times(
     metadata: &ArrowReaderMetadata,
-    (sources, path): (&[Option<usize>], &std::path::Path),
+    sources: &[Option<usize>],
     schema: &Schema,
     options: &ImportOptions,
 ) -> Result<()> {
     let has_unit = columns::epoch_unit(options.timestamp_format.as_ref()).is_some();
     for (column, source) in schema.columns().iter().zip(sources) {
-        let Some(source) = *source else {
-            if Some(column.id) == schema.designated() {
-                let (name, place) = (column.name.clone(), path.display().to_string());
-                return Err(Error::NoSuchColumn { name, place });
-            }
-            continue;
-        };
+        let Some(source) = *source else { continue };
         let field = metadata.schema().field(source);
         let own = columns::plain_type(field.data_type());
         if column.ty.time_unit().is_some() && own.is_integer() && !has_unit {

@@ -147,6 +147,22 @@ impl ColumnType {
         name.to_owned()
     }
 
+    /// Whether it is one of the integer types, signed or unsigned.
+    #[must_use]
+    pub fn is_integer(self) -> bool {
+        matches!(
+            self,
+            ColumnType::Int8
+                | ColumnType::Int16
+                | ColumnType::Int32
+                | ColumnType::Int64
+                | ColumnType::UInt8
+                | ColumnType::UInt16
+                | ColumnType::UInt32
+                | ColumnType::UInt64
+        )
+    }
+
     /// The unit, if it is a type that can be a designated timestamp.
     #[must_use]
     pub fn time_unit(self) -> Option<TimeUnit> {

@@ -156,6 +156,10 @@ struct Begun {
     listing: Listing,
 }
 
+/// What threads need on which statements are planned and run: plans that nest deeply are worked on
+/// by recursion. Only what is used is memory.
+pub const STACK_BYTES: usize = 64 << 20;
+
 /// Runs SQL on a database.
 #[derive(Debug)]
 pub struct Engine {

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tidegate_platform::{Clock, Disk, RealDisk, let_others_go_first, sentence};
-use tidegate_query::{Engine, EngineOptions, Timeout};
+use tidegate_query::{Engine, EngineOptions, STACK_BYTES, Timeout};
 use tidegate_storage::{Database, Durability};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -37,9 +37,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const STATEMENTS_PER_THREAD: usize = 4;
 /// How long the runtime waits at the end for threads that wait for the disk.
 const LAST_WAIT: Duration = Duration::from_secs(5);
-
-/// Plans of statements that nest deeply are worked on by recursion. Only what is used is memory.
-const STACK_BYTES: usize = 64 << 20;
 
 /// What a server gets from whoever starts it.
 pub struct Host<'a> {

@@ -77,7 +77,7 @@ fn at_depth(expr: &Expr, columns: &[ColumnType], depth: usize) -> Result<Checked
         Expr::Arithmetic { op, left, right } => {
             let checked = check_arithmetic(*op, below(left)?, below(right)?)?;
             let divides = matches!(op, ArithmeticOp::Div | ArithmeticOp::Rem);
-            let fails = divides && is_integer(checked.ty) && !divides_safely(*op, right);
+            let fails = divides && checked.ty.is_integer() && !divides_safely(*op, right);
             Ok(Checked { can_fail: checked.can_fail || fails, ..checked })
         }
         Expr::Negate(expr) => {
@@ -141,21 +141,7 @@ fn same_type(wanted: ColumnType, given: ColumnType) -> Result<()> {
 
 /// Integers and floats, not the types that only look like integers in memory.
 pub(crate) fn is_number(ty: ColumnType) -> bool {
-    is_integer(ty) || matches!(ty, ColumnType::Float32 | ColumnType::Float64)
-}
-
-fn is_integer(ty: ColumnType) -> bool {
-    matches!(
-        ty,
-        ColumnType::Int8
-            | ColumnType::Int16
-            | ColumnType::Int32
-            | ColumnType::Int64
-            | ColumnType::UInt8
-            | ColumnType::UInt16
-            | ColumnType::UInt32
-            | ColumnType::UInt64
-    )
+    ty.is_integer() || matches!(ty, ColumnType::Float32 | ColumnType::Float64)
 }
 
 /// Whether the divisor is a constant for which no division fails.

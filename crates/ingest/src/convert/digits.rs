@@ -1,9 +1,9 @@
 //! Plain integers of a strip's column: eight rows at a time with AVX-512, else row by row.
 //!
-//! - D1. A field is plain if it has one to eight digits, perhaps behind a minus; with AVX-512 a
+//! - PD1. A field is plain if it has one to eight digits, perhaps behind a minus; with AVX-512 a
 //!   minus and eight digits are not, nor is a field in the first eight bytes of the text. What is
 //!   not plain is left to the parser of its type, which knows all forms.
-//! - D2. Both ways read the same number wherever both call a field plain.
+//! - PD2. Both ways read the same number wherever both call a field plain.
 //!
 //! Not here: quotes, NULL and faults, which are the caller's.
 

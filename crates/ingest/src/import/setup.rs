@@ -259,6 +259,24 @@ fn check_same_columns(own: &[Column], given: &[(String, ColumnType)], table: &st
     }
 }
 
+/// Without the designated timestamp there is no row. `sources` has where each column of the table
+/// is in the file.
+pub(crate) fn require_designated(
+    schema: &Schema,
+    sources: &[Option<usize>],
+    path: &Path,
+) -> Result<()> {
+    let mut columns = schema.columns().iter().zip(sources);
+    let designated = columns.find(|(column, _)| Some(column.id) == schema.designated());
+    match designated {
+        Some((column, None)) => {
+            let (name, place) = (column.name.clone(), path.display().to_string());
+            Err(Error::NoSuchColumn { name, place })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The unit that keeps all digits of the timestamps as they are said to be written.
 pub(crate) fn given_unit(options: &ImportOptions) -> TimeUnit {
     let has_nanos = options.timestamp_format.as_ref().is_some_and(TimestampFormat::has_nanos);
@@ -267,18 +285,7 @@ pub(crate) fn given_unit(options: &ImportOptions) -> TimeUnit {
 
 /// Integers may be times, in one unit or another: that must be said.
 fn check_epoch(column: &str, ty: ColumnType, options: &ImportOptions) -> Result<()> {
-    let is_integer = matches!(
-        ty,
-        ColumnType::Int8
-            | ColumnType::Int16
-            | ColumnType::Int32
-            | ColumnType::Int64
-            | ColumnType::UInt8
-            | ColumnType::UInt16
-            | ColumnType::UInt32
-            | ColumnType::UInt64
-    );
-    if options.timestamp_format.is_none() && is_integer {
+    if options.timestamp_format.is_none() && ty.is_integer() {
         return Err(Error::TimestampNeedsFormat { column: column.to_owned(), ty });
     }
     Ok(())

@@ -295,14 +295,8 @@ fn text_file(
             sources[column] = Some(field);
         }
     }
-    let mut columns = schema.columns().iter().zip(&sources);
-    let missing =
-        columns.find(|(column, source)| source.is_none() && Some(column.id) == schema.designated());
-    if let Some((column, _)) = missing
-        && !sniffed.names.is_empty()
-    {
-        let (name, place) = (column.name.clone(), file.input.path.display().to_string());
-        return Err(Error::NoSuchColumn { name, place });
+    if !sniffed.names.is_empty() {
+        setup::require_designated(schema, &sources, &file.input.path)?;
     }
     Ok(TextFile {
         sources,

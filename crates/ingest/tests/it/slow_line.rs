@@ -616,7 +616,7 @@ fn convert(form: &Form, ty: ColumnType) -> Option<Value> {
         (Form::Integer(_) | Form::Unsigned(_), ColumnType::Timestamp(unit)) => {
             instant(form, unit).map(|instant| Value::Integer(instant.into()))
         }
-        (Form::Integer(text) | Form::Unsigned(text), _) if is_integer(ty) => value(text),
+        (Form::Integer(text) | Form::Unsigned(text), _) if ty.is_integer() => value(text),
         (Form::Float(text) | Form::Decimal(text), ColumnType::Float32 | ColumnType::Float64) => {
             value(text)
         }
@@ -624,7 +624,7 @@ fn convert(form: &Form, ty: ColumnType) -> Option<Value> {
         (Form::Decimal(text), ColumnType::Decimal { scale, .. }) => {
             (places(text) <= i64::from(scale)).then(|| value(text))?
         }
-        (Form::Float(text), _) if is_integer(ty) && !is_special(text) => {
+        (Form::Float(text), _) if ty.is_integer() && !is_special(text) => {
             if 0 < places(text) {
                 return None;
             }
@@ -654,20 +654,6 @@ fn boolean(is: bool, ty: ColumnType) -> Option<Value> {
         ColumnType::Symbol | ColumnType::Varchar => Some(Value::Bytes(is.to_string().into_bytes())),
         ColumnType::Boolean => Some(Value::Bit(is)),
         ColumnType::Float32 | ColumnType::Float64 => Some(Value::Float(f64::from(u8::from(is)))),
-        _ => is_integer(ty).then_some(Value::Integer(i128::from(is))),
+        _ => ty.is_integer().then_some(Value::Integer(i128::from(is))),
     }
-}
-
-fn is_integer(ty: ColumnType) -> bool {
-    matches!(
-        ty,
-        ColumnType::Int8
-            | ColumnType::Int16
-            | ColumnType::Int32
-            | ColumnType::Int64
-            | ColumnType::UInt8
-            | ColumnType::UInt16
-            | ColumnType::UInt32
-            | ColumnType::UInt64
-    )
 }

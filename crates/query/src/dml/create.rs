@@ -1,8 +1,8 @@
 //! `CREATE TABLE AS`: a table and its rows in one commit.
 //!
-//! - CA1. Columns are those of the query, with its names and types; what a CAST of the statement
+//! - CT1. Columns are those of the query, with its names and types; what a CAST of the statement
 //!   says is done as a CAST in the query would do it.
-//! - CA2. Where no `TIMESTAMP(..)` names one, the designated timestamp is that of the query.
+//! - CT2. Where no `TIMESTAMP(..)` names one, the designated timestamp is that of the query.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl RowChanges<'_> {
         Ok(Done::with_notices(TAG, [create.table.notices, notices].concat()))
     }
 
-    /// The schema of the new table (CA1, CA2).
+    /// The schema of the new table (CT1, CT2).
     async fn schema_for(&self, sql: &str, query: &str, create: &mut CreateAs) -> Result<Schema> {
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let text = query.to_owned();

@@ -96,11 +96,11 @@ fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
     match op {
         BinaryOperator::Plus | BinaryOperator::Minus => {
             let moved = match (type_in(&left, schema), type_in(&right, schema)) {
-                (Some(time), Some(number)) if is_time(time) && is_integer(number) => {
+                (Some(time), Some(number)) if is_time(time) && number.is_integer() => {
                     Some(move_time(left.clone(), &op, right.clone(), time))
                 }
                 (Some(number), Some(time))
-                    if is_time(time) && is_integer(number) && op == BinaryOperator::Plus =>
+                    if is_time(time) && number.is_integer() && op == BinaryOperator::Plus =>
                 {
                     Some(move_time(right.clone(), &op, left.clone(), time))
                 }
@@ -368,7 +368,7 @@ fn count_of(expr: Expr, to: &Field, schema: &DFSchema) -> std::result::Result<Ex
         Expr::Cast(Cast { expr: inner, field })
             if *to.data_type() == DataType::Timestamp(ArrowUnit::Nanosecond, None)
                 && *field.data_type() == DataType::Timestamp(ArrowUnit::Second, None)
-                && type_in(&inner, schema).is_some_and(is_integer) =>
+                && type_in(&inner, schema).is_some_and(ColumnType::is_integer) =>
         {
             Ok(cast(*inner, DataType::Int64))
         }
@@ -445,7 +445,7 @@ pub(super) fn as_type_of(expr: Expr, other: &Expr, schema: &DFSchema) -> PlanRes
             None => expr,
         });
     }
-    let is_number = type_in(&expr, schema).is_some_and(is_integer);
+    let is_number = type_in(&expr, schema).is_some_and(ColumnType::is_integer);
     Ok(if is_number { time_of(expr, ty) } else { expr })
 }
 
@@ -521,20 +521,6 @@ fn text_of(expr: &Expr) -> Option<&str> {
 
 fn is_time(ty: ColumnType) -> bool {
     matches!(ty, ColumnType::Timestamp(TimeUnit::Micros | TimeUnit::Nanos) | ColumnType::Date)
-}
-
-fn is_integer(ty: ColumnType) -> bool {
-    matches!(
-        ty,
-        ColumnType::Int8
-            | ColumnType::Int16
-            | ColumnType::Int32
-            | ColumnType::Int64
-            | ColumnType::UInt8
-            | ColumnType::UInt16
-            | ColumnType::UInt32
-            | ColumnType::UInt64
-    )
 }
 
 /// For `map_err`. The place is filled in by whoever knows the text of the statement.

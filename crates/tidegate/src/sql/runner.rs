@@ -13,7 +13,9 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
 use tidegate_platform::Clock;
-use tidegate_query::{Answer, Engine, EngineOptions, Origin, Session, StatementOptions};
+use tidegate_query::{
+    Answer, Engine, EngineOptions, Origin, STACK_BYTES, Session, StatementOptions,
+};
 use tidegate_storage::Database;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -25,9 +27,6 @@ use crate::output::{Form, Target, WriteError};
 
 const QUEUE: usize = 2;
 const TICK: Duration = Duration::from_millis(10);
-
-/// Plans of statements that nest deeply are worked on by recursion. Only what is used is memory.
-const STACK_BYTES: usize = 64 << 20;
 
 /// The engine and its threads.
 pub(crate) struct Runner {
