@@ -51,6 +51,15 @@ pub enum Timeout {
 impl Timeout {
     /// Long enough for what people wait for, short enough for what nobody waits for any more.
     pub const STANDARD: Timeout = Timeout::After(Duration::from_mins(1));
+
+    /// The shorter one.
+    #[must_use]
+    pub fn min(self, other: Timeout) -> Timeout {
+        match (self, other) {
+            (Timeout::After(one), Timeout::After(other)) => Timeout::After(one.min(other)),
+            (Timeout::Never, timeout) | (timeout, Timeout::Never) => timeout,
+        }
+    }
 }
 
 /// What holds for one statement.

@@ -67,6 +67,11 @@ const SHARE_PER_ROW: usize = 16 << 10;
 /// With fewer rows in a batch, most time would go into what is done once a batch.
 const BATCH_ROWS_MIN: usize = 256;
 
+/// What queries may have spilled at a time: more than any sort needs whose rows fit on the disk twice.
+pub const SPILL_MAX: ByteCount = ByteCount(100 << 30);
+/// Rows that a FILL makes at most: more are rather a mistake in its bounds or its unit.
+pub const FILL_ROWS_MAX: u64 = 10_000_000;
+
 /// What an engine may use of the machine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
@@ -78,6 +83,33 @@ pub struct EngineOptions {
     pub spill_dir: PathBuf,
     /// How long a query may work, unless its own options say otherwise.
     pub timeout: Timeout,
+    /// How long it may work, whatever they say.
+    pub timeout_max: Timeout,
+    /// Bytes on disk of what all queries have spilled, beyond which they fail.
+    pub spill_max: ByteCount,
+    /// Rows that a FILL may make.
+    pub fill_rows_max: u64,
+}
+
+impl EngineOptions {
+    /// What an engine has that may use so many threads and so much memory, and spills to this
+    /// folder, if nobody says otherwise.
+    #[must_use]
+    pub fn standard(
+        threads: NonZeroUsize,
+        memory_max: ByteCount,
+        spill_dir: PathBuf,
+    ) -> EngineOptions {
+        EngineOptions {
+            threads,
+            memory_max,
+            spill_dir,
+            timeout: Timeout::STANDARD,
+            timeout_max: Timeout::Never,
+            spill_max: SPILL_MAX,
+            fill_rows_max: FILL_ROWS_MAX,
+        }
+    }
 }
 
 /// What came of a statement.
@@ -188,6 +220,7 @@ impl Engine {
             CONSUMERS_NAMED,
         );
         let spill = DiskManagerBuilder::default()
+            .with_max_temp_directory_size(options.spill_max.0)
             .with_mode(DiskManagerMode::Directories(vec![options.spill_dir.clone()]));
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(pool))
@@ -212,6 +245,8 @@ impl Engine {
             host: Arc::new(NoHost),
             runtime: Arc::clone(state.runtime_env()),
             timeout: options.timeout,
+            timeout_max: options.timeout_max,
+            fill_rows_max: options.fill_rows_max,
         };
         Ok(Engine { state, system: Arc::new(system) })
     }
@@ -219,10 +254,7 @@ impl Engine {
     /// The engine of a program that its statements can ask for what it does.
     #[must_use]
     pub fn with_host(mut self, host: Arc<dyn Host>) -> Engine {
-        let System { database, activity, runtime, timeout, .. } = self.system.as_ref();
-        let (database, activity) = (Arc::clone(database), Arc::clone(activity));
-        let (runtime, timeout) = (Arc::clone(runtime), *timeout);
-        self.system = Arc::new(System { database, activity, host, runtime, timeout });
+        self.system = Arc::new(System { host, ..self.system.as_ref().clone() });
         self
     }
 
@@ -322,6 +354,7 @@ impl Engine {
     fn begin(&self, sql: &Arc<str>, options: &StatementOptions) -> Begun {
         let StatementOptions { timeout, session } = options;
         let timeout = timeout.or(session.timeout()).unwrap_or(self.system.timeout);
+        let timeout = timeout.min(self.system.timeout_max);
         let stop = Arc::new(Stop::new(timeout));
         let memory = Arc::new(StatementMemory::new(&self.system.runtime.memory_pool));
         let listing = self.system.activity.begin((sql, session), memory, &stop);

@@ -29,7 +29,7 @@ mod memory;
 mod engine;
 
 pub use control::{CancelReason, StatementOptions, Timeout};
-pub use engine::{Answer, Engine, EngineOptions, STACK_BYTES};
+pub use engine::{Answer, Engine, EngineOptions, FILL_ROWS_MAX, SPILL_MAX, STACK_BYTES};
 pub use error::{
     ClauseProblem, Condition, Error, Result, SettingProblem, SyntaxError, TextProblem,
 };

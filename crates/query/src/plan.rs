@@ -19,6 +19,7 @@ mod named_casts;
 mod special_types;
 mod coerce;
 mod type_names;
+mod whole_day;
 mod functions;
 mod tables;
 mod order;
@@ -77,9 +78,6 @@ pub(crate) use time_text::{TimeScale, parse_time};
 
 /// Windows of an interval: with more, the condition itself would be the work.
 pub(crate) const WINDOWS_MAX: usize = 10_000;
-
-/// Rows that a FILL makes at most.
-pub(crate) const FILL_ROWS_MAX: u64 = 10_000_000;
 
 /// The name of the table that a statement changes, in the query for its rows. No other can have it:
 /// a query that names it does not find it.

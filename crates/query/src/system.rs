@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::session::Session;
 
 /// An engine, for its statements.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct System {
     pub(crate) database: Arc<Database>,
     pub(crate) activity: Arc<Activity>,
@@ -21,6 +21,10 @@ pub(crate) struct System {
     pub(crate) runtime: Arc<RuntimeEnv>,
     /// How long statements may work for which nothing else is said.
     pub(crate) timeout: Timeout,
+    /// How long they may work, whatever is said.
+    pub(crate) timeout_max: Timeout,
+    /// Rows that a FILL may make.
+    pub(crate) fill_rows_max: u64,
 }
 
 /// An engine, for the statements of one session.

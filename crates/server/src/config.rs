@@ -17,6 +17,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tidegate_ingest::line::Precision;
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Ttl, limits};
+use tidegate_query::{FILL_ROWS_MAX, SPILL_MAX};
 use tidegate_storage::Durability;
 
 use value::{address, listener, number, partition, size, span, switch, text};
@@ -43,8 +44,8 @@ pub struct Config {
     pub ingest_limit: ByteCount,
     /// How long a writer waits for memory before it is told to come again.
     pub ingest_wait: Duration,
-    /// How long a statement may work.
-    pub query_timeout: Duration,
+    /// Statements.
+    pub query: QueryConfig,
     /// When a commit is acknowledged.
     pub durability: Durability,
     /// How long a commit may be acknowledged and not on disk, with `Durability::Async`.
@@ -55,6 +56,23 @@ pub struct Config {
     pub stop_timeout: Duration,
     /// Who has set the keys that are not as they are by default.
     sources: BTreeMap<&'static str, Source>,
+}
+
+/// `query....`, and what else bounds statements.
+#[derive(Clone, Debug)]
+pub struct QueryConfig {
+    /// How long a statement may work.
+    pub timeout: Duration,
+    /// How long it may, whatever its client says.
+    pub timeout_max: Duration,
+    /// Statements that work at the same time; 0 for four for each thread of the engine.
+    pub max_concurrent: usize,
+    /// How long one waits for its turn.
+    pub queue_timeout: Duration,
+    /// Bytes on disk of what all have spilled.
+    pub spill_max: ByteCount,
+    /// Rows that a FILL may make.
+    pub fill_rows_max: u64,
 }
 
 /// `http....`.
@@ -190,7 +208,12 @@ pub const KEYS: &[Key] = &[
     Key { name: "memory.limit", set: |c, v| put(&mut c.memory_limit, size(v)) },
     Key { name: "memory.ingest_limit", set: |c, v| put(&mut c.ingest_limit, size(v)) },
     Key { name: "ingest.wait_timeout", set: |c, v| put(&mut c.ingest_wait, span(v)) },
-    Key { name: "query.timeout", set: |c, v| put(&mut c.query_timeout, span(v)) },
+    Key { name: "query.timeout", set: |c, v| put(&mut c.query.timeout, span(v)) },
+    Key { name: "query.max_timeout", set: |c, v| put(&mut c.query.timeout_max, interval(v)) },
+    Key { name: "query.max_concurrent", set: |c, v| put(&mut c.query.max_concurrent, number(v)) },
+    Key { name: "query.queue_timeout", set: |c, v| put(&mut c.query.queue_timeout, span(v)) },
+    Key { name: "spill.max_bytes", set: |c, v| put(&mut c.query.spill_max, size(v)) },
+    Key { name: "sql.max_fill_rows", set: |c, v| put(&mut c.query.fill_rows_max, number(v)) },
     Key { name: "durability", set: |c, v| put(&mut c.durability, durability(v)) },
     Key { name: "wal.flush_interval", set: |c, v| put(&mut c.flush_interval, interval(v)) },
     Key { name: "server.read_only", set: |c, v| put(&mut c.read_only, switch(v)) },
@@ -289,7 +312,14 @@ impl Config {
             memory_limit,
             ingest_limit: ByteCount(memory_limit.0 / 100 * INGEST_PERCENT),
             ingest_wait: Duration::from_secs(30),
-            query_timeout: Duration::from_mins(1),
+            query: QueryConfig {
+                timeout: Duration::from_mins(1),
+                timeout_max: Duration::from_hours(24),
+                max_concurrent: 0,
+                queue_timeout: Duration::from_secs(10),
+                spill_max: SPILL_MAX,
+                fill_rows_max: FILL_ROWS_MAX,
+            },
             durability: Durability::Sync,
             flush_interval: Duration::from_millis(100),
             read_only: false,

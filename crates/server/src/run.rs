@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tidegate_platform::{Clock, Disk, RealDisk, let_others_go_first, sentence};
-use tidegate_query::{Engine, EngineOptions, STACK_BYTES, Timeout};
+use tidegate_query::{Engine, EngineOptions, STACK_BYTES};
 use tidegate_storage::{Database, Durability};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -219,19 +219,22 @@ fn services(
     queries: &Runtime,
 ) -> Result<(Arc<Services>, mpsc::Receiver<ilp::RejectRow>)> {
     let config = &shared.config;
-    let timeout = Timeout::After(config.query_timeout);
-    let options = EngineOptions { timeout, ..options.clone() };
+    let statements = match config.query.max_concurrent {
+        0 => options.threads.get() * STATEMENTS_PER_THREAD,
+        most => most,
+    };
     let (rejects, rows) = Rejects::new();
     let budget = (config.ingest_limit, config.ingest_wait);
     let services = Services {
         database: Arc::clone(database),
         engine: Arc::new(
-            Engine::new(Arc::clone(database), &options)?
+            Engine::new(Arc::clone(database), options)?
                 .with_host(Arc::new(ServerHost::new(shared))),
         ),
         query_threads: queries.handle().clone(),
-        turns: Semaphore::new(options.threads.get() * STATEMENTS_PER_THREAD),
-        timeout,
+        turns: Semaphore::new(statements.min(Semaphore::MAX_PERMITS)),
+        turn_wait: config.query.queue_timeout,
+        timeout: options.timeout,
         ingest: Ingest::new(config.ilp.clone(), rejects, budget),
     };
     Ok((Arc::new(services), rows))

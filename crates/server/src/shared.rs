@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tidegate_platform::{Clock, rss_anon_bytes};
 use tidegate_query::{Engine, Timeout};
@@ -69,6 +70,8 @@ pub(crate) struct Services {
     pub(crate) query_threads: Handle,
     /// One for each statement that may work at the same time.
     pub(crate) turns: Semaphore,
+    /// How long one waits for it.
+    pub(crate) turn_wait: Duration,
     pub(crate) timeout: Timeout,
     pub(crate) ingest: Ingest,
 }

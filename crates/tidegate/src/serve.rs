@@ -30,11 +30,14 @@ pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit>
     let clock = Arc::clone(&session.clock);
     let log = Arc::new(Log::new(Arc::clone(&clock), Box::new(io::stderr())));
     let queries = ByteCount(config.memory_limit.0.saturating_sub(config.ingest_limit.0));
+    let threads = arguments.threads.unwrap_or(environment.cores);
+    let spill_dir = session.db.join("scratch").join("query");
     let engine = EngineOptions {
-        threads: arguments.threads.unwrap_or(environment.cores),
-        memory_max: queries,
-        spill_dir: session.db.join("scratch").join("query"),
-        timeout: Timeout::After(config.query_timeout),
+        timeout: Timeout::After(config.query.timeout),
+        timeout_max: Timeout::After(config.query.timeout_max),
+        spill_max: config.query.spill_max,
+        fill_rows_max: config.query.fill_rows_max,
+        ..EngineOptions::standard(threads, queries, spill_dir)
     };
     let mut options = session.open_options();
     options.log.durability = config.durability;

@@ -111,12 +111,11 @@ fn engine_options(
     session: &Session,
 ) -> EngineOptions {
     let memory = ByteCount(session.environment.memory.0 / MEMORY_PART);
-    EngineOptions {
-        threads: resources.threads.unwrap_or(session.environment.cores),
-        memory_max: resources.memory.unwrap_or(memory),
-        spill_dir: session.db.join("scratch").join("query"),
-        timeout: timeout.unwrap_or(Timeout::STANDARD),
-    }
+    let threads = resources.threads.unwrap_or(session.environment.cores);
+    let memory_max = resources.memory.unwrap_or(memory);
+    let spill_dir = session.db.join("scratch").join("query");
+    let standard = EngineOptions::standard(threads, memory_max, spill_dir);
+    EngineOptions { timeout: timeout.unwrap_or(standard.timeout), ..standard }
 }
 
 /// Where results go: a file, or standard output.

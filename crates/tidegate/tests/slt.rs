@@ -395,8 +395,7 @@ fn engine(
     spill_dir: PathBuf,
     memory_max: ByteCount,
 ) -> Result<Arc<Engine>, TestError> {
-    let timeout = Timeout::STANDARD;
-    let options = EngineOptions { threads: THREADS, memory_max, spill_dir, timeout };
+    let options = EngineOptions::standard(THREADS, memory_max, spill_dir);
     Ok(Arc::new(Engine::new(database, &options)?.with_host(Arc::new(TestHost))))
 }
 

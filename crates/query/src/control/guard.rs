@@ -182,6 +182,14 @@ fn give_way(context: &Context<'_>) -> Poll<()> {
     })
 }
 
+/// Whether the task that works on this thread has had its turn, and others wait for the thread.
+pub(super) fn turn_is_over() -> bool {
+    let is_over = |(known, since): (Option<task::Id>, Instant)| {
+        known == task::try_id() && TURN <= since.elapsed()
+    };
+    WORKING.with(|working| working.get().is_some_and(is_over))
+}
+
 impl RecordBatchStream for Guarded {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)

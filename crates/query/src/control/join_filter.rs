@@ -3,6 +3,8 @@
 //! - JF1. Before each part of a batch that a join's condition is evaluated for, it asks. A join
 //!   without equality compares a batch of one side with all rows of the other in one step, which
 //!   can be hours; it ends with the row of that side it is at.
+//! - JF2. Once such a step has lasted for a turn (`guard` U3), what it goes on with blocks none of
+//!   the runtime's workers: another thread takes over what waits for this one.
 //!
 //! Users see no such conditions: they come when planning is over, and show what they ask for.
 
@@ -21,7 +23,11 @@ use datafusion::physical_plan::joins::{
     HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder,
 };
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task;
+
 use super::Stop;
+use super::guard::turn_is_over;
 use crate::error::Error;
 
 /// The operator, with a condition that asks if it is a join that has one (JF1).
@@ -46,6 +52,11 @@ pub(super) fn with_asking_filter(
         return join.builder().with_filter(asking(filter)).build_exec();
     }
     Ok(plan)
+}
+
+/// Whether the runtime can give the work of this thread to another one.
+fn has_other_threads() -> bool {
+    Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 /// A condition that is an error once the statement is not to go on.
@@ -83,6 +94,9 @@ impl PhysicalExpr for Asking {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         match self.stop.reason() {
             Some(reason) => Err(Error::from(reason).into()),
+            None if turn_is_over() && has_other_threads() => {
+                task::block_in_place(|| self.inner.evaluate(batch))
+            }
             None => self.inner.evaluate(batch),
         }
     }
@@ -109,6 +123,7 @@ impl PhysicalExpr for Asking {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::time::Duration;
 
     use datafusion::arrow::array::{BooleanArray, Int64Array};
     use datafusion::arrow::datatypes::{DataType, Field};
@@ -119,17 +134,23 @@ mod tests {
     use datafusion::physical_plan::collect;
     use datafusion::physical_plan::joins::PartitionMode;
 
+    use tokio::time::Instant;
+
     use super::*;
     use crate::control::{CancelReason, Timeout, guarded};
 
     /// When the statement is ended.
     const LAST: u64 = 5;
 
-    /// False, always. Ends the statement in its evaluation number `LAST`.
+    /// False, always.
     #[derive(Debug)]
     struct Counted {
         evaluations: Arc<AtomicU64>,
         stop: Arc<Stop>,
+        /// The evaluation that ends the statement.
+        last: u64,
+        /// How long each evaluation takes.
+        pace: Duration,
     }
 
     impl fmt::Display for Counted {
@@ -156,7 +177,11 @@ mod tests {
         }
 
         fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-            if self.evaluations.fetch_add(1, Relaxed) + 1 == LAST {
+            let start = Instant::now();
+            while start.elapsed() < self.pace {
+                std::hint::spin_loop();
+            }
+            if self.evaluations.fetch_add(1, Relaxed) + 1 == self.last {
                 self.stop.abandon();
             }
             Ok(ColumnarValue::Array(Arc::new(BooleanArray::from(vec![false; batch.num_rows()]))))
@@ -178,6 +203,15 @@ mod tests {
         }
     }
 
+    impl Counted {
+        /// As the condition of a join of two tables with a column each.
+        fn filter(self) -> JoinFilter {
+            let fields = ["left", "right"].map(|name| Field::new(name, DataType::Int64, false));
+            let columns = JoinFilter::build_column_indices(vec![0], vec![0]);
+            JoinFilter::new(Arc::new(self), columns, Arc::new(Schema::new(fields.to_vec())))
+        }
+    }
+
     /// Rows that are all alike, so that each of one side has all of the other for partners.
     fn rows() -> Arc<dyn ExecutionPlan> {
         let column = Arc::new(Int64Array::from(vec![7; 4_000]));
@@ -191,14 +225,13 @@ mod tests {
         for has_equality in [false, true] {
             let stop = Arc::new(Stop::new(Timeout::Never));
             let evaluations = Arc::new(AtomicU64::new(0));
-            let counted =
-                Counted { evaluations: Arc::clone(&evaluations), stop: Arc::clone(&stop) };
-            let fields = ["left", "right"].map(|name| Field::new(name, DataType::Int64, false));
-            let filter = JoinFilter::new(
-                Arc::new(counted),
-                JoinFilter::build_column_indices(vec![0], vec![0]),
-                Arc::new(Schema::new(fields.to_vec())),
-            );
+            let counted = Counted {
+                evaluations: Arc::clone(&evaluations),
+                stop: Arc::clone(&stop),
+                last: LAST,
+                pace: Duration::ZERO,
+            };
+            let filter = counted.filter();
             let (left, right, inner) = (rows(), rows(), JoinType::Inner);
             let join: Arc<dyn ExecutionPlan> = if has_equality {
                 let key = || Arc::new(Column::new("n", 0)) as Arc<dyn PhysicalExpr>;
@@ -224,5 +257,33 @@ mod tests {
             assert!(matches!(Error::from(error), Error::Canceled { reason: it } if it == reason));
             assert_eq!(evaluations.load(Relaxed), LAST, "JF1");
         }
+    }
+
+    #[test]
+    fn a_join_that_takes_long_leaves_its_thread_to_others() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
+        runtime.unwrap().block_on(async {
+            let stop = Arc::new(Stop::new(Timeout::Never));
+            let counted = Counted {
+                evaluations: Arc::default(),
+                stop: Arc::clone(&stop),
+                last: u64::MAX,
+                pace: Duration::from_millis(1),
+            };
+            let filter = Some(counted.filter());
+            let inner = JoinType::Inner;
+            let join = NestedLoopJoinExec::try_new(rows(), rows(), filter, &inner, None);
+            let plan = guarded(Arc::new(join.unwrap()), &stop).unwrap();
+            let (began, begun) = tokio::sync::oneshot::channel();
+            let join = tokio::spawn(async move {
+                began.send(()).unwrap();
+                collect(plan, Arc::new(TaskContext::default())).await
+            });
+            begun.await.unwrap();
+            // It waits for the only worker, which the join keeps for four seconds.
+            tokio::spawn(async move { stop.abandon() }).await.unwrap();
+            let error = join.await.unwrap().unwrap_err();
+            assert!(matches!(Error::from(error), Error::Canceled { .. }), "JF2");
+        });
     }
 }

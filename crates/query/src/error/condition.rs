@@ -163,7 +163,9 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         ClauseProblem::NoDesignated { .. } | ClauseProblem::NoTimestamp { .. } => {
             Condition::WrongObjectType
         }
-        ClauseProblem::FillRows { .. } => Condition::LimitExceeded,
+        ClauseProblem::FillRows { .. } | ClauseProblem::ValuesTooLarge { .. } => {
+            Condition::LimitExceeded
+        }
         ClauseProblem::Operands { .. } | ClauseProblem::Argument { .. } => {
             Condition::UndefinedFunction
         }

@@ -77,6 +77,14 @@ pub enum ClauseProblem {
         /// Which clause.
         clause: &'static str,
     },
+    /// A function would make more than memory is for.
+    #[error("`{function}` would make more than {mebibytes} MiB of the values of a batch of rows")]
+    ValuesTooLarge {
+        /// Which function.
+        function: String,
+        /// How much it may make.
+        mebibytes: u64,
+    },
     /// A column that should be a designated timestamp is none.
     #[error("column `{column}` is no TIMESTAMP")]
     NoTimestamp {
@@ -148,10 +156,12 @@ pub enum ClauseProblem {
         right: String,
     },
     /// A fill would make too many rows.
-    #[error("FILL would make {rows} rows, more than {} are not made", crate::plan::FILL_ROWS_MAX)]
+    #[error("FILL would make {rows} rows, more than {most} are not made")]
     FillRows {
         /// How many; as far as they were counted.
         rows: u64,
+        /// How many it may make.
+        most: u64,
     },
     /// An operator has no meaning for values of these types.
     #[error("there is no {} {operator} {}", .types[0], .types[1])]

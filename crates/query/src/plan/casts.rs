@@ -1,5 +1,5 @@
-//! Casts that Arrow has not, or has otherwise: between text and UUID or IPV4, and to narrower
-//! numbers.
+//! Casts that Arrow has not, or has otherwise: between text and UUID, IPV4 or BINARY, of timestamps
+//! to text, and to narrower numbers.
 //!
 //! - CA1. A number that the other type cannot hold is an error, or NULL for TRY_CAST. Fractions are
 //!   rounded to the nearest integer, to the even one of two.
@@ -11,8 +11,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, FixedSizeBinaryBuilder, Float32Array,
-    PrimitiveArray, StringViewArray, StringViewBuilder, UInt32Array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewArray, FixedSizeBinaryBuilder,
+    Float32Array, PrimitiveArray, StringViewArray, StringViewBuilder, UInt32Array,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
@@ -26,10 +26,11 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
-use tidegate_model::{Column, ColumnId, ColumnType};
+use tidegate_model::time::IsoTimestamp;
+use tidegate_model::{Column, ColumnId, ColumnType, TimeUnit, Timestamp};
 use tidegate_storage::segment::arrow_field;
 
-use super::literal::value_of_text;
+use super::literal::{bytes_of_text, value_of_text};
 use crate::error::{Error, TextProblem};
 
 /// What becomes of a text that is no value of the type.
@@ -48,9 +49,11 @@ pub(crate) fn special_cast(
     to: ColumnType,
     on_bad_text: OnBadText,
 ) -> Option<Expr> {
-    let is_special = |ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4);
+    let is_special = |ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4 | ColumnType::Binary);
     let is_text = |ty| matches!(ty, ColumnType::Varchar | ColumnType::Symbol);
-    let is_ours = is_special(from) && is_text(to) || is_text(from) && is_special(to);
+    let is_time = |ty| matches!(ty, ColumnType::Timestamp(_));
+    let is_ours =
+        (is_special(from) || is_time(from)) && is_text(to) || is_text(from) && is_special(to);
     if !is_ours && !is_narrowing(from, to) {
         return None;
     }
@@ -197,8 +200,11 @@ impl ScalarUDFImpl for SpecialCast {
         match (self.from, self.to) {
             (ColumnType::Uuid, _) => "cast uuid as varchar",
             (ColumnType::Ipv4, _) => "cast ipv4 as varchar",
+            (ColumnType::Binary, _) => "cast binary as varchar",
+            (ColumnType::Timestamp(_), _) => "cast timestamp as varchar",
             (_, ColumnType::Uuid) => "cast varchar as uuid",
             (_, ColumnType::Ipv4) => "cast varchar as ipv4",
+            (_, ColumnType::Binary) => "cast varchar as binary",
             (_, ColumnType::Int8) => "cast as tinyint",
             (_, ColumnType::Int16) => "cast as smallint",
             (_, ColumnType::Int32) => "cast as int",
@@ -234,8 +240,11 @@ impl SpecialCast {
         Ok(match (self.from, self.to) {
             (ColumnType::Uuid, _) => uuid_texts(values),
             (ColumnType::Ipv4, _) => ipv4_texts(values),
+            (ColumnType::Binary, _) => binary_texts(values)?,
+            (ColumnType::Timestamp(unit), _) => time_texts(values, unit)?,
             (_, ColumnType::Uuid) => self.uuids(texts(values)?.as_string_view())?,
             (_, ColumnType::Ipv4) => self.addresses(texts(values)?.as_string_view())?,
+            (_, ColumnType::Binary) => self.bytes(texts(values)?.as_string_view())?,
             (_, ColumnType::Int8) => self.integers::<Int8Type>(values)?,
             (_, ColumnType::Int16) => self.integers::<Int16Type>(values)?,
             (_, ColumnType::Int32) => self.integers::<Int32Type>(values)?,
@@ -287,6 +296,21 @@ impl SpecialCast {
             });
         }
         Ok(Arc::new(UInt32Array::from(addresses)))
+    }
+}
+
+/// Texts as bytes.
+impl SpecialCast {
+    fn bytes(&self, texts: &StringViewArray) -> Result<ArrayRef> {
+        let bytes = |text: Option<&str>| match text.map(bytes_of_text).transpose() {
+            Err(reason) if self.on_bad_text == OnBadText::Fail => {
+                let text = text.unwrap_or_default().to_owned();
+                Err(Error::BadText { position: None, text, ty: self.to, reason })
+            }
+            bytes => Ok(bytes.unwrap_or_default()),
+        };
+        let bytes = texts.iter().map(bytes);
+        Ok(Arc::new(bytes.collect::<std::result::Result<BinaryViewArray, Error>>()?))
     }
 }
 
@@ -420,6 +444,44 @@ fn uuid_texts(values: &ArrayRef) -> ArrayRef {
         builder.append_value(&text);
     }
     Arc::new(builder.finish())
+}
+
+/// Bytes as `\x` and hexadecimal digits.
+fn binary_texts(values: &ArrayRef) -> Result<ArrayRef> {
+    let values = cast(values, &DataType::BinaryView)?;
+    let mut builder = StringViewBuilder::with_capacity(values.len());
+    let mut text = String::new();
+    for bytes in values.as_binary_view() {
+        let Some(bytes) = bytes else {
+            builder.append_null();
+            continue;
+        };
+        text.clear();
+        text.push_str("\\x");
+        for byte in bytes {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        builder.append_value(&text);
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// Times with all digits of their fractions: `2025-03-01T00:00:00.000000Z`.
+fn time_texts(values: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
+    let values = cast(values, &DataType::Int64)?;
+    let mut builder = StringViewBuilder::with_capacity(values.len());
+    let mut text = String::new();
+    for instant in values.as_primitive::<Int64Type>() {
+        let Some(instant) = instant else {
+            builder.append_null();
+            continue;
+        };
+        text.clear();
+        let _ = write!(text, "{}", IsoTimestamp(Timestamp(instant), unit));
+        builder.append_value(&text);
+    }
+    Ok(Arc::new(builder.finish()))
 }
 
 fn ipv4_texts(values: &ArrayRef) -> ArrayRef {

@@ -30,6 +30,7 @@ use tidegate_storage::segment::{arrow_field, arrow_type};
 
 use super::casts::{OnBadText, cast_value, integer_range, short_text, special_cast, text_length};
 use super::decimals;
+use super::float_keys;
 use super::functions::{of_floats, untyped};
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::named_casts::{plain_cast, with_named_casts, with_named_sort_casts};
@@ -177,6 +178,9 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option
 /// Converts the literals of BETWEEN, IN lists, CASE and casts in a whole plan.
 pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
     let converted = plan.transform_up_with_subqueries(|node| {
+        if let LogicalPlan::Union(union) = node {
+            return decimals::alike_inputs(union)?.map_data(|it| Ok(LogicalPlan::Union(it)));
+        }
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
         let node = node.map_expressions(|expr| {
@@ -206,18 +210,16 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
                 let args = date_bin_values(args, schema)?;
                 Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })))
             }
+            Err(call) if special_types::gives_one(call.func.name()) => {
+                let ScalarFunction { func, args } = call;
+                let args = decimals::alike(args, schema);
+                Ok(Transformed::yes(one_of(ScalarFunction { func, args }, schema)))
+            }
             Err(call) => Ok(Transformed::no(Expr::ScalarFunction(call))),
         },
         Expr::Between(between) => between_values(between, schema).map(Transformed::yes),
         Expr::InList(list) => in_values(list, schema).map(Transformed::yes),
-        Expr::Case(Case { expr: Some(expr), when_then_expr, else_expr }) => {
-            let mut arms = Vec::with_capacity(when_then_expr.len());
-            for (when, then) in when_then_expr {
-                arms.push((Box::new(as_type_of(*when, &expr, schema)?), then));
-            }
-            let case = Case { expr: Some(expr), when_then_expr: arms, else_expr };
-            Ok(Transformed::yes(Expr::Case(case)))
-        }
+        Expr::Case(case) => case_values(case, schema).map(Transformed::yes),
         Expr::Cast(Cast { expr, field }) => {
             if let Some((length, field)) = text_length(&field) {
                 let text = convert(Expr::Cast(Cast { expr, field }), schema)?.data;
@@ -280,6 +282,10 @@ fn in_decimals(list: Vec<Expr>, precision: u8, scale: u8) -> Vec<Expr> {
     if kept.is_empty() { list } else { kept }
 }
 
+fn is_constant(value: &Expr) -> bool {
+    matches!(value, Expr::Literal(..))
+}
+
 fn is_decimal_literal(value: &ScalarValue) -> bool {
     matches!(value, ScalarValue::Decimal128(..))
 }
@@ -297,25 +303,74 @@ fn with_both_zeros(mut list: Vec<Expr>) -> Vec<Expr> {
     list
 }
 
+/// The constants of CASE in the type of what they are compared with, and its results in one that
+/// they have in common.
+fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
+    let Case { expr, when_then_expr, else_expr } = case;
+    let (whens, mut results): (Vec<_>, Vec<_>) =
+        when_then_expr.into_iter().map(|(when, then)| (*when, *then)).unzip();
+    let count = results.len();
+    results.extend(else_expr.map(|it| *it));
+    let mut results = decimals::alike(results, schema);
+    let else_expr = results.split_off(count).pop().map(Box::new);
+    let (expr, whens) = match expr {
+        Some(expr) => {
+            let as_it = |when| as_type_of(when, &expr, schema);
+            let whens = whens.into_iter().map(as_it).collect::<PlanResult<Vec<_>>>()?;
+            let compared = [vec![*expr], whens].concat();
+            let compared = decimals::alike(compared, schema).into_iter();
+            // As DataFusion compares floats here, -0 is not 0.
+            let mut compared = compared.map(|value| float_keys::key(value, schema));
+            (compared.next().map(Box::new), compared.collect())
+        }
+        None => (None, whens),
+    };
+    let arms = whens.into_iter().zip(results).map(|(when, then)| (Box::new(when), Box::new(then)));
+    Ok(Expr::Case(Case { expr, when_then_expr: arms.collect(), else_expr }))
+}
+
+/// A function that gives one of its arguments; NULLIF of floats as the CASE that it stands for, in
+/// which -0 is 0.
+fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
+    match call.args.as_slice() {
+        [value, other] if call.func.name() == "nullif" && float_keys::is_float(value, schema) => {
+            let key = |expr: &Expr| float_keys::key(expr.clone(), schema);
+            let arm = (Box::new(key(value).eq(key(other))), Box::new(lit(ScalarValue::Null)));
+            let (when_then_expr, else_expr) = (vec![arm], Some(Box::new(value.clone())));
+            Expr::Case(Case { expr: None, when_then_expr, else_expr })
+        }
+        _ => Expr::ScalarFunction(call),
+    }
+}
+
 fn between_values(between: Between, schema: &DFSchema) -> PlanResult<Expr> {
     let Between { expr, negated, low, high } = between;
     let low = Box::new(as_type_of(*low, &expr, schema)?);
     let high = Box::new(as_type_of(*high, &expr, schema)?);
     let bound = |op, bound: &Expr| compare(&expr, op, bound, schema);
-    if let (Some(from), Some(to)) = (bound(Operator::GtEq, &low), bound(Operator::LtEq, &high)) {
-        let inside = from.and(to);
-        return Ok(if negated { not(inside) } else { inside });
+    let (from, to) = (bound(Operator::GtEq, &low), bound(Operator::LtEq, &high));
+    if from.is_none() && to.is_none() {
+        return Ok(Expr::Between(Between { expr, negated, low, high }));
     }
-    Ok(Expr::Between(Between { expr, negated, low, high }))
+    let from = from.unwrap_or_else(|| expr.as_ref().clone().gt_eq(*low));
+    let inside = from.and(to.unwrap_or_else(|| expr.lt_eq(*high)));
+    Ok(if negated { not(inside) } else { inside })
 }
 
 fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
-    let InList { expr, list, negated } = list;
+    let InList { mut expr, list, negated } = list;
     let convert_one = |value| as_type_of(value, &expr, schema);
     let list = list.into_iter().map(convert_one).collect::<PlanResult<Vec<_>>>()?;
     let list = match type_in(&expr, schema) {
-        Some(ColumnType::Decimal { precision, scale }) => in_decimals(list, precision, scale),
-        _ => with_both_zeros(list),
+        Some(ColumnType::Decimal { precision, scale }) if list.iter().all(is_constant) => {
+            in_decimals(list, precision, scale)
+        }
+        _ => {
+            let mut compared = decimals::alike([vec![*expr], list].concat(), schema);
+            let list = compared.split_off(1);
+            expr = Box::new(compared.pop().expect("it is the first one"));
+            with_both_zeros(list)
+        }
     };
     Ok(Expr::InList(InList { expr, list, negated }))
 }

@@ -4,14 +4,20 @@
 //!   behind the point than the decimals have, it equals none of them, and lies between two.
 //! - DE2. In arithmetic a constant is a decimal too, if it has few digits. Next to any other FLOAT
 //!   or DOUBLE, a decimal is a DOUBLE.
+//! - DE3. The same holds for values of which one is taken, and for those of a column that several
+//!   queries give.
+
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::BinaryExpr;
-use datafusion::logical_expr::{Expr, Operator, cast};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast};
 use tidegate_model::ColumnType;
 
-use super::literal::integer_of;
+use super::coerce::type_in;
+use super::literal::{integer_of, type_of};
 
 /// Digits of a decimal.
 const DIGITS_MAX: u32 = 38;
@@ -84,6 +90,58 @@ pub(super) fn operands(
             Some((double(left), double(right)))
         }
     }
+}
+
+/// Values of which one is taken, in a type that they have in common (DE3).
+pub(super) fn alike(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    let types = values.iter().map(|value| type_in(value, schema)).collect::<Vec<_>>();
+    if !are_mixed(types.iter().copied()) {
+        return values;
+    }
+    let is = |ty: &Option<ColumnType>, what: fn(ColumnType) -> bool| ty.is_some_and(what);
+    let short = |(value, ty): (&Expr, &Option<ColumnType>)| match is(ty, is_float) {
+        true => short_decimal(value),
+        false => Some(value.clone()),
+    };
+    if let Some(decimals) = values.iter().zip(&types).map(short).collect() {
+        return decimals;
+    }
+    let double = |(value, ty): (Expr, &Option<ColumnType>)| match is(ty, is_decimal) {
+        true => cast(value, DataType::Float64),
+        false => value,
+    };
+    values.into_iter().zip(&types).map(double).collect()
+}
+
+/// The inputs of a UNION, each of whose columns have a type in common (DE3).
+pub(super) fn alike_inputs(union: Union) -> Result<Transformed<Union>> {
+    let inputs = &union.inputs;
+    let types = |at: usize| inputs.iter().map(move |input| type_of(input.schema().field(at)));
+    let columns = inputs.iter().map(|it| it.schema().fields().len()).min().unwrap_or_default();
+    let mixed = (0..columns).filter(|&at| are_mixed(types(at))).collect::<Vec<_>>();
+    if mixed.is_empty() {
+        return Ok(Transformed::no(union));
+    }
+    let with_doubles = |input: Arc<LogicalPlan>| {
+        let columns = input.schema().columns().into_iter().enumerate().map(|(at, column)| {
+            let is_decimal = type_of(input.schema().field(at)).is_some_and(is_decimal);
+            let (relation, name) = (column.relation.clone(), column.name.clone());
+            match is_decimal && mixed.contains(&at) {
+                true => {
+                    cast(Expr::Column(column), DataType::Float64).alias_qualified(relation, name)
+                }
+                false => Expr::Column(column),
+            }
+        });
+        let columns = columns.collect::<Vec<_>>();
+        LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
+    };
+    let inputs = union.inputs.into_iter().map(with_doubles).collect::<Result<_>>()?;
+    Ok(Transformed::yes(Union::try_new_with_loose_types(inputs)?))
+}
+
+fn are_mixed(types: impl Iterator<Item = Option<ColumnType>> + Clone) -> bool {
+    types.clone().flatten().any(is_decimal) && types.flatten().any(is_float)
 }
 
 /// A constant as a decimal of as many digits as it has, if they are few.

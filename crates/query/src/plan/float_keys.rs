@@ -127,7 +127,7 @@ fn distinct(input: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::All(Arc::new(keys)))))
 }
 
-fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
+pub(super) fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Float32 | DataType::Float64))
 }
 
@@ -136,7 +136,7 @@ fn sort_key(by: SortExpr, schema: &DFSchema) -> SortExpr {
 }
 
 /// The expression as a key, if it is a float.
-fn key(expr: Expr, schema: &DFSchema) -> Expr {
+pub(super) fn key(expr: Expr, schema: &DFSchema) -> Expr {
     let is_key = |expr: &Expr| match expr {
         Expr::ScalarFunction(call) => call.func.inner().is::<SortKey>(),
         _ => false,

@@ -11,6 +11,7 @@ mod haversine;
 mod typed;
 mod float_bounds;
 mod rewritten;
+mod bounded;
 mod engine;
 
 use std::collections::HashMap;
@@ -24,7 +25,9 @@ use datafusion::functions_table::generate_series::GenerateSeriesFunc;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlanBuilder, ScalarUDF, col, lit};
 
 use super::literal::integer_of;
+use super::whole_day::{WHOLE_DAY, whole_day};
 
+pub(crate) use bounded::bounded;
 pub(crate) use engine::{engine_function, engine_functions};
 pub(crate) use first_last::resolve_first_last;
 pub(crate) use float_bounds::of_floats;
@@ -35,7 +38,7 @@ pub(crate) use typed::untyped;
 /// Functions of a value, under their names in lower case.
 pub(super) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let named = |function: ScalarUDF| (function.name().to_owned(), Arc::new(function));
-    time::time_functions().into_iter().map(named).collect()
+    time::time_functions().into_iter().chain([whole_day()]).map(named).collect()
 });
 
 /// A function of a value, by its name.
@@ -61,8 +64,8 @@ pub(crate) fn our_functions(
     state: &SessionState,
 ) -> (HashMap<String, Arc<ScalarUDF>>, HashMap<String, Arc<AggregateUDF>>) {
     let mut scalars = SCALARS.clone();
-    // No query can call it by its name.
-    scalars.remove(AT_TIME_ZONE);
+    // No query can call these by their names.
+    scalars.retain(|name, _| ![AT_TIME_ZONE, WHOLE_DAY].contains(&name.as_str()));
     let named = |name: &str| Some((name.to_owned(), engine_function(state, name)?));
     scalars.extend(engine_functions().filter_map(named));
     (scalars, AGGREGATES.clone())

@@ -45,15 +45,15 @@ pub(crate) fn type_of(field: &Field) -> Option<ColumnType> {
     })
 }
 
-/// The value of a type that a text stands for. `None` for the types that are text themselves, and
-/// for BINARY, whose texts are compared as bytes.
+/// The value of a type that a text stands for. `None` for the types that are text themselves.
 pub(crate) fn value_of_text(
     text: &str,
     ty: ColumnType,
 ) -> Option<Result<ScalarValue, TextProblem>> {
     let number = TextProblem::Form { expected: "a number" };
     Some(match ty {
-        ColumnType::Symbol | ColumnType::Varchar | ColumnType::Binary => return None,
+        ColumnType::Symbol | ColumnType::Varchar => return None,
+        ColumnType::Binary => bytes_of_text(text).map(|bytes| ScalarValue::BinaryView(Some(bytes))),
         ColumnType::Timestamp(_) | ColumnType::Date => {
             let scale = TimeScale::of(ty).expect("these types hold times");
             parse_time(text, scale).map(|value| time_value(value, ty))
@@ -138,6 +138,19 @@ pub(crate) fn integer_of(value: &ScalarValue) -> Option<i128> {
     })
 }
 
+/// The bytes that a text stands for: those of its hexadecimal digits behind `\x`, and else its own.
+pub(super) fn bytes_of_text(text: &str) -> Result<Vec<u8>, TextProblem> {
+    let Some(digits) = text.strip_prefix("\\x") else { return Ok(text.as_bytes().to_vec()) };
+    let form = TextProblem::Form { expected: "an even number of hexadecimal digits behind \\x" };
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(form);
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let byte = |[high, low]: &[u8; 2]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok();
+    pairs.iter().map(byte).collect::<Option<_>>().ok_or(form)
+}
+
 /// Thirty-two hexadecimal digits, with hyphens or without.
 fn parse_uuid(text: &str) -> Result<[u8; 16], TextProblem> {
     let form = TextProblem::Form { expected: "a UUID like 123e4567-e89b-12d3-a456-426614174000" };
@@ -179,6 +192,8 @@ mod tests {
         check("2013-07-01", ColumnType::Date, "Date32(\"2013-07-01\")");
         check("10.0.0.1", ColumnType::Ipv4, "UInt32(167772161)");
         check("x", ColumnType::Varchar, "text");
+        check(r"\x00Ff", ColumnType::Binary, "BinaryView(\"0,255\")");
+        check("00", ColumnType::Binary, "BinaryView(\"48,48\")");
         check(" 12 ", ColumnType::Int16, "Int64(12)");
         check("1e3", ColumnType::Float64, "Float64(1000)");
         check("1.25", ColumnType::Decimal { precision: 5, scale: 2 }, "Decimal128(1.25,5,2)");
@@ -189,6 +204,9 @@ mod tests {
     fn texts_that_stand_for_nothing_are_refused() {
         check("1.2", ColumnType::Int32, "error: expected a number");
         check("10.0.0", ColumnType::Ipv4, "error: expected four numbers of 0 to 255 with points");
+        let pairs = r"error: expected an even number of hexadecimal digits behind \x";
+        check(r"\x0", ColumnType::Binary, pairs);
+        check(r"\x0g", ColumnType::Binary, pairs);
         check("yes", ColumnType::Boolean, "error: expected true or false");
         check(
             "123e4567e89b12d3a45642661417400",

@@ -340,7 +340,7 @@ impl VisitorMut for Lifter<'_> {
 }
 
 /// A call of a function of ours, whose name no query can write.
-fn call_of<const N: usize>(name: &str, args: [Expr; N]) -> Expr {
+pub(super) fn call_of<const N: usize>(name: &str, args: [Expr; N]) -> Expr {
     let args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).into();
     let name = ObjectNamePart::Identifier(Ident::with_quote('"', name));
     Expr::Function(Function {

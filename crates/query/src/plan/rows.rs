@@ -4,13 +4,14 @@
 //! - RW1. Every token of the statement keeps its place, whatever order the query has them in.
 //! - RW2. Columns of the answer have the types of the table's: values are cast as CAST does it.
 //!   Constants of VALUES and SET are cast one by one, before DataFusion looks for a type that all
-//!   rows have in common.
+//!   rows have in common. But what is put into a DATE has no time of day (`whole_day`).
 //! - RW3. The table that is changed stands in the query under a name of its own, with one more
 //!   column; the statement's subqueries see it as it is.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result as PlanResult;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::Cast;
@@ -29,7 +30,8 @@ use tidegate_storage::{Database, Snapshot};
 
 use super::literal::type_of;
 use super::order::in_table_order;
-use super::query_text::{QueryText, parse_query, parse_tokens, position_at, tokenize};
+use super::query_text::{QueryText, call_of, parse_query, parse_tokens, position_at, tokenize};
+use super::whole_day::{WHOLE_DAY, as_whole_day};
 use super::{TARGET, locate, logical_plan, physical_plan};
 use crate::error::{Error, Result};
 use crate::parse::{Delete, Position, Target, Update};
@@ -266,6 +268,9 @@ fn cast_values(query: &mut Query, sql: &str, columns: &[Column]) -> Result<bool>
             if is_default(&expr) {
                 expr = SqlExpr::Value(Value::Null.into());
             }
+            if *ty == SqlType::Date && !matches!(expr, SqlExpr::Value(_)) {
+                expr = call_of(WHOLE_DAY, [expr]);
+            }
             *value = SqlExpr::Cast {
                 kind: CastKind::Cast,
                 expr: Box::new(expr),
@@ -342,6 +347,9 @@ pub(super) fn stored(plan: LogicalPlan, purpose: &Purpose<'_>) -> PlanResult<Log
         let expr = if is_there {
             expr
         } else {
+            let is_time = matches!(field.data_type(), DataType::Timestamp(..));
+            let puts_day = column.ty == ColumnType::Date && is_time;
+            let expr = if puts_day { as_whole_day(expr) } else { expr };
             let field = Arc::new(arrow_field(column));
             Expr::Cast(Cast { expr: Box::new(expr), field })
         };

@@ -51,6 +51,11 @@ const JOINS_TEXTS: [&str; 2] = ["concat", "concat_ws"];
 /// Functions that hold values of any type.
 const HOLDS: [&str; 4] = ["make_array", "struct", "named_struct", "row"];
 
+/// Whether a function gives one of its arguments.
+pub(super) fn gives_one(function: &str) -> bool {
+    GIVES_ONE.contains(&function)
+}
+
 fn special(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     type_in(expr, schema).filter(|ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4))
 }
@@ -59,7 +64,7 @@ fn special(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
 /// IPV4 (SP2): DataFusion knows only what they are stored as.
 pub(super) fn type_of_one(expr: &Expr, schema: &DFSchema) -> Option<ColumnType> {
     match expr {
-        Expr::ScalarFunction(call) if GIVES_ONE.contains(&call.func.name()) => {
+        Expr::ScalarFunction(call) if gives_one(call.func.name()) => {
             call.args.iter().find_map(|arg| special(arg, schema))
         }
         Expr::Case(case) => {
@@ -157,7 +162,7 @@ pub(super) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
                 let args = args.into_iter().map(|arg| as_text(arg, schema)).collect();
                 return Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })));
             }
-            if GIVES_ONE.contains(&name) {
+            if gives_one(name) {
                 let ScalarFunction { func, args } = call;
                 let args = alike(args, ty, schema)?;
                 let call = Expr::ScalarFunction(ScalarFunction { func, args });

@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 
 use tidegate_model::is_system_table;
 
-use super::functions::{AGGREGATES, SCALARS, engine_function, engine_functions};
+use super::functions::{AGGREGATES, SCALARS, bounded, engine_function, engine_functions};
 use super::type_names::ColumnTypePlanner;
 use crate::error::Error;
 use crate::parse::SYSTEM_SCHEMA;
@@ -113,7 +113,7 @@ impl ContextProvider for Tables<'_> {
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let ours = SCALARS.get(name).cloned().or_else(|| engine_function(self.state, name));
-        ours.or_else(|| self.state.scalar_functions().get(name).cloned())
+        ours.or_else(|| self.state.scalar_functions().get(name).map(bounded))
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -1,7 +1,7 @@
 //! FILL: rows for the buckets of SAMPLE BY that have none.
 //!
 //! - F1. The result has one row for each bucket from the first to the last, and each key.
-//! - F2. More than `FILL_ROWS_MAX` rows are refused before the first one is made.
+//! - F2. More rows than the engine allows are refused before the first one is made.
 //! - F3. Rows that are there stay as they are.
 //!
 //! The rows that come in, which are those of an aggregate, are held until all keys are known; the
@@ -39,8 +39,10 @@ use tidegate_model::{ColumnType, TimeUnit};
 use super::bucket::{Grid, Origin, Stride};
 use super::keys::KeyMaker;
 use super::pick::bytes;
+use crate::engine::FILL_ROWS_MAX;
 use crate::error::{ClauseProblem, Error};
-use crate::plan::{FILL_ROWS_MAX, time_value};
+use crate::plan::time_value;
+use crate::system::Caller;
 
 /// Rows of a batch of the result.
 const BATCH_ROWS: usize = 8_192;
@@ -270,7 +272,10 @@ impl ExecutionPlan for FillExec {
         let memory = MemoryConsumer::new("SampleByFillExec").register(context.memory_pool());
         let filling = Arc::clone(&self.filling);
         let schema = self.schema();
-        let gaps = async move { Gaps::read(filling, schema, input, memory).await };
+        let caller = context.session_config().get_extension::<Caller>();
+        let rows_max = caller.map_or(FILL_ROWS_MAX, |caller| caller.system.fill_rows_max);
+        let room = Room { memory, rows_max };
+        let gaps = async move { Gaps::read(filling, schema, input, room).await };
         let filled = stream::once(gaps).map(|gaps| match gaps {
             Ok(gaps) => stream::try_unfold(gaps, |mut gaps| async move {
                 Ok(gaps.next_batch()?.map(|batch| (batch, gaps)))
@@ -297,6 +302,13 @@ struct Cell {
 enum Source {
     Row(u64),
     Gap { before: Option<u64> },
+}
+
+/// What a fill may take.
+struct Room {
+    memory: MemoryReservation,
+    /// How many rows it may make.
+    rows_max: u64,
 }
 
 /// The work of one stream.
@@ -329,25 +341,25 @@ impl Gaps {
         filling: Arc<Filling>,
         schema: SchemaRef,
         mut input: SendableRecordBatchStream,
-        memory: MemoryReservation,
+        room: Room,
     ) -> Result<Gaps> {
         let mut read = ReadRows::new(&filling, &schema)?;
         let mut batches = Vec::new();
         while let Some(batch) = input.next().await.transpose()? {
             let key_bytes = read.add(&filling, &batch)?;
             // Twice: as batches, and as the one that they become.
-            memory.try_grow(2 * bytes(&batch) + ROW_BYTES * batch.num_rows() + key_bytes)?;
+            room.memory.try_grow(2 * bytes(&batch) + ROW_BYTES * batch.num_rows() + key_bytes)?;
             batches.push(batch);
         }
         let rows = concat_batches(&schema, &batches)?;
-        Gaps::new(filling, schema, (rows, read), memory)
+        Gaps::new(filling, schema, (rows, read), room)
     }
 
     fn new(
         filling: Arc<Filling>,
         schema: SchemaRef,
         (rows, read): (RecordBatch, ReadRows),
-        memory: MemoryReservation,
+        room: Room,
     ) -> Result<Gaps> {
         let ReadRows { grid, buckets, keys, mut first_rows, next_rows, maker, .. } = read;
         if maker.is_none() && first_rows.is_empty() {
@@ -366,8 +378,8 @@ impl Gaps {
         };
         let key_count = i128::try_from(first_rows.len()).unwrap_or(i128::MAX);
         let total = u64::try_from((end - bucket).saturating_mul(key_count)).unwrap_or(u64::MAX);
-        if total > FILL_ROWS_MAX {
-            let what = ClauseProblem::FillRows { rows: total };
+        if total > room.rows_max {
+            let what = ClauseProblem::FillRows { rows: total, most: room.rows_max };
             return Err(Error::Clause { position: None, what }.into());
         }
         Ok(Gaps {
@@ -384,7 +396,7 @@ impl Gaps {
             bucket,
             key: 0,
             end,
-            _memory: memory,
+            _memory: room.memory,
         })
     }
 

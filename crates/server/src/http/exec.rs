@@ -46,8 +46,6 @@ const QUEUE: usize = 2;
 const PART_BYTES: usize = 64 << 10;
 /// The SQLSTATE of what was done.
 const DONE: &str = "00000";
-/// How long a statement waits for its turn (`query.queue_timeout`).
-const TURN_WAIT: Duration = Duration::from_secs(10);
 /// How much later than the engine the connection gives up, whatever the engine's threads do.
 const GRACE: Duration = Duration::from_millis(50);
 
@@ -358,10 +356,12 @@ impl Running {
 
 /// Waits until a statement may begin.
 async fn turn(services: &Services) -> Result<SemaphorePermit<'_>, Refusal> {
-    match timeout(TURN_WAIT, services.turns.acquire()).await {
+    match timeout(services.turn_wait, services.turns.acquire()).await {
         Ok(Ok(turn)) => Ok(turn),
         Ok(Err(_)) | Err(_) => {
-            let message = "too many statements are working: this one had no turn in 10 s";
+            let waited = services.turn_wait.as_secs_f64();
+            let message =
+                format!("too many statements are working: this one had no turn in {waited} s");
             Err(Refusal::new("53400", message))
         }
     }
