@@ -32,10 +32,6 @@ impl RowChanges<'_> {
             }
             return Err(StorageError::TableExists { table }.into());
         }
-        if let Some(key) = create.table.keys.first() {
-            let position = Some(Position::at(sql, key.offset));
-            return Err(Error::NotSupported { position, feature: "CREATE TABLE AS with DEDUP" });
-        }
         // Places in errors are those in the statement.
         let query = blanked(&sql[..create.query.end], create.query.start);
         let schema = Arc::new(self.schema_for(sql, &query, &mut create).await?);
