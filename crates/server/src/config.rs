@@ -4,7 +4,7 @@
 //!   (`http.max_header_bytes` is `TIDEGATE_HTTP_MAX_HEADER_BYTES`). No two keys share a variable.
 //! - CF2. What is not understood is an error that names it, and never ignored.
 //!
-//! Not here: reading the environment and the command line (`tidegate`), a configuration file.
+//! Not here: reading the file, the environment and the command line (`tidegate`).
 
 mod value;
 mod shown;

@@ -65,7 +65,9 @@ Examples:
   curl -d 'cpu,host=a usage=0.5' http://127.0.0.1:9000/write
   curl -G http://127.0.0.1:9000/exec --data-urlencode 'query=SELECT * FROM cpu'
 
-Every key can be set by the environment too: ilp.tcp.commit_rows by TIDEGATE_ILP_TCP_COMMIT_ROWS.
+Every key can be set by the environment too, ilp.tcp.commit_rows by TIDEGATE_ILP_TCP_COMMIT_ROWS,
+and by a file in TOML; what is typed wins over the environment, and that over the file.
+`tidegate config print` shows all keys.
 SIGTERM and Ctrl-C end it after everything that was read is committed.";
 
 /// A time-series database: import files, ask SQL
@@ -94,6 +96,9 @@ pub(crate) enum Command {
     Verify,
     /// Serve SQL and the line protocol over HTTP, and the line protocol over TCP
     Serve(ServeArguments),
+    /// Check or show the configuration that `serve` would have
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Measure this machine
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -219,10 +224,31 @@ pub(crate) struct ResourceArguments {
     pub(crate) threads: Option<NonZeroUsize>,
 }
 
-/// Texts, because the environment may say the same and one place checks both.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Say what is wrong with the configuration, if anything is
+    Check(ConfigArguments),
+    /// Write all keys as a file that says the same, and who has said so
+    Print(ConfigArguments),
+}
+
 #[derive(Args, Debug)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct ServeArguments {
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    /// Threads that work on queries, and that read from the network [default: the number of cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+}
+
+/// Texts, because the environment and the file may say the same and one place checks them all.
+#[derive(Args, Debug, Default)]
+pub(crate) struct ConfigArguments {
+    /// File with keys of the configuration [default: conf/tidegate.toml in the folder of the
+    /// database, if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Address of HTTP, or none [default: 127.0.0.1:9000]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http: Option<String>,
@@ -235,9 +261,6 @@ pub(crate) struct ServeArguments {
     /// Memory of the whole process, such as 4GiB [default: 70 % of RAM]
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
-    /// Threads that work on queries, and that read from the network [default: the number of cores]
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<NonZeroUsize>,
     /// Any other key of the configuration
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -350,6 +373,8 @@ impl Command {
             Command::Describe(_) => "describe",
             Command::Verify => "verify",
             Command::Serve(_) => "serve",
+            Command::Config(ConfigCommand::Check(_)) => "config check",
+            Command::Config(ConfigCommand::Print(_)) => "config print",
             Command::Bench(BenchCommand::Roofline(_)) => "bench roofline",
             Command::Tsbs(command) => command.name(),
             Command::Demo(_) => "demo",

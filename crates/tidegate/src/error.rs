@@ -14,6 +14,7 @@ use tidegate_model::{ByteCount, SchemaError, limits};
 pub(crate) use tidegate_platform::sentence;
 use tidegate_storage::{Class, Error as StorageError};
 
+use crate::config::Problems;
 use crate::output::WriteError;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -58,10 +59,10 @@ pub(crate) enum Error {
     Tsbs(#[from] tidegate_bench::Error),
     #[error(transparent)]
     Server(#[from] tidegate_server::Error),
-    #[error(transparent)]
-    Config(#[from] tidegate_server::config::ConfigError),
-    #[error("there is no configuration key for the variable {variable}")]
-    Variable { variable: String },
+    #[error("{0}")]
+    Configuration(Problems),
+    #[error("read the configuration in {}", .path.display())]
+    ConfigFile { path: PathBuf, source: io::Error },
     #[error("{}", .file.display())]
     Script { file: PathBuf, source: tidegate_query::Error },
     #[error(transparent)]
@@ -128,7 +129,7 @@ impl Error {
             Error::Ingest(source) => exit_of_ingest(source),
             Error::Tsbs(source) if source.is_usage() => Exit::Usage,
             Error::Server(source) => exit_of_server(source),
-            Error::Config(_) | Error::Variable { .. } => Exit::Usage,
+            Error::Configuration(_) | Error::ConfigFile { .. } => Exit::Usage,
             Error::StdinAmongFiles
             | Error::BinaryToTerminal { .. }
             | Error::BinaryList { .. }

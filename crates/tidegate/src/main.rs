@@ -18,6 +18,7 @@ mod sql;
 mod prompt;
 mod inspect;
 mod verify;
+mod config;
 mod serve;
 mod bench;
 mod demo;
@@ -82,6 +83,7 @@ fn run(command: &Command, session: &Session) -> Result<Exit> {
         Command::Describe(arguments) => inspect::describe(arguments, session),
         Command::Verify => verify::run(session),
         Command::Serve(arguments) => serve::run(arguments, session),
+        Command::Config(command) => config::run(command, session),
         Command::Bench(BenchCommand::Roofline(arguments)) => bench::roofline(arguments, session),
         Command::Tsbs(command) => Ok(tidegate_bench::tsbs::run(command).map(|()| Exit::Done)?),
         Command::Demo(arguments) => demo::run(arguments, session),

@@ -15,6 +15,8 @@ use super::{Auth, Config, KEYS, Key, OnBadLine};
 /// Who has set a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// A file.
+    File,
     /// A variable of the environment.
     Environment,
     /// The command line.
@@ -24,6 +26,7 @@ pub enum Source {
 impl Source {
     fn name(self) -> &'static str {
         match self {
+            Source::File => "file",
             Source::Environment => "env",
             Source::Arguments => "command line",
         }

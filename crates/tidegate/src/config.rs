@@ -1,0 +1,331 @@
+//! The configuration of a server, put together: `tidegate serve` takes it, `tidegate config` checks
+//! and shows it.
+//!
+//! - CO1. What is typed wins over the environment, that over the file, and that over the defaults.
+//! - CO2. A variable `TIDEGATE_...` or a key of the file that is no key of the configuration is an
+//!   error: it would have been meant to change something. All that is wrong is said at once.
+//! - CO3. The file is `conf/tidegate.toml` in the folder of the database, if it is there, or the
+//!   one that `--config` names. `TIDEGATE_..._FILE` names a file with the value of a key, so that a
+//!   secret is in no environment.
+//!
+//! Not here: what the keys are and which values they take (`tidegate_server::config`).
+
+use std::fmt;
+use std::fs::read_to_string;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tidegate_model::ByteCount;
+use tidegate_query::ConfigEntry;
+use tidegate_server::config::{Config, KEYS, Key, Source};
+use toml::de::{DeTable, DeValue};
+
+use crate::args::{ConfigArguments, ConfigCommand};
+use crate::error::{Error, Exit, Result};
+use crate::output::{STDOUT, Target};
+use crate::session::Session;
+
+/// What starts the names of our variables.
+const PREFIX: &str = "TIDEGATE_";
+/// Those that are no keys: every command knows the first one, and this module the other.
+const NO_KEYS: [&str; 2] = ["TIDEGATE_DB", CONFIG];
+/// The variable that names the file, if `--config` does not.
+const CONFIG: &str = "TIDEGATE_CONFIG";
+/// What ends the name of a variable that names a file with a value (CO3).
+const FILE_SUFFIX: &str = "_FILE";
+/// Bytes of a file; all keys take a few thousand.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What is wrong with a configuration, a sentence each.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(Vec<String>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => f.write_str(one),
+            all => {
+                write!(f, "{} mistakes in the configuration", all.len())?;
+                all.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+            }
+        }
+    }
+}
+
+/// `tidegate config check` and `print`.
+pub(crate) fn run(command: &ConfigCommand, session: &Session) -> Result<Exit> {
+    let arguments = match command {
+        ConfigCommand::Check(arguments) | ConfigCommand::Print(arguments) => arguments,
+    };
+    let config = read(arguments, session)?;
+    let text = match command {
+        ConfigCommand::Check(_) => "the configuration is sound\n".to_owned(),
+        ConfigCommand::Print(_) => printed(&config),
+    };
+    let mut target = Target::stdout();
+    match target.write_all(text.as_bytes()).and_then(|()| target.flush()) {
+        Err(_) if target.is_closed() => Ok(Exit::Done),
+        Err(source) => Err(Error::Output { place: STDOUT.to_owned(), source: source.into() }),
+        Ok(()) => Ok(Exit::Done),
+    }
+}
+
+/// All keys, as a file that says the same.
+fn printed(config: &Config) -> String {
+    let line = |entry: ConfigEntry| {
+        let value = if entry.is_sensitive { "****" } else { &entry.value };
+        format!("{} = {} # {}\n", entry.property_path, quoted(value), entry.value_source)
+    };
+    config.entries().into_iter().map(line).collect()
+}
+
+/// A text as TOML writes it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// The configuration (CO1).
+pub(crate) fn read(arguments: &ConfigArguments, session: &Session) -> Result<Config> {
+    let environment = &session.environment;
+    let variable = environment.variables.iter().find(|(name, _)| name == CONFIG);
+    let named = arguments.config.clone().or_else(|| variable.map(|(_, path)| PathBuf::from(path)));
+    let path = named.clone().unwrap_or_else(|| session.db.join("conf").join("tidegate.toml"));
+    let file = match read_bounded(&path) {
+        Ok(text) => Some((path, text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => None,
+        Err(source) => return Err(Error::ConfigFile { path, source }),
+    };
+    let mut reading = Reading::new(environment.memory);
+    if let Some((path, text)) = &file {
+        reading.file(path, text);
+    }
+    reading.environment(&environment.variables);
+    reading.arguments(arguments);
+    reading.finish()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the file of a user, not of the database")]
+fn read_bounded(path: &Path) -> io::Result<String> {
+    if path.metadata()?.len() > FILE_BYTES_MAX {
+        let what = format!("it is larger than {FILE_BYTES_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    read_to_string(path)
+}
+
+/// A configuration that is being put together.
+struct Reading {
+    config: Config,
+    problems: Problems,
+}
+
+impl Reading {
+    fn new(memory: ByteCount) -> Reading {
+        Reading { config: Config::standard(memory), problems: Problems::default() }
+    }
+
+    fn finish(self) -> Result<Config> {
+        match self.problems.0.is_empty() {
+            true => Ok(self.config),
+            false => Err(Error::Configuration(self.problems)),
+        }
+    }
+
+    /// Sets a key; `place` says where that is written, if it is not what was typed.
+    fn set(&mut self, key: &str, value: &str, (source, place): (Source, &str)) {
+        if let Err(error) = self.config.set_from(key, value, source) {
+            self.problems.0.push(format!("{place}{error}"));
+        }
+    }
+
+    fn file(&mut self, path: &Path, text: &str) {
+        let place = |offset: usize| {
+            let line = text[..offset.min(text.len())].matches('\n').count() + 1;
+            format!("{}, line {line}: ", path.display())
+        };
+        let (table, errors) = DeTable::parse_recoverable(text);
+        for error in errors {
+            let place = place(error.span().map_or(0, |span| span.start));
+            self.problems.0.push(format!("{place}{}", error.message()));
+        }
+        let mut values = Vec::new();
+        flatten("", table.get_ref(), &mut values);
+        for (key, value, offset) in values {
+            let place = place(offset);
+            match value {
+                Some(value) => self.set(&key, &value, (Source::File, &place)),
+                None => self.problems.0.push(format!("{place}`{key}` takes a text or a number")),
+            }
+        }
+    }
+
+    fn environment(&mut self, variables: &[(String, String)]) {
+        for (variable, value) in variables {
+            if !variable.starts_with(PREFIX) || NO_KEYS.contains(&variable.as_str()) {
+                continue;
+            }
+            let source = (Source::Environment, "");
+            let in_file = variable.strip_suffix(FILE_SUFFIX).and_then(key_of);
+            match (key_of(variable), in_file) {
+                (Some(key), _) => self.set(key.name, value, source),
+                (None, Some(key)) => match read_bounded(Path::new(value)) {
+                    Ok(value) => self.set(key.name, value.trim_end_matches(['\r', '\n']), source),
+                    Err(error) => {
+                        self.problems.0.push(format!("read {value}, for {variable}: {error}"));
+                    }
+                },
+                (None, None) => {
+                    let problem = "there is no configuration key for the variable";
+                    self.problems.0.push(format!("{problem} {variable}"));
+                }
+            }
+        }
+    }
+
+    fn arguments(&mut self, arguments: &ConfigArguments) {
+        let pairs = arguments.set.iter().map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        for (key, value) in pairs {
+            self.set(key.trim(), value.trim(), (Source::Arguments, ""));
+        }
+        for (key, value) in [
+            ("http.listen", &arguments.http),
+            ("ilp.tcp.listen", &arguments.ilp),
+            ("http.admin_listen", &arguments.admin),
+            ("memory.limit", &arguments.memory),
+        ] {
+            if let Some(value) = value {
+                self.set(key, value, (Source::Arguments, ""));
+            }
+        }
+    }
+}
+
+fn key_of(variable: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.variable() == variable)
+}
+
+/// The values of a table with their keys and places; `None` for those that no key takes.
+fn flatten(prefix: &str, table: &DeTable<'_>, values: &mut Vec<(String, Option<String>, usize)>) {
+    for (name, value) in table {
+        let key = format!("{prefix}{}", name.get_ref());
+        match value.get_ref() {
+            DeValue::Table(inner) => flatten(&format!("{key}."), inner, values),
+            other => values.push((key, text_of(other), name.span().start)),
+        }
+    }
+}
+
+/// A value as the command line has it: of a list, its parts with commas between them.
+fn text_of(value: &DeValue<'_>) -> Option<String> {
+    Some(match value {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+        DeValue::Float(number) => number.as_str().to_owned(),
+        DeValue::Boolean(value) => value.to_string(),
+        DeValue::Array(parts) => {
+            let parts = parts.iter().map(|part| match part.get_ref() {
+                DeValue::Array(_) => None,
+                part => text_of(part),
+            });
+            parts.collect::<Option<Vec<_>>>()?.join(",")
+        }
+        DeValue::Integer(_) | DeValue::Datetime(_) | DeValue::Table(_) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEMORY: ByteCount = ByteCount(1 << 30);
+
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    fn problems(reading: Reading) -> Vec<String> {
+        reading.problems.0
+    }
+
+    #[test]
+    fn what_is_typed_wins_over_the_environment_and_that_over_the_file() {
+        let mut reading = Reading::new(MEMORY);
+        let file = "durability = \"async\"\n[http]\nlisten = \"127.0.0.1:1\"\nmax_connections = 9\n\
+                    [ilp]\nmax_columns = 4\ntcp.commit_rows = 1_000\n";
+        // A number is as it is written.
+        reading.file(Path::new("a.toml"), &file.replace("1_000", "6"));
+        reading.environment(&[
+            pair("TIDEGATE_HTTP_LISTEN", "127.0.0.1:2"),
+            pair("TIDEGATE_ILP_MAX_COLUMNS", "7"),
+            pair("TIDEGATE_DB", "d"),
+            pair("PATH", "/bin"),
+        ]);
+        reading.arguments(&ConfigArguments {
+            http: Some("127.0.0.1:3".to_owned()),
+            set: vec!["ilp.max_columns = 5".to_owned()],
+            ..ConfigArguments::default()
+        });
+        let config = reading.finish().unwrap();
+        assert_eq!(config.http.listen.unwrap().port(), 3, "CO1");
+        assert_eq!((config.tcp.commit_rows, config.ilp.max_columns), (6, 5), "CO1");
+        assert_eq!(config.http.max_connections, 9, "CO1");
+    }
+
+    #[test]
+    fn all_that_means_nothing_is_said_at_once() {
+        let mut reading = Reading::new(MEMORY);
+        let file = "[htpp]\nlisten = \"x\"\n\n[http]\nlisten = 5\nauth = { a = [[1]] }\nbad\n";
+        reading.file(Path::new("a.toml"), file);
+        reading.environment(&[pair("TIDEGATE_HTPP_LISTEN", "x")]);
+        let problems = problems(reading);
+        let starts = [
+            "a.toml, line 7: ",
+            "a.toml, line 2: there is no configuration key `htpp.listen`",
+            "a.toml, line 5: the configuration key `http.listen` cannot be `5`",
+            "a.toml, line 6: `http.auth.a` takes a text or a number",
+            "there is no configuration key for the variable TIDEGATE_HTPP_LISTEN",
+        ];
+        for start in starts {
+            assert!(problems.iter().any(|it| it.starts_with(start)), "CO2: {start}: {problems:?}");
+        }
+        assert_eq!(problems.len(), starts.len(), "CO2: {problems:?}");
+        let error = Error::Configuration(Problems(problems));
+        assert_eq!(error.exit(), Exit::Usage, "CO2");
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the file of a user, not of the database")]
+    fn a_secret_can_be_in_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        std::fs::write(&path, "127.0.0.1:77\n").unwrap();
+        let mut reading = Reading::new(MEMORY);
+        reading.environment(&[pair("TIDEGATE_HTTP_LISTEN_FILE", path.to_str().unwrap())]);
+        assert_eq!(reading.config.http.listen.unwrap().port(), 77, "CO3");
+        reading.environment(&[pair("TIDEGATE_HTTP_LISTEN_FILE", "/nothing/there")]);
+        assert!(problems(reading)[0].starts_with("read /nothing/there, for TIDEGATE_HTTP"), "CO3");
+    }
+
+    #[test]
+    fn what_is_printed_says_the_same() {
+        let mut config = Config::standard(MEMORY);
+        config.set("ilp.timestamp_name", "a \"b\" #c").unwrap();
+        let text = printed(&config);
+        let mut reading = Reading::new(MEMORY);
+        reading.file(Path::new("a.toml"), &text);
+        let read = reading.finish().unwrap();
+        let values = |config: &Config| {
+            config.entries().into_iter().map(|entry| entry.value).collect::<Vec<_>>()
+        };
+        assert_eq!(values(&read), values(&config));
+    }
+}
