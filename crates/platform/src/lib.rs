@@ -50,7 +50,7 @@ pub use memory::{MemoryBudget, Reservation};
 #[cfg(target_os = "linux")]
 pub use pages::PageWatch;
 pub use read_ahead::{Piece, ReadAhead};
-pub use real::{RealDisk, drop_caches, free_disk_bytes};
+pub use real::{RealDisk, disk_bytes, drop_caches, free_disk_bytes};
 pub use sentence::sentence;
 pub use sim::SimDisk;
 pub use write_queue::WriteQueue;

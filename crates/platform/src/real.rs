@@ -48,7 +48,12 @@ impl RealDisk {
 
 /// How many bytes an ordinary user may still write to the file system that holds `path`.
 pub fn free_disk_bytes(path: &Path) -> Result<u64> {
-    sys::free_bytes(path).map_err(Error::io("statvfs", path))
+    disk_bytes(path).map(|(free, _)| free)
+}
+
+/// The same, and how many bytes the file system has.
+pub fn disk_bytes(path: &Path) -> Result<(u64, u64)> {
+    sys::disk_bytes(path).map_err(Error::io("statvfs", path))
 }
 
 /// Drops the pages of a file that are clean from the page cache, so that a benchmark can read it

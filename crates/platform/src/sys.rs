@@ -108,8 +108,8 @@ pub(crate) fn drop_cache(_fd: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// What an ordinary user may still write to the file system that holds `path`.
-pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
+/// What an ordinary user may still write to the file system that holds `path`, and how large it is.
+pub(crate) fn disk_bytes(path: &Path) -> io::Result<(u64, u64)> {
     let path = CString::new(path.as_os_str().as_bytes())
         .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: `statvfs` is plain integers, for which zeros are a value.
@@ -118,12 +118,8 @@ pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     if unsafe { libc::statvfs(path.as_ptr(), &raw mut answer) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    #[cfg_attr(
-        target_os = "linux",
-        expect(clippy::useless_conversion, reason = "narrower on other systems")
-    )]
-    let (available, unit) = (u64::from(answer.f_bavail), u64::from(answer.f_frsize));
-    Ok(available.saturating_mul(unit))
+    let [available, all, unit] = [answer.f_bavail, answer.f_blocks, answer.f_frsize].map(u64::from);
+    Ok((available.saturating_mul(unit), all.saturating_mul(unit)))
 }
 
 /// The memory of the machine, whoever uses it; 0 if the system does not say.

@@ -28,6 +28,8 @@ pub use shown::Source;
 const MEMORY_PERCENT: u64 = 70;
 /// The part of that which rows on their way in may use.
 const INGEST_PERCENT: u64 = 20;
+/// The key of that part.
+const INGEST_LIMIT: &str = "memory.ingest_limit";
 
 /// What a server does and what it may use.
 #[derive(Clone, Debug)]
@@ -205,8 +207,8 @@ pub enum ConfigError {
 
 /// All keys (CF1).
 pub const KEYS: &[Key] = &[
-    Key { name: "memory.limit", set: |c, v| put(&mut c.memory_limit, size(v)) },
-    Key { name: "memory.ingest_limit", set: |c, v| put(&mut c.ingest_limit, size(v)) },
+    Key { name: "memory.limit", set: |c, v| size(v).map(|limit| c.limit_memory(limit)) },
+    Key { name: INGEST_LIMIT, set: |c, v| put(&mut c.ingest_limit, size(v)) },
     Key { name: "ingest.wait_timeout", set: |c, v| put(&mut c.ingest_wait, span(v)) },
     Key { name: "query.timeout", set: |c, v| put(&mut c.query.timeout, span(v)) },
     Key { name: "query.max_timeout", set: |c, v| put(&mut c.query.timeout_max, interval(v)) },
@@ -310,7 +312,7 @@ impl Config {
                 auth_timeout: Duration::from_secs(10),
             },
             memory_limit,
-            ingest_limit: ByteCount(memory_limit.0 / 100 * INGEST_PERCENT),
+            ingest_limit: ingest_part(memory_limit),
             ingest_wait: Duration::from_secs(30),
             query: QueryConfig {
                 timeout: Duration::from_mins(1),
@@ -326,6 +328,30 @@ impl Config {
             stop_timeout: Duration::from_secs(30),
             sources: BTreeMap::new(),
         }
+    }
+
+    /// Sets what all may use, and with it the part for rows on their way in, unless somebody has
+    /// said how large that is.
+    fn limit_memory(&mut self, limit: ByteCount) {
+        self.memory_limit = limit;
+        if !self.sources.contains_key(INGEST_LIMIT) {
+            self.ingest_limit = ingest_part(limit);
+        }
+    }
+
+    /// Looks at what keys say together.
+    ///
+    /// # Errors
+    /// If that makes no sense.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.ingest_limit < self.memory_limit {
+            return Ok(());
+        }
+        Err(ConfigError::Value {
+            key: INGEST_LIMIT.to_owned(),
+            value: self.ingest_limit.to_string(),
+            reason: "it is a part of memory.limit, and queries need the rest",
+        })
     }
 
     /// Sets a key, as the command line says it.
@@ -352,6 +378,11 @@ impl Config {
         self.sources.insert(found.name, source);
         Ok(())
     }
+}
+
+/// The part of all memory that rows on their way in may use.
+fn ingest_part(limit: ByteCount) -> ByteCount {
+    ByteCount(limit.0 / 100 * INGEST_PERCENT)
 }
 
 fn put<T>(place: &mut T, value: Result<T, &'static str>) -> Result<(), &'static str> {

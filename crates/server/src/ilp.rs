@@ -1,7 +1,9 @@
 //! The line protocol: from bytes to commits, over HTTP (`http::write`) and TCP (`tcp`).
 //!
 //! - IL1. Rows that were received and are not committed have a budget. Whoever would pass it waits:
-//!   it does not read, so its client waits too. Nothing that was read is dropped for it.
+//!   it does not read, so its client waits too. No line that was read is dropped for it.
+//! - IL3. What can still not be committed (a line, or a body over HTTP, whose end has not come)
+//!   gives way to those who wait, when it has had its time: nobody stops others by being slow.
 //! - IL2. What one commit takes is all there or not at all, over all its tables
 //!   (`Database::append`).
 //!
@@ -14,6 +16,7 @@ mod connections;
 mod rejects;
 mod tcp;
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -49,6 +52,8 @@ pub(crate) struct Ingest {
     budget: Arc<Semaphore>,
     budget_units: usize,
     wait: Duration,
+    /// How many wait for memory.
+    waiting: AtomicUsize,
     parsers: Mutex<Vec<LineParser>>,
 }
 
@@ -65,8 +70,18 @@ impl Ingest {
         let budget_units = units.clamp(1, Semaphore::MAX_PERMITS);
         let budget = Arc::new(Semaphore::new(budget_units));
         let (answers, connections) = (Answers::new(options.idempotency_window), Arc::default());
-        let parsers = Mutex::default();
-        Ingest { options, rejects, answers, connections, budget, budget_units, wait, parsers }
+        let (waiting, parsers) = (AtomicUsize::new(0), Mutex::default());
+        Ingest {
+            options,
+            rejects,
+            answers,
+            connections,
+            budget,
+            budget_units,
+            wait,
+            waiting,
+            parsers,
+        }
     }
 
     /// Bytes that are reserved.
@@ -81,8 +96,17 @@ impl Ingest {
 
     /// Waits for memory (IL1), but not for ever: `None` if it has not come in time.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<Reserved> {
+        if let Some(reserved) = self.try_reserve(bytes) {
+            return Some(reserved);
+        }
+        let _waiting = Waiting::begin(&self.waiting);
         let all = Arc::clone(&self.budget).acquire_many_owned(self.units(bytes));
         timeout(self.wait, all).await.ok()?.ok()
+    }
+
+    /// Whether somebody waits for memory.
+    pub(crate) fn is_short(&self) -> bool {
+        0 < self.waiting.load(Relaxed)
     }
 
     /// What is more than all there is, is all there is.
@@ -132,6 +156,22 @@ impl Ingest {
         if parsers.len() < PARSERS_KEPT {
             parsers.push(parser);
         }
+    }
+}
+
+/// One who waits for memory.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Waiting<'_> {
+    fn begin(count: &AtomicUsize) -> Waiting<'_> {
+        count.fetch_add(1, Relaxed);
+        Waiting(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 

@@ -133,7 +133,7 @@ pub(crate) struct Metrics {
 pub(crate) struct Shown {
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
-    pub(crate) value: u64,
+    pub(crate) value: f64,
 }
 
 impl Metrics {
@@ -144,10 +144,10 @@ impl Metrics {
         }
     }
 
-    /// A line was not taken, for this reason.
-    pub(crate) fn rejected(&self, transport: Transport, reason: &'static str) {
+    /// So many lines were not taken, for this reason.
+    pub(crate) fn rejected(&self, transport: Transport, (reason, count): (&'static str, u64)) {
         let mut rejects = self.rejects.lock().unwrap_or_else(PoisonError::into_inner);
-        *rejects.entry((transport.name(), reason)).or_default() += 1;
+        *rejects.entry((transport.name(), reason)).or_default() += count;
     }
 
     /// A statement has ended, with this SQLSTATE.
@@ -197,7 +197,7 @@ impl Metrics {
 
     fn write_lines(&self, text: &mut String) {
         type Value = fn(&LineMetrics) -> u64;
-        let counters: [(&str, &str, Value); 7] = [
+        let counters: [(&str, &str, Value); 6] = [
             ("connections_rejected_total", "Connections above the limit.", |line| {
                 line.connections_rejected.0.load(Relaxed)
             }),
@@ -208,9 +208,6 @@ impl Metrics {
             ("commit_errors_total", "Commits that failed.", |line| {
                 line.commit_errors.0.load(Relaxed)
             }),
-            ("ilp_paused_milliseconds_total", "Time in which nothing was read.", |line| {
-                line.paused_nanos.0.load(Relaxed) / 1_000_000
-            }),
         ];
         for (name, help, value) in counters {
             let name = format!("tidegate_{name}");
@@ -219,6 +216,12 @@ impl Metrics {
                 let value = value(self.of(transport));
                 line(text, &format!("{name}{{protocol=\"{}\"}} {value}", transport.name()));
             }
+        }
+        let name = "tidegate_ilp_paused_seconds_total";
+        head(text, name, "counter", "Time in which nothing was read.");
+        for transport in Transport::ALL {
+            let value = seconds(self.of(transport).paused_nanos.0.load(Relaxed));
+            line(text, &format!("{name}{{protocol=\"{}\"}} {value}", transport.name()));
         }
         let name = "tidegate_connections";
         head(text, name, "gauge", "Connections that are open.");
@@ -287,9 +290,9 @@ mod tests {
     fn every_line_is_a_sample_or_says_what_comes() {
         let metrics = Metrics::default();
         metrics.of(Transport::Tcp).rows.add(3);
-        metrics.rejected(Transport::Tcp, "value");
+        metrics.rejected(Transport::Tcp, ("value", 1));
         metrics.query_done("http", "42601", 1);
-        let now = [Shown { name: "tidegate_memory_bytes", help: "Memory.", value: 7 }];
+        let now = [Shown { name: "tidegate_memory_bytes", help: "Memory.", value: 7.0 }];
         let text = metrics.text(&now);
         for expected in [
             "tidegate_rows_written_total{protocol=\"tcp\"} 3",

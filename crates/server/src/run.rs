@@ -233,6 +233,7 @@ fn services(
         ),
         query_threads: queries.handle().clone(),
         turns: Semaphore::new(statements.min(Semaphore::MAX_PERMITS)),
+        folder: options.spill_dir.clone(),
         turn_wait: config.query.queue_timeout,
         timeout: options.timeout,
         ingest: Ingest::new(config.ilp.clone(), rejects, budget),

@@ -1,12 +1,14 @@
 //! What all connections share: configuration, clock, log, metrics, and the database once it is
 //! open.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tidegate_platform::{Clock, rss_anon_bytes};
+use tidegate_platform::{Clock, disk_bytes, rss_anon_bytes};
 use tidegate_query::{Engine, Timeout};
 use tidegate_storage::Database;
 use tokio::runtime::Handle;
@@ -32,6 +34,10 @@ impl Phase {
         self != Phase::Running
     }
 }
+
+/// A disk with fewer free bytes is full, or with a smaller part of its own.
+const DISK_BYTES: u64 = 5 << 30;
+const DISK_PART: u64 = 20;
 
 /// Returns when the server is to stop.
 pub(crate) async fn stopping(phase: &mut watch::Receiver<Phase>) {
@@ -74,6 +80,8 @@ pub(crate) struct Services {
     pub(crate) turn_wait: Duration,
     pub(crate) timeout: Timeout,
     pub(crate) ingest: Ingest,
+    /// A folder on the disk of the database.
+    pub(crate) folder: PathBuf,
 }
 
 /// Why nobody answers.
@@ -99,6 +107,14 @@ impl fmt::Display for Unready {
             Unready::Recovering => "the database is being opened",
             Unready::Stopping => "the server is stopping",
         })
+    }
+}
+
+impl Services {
+    /// Whether the disk of the database has little room, of what it has or at all.
+    fn has_full_disk(&self) -> bool {
+        let is_full = |(free, all): (u64, u64)| free < (all / DISK_PART).min(DISK_BYTES);
+        disk_bytes(&self.folder).is_ok_and(is_full)
     }
 }
 
@@ -130,8 +146,14 @@ impl Shared {
     pub(crate) fn reasons_not_ready(&self) -> Vec<&'static str> {
         let mut reasons = Vec::new();
         match self.services() {
-            Ok(services) if services.database.is_log_broken() => reasons.push("disk_read_only"),
-            Ok(_) => {}
+            Ok(services) => {
+                if services.database.is_log_broken() {
+                    reasons.push("disk_read_only");
+                }
+                if services.has_full_disk() {
+                    reasons.push("disk_full");
+                }
+            }
             Err(Unready::Recovering) => reasons.push("recovering"),
             Err(Unready::Stopping) => reasons.push("stopping"),
         }
@@ -146,54 +168,83 @@ impl Shared {
             Shown {
                 name: "tidegate_memory_bytes",
                 help: "Anonymous memory of the process.",
-                value: rss_anon_bytes(),
+                value: rss_anon_bytes() as f64,
             },
             Shown {
                 name: "tidegate_memory_limit_bytes",
                 help: "What it may be.",
-                value: self.config.memory_limit.0,
+                value: self.config.memory_limit.0 as f64,
             },
         ];
         if let Some(services) = self.services.get() {
             shown.extend(storage_shown(&services.database));
+            shown.extend(disk_bytes(&services.folder).ok().map(|(free, _)| Shown {
+                name: "tidegate_disk_free_bytes",
+                help: "What may still be written to the disk of the database.",
+                value: free as f64,
+            }));
             shown.push(Shown {
                 name: "tidegate_ingest_memory_bytes",
                 help: "Bytes that were received and are not committed.",
-                value: services.ingest.memory_used(),
+                value: services.ingest.memory_used() as f64,
             });
         }
         self.metrics.text(&shown)
     }
 }
 
-fn storage_shown(database: &Database) -> [Shown; 5] {
+fn storage_shown(database: &Database) -> Vec<Shown> {
     let report = database.upkeep_report();
-    [
+    // One that was dropped meanwhile, or cannot be read, is not counted.
+    let snapshots = database.tables().into_iter().map(|table| database.snapshot(&table.name));
+    let snapshots = snapshots.filter_map(Result::ok).collect::<Vec<_>>();
+    let runs = snapshots.iter().flat_map(|snapshot| snapshot.segments());
+    let segments = runs.filter(|run| !run.is_in_memory());
+    let partitions = snapshots.iter().map(|snapshot| {
+        snapshot.segments().map(|run| run.meta.partition).collect::<BTreeSet<_>>().len()
+    });
+    let written = report.log_bytes + report.sealed_bytes + report.merged_bytes;
+    let value = |name, help, value: u64| Shown { name, help, value: value as f64 };
+    vec![
+        value(
+            "tidegate_tail_bytes",
+            "Memory of committed rows that are not in segments yet.",
+            database.tail_bytes(),
+        ),
+        value(
+            "tidegate_wal_bytes",
+            "Bytes of the log that a start would read.",
+            database.log_bytes(),
+        ),
+        value("tidegate_wal_written_bytes_total", "Bytes written to the log.", report.log_bytes),
+        value(
+            "tidegate_wal_unflushed_bytes",
+            "Bytes of the log that were acknowledged and are not known to be on disk.",
+            database.unflushed_bytes(),
+        ),
+        value(
+            "tidegate_sealed_bytes_total",
+            "Bytes of the segments that tails became.",
+            report.sealed_bytes,
+        ),
+        value(
+            "tidegate_merged_bytes_total",
+            "Bytes of the segments that merges made.",
+            report.merged_bytes,
+        ),
         Shown {
-            name: "tidegate_tail_bytes",
-            help: "Memory of committed rows that are not in segments yet.",
-            value: database.tail_bytes(),
+            name: "tidegate_write_amplification",
+            help: "Bytes written to log and segments, for each byte of the log, since the start.",
+            value: written as f64 / report.log_bytes.max(1) as f64,
         },
-        Shown {
-            name: "tidegate_wal_written_bytes_total",
-            help: "Bytes written to the log.",
-            value: report.log_bytes,
-        },
-        Shown {
-            name: "tidegate_wal_unflushed_bytes",
-            help: "Bytes of the log that were acknowledged and are not known to be on disk.",
-            value: database.unflushed_bytes(),
-        },
-        Shown {
-            name: "tidegate_sealed_bytes_total",
-            help: "Bytes of the segments that tails became.",
-            value: report.sealed_bytes,
-        },
-        Shown {
-            name: "tidegate_merged_bytes_total",
-            help: "Bytes of the segments that merges made.",
-            value: report.merged_bytes,
-        },
+        value("tidegate_tables", "Tables.", snapshots.len() as u64),
+        value("tidegate_partitions", "Partitions.", partitions.sum::<usize>() as u64),
+        value("tidegate_segments", "Segments.", segments.count() as u64),
+        value(
+            "tidegate_ttl_partitions_dropped_total",
+            "Partitions whose time was over.",
+            report.expired_partitions,
+        ),
     ]
 }
 

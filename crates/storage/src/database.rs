@@ -367,7 +367,8 @@ impl Database {
     }
 
     /// How much log a replay would read.
-    fn log_bytes(&self) -> u64 {
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
         self.published().lsn.0.saturating_sub(self.checkpoint_lsn.load(Ordering::Acquire))
     }
 

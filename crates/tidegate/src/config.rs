@@ -133,7 +133,8 @@ impl Reading {
         Reading { config: Config::standard(memory), problems: Problems::default() }
     }
 
-    fn finish(self) -> Result<Config> {
+    fn finish(mut self) -> Result<Config> {
+        self.problems.0.extend(self.config.check().err().map(|error| error.to_string()));
         match self.problems.0.is_empty() {
             true => Ok(self.config),
             false => Err(Error::Configuration(self.problems)),
@@ -300,6 +301,23 @@ mod tests {
         assert_eq!(problems.len(), starts.len(), "CO2: {problems:?}");
         let error = Error::Configuration(Problems(problems));
         assert_eq!(error.exit(), Exit::Usage, "CO2");
+    }
+
+    #[test]
+    fn the_memory_of_rows_on_their_way_follows_that_of_all() {
+        let parts = |set: &[&str]| {
+            let mut reading = Reading::new(ByteCount(100 << 30));
+            let set = set.iter().map(|&pair| pair.to_owned()).collect();
+            reading.arguments(&ConfigArguments { set, ..ConfigArguments::default() });
+            reading.finish().map(|config| (config.memory_limit.0, config.ingest_limit.0))
+        };
+        assert_eq!(parts(&["memory.limit=1000MiB"]).unwrap(), (1_000 << 20, 200 << 20));
+        let both = parts(&["memory.ingest_limit=100MiB", "memory.limit=1GiB"]).unwrap();
+        assert_eq!(both, (1 << 30, 100 << 20));
+        let error = parts(&["memory.limit=1GiB", "memory.ingest_limit=2GiB"]).unwrap_err();
+        let expected = "the configuration key `memory.ingest_limit` cannot be `2GiB`: it is a part \
+                        of memory.limit, and queries need the rest";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

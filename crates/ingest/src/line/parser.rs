@@ -54,6 +54,8 @@ pub struct LineParser {
     is_skipping: bool,
     faults: Vec<Fault>,
     rejected: u64,
+    /// The same by `Reason::kind`, of which there are few.
+    kinds: Vec<(&'static str, u64)>,
     row: Row,
 }
 
@@ -78,6 +80,7 @@ impl LineParser {
             is_skipping: false,
             faults: Vec::new(),
             rejected: 0,
+            kinds: Vec::new(),
             row: Row::default(),
         }
     }
@@ -198,6 +201,7 @@ impl LineParser {
         self.is_skipping = false;
         self.faults.clear();
         self.rejected = 0;
+        self.kinds.clear();
     }
 
     /// Reads what follows with another precision.
@@ -218,9 +222,20 @@ impl LineParser {
         self.active.iter().map(bytes).sum::<usize>() + self.tail.len()
     }
 
+    /// How many bytes of a line are kept whose end has not come.
+    #[must_use]
+    pub fn line_bytes(&self) -> usize {
+        self.tail.len()
+    }
+
     /// The bad lines since the last time: the first `limits::LINE_FAULTS`, and how many.
     pub fn take_faults(&mut self) -> (Vec<Fault>, u64) {
         (std::mem::take(&mut self.faults), std::mem::take(&mut self.rejected))
+    }
+
+    /// How many bad lines there were since the last time, for each [`Reason::kind`].
+    pub fn take_kinds(&mut self) -> Vec<(&'static str, u64)> {
+        std::mem::take(&mut self.kinds)
     }
 
     /// Forgets everything that makes lines quick. Only between batches.
@@ -369,6 +384,10 @@ impl LineParser {
     fn reject(&mut self, line: &[u8], reason: Reason) -> Result<(), Box<Fault>> {
         let is_kept = self.faults.len() < limits::LINE_FAULTS;
         self.rejected += 1;
+        match self.kinds.iter_mut().find(|(kind, _)| *kind == reason.kind()) {
+            Some((_, count)) => *count += 1,
+            None => self.kinds.push((reason.kind(), 1)),
+        }
         if !is_kept && self.options.on_bad_line == OnBadLine::Skip {
             return Ok(());
         }

@@ -500,6 +500,16 @@ fn a_line_that_was_cut_is_not_taken() {
 }
 
 #[test]
+fn bad_lines_are_counted_by_what_is_wrong_with_them() {
+    let mut parser = LineParser::new(LineOptions::new(OnBadLine::Skip));
+    let lines = "t x=a 0\n".repeat(500) + "t x=1i 0\n,a=b x=1i 0\n";
+    parser.feed(lines.as_bytes(), &mut Host::default()).unwrap();
+    assert_eq!(parser.take_kinds(), [("value", 500), ("name", 1)]);
+    assert_eq!(parser.take_faults().1, 501);
+    assert_eq!(parser.take_kinds(), []);
+}
+
+#[test]
 fn bad_lines_name_what_is_wrong() {
     let check = |line: &str, expected: &str| {
         assert_eq!(read(line, &mut Host::default()), format!("line 1: {expected}"), "{line:?}");

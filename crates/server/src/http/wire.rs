@@ -2,7 +2,8 @@
 //!
 //! - WI1. What is read and not used yet stays in `buffer`, so every wait can be given up and begun
 //!   again, and requests that came together are answered one after the other.
-//! - WI2. A connection that is silent between requests holds no buffer.
+//! - WI2. A connection that is silent holds no buffer, whether between requests or within one, and
+//!   one that sends little at a time a small one.
 //! - WI3. A head that could be read in two ways is refused: two lengths, a length and chunks, an
 //!   encoding of transfer that is not `chunked`, not exactly one host.
 //!
@@ -29,6 +30,8 @@ pub(crate) use head::{Framing, Head, HeadError};
 const HEAD_ROOM: usize = 8 << 10;
 /// Bytes that are made room for when a body is read: large reads, few calls.
 const READ_ROOM: usize = 256 << 10;
+/// With fewer bytes in it, such room is given back (WI2).
+const ROOM_USED: usize = READ_ROOM / 8;
 /// Bytes of later requests that are taken while a statement runs.
 const AHEAD_BYTES: usize = 64 << 10;
 /// How often a connection whose buffer is full is asked whether its other side has gone.
@@ -86,7 +89,7 @@ impl Body {
             if mem::take(&mut self.expects_continue) {
                 wire.write(&mut &b"HTTP/1.1 100 Continue\r\n\r\n"[..]).await?;
             }
-            match timeout(wire.limits.body_idle, wire.fill(READ_ROOM)).await {
+            match timeout(wire.limits.body_idle, wire.fill_body()).await {
                 Err(_) => return Err(BodyError::Slow),
                 Ok(Ok(0)) => return Err(BodyError::Cut),
                 Ok(Ok(_)) => {}
@@ -133,6 +136,20 @@ impl Wire {
     async fn fill(&mut self, room: usize) -> io::Result<usize> {
         self.buffer.reserve(room);
         self.stream.read_buf(&mut self.buffer).await
+    }
+
+    /// Reads what comes of a body; 0 at the end. It holds no memory while it waits, and little more
+    /// than what has come afterwards (WI2).
+    async fn fill_body(&mut self) -> io::Result<usize> {
+        if self.buffer.is_empty() {
+            self.buffer = BytesMut::new();
+            self.stream.readable().await?;
+        }
+        let count = self.fill(READ_ROOM).await?;
+        if self.buffer.len() < ROOM_USED {
+            self.buffer = BytesMut::from(&self.buffer[..]);
+        }
+        Ok(count)
     }
 
     /// Returns when the client has closed its side. Never reads more than so far ahead.

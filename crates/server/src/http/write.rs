@@ -8,15 +8,18 @@
 //!   when its client has gone, or the server must end, it is given up.
 //! - HW4. A request with a name that was done before is answered as it was then.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use tidegate_ingest::line::{Fault, LineParser, OnBadLine, Precision};
 use tidegate_model::ByteCount;
 use tidegate_platform::{Class, sentence};
 use tidegate_storage::{BatchId, Error as StorageError};
 use tokio::task::{spawn_blocking, yield_now};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::params::Params;
 use super::response::{JSON, Response};
@@ -41,6 +44,11 @@ const ERRORS_SHOWN: usize = 100;
 /// Bytes of text after which it is looked whether somebody still waits for an answer. A client that
 /// ends its side at once behind a small body gets one.
 const LOOK_BYTES: usize = 1 << 20;
+/// How long a body may be slow while others wait for memory, and what is slow: bytes a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PACE_BYTES: f64 = (64 << 10) as f64;
+/// How often a body of which nothing comes is looked at.
+const PACE_TICK: Duration = Duration::from_secs(1);
 /// Bytes of a body that are still read after it was refused, so that the connection can go on.
 const REST_BYTES: u64 = 1 << 20;
 
@@ -171,7 +179,7 @@ pub(super) async fn write(exchange: &mut Exchange<'_>) -> Flow {
 /// Counts and logs a request that was refused, and keeps why.
 fn note(exchange: &mut Exchange<'_>, refusal: &Refusal, error_id: &str) {
     let (shared, peer) = (exchange.shared, exchange.peer);
-    shared.metrics.rejected(Transport::Http, refusal.kind);
+    shared.metrics.rejected(Transport::Http, (refusal.kind, 1));
     let message = shortened(&refusal.message, MESSAGE_BYTES);
     shared.log.warn_limited("ilp", format_args!("{peer}: {error_id}: {message}"));
     let (Some(fault), Ok(services)) = (&refusal.fault, shared.services()) else { return };
@@ -292,15 +300,23 @@ async fn take_lines(
             LineParser::new(services.ingest.line_options(wanted.precision, OnBadLine::Skip))
         }
     };
-    let mut reading =
-        Reading { parser, reserved: None, bytes: 0, looked: 0, rejected: 0, faults: Vec::new() };
+    let mut reading = Reading {
+        parser,
+        reserved: None,
+        bytes: 0,
+        looked: 0,
+        start: Instant::now(),
+        rejected: 0,
+        faults: Vec::new(),
+        kinds: BTreeMap::new(),
+    };
     let read = reading.read(exchange, services, wanted).await;
     let batch_id = wanted.name.as_deref().map(batch_id);
     let committed = match read {
         Ok(()) => reading.commit(exchange, services, batch_id).await,
         Err(stopped) => Err(stopped),
     };
-    let Reading { parser, rejected, faults, .. } = reading;
+    let Reading { parser, rejected, faults, mut kinds, .. } = reading;
     if wanted.on_bad_line == OnBadLine::Stop {
         services.ingest.keep_parser(parser);
     }
@@ -315,6 +331,12 @@ async fn take_lines(
     if rejected == 0 {
         return Ok(Answer::All);
     }
+    for fault in &committed.faults {
+        *kinds.entry(fault.reason.kind()).or_default() += 1;
+    }
+    for kind in kinds {
+        exchange.shared.metrics.rejected(Transport::Http, kind);
+    }
     let faults = [faults, committed.faults].concat();
     note_partial(exchange, services, &faults, rejected);
     Ok(Answer::Partial(partial(committed.rows, rejected, &faults)))
@@ -328,8 +350,12 @@ struct Reading {
     /// Of text; and how many there were when it was looked at last who waits.
     bytes: usize,
     looked: usize,
+    /// When it began.
+    start: Instant,
     rejected: u64,
     faults: Vec<Fault>,
+    /// How many lines were bad, by what is wrong with them.
+    kinds: BTreeMap<&'static str, u64>,
 }
 
 impl Reading {
@@ -346,7 +372,7 @@ impl Reading {
             return Err(too_large(max).into());
         }
         let mut unpacker = Unpacker::new(&wanted.packing, max)?;
-        while let Some(mut piece) = exchange.body.next(exchange.wire).await? {
+        while let Some(mut piece) = self.next_piece(exchange, services).await? {
             while !piece.is_empty() {
                 let text = unpacker.next(&mut piece)?;
                 self.feed(exchange, services, &text).await?;
@@ -395,6 +421,37 @@ impl Reading {
         Ok(())
     }
 
+    /// What comes next of the body; waiting for it must not keep others waiting (IL3).
+    async fn next_piece(
+        &self,
+        exchange: &mut Exchange<'_>,
+        services: &Services,
+    ) -> Result<Option<Bytes>, Stopped> {
+        let start = Instant::now();
+        loop {
+            let next = exchange.body.next(exchange.wire);
+            if let Ok(piece) = timeout(PACE_TICK, next).await {
+                self.keep_pace(services)?;
+                return Ok(piece?);
+            }
+            self.keep_pace(services)?;
+            if exchange.shared.config.http.body_idle_timeout <= start.elapsed() {
+                return Err(BodyError::Slow.into());
+            }
+        }
+    }
+
+    /// A slow body gives way to those who wait for the memory that it has (IL3).
+    fn keep_pace(&self, services: &Services) -> Result<(), Stopped> {
+        let late = self.start.elapsed().saturating_sub(PATIENCE);
+        let expected = late.as_secs_f64() * PACE_BYTES;
+        if (self.bytes as f64) < expected && services.ingest.is_short() {
+            let message = "the body comes slowly, and others wait for the memory that it has";
+            return Err(Refusal::new(408, "retry operation", message).into());
+        }
+        Ok(())
+    }
+
     /// Gives back memory that is not needed, and ends what nobody waits for any more (HW3).
     fn look(&mut self, exchange: &Exchange<'_>, services: &Services) -> Result<(), Stopped> {
         if let Some(reserved) = &mut self.reserved {
@@ -407,6 +464,9 @@ impl Reading {
     fn take_faults(&mut self) {
         let (faults, count) = self.parser.take_faults();
         self.rejected += count;
+        for (kind, count) in self.parser.take_kinds() {
+            *self.kinds.entry(kind).or_default() += count;
+        }
         let room = ERRORS_SHOWN.saturating_sub(self.faults.len());
         self.faults.extend(faults.into_iter().take(room));
     }
@@ -464,16 +524,10 @@ fn too_large(max: usize) -> Refusal {
     Refusal::new(413, "request too large", format!("the body has more than {max}, decompressed"))
 }
 
-/// Counts and keeps the lines that were left out.
+/// Keeps the lines that were left out.
 fn note_partial(exchange: &mut Exchange<'_>, services: &Services, faults: &[Fault], rejected: u64) {
     let (shared, peer) = (exchange.shared, exchange.peer);
     shared.log.warn_limited("ilp", format_args!("{peer}: {rejected} lines were left out"));
-    for fault in faults {
-        shared.metrics.rejected(Transport::Http, fault.reason.kind());
-    }
-    for _ in faults.len() as u64..rejected {
-        shared.metrics.rejected(Transport::Http, "uncounted");
-    }
     let (now, peer) = (shared.clock.now_micros(), peer.to_string());
     for fault in faults {
         if exchange.reject_limit.allows(Instant::now()) {

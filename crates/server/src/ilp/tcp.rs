@@ -45,6 +45,12 @@ const TURN_BYTES: usize = 1 << 20;
 const COMMIT_BYTES: usize = limits::WAL_RECORD_BYTES / 4;
 /// How long a connection keeps what its parser has learned, without a row.
 const PARSER_KEPT: Duration = Duration::from_secs(60);
+/// How long a line may take from its first byte to its last, while others wait for the memory that
+/// it has.
+const LINE_PATIENCE: Duration = Duration::from_secs(5);
+/// How often a line that is not whole is asked whether others wait.
+const LINE_TICK: Duration = Duration::from_secs(1);
+
 /// How long a failed commit waits for the next attempt, at first and at most.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LAST: Duration = Duration::from_secs(2);
@@ -85,6 +91,7 @@ pub(crate) async fn serve(
         reserved: None,
         first_row: None,
         active: Instant::now(),
+        line_start: None,
         working: None,
         limit: RejectLimit::new(rate, Instant::now()),
         shared,
@@ -108,6 +115,8 @@ struct Connection {
     first_row: Option<Instant>,
     /// When something came last.
     active: Instant,
+    /// Since when there is a line that is not whole.
+    line_start: Option<Instant>,
     /// The commit that works.
     working: Option<JoinHandle<Outcome>>,
     limit: RejectLimit,
@@ -174,6 +183,7 @@ impl Connection {
             _ => None,
         };
         let (forget_at, idle_at) = (self.forget_at(), self.idle_at());
+        let line_at = self.line_at();
         let mut phase = self.shared.phase.clone();
         tokio::select! {
             biased;
@@ -196,6 +206,9 @@ impl Connection {
                 Ok(())
             }
             () = until(idle_at) => Err(End::Closed),
+            () = until(line_at) => {
+                if self.services.ingest.is_short() { Err(End::Closed) } else { Ok(()) }
+            }
         }
     }
 
@@ -216,6 +229,12 @@ impl Connection {
     fn idle_at(&self) -> Option<Instant> {
         let timeout = self.shared.config.tcp.idle_timeout;
         (!timeout.is_zero()).then(|| self.active + timeout)
+    }
+
+    /// When to look whether the line that is not whole must give way (IL3).
+    fn line_at(&self) -> Option<Instant> {
+        let given_up = self.line_start? + LINE_PATIENCE;
+        Some(given_up.max(Instant::now() + LINE_TICK))
     }
 
     /// Reads and parses what is there, if there is memory for it.
@@ -250,7 +269,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives up own rows first: whoever waits for memory must not hold what others wait for.
+    /// Gives up own rows first, and in time a line that is not whole (IL3): whoever waits for
+    /// memory must not hold what others wait for.
     async fn wait_for_memory(&mut self) -> Result<Option<Reserved>, End> {
         if let Some(working) = self.working.take() {
             let outcome = working.await;
@@ -264,6 +284,7 @@ impl Connection {
         tokio::select! {
             reserved = self.services.ingest.reserve(TURN_BYTES) => Ok(reserved),
             () = stopping(&mut phase) => Ok(None),
+            () = until(self.line_start.map(|start| start + LINE_PATIENCE)) => Err(End::Closed),
         }
     }
 
@@ -303,12 +324,18 @@ impl Connection {
         let parser = self.parser.get_or_insert_with(|| Box::new(LineParser::new(options())));
         let before = parser.rows();
         let fed = parser.feed(bytes, &mut host);
-        let rows = parser.rows();
+        let (rows, has_line) = (parser.rows(), 0 < parser.line_bytes());
         let taken = rows.saturating_sub(before) as u64;
         self.metrics().lines.add(taken);
         self.connected.taken(taken);
         if 0 < rows && self.first_row.is_none() {
             self.first_row = Some(Instant::now());
+        }
+        if !has_line || 0 < taken {
+            self.line_start = None;
+        }
+        if has_line {
+            self.line_start = self.line_start.or_else(|| Some(Instant::now()));
         }
         self.note_faults();
         fed.map_err(|fault| {
@@ -330,21 +357,18 @@ impl Connection {
     fn note_faults(&mut self) {
         let Some(parser) = &mut self.parser else { return };
         let (faults, count) = parser.take_faults();
-        let left_out = count.saturating_sub(faults.len() as u64);
+        for kind in parser.take_kinds() {
+            self.metrics().lines.add(kind.1);
+            self.shared.metrics.rejected(Transport::Tcp, kind);
+        }
         for fault in &faults {
             self.note_fault(fault);
         }
-        self.connected.rejected_more(left_out);
-        for _ in 0..left_out {
-            self.metrics().lines.add(1);
-            self.shared.metrics.rejected(Transport::Tcp, "uncounted");
-        }
+        self.connected.rejected_more(count.saturating_sub(faults.len() as u64));
     }
 
-    /// Counts, logs and keeps a bad line.
+    /// Logs and keeps a bad line.
     fn note_fault(&mut self, fault: &Fault) {
-        self.metrics().lines.add(1);
-        self.shared.metrics.rejected(Transport::Tcp, fault.reason.kind());
         self.connected.rejected(fault.to_string());
         let peer = &self.peer;
         self.shared.log.warn_limited("ilp", format_args!("{peer}: {fault}"));
@@ -383,6 +407,7 @@ impl Connection {
                 self.connected.committed(committed.rows);
                 self.connected.lost(committed.rejected, None);
                 for fault in &committed.faults {
+                    self.shared.metrics.rejected(Transport::Tcp, (fault.reason.kind(), 1));
                     self.note_fault(fault);
                 }
                 let known = committed.faults.len() as u64;

@@ -110,6 +110,28 @@ fn rows_do_not_wait_for_the_end() {
 }
 
 #[test]
+fn lines_without_an_end_give_way_to_those_who_wait() {
+    let world = World::new();
+    let keys = ["memory.ingest_limit=4MiB", "ilp.tcp.commit_interval=10ms"];
+    let server = Server::start_with(&world, &keys);
+    let endless = format!("t s=\"{}", "x".repeat(1_200_000));
+    let mut slow: Vec<_> = (0..3).map(|_| server.connect_ilp()).collect();
+    for stream in &mut slow {
+        stream.write_all(endless.as_bytes()).unwrap();
+    }
+    let used = "tidegate_ingest_memory_bytes";
+    wait_until("memory to be short", || 3_300_000.0 < server.metric(used));
+    // Some of them hang up, which the server cannot see while it does not read.
+    drop(slow.pop());
+    server.send_lines("t v=1i 1\n");
+    assert_eq!(server.post("/write", "", "t v=2i 2\n").status, 204);
+    server.wait_for_rows("t", 2);
+    let reason = "tidegate_ilp_rejects_total{protocol=\"tcp\",reason=";
+    assert!(server.get("/metrics").body.contains(reason), "the lines that gave way are counted");
+    wait_until("memory to be given back", || server.metric(used) < 3_300_000.0);
+}
+
+#[test]
 fn a_table_that_is_dropped_is_made_anew() {
     let world = World::new();
     let server = Server::start_with(&world, &["ilp.tcp.commit_interval=10ms"]);

@@ -29,6 +29,28 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn bodies_that_are_waited_for_hold_no_memory() {
+    const CONNECTIONS: u32 = 200;
+    let world = World::new();
+    let server = Server::start(&world);
+    assert_eq!(server.post("/write", "", "t v=1i 1\n").status, 204);
+    let used = || server.metric("tidegate_memory_bytes");
+    let before = used();
+    let half = b"POST /write HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhalf";
+    let connections = (0..CONNECTIONS).map(|_| {
+        let mut stream = server.connect();
+        stream.write_all(half).unwrap();
+        stream
+    });
+    let connections: Vec<_> = connections.collect();
+    let received = "tidegate_ilp_bytes_total{protocol=\"http\"}";
+    wait_until("all of them", || server.metric(received) == f64::from(9 + 4 * CONNECTIONS));
+    let each = (used() - before) / f64::from(CONNECTIONS);
+    assert!(each < 100_000.0, "WI2: {each} bytes");
+    drop(connections);
+}
+
+#[test]
 fn acknowledged_rows_are_there() {
     let world = World::new();
     let server = Server::start(&world);
