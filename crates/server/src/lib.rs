@@ -14,6 +14,7 @@
 
 pub mod cell;
 pub mod json;
+pub mod results;
 pub mod config;
 mod error;
 mod log;
