@@ -89,6 +89,16 @@ impl Root {
         &self.path
     }
 
+    /// Whether another folder is this one or lies in it, whatever links lead there.
+    pub fn contains(&self, other: &Path) -> bool {
+        resolved(other).starts_with(resolved(&self.path))
+    }
+
+    /// Whether this folder is another one or lies in it.
+    pub fn lies_in(&self, other: &Path) -> bool {
+        resolved(&self.path).starts_with(resolved(other))
+    }
+
     /// Opens a regular file for reading.
     pub fn open_file(&self, path: &str) -> Opened<Arc<dyn DiskFile>> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -252,6 +262,11 @@ impl Drop for RootFile {
             let _ = fs::unlinkat(&self.folder, self.partial.as_str(), AtFlags::empty());
         }
     }
+}
+
+/// Without links, as far as that is known.
+fn resolved(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// RT2.

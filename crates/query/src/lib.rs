@@ -36,6 +36,7 @@ pub use bulk::{
 };
 pub use control::{CancelReason, StatementOptions, Timeout};
 pub use copy::CopyStream;
+pub use datafusion::execution::SendableRecordBatchStream;
 pub use engine::{Answer, Engine, EngineOptions, STACK_BYTES};
 pub use error::{
     ClauseProblem, Condition, Error, Result, SettingProblem, SyntaxError, TextProblem,

@@ -24,6 +24,8 @@ mod host;
 mod sqlstate;
 mod http;
 mod ilp;
+mod system_rows;
+pub mod copy;
 mod run;
 
 pub use error::{Error, Result};

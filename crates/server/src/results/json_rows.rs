@@ -61,7 +61,7 @@ impl<W: Write> ResultWriter for JsonWriter<W> {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<(), WriteError> {
+    fn finish(mut self: Box<Self>) -> Result<(), WriteError> {
         match (self.frame, self.rows) {
             (Frame::Lines, _) => {}
             (Frame::Array, 0) => self.out.write_all(b"[]\n")?,
