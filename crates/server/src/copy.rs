@@ -42,6 +42,7 @@ use log::{CopyLog, Rejects};
 pub(crate) use fault::CopyFault;
 pub use files::FolderError;
 pub(crate) use job::Ended;
+pub(crate) use options::defaults;
 pub(crate) use upload::Upload;
 
 /// `copy....`.
@@ -235,10 +236,6 @@ async fn blocking<T: Send + 'static>(
 }
 
 impl Inner {
-    pub(crate) fn database(&self) -> &Arc<Database> {
-        &self.database
-    }
-
     fn begin_import(
         self: &Arc<Self>,
         import: &BulkImport,

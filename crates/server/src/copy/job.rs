@@ -117,10 +117,6 @@ impl Job {
         })
     }
 
-    pub(crate) fn id(&self) -> &str {
-        &self.id
-    }
-
     pub(super) fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }

@@ -66,8 +66,9 @@ impl Upload {
         Ok(Upload { sender, handle: handle.await?, small: BytesMut::new() })
     }
 
-    pub(crate) fn job(&self) -> &Arc<Job> {
-        self.handle.job()
+    /// 16 hex digits.
+    pub(crate) fn id(&self) -> &str {
+        &self.handle.job().id
     }
 
     /// Hands bytes over.
