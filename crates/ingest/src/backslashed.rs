@@ -1,9 +1,9 @@
 //! Text as PostgreSQL's COPY writes it (`FORMAT text`), as CSV: a line a record, backslashes in
 //! place of quotes.
 //!
-//! - BA1. Every field that is not NULL comes out in quotes, so that its text is what it was,
+//! - BS1. Every field that is not NULL comes out in quotes, so that its text is what it was,
 //!   whatever is in it; NULL comes out as nothing.
-//! - BA2. What comes out does not depend on how the bytes were cut when they came.
+//! - BS2. What comes out does not depend on how the bytes were cut when they came.
 //!
 //! The pipeline reads CSV alone, so places of bad records are those of the CSV: a line end that a
 //! backslash stands for counts as a line. A line `\.` ends the text, as it does in PostgreSQL.
@@ -116,7 +116,7 @@ impl<R: Read> Backslashed<R> {
         self.is_done = true;
     }
 
-    /// BA1.
+    /// BS1.
     fn end_field(&mut self) {
         if self.field != self.null {
             self.output.push(b'"');
@@ -207,7 +207,7 @@ mod tests {
             let mut csv = String::new();
             let mut reader = Backslashed::new(Cut(text.as_bytes(), step), b'\t', NULL.as_bytes());
             reader.read_to_string(&mut csv).unwrap();
-            assert_eq!(csv, expected, "BA2: {step}");
+            assert_eq!(csv, expected, "BS2: {step}");
         }
     }
 

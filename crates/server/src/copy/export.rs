@@ -1,6 +1,6 @@
 //! Rows that become a file.
 //!
-//! - EX1. The file has its name when it is whole and durable (`platform::RootFile`).
+//! - XF1. The file has its name when it is whole and durable (`platform::RootFile`).
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The files that COPY may read and write: those below two folders, whatever links there are.
 //!
-//! - CF1. Both folders are opened once (`platform::Root`); nothing is opened by another way.
-//! - CF2. Whoever names a file that he may not have learns nothing of it, not even whether it is
+//! - FO1. Both folders are opened once (`platform::Root`); nothing is opened by another way.
+//! - FO2. Whoever names a file that he may not have learns nothing of it, not even whether it is
 //!   there.
-//! - CF3. The folders hold nothing of the database: neither is one of its own, in one, or around
+//! - FO3. The folders hold nothing of the database: neither is one of its own, in one, or around
 //!   one.
 
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(super) struct Files {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
-    /// CF3.
+    /// FO3.
     #[error("{key} = {} lies in, or around, a folder of the database: {}", .path.display(),
         .own.display())]
     OfDatabase {
@@ -126,7 +126,7 @@ impl Files {
         Ok(files)
     }
 
-    /// CF2.
+    /// FO2.
     fn refusal(&self, path: &str, error: &RootError) -> CopyFault {
         if let Some(log) = &self.log
             && !matches!(error, RootError::NotFound)

@@ -1,8 +1,8 @@
 //! An import whose bytes are handed over: the body of a request, say.
 //!
-//! - UP1. At most `PIECES` pieces wait for the import: whoever hands them over is as fast as it is.
-//! - UP2. Only bytes whose end was said are imported: an upload that is dropped, or cut, fails.
-//! - UP3. It waits for its turn before anything is taken.
+//! - UL1. At most `PIECES` pieces wait for the import: whoever hands them over is as fast as it is.
+//! - UL2. Only bytes whose end was said are imported: an upload that is dropped, or cut, fails.
+//! - UL3. It waits for its turn before anything is taken.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use super::job::{Ended, Job, JobHandle, Kind, NewJob};
 use super::log::Rejects;
 use super::{Inner, run_import};
 
-/// UP1.
+/// UL1.
 const PIECES: usize = 8;
 /// Small pieces are put together to so many bytes.
 const PIECE_BYTES: usize = 256 << 10;
@@ -144,7 +144,7 @@ impl Read for Reader {
             match self.pieces.blocking_recv() {
                 Some(Piece::Bytes(bytes)) => self.piece = bytes,
                 Some(Piece::End) => self.is_over = true,
-                // UP2.
+                // UL2.
                 None => {
                     let why = "the upload ended before its end";
                     return Err(io::Error::new(ErrorKind::UnexpectedEof, why));

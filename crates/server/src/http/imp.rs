@@ -1,8 +1,8 @@
 //! `/imp`: a file becomes rows of a table with one commit, or nothing.
 //!
-//! - IM1. The bytes of a body go to the import as they come; no more of them is held than it lets
+//! - IP1. The bytes of a body go to the import as they come; no more of them is held than it lets
 //!   wait.
-//! - IM2. A request that is not answered with success has changed nothing: bad data, a connection
+//! - IP2. A request that is not answered with success has changed nothing: bad data, a connection
 //!   that was cut, and a full disk leave the table as it was.
 //!
 //! What an import is asked to do is in `request`, what is answered in `answer`. Not here: the
@@ -146,7 +146,7 @@ async fn take(
     tokio::select! {
         biased;
         ended = finish => ended,
-        // Nobody waits for an answer: then it is not made either (IM2).
+        // Nobody waits for an answer: then it is not made either (IP2).
         () = exchange.wire.closed() => Err(Stopped::Gone),
     }
 }
