@@ -18,8 +18,8 @@ use tempfile::TempDir;
 use tidegate_ingest::index::{Before, FieldIndex, Kernel, QuoteState, Start, Structure};
 use tidegate_ingest::sniff::Header;
 use tidegate_ingest::{
-    ColumnSource, DialectOptions, FileFormat, ImportOptions, MissingFields, OnError, Phase,
-    Progress, Quote, Source, import,
+    ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, ImportOptions, MissingFields,
+    OnError, Phase, Progress, Quote, RejectList, Source, import,
 };
 use tidegate_model::time::IsoTimestamp;
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit, TimeUnit, Timestamp};
@@ -103,6 +103,8 @@ impl Files {
             source: Source::Files(vec![self.path.clone()]),
             table: "t".to_owned(),
             columns: ColumnSource::Given(self.columns.clone()),
+            fields: None,
+            existing: Existing::Add,
             lengths: Vec::new(),
             timestamp: self.timestamp.clone(),
             partition_by: Some(PartitionUnit::None),
@@ -115,11 +117,13 @@ impl Files {
                 null_text: None,
                 skip_lines: 0,
                 missing_fields: MissingFields::Null,
+                extra_fields: ExtraFields::Reject,
             },
             timestamp_format: None,
+            column_formats: Vec::new(),
             on_error: OnError::Abort,
             errors_max: None,
-            rejects: dir.join("rejects.ndjson"),
+            rejects: RejectList::File(dir.join("rejects.ndjson")),
             workers: NonZeroUsize::MIN,
             memory_max: ByteCount(512 << 20),
             io: IoMode::Auto,

@@ -37,6 +37,8 @@ pub enum Error {
     ForeignFormat { path: PathBuf, kind: &'static str },
     #[error("{}: no records", .path.display())]
     NoRecords { path: PathBuf },
+    #[error("{} was read already", .path.display())]
+    AlreadyRead { path: PathBuf },
     #[error("{}: byte {offset} is zero: it is no delimited text, but binary", .path.display())]
     Binary { path: PathBuf, offset: u64 },
     #[error(
@@ -153,6 +155,7 @@ impl Error {
             | Error::Sniff { .. }
             | Error::ForeignFormat { .. }
             | Error::NoRecords { .. }
+            | Error::AlreadyRead { .. }
             | Error::Binary { .. }
             | Error::UnclosedQuote { .. }
             | Error::RecordTooLong { .. }

@@ -18,7 +18,7 @@ use crate::index::Structure;
 use crate::layout::RowLayout;
 use crate::options::OnError;
 use crate::progress::Progress;
-use crate::reject::{Reason, Reject, RejectLog, RejectPlace};
+use crate::reject::{Action, Reason, Reject, RejectLog, RejectPlace};
 use crate::strip::{Strip, Values};
 
 /// What faults are judged by.
@@ -153,20 +153,25 @@ impl FaultContext<'_> {
                 OnError::Null => faults.iter().find(is_fatal).expect("just seen"),
                 _ => &faults[0],
             };
-            self.record(first, origin, &place)?;
+            self.record(first, origin, (&place, Action::RowSkipped))?;
             strip.dead.push(first.row);
             self.progress.add_rows_rejected(1);
             return Ok(());
         }
         for fault in faults {
-            self.record(fault, origin, &place)?;
+            self.record(fault, origin, (&place, Action::CellNulled))?;
             strip.columns[fault.column as usize].nullify(fault.row);
             self.cells_nulled.fetch_add(1, Relaxed);
         }
         Ok(())
     }
 
-    fn record(&self, fault: &Fault, origin: &dyn RowOrigin, place: &RecordPlace) -> Result<()> {
+    fn record(
+        &self,
+        fault: &Fault,
+        origin: &dyn RowOrigin,
+        (place, action): (&RecordPlace, Action),
+    ) -> Result<()> {
         let column = &self.layout.columns[fault.column as usize].column;
         self.rejects.record(&Reject {
             file: &self.paths[place.file].to_string_lossy(),
@@ -174,12 +179,13 @@ impl FaultContext<'_> {
             column: Some(&column.name),
             text: &origin.text(fault),
             reason: fault.reason,
+            action,
         })?;
         Ok(())
     }
 
     fn abort(&self, fault: &Fault, origin: &dyn RowOrigin, place: &RecordPlace) -> Result<()> {
-        self.record(fault, origin, place)?;
+        self.record(fault, origin, (place, Action::Aborted))?;
         let text = origin.text(fault);
         Err(Error::BadValue {
             path: self.paths[place.file].clone(),
@@ -199,12 +205,17 @@ impl FaultContext<'_> {
     ) -> Result<()> {
         let RecordPlace { file, place } = (*place).into();
         let path = &self.paths[file];
+        let action = match self.on_error {
+            OnError::Abort => Action::Aborted,
+            OnError::SkipRow | OnError::Null => Action::RowSkipped,
+        };
         self.rejects.record(&Reject {
             file: &path.to_string_lossy(),
             place,
             column: None,
             text,
             reason,
+            action,
         })?;
         if self.on_error == OnError::Abort {
             let (path, text) = (path.clone(), shown(text));

@@ -28,7 +28,7 @@ use tidegate_storage::{Database, ImportTarget, ImportTxn, WrittenSegment};
 use crate::bucket::{BucketPlan, Buckets, SpillFile};
 use crate::error::{Error, Result};
 use crate::layout::RowLayout;
-use crate::options::{ImportOptions, Source};
+use crate::options::{Existing, ImportOptions, Source};
 use crate::parquet_file;
 use crate::progress::{Phase, Progress};
 use crate::refine::{RefineJob, refine};
@@ -65,6 +65,8 @@ pub struct ImportSummary {
     pub reject_reasons: Vec<(Option<String>, Reason, u64)>,
     /// Whether the table was created by this import.
     pub created_table: bool,
+    /// Whether the first record of the first text was names.
+    pub has_header: bool,
     /// The table's schema.
     pub schema: Arc<Schema>,
     /// What a user may want to know about choices that were made.
@@ -108,7 +110,7 @@ pub fn import(
         // The rows are in: that is no reason to fail.
         summary
             .notes
-            .push(format!("{} is of an earlier import: {error}", options.rejects.display()));
+            .push(format!("{} is of an earlier import: {error}", options.rejects.name().display()));
     }
     Ok(summary)
 }
@@ -154,6 +156,7 @@ pub(crate) struct Parsed {
     pub(crate) held: Vec<Reservation>,
     pub(crate) cells_nulled: u64,
     pub(crate) created_table: bool,
+    pub(crate) has_header: bool,
     pub(crate) notes: Vec<String>,
 }
 
@@ -183,10 +186,10 @@ impl ImportContext<'_> {
     /// Begins the transaction: on the existing table, or one of this schema.
     pub(crate) fn begin(&self, existing: bool, schema: &Schema) -> Result<ImportTxn> {
         let name = &self.options.table;
-        let target = if existing {
-            ImportTarget::Existing(name)
-        } else {
-            ImportTarget::New { name, schema: schema.clone() }
+        let target = match (existing, self.options.existing) {
+            (true, _) => ImportTarget::Existing(name),
+            (false, Existing::Replace) => ImportTarget::Replacing { name, schema: schema.clone() },
+            (false, _) => ImportTarget::New { name, schema: schema.clone() },
         };
         Ok(self.database.begin_import(target)?)
     }
@@ -224,15 +227,15 @@ impl ImportContext<'_> {
 
     /// Seals and commits.
     fn finish(&self, parsed: Parsed, mut phases: PhaseClock<'_>) -> Result<ImportSummary> {
-        let Parsed { txn, buckets, spill, interners, held, cells_nulled, created_table, notes } =
-            parsed;
+        let Parsed { txn, buckets, spill, interners, held, cells_nulled, .. } = parsed;
+        let Parsed { created_table, has_header, notes, .. } = parsed;
         let sample = self.progress.sample();
         let (rows_read, rows_rejected) = (sample.rows_read, sample.rows_rejected);
         let rejected = self.rejects.finish()?;
         if rows_read > 0 && rows_rejected == rows_read {
             let &(_, reason, _) = rejected.reasons.first().expect("something was rejected");
             let first = Box::new(rejected.first.expect("something was rejected"));
-            let (count, list) = (rows_rejected, self.options.rejects.clone());
+            let (count, list) = (rows_rejected, self.options.rejects.name());
             return Err(Error::AllRejected { count, reason, first, list });
         }
         self.progress.enter(Phase::Seal);
@@ -275,6 +278,7 @@ impl ImportContext<'_> {
             rejects: rejected.path,
             reject_reasons: rejected.reasons,
             created_table,
+            has_header,
             schema,
             notes,
             phases: phases.phases,
@@ -342,7 +346,11 @@ impl ImportContext<'_> {
     pub(crate) fn source_name(&self) -> PathBuf {
         match &self.options.source {
             Source::Files(paths) => paths.first().cloned().unwrap_or_default(),
+            Source::Opened(files) => {
+                files.first().map_or_else(PathBuf::new, |file| file.path().to_path_buf())
+            }
             Source::Stdin => PathBuf::from("standard input"),
+            Source::Stream(stream) => stream.name().to_path_buf(),
         }
     }
 }

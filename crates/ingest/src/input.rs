@@ -18,7 +18,7 @@ use flate2::bufread::GzDecoder;
 #[cfg(target_os = "linux")]
 use tidegate_platform::PageWatch;
 use tidegate_platform::{
-    BufferPool, BufferPoolOptions, Disk, DiskFile, FileStamp, IoChoice, OpenMode, Piece, ReadAhead,
+    BufferPool, BufferPoolOptions, DiskFile, FileStamp, IoChoice, Piece, ReadAhead,
     available_memory_bytes,
 };
 
@@ -530,19 +530,20 @@ fn kind_of(magic: Magic) -> &'static str {
     if magic == Magic::Gzip { "gzip" } else { "zstd" }
 }
 
-/// Opens a file for import, its size fixed now.
-pub(crate) fn open_input(disk: &dyn Disk, path: &Path) -> Result<InputFile> {
-    let file = disk.open(path, OpenMode::Read).map_err(Error::Input)?;
+/// Looks at a file that is to be imported, its size fixed now. `direct` opens it around the page
+/// cache, where that is possible.
+pub(crate) fn open_input(
+    file: Arc<dyn DiskFile>,
+    direct: &dyn Fn() -> tidegate_platform::Result<Option<Arc<dyn DiskFile>>>,
+) -> Result<InputFile> {
+    let path = &file.path().to_path_buf();
     let stamp = file.stamp().map_err(Error::Input)?;
     let mut head = [0; Magic::BYTES];
     let read = file.read_at(&mut head, 0).map_err(Error::Input)?;
     let magic = checked_magic(path, &head[..read])?;
     // What does not fit the cache would only push out what does.
-    let direct = if stamp.bytes > available_memory_bytes() {
-        disk.open_direct(path).map_err(Error::Input)?
-    } else {
-        None
-    };
+    let direct =
+        if stamp.bytes > available_memory_bytes() { direct().map_err(Error::Input)? } else { None };
     let file = direct.unwrap_or(file);
     check_unchanged(&*file, &stamp)?;
     let bytes = InputBytes::File { file, stamp, magic };

@@ -21,6 +21,7 @@ pub mod progress;
 pub mod index;
 pub mod line;
 mod split;
+mod backslashed;
 mod input;
 mod sample;
 mod layout;
@@ -40,7 +41,8 @@ mod error;
 pub use error::{Error, Result};
 pub use import::{ImportSummary, import};
 pub use options::{
-    ColumnSource, DialectOptions, FileFormat, ImportOptions, MissingFields, OnError, Quote, Source,
+    ByteStream, ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, ImportOptions,
+    MissingFields, OnError, Quote, RejectList, Source,
 };
 pub use progress::{Phase, Progress, ProgressSample};
 pub use sniff::Header;

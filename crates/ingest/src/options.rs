@@ -1,11 +1,15 @@
 //! What an import is asked to do.
 
+use std::fmt;
+use std::io::Read;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit};
-use tidegate_platform::IoMode;
+use tidegate_platform::{DiskFile, IoMode};
 
+use crate::reject::TakeRejects;
 use crate::sniff::Header;
 use crate::timestamp::TimestampFormat;
 
@@ -18,6 +22,10 @@ pub struct ImportOptions {
     pub table: String,
     /// The columns of a table that is to be created. An existing table's schema always wins.
     pub columns: ColumnSource,
+    /// The columns of the table that the fields of a text are, in order, whatever a header says.
+    pub fields: Option<Vec<String>>,
+    /// What a table that the import makes is to a table of its name.
+    pub existing: Existing,
     /// The most characters of some VARCHAR columns of a table that is to be created, by name.
     pub lengths: Vec<(String, u32)>,
     /// The designated timestamp of a table that is to be created; of an existing one it must be it.
@@ -32,12 +40,14 @@ pub struct ImportOptions {
     pub dialect: DialectOptions,
     /// How timestamps are written.
     pub timestamp_format: Option<TimestampFormat>,
+    /// How those of some columns of a text are written, by name; before `timestamp_format`.
+    pub column_formats: Vec<(String, TimestampFormat)>,
     /// What a bad cell or record does.
     pub on_error: OnError,
     /// The import fails when more records and cells than this are bad.
     pub errors_max: Option<u64>,
-    /// Where rejects are listed, NDJSON; created at the first one.
-    pub rejects: PathBuf,
+    /// Where rejects are listed.
+    pub rejects: RejectList,
     /// How many threads parse and seal.
     pub workers: NonZeroUsize,
     /// The most anonymous memory; past it, rows are spilled.
@@ -51,8 +61,62 @@ pub struct ImportOptions {
 pub enum Source {
     /// These files, in this order.
     Files(Vec<PathBuf>),
+    /// These files, which somebody has opened: they are read by these handles alone, and their
+    /// names are only for messages.
+    Opened(Vec<Arc<dyn DiskFile>>),
     /// Standard input.
     Stdin,
+    /// Bytes that come from elsewhere.
+    Stream(ByteStream),
+}
+
+/// Bytes that can be read once. Clones are the same bytes.
+#[derive(Clone)]
+pub struct ByteStream {
+    name: PathBuf,
+    bytes: Arc<Mutex<Option<Box<dyn Read + Send>>>>,
+}
+
+impl ByteStream {
+    /// Bytes that messages call by this name.
+    #[must_use]
+    pub fn new(name: PathBuf, bytes: Box<dyn Read + Send>) -> ByteStream {
+        ByteStream { name, bytes: Arc::new(Mutex::new(Some(bytes))) }
+    }
+
+    pub(crate) fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// Whoever comes first has them; `None` for all others.
+    pub(crate) fn take(&self) -> Option<Box<dyn Read + Send>> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl fmt::Debug for ByteStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ByteStream({})", self.name.display())
+    }
+}
+
+/// Where rejects are listed.
+#[derive(Debug, Clone)]
+pub enum RejectList {
+    /// In this file, NDJSON; created at the first one.
+    File(PathBuf),
+    /// With whoever takes them.
+    Taken(Arc<dyn TakeRejects>),
+}
+
+impl RejectList {
+    /// What messages call it.
+    pub(crate) fn name(&self) -> PathBuf {
+        match self {
+            RejectList::File(path) => path.clone(),
+            RejectList::Taken(taker) => PathBuf::from(taker.name()),
+        }
+    }
 }
 
 /// Where a new table's columns come from.
@@ -62,6 +126,20 @@ pub enum ColumnSource {
     Infer,
     /// From the caller: names and types, in the table's order.
     Given(Vec<(String, ColumnType)>),
+    /// From a sample of a text, but for what the caller knows: columns of the header, or the first
+    /// ones by position if there is none.
+    Hinted(Vec<(String, ColumnType)>),
+}
+
+/// What is done about a table that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Its rows stay, and others come to them.
+    Add,
+    /// The commit puts a new table in its place.
+    Replace,
+    /// As `Add`; and if there is none, none is made.
+    Require,
 }
 
 /// What kind of file it is.
@@ -71,6 +149,8 @@ pub enum FileFormat {
     Auto,
     /// Delimited text, perhaps compressed.
     Csv,
+    /// Text as PostgreSQL's COPY has it, with backslashes, perhaps compressed.
+    Backslashed,
     /// Apache Parquet.
     Parquet,
 }
@@ -90,6 +170,8 @@ pub struct DialectOptions {
     pub skip_lines: u64,
     /// What a record with too few fields is.
     pub missing_fields: MissingFields,
+    /// What a record with too many fields is.
+    pub extra_fields: ExtraFields,
 }
 
 /// Which byte quotes.
@@ -122,6 +204,15 @@ pub enum MissingFields {
     Reject,
     /// A record whose last columns are NULL.
     Null,
+}
+
+/// What a record with too many fields is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExtraFields {
+    /// A bad record.
+    Reject,
+    /// A record whose last fields do not count.
+    Ignore,
 }
 
 /// What a bad cell or record does.

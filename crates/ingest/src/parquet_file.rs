@@ -23,7 +23,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use parquet::errors::ParquetError;
 use tidegate_model::schema::same_name;
 use tidegate_model::{ColumnType, Schema};
-use tidegate_platform::Reservation;
+use tidegate_platform::{DiskFile, Reservation};
 use tidegate_storage::segment::intern::Interner;
 
 use crate::bucket::{BucketPlan, Buckets, PlanOptions};
@@ -78,10 +78,11 @@ struct ParquetJob<'a> {
 /// Reads all row groups into buckets.
 pub(crate) fn read(
     context: &ImportContext<'_>,
-    paths: &[PathBuf],
+    opened: &[Arc<dyn DiskFile>],
     phases: &mut PhaseClock<'_>,
 ) -> Result<Parsed> {
-    let (target, files, notes) = prepare(context, paths)?;
+    let (target, files, notes) = prepare(context, opened)?;
+    let paths: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
     let layout = RowLayout::new(&target.schema);
     let tasks: Vec<(usize, usize)> = files
         .iter()
@@ -107,7 +108,7 @@ pub(crate) fn read(
             on_error: context.options.on_error,
             layout: &layout,
             unit: target.schema.time_unit(),
-            paths,
+            paths: &paths,
             rejects: context.rejects,
             progress: context.progress,
             cells_nulled: AtomicU64::new(0),
@@ -142,20 +143,32 @@ pub(crate) fn read(
         return Err(Error::NoRecords { path: context.source_name() });
     }
     let created_table = !target.exists;
-    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, created_table, notes })
+    let has_header = false;
+    Ok(Parsed {
+        txn,
+        buckets,
+        spill,
+        interners,
+        held,
+        cells_nulled,
+        created_table,
+        has_header,
+        notes,
+    })
 }
 
 /// Opens the files, and maps their columns to the table's.
 fn prepare(
     context: &ImportContext<'_>,
-    paths: &[PathBuf],
+    opened: &[Arc<dyn DiskFile>],
 ) -> Result<(TargetSchema, Vec<ParquetFile>, Vec<String>)> {
     let options = context.options;
     let existing = existing_schema(context.database, options)?;
     let exists = existing.is_some();
     let (mut schema, mut files, mut notes) = (existing, Vec::new(), Vec::new());
-    for path in paths {
-        let source = ParquetSource::open(&**context.database.disk(), path, context.progress)?;
+    for file in opened {
+        let path = &file.path().to_path_buf();
+        let source = ParquetSource::new(file, context.progress)?;
         let damaged = |source| Error::Parquet { path: path.clone(), source };
         let metadata = load(&source, ArrowReaderOptions::new()).map_err(damaged)?;
         let fields = metadata.schema().fields();
@@ -164,7 +177,7 @@ fn prepare(
             none => {
                 let columns = match &options.columns {
                     ColumnSource::Given(columns) => columns.clone(),
-                    ColumnSource::Infer => fields
+                    ColumnSource::Infer | ColumnSource::Hinted(_) => fields
                         .iter()
                         .map(|field| Ok((field.name().clone(), inferred(field, path, options)?)))
                         .collect::<Result<_>>()?,

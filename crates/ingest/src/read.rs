@@ -22,7 +22,7 @@ use crate::faults::{FaultContext, Lines, TextOrigin, TextPlace};
 use crate::index::{Before, FieldIndex, IndexOutcome, Kernel, QuoteState, Start, Structure};
 use crate::input::{InputPiece, PieceQueue};
 use crate::layout::RowLayout;
-use crate::options::MissingFields;
+use crate::options::{ExtraFields, MissingFields};
 use crate::progress::Progress;
 use crate::reject::Reason;
 use crate::split::{Fragment, Joints, Origin, PieceCounts, PieceStart, SplitChain};
@@ -38,6 +38,7 @@ pub(crate) struct ReadJob<'a> {
     pub(crate) structure: Structure,
     pub(crate) null_text: Option<&'a [u8]>,
     pub(crate) missing_fields: MissingFields,
+    pub(crate) extra_fields: ExtraFields,
     pub(crate) queue: &'a PieceQueue,
     pub(crate) chain: SplitChain,
     pub(crate) joints: Joints,
@@ -332,7 +333,10 @@ impl<'a> Worker<'a> {
             return Ok(place);
         }
         if found > fields {
-            return Err(Reason::TooManyFields);
+            return match self.job.extra_fields {
+                ExtraFields::Reject => Err(Reason::TooManyFields),
+                ExtraFields::Ignore => Ok(place),
+            };
         }
         if self.job.missing_fields == MissingFields::Reject {
             return Err(Reason::TooFewFields);

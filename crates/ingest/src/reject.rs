@@ -1,5 +1,5 @@
 //! What was not imported, and why: a file with one line of JSON for each rejected record and each
-//! cell that became NULL.
+//! cell that became NULL, or somebody who takes them.
 //!
 //! - J1. The file exists only if something was rejected; one that was there before is replaced,
 //!   or removed when nothing was.
@@ -18,7 +18,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
@@ -26,6 +26,7 @@ use tidegate_model::time::{IsoTimestamp, TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{TimeUnit, Timestamp};
 use tidegate_platform::{Class, Disk, DiskFile, OpenMode};
 
+use crate::options::RejectList;
 use crate::parse::CellError;
 
 /// How much of a rejected text is kept: enough to recognise it (COPY's `reject_raw_bytes`).
@@ -97,6 +98,26 @@ impl fmt::Display for RejectPlace {
     }
 }
 
+/// What was done about a bad cell or record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// The record was left out.
+    RowSkipped,
+    /// The cell became NULL.
+    CellNulled,
+    /// The import has ended.
+    Aborted,
+}
+
+/// Takes the rejects of a job, from all its threads: whoever has one waits.
+pub trait TakeRejects: fmt::Debug + Send + Sync {
+    /// What messages call the list of them.
+    fn name(&self) -> &str;
+
+    /// Takes one.
+    fn take(&self, reject: &Reject<'_>);
+}
+
 /// One reject.
 #[derive(Clone, Copy, Debug)]
 pub struct Reject<'a> {
@@ -110,6 +131,8 @@ pub struct Reject<'a> {
     pub text: &'a [u8],
     /// What is wrong with it.
     pub reason: Reason,
+    /// What was done about it.
+    pub action: Action,
 }
 
 /// A reject as messages name it.
@@ -177,7 +200,10 @@ impl RejectError {
 #[derive(Debug)]
 pub struct RejectLog {
     disk: Arc<dyn Disk>,
+    /// The file, or what stands for it.
     path: PathBuf,
+    /// Who takes rejects in place of the file.
+    taker: Option<Arc<dyn TakeRejects>>,
     errors_max: Option<u64>,
     state: Mutex<State>,
 }
@@ -209,11 +235,15 @@ pub struct RejectSummary {
 }
 
 impl RejectLog {
-    /// A log that writes to `path` once there is something to write, and lets a job stop after
-    /// more than `errors_max` rejects.
+    /// A log that writes once there is something to write, and lets a job stop after more than
+    /// `errors_max` rejects.
     #[must_use]
-    pub fn new(disk: Arc<dyn Disk>, path: &Path, errors_max: Option<u64>) -> RejectLog {
-        RejectLog { disk, path: path.to_path_buf(), errors_max, state: Mutex::default() }
+    pub fn new(disk: Arc<dyn Disk>, list: &RejectList, errors_max: Option<u64>) -> RejectLog {
+        let taker = match list {
+            RejectList::File(_) => None,
+            RejectList::Taken(taker) => Some(Arc::clone(taker)),
+        };
+        RejectLog { disk, path: list.name(), taker, errors_max, state: Mutex::default() }
     }
 
     /// Counts and keeps a reject.
@@ -232,7 +262,10 @@ impl RejectLog {
         if is_first {
             state.first = Some(Rejected::of(reject));
         }
-        push_line(&mut state.buffer, reject);
+        match &self.taker {
+            Some(taker) => taker.take(reject),
+            None => push_line(&mut state.buffer, reject),
+        }
         if BUFFER_BYTES <= state.buffer.len() {
             self.flush(&mut state)?;
         }
@@ -271,7 +304,7 @@ impl RejectLog {
     /// # Errors
     /// `Disk`.
     pub fn remove_stale(&self) -> Result<(), RejectError> {
-        if self.count() > 0 || !self.disk.exists(&self.path)? {
+        if self.taker.is_some() || self.count() > 0 || !self.disk.exists(&self.path)? {
             return Ok(());
         }
         match self.beginning()? {
@@ -291,7 +324,8 @@ impl RejectLog {
     /// # Errors
     /// `NoFolder`, `Disk`.
     pub fn check_folder(&self) -> Result<(), RejectError> {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = self.path.parent().filter(|_| self.taker.is_none());
+        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
         match folder {
             Some(folder) if !self.disk.exists(folder)? => {
                 Err(RejectError::NoFolder { path: self.path.clone() })
@@ -404,6 +438,8 @@ fn push_string(out: &mut Vec<u8>, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use tidegate_platform::SimDisk;
 
     use super::*;
@@ -414,11 +450,13 @@ mod tests {
         column: Some("price"),
         text: b"x1",
         reason: Reason::Cell(CellError::NotANumber),
+        action: Action::RowSkipped,
     };
 
     fn log(disk: &Arc<SimDisk>, errors_max: Option<u64>) -> RejectLog {
         let disk = Arc::clone(disk);
-        RejectLog::new(disk, Path::new("/rejects.ndjson"), errors_max)
+        let list = RejectList::File(PathBuf::from("/rejects.ndjson"));
+        RejectLog::new(disk, &list, errors_max)
     }
 
     fn disk() -> Arc<SimDisk> {

@@ -1,13 +1,13 @@
 //! Which files are meant, and what kind they are.
 //!
 //! Not here: reading them, which is the pipeline's, and the confinement of paths that come from a
-//! statement, which is the server's.
+//! statement, which is `platform::Root`'s.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
 use thiserror::Error;
-use tidegate_platform::Class;
+use tidegate_platform::{Class, Opened, Root};
 
 /// Why a path or a pattern names no files.
 #[derive(Debug, Error)]
@@ -102,6 +102,68 @@ fn matches(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {
     Ok(paths)
 }
 
+/// The most folders in each other that a pattern goes down.
+const DEPTH_MAX: usize = 32;
+
+/// The files below a root that a pattern names (`*`, `?`, `[..]`, and `**` for any folders), in the
+/// order of the bytes of their paths, as far as they are `files_max`. Links to folders are not
+/// followed; nothing that begins with a dot is named by a sign.
+///
+/// # Errors
+/// If a folder cannot be read, or the pattern leads out of the root.
+pub fn expand_below(root: &Root, pattern: &str, files_max: usize) -> Opened<Vec<String>> {
+    let parts: Vec<&str> = pattern.split('/').filter(|part| *part != ".").collect();
+    if parts.iter().any(|part| part.is_empty() || *part == "..") {
+        return Err(tidegate_platform::RootError::Refused);
+    }
+    let mut walk = Walk { root, files_max, found: Vec::new() };
+    walk.enter("", &parts, 0)?;
+    walk.found.sort();
+    walk.found.dedup();
+    Ok(walk.found)
+}
+
+/// A walk through folders below a root.
+struct Walk<'a> {
+    root: &'a Root,
+    files_max: usize,
+    found: Vec<String>,
+}
+
+impl Walk<'_> {
+    fn enter(&mut self, folder: &str, parts: &[&str], depth: usize) -> Opened<()> {
+        let [first, rest @ ..] = parts else { return Ok(()) };
+        if DEPTH_MAX < depth || self.files_max <= self.found.len() {
+            return Ok(());
+        }
+        let any_folders = *first == "**";
+        if any_folders {
+            self.enter(folder, rest, depth + 1)?;
+        }
+        let Ok(pattern) = glob::Pattern::new(first) else { return Ok(()) };
+        let options = glob::MatchOptions {
+            require_literal_leading_dot: true,
+            ..glob::MatchOptions::default()
+        };
+        for entry in self.root.list(folder)? {
+            let name = &entry.name;
+            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+            if any_folders {
+                if entry.is_dir && !name.starts_with('.') {
+                    self.enter(&path, parts, depth + 1)?;
+                }
+            } else if pattern.matches_with(name, options) {
+                if rest.is_empty() && entry.is_file {
+                    self.found.push(path);
+                } else if entry.is_dir {
+                    self.enter(&path, rest, depth + 1)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What a file is by its first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Magic {
@@ -150,6 +212,31 @@ impl Magic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_name_files_below_a_root() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in ["a/x1.csv", "a/x2.csv", "a/b/x3.csv", "b/x4.csv", "x5.csv", ".x6.csv"] {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let root = Root::open(folder.path()).unwrap();
+        for (pattern, expected) in [
+            ("*.csv", "x5.csv"),
+            ("a/x?.csv", "a/x1.csv a/x2.csv"),
+            ("[ab]/*", "a/x1.csv a/x2.csv b/x4.csv"),
+            ("**/x*.csv", "a/b/x3.csv a/x1.csv a/x2.csv b/x4.csv x5.csv"),
+            ("a/**/x3*", "a/b/x3.csv"),
+            ("nothing*", ""),
+            ("[", ""),
+        ] {
+            let found = expand_below(&root, pattern, 100).unwrap();
+            assert_eq!(found.join(" "), expected, "{pattern}");
+        }
+        assert_eq!(expand_below(&root, "**/*", 2).unwrap().len(), 2);
+        assert!(expand_below(&root, "../*", 100).is_err());
+    }
 
     #[test]
     fn magic_bytes() {

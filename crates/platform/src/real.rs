@@ -154,6 +154,13 @@ impl Disk for RealDisk {
     }
 }
 
+/// A file that somebody has opened, perhaps without the rights to open it anew.
+pub(crate) fn opened(path: PathBuf, file: File) -> Arc<dyn DiskFile> {
+    let mut file = RealFile::new(path, file, 1);
+    file.around_cache = OnceLock::from(None);
+    Arc::new(file)
+}
+
 /// A file of the machine.
 #[derive(Debug)]
 struct RealFile {

@@ -132,6 +132,7 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
         | Statement::Show(_)
         | Statement::Set { .. }
         | Statement::Cancel { .. }
+        | Statement::Copy(_)
         | Statement::Explain(_)
         | Statement::Query => return Ok(None),
     };

@@ -34,6 +34,7 @@ use tidegate_storage::{Database, Error as StorageError};
 use tokio::time::Instant;
 
 use crate::activity::{Activity, Listing};
+use crate::bulk::{BulkIo, NoBulk};
 use crate::control::{
     Reader, StatementOptions, Stop, Timeout, finish_in_time, guarded, plan_apart, run,
     without_guards,
@@ -43,7 +44,7 @@ use crate::dml::RowChanges;
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
 use crate::memory::{QueryMemory, StatementMemory};
-use crate::parse::{Explain, Position, RowChange, Set, Statement, blanked, parse_statement};
+use crate::parse::{Copy, Explain, Position, RowChange, Set, Statement, blanked, parse_statement};
 use crate::plan::{
     OperatorPlanner, OrderedScans, Parameter, PlanCache, PlannedQuery, locate_running, plan_query,
     table_functions,
@@ -243,6 +244,7 @@ impl Engine {
             activity: Arc::new(Activity::new(&database)),
             database,
             host: Arc::new(NoHost),
+            bulk: Arc::new(NoBulk),
             runtime: Arc::clone(state.runtime_env()),
             timeout: options.timeout,
             timeout_max: options.timeout_max,
@@ -256,6 +258,17 @@ impl Engine {
     pub fn with_host(mut self, host: Arc<dyn Host>) -> Engine {
         self.system = Arc::new(System { host, ..self.system.as_ref().clone() });
         self
+    }
+
+    /// The engine of a program that reads and writes files for its statements.
+    #[must_use]
+    pub fn with_bulk(mut self, bulk: Arc<dyn BulkIo>) -> Engine {
+        self.system = Arc::new(System { bulk, ..self.system.as_ref().clone() });
+        self
+    }
+
+    pub(crate) fn system(&self) -> &System {
+        &self.system
     }
 
     /// The database it runs on.
@@ -331,6 +344,10 @@ impl Engine {
                     return Err(Error::NoSuchStatement { position, id });
                 }
                 Ok(rows_of(canceled(id)?))
+            }
+            Statement::Copy(copy) => {
+                let copied = self.copy(&sql, *copy, (&begun.stop, options));
+                Ok(rows_of(Box::pin(copied).await?))
             }
             Statement::CreateTableAs(create) => {
                 Ok(self.changes(&begun).create(&sql, create).await?.answer())
@@ -482,6 +499,7 @@ fn changing(statement: &Statement) -> Option<&'static str> {
     match statement {
         Statement::Query | Statement::Show(_) | Statement::Set { .. } => None,
         Statement::Cancel { .. } => None,
+        Statement::Copy(copy) => matches!(**copy, Copy::Import { .. }).then_some("COPY"),
         Statement::Explain(how) => how.change.as_ref().filter(|_| how.analyze).map(of_rows),
         Statement::ChangeRows(change) => Some(of_rows(change)),
         Statement::DropTables { .. } => Some("DROP TABLE"),

@@ -14,6 +14,7 @@ use tidegate_filter::{Class as FilterClass, Error as FilterError};
 use tidegate_model::{ColumnType, SchemaError as BadSchema, limits};
 use tidegate_storage::{Class, Error as StorageError};
 
+use crate::bulk::BulkError;
 use crate::control::CancelReason;
 use crate::parse::Position;
 use message::{At, FilterMessage, Innermost, Similar};
@@ -202,6 +203,24 @@ pub enum Error {
     /// A condition has no answer for some row.
     #[error("{}", FilterMessage(.0))]
     Filter(FilterError),
+    /// An option of COPY is not what it should be.
+    #[error("{position}: {option} takes {expected}")]
+    CopyOption {
+        /// Where its value stands.
+        position: Position,
+        /// Its name.
+        option: &'static str,
+        /// What it takes.
+        expected: String,
+    },
+    /// Others could not do what COPY wants.
+    #[error("{}{source}", At(*.position))]
+    Bulk {
+        /// Where it is asked for, if that is known.
+        position: Option<Position>,
+        /// Why. Its message is this error's own.
+        source: Box<BulkError>,
+    },
     /// It was ended before it was done.
     #[error("{reason}")]
     Canceled {
@@ -237,6 +256,7 @@ impl Error {
             | Error::ReadOnly { .. }
             | Error::Setting { .. }
             | Error::NoSuchStatement { .. }
+            | Error::CopyOption { .. }
             | Error::NoSuchColumn { .. }
             | Error::AmbiguousColumn { .. }
             | Error::Clause { .. }
@@ -249,6 +269,7 @@ impl Error {
             | Error::Canceled { .. }
             | Error::Schema(_) => Class::Caller,
             Error::Storage(source) => source.class(),
+            Error::Bulk { source, .. } => source.class,
             Error::Filter(source) => match source.class() {
                 FilterClass::Caller => Class::Caller,
                 FilterClass::Corruption => Class::Corruption,
@@ -275,6 +296,7 @@ impl Error {
             | Error::Refused { position, .. }
             | Error::Setting { position, .. }
             | Error::NoSuchStatement { position, .. }
+            | Error::CopyOption { position, .. }
             | Error::NoColumnType { position, .. }
             | Error::NoSuchPartition { position, .. }
             | Error::ColumnTwice { position, .. } => Some(*position),
@@ -288,6 +310,7 @@ impl Error {
             | Error::ValueCount { position, .. }
             | Error::NotOfPartitions { position }
             | Error::TimestampMissing { position, .. }
+            | Error::Bulk { position, .. }
             | Error::Engine { position, .. } => *position,
             Error::ValueTooLong { .. }
             | Error::ReadOnly { .. }

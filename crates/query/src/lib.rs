@@ -6,7 +6,7 @@
 //! - Every error says where in the statement it arose, if that can be known (`error`).
 //!
 //! The way of a statement: `engine` asks `parse` what it is; tables are changed by `ddl`, their
-//! rows by `dml`, and shown by `show`; a query is planned by `plan`, reads through `scan`, and ends
+//! rows by `dml` and `copy`, and shown by `show`; a query is planned by `plan`, reads through `scan`, and ends
 //! when `control` says so. Meanwhile it is listed by `activity`, where others can end it. Not here:
 //! storing rows (`storage`), importing them (`ingest`), the wire (`server`).
 
@@ -23,17 +23,27 @@ mod scan;
 mod ddl;
 mod dml;
 mod host;
+mod bulk;
 mod system;
 mod show;
 mod memory;
 mod engine;
+mod copy;
 
+pub use bulk::{
+    BulkError, BulkExport, BulkFile, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkProgress,
+    BulkResult, BulkSink, CopyFormat, CopyHeader, CopyOptions, CopyPolicy, Placed,
+};
 pub use control::{CancelReason, StatementOptions, Timeout};
+pub use copy::CopyStream;
+pub use datafusion::execution::SendableRecordBatchStream;
 pub use engine::{Answer, Engine, EngineOptions, FILL_ROWS_MAX, SPILL_MAX, STACK_BYTES};
 pub use error::{
     ClauseProblem, Condition, Error, Result, SettingProblem, SyntaxError, TextProblem,
 };
 pub use host::{ConfigEntry, Host, LineConnection, MemoryUse};
-pub use parse::{Position, TableDefinition, is_cancel, parse_create_table, split_statements};
+pub use parse::{
+    Position, TableDefinition, is_cancel, parse_column_type, parse_create_table, split_statements,
+};
 pub use plan::Parameter;
 pub use session::{Origin, Reach, Session};

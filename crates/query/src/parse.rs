@@ -13,10 +13,12 @@ mod cursor;
 mod types;
 mod create;
 mod rows;
+mod copy;
 mod settings;
 mod session;
 mod statement;
 
+pub(crate) use copy::{Copy, CopyPlace, CopySource};
 pub(crate) use create::CreateAs;
 pub use create::{TableDefinition, parse_create_table};
 pub use session::is_cancel;
@@ -29,3 +31,4 @@ pub(crate) use settings::shown as shown_ttl;
 pub(crate) use statement::{Explain, Name, Statement, TableChange, parse_statement};
 pub(crate) use token::{Token, TokenKind, blanked, tokenize};
 pub(crate) use types::column_type;
+pub use types::column_type as parse_column_type;

@@ -60,12 +60,15 @@ impl Session {
         Session(Arc::new(Inner { origin, values: Mutex::default() }))
     }
 
-    pub(crate) fn origin(&self) -> &Origin {
+    /// Where it comes from.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
         &self.0.origin
     }
 
     /// Whether it may see and end what another one does.
-    pub(crate) fn reaches(&self, other: &Session) -> bool {
+    #[must_use]
+    pub fn reaches(&self, other: &Session) -> bool {
         let is_same = Arc::ptr_eq(&self.0, &other.0);
         let user = self.0.origin.user.as_ref();
         is_same

@@ -7,6 +7,7 @@
 mod tables;
 mod create;
 mod engine;
+mod bulk;
 
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ use crate::parse::{Name, Position, Show};
 use crate::session::{all_settings, shown};
 use crate::system::{Caller, System};
 use create::create_statement;
+
+pub(crate) use bulk::{copied, copy_canceled, copy_queued};
 
 /// The answer to a SHOW. `sql` is the statement, for places in errors.
 pub(crate) fn show(caller: &Caller, sql: &str, what: &Show) -> Result<RecordBatch> {
@@ -76,7 +79,7 @@ fn setting(caller: &Caller, sql: &str, name: &Name) -> Result<RecordBatch> {
 }
 
 /// Functions that stand where tables do: how they are called, and what they are for.
-pub(crate) const TABLE_FUNCTIONS: [(&str, &str); 11] = [
+pub(crate) const TABLE_FUNCTIONS: [(&str, &str); 13] = [
     ("tables()", "Tables, how they are made, and how large they are."),
     ("table_columns('t')", "The columns of a table."),
     ("table_partitions('t')", "The partitions of a table."),
@@ -86,6 +89,8 @@ pub(crate) const TABLE_FUNCTIONS: [(&str, &str); 11] = [
     ("memory_metrics()", "Who takes how much memory."),
     ("query_activity()", "Statements that are working."),
     ("ilp_connections()", "Connections that lines come by."),
+    ("copy_progress()", "Jobs of COPY that work or wait."),
+    ("import_files()", "Files that COPY can import."),
     ("long_sequence(n)", "A column x of the numbers 1 to n."),
     ("generate_series(first, last[, step])", "Numbers or times at equal distances."),
 ];
@@ -108,6 +113,8 @@ pub(crate) fn table_function(
         ("memory_metrics", None) => engine::memory_metrics(&caller),
         ("query_activity", None) => engine::query_activity(&caller),
         ("ilp_connections", None) => engine::ilp_connections(&caller),
+        ("copy_progress", None) => bulk::copy_progress(&caller),
+        ("import_files", None) => bulk::import_files(&caller),
         _ => return Ok(None),
     };
     rows.map(Some)
@@ -125,7 +132,7 @@ pub(crate) fn named(database: &Database, name: &str) -> Result<Arc<Snapshot>> {
     }
 }
 
-fn snapshot(database: &Database, sql: &str, table: &Name) -> Result<Arc<Snapshot>> {
+pub(crate) fn snapshot(database: &Database, sql: &str, table: &Name) -> Result<Arc<Snapshot>> {
     database.snapshot(&table.text).map_err(|error| match error {
         StorageError::NoSuchTable { table: name } => {
             Error::NoSuchTable { position: Some(Position::at(sql, table.offset)), table: name }

@@ -7,6 +7,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use tidegate_storage::Database;
 
 use crate::activity::Activity;
+use crate::bulk::BulkIo;
 use crate::control::Timeout;
 use crate::host::Host;
 use crate::session::Session;
@@ -17,6 +18,8 @@ pub(crate) struct System {
     pub(crate) database: Arc<Database>,
     pub(crate) activity: Arc<Activity>,
     pub(crate) host: Arc<dyn Host>,
+    /// Who reads and writes files.
+    pub(crate) bulk: Arc<dyn BulkIo>,
     /// With the memory of all queries, and what they spill.
     pub(crate) runtime: Arc<RuntimeEnv>,
     /// How long statements may work for which nothing else is said.

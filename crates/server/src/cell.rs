@@ -6,6 +6,8 @@
 //! in UTC, bytes as `\x` and hex, UUIDs with hyphens, IPv4 addresses dotted, lists and structs as
 //! JSON. Not here: quoting, which each format does in its own way.
 
+mod digits;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -210,10 +212,10 @@ fn bytes_or_other<'a>(field: &Field, array: &'a dyn Array) -> Result<CellFormat<
 fn integer<T>(array: &dyn Array) -> CellFormat<'_>
 where
     T: ArrowPrimitiveType,
-    T::Native: std::fmt::Display,
+    T::Native: Into<i128>,
 {
     let values = array.as_primitive::<T>();
-    Box::new(|row, text| write!(text, "{}", values.value(row)).expect("a String takes everything"))
+    Box::new(|row, text| digits::push_integer(values.value(row).into(), text))
 }
 
 /// `Debug` of a float has the shortest digits, a point, and an exponent where it saves zeros.
@@ -230,7 +232,7 @@ where
             text.push_str("NaN");
         } else if wide.is_infinite() {
             text.push_str(if wide < 0.0 { "-Infinity" } else { "Infinity" });
-        } else {
+        } else if size_of::<T::Native>() != size_of::<f64>() || !digits::push_short(wide, text) {
             write!(text, "{value:?}").expect("a String takes everything");
         }
     })
@@ -265,19 +267,29 @@ fn instants<T: ArrowPrimitiveType<Native = i64>>(
 fn push_instant(value: i64, digits: usize, text: &mut String) {
     let per_second = (0..digits).fold(1_i64, |product, _| product * 10);
     let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));
-    let of_day = seconds.rem_euclid(86_400);
+    let of_day = seconds.rem_euclid(86_400).unsigned_abs();
     push_date(seconds.div_euclid(86_400), text);
-    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
-    write!(text, "T{hour:02}:{minute:02}:{second:02}").expect("a String takes everything");
+    for (sign, part) in [('T', of_day / 3_600), (':', of_day / 60 % 60), (':', of_day % 60)] {
+        text.push(sign);
+        digits::push_padded(part, 2, text);
+    }
     if digits > 0 {
-        write!(text, ".{fraction:0digits$}").expect("a String takes everything");
+        text.push('.');
+        digits::push_padded(fraction.unsigned_abs(), digits, text);
     }
     text.push('Z');
 }
 
 fn push_date(days: i64, text: &mut String) {
     let CivilDate { year, month, day } = CivilDate::from_days(days);
-    write!(text, "{year:04}-{month:02}-{day:02}").expect("a String takes everything");
+    match u64::try_from(year) {
+        Ok(year) => digits::push_padded(year, 4, text),
+        Err(_) => write!(text, "{year:04}").expect("a String takes everything"),
+    }
+    for part in [month, day] {
+        text.push('-');
+        digits::push_padded(part.into(), 2, text);
+    }
 }
 
 fn push_hex(bytes: &[u8], text: &mut String) {

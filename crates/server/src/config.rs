@@ -11,6 +11,7 @@ mod shown;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use tidegate_query::{FILL_ROWS_MAX, SPILL_MAX};
 use tidegate_storage::Durability;
 
 use value::{address, listener, number, partition, size, span, switch, text};
+
+use crate::copy::CopyConfig;
 
 pub use shown::Source;
 
@@ -40,6 +43,8 @@ pub struct Config {
     pub ilp: IlpConfig,
     /// The line protocol over TCP alone.
     pub tcp: TcpConfig,
+    /// COPY, and uploads.
+    pub copy: CopyConfig,
     /// Bytes of memory of all that is done.
     pub memory_limit: ByteCount,
     /// Those of rows that were received and are not committed.
@@ -104,6 +109,10 @@ pub struct HttpConfig {
     pub max_ilp_body: usize,
     /// Whether the line protocol is taken.
     pub ilp_enabled: bool,
+    /// Bytes of an upload, as it comes; 0 for any number.
+    pub max_upload_bytes: u64,
+    /// Whether an upload that failed is answered with 200, as scripts for QuestDB expect.
+    pub imp_always_200: bool,
 }
 
 /// Who is let in.
@@ -230,6 +239,26 @@ pub const KEYS: &[Key] = &[
     Key { name: "http.body_idle_timeout", set: |c, v| put(&mut c.http.body_idle_timeout, span(v)) },
     Key { name: "http.exec_max_rows", set: |c, v| put(&mut c.http.exec_max_rows, number(v)) },
     Key { name: "http.auth", set: |c, v| put(&mut c.http.auth, auth(v)) },
+    Key {
+        name: "http.max_upload_bytes",
+        set: |c, v| put(&mut c.http.max_upload_bytes, size(v).map(|it| it.0)),
+    },
+    Key { name: "http.imp_always_200", set: |c, v| put(&mut c.http.imp_always_200, switch(v)) },
+    Key { name: "copy.root", set: |c, v| put(&mut c.copy.root, folder(v)) },
+    Key { name: "copy.export_root", set: |c, v| put(&mut c.copy.export_root, folder(v)) },
+    Key { name: "copy.threads", set: |c, v| put(&mut c.copy.threads, threads(v)) },
+    Key { name: "copy.memory_limit", set: |c, v| put(&mut c.copy.memory_limit, import_memory(v)) },
+    Key { name: "copy.max_concurrent", set: |c, v| put(&mut c.copy.max_concurrent, jobs(v)) },
+    Key { name: "copy.queue_limit", set: |c, v| put(&mut c.copy.queue_limit, waiting(v)) },
+    Key { name: "copy.log_retention", set: |c, v| put(&mut c.copy.log_retention, retention(v)) },
+    Key {
+        name: "copy.reject_rows_per_job",
+        set: |c, v| put(&mut c.copy.reject_rows_per_job, reject_rows(v)),
+    },
+    Key {
+        name: "copy.reject_raw_bytes",
+        set: |c, v| put(&mut c.copy.reject_raw_bytes, raw_bytes(v)),
+    },
     Key { name: "ilp.create_tables", set: |c, v| put(&mut c.ilp.create_tables, switch(v)) },
     Key { name: "ilp.create_columns", set: |c, v| put(&mut c.ilp.create_columns, switch(v)) },
     Key { name: "ilp.partition_by", set: |c, v| put(&mut c.ilp.partition_by, partition(v)) },
@@ -285,6 +314,8 @@ impl Config {
                 auth: Auth::Auto,
                 max_ilp_body: 256 << 20,
                 ilp_enabled: true,
+                max_upload_bytes: 0,
+                imp_always_200: false,
             },
             ilp: IlpConfig {
                 create_tables: true,
@@ -311,6 +342,7 @@ impl Config {
                 auth_file: None,
                 auth_timeout: Duration::from_secs(10),
             },
+            copy: CopyConfig::standard(machine_memory),
             memory_limit,
             ingest_limit: ingest_part(memory_limit),
             ingest_wait: Duration::from_secs(30),
@@ -393,6 +425,41 @@ fn put<T>(place: &mut T, value: Result<T, &'static str>) -> Result<(), &'static 
 #[expect(clippy::unnecessary_wraps, reason = "as all that read a value")]
 fn file(value: &str) -> Result<Option<PathBuf>, &'static str> {
     Ok((value != "none").then(|| PathBuf::from(value)))
+}
+
+/// Below the database's own folder, unless it is absolute.
+#[expect(clippy::unnecessary_wraps, reason = "as all that read a value")]
+fn folder(value: &str) -> Result<Option<PathBuf>, &'static str> {
+    Ok((!matches!(value, "" | "none")).then(|| PathBuf::from(value)))
+}
+
+fn threads(value: &str) -> Result<Option<NonZeroUsize>, &'static str> {
+    let count: usize = number(value)?;
+    (count <= 1_024).then_some(NonZeroUsize::new(count)).ok_or("it is at most 1024; 0 for all")
+}
+
+fn import_memory(value: &str) -> Result<ByteCount, &'static str> {
+    let size = size(value)?;
+    (32 << 20 <= size.0).then_some(size).ok_or("an import needs 32 MiB at least")
+}
+
+fn jobs(value: &str) -> Result<NonZeroUsize, &'static str> {
+    let count = number(value).ok().filter(|count| (1..=64).contains(count));
+    count.and_then(NonZeroUsize::new).ok_or("it is a number from 1 to 64")
+}
+
+fn waiting(value: &str) -> Result<usize, &'static str> {
+    number(value).ok().filter(|&count| count <= 10_000).ok_or("it is a number up to 10000")
+}
+
+fn reject_rows(value: &str) -> Result<usize, &'static str> {
+    let count = number(value).ok().filter(|&count| count <= 1_000_000);
+    count.ok_or("it is a number up to 1000000")
+}
+
+fn raw_bytes(value: &str) -> Result<usize, &'static str> {
+    let count = bytes(value)?;
+    (count <= 1 << 20).then_some(count).ok_or("at most 1 MiB")
 }
 
 fn bytes(value: &str) -> Result<usize, &'static str> {

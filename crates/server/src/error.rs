@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use thiserror::Error;
 
+use crate::copy::FolderError;
 use crate::ilp::KeyFileError;
 
 /// The result of what a server does as a whole.
@@ -40,6 +41,9 @@ pub enum Error {
     /// The keys of those who may send lines cannot be read.
     #[error(transparent)]
     Keys(#[from] KeyFileError),
+    /// A folder of COPY cannot be used.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// There is nothing to do.
     #[error("both http.listen and ilp.tcp.listen are none: there is nothing to serve")]
     Nothing,
@@ -62,7 +66,11 @@ impl Error {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
-            Error::Bind { .. } | Error::Open { .. } | Error::Keys(_) | Error::Nothing => true,
+            Error::Bind { .. }
+            | Error::Open { .. }
+            | Error::Keys(_)
+            | Error::Folder(_)
+            | Error::Nothing => true,
             Error::Threads { .. } | Error::Storage(_) | Error::Query(_) => false,
         }
     }

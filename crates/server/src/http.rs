@@ -7,7 +7,8 @@
 //! - HT4. A request from a page of another place is refused, so that no web page writes to a server
 //!   on the machine of whoever looks at it.
 //!
-//! Routes: `/exec` (`exec`), `/write` (`write`), and small ones (`small`). Not here: bytes
+//! Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`), `/write` (`write`), and small ones
+//! (`small`). Not here: bytes
 //! (`wire`), and what they are wrapped in (`unpack`).
 
 mod wire;
@@ -16,6 +17,8 @@ mod response;
 mod multipart;
 mod unpack;
 mod exec;
+mod exp;
+mod imp;
 mod write;
 mod small;
 #[cfg(test)]
@@ -162,6 +165,8 @@ async fn refuse_head(shared: &Shared, wire: &mut Wire, error: HeadError) -> Flow
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
     Exec,
+    Export,
+    Import,
     Write,
     Ping,
     Settings,
@@ -182,6 +187,8 @@ impl Route {
             "/metrics" => Route::Metrics,
             _ if door == Door::Admin => Route::Health,
             "/exec" | "/api/v1/sql/execute" => Route::Exec,
+            "/exp" => Route::Export,
+            "/imp" => Route::Import,
             "/write" | "/api/v2/write" => Route::Write,
             "/ping" => Route::Ping,
             "/settings" => Route::Settings,
@@ -195,8 +202,8 @@ impl Route {
     /// The methods it takes.
     fn methods(self) -> &'static [&'static str] {
         match self {
-            Route::Exec | Route::InfluxQuery => &["GET", "POST"],
-            Route::Write => &["POST"],
+            Route::Exec | Route::Export | Route::InfluxQuery => &["GET", "POST"],
+            Route::Write | Route::Import => &["POST"],
             Route::Ping
             | Route::Settings
             | Route::Check
@@ -209,7 +216,7 @@ impl Route {
 
     /// Whether it does something that a page of another place must not do.
     fn is_guarded(self) -> bool {
-        matches!(self, Route::Exec | Route::Write)
+        matches!(self, Route::Exec | Route::Export | Route::Import | Route::Write)
     }
 }
 
@@ -227,6 +234,8 @@ impl Exchange<'_> {
         }
         match route {
             Route::Exec => exec::exec(self).await,
+            Route::Export => exp::export(self).await,
+            Route::Import => imp::import(self).await,
             Route::Write => write::write(self).await,
             Route::Ping => self.respond(small::ping()).await,
             Route::Settings => self.respond(small::settings()).await,

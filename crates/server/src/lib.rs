@@ -14,6 +14,7 @@
 
 pub mod cell;
 pub mod json;
+pub mod results;
 pub mod config;
 mod error;
 mod log;
@@ -23,6 +24,8 @@ mod host;
 mod sqlstate;
 mod http;
 mod ilp;
+mod system_rows;
+pub mod copy;
 mod run;
 
 pub use error::{Error, Result};

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle as TaskHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::config::{Auth, Config};
+use crate::copy::{Copier, CopyHost};
 use crate::error::{Error, Result};
 use crate::host::ServerHost;
 use crate::http::{self, Door};
@@ -35,6 +36,8 @@ const MAINTENANCE: Duration = Duration::from_millis(100);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Statements that work at the same time, for each thread of the engine.
 const STATEMENTS_PER_THREAD: usize = 4;
+/// How often it is looked whether jobs have ended.
+const LOOK: Duration = Duration::from_millis(10);
 /// How long the runtime waits at the end for threads that wait for the disk.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
@@ -81,6 +84,7 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let queries = runtime("query", engine.threads, || {})?;
     let (services, rejects) = services(&shared, &database, &engine, &queries)?;
     shared.begin(Arc::clone(&services));
+    end_what_was_left(&shared, &services);
     let retention = shared.config.ilp.reject_retention;
     let writing = network.spawn(ilp::write_rejects(
         rejects,
@@ -99,6 +103,7 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let ticking = threads.into_iter().flatten().collect();
     log.info("server", format_args!("ready"));
     network.block_on(drain(&shared, &phase, (doors, all_gone)));
+    network.block_on(end_jobs(&services));
     end(Ending { network, streams, queries, shared, services, writing, ticking, database })
 }
 
@@ -225,12 +230,16 @@ fn services(
     };
     let (rejects, rows) = Rejects::new();
     let budget = (config.ingest_limit, config.ingest_wait);
+    let jobs = (config.copy.clone(), options.threads);
+    let host = CopyHost::Server(Arc::clone(&shared.log));
+    let copier = Arc::new(Copier::new(database, jobs, host)?);
+    let engine = Engine::new(Arc::clone(database), options)?
+        .with_host(Arc::new(ServerHost::new(shared)))
+        .with_bulk(Arc::clone(&copier) as _);
     let services = Services {
         database: Arc::clone(database),
-        engine: Arc::new(
-            Engine::new(Arc::clone(database), options)?
-                .with_host(Arc::new(ServerHost::new(shared))),
-        ),
+        engine: Arc::new(engine),
+        copier,
         query_threads: queries.handle().clone(),
         turns: Semaphore::new(statements.min(Semaphore::MAX_PERMITS)),
         folder: options.spill_dir.clone(),
@@ -239,6 +248,31 @@ fn services(
         ingest: Ingest::new(config.ilp.clone(), rejects, budget),
     };
     Ok((Arc::new(services), rows))
+}
+
+/// Jobs of COPY that ended with an earlier process get their last rows.
+fn end_what_was_left(shared: &Arc<Shared>, services: &Arc<Services>) {
+    if shared.config.read_only {
+        return;
+    }
+    let (log, left) = (Arc::clone(&shared.log), Arc::clone(services));
+    services.query_threads.spawn(async move {
+        if let Err(error) = left.copier.end_what_was_left(&left.engine).await {
+            log.warn("copy", format_args!("jobs that were left: {}", sentence(&error)));
+        }
+    });
+}
+
+/// Ends the jobs of COPY that still work: their tables stay as they were.
+async fn end_jobs(services: &Services) {
+    services.copier.stop();
+    let idle = async {
+        while !services.copier.is_idle() {
+            sleep(LOOK).await;
+        }
+    };
+    // A job that reads a disk that does not answer is left behind.
+    let _ = timeout(LAST_WAIT, idle).await;
 }
 
 /// The signals that end a server.

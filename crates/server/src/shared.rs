@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::config::Config;
+use crate::copy::Copier;
 use crate::ilp::{Ingest, Keys};
 use crate::log::Log;
 use crate::metrics::{Metrics, Shown};
@@ -73,6 +74,8 @@ pub(crate) struct Shared {
 pub(crate) struct Services {
     pub(crate) database: Arc<Database>,
     pub(crate) engine: Arc<Engine>,
+    /// Who does COPY and uploads.
+    pub(crate) copier: Arc<Copier>,
     pub(crate) query_threads: Handle,
     /// One for each statement that may work at the same time.
     pub(crate) turns: Semaphore,

@@ -12,6 +12,9 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
             known => return known,
         }
     }
+    if let QueryError::Bulk { source, .. } = error {
+        return source.code;
+    }
     match error.condition() {
         Condition::SyntaxError => "42601",
         Condition::FeatureNotSupported => "0A000",

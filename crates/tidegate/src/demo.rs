@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use tidegate_ingest::{
-    ColumnSource, DialectOptions, FileFormat, Header, ImportOptions, ImportSummary, MissingFields,
-    OnError, Quote, Source,
+    ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header, ImportOptions,
+    ImportSummary, MissingFields, OnError, Quote, RejectList, Source,
 };
 use tidegate_model::schema::same_name;
 use tidegate_model::{ByteCount, PartitionUnit};
@@ -161,6 +161,8 @@ impl Demo<'_> {
             source: Source::Files(vec![csv.to_path_buf()]),
             table: TABLE.to_owned(),
             columns: ColumnSource::Given(definition.columns),
+            fields: None,
+            existing: Existing::Add,
             lengths: Vec::new(),
             timestamp: Some("time".to_owned()),
             partition_by: Some(PartitionUnit::Day),
@@ -173,11 +175,13 @@ impl Demo<'_> {
                 null_text: None,
                 skip_lines: 0,
                 missing_fields: MissingFields::Reject,
+                extra_fields: ExtraFields::Reject,
             },
             timestamp_format: None,
+            column_formats: Vec::new(),
             on_error: OnError::Abort,
             errors_max: None,
-            rejects: csv.with_extension("rejects.ndjson"),
+            rejects: RejectList::File(csv.with_extension("rejects.ndjson")),
             workers: self.threads(),
             memory_max: ByteCount(self.session.environment.memory.0 / 4),
             io: IoMode::Auto,

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate_ingest::{
-    ColumnSource, DialectOptions, FileFormat, Header, ImportOptions, ImportSummary, MissingFields,
-    OnError, Phase, Progress, Source, expand_paths,
+    ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header, ImportOptions,
+    ImportSummary, MissingFields, OnError, Phase, Progress, RejectList, Source, expand_paths,
 };
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit};
 use tidegate_platform::IoMode;
@@ -143,6 +143,8 @@ fn options(arguments: &ImportArguments, session: &Session) -> Result<ImportOptio
         source: source(&arguments.paths)?,
         table: arguments.table.clone(),
         columns,
+        fields: None,
+        existing: Existing::Add,
         lengths,
         timestamp: arguments.timestamp.clone().or(timestamp),
         partition_by: arguments.partition_by.or(partition_by),
@@ -154,13 +156,16 @@ fn options(arguments: &ImportArguments, session: &Session) -> Result<ImportOptio
         },
         dialect: dialect(&arguments.dialect),
         timestamp_format: arguments.timestamp_format.clone(),
+        column_formats: Vec::new(),
         on_error: match arguments.on_error {
             OnErrorArgument::Abort => OnError::Abort,
             OnErrorArgument::SkipRow => OnError::SkipRow,
             OnErrorArgument::Null => OnError::Null,
         },
         errors_max: arguments.max_errors,
-        rejects: arguments.rejects.clone().unwrap_or_else(|| rejects_file(&arguments.table)),
+        rejects: RejectList::File(
+            arguments.rejects.clone().unwrap_or_else(|| rejects_file(&arguments.table)),
+        ),
         workers: arguments.threads.unwrap_or(session.environment.cores),
         memory_max: arguments.memory.unwrap_or(memory),
         io: match arguments.io {
@@ -202,6 +207,7 @@ fn dialect(arguments: &DialectArguments) -> DialectOptions {
         null_text: arguments.null.clone(),
         skip_lines: arguments.skip_lines,
         missing_fields: MissingFields::Reject,
+        extra_fields: ExtraFields::Reject,
     }
 }
 

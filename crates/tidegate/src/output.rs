@@ -3,22 +3,19 @@
 //! - O7. Results are streamed: a writer holds no more than a bounded part of them.
 //! - O8. A closed pipe is no error of ours: whoever read has seen enough. `Sink::is_closed` tells.
 //!
-//! Not here: what a query is, and what is said about it besides its rows (`sql`).
+//! Not here: what a query is, and what is said about it besides its rows (`sql`); and forms that are
+//! no tables for people (`tidegate_server::results`).
 
 mod table;
-mod csv;
-mod json;
-mod columnar;
 mod target;
 
-use std::io::{self, Write};
+use std::io::Write;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
 use clap::ValueEnum;
-use parquet::errors::ParquetError;
-use thiserror::Error;
+use tidegate_server::results::{DelimitedForm, Frame, JsonWriter, ParquetForm, ResultForm};
+
+pub(crate) use tidegate_server::results::{ResultWriter, WriteError};
 
 pub(crate) use self::table::printable;
 pub(crate) use self::target::{STDOUT, Target};
@@ -52,26 +49,6 @@ pub(crate) enum Layout {
     },
 }
 
-/// Why a result could not be written. Whether the pipe was closed, the sink knows.
-#[derive(Debug, Error)]
-pub(crate) enum WriteError {
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error(transparent)]
-    Arrow(#[from] ArrowError),
-    #[error(transparent)]
-    Parquet(#[from] ParquetError),
-}
-
-/// Writes one result.
-pub(crate) trait ResultWriter {
-    /// Writes the rows of a batch, in order.
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError>;
-
-    /// Writes what stands behind the last row.
-    fn finish(self: Box<Self>) -> Result<(), WriteError>;
-}
-
 /// Where and how all results of a command are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form {
@@ -88,17 +65,18 @@ impl Form {
         out: &'a mut (dyn Write + Send),
         fields: SchemaRef,
     ) -> Result<Box<dyn ResultWriter + 'a>, WriteError> {
-        Ok(match self.format {
-            Format::Table => Box::new(table::TableWriter::new(out, fields, self.layout)),
-            Format::Csv => Box::new(csv::CsvWriter::new(out, fields)?),
-            Format::Json => Box::new(json::JsonWriter::new(out, fields, json::Frame::Array)),
-            Format::Ndjson => Box::new(json::JsonWriter::new(out, fields, json::Frame::Lines)),
-            Format::Parquet => Box::new(columnar::ParquetWriter::new(out, fields)?),
-            Format::Arrow if self.is_file => {
-                Box::new(columnar::ArrowFileWriter::new(out, &fields)?)
+        let form = match self.format {
+            Format::Table => {
+                return Ok(Box::new(table::TableWriter::new(out, fields, self.layout)));
             }
-            Format::Arrow => Box::new(columnar::ArrowStreamWriter::new(out, &fields)?),
-        })
+            Format::Json => return Ok(Box::new(JsonWriter::new(out, fields, Frame::Array))),
+            Format::Csv => ResultForm::Delimited(DelimitedForm::csv()),
+            Format::Ndjson => ResultForm::Ndjson,
+            Format::Parquet => ResultForm::Parquet(ParquetForm::default()),
+            Format::Arrow if self.is_file => ResultForm::ArrowFile,
+            Format::Arrow => ResultForm::ArrowStream,
+        };
+        Ok(form.writer(out, fields)?)
     }
 }
 
@@ -133,6 +111,7 @@ pub(super) mod tests {
     use arrow::array::{
         ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, StringViewArray,
     };
+    use arrow::record_batch::RecordBatch;
 
     use super::*;
 

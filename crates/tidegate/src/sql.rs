@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_model::{ByteCount, limits};
+use tidegate_platform::Clock;
 use tidegate_query::{EngineOptions, Timeout};
 use tidegate_storage::Database;
 
@@ -91,7 +92,7 @@ fn start(arguments: &SqlArguments, session: &Session) -> Result<Runner> {
         // A name that was mistyped should not look like a database that has lost its tables.
         tell(&format!("tidegate: sql: made a new database in {}", session.db.display()));
     }
-    Runner::new(database, (&options, program), Arc::clone(&session.clock))
+    Runner::new(database, (&options, program), machine(session))
 }
 
 /// The engine on its own threads.
@@ -102,7 +103,12 @@ pub(crate) fn runner(
 ) -> Result<Runner> {
     let options = engine_options(resources, None, session);
     let program = Program::new(&options, resources, None);
-    Runner::new(database, (&options, program), Arc::clone(&session.clock))
+    Runner::new(database, (&options, program), machine(session))
+}
+
+/// The clock, and the memory, of which an import takes a part.
+fn machine(session: &Session) -> (Arc<dyn Clock>, ByteCount) {
+    (Arc::clone(&session.clock), session.environment.memory)
 }
 
 fn engine_options(

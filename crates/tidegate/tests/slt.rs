@@ -46,8 +46,8 @@ use futures::TryStreamExt;
 use libtest_mimic::{Arguments, Failed, Trial};
 use sqllogictest::{AsyncDB, ColumnType, DBOutput, Runner};
 use tidegate_ingest::{
-    ColumnSource, DialectOptions, FileFormat, Header, ImportOptions, MissingFields, OnError,
-    Progress, Quote, Source,
+    ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header, ImportOptions,
+    MissingFields, OnError, Progress, Quote, RejectList, Source,
 };
 use tidegate_model::time::{CivilDate, IsoTimestamp};
 use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Timestamp};
@@ -408,6 +408,8 @@ fn import_options(folder: &Path) -> ImportOptions {
         source: Source::Files(Vec::new()),
         table: String::new(),
         columns: ColumnSource::Infer,
+        fields: None,
+        existing: Existing::Add,
         lengths: Vec::new(),
         timestamp: None,
         partition_by: None,
@@ -420,11 +422,13 @@ fn import_options(folder: &Path) -> ImportOptions {
             null_text: None,
             skip_lines: 0,
             missing_fields: MissingFields::Reject,
+            extra_fields: ExtraFields::Reject,
         },
         timestamp_format: None,
+        column_formats: Vec::new(),
         on_error: OnError::Abort,
         errors_max: None,
-        rejects: folder.join("rejects.ndjson"),
+        rejects: RejectList::File(folder.join("rejects.ndjson")),
         workers: NonZeroUsize::new(2).expect("2 is not 0"),
         memory_max: MEMORY_MAX,
         io: IoMode::Auto,

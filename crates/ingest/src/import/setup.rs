@@ -2,16 +2,19 @@
 
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tidegate_model::schema::same_name;
 use tidegate_model::{Column, ColumnType, PartitionUnit, Schema, TimeUnit, limits};
-use tidegate_platform::Disk;
+use tidegate_platform::{Disk, DiskFile, OpenMode};
 use tidegate_storage::Database;
 
+use crate::backslashed::{self, Backslashed};
 use crate::error::{Error, Result};
-use crate::input::{InputBytes, InputFile, broken_stream, head_of, open_input, open_pipe};
-use crate::options::{ColumnSource, FileFormat, ImportOptions, Source};
+use crate::input::{
+    InputBytes, InputFile, SizedFile, broken_stream, head_of, open_input, open_pipe,
+};
+use crate::options::{ColumnSource, Existing, FileFormat, ImportOptions, Source};
 use crate::sample::Sample;
 use crate::source::Magic;
 use crate::timestamp::TimestampFormat;
@@ -19,7 +22,7 @@ use crate::timestamp::TimestampFormat;
 /// The inputs of an import.
 pub(super) enum Inputs {
     Text(Vec<SampledFile>),
-    Parquet(Vec<PathBuf>),
+    Parquet(Vec<Arc<dyn DiskFile>>),
 }
 
 /// A text input and a look at it.
@@ -83,35 +86,80 @@ const STDIN: &str = "standard input";
 
 /// Opens all inputs. The first one with records is sampled all over, the others at their beginning.
 pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<Inputs> {
-    let Source::Files(paths) = &options.source else {
-        let path = PathBuf::from(STDIN);
-        return Ok(Inputs::Text(vec![pipe(path, Box::new(std::io::stdin()), options)?]));
-    };
-    let (mut text, mut parquet) = (Vec::new(), Vec::new());
-    for path in paths {
-        let stream = disk.open_stream(path).map_err(Error::Input)?;
-        if let Some(stream) = stream {
-            text.push(pipe(path.clone(), stream, options)?);
-            continue;
+    let mut opened = Opened { options, text: Vec::new(), parquet: Vec::new() };
+    match &options.source {
+        Source::Stdin => opened.pipe(PathBuf::from(STDIN), Box::new(std::io::stdin()))?,
+        Source::Stream(stream) => {
+            let path = stream.name().to_path_buf();
+            let bytes = stream.take();
+            opened.pipe(path.clone(), bytes.ok_or(Error::AlreadyRead { path })?)?;
         }
-        let input = open_input(disk, path)?;
-        let is_parquet = match (options.format, &input.bytes) {
+        Source::Files(paths) => {
+            for path in paths {
+                match disk.open_stream(path).map_err(Error::Input)? {
+                    Some(stream) => opened.pipe(path.clone(), stream)?,
+                    None => {
+                        let file = disk.open(path, OpenMode::Read).map_err(Error::Input)?;
+                        opened.file(file, &|| disk.open_direct(path))?;
+                    }
+                }
+            }
+        }
+        Source::Opened(files) => {
+            for file in files {
+                // Its name may be another file's by now.
+                opened.file(Arc::clone(file), &|| Ok(None))?;
+            }
+        }
+    }
+    let Opened { text, mut parquet, .. } = opened;
+    match (text.is_empty(), parquet.is_empty()) {
+        (_, true) => Ok(Inputs::Text(text)),
+        (true, false) => Ok(Inputs::Parquet(parquet)),
+        (false, false) => {
+            Err(Error::MixedFormats { path: parquet.swap_remove(0).path().to_path_buf() })
+        }
+    }
+}
+
+/// Inputs as far as they are open.
+struct Opened<'a> {
+    options: &'a ImportOptions,
+    text: Vec<SampledFile>,
+    parquet: Vec<Arc<dyn DiskFile>>,
+}
+
+impl Opened<'_> {
+    fn pipe(&mut self, path: PathBuf, stream: Box<dyn Read + Send>) -> Result<()> {
+        self.text.push(pipe(path, stream, self.options)?);
+        Ok(())
+    }
+
+    /// `direct` opens the same file around the page cache, where that is possible.
+    fn file(
+        &mut self,
+        file: Arc<dyn DiskFile>,
+        direct: &dyn Fn() -> tidegate_platform::Result<Option<Arc<dyn DiskFile>>>,
+    ) -> Result<()> {
+        if self.options.format == FileFormat::Backslashed {
+            // It becomes another text before anybody looks for records.
+            let (path, bytes) = (file.path().to_path_buf(), file.len().map_err(Error::Input)?);
+            return self.pipe(path, Box::new(SizedFile { file, offset: 0, bytes, progress: None }));
+        }
+        let input = open_input(Arc::clone(&file), direct)?;
+        let is_parquet = match (self.options.format, &input.bytes) {
             (FileFormat::Parquet, _) => true,
             (FileFormat::Auto, InputBytes::File { magic, .. }) => *magic == Magic::Parquet,
             _ => false,
         };
         if is_parquet {
-            parquet.push(path.clone());
-        } else {
-            let is_first = text.iter().all(SampledFile::has_one_line);
-            let sample = sample_of(&input, is_first)?;
-            text.push(skipped(SampledFile { input, sample }, options)?);
+            self.parquet.push(file);
+            return Ok(());
         }
-    }
-    match (text.is_empty(), parquet.is_empty()) {
-        (_, true) => Ok(Inputs::Text(text)),
-        (true, false) => Ok(Inputs::Parquet(parquet)),
-        (false, false) => Err(Error::MixedFormats { path: parquet.swap_remove(0) }),
+        let is_first = self.text.iter().all(SampledFile::has_one_line);
+        let sample = sample_of(&input, is_first)?;
+        self.text.push(skipped(SampledFile { input, sample }, self.options)?);
+        Ok(())
     }
 }
 
@@ -136,6 +184,11 @@ fn pipe(path: PathBuf, pipe: Box<dyn Read + Send>, options: &ImportOptions) -> R
     let (magic, mut stream) = open_pipe(&path, pipe)?;
     if magic == Magic::Parquet && options.format == FileFormat::Auto {
         return Err(Error::ParquetFromPipe { path });
+    }
+    if options.format == FileFormat::Backslashed {
+        let delimiter = options.dialect.delimiter.unwrap_or(backslashed::DELIMITER);
+        let null_text = options.dialect.null_text.as_deref().unwrap_or(backslashed::NULL);
+        stream = Box::new(Backslashed::new(stream, delimiter, null_text.as_bytes()));
     }
     let mut head = Vec::new();
     let read = (&mut stream).take(Sample::head_bytes()).read_to_end(&mut head);
@@ -210,9 +263,14 @@ pub(crate) fn existing_schema(
     database: &Database,
     options: &ImportOptions,
 ) -> Result<Option<Schema>> {
+    if options.existing == Existing::Replace {
+        return Ok(None);
+    }
     let snapshot = match database.snapshot(&options.table) {
         Ok(snapshot) => snapshot,
-        Err(tidegate_storage::Error::NoSuchTable { .. }) => return Ok(None),
+        Err(tidegate_storage::Error::NoSuchTable { .. }) if options.existing == Existing::Add => {
+            return Ok(None);
+        }
         Err(error) => return Err(error.into()),
     };
     let schema = &snapshot.schema;

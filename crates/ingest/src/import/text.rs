@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use tidegate_model::Schema;
+use tidegate_model::schema::same_name;
+use tidegate_model::{ColumnType, Schema};
 
 use super::setup::{self, QuoteEnd, SampledFile, TargetSchema};
 use super::{BucketSetup, ImportContext, Parsed, PhaseClock, first_error};
@@ -15,7 +16,7 @@ use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote, shown};
 use crate::index::Structure;
 use crate::input::{InputBytes, InputFile, piece_queue};
 use crate::layout::RowLayout;
-use crate::options::ColumnSource;
+use crate::options::{ColumnSource, ImportOptions};
 use crate::progress::Phase;
 use crate::read::{self, ReadJob, TextFile};
 use crate::sniff::{
@@ -32,6 +33,7 @@ struct Reading {
     /// For each column of the table.
     formats: Vec<Option<TimestampFormat>>,
     null_text: Option<Vec<u8>>,
+    has_header: bool,
     notes: Vec<String>,
 }
 
@@ -40,7 +42,7 @@ pub(super) fn read(
     inputs: Vec<SampledFile>,
     phases: &mut PhaseClock<'_>,
 ) -> Result<Parsed> {
-    let Reading { structure, target, files, formats, null_text, notes } =
+    let Reading { structure, target, files, formats, null_text, has_header, notes } =
         prepare(context, &inputs).map_err(|error| explained(context, &inputs, error))?;
     let layout = RowLayout::new(&target.schema);
     let plan = plan(&inputs, &structure, &files, &layout, &formats, &target.schema);
@@ -62,6 +64,7 @@ pub(super) fn read(
         structure,
         null_text: null_text.as_deref(),
         missing_fields: context.options.dialect.missing_fields,
+        extra_fields: context.options.dialect.extra_fields,
         queue: &queue,
         chain: SplitChain::new(),
         joints: Joints::default(),
@@ -110,7 +113,17 @@ pub(super) fn read(
         return Err(Error::NoRecords { path: context.source_name() });
     }
     let created_table = !target.exists;
-    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, created_table, notes })
+    Ok(Parsed {
+        txn,
+        buckets,
+        spill,
+        interners,
+        held,
+        cells_nulled,
+        created_table,
+        has_header,
+        notes,
+    })
 }
 
 fn total_bytes(inputs: &[SampledFile]) -> u64 {
@@ -173,12 +186,16 @@ fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Readin
         return Err(Error::NoRecords { path: path.clone() });
     }
     let exists = existing.is_some();
-    let schema = match existing.or(given) {
-        Some(schema) => schema,
+    let (schema, sniffed) = match existing.or(given) {
+        Some(schema) => (schema, sniffed),
         None => {
-            let columns: Vec<_> =
-                sniffed.names.iter().cloned().zip(sniffed.types.iter().copied()).collect();
-            setup::new_schema(columns, options, path)?
+            let schema = setup::new_schema(inferred_columns(&sniffed, options)?, options, path)?;
+            let sniffed = match &options.columns {
+                // What the hints say of a column decides how it is written.
+                ColumnSource::Hinted(_) => sniff_file(context, first, Some(&schema), None)?,
+                _ => sniffed,
+            };
+            (schema, sniffed)
         }
     };
     let first_file = text_file(context, first, &sniffed, &schema)?;
@@ -204,9 +221,35 @@ fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Readin
         quote: sniffed.dialect.quote,
         line_end: if sniffed.dialect.line_end == LineEnd::Cr { b'\r' } else { b'\n' },
     };
-    let Sniffed { dialect: Dialect { null_text, .. }, notes, .. } = sniffed;
+    let Sniffed { dialect: Dialect { null_text, has_header, .. }, notes, .. } = sniffed;
     let target = TargetSchema { schema, exists };
-    Ok(Reading { structure, target, files, formats, null_text, notes })
+    Ok(Reading { structure, target, files, formats, null_text, has_header, notes })
+}
+
+/// The columns of a table that the import makes: as found, but for names and types that are given.
+fn inferred_columns(
+    sniffed: &Sniffed,
+    options: &ImportOptions,
+) -> Result<Vec<(String, ColumnType)>> {
+    let names = sniffed.names.iter().cloned();
+    let mut columns: Vec<_> = names.zip(sniffed.types.iter().copied()).collect();
+    if let Some(fields) = &options.fields {
+        columns.iter_mut().zip(fields).for_each(|(column, name)| column.0.clone_from(name));
+    }
+    let ColumnSource::Hinted(hints) = &options.columns else { return Ok(columns) };
+    for (position, (name, ty)) in hints.iter().enumerate() {
+        let named = columns.iter().position(|(own, _)| same_name(own, name));
+        let at = match sniffed.dialect.has_header {
+            true => named,
+            false => Some(position).filter(|&at| at < columns.len()),
+        };
+        let at = at.ok_or_else(|| Error::NoSuchColumn {
+            name: name.clone(),
+            place: "the file".to_owned(),
+        })?;
+        columns[at] = (if named.is_some() { columns[at].0.clone() } else { name.clone() }, *ty);
+    }
+    Ok(columns)
 }
 
 /// How the timestamps of each column of the table are written.
@@ -220,7 +263,13 @@ fn formats(
     columns
         .map(|(column, source)| {
             let is_designated = Some(column.id) == schema.designated();
-            let given = context.options.timestamp_format.clone().filter(|_| is_designated);
+            let of_column = context.options.column_formats.iter();
+            let mut of_column = of_column.filter(|(name, _)| same_name(name, &column.name));
+            let given = of_column
+                .next()
+                .map(|(_, format)| format.clone())
+                .or_else(|| context.options.timestamp_format.clone().filter(|_| is_designated));
+            let given = given.filter(|_| source.is_some());
             given.or_else(|| source.and_then(|field| sniffed.formats[field].clone()))
         })
         .collect()
@@ -242,7 +291,8 @@ fn sniff_options<'a>(
         timestamp_format: options.timestamp_format.as_ref(),
         null_text: dialect.null_text.as_deref(),
         expected,
-        columns: None,
+        // What is a name where nobody has a table is the table's own.
+        columns: options.fields.as_deref().filter(|_| expected.is_some()),
         designated: options.timestamp.as_deref(),
         symbols: &options.symbols,
         head_is_whole: file.sample.is_whole,

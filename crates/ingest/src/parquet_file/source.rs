@@ -1,13 +1,12 @@
 //! A Parquet file's bytes, read through `platform`.
 
 use std::io::Read;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
-use tidegate_platform::{Disk, DiskFile, FileStamp, OpenMode};
+use tidegate_platform::{DiskFile, FileStamp};
 
 use crate::error::{Error, Result};
 use crate::input::check_unchanged;
@@ -29,10 +28,9 @@ pub(super) struct ParquetRead {
 }
 
 impl ParquetSource {
-    pub(super) fn open(disk: &dyn Disk, path: &Path, progress: &Arc<Progress>) -> Result<Self> {
-        let file = disk.open(path, OpenMode::Read).map_err(Error::Input)?;
+    pub(super) fn new(file: &Arc<dyn DiskFile>, progress: &Arc<Progress>) -> Result<Self> {
         let stamp = file.stamp().map_err(Error::Input)?;
-        Ok(ParquetSource { file, stamp, progress: Arc::clone(progress) })
+        Ok(ParquetSource { file: Arc::clone(file), stamp, progress: Arc::clone(progress) })
     }
 
     pub(super) fn bytes(&self) -> u64 {

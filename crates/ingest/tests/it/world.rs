@@ -12,8 +12,8 @@ use arrow::datatypes as types;
 use tidegate_ingest::options::Quote;
 use tidegate_ingest::sniff::Header;
 use tidegate_ingest::{
-    ColumnSource, DialectOptions, Error, FileFormat, ImportOptions, ImportSummary, MissingFields,
-    OnError, Progress, Source, import,
+    ColumnSource, DialectOptions, Error, Existing, ExtraFields, FileFormat, ImportOptions,
+    ImportSummary, MissingFields, OnError, Progress, RejectList, Source, import,
 };
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Schema, TimeUnit, Value};
 use tidegate_platform::{Disk, IoMode, OpenMode, SimClock};
@@ -59,6 +59,8 @@ impl World {
             source: Source::Files(paths.to_vec()),
             table: TABLE.to_owned(),
             columns: ColumnSource::Given(columns),
+            fields: None,
+            existing: Existing::Add,
             lengths: Vec::new(),
             timestamp: schema.designated_column().map(|(column, _)| column.name.clone()),
             partition_by: Some(schema.partition_by()),
@@ -71,11 +73,13 @@ impl World {
                 null_text: None,
                 skip_lines: 0,
                 missing_fields: MissingFields::Null,
+                extra_fields: ExtraFields::Reject,
             },
             timestamp_format: None,
+            column_formats: Vec::new(),
             on_error: OnError::SkipRow,
             errors_max: None,
-            rejects: self.rejects(),
+            rejects: RejectList::File(self.rejects()),
             workers: NonZeroUsize::new(2).unwrap(),
             memory_max: ByteCount(256 << 20),
             io: IoMode::Sync,

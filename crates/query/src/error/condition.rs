@@ -110,6 +110,9 @@ impl Error {
                     Condition::LimitExceeded
                 }
             },
+            Error::CopyOption { .. } => Condition::InvalidParameter,
+            // Whoever numbers errors has numbered it.
+            Error::Bulk { .. } => Condition::InvalidStatement,
             Error::NoSuchColumn { .. } => Condition::UndefinedColumn,
             Error::AmbiguousColumn { .. } => Condition::AmbiguousName,
             Error::Clause { what, .. } => clause_condition(what),

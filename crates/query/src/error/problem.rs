@@ -29,6 +29,12 @@ pub enum SyntaxError {
         /// What does; `None` for the end of the text.
         found: Option<String>,
     },
+    /// An option comes twice.
+    #[error("the option {option} comes twice")]
+    OptionTwice {
+        /// Its name.
+        option: &'static str,
+    },
     /// What stands in each other, or is joined by operators, is too much.
     #[error("a query is nested more than {most} deep here")]
     TooDeep {

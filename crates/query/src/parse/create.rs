@@ -160,7 +160,7 @@ fn begins_query(cursor: &Cursor<'_>) -> bool {
 }
 
 /// Steps over a bracket and all behind it up to the one that closes it.
-fn skip_brackets(cursor: &mut Cursor<'_>) -> Result<()> {
+pub(super) fn skip_brackets(cursor: &mut Cursor<'_>) -> Result<()> {
     let mut depth = 0_usize;
     loop {
         match cursor.peek() {
@@ -333,7 +333,7 @@ fn refused(cursor: &Cursor<'_>) -> Error {
     }
 }
 
-fn expect_partition_unit(cursor: &mut Cursor<'_>) -> Result<PartitionUnit> {
+pub(super) fn expect_partition_unit(cursor: &mut Cursor<'_>) -> Result<PartitionUnit> {
     let unit = cursor.peek().and_then(|token| PartitionUnit::parse(token.text));
     let Some(unit) = unit else {
         return Err(cursor.unexpected("NONE, HOUR, DAY, WEEK, MONTH or YEAR"));

@@ -51,6 +51,11 @@ impl<'a> Cursor<'a> {
         self.at += 1;
     }
 
+    /// How many tokens `ahead` has read more, which is a clone of this one.
+    pub(crate) fn distance(&self, ahead: &Cursor<'_>) -> usize {
+        ahead.at - self.at
+    }
+
     /// Skips all that is left.
     pub(crate) fn skip_all(&mut self) {
         self.at = self.tokens.len();

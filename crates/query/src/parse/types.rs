@@ -57,7 +57,8 @@ const PLAIN: [(&str, ColumnType); 36] = [
 
 /// The type of a name that stands alone: `DOUBLE PRECISION`, `DECIMAL(10,2)`. `None` if it is not
 /// one of ours.
-pub(crate) fn column_type(text: &str) -> Option<ColumnType> {
+#[must_use]
+pub fn column_type(text: &str) -> Option<ColumnType> {
     let mut cursor = Cursor::new(text).ok()?;
     let name = expect_type(&mut cursor).ok()?;
     cursor.is_at_end().then_some(name.ty)

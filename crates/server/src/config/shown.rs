@@ -3,6 +3,8 @@
 //! - SH1. Every key of `KEYS` is here once, and takes the text that it is shown as.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::Path;
 use std::time::Duration;
 
 use tidegate_ingest::line::Precision;
@@ -81,6 +83,17 @@ impl Config {
                 Auth::Auto => "auto".to_owned(),
                 Auth::Off => "off".to_owned(),
             },
+            "http.max_upload_bytes" => size(http.max_upload_bytes),
+            "http.imp_always_200" => http.imp_always_200.to_string(),
+            "copy.root" => folder(self.copy.root.as_deref()),
+            "copy.export_root" => folder(self.copy.export_root.as_deref()),
+            "copy.threads" => self.copy.threads.map_or(0, NonZeroUsize::get).to_string(),
+            "copy.memory_limit" => size(self.copy.memory_limit.0),
+            "copy.max_concurrent" => self.copy.max_concurrent.to_string(),
+            "copy.queue_limit" => self.copy.queue_limit.to_string(),
+            "copy.log_retention" => retention(self.copy.log_retention),
+            "copy.reject_rows_per_job" => self.copy.reject_rows_per_job.to_string(),
+            "copy.reject_raw_bytes" => bytes(self.copy.reject_raw_bytes),
             "ilp.create_tables" => ilp.create_tables.to_string(),
             "ilp.create_columns" => ilp.create_columns.to_string(),
             "ilp.partition_by" => ilp.partition_by.sql().to_owned(),
@@ -88,11 +101,7 @@ impl Config {
             "ilp.max_line_bytes" => bytes(ilp.max_line_bytes),
             "ilp.max_columns" => ilp.max_columns.to_string(),
             "ilp.integer_type" => ilp.integer_type.sql(),
-            "ilp.reject_retention" => match ilp.reject_retention {
-                Some(Ttl { count, unit: PartitionUnit::Day }) => format!("{count}d"),
-                Some(Ttl { count, .. }) => format!("{count}h"),
-                None => "0".to_owned(),
-            },
+            "ilp.reject_retention" => retention(ilp.reject_retention),
             "ilp.idempotency_window" => span(ilp.idempotency_window),
             "ilp.reject_rate" => ilp.reject_rate.to_string(),
             "ilp.http.enabled" => http.ilp_enabled.to_string(),
@@ -117,6 +126,18 @@ impl Config {
             _ => return None,
         })
     }
+}
+
+fn retention(ttl: Option<Ttl>) -> String {
+    match ttl {
+        Some(Ttl { count, unit: PartitionUnit::Day }) => format!("{count}d"),
+        Some(Ttl { count, .. }) => format!("{count}h"),
+        None => "0".to_owned(),
+    }
+}
+
+fn folder(path: Option<&Path>) -> String {
+    path.map_or("none".to_owned(), |path| path.display().to_string())
 }
 
 fn listener(address: Option<SocketAddr>) -> String {

@@ -38,14 +38,15 @@ use crate::json::push_string;
 use crate::shared::Services;
 use crate::sqlstate;
 use request::ExecRequest;
+pub(super) use request::timeout as timeout_of;
 use rows::{RowText, arrays, push_columns};
 
 /// Parts of an answer that wait for the client (EX1).
 const QUEUE: usize = 2;
 /// Bytes of a part.
-const PART_BYTES: usize = 64 << 10;
+pub(super) const PART_BYTES: usize = 64 << 10;
 /// The SQLSTATE of what was done.
-const DONE: &str = "00000";
+pub(super) const DONE: &str = "00000";
 /// How much later than the engine the connection gives up, whatever the engine's threads do.
 const GRACE: Duration = Duration::from_millis(50);
 
@@ -53,7 +54,7 @@ const GRACE: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     status: u16,
-    code: &'static str,
+    pub(super) code: &'static str,
     message: String,
     /// Characters of the statement before the place.
     position: Option<usize>,
@@ -66,7 +67,7 @@ impl Refusal {
         Refusal { status, code, message, position: None, sql: String::new() }
     }
 
-    fn of(mut self, sql: &str) -> Refusal {
+    pub(super) fn of(mut self, sql: &str) -> Refusal {
         sql.clone_into(&mut self.sql);
         self
     }
@@ -76,12 +77,12 @@ impl Refusal {
         self
     }
 
-    fn with_status(mut self, status: u16) -> Refusal {
+    pub(super) fn with_status(mut self, status: u16) -> Refusal {
         self.status = status;
         self
     }
 
-    fn of_error(error: &QueryError, sql: &str) -> Refusal {
+    pub(super) fn of_error(error: &QueryError, sql: &str) -> Refusal {
         let mut message = sentence(error);
         let mut refusal = Refusal::new(sqlstate::of_query(error), "").of(sql);
         if let Some(position) = error.position() {
@@ -96,7 +97,7 @@ impl Refusal {
     }
 
     /// As the body of an answer.
-    fn response(&self, request_id: &str) -> Response {
+    pub(super) fn response(&self, request_id: &str) -> Response {
         let mut text = String::from("{\"query\":");
         push_string(&self.sql, &mut text);
         text.push_str(",\"error\":");
@@ -120,7 +121,7 @@ impl Refusal {
 }
 
 /// A part of an answer, on its way from the engine.
-enum Piece {
+pub(super) enum Piece {
     /// It is a query, and its rows are being found.
     Running,
     Whole(Response, &'static str),
@@ -128,6 +129,8 @@ enum Piece {
     End,
     /// An error ended an answer whose beginning was sent.
     Broken(Vec<u8>, &'static str),
+    /// The same, for answers that cannot say so: they end in the midst.
+    Cut(&'static str),
 }
 
 /// Answers a request to `/exec`.
@@ -149,7 +152,7 @@ pub(super) async fn exec(exchange: &mut Exchange<'_>) -> Flow {
     flow
 }
 
-enum Stopped {
+pub(super) enum Stopped {
     Refused(Refusal),
     /// There is nobody to be told.
     Gone,
@@ -177,13 +180,13 @@ async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExecRequest, Arc<Servic
     }
 }
 
-fn too_large(exchange: &Exchange<'_>) -> Refusal {
+pub(super) fn too_large(exchange: &Exchange<'_>) -> Refusal {
     let max = exchange.shared.config.http.max_sql_bytes;
     Refusal::new("54000", format!("the statement has more than {max} bytes")).with_status(413)
 }
 
 /// The parameters of the address and of the body.
-async fn read_params(exchange: &mut Exchange<'_>) -> Result<Params, Stopped> {
+pub(super) async fn read_params(exchange: &mut Exchange<'_>) -> Result<Params, Stopped> {
     let not_text = || Refusal::new("22021", "the request is not UTF-8, or not encoded").at(0);
     let mut params = Params::parse(&exchange.head.query).map_err(|_| not_text())?;
     if exchange.head.method != "POST" {
@@ -252,13 +255,24 @@ async fn run(
     request: ExecRequest,
     services: &Arc<Services>,
 ) -> (Flow, &'static str) {
-    let id = exchange.request_id.clone();
     let sql = request.sql.clone();
-    let limit = match request.timeout.unwrap_or(services.timeout) {
+    let timeout = request.timeout.unwrap_or(services.timeout);
+    let running = Running::start(exchange, request, services);
+    deliver(exchange, running, (Response::new(200, JSON, ""), timeout), &sql).await
+}
+
+/// Sends what comes of a statement; an answer in parts begins as `head` does.
+pub(super) async fn deliver(
+    exchange: &mut Exchange<'_>,
+    mut running: Running,
+    (head, timeout): (Response, Timeout),
+    sql: &str,
+) -> (Flow, &'static str) {
+    let id = exchange.request_id.clone();
+    let limit = match timeout {
         Timeout::Never => None,
         Timeout::After(limit) => Some(limit),
     };
-    let mut running = Running::start(exchange, request, services);
     let mut deadline = None;
     let mut is_started = false;
     loop {
@@ -269,7 +283,7 @@ async fn run(
             () = until(deadline) => {
                 let limit = limit.unwrap_or_default();
                 let reason = CancelReason::Timeout { worked: limit + GRACE, limit };
-                let refusal = Refusal::of_error(&QueryError::Canceled { reason }, &sql);
+                let refusal = Refusal::of_error(&QueryError::Canceled { reason }, sql);
                 return (exchange.respond(refusal.response(&id)).await, "57014");
             }
         };
@@ -283,9 +297,7 @@ async fn run(
             }
             Some(Piece::Rows(bytes)) => {
                 deadline = None;
-                if !is_started
-                    && exchange.start_chunks(&Response::new(200, JSON, "")).await.is_err()
-                {
+                if !is_started && exchange.start_chunks(&head).await.is_err() {
                     return (Flow::Gone, "57014");
                 }
                 is_started = true;
@@ -300,10 +312,11 @@ async fn run(
                 }
                 return (exchange.end_chunks(After::Close).await, code);
             }
+            Some(Piece::Cut(code)) => return (Flow::Gone, code),
             None if is_started => return (Flow::Gone, "XX000"),
             None => {
                 let refusal = Refusal::new("XX000", "internal error: the statement has panicked");
-                return (exchange.respond(refusal.of(&sql).response(&id)).await, "XX000");
+                return (exchange.respond(refusal.of(sql).response(&id)).await, "XX000");
             }
         }
     }
@@ -317,7 +330,7 @@ async fn until(deadline: Option<Instant>) {
 }
 
 /// A statement that works; dropping it ends it (EX2).
-struct Running {
+pub(super) struct Running {
     pieces: Receiver<Piece>,
     work: JoinHandle<()>,
 }
@@ -330,32 +343,43 @@ impl Drop for Running {
 
 impl Running {
     fn start(exchange: &Exchange<'_>, request: ExecRequest, services: &Arc<Services>) -> Running {
-        let (sender, pieces) = channel(QUEUE);
         let clock = Arc::clone(&exchange.shared.clock);
         let (id, services) = (exchange.request_id.clone(), Arc::clone(services));
-        // Nobody is asked who he is, so that everybody is the administrator. A request is a session
-        // of its own: HTTP knows no longer ones.
-        let peer = Some(exchange.peer.to_string());
-        let origin = Origin { protocol: "http", peer, user: None, reach: Reach::All };
+        let session = session(exchange);
         // EX1.
         let threads = match is_cancel(&request.sql) {
             true => Handle::current(),
             false => services.query_threads.clone(),
         };
-        let work = threads.spawn(async move {
-            let (session, text) = (Session::new(origin), String::new());
+        Running::on(&threads, |sender| async move {
+            let text = String::new();
             let mut answer = Answering { sender, clock, session, text, sent_any: false };
             if let Err(refusal) = answer.run(&request, &services).await {
                 // If nobody waits for it any more, nobody needs to know.
                 let _ = answer.sender.send(Piece::Whole(refusal.response(&id), refusal.code)).await;
             }
-        });
-        Running { pieces, work }
+        })
+    }
+
+    /// Work on these threads that sends pieces.
+    pub(super) fn on<F>(threads: &Handle, work: impl FnOnce(Sender<Piece>) -> F) -> Running
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, pieces) = channel(QUEUE);
+        Running { pieces, work: threads.spawn(work(sender)) }
     }
 }
 
+/// Whose a request is. Nobody is asked who he is, so that everybody is the administrator; and it is
+/// a session of its own: HTTP knows no longer ones.
+pub(super) fn session(exchange: &Exchange<'_>) -> Session {
+    let peer = Some(exchange.peer.to_string());
+    Session::new(Origin { protocol: "http", peer, user: None, reach: Reach::All })
+}
+
 /// Waits until a statement may begin.
-async fn turn(services: &Services) -> Result<SemaphorePermit<'_>, Refusal> {
+pub(super) async fn turn(services: &Services) -> Result<SemaphorePermit<'_>, Refusal> {
     match timeout(services.turn_wait, services.turns.acquire()).await {
         Ok(Ok(turn)) => Ok(turn),
         Ok(Err(_)) | Err(_) => {

@@ -1,11 +1,11 @@
-//! The parts of a body of several (`multipart/form-data`), as one text.
+//! The parts of a body of several (`multipart/form-data`), each by itself or as one text.
 //!
 //! - MP1. What comes of a body does not depend on where it was cut when it came.
-//! - MP2. Each part is a text of its own: what follows it begins on a new line.
+//! - MP2. In one text, each part is a text of its own: what follows it begins on a new line.
 //! - MP3. Of a part's fields at most `FIELDS_BYTES` are kept, of its bytes no more than a boundary
 //!   has.
 //!
-//! Not here: names of parts; whoever needs them has fields to read.
+//! Not here: what the fields of a part say, but for its name.
 
 use std::mem;
 
@@ -18,6 +18,37 @@ const FIELDS_BYTES: usize = 4 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadParts(pub(crate) &'static str);
 
+/// Takes the parts of a body.
+pub(crate) trait PartSink {
+    /// A part begins that has these fields.
+    fn begin(&mut self, fields: &[u8]) -> Result<(), BadParts>;
+
+    /// What comes next of it.
+    fn text(&mut self, bytes: &[u8]);
+}
+
+/// All parts as one text (MP2).
+struct Joined<'a> {
+    text: &'a mut Vec<u8>,
+    is_open: &'a mut bool,
+    is_new: &'a mut bool,
+}
+
+impl PartSink for Joined<'_> {
+    fn begin(&mut self, _: &[u8]) -> Result<(), BadParts> {
+        *self.is_new = true;
+        Ok(())
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        if mem::take(self.is_new) && mem::take(self.is_open) {
+            self.text.push(b'\n');
+        }
+        self.text.extend_from_slice(bytes);
+        *self.is_open = bytes.last().is_some_and(|&byte| byte != b'\n');
+    }
+}
+
 /// Reads such a body.
 #[derive(Debug)]
 pub(crate) struct Multipart {
@@ -26,8 +57,10 @@ pub(crate) struct Multipart {
     state: State,
     /// Bytes that mean nothing without those that follow.
     held: Vec<u8>,
-    /// Whether the text ends in the midst of a line (MP2).
+    /// Whether the text ends in the midst of a line (MP2), and whether it is that of an earlier
+    /// part.
     is_open: bool,
+    is_new: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,15 +88,29 @@ impl Multipart {
         }
         let delimiter = [b"\r\n--", boundary.as_bytes()].concat();
         // The first boundary may stand at the beginning, without a line end before it.
-        Ok(Multipart { delimiter, state: State::Before, held: b"\r\n".to_vec(), is_open: false })
+        let held = b"\r\n".to_vec();
+        Ok(Multipart { delimiter, state: State::Before, held, is_open: false, is_new: false })
     }
 
     /// Takes what comes next, and puts what it holds of the parts behind `text`.
     pub(crate) fn push(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Result<(), BadParts> {
+        let (mut is_open, mut is_new) = (self.is_open, self.is_new);
+        let mut joined = Joined { text, is_open: &mut is_open, is_new: &mut is_new };
+        let pushed = self.push_to(bytes, &mut joined);
+        (self.is_open, self.is_new) = (is_open, is_new);
+        pushed
+    }
+
+    /// Takes what comes next, and hands over what it holds of the parts.
+    pub(crate) fn push_to(
+        &mut self,
+        bytes: &[u8],
+        sink: &mut dyn PartSink,
+    ) -> Result<(), BadParts> {
         let mut held = mem::take(&mut self.held);
         held.extend_from_slice(bytes);
         let mut at = 0;
-        while let Some(count) = self.step(&held[at..], text)? {
+        while let Some(count) = self.step(&held[at..], sink)? {
             at += count;
         }
         held.drain(..at);
@@ -77,12 +124,13 @@ impl Multipart {
     }
 
     /// Takes bytes from the front; `None` if they mean nothing without more.
-    fn step(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Result<Option<usize>, BadParts> {
+    fn step(&mut self, bytes: &[u8], sink: &mut dyn PartSink) -> Result<Option<usize>, BadParts> {
         match self.state {
-            State::Before | State::Text => Ok(self.up_to_boundary(bytes, text)),
+            State::Before | State::Text => Ok(self.up_to_boundary(bytes, sink)),
             State::Boundary => self.behind_boundary(bytes),
             State::Fields => match find(bytes, b"\r\n\r\n") {
                 Some(end) if end <= FIELDS_BYTES => {
+                    sink.begin(&bytes[..end])?;
                     self.state = State::Start;
                     Ok(Some(end + 2))
                 }
@@ -94,22 +142,19 @@ impl Multipart {
                     return Ok(None);
                 }
                 if bytes.starts_with(&self.delimiter) {
-                    return Ok(self.up_to_boundary(bytes, text));
+                    return Ok(self.up_to_boundary(bytes, sink));
                 }
                 self.state = State::Text;
-                if mem::take(&mut self.is_open) {
-                    text.push(b'\n'); // MP2
-                }
                 Ok(Some(2))
             }
             State::After => Ok(Some(bytes.len()).filter(|&count| 0 < count)),
         }
     }
 
-    fn up_to_boundary(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Option<usize> {
+    fn up_to_boundary(&mut self, bytes: &[u8], sink: &mut dyn PartSink) -> Option<usize> {
         let mut from = 0;
         let (end, taken) = loop {
-            let Some(at) = bytes[from..].iter().position(|&byte| byte == b'\r') else {
+            let Some(at) = memchr::memchr(b'\r', &bytes[from..]) else {
                 break (bytes.len(), bytes.len());
             };
             let rest = &bytes[from + at..];
@@ -122,8 +167,7 @@ impl Multipart {
             from += at + 1;
         };
         if self.state == State::Text && 0 < end {
-            text.extend_from_slice(&bytes[..end]);
-            self.is_open = bytes[end - 1] != b'\n';
+            sink.text(&bytes[..end]);
         }
         if end < taken {
             self.state = State::Boundary;
@@ -156,13 +200,26 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// The parameter of that name: `multipart/form-data; boundary="a b"`.
+/// `multipart/form-data; boundary="a b"`.
 fn boundary(content_type: &str) -> Option<String> {
-    let (_, mut rest) = content_type.split_once(';')?;
+    parameter(content_type, "boundary")
+}
+
+/// A parameter of the field `Content-Disposition` of a part; `None` if it has none.
+pub(crate) fn disposition(fields: &[u8], name: &str) -> Option<String> {
+    let fields = String::from_utf8_lossy(fields);
+    let mut lines = fields.lines().filter_map(|line| line.split_once(':'));
+    let is_it = |(field, _): &(&str, &str)| field.eq_ignore_ascii_case("content-disposition");
+    parameter(lines.find(is_it)?.1, name)
+}
+
+/// The parameter of a field that has this name.
+fn parameter(field: &str, wanted: &str) -> Option<String> {
+    let (_, mut rest) = field.split_once(';')?;
     loop {
         let (name, behind) = rest.split_once('=')?;
         let (value, behind) = parameter_value(behind)?;
-        if name.trim().eq_ignore_ascii_case("boundary") {
+        if name.trim().eq_ignore_ascii_case(wanted) {
             return Some(value);
         }
         rest = behind.trim_start().strip_prefix(';')?;
@@ -228,6 +285,14 @@ mod tests {
         check("--xy\r\n\r\none\r\n--x--", Err("a boundary is followed by something else"));
         let fields = format!("--x\r\nA: {}\r\n\r\n", "b".repeat(FIELDS_BYTES));
         check(&fields, Err("the fields of a part are too long"));
+    }
+
+    #[test]
+    fn parts_have_names() {
+        let fields = b"A: b\r\ncontent-disposition: form-data; name=\"data\"; filename=\"a.csv\"";
+        assert_eq!(disposition(fields, "name").as_deref(), Some("data"));
+        assert_eq!(disposition(fields, "filename").as_deref(), Some("a.csv"));
+        assert_eq!(disposition(b"\r\nA: b", "name"), None);
     }
 
     #[test]

@@ -7,23 +7,20 @@
 //!
 //! Not here: counting (`metrics`), the log.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_ingest::line::Fault;
-use tidegate_model::{ColumnType, PartitionUnit, TimeUnit, Ttl};
+use tidegate_model::Ttl;
 use tidegate_platform::sentence;
-use tidegate_storage::{
-    AppendOptions, BatchColumn, BatchTexts, BatchValues, Database, NewTableOptions, RowBatch,
-    TableAppend,
-};
+use tidegate_storage::{Database, TableAppend};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use crate::log::Log;
 use crate::metrics::Transport;
+use crate::system_rows::{self, counts, symbols, texts, times};
 
 /// The table (docs/server.md).
 pub(crate) const TABLE: &str = "sys.ilp_rejects";
@@ -129,10 +126,8 @@ pub(crate) async fn write(
         }
         let (taken, database) = (std::mem::take(&mut batch), Arc::clone(&database));
         let count = taken.len();
-        let outcome = spawn_blocking(move || {
-            database.append(&[append(&taken)], &AppendOptions::default())?;
-            keep_for(&database, retention)
-        });
+        let outcome =
+            spawn_blocking(move || system_rows::write(&database, &[append(&taken)], retention));
         if let Ok(Err(error)) = outcome.await {
             let error = sentence(&error);
             log.warn_limited("ilp", format_args!("{count} rejects may not be in {TABLE}: {error}"));
@@ -140,139 +135,26 @@ pub(crate) async fn write(
     }
 }
 
-/// Sees to it that rows of the table go when they are as old as that (RJ2).
-fn keep_for(database: &Database, retention: Option<Ttl>) -> tidegate_storage::Result<()> {
-    match database.schema_of(TABLE) {
-        Some(schema) if schema.ttl() != retention => database.set_ttl(TABLE, retention),
-        _ => Ok(()),
-    }
-}
-
 /// The rows for the table.
 fn append(rows: &[RejectRow]) -> TableAppend {
     let columns = vec![
-        BatchColumn {
-            name: "ts".to_owned(),
-            ty: ColumnType::Timestamp(TimeUnit::Micros),
-            values: BatchValues::I64(rows.iter().map(|row| row.ts).collect()),
-            validity: None,
-        },
-        symbols("source", rows, |row| Some(row.source)),
-        texts("peer", rows, |row| Some(&row.peer)),
-        symbols("user_name", rows, |_| None),
-        symbols("table_name", rows, |row| row.table.as_deref()),
-        lines(rows),
-        symbols("column_name", rows, |row| row.column.as_deref()),
-        texts("raw", rows, |row| row.raw.as_deref()),
-        texts("reason", rows, |row| Some(&row.reason)),
-        texts("error_id", rows, |row| row.error_id.as_deref()),
+        times(rows.iter().map(|row| row.ts)),
+        symbols("source", rows.iter().map(|row| Some(row.source))),
+        texts("peer", rows.iter().map(|row| Some(row.peer.as_str()))),
+        symbols("user_name", rows.iter().map(|_| None)),
+        symbols("table_name", rows.iter().map(|row| row.table.as_deref())),
+        counts("line", rows.iter().map(|row| row.line)),
+        symbols("column_name", rows.iter().map(|row| row.column.as_deref())),
+        texts("raw", rows.iter().map(|row| row.raw.as_deref())),
+        texts("reason", rows.iter().map(|row| Some(row.reason.as_str()))),
+        texts("error_id", rows.iter().map(|row| row.error_id.as_deref())),
     ];
-    TableAppend {
-        table: TABLE.to_owned(),
-        create: Some(NewTableOptions {
-            designated: "ts".to_owned(),
-            partition_by: PartitionUnit::Day,
-        }),
-        add_columns: true,
-        rows: RowBatch::new(rows.len(), columns),
-    }
-}
-
-fn lines(rows: &[RejectRow]) -> BatchColumn {
-    let value =
-        |row: &RejectRow| row.line.map_or(0, |line| i64::try_from(line).unwrap_or(i64::MAX));
-    BatchColumn {
-        name: "line".to_owned(),
-        ty: ColumnType::Int64,
-        values: BatchValues::I64(rows.iter().map(value).collect()),
-        validity: validity(rows.iter().map(|row| row.line.is_some())),
-    }
-}
-
-fn texts<'a>(
-    name: &str,
-    rows: &'a [RejectRow],
-    value: impl Fn(&'a RejectRow) -> Option<&'a str>,
-) -> BatchColumn {
-    let mut texts = BatchTexts::default();
-    for row in rows {
-        texts.push(value(row).unwrap_or_default().as_bytes());
-    }
-    BatchColumn {
-        name: name.to_owned(),
-        ty: ColumnType::Varchar,
-        values: BatchValues::Texts(texts),
-        validity: validity(rows.iter().map(|row| value(row).is_some())),
-    }
-}
-
-fn symbols<'a>(
-    name: &str,
-    rows: &'a [RejectRow],
-    value: impl Fn(&'a RejectRow) -> Option<&'a str>,
-) -> BatchColumn {
-    let (mut codes, mut texts) = (Vec::with_capacity(rows.len()), BatchTexts::default());
-    let mut known = HashMap::new();
-    for row in rows {
-        let text = value(row).unwrap_or_default();
-        let next = u32::try_from(known.len()).expect("at most one a row of a batch");
-        let code = *known.entry(text).or_insert(next);
-        if code == next {
-            texts.push(text.as_bytes());
-        }
-        codes.push(code);
-    }
-    BatchColumn {
-        name: name.to_owned(),
-        ty: ColumnType::Symbol,
-        values: BatchValues::Symbols { codes, texts },
-        validity: validity(rows.iter().map(|row| value(row).is_some())),
-    }
-}
-
-/// A bit for each; `None` if all are set.
-fn validity(bits: impl Iterator<Item = bool>) -> Option<Vec<u64>> {
-    let (mut words, mut count, mut set) = (Vec::new(), 0_usize, 0_usize);
-    for bit in bits {
-        if count.is_multiple_of(64) {
-            words.push(0_u64);
-        }
-        if let Some(word) = words.last_mut() {
-            *word |= u64::from(bit) << (count % 64);
-        }
-        count += 1;
-        set += usize::from(bit);
-    }
-    (set < count).then_some(words)
+    system_rows::append(TABLE, rows.len(), columns)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn missing_values_are_not_valid() {
-        assert_eq!(validity([true, true].into_iter()), None);
-        assert_eq!(validity([true, false, true].into_iter()), Some(vec![0b101]));
-        let bits = (0..65).map(|bit| bit == 64);
-        assert_eq!(validity(bits), Some(vec![0, 1]));
-    }
-
-    #[test]
-    fn rejects_make_a_batch() {
-        let row = |table: &str| RejectRow {
-            source: "tcp",
-            table: Some(table.to_owned()),
-            reason: "why".to_owned(),
-            ..RejectRow::default()
-        };
-        let append = append(&[row("a"), row("b"), row("a"), RejectRow::default()]);
-        assert_eq!(append.rows.rows(), 4, "BA1");
-        let tables = &append.rows.columns()[4];
-        let BatchValues::Symbols { codes, texts } = &tables.values else { panic!("symbols") };
-        assert_eq!((codes.as_slice(), texts.get(1)), (&[0, 1, 0, 2][..], &b"b"[..]));
-        assert_eq!(tables.validity, Some(vec![0b0111]));
-    }
 
     #[test]
     fn a_connection_keeps_so_many_rejects_a_second() {

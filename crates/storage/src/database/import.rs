@@ -46,6 +46,13 @@ pub enum ImportTarget<'a> {
         /// Its columns.
         schema: Schema,
     },
+    /// As `New`; the same commit drops the table that has the name then, if there is one.
+    Replacing {
+        /// Its name.
+        name: &'a str,
+        /// Its columns.
+        schema: Schema,
+    },
 }
 
 /// An import under way. Threads share it.
@@ -55,6 +62,8 @@ pub struct ImportTxn {
     folder: Arc<TableFolder>,
     schema: Arc<Schema>,
     source: Source,
+    /// Whether a new table takes the place of another one.
+    replaces: bool,
     /// Of all symbol columns.
     dictionaries: BTreeMap<ColumnId, Arc<Dictionary>>,
     scratch: PathBuf,
@@ -86,6 +95,7 @@ impl Database {
     /// database is read-only.
     pub fn begin_import(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ImportTxn> {
         self.begin_writing()?;
+        let replaces = matches!(target, ImportTarget::Replacing { .. });
         let (folder, schema, source, dictionaries) = match target {
             ImportTarget::Existing(name) => self.with_tables(&[name], &|found| {
                 let TableState { folder, manifest, .. } = found[0].as_ref();
@@ -94,9 +104,9 @@ impl Database {
                 let source = Source::Existing(Arc::clone(&found[0]));
                 Ok((Arc::clone(folder), schema, source, dictionaries))
             })?,
-            ImportTarget::New { name, schema } => {
+            ImportTarget::New { name, schema } | ImportTarget::Replacing { name, schema } => {
                 check_name(name)?;
-                if self.published().tables.find(name).is_some() {
+                if !replaces && self.published().tables.find(name).is_some() {
                     return Err(Error::TableExists { table: name.to_owned() });
                 }
                 let new = self.new_table(name, schema);
@@ -113,7 +123,7 @@ impl Database {
             .and_then(|()| self.guarded.create_dir_all(&scratch))
             .map_err(Error::disk("make scratch folder"))?;
         let (database, made) = (Arc::clone(self), Mutex::new(Made::default()));
-        Ok(ImportTxn { database, folder, schema, source, dictionaries, scratch, made })
+        Ok(ImportTxn { database, folder, schema, source, replaces, dictionaries, scratch, made })
     }
 }
 
@@ -234,7 +244,8 @@ impl ImportTxn {
             }
         };
         let committed: BTreeSet<SegmentId> = metas.iter().map(|meta| meta.id).collect();
-        let import = plan::Import { target, segments: metas, symbols, gone, keys };
+        let import =
+            plan::Import { target, replaces: self.replaces, segments: metas, symbols, gone, keys };
         let outcome = self.database.commit(Wish::Import(import));
         if may_be_committed(&outcome) {
             self.keep_files(&committed);

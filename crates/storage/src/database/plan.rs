@@ -124,6 +124,8 @@ pub(crate) struct NewTable {
 #[derive(Debug)]
 pub(crate) struct Import {
     pub(crate) target: Target,
+    /// Whether a table goes with the same commit that has the name of a new one.
+    pub(crate) replaces: bool,
     pub(crate) segments: Vec<SegmentMeta>,
     pub(crate) symbols: Vec<(ColumnId, SymbolMark)>,
     /// Rows that go with the same commit.
@@ -420,10 +422,15 @@ impl<'a> Overlay<'a> {
     }
 
     fn plan_create(&self, new: &NewTable) -> Result<TableOp> {
-        check_name(&new.name)?;
         if self.by_name(&new.name).is_some() {
             return Err(Error::TableExists { table: new.name.clone() });
         }
+        self.plan_new(new)
+    }
+
+    /// As `plan_create`, whatever has the name now.
+    fn plan_new(&self, new: &NewTable) -> Result<TableOp> {
+        check_name(&new.name)?;
         // Tables dropped in this group still count, which nobody will notice.
         let created = self.changes.tables.keys().filter(|id| !self.base.by_id.contains_key(id));
         if self.base.by_id.len() + created.count() >= limits::TABLES {
@@ -437,9 +444,14 @@ impl<'a> Overlay<'a> {
     fn plan_import(&self, import: &Import) -> Result<Vec<TableOp>> {
         let (mut ops, table, seq_txn, name) = match &import.target {
             Target::New(new) => {
-                let create = self.plan_create(new)?;
+                let replaced = self.by_name(&new.name).filter(|_| import.replaces);
+                let dropped = replaced.map(|table| next_op(table, TableChange::Drop));
+                let create = match dropped {
+                    Some(_) => self.plan_new(new)?,
+                    None => self.plan_create(new)?,
+                };
                 let (table, seq_txn) = (create.table, create.seq_txn);
-                (vec![create], table, seq_txn, &new.name)
+                (dropped.into_iter().chain([create]).collect(), table, seq_txn, &new.name)
             }
             Target::Existing { id, schema } => {
                 let table = self.unchanged(id, schema)?;

@@ -58,6 +58,33 @@ fn an_import_that_is_given_up_leaves_nothing() {
 }
 
 #[test]
+fn a_new_table_takes_the_place_of_another_with_one_commit() {
+    let (disk, database) = new_database();
+    import_into(&database, new("t"), &ROWS).unwrap();
+    let replacing = |rows: &[Row]| {
+        let target = ImportTarget::Replacing { name: "T", schema: schema() };
+        let txn = database.begin_import(target).unwrap();
+        (write(&txn, rows).unwrap(), txn)
+    };
+    // Given up, it has changed nothing.
+    let before = disk.files();
+    drop(replacing(&ROWS[..1]));
+    assert_eq!(disk.files(), before, "T2");
+    let (old, (segments, txn)) = (database.snapshot("t").unwrap(), replacing(&ROWS[..1]));
+    assert_eq!(database.snapshot("t").unwrap().rows().0, 3, "T1");
+    assert_eq!(txn.commit(segments).unwrap(), SeqTxn(2));
+    assert_eq!(database.snapshot("t").unwrap().rows().0, 1, "T1");
+    assert_eq!(database.snapshot("t").unwrap().name, "T");
+    assert_eq!(old.rows().0, 3, "R4 of `snapshot`");
+    drop(old);
+    assert_no_litter(&disk, &database, "T2");
+    drop(database);
+    let mut tables = Tables::new();
+    Step::ImportNew("T", ROWS[..1].to_vec()).apply(&mut tables);
+    check_reopened(&disk, &tables, "replaced");
+}
+
+#[test]
 fn scratch_folders_differ_and_go() {
     let (disk, database) = new_database();
     let [a, b] = [new("a"), new("b")].map(|target| database.begin_import(target).unwrap());

@@ -12,10 +12,12 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
+use tidegate_model::ByteCount;
 use tidegate_platform::Clock;
 use tidegate_query::{
     Answer, Engine, EngineOptions, Origin, STACK_BYTES, Session, StatementOptions,
 };
+use tidegate_server::copy::{Copier, CopyConfig, CopyHost};
 use tidegate_storage::Database;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -63,7 +65,7 @@ impl Runner {
     pub(crate) fn new(
         database: Arc<Database>,
         (options, program): (&EngineOptions, Program),
-        clock: Arc<dyn Clock>,
+        (clock, copy_memory): (Arc<dyn Clock>, ByteCount),
     ) -> Result<Runner> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(options.threads.get())
@@ -75,7 +77,14 @@ impl Runner {
         let front = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let front = front.map_err(|source| Error::Threads { source })?;
         let engine = Engine::new(Arc::clone(&database), options)?;
-        let engine = Arc::new(engine.with_host(Arc::new(program)));
+        let mut engine = engine.with_host(Arc::new(program));
+        let jobs = CopyConfig::standard(copy_memory);
+        let copier = Copier::new(&database, (jobs, options.threads), CopyHost::Command);
+        // A folder that cannot be opened fails the COPY that wants it, and nothing else.
+        if let Ok(copier) = copier {
+            engine = engine.with_bulk(Arc::new(copier));
+        }
+        let engine = Arc::new(engine);
         let session = Session::new(Origin::EMBEDDED);
         Ok(Runner { runtime: Some(runtime), front, engine, session, database, clock })
     }

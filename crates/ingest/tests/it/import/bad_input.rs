@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_ingest::reject::{Reason, RejectError};
 use tidegate_ingest::sniff::{Header, SniffError};
-use tidegate_ingest::{ColumnSource, Error, ImportOptions, OnError};
+use tidegate_ingest::{ColumnSource, Error, ImportOptions, OnError, RejectList};
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit, limits};
 use tidegate_platform::{Class, SimDisk};
 
@@ -354,7 +354,7 @@ fn lines_to_skip_stand_in_the_first_look() {
 #[test]
 fn a_list_of_rejects_that_cannot_be_is_refused_at_once() {
     let error = refused(&world(), b"2021-03-01,a,1\n", |options| {
-        options.rejects = "/nowhere/list.ndjson".into();
+        options.rejects = RejectList::File("/nowhere/list.ndjson".into());
     });
     assert!(error.to_string().contains("no such folder"), "{error}");
 }

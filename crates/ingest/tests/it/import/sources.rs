@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use tidegate_ingest::sniff::Header;
-use tidegate_ingest::{Error, ImportOptions, Source};
+use tidegate_ingest::{Error, ImportOptions, RejectList, Source};
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit};
 use tidegate_platform::{Class, Disk, OpenMode, RealDisk, SimDisk};
 
@@ -390,7 +390,7 @@ fn what_is_missing_or_no_file_is_an_error() {
     for name in ["/missing.csv", "/db"] {
         let world = world();
         let mut options = world.options(&schema(), &[PathBuf::from(name)]);
-        options.rejects = PathBuf::from("/other.ndjson");
+        options.rejects = RejectList::File(PathBuf::from("/other.ndjson"));
         let error = world.import(&options).unwrap_err();
         let Error::Input(source) = &error else { panic!("{error:?}") };
         assert!(source.to_string().contains(name), "{source}");

@@ -110,7 +110,7 @@ fn limit(text: &str) -> Option<(u64, u64)> {
 }
 
 /// The parameter in seconds, or the field in milliseconds.
-fn timeout(head: &Head, params: &Params) -> Result<Option<Timeout>, String> {
+pub(in crate::http) fn timeout(head: &Head, params: &Params) -> Result<Option<Timeout>, String> {
     let (text, unit_ms) = match (params.find("timeout"), head.field("statement-timeout")) {
         (Some(text), _) => (text, 1_000.0),
         (None, Some(text)) => (text, 1.0),

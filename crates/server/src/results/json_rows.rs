@@ -1,29 +1,29 @@
 //! Results as JSON: one array of objects, or one object a line.
 //!
 //! - O2. Every line or array is JSON by RFC 8259, whatever the values are
-//!   (`tidegate_server::json`).
+//!   (`json`).
 
 use std::io::Write;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-use tidegate_server::cell::plain;
-use tidegate_server::json::{columns_of, key, push_object};
-
 use super::{ResultWriter, WriteError};
+use crate::cell::plain;
+use crate::json::{columns_of, key, push_object};
 
 /// How the objects are put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub enum Frame {
     /// `[`, objects with commas between, `]`.
     Array,
     /// An object a line.
     Lines,
 }
 
-pub(super) struct JsonWriter<'a> {
-    out: &'a mut dyn Write,
+/// Writes a result to somewhere.
+pub struct JsonWriter<W> {
+    out: W,
     frame: Frame,
     fields: SchemaRef,
     /// `"name":` of each column, escaped once.
@@ -32,14 +32,15 @@ pub(super) struct JsonWriter<'a> {
     text: String,
 }
 
-impl<'a> JsonWriter<'a> {
-    pub(super) fn new(out: &'a mut dyn Write, fields: SchemaRef, frame: Frame) -> Self {
+impl<W: Write> JsonWriter<W> {
+    /// For rows of this schema.
+    pub fn new(out: W, fields: SchemaRef, frame: Frame) -> JsonWriter<W> {
         let keys = fields.fields().iter().map(|field| key(field.name())).collect();
         JsonWriter { out, frame, fields, keys, rows: 0, text: String::new() }
     }
 }
 
-impl ResultWriter for JsonWriter<'_> {
+impl<W: Write> ResultWriter for JsonWriter<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError> {
         let arrays = batch.columns().iter().map(plain).collect::<Result<Vec<_>, _>>()?;
         let columns = columns_of(self.fields.fields(), &arrays)?;
@@ -60,7 +61,7 @@ impl ResultWriter for JsonWriter<'_> {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<(), WriteError> {
+    fn finish(mut self: Box<Self>) -> Result<(), WriteError> {
         match (self.frame, self.rows) {
             (Frame::Lines, _) => {}
             (Frame::Array, 0) => self.out.write_all(b"[]\n")?,
@@ -72,8 +73,16 @@ impl ResultWriter for JsonWriter<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{sample, written};
-    use super::super::{Format, Layout};
+    use super::super::tests::sample;
+    use super::*;
+
+    fn json(frame: Frame, batches: &[RecordBatch]) -> String {
+        let mut out = Vec::new();
+        let mut writer = Box::new(JsonWriter::new(&mut out, batches[0].schema(), frame));
+        batches.iter().for_each(|batch| writer.write(batch).unwrap());
+        writer.finish().unwrap();
+        String::from_utf8(out).unwrap()
+    }
 
     #[test]
     fn an_array_holds_an_object_a_row() {
@@ -86,22 +95,21 @@ mod tests {
             r#"{"n":-3,"x":null,"price":"12.00","word":"","ok":false}"#,
             "\n]\n"
         );
-        assert_eq!(written(Format::Json, &[sample()], Layout::Plain), expected);
+        assert_eq!(json(Frame::Array, &[sample()]), expected);
     }
 
     #[test]
     fn a_result_without_rows_is_an_empty_array_or_no_line() {
         let empty = sample().slice(0, 0);
-        assert_eq!(written(Format::Json, std::slice::from_ref(&empty), Layout::Plain), "[]\n");
-        assert_eq!(written(Format::Ndjson, &[empty], Layout::Plain), "");
+        assert_eq!(json(Frame::Array, std::slice::from_ref(&empty)), "[]\n");
+        assert_eq!(json(Frame::Lines, &[empty]), "");
     }
 
     #[test]
     fn batches_do_not_show() {
         let batches = [sample().slice(0, 1), sample().slice(1, 2)];
-        for format in [Format::Json, Format::Ndjson] {
-            let whole = written(format, &[sample()], Layout::Plain);
-            assert_eq!(written(format, &batches, Layout::Plain), whole);
+        for frame in [Frame::Array, Frame::Lines] {
+            assert_eq!(json(frame, &batches), json(frame, &[sample()]));
         }
     }
 }

@@ -1,0 +1,447 @@
+//! A folder below which paths stay that come from elsewhere: from a statement, say.
+//!
+//! - RT1. The folder is opened once, and everything below it by its handle. A path is opened as it
+//!   is, by the kernel, which refuses to leave the folder, whatever links there are and whoever
+//!   changes them meanwhile (`openat2`). Where the kernel cannot do that, no link is followed.
+//! - RT2. An absolute path, an empty part, `..` and NUL are refused before anything is opened.
+//! - RT3. Only regular files are opened, and nothing waits for that; the name counts no more then.
+//! - RT4. A new file appears under its name as a whole, and never in place of another.
+//!
+//! Not here: what is in files, and what whoever has asked is told.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::{DiskFile, Error, Result, real};
+
+/// How often a path is opened again that was changed while the kernel looked.
+#[cfg(target_os = "linux")]
+const TRIES: usize = 64;
+
+/// What comes of a path below a folder.
+pub type Opened<T> = std::result::Result<T, RootError>;
+
+/// The folder.
+#[derive(Debug)]
+pub struct Root {
+    path: PathBuf,
+    folder: OwnedFd,
+    /// Whether the kernel keeps paths below the folder (RT1).
+    is_kept_by_kernel: bool,
+}
+
+/// Why something below a folder cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the message of a variant is its documentation")]
+pub enum RootError {
+    #[error("the path leads out of its folder, or nobody may open it")]
+    Refused,
+    #[error("there is no such file")]
+    NotFound,
+    #[error("it is no regular file")]
+    NotAFile,
+    #[error("there is such a file already")]
+    Exists,
+    #[error(transparent)]
+    Io(#[from] Error),
+}
+
+/// What is in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootEntry {
+    /// Without the folder.
+    pub name: String,
+    /// A folder that no link leads to.
+    pub is_dir: bool,
+    /// A regular file, perhaps by a link that stays below the root.
+    pub is_file: bool,
+    /// The length of a file.
+    pub bytes: u64,
+    /// When it was written to last, in microseconds since 1970.
+    pub modified: i64,
+}
+
+impl Root {
+    /// Opens the folder, which must be there.
+    pub fn open(path: &Path) -> Result<Root> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = fs::open(path, flags, Mode::empty()).map_err(io_error("open", path))?;
+        let is_kept_by_kernel = kernel_keeps(&folder);
+        Ok(Root { path: path.to_path_buf(), folder, is_kept_by_kernel })
+    }
+
+    /// As `open`, and follows no link.
+    #[cfg(test)]
+    fn open_without_links(path: &Path) -> Result<Root> {
+        Ok(Root { is_kept_by_kernel: false, ..Root::open(path)? })
+    }
+
+    /// Where the folder was.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether another folder is this one or lies in it, whatever links lead there.
+    pub fn contains(&self, other: &Path) -> bool {
+        resolved(other).starts_with(resolved(&self.path))
+    }
+
+    /// Whether this folder is another one or lies in it.
+    pub fn lies_in(&self, other: &Path) -> bool {
+        resolved(&self.path).starts_with(resolved(other))
+    }
+
+    /// Opens a regular file for reading.
+    pub fn open_file(&self, path: &str) -> Opened<Arc<dyn DiskFile>> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = self.open_below(path, flags)?;
+        let full = self.path.join(path);
+        let found = fs::fstat(&file).map_err(io_error("stat", &full))?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            return Err(RootError::NotAFile);
+        }
+        // Reads of a file that need not wait are refused by some queues of the kernel.
+        fs::fcntl_setfl(&file, OFlags::empty()).map_err(io_error("fcntl", &full))?;
+        Ok(real::opened(full, File::from(file)))
+    }
+
+    /// What is in a folder, sorted by name; the root itself is the empty path. Names that are no
+    /// UTF-8 are passed over, as no statement can name them.
+    pub fn list(&self, path: &str) -> Opened<Vec<RootEntry>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let folder = match path {
+            "" => self.open_below(".", flags)?,
+            path => self.open_below(path, flags)?,
+        };
+        let full = self.path.join(path);
+        let entries = Dir::read_from(&folder).map_err(io_error("list", &full))?;
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(io_error("list", &full))?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if matches!(name, "." | "..") {
+                continue;
+            }
+            found.extend(self.entry(path, name));
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// What has this name; `None` if it has vanished, or must not be looked at.
+    fn entry(&self, folder: &str, name: &str) -> Option<RootEntry> {
+        let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+        let flags = if cfg!(target_os = "linux") {
+            OFlags::from_bits_retain(libc::O_PATH.cast_unsigned())
+        } else {
+            OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY
+        };
+        let file = self.open_below(&path, flags).ok()?;
+        let found = fs::fstat(&file).ok()?;
+        let own = fs::statat(&self.folder, path.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let kind = FileType::from_raw_mode(found.st_mode);
+        let is_link = FileType::from_raw_mode(own.st_mode) == FileType::Symlink;
+        let nanos = i64::try_from(found.st_mtime_nsec).unwrap_or(0);
+        Some(RootEntry {
+            name: name.to_owned(),
+            is_dir: kind == FileType::Directory && !is_link,
+            is_file: kind == FileType::RegularFile,
+            bytes: u64::try_from(found.st_size).unwrap_or(0),
+            modified: found.st_mtime.saturating_mul(1_000_000).saturating_add(nanos / 1_000),
+        })
+    }
+
+    /// Begins a new file, whose folder must be there.
+    pub fn create(&self, path: &str) -> Opened<RootFile> {
+        check(path)?;
+        let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
+        if matches!(name, "." | "..") {
+            return Err(RootError::Refused);
+        }
+        let folder = self.open_below(folder, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        if fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            return Err(RootError::Exists);
+        }
+        let partial = partial_name(name);
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
+        let full = self.path.join(path);
+        let file = fs::openat(&folder, partial.as_str(), flags, mode);
+        let file = file.map_err(|error| root_error(error, "open", &full))?;
+        let file = real::opened(full, File::from(file));
+        Ok(RootFile { folder, partial, name: name.to_owned(), file, is_whole: false })
+    }
+
+    /// RT1, RT2.
+    fn open_below(&self, path: &str, flags: OFlags) -> Opened<OwnedFd> {
+        check(path)?;
+        let flags = flags | OFlags::CLOEXEC;
+        #[cfg(target_os = "linux")]
+        if self.is_kept_by_kernel {
+            for _ in 0..TRIES {
+                match kept_by_kernel(&self.folder, path, flags) {
+                    // It was changed while the kernel looked.
+                    Err(Errno::AGAIN) => {}
+                    opened => {
+                        return opened
+                            .map_err(|error| root_error(error, "open", &self.path.join(path)));
+                    }
+                }
+            }
+            return Err(RootError::Refused);
+        }
+        self.open_in_steps(path, flags)
+    }
+
+    /// Part by part, and no link is followed.
+    fn open_in_steps(&self, path: &str, flags: OFlags) -> Opened<OwnedFd> {
+        let fail = |error| root_error(error, "open", &self.path.join(path));
+        let mut parts = path.split('/').filter(|part| *part != ".").peekable();
+        let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut at = fs::openat(&self.folder, ".", folder, Mode::empty()).map_err(fail)?;
+        while let Some(part) = parts.next() {
+            let flags = if parts.peek().is_some() { folder } else { flags };
+            let opened = fs::openat(&at, part, flags | OFlags::NOFOLLOW, Mode::empty());
+            at = opened.map_err(|error| match error {
+                // A link where a folder should be.
+                Errno::NOTDIR if is_link(&at, part) => RootError::Refused,
+                error => fail(error),
+            })?;
+            if FileType::from_raw_mode(fs::fstat(&at).map_err(fail)?.st_mode) == FileType::Symlink {
+                return Err(RootError::Refused);
+            }
+        }
+        Ok(at)
+    }
+}
+
+/// A file that is being written. Without `finish`, it is removed.
+#[derive(Debug)]
+pub struct RootFile {
+    folder: OwnedFd,
+    /// What it is called until it is whole.
+    partial: String,
+    name: String,
+    file: Arc<dyn DiskFile>,
+    is_whole: bool,
+}
+
+impl RootFile {
+    /// Where its bytes go.
+    pub fn file(&self) -> &Arc<dyn DiskFile> {
+        &self.file
+    }
+
+    /// Makes it durable, and gives it its name (RT4).
+    pub fn finish(mut self) -> Opened<()> {
+        self.file.sync_data()?;
+        let path = self.file.path().to_path_buf();
+        let (from, to) = (self.partial.as_str(), self.name.as_str());
+        let named = fs::linkat(&self.folder, from, &self.folder, to, AtFlags::empty());
+        named.map_err(|error| root_error(error, "link", &path))?;
+        self.is_whole = true;
+        fs::unlinkat(&self.folder, from, AtFlags::empty()).map_err(io_error("unlink", &path))?;
+        fs::fsync(&self.folder).map_err(io_error("fsync", &path))?;
+        Ok(())
+    }
+}
+
+impl Drop for RootFile {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            // Best effort: its name says that it is not whole.
+            let _ = fs::unlinkat(&self.folder, self.partial.as_str(), AtFlags::empty());
+        }
+    }
+}
+
+/// Without links, as far as that is known.
+fn resolved(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// RT2.
+fn check(path: &str) -> Opened<()> {
+    let is_bad = |part: &str| part.is_empty() || part == "..";
+    if path.contains('\0') || path.split('/').any(is_bad) {
+        return Err(RootError::Refused);
+    }
+    Ok(())
+}
+
+/// No two files of a process share one.
+fn partial_name(name: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Relaxed);
+    // A name may be as long as the file system lets it be.
+    let short = name.char_indices().nth(64).map_or(name, |(end, _)| &name[..end]);
+    format!("{short}.{}-{number}.partial", std::process::id())
+}
+
+fn is_link(folder: &OwnedFd, name: &str) -> bool {
+    fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink)
+}
+
+#[cfg(target_os = "linux")]
+fn kept_by_kernel(folder: &OwnedFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let resolve = fs::ResolveFlags::BENEATH | fs::ResolveFlags::NO_MAGICLINKS;
+    fs::openat2(folder, path, flags, Mode::empty(), resolve)
+}
+
+/// Whether the kernel has the call, and whoever filters calls lets it pass.
+#[cfg(target_os = "linux")]
+fn kernel_keeps(folder: &OwnedFd) -> bool {
+    kept_by_kernel(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn kernel_keeps(_folder: &OwnedFd) -> bool {
+    false
+}
+
+fn io_error(call: &'static str, path: &Path) -> impl FnOnce(Errno) -> Error {
+    let fail = Error::io(call, path);
+    move |error| fail(io::Error::from(error))
+}
+
+fn root_error(error: Errno, call: &'static str, path: &Path) -> RootError {
+    match error {
+        Errno::NOENT | Errno::NOTDIR => RootError::NotFound,
+        Errno::EXIST => RootError::Exists,
+        // A folder that cannot be read, a socket, a device without a driver.
+        Errno::ISDIR | Errno::NXIO | Errno::NODEV => RootError::NotAFile,
+        Errno::XDEV | Errno::LOOP | Errno::ACCESS | Errno::PERM | Errno::NAMETOOLONG => {
+            RootError::Refused
+        }
+        error => RootError::Io(io_error(call, path)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A folder with a root in it, and something beside that root.
+    fn world() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        std::fs::create_dir_all(root.join("day=1")).unwrap();
+        std::fs::write(root.join("a.csv"), "inside").unwrap();
+        std::fs::write(root.join("day=1/b.csv"), "deep").unwrap();
+        std::fs::write(folder.path().join("secret"), "outside").unwrap();
+        symlink("../secret", root.join("out")).unwrap();
+        symlink("out", root.join("chain")).unwrap();
+        symlink("/proc/self/fd/0", root.join("magic")).unwrap();
+        symlink("..", root.join("up")).unwrap();
+        symlink("a.csv", root.join("in")).unwrap();
+        let fifo = rustix::fs::mknodat(
+            rustix::fs::CWD,
+            root.join("fifo"),
+            FileType::Fifo,
+            Mode::RUSR | Mode::WUSR,
+            0,
+        );
+        fifo.unwrap();
+        (folder, root)
+    }
+
+    fn shown(outcome: Opened<Arc<dyn DiskFile>>) -> String {
+        match outcome {
+            Ok(file) => {
+                let mut bytes = vec![0; 64];
+                let count = file.read_at(&mut bytes, 0).unwrap();
+                String::from_utf8(bytes[..count].to_vec()).unwrap()
+            }
+            Err(error) => format!("{error:?}"),
+        }
+    }
+
+    #[test]
+    fn nothing_outside_is_opened() {
+        let (_folder, root) = world();
+        for root in [Root::open(&root).unwrap(), Root::open_without_links(&root).unwrap()] {
+            for path in [
+                "../secret",
+                "day=1/../../secret",
+                "/etc/passwd",
+                "",
+                "a//b",
+                "a\0",
+                "out",
+                "chain",
+                "magic",
+                "up/secret",
+                "up/nothing",
+            ] {
+                assert_eq!(shown(root.open_file(path)), "Refused", "RT1, RT2: {path}");
+            }
+            assert_eq!(shown(root.open_file("a.csv")), "inside");
+            assert_eq!(shown(root.open_file("./day=1/b.csv")), "deep");
+            assert_eq!(shown(root.open_file("missing")), "NotFound");
+            assert_eq!(shown(root.open_file("a.csv/x")), "NotFound");
+            for path in ["fifo", "day=1"] {
+                assert_eq!(shown(root.open_file(path)), "NotAFile", "RT3: {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_link_that_stays_inside_is_followed_where_the_kernel_watches() {
+        let (_folder, path) = world();
+        let root = Root::open(&path).unwrap();
+        let expected = if root.is_kept_by_kernel { "inside" } else { "Refused" };
+        assert_eq!(shown(root.open_file("in")), expected, "RT1");
+        let root = Root::open_without_links(&path).unwrap();
+        assert_eq!(shown(root.open_file("in")), "Refused", "RT1");
+    }
+
+    #[test]
+    fn a_folder_lists_what_may_be_opened() {
+        let (_folder, root) = world();
+        let root = Root::open_without_links(&root).unwrap();
+        let listed = |path: &str| {
+            let entries = root.list(path).unwrap();
+            let files = entries.into_iter().filter(|it| it.is_file || it.is_dir);
+            files.map(|it| (it.name, it.is_dir, it.bytes)).collect::<Vec<_>>()
+        };
+        let day = root.list("").unwrap().into_iter().find(|it| it.is_dir).unwrap();
+        assert_eq!(day.name, "day=1");
+        assert!(listed("").contains(&("a.csv".to_owned(), false, 6)));
+        assert!(!listed("").iter().any(|(name, ..)| name == "out" || name == "fifo"));
+        assert_eq!(listed("day=1"), [("b.csv".to_owned(), false, 4)]);
+        assert!(matches!(root.list("up"), Err(RootError::Refused)));
+    }
+
+    #[test]
+    fn a_new_file_appears_as_a_whole_and_replaces_none() {
+        let (_folder, path) = world();
+        let root = Root::open(&path).unwrap();
+        let new = root.create("day=1/new").unwrap();
+        new.file().write_all_at(b"abc", 0).unwrap();
+        assert!(!path.join("day=1/new").exists(), "RT4");
+        new.finish().unwrap();
+        assert_eq!(std::fs::read(path.join("day=1/new")).unwrap(), b"abc", "RT4");
+        assert!(matches!(root.create("day=1/new"), Err(RootError::Exists)));
+        let (first, second) = (root.create("x").unwrap(), root.create("x").unwrap());
+        first.finish().unwrap();
+        assert!(matches!(second.finish(), Err(RootError::Exists)), "RT4");
+        drop(root.create("given_up").unwrap());
+        let left = std::fs::read_dir(&path).unwrap().map(|it| it.unwrap().file_name());
+        assert!(!left.into_iter().any(|it| it.to_string_lossy().contains("partial")), "RT4");
+        for path in ["out", "up/new", "..", "../new", "missing/new"] {
+            assert!(root.create(path).is_err(), "RT1: {path}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! How COPY is done: others read and write files (`bulk`), and queries are planned as any are.
+//!
+//! - CP1. Rows of a table or a query are as of the moment in which the statement was planned, also
+//!   if they are written later.
+//! - CP2. A statement that waits ends its job with itself: by its timeout, a cancel, or a client
+//!   that goes away. One that does not wait has nothing to do with the job any more.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::execution::SendableRecordBatchStream;
+use tidegate_model::is_system_table;
+
+use crate::bulk::{
+    BulkError, BulkExport, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkSink, CopyFormat,
+    CopyOptions, Placed,
+};
+use crate::control::{StatementOptions, Stop, Timeout};
+use crate::engine::{Answer, Engine};
+use crate::error::{Error, Result};
+use crate::parse::{
+    Copy, CopyPlace, CopySource, Name, Position, SYSTEM_SCHEMA, Statement, blanked, parse_statement,
+};
+use crate::session::Session;
+use crate::show::{copied, copy_canceled, copy_queued, snapshot};
+
+/// A COPY whose rows go over the connection that it came by.
+pub enum CopyStream {
+    /// `COPY ... FROM STDIN`.
+    In {
+        /// Takes the bytes, as they are.
+        sink: Box<dyn BulkSink>,
+        /// How they are written.
+        format: CopyFormat,
+        /// How many columns a row has; 0 if a table is to be made of what comes.
+        columns: usize,
+    },
+    /// `COPY ... TO STDOUT`.
+    Out {
+        /// What the columns are called, and their types.
+        schema: SchemaRef,
+        /// The rows, as they are found. Dropping it ends the work.
+        stream: SendableRecordBatchStream,
+        /// How they are to be written; csv or text.
+        format: CopyFormat,
+        /// What else is said about that.
+        options: CopyOptions,
+    },
+}
+
+impl std::fmt::Debug for CopyStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CopyStream::In { format, .. } => f.debug_struct("In").field("format", format).finish(),
+            CopyStream::Out { format, .. } => {
+                f.debug_struct("Out").field("format", format).finish()
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Begins a COPY over a connection: FROM STDIN or TO STDOUT. `None` if the statement is
+    /// another one, which [`execute_with`](Self::execute_with) does.
+    ///
+    /// # Errors
+    /// As those of `execute_with`.
+    pub async fn copy_stream(
+        &self,
+        sql: &str,
+        options: &StatementOptions,
+    ) -> Result<Option<CopyStream>> {
+        let Statement::Copy(copy) = parse_statement(sql)? else { return Ok(None) };
+        match *copy {
+            Copy::Import {
+                table,
+                columns,
+                from: CopyPlace::Connection { offset },
+                options: said,
+            } => {
+                if options.session.is_read_only() {
+                    return Err(Error::ReadOnly { statement: "COPY" });
+                }
+                let path = Placed { text: "STDIN".to_owned(), offset };
+                let (sink, format, columns) =
+                    self.copy_in(sql, (table, columns), (path, said), &options.session).await?;
+                Ok(Some(CopyStream::In { sink, format, columns }))
+            }
+            Copy::Export { what, to: CopyPlace::Connection { offset }, options: said } => {
+                let format = said.format.unwrap_or(CopyFormat::Text);
+                if !matches!(format, CopyFormat::Csv | CopyFormat::Text) {
+                    let feature = "COPY TO STDOUT in a format other than csv and text";
+                    let position = Some(Position::at(sql, offset));
+                    return Err(Error::NotSupported { position, feature });
+                }
+                let (query, _) = self.query_of(sql, &what)?;
+                let Answer::Rows { schema, stream, .. } =
+                    self.execute_with(&query, options).await?
+                else {
+                    return Err(not_a_query(sql, &what));
+                };
+                Ok(Some(CopyStream::Out { schema, stream, format, options: said }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn copy_in(
+        &self,
+        sql: &str,
+        (table, columns): (Name, Vec<Name>),
+        (path, mut options): (Placed, CopyOptions),
+        session: &Session,
+    ) -> Result<(Box<dyn BulkSink>, CopyFormat, usize)> {
+        let format = *options.format.get_or_insert(CopyFormat::Text);
+        if !matches!(format, CopyFormat::Csv | CopyFormat::Text) {
+            let feature = "COPY FROM STDIN in a format other than csv and text";
+            let position = Some(Position::at(sql, path.offset));
+            return Err(Error::NotSupported { position, feature });
+        }
+        let count = match columns.len() {
+            0 => self.database().snapshot(&table.text).map_or(0, |it| it.schema.columns().len()),
+            count => count,
+        };
+        let import = bulk_import(sql, (table, columns), path, options)?;
+        let sink = self.bulk().import_bytes(import, session).await;
+        Ok((sink.map_err(|error| placed(sql, error))?, format, count))
+    }
+
+    /// Does a COPY that needs no connection.
+    pub(crate) async fn copy(
+        &self,
+        sql: &str,
+        copy: Copy,
+        (stop, options): (&Stop, &StatementOptions),
+    ) -> Result<RecordBatch> {
+        let session = &options.session;
+        let (job, waits) = match copy {
+            Copy::Cancel { id } => {
+                check_id(sql, &id)?;
+                return copy_canceled(&id.text, self.bulk().cancel(&id.text, session));
+            }
+            Copy::Import { from: CopyPlace::Connection { offset }, .. } => {
+                let (feature, instead) = ("COPY FROM STDIN by this protocol", "see /imp");
+                let position = Position::at(sql, offset);
+                return Err(Error::Refused { position, feature, instead });
+            }
+            Copy::Export { to: CopyPlace::Connection { offset }, .. } => {
+                let (feature, instead) = ("COPY TO STDOUT by this protocol", "see /exp");
+                let position = Position::at(sql, offset);
+                return Err(Error::Refused { position, feature, instead });
+            }
+            Copy::Import { table, columns, from: CopyPlace::File(path), options } => {
+                let waits = options.wait;
+                let import = bulk_import(sql, (table, columns), path, options)?;
+                (self.bulk().import(import, session).await, waits)
+            }
+            Copy::Export { what, to: CopyPlace::File(path), options: said } => {
+                let waits = said.wait;
+                let (query, name) = self.query_of(sql, &what)?;
+                // CP2.
+                let timeout = if waits { options.timeout } else { Some(Timeout::Never) };
+                let of_rows = StatementOptions { timeout, session: session.clone() };
+                let answer = Box::pin(self.execute_with(&query, &of_rows)).await?;
+                let Answer::Rows { stream, .. } = answer else {
+                    return Err(not_a_query(sql, &what));
+                };
+                let export = BulkExport { what: name, path, options: said };
+                (self.bulk().export(export, stream, session).await, waits)
+            }
+        };
+        let job = job.map_err(|error| placed(sql, error))?;
+        if !waits && !self.bulk().ends_with_its_statement() {
+            let id = job.id().to_owned();
+            job.detach();
+            return copy_queued(&id);
+        }
+        let (id, outcome) = wait(job, stop).await?;
+        copied(&id, &outcome.map_err(|error| placed(sql, error))?)
+    }
+
+    /// The query that gives the rows of an export, and what it is called.
+    fn query_of(&self, sql: &str, what: &CopySource) -> Result<(String, String)> {
+        match what {
+            // Places stay where they are.
+            CopySource::Query(query) => {
+                Ok((blanked(&sql[..query.end], query.start), "query".to_owned()))
+            }
+            CopySource::Table { table, columns } => {
+                let found = snapshot(self.database(), sql, table)?;
+                for column in columns {
+                    if found.schema.find(&column.text).is_none() {
+                        let position = Some(Position::at(sql, column.offset));
+                        let column = column.text.clone();
+                        return Err(Error::NoSuchColumn { position, column, similar: None });
+                    }
+                }
+                let list: Vec<String> = columns.iter().map(|it| quoted(&it.text)).collect();
+                let list = if list.is_empty() { "*".to_owned() } else { list.join(", ") };
+                let system = format!("{SYSTEM_SCHEMA}.");
+                let name = match table.text.strip_prefix(&system) {
+                    Some(name) => format!("{system}{}", quoted(name)),
+                    None => quoted(&table.text),
+                };
+                Ok((format!("SELECT {list} FROM {name}"), found.name.clone()))
+            }
+        }
+    }
+}
+
+/// Waits for the end of a job, and ends it with the statement (CP2).
+async fn wait(
+    mut job: Box<dyn BulkJob>,
+    stop: &Stop,
+) -> Result<(String, std::result::Result<BulkOutcome, BulkError>)> {
+    let id = job.id().to_owned();
+    tokio::select! {
+        biased;
+        outcome = job.ended() => Ok((id, outcome)),
+        reason = stop.ended() => Err(reason.into()),
+    }
+}
+
+fn bulk_import(
+    sql: &str,
+    (table, columns): (Name, Vec<Name>),
+    path: Placed,
+    options: CopyOptions,
+) -> Result<BulkImport> {
+    let Name { text, offset } = table;
+    if is_system_table(&text) {
+        let position = Some(Position::at(sql, offset));
+        return Err(Error::SystemTable { position, table: text });
+    }
+    for (at, column) in columns.iter().enumerate() {
+        let is_same = |other: &Name| other.text.to_lowercase() == column.text.to_lowercase();
+        if columns[..at].iter().any(is_same) {
+            let position = Position::at(sql, column.offset);
+            return Err(Error::ColumnTwice { position, column: column.text.clone() });
+        }
+    }
+    let columns = columns.into_iter().map(|column| column.text).collect();
+    Ok(BulkImport { table: Placed { text, offset }, columns, path, options })
+}
+
+fn check_id(sql: &str, id: &Placed) -> Result<()> {
+    let is_id = id.text.len() == 16 && id.text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_id {
+        return Ok(());
+    }
+    let (position, option) = (Position::at(sql, id.offset), "COPY CANCEL");
+    let expected = "the id of a job, 16 hex digits".to_owned();
+    Err(Error::CopyOption { position, option, expected })
+}
+
+fn not_a_query(sql: &str, what: &CopySource) -> Error {
+    let offset = match what {
+        CopySource::Query(query) => query.start,
+        CopySource::Table { table, .. } => table.offset,
+    };
+    let (option, expected) = ("COPY TO", "a query that gives rows".to_owned());
+    Error::CopyOption { position: Position::at(sql, offset), option, expected }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn placed(sql: &str, error: BulkError) -> Error {
+    let position = error.offset.map(|offset| Position::at(sql, offset));
+    Error::Bulk { position, source: Box::new(error) }
+}
+
+impl Engine {
+    pub(crate) fn bulk(&self) -> &Arc<dyn BulkIo> {
+        &self.system().bulk
+    }
+}

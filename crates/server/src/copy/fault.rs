@@ -1,0 +1,126 @@
+//! Which SQLSTATE an import has that failed, and where in its input it failed.
+
+use tidegate_ingest::Error as ImportError;
+use tidegate_ingest::reject::{RejectError, RejectPlace};
+use tidegate_ingest::source::SourceError;
+use tidegate_model::SchemaError;
+use tidegate_platform::{Class, Error as DiskError, sentence};
+use tidegate_query::BulkError;
+use tidegate_storage::Error as StorageError;
+
+use crate::sqlstate;
+
+/// Why a job failed.
+#[derive(Clone, Debug)]
+pub(crate) struct CopyFault {
+    pub(crate) error: BulkError,
+    /// Where in the input, if a line is at fault.
+    pub(crate) line: Option<u64>,
+    pub(crate) column: Option<String>,
+}
+
+impl CopyFault {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> CopyFault {
+        let class = match code {
+            "58030" | "53100" | "XX000" | "57P01" => Class::Environment,
+            "XX001" => Class::Corruption,
+            _ => Class::Caller,
+        };
+        let error = BulkError { code, message: message.into(), offset: None, class };
+        CopyFault { error, line: None, column: None }
+    }
+
+    /// At this byte of the statement.
+    pub(crate) fn at(mut self, offset: usize) -> CopyFault {
+        self.error.offset = Some(offset);
+        self
+    }
+
+    pub(crate) fn of_import(error: &ImportError) -> CopyFault {
+        let mut fault = CopyFault::new(code(error), sentence(error));
+        (fault.line, fault.column) = match error {
+            ImportError::BadValue { place, column, .. } => (line(place), column.clone()),
+            ImportError::UnclosedQuote { line, .. } | ImportError::RecordTooLong { line, .. } => {
+                (Some(*line), None)
+            }
+            ImportError::Reject(RejectError::TooMany { last, .. }) => {
+                (line(&last.place), last.column.clone())
+            }
+            ImportError::AllRejected { first, .. } => (line(&first.place), first.column.clone()),
+            _ => (None, None),
+        };
+        fault
+    }
+}
+
+impl From<CopyFault> for BulkError {
+    fn from(fault: CopyFault) -> BulkError {
+        fault.error
+    }
+}
+
+fn line(place: &RejectPlace) -> Option<u64> {
+    match place {
+        RejectPlace::Line { line, .. } => Some(*line),
+        RejectPlace::Row(_) => None,
+    }
+}
+
+fn code(error: &ImportError) -> &'static str {
+    match error {
+        ImportError::Disk { source, .. } | ImportError::Input(source) => of_disk(source),
+        ImportError::Storage(source) => of_storage(source),
+        ImportError::Source(SourceError::NoMatch { .. }) => "58P01",
+        ImportError::Source(_) => "42809",
+        ImportError::Schema(source) => of_schema(source),
+        ImportError::Reject(RejectError::Disk(source)) => of_disk(source),
+        ImportError::Sniff { source, .. } => source.sqlstate(),
+        ImportError::BadValue { reason, .. } => reason.sqlstate(),
+        ImportError::Pipe { .. } | ImportError::InputChanged { .. } => "58030",
+        ImportError::TimestampNeedsFormat { .. }
+        | ImportError::NotTimestamps { .. }
+        | ImportError::OtherTimestamp { .. }
+        | ImportError::OtherPartitioning { .. } => "22023",
+        ImportError::SystemTable { .. } => "42501",
+        ImportError::NoSuchColumn { .. } => "42703",
+        ImportError::OtherSchema { .. } => "42P16",
+        ImportError::NotASymbol { .. } => "42804",
+        ImportError::MemoryTooSmall { .. } => "53200",
+        ImportError::TooManySymbols { .. } => "54000",
+        ImportError::Cancelled => "57014",
+        ImportError::WorkerPanicked | ImportError::AlreadyRead { .. } => "XX000",
+        // The input is not what it should be.
+        _ => "22P04",
+    }
+}
+
+fn of_disk(error: &DiskError) -> &'static str {
+    match error {
+        error if error.is_no_space() => "53100",
+        error if error.is_not_found() => "58P01",
+        _ => "58030",
+    }
+}
+
+fn of_storage(error: &StorageError) -> &'static str {
+    match error {
+        StorageError::NoSuchTable { .. } | StorageError::TableDropped { .. } => "42P01",
+        StorageError::TableExists { .. } => "40001",
+        StorageError::Schema(source) => of_schema(source),
+        error => match (sqlstate::of_storage(error), error.class()) {
+            ("XX000", Class::Caller) => "22023",
+            (code, _) => code,
+        },
+    }
+}
+
+fn of_schema(error: &SchemaError) -> &'static str {
+    match error {
+        SchemaError::DuplicateColumn { .. } => "42701",
+        SchemaError::NoSuchColumn { .. } => "42703",
+        SchemaError::PartitionWithoutTimestamp { .. } | SchemaError::NotATimestamp { .. } => {
+            "22023"
+        }
+        _ => "42P16",
+    }
+}

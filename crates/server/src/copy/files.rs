@@ -1,0 +1,182 @@
+//! The files that COPY may read and write: those below two folders, whatever links there are.
+//!
+//! - FO1. Both folders are opened once (`platform::Root`); nothing is opened by another way.
+//! - FO2. Whoever names a file that he may not have learns nothing of it, not even whether it is
+//!   there.
+//! - FO3. The folders hold nothing of the database: neither is one of its own, in one, or around
+//!   one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_ingest::source::expand_below;
+use tidegate_platform::{DiskFile, Root, RootError, RootFile, sentence};
+use tidegate_query::{BulkFile, Placed};
+use tidegate_storage::Database;
+
+use super::CopyConfig;
+use super::fault::CopyFault;
+use crate::log::Log;
+
+/// The most files that are listed, or that a pattern names.
+const FILES_MAX: usize = 10_000;
+
+/// Both folders; `None` if there is none, or none that may be used.
+#[derive(Debug)]
+pub(super) struct Files {
+    import: Option<Root>,
+    export: Option<Root>,
+    /// Who is told what whoever asks is not.
+    log: Option<Arc<Log>>,
+}
+
+/// Why the folders cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FolderError {
+    /// FO3.
+    #[error("{key} = {} lies in, or around, a folder of the database: {}", .path.display(),
+        .own.display())]
+    OfDatabase {
+        /// Which key of the configuration.
+        key: &'static str,
+        /// What it is.
+        path: PathBuf,
+        /// The folder of the database.
+        own: PathBuf,
+    },
+    /// It is not there, say.
+    #[error("{key}")]
+    Disk {
+        /// Which key of the configuration.
+        key: &'static str,
+        /// Why.
+        source: tidegate_platform::Error,
+    },
+}
+
+impl Files {
+    /// Opens the folders. Those below the database's own folder are made, if `makes_folders`.
+    pub(super) fn open(
+        database: &Database,
+        config: &CopyConfig,
+        (makes_folders, log): (bool, Option<Arc<Log>>),
+    ) -> Result<Files, FolderError> {
+        let open = |key, path: &Option<PathBuf>| {
+            let Some(path) = path else { return Ok(None) };
+            folder(database, (key, path), makes_folders)
+        };
+        let import = open("copy.root", &config.root)?;
+        let export = open("copy.export_root", &config.export_root)?;
+        Ok(Files { import, export, log })
+    }
+
+    /// Opens what a path or a pattern names, in the order of the names' bytes.
+    pub(super) fn open_all(&self, path: &Placed) -> Result<Vec<Arc<dyn DiskFile>>, CopyFault> {
+        let root = root(&self.import, "copy.root", path)?;
+        let refuse = |error| self.refusal(&path.text, &error).at(path.offset);
+        let paths = match root.open_file(&path.text) {
+            Ok(file) => return Ok(vec![file]),
+            Err(RootError::NotFound) => {
+                expand_below(root, &path.text, FILES_MAX).map_err(refuse)?
+            }
+            Err(error) => return Err(refuse(error)),
+        };
+        if paths.is_empty() {
+            return Err(refuse(RootError::NotFound));
+        }
+        paths.iter().map(|path| root.open_file(path)).collect::<Result<_, _>>().map_err(refuse)
+    }
+
+    /// Begins a file.
+    pub(super) fn create(&self, path: &Placed) -> Result<RootFile, CopyFault> {
+        let root = root(&self.export, "copy.export_root", path)?;
+        let created = root.create(&path.text);
+        created.map_err(|error| self.refusal(&path.text, &error).at(path.offset))
+    }
+
+    /// Gives it its name.
+    pub(super) fn finish(&self, file: RootFile, path: &Placed) -> Result<(), CopyFault> {
+        file.finish().map_err(|error| self.refusal(&path.text, &error))
+    }
+
+    /// All files that can be imported.
+    pub(super) fn list(&self) -> Result<Vec<BulkFile>, CopyFault> {
+        let Some(root) = &self.import else { return Ok(Vec::new()) };
+        let (mut files, mut folders) = (Vec::new(), vec![String::new()]);
+        while let Some(folder) = folders.pop() {
+            let entries = match root.list(&folder) {
+                Ok(entries) => entries,
+                Err(RootError::NotFound | RootError::Refused) => continue,
+                Err(error) => return Err(self.refusal(&folder, &error)),
+            };
+            for entry in entries {
+                let name = &entry.name;
+                let path =
+                    if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+                if entry.is_dir {
+                    folders.push(path);
+                } else if entry.is_file && files.len() < FILES_MAX {
+                    let (bytes, modified) = (entry.bytes, entry.modified);
+                    files.push(BulkFile { path, bytes, modified });
+                }
+            }
+        }
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(files)
+    }
+
+    /// FO2.
+    fn refusal(&self, path: &str, error: &RootError) -> CopyFault {
+        if let Some(log) = &self.log
+            && !matches!(error, RootError::NotFound)
+        {
+            log.warn_limited("copy", format_args!("`{path}` was refused: {}", sentence(error)));
+        }
+        match error {
+            RootError::NotFound => CopyFault::new("58P01", format!("there is no file `{path}`")),
+            RootError::NotAFile => CopyFault::new("42809", format!("`{path}` is no regular file")),
+            RootError::Exists => CopyFault::new("58P02", format!("`{path}` exists already")),
+            RootError::Io(source) if source.is_no_space() => {
+                CopyFault::new("53100", sentence(source))
+            }
+            RootError::Io(source) => CopyFault::new("58030", sentence(source)),
+            _ => CopyFault::new("42501", "permission denied: this path may not be used"),
+        }
+    }
+}
+
+fn root<'a>(
+    root: &'a Option<Root>,
+    key: &'static str,
+    path: &Placed,
+) -> Result<&'a Root, CopyFault> {
+    root.as_ref().ok_or_else(|| {
+        let message = format!("files are not copied: {key} names no folder");
+        CopyFault::new("0A000", message).at(path.offset)
+    })
+}
+
+fn folder(
+    database: &Database,
+    (key, path): (&'static str, &Path),
+    makes_folders: bool,
+) -> Result<Option<Root>, FolderError> {
+    let own = database.dir();
+    let full = own.join(path);
+    let fail = |source| FolderError::Disk { key, source };
+    if path.is_relative() {
+        if makes_folders {
+            database.disk().create_dir_all(&full).map_err(fail)?;
+        } else if !database.disk().exists(&full).map_err(fail)? {
+            return Ok(None);
+        }
+    }
+    let root = Root::open(&full).map_err(fail)?;
+    for own in ["data", "wal", "scratch"].map(|name| own.join(name)) {
+        if root.contains(&own) || root.lies_in(&own) {
+            return Err(FolderError::OfDatabase { key, path: full, own });
+        }
+    }
+    Ok(Some(root))
+}

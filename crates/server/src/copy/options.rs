@@ -1,0 +1,213 @@
+//! What a COPY says, as what it means: for imports, and for files that are written.
+
+use tidegate_ingest::timestamp::TimestampFormat;
+use tidegate_ingest::{
+    ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header, ImportOptions,
+    MissingFields, OnError, Quote, RejectList, Source,
+};
+use tidegate_model::schema::same_name;
+use tidegate_model::{PartitionUnit, is_system_table};
+use tidegate_platform::{IoMode, sentence};
+use tidegate_query::{BulkImport, CopyFormat, CopyHeader, CopyOptions, CopyPolicy};
+
+use super::Inner;
+use super::fault::CopyFault;
+use crate::results::{DelimitedForm, Escapes, ParquetForm, Quoting, ResultForm};
+
+/// The import that a statement asks for.
+pub(super) fn of_statement(
+    inner: &Inner,
+    import: &BulkImport,
+    (source, rejects): (Source, RejectList),
+) -> Result<ImportOptions, CopyFault> {
+    let said = &import.options;
+    let is_stream = matches!(source, Source::Stream(_));
+    let mut options = defaults(inner, &import.table.text, (source, rejects))?;
+    options.format = match said.format {
+        Some(CopyFormat::Csv) => FileFormat::Csv,
+        Some(CopyFormat::Text) => FileFormat::Backslashed,
+        Some(CopyFormat::Parquet) => FileFormat::Parquet,
+        None => FileFormat::Auto,
+        Some(CopyFormat::Jsonl | CopyFormat::Arrow) => {
+            return Err(CopyFault::new("0A000", "jsonl and arrow are not imported yet"));
+        }
+    };
+    options.dialect = dialect(said, is_stream)?;
+    let columns = &import.columns;
+    options.fields = (!columns.is_empty()).then(|| columns.clone());
+    options.timestamp = said.timestamp.as_ref().map(|it| it.text.clone());
+    if let Some(format) = &said.timestamp_format {
+        let parsed = TimestampFormat::parse(&format.text);
+        let fail = |error| CopyFault::new("22023", sentence(&error)).at(format.offset);
+        options.timestamp_format = Some(parsed.map_err(fail)?);
+    }
+    options.on_error = match said.on_error {
+        Some(CopyPolicy::SkipRow) => OnError::SkipRow,
+        Some(CopyPolicy::SkipColumn) => OnError::Null,
+        Some(CopyPolicy::Abort) => OnError::Abort,
+        None if is_stream => OnError::Abort,
+        None => OnError::SkipRow,
+    };
+    options.errors_max = said.max_errors;
+    let partition_by = said.partition_by.filter(|unit| *unit != PartitionUnit::None);
+    match inner.database.schema_of(&import.table.text) {
+        Some(schema) => {
+            check_timestamp(import, schema.designated_column().map(|(it, _)| &*it.name))?
+        }
+        // It is for a table that is made.
+        None => {
+            if partition_by.is_some() && said.timestamp.is_none() {
+                let message = "PARTITION BY needs TIMESTAMP, the column that it goes by";
+                return Err(CopyFault::new("22023", message));
+            }
+            options.partition_by = partition_by;
+        }
+    }
+    Ok(options)
+}
+
+/// The designated timestamp of a table cannot be another one.
+fn check_timestamp(import: &BulkImport, own: Option<&str>) -> Result<(), CopyFault> {
+    let Some(given) = &import.options.timestamp else { return Ok(()) };
+    if own.is_some_and(|own| same_name(own, &given.text)) {
+        return Ok(());
+    }
+    let (table, own) = (&import.table.text, own.unwrap_or("none"));
+    let message = format!("table `{table}` has designated timestamp {own}, not `{}`", given.text);
+    Err(CopyFault::new("22023", message).at(given.offset))
+}
+
+/// An import of which nothing is said.
+pub(crate) fn defaults(
+    inner: &Inner,
+    table: &str,
+    (source, rejects): (Source, RejectList),
+) -> Result<ImportOptions, CopyFault> {
+    if is_system_table(table) {
+        let message = format!("permission denied: table `{table}` is one of the system's");
+        return Err(CopyFault::new("42501", message));
+    }
+    Ok(ImportOptions {
+        source,
+        table: table.to_owned(),
+        columns: ColumnSource::Infer,
+        fields: None,
+        existing: Existing::Add,
+        lengths: Vec::new(),
+        timestamp: None,
+        partition_by: None,
+        symbols: Vec::new(),
+        format: FileFormat::Auto,
+        dialect: DialectOptions {
+            delimiter: None,
+            quote: Quote::Standard,
+            header: Header::Auto,
+            null_text: None,
+            skip_lines: 0,
+            missing_fields: MissingFields::Null,
+            extra_fields: ExtraFields::Reject,
+        },
+        timestamp_format: None,
+        column_formats: Vec::new(),
+        on_error: OnError::SkipRow,
+        errors_max: None,
+        rejects,
+        workers: inner.threads,
+        memory_max: inner.config.memory_limit,
+        io: IoMode::Auto,
+    })
+}
+
+fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyFault> {
+    let is_text = said.format == Some(CopyFormat::Text);
+    // Text with backslashes comes as CSV with its own delimiter.
+    let delimiter = match (said.delimiter, is_text) {
+        (Some(delimiter), _) => Some(delimiter),
+        (None, true) => Some(b'\t'),
+        // What nobody has seen is what it is by default.
+        (None, false) => (said.format == Some(CopyFormat::Csv) || is_stream).then_some(b','),
+    };
+    let quote = if is_text { None } else { said.quote };
+    let header = match said.header {
+        Some(CopyHeader::Auto) => Header::Auto,
+        Some(CopyHeader::Present) => Header::Present,
+        Some(CopyHeader::Absent) => Header::Absent,
+        Some(CopyHeader::Match) => Header::Match,
+        None if is_stream || is_text => Header::Absent,
+        None => Header::Auto,
+    };
+    if delimiter.is_some() && delimiter == Some(quote.unwrap_or(b'"')) {
+        return Err(CopyFault::new("22023", "DELIMITER and QUOTE must be two characters"));
+    }
+    Ok(DialectOptions {
+        delimiter,
+        quote: quote.map_or(Quote::Standard, Quote::Byte),
+        header,
+        // The null of such text is gone when it is CSV.
+        null_text: said.null.clone().filter(|text| !text.is_empty() && !is_text || is_text),
+        skip_lines: said.skip_lines,
+        missing_fields: match said.rejects_missing_fields {
+            true => MissingFields::Reject,
+            false => MissingFields::Null,
+        },
+        extra_fields: match said.ignores_extra_fields {
+            true => ExtraFields::Ignore,
+            false => ExtraFields::Reject,
+        },
+    })
+}
+
+/// How a file is written, or what goes over a connection.
+pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyFault> {
+    let has_header = |default| match said.header {
+        None | Some(CopyHeader::Auto) => default,
+        Some(CopyHeader::Present | CopyHeader::Match) => true,
+        Some(CopyHeader::Absent) => false,
+    };
+    Ok(match said.format.unwrap_or(CopyFormat::Text) {
+        CopyFormat::Csv => {
+            let quote = said.quote.unwrap_or(b'"');
+            let delimiter = said.delimiter.unwrap_or(b',');
+            if quote == delimiter {
+                let message = "DELIMITER and QUOTE must be two characters";
+                return Err(CopyFault::new("22023", message));
+            }
+            ResultForm::Delimited(DelimitedForm {
+                delimiter,
+                escapes: Escapes::Quotes(quote, Quoting::WhereNeeded),
+                null: said.null.clone().unwrap_or_default(),
+                header: has_header(false),
+                ..DelimitedForm::csv()
+            })
+        }
+        CopyFormat::Text => {
+            let form = DelimitedForm::text();
+            ResultForm::Delimited(DelimitedForm {
+                delimiter: said.delimiter.unwrap_or(form.delimiter),
+                null: said.null.clone().unwrap_or_else(|| form.null.clone()),
+                header: has_header(false),
+                ..form
+            })
+        }
+        CopyFormat::Parquet => ResultForm::Parquet(parquet_form(said)?),
+        CopyFormat::Jsonl => ResultForm::Ndjson,
+        CopyFormat::Arrow => ResultForm::ArrowFile,
+    })
+}
+
+fn parquet_form(said: &CopyOptions) -> Result<ParquetForm, CopyFault> {
+    let form = ParquetForm::default();
+    let form = said.row_group_size.map_or(form, |rows| form.with_group_rows(rows));
+    let Some(codec) = &said.codec else {
+        return match said.codec_level {
+            None => Ok(form),
+            Some(level) => form.with_codec("zstd", Some(level)).ok_or_else(no_such_codec),
+        };
+    };
+    let chosen = form.with_codec(&codec.text, said.codec_level);
+    chosen.ok_or_else(|| no_such_codec().at(codec.offset))
+}
+
+fn no_such_codec() -> CopyFault {
+    CopyFault::new("22023", "there is no such codec, or it has no such level")
+}

@@ -1,0 +1,406 @@
+//! `/exp`: the rows of a query as a file.
+//!
+//! - XP1. Rows are sent as they are found, in bounded memory, as those of `/exec` are (EX1, EX2).
+//! - XP2. An answer that is whole is right: one whose query fails ends without its last chunk.
+//! - XP3. No parameter adds a field to the answer, or a folder to its name.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use futures::StreamExt;
+use tidegate_query::{
+    Answer, Error as QueryError, SendableRecordBatchStream, Session, StatementOptions, Timeout,
+};
+use tokio::sync::mpsc::Sender;
+
+use super::exec::{
+    PART_BYTES, Piece, Refusal, Running, Stopped, deliver, read_params, session, timeout_of,
+    too_large, turn,
+};
+use super::params::Params;
+use super::response::Response;
+use super::{Exchange, Flow};
+use crate::results::{DelimitedForm, ParquetForm, ResultForm, ResultWriter};
+use crate::shared::Services;
+
+/// The last rows of a result that can be asked for: they are held until its end.
+const LAST_ROWS_MAX: u64 = 1_000_000;
+/// How long a file with columns may take, which somebody will keep, unless he says otherwise.
+const FILE_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// A query with what was said about its file.
+#[derive(Clone, Debug, PartialEq)]
+struct ExportRequest {
+    sql: String,
+    rows: Rows,
+    form: ResultForm,
+    content_type: &'static str,
+    file_name: String,
+    timeout: Option<Timeout>,
+}
+
+/// Which rows are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rows {
+    /// Those from `skip` on, before `end`.
+    Range {
+        skip: u64,
+        end: u64,
+    },
+    Last(u64),
+}
+
+impl ExportRequest {
+    fn new(
+        params: &Params,
+        timeout: Option<Timeout>,
+        now_micros: i64,
+    ) -> Result<ExportRequest, Refusal> {
+        let sql = params.find("query").unwrap_or_default().to_owned();
+        let refuse = |code, message: String| Refusal::new(code, message).of(&sql);
+        if sql.trim().is_empty() {
+            return Err(refuse("42601", "empty query".to_owned()));
+        }
+        let rows = match params.find("limit").filter(|text| !text.is_empty()) {
+            None => Rows::Range { skip: 0, end: u64::MAX },
+            Some(text) => limit(text).ok_or_else(|| {
+                let forms = "a number, two like 10,20, or up to 1000000 of the last like -10";
+                refuse("22023", format!("limit '{text}' is not {forms}"))
+            })?,
+        };
+        let (form, ending, content_type) = form(params).map_err(|refusal| refusal.of(&sql))?;
+        let file_name = match params.find("filename").map(harmless).filter(|it| !it.is_empty()) {
+            Some(name) => name,
+            None => format!("tidegate-query-{}.{ending}", now_micros.div_euclid(1_000)),
+        };
+        let is_file = !matches!(form, ResultForm::Delimited(_));
+        let timeout = timeout.or_else(|| is_file.then_some(Timeout::After(FILE_TIMEOUT)));
+        Ok(ExportRequest { sql, rows, form, content_type, file_name, timeout })
+    }
+}
+
+/// `n`, `lo,hi` or `-n`.
+fn limit(text: &str) -> Option<Rows> {
+    let number = |text: &str| {
+        let text = text.trim();
+        if text.starts_with('+') { None } else { text.parse::<u64>().ok() }
+    };
+    if let Some(last) = text.trim().strip_prefix('-') {
+        return number(last).filter(|&rows| rows <= LAST_ROWS_MAX).map(Rows::Last);
+    }
+    Some(match text.split_once(',') {
+        None => Rows::Range { skip: 0, end: number(text)? },
+        Some((low, high)) => Rows::Range { skip: number(low)?, end: number(high)? },
+    })
+}
+
+/// The form of the file, how its name ends, and what it is called in HTTP.
+fn form(params: &Params) -> Result<(ResultForm, &'static str, &'static str), Refusal> {
+    Ok(match params.find("fmt").unwrap_or("csv") {
+        "csv" | "" => (ResultForm::Delimited(csv(params)?), "csv", "text/csv; charset=utf-8"),
+        "ndjson" | "jsonl" => (ResultForm::Ndjson, "ndjson", "application/x-ndjson"),
+        "arrow" => (ResultForm::ArrowStream, "arrow", "application/vnd.apache.arrow.stream"),
+        "parquet" => {
+            (ResultForm::Parquet(parquet(params)?), "parquet", "application/vnd.apache.parquet")
+        }
+        other => {
+            let message = format!("fmt is csv, ndjson, parquet or arrow, not '{other}'");
+            return Err(Refusal::new("22023", message));
+        }
+    })
+}
+
+fn csv(params: &Params) -> Result<DelimitedForm, Refusal> {
+    let delimiter = match params.find("delimiter").map(str::as_bytes) {
+        None | Some([]) => b',',
+        Some(&[byte]) if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n' | 0) => byte,
+        Some(_) => {
+            let message = "delimiter is one ASCII character, and neither a quote nor a line end";
+            return Err(Refusal::new("22023", message));
+        }
+    };
+    Ok(DelimitedForm { delimiter, header: !params.is_on("nm"), ..DelimitedForm::questdb() })
+}
+
+fn parquet(params: &Params) -> Result<ParquetForm, Refusal> {
+    let refuse = |name: &str| Refusal::new("22023", format!("{name} has no such value"));
+    let number = |name: &str| match params.find(name) {
+        None => Ok(None),
+        Some(text) => text.parse::<u32>().map(Some).map_err(|_| refuse(name)),
+    };
+    let level = number("compression_level")?;
+    let mut form = ParquetForm::default();
+    if let Some(codec) = params.find("compression_codec").or(level.map(|_| "zstd")) {
+        form = form.with_codec(codec, level).ok_or_else(|| refuse("compression_codec"))?;
+    }
+    Ok(match number("row_group_size")? {
+        Some(rows) => form.with_group_rows(rows.into()),
+        None => form,
+    })
+}
+
+/// A name that is only a name (XP3).
+fn harmless(name: &str) -> String {
+    let is_fine = |char: &char| (' '..='~').contains(char) && !matches!(char, '"' | '\\' | '/');
+    name.chars().filter(is_fine).take(200).collect()
+}
+
+/// Answers a request to `/exp`.
+pub(super) async fn export(exchange: &mut Exchange<'_>) -> Flow {
+    let clock = Arc::clone(&exchange.shared.clock);
+    let start = clock.monotonic_nanos();
+    let metrics = &Arc::clone(exchange.shared).metrics;
+    metrics.queries_running.add(1);
+    let (flow, code) = match prepare(exchange).await {
+        Ok((request, services)) => run(exchange, request, &services).await,
+        Err(Stopped::Refused(refusal)) => {
+            let id = exchange.request_id.clone();
+            (exchange.respond(refusal.response(&id)).await, refusal.code)
+        }
+        Err(Stopped::Gone) => (Flow::Gone, "57014"),
+    };
+    metrics.queries_running.sub(1);
+    metrics.query_done("http", code, clock.monotonic_nanos() - start);
+    flow
+}
+
+async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExportRequest, Arc<Services>), Stopped> {
+    let params = read_params(exchange).await?;
+    let timeout = timeout_of(exchange.head, &params).map_err(|text| {
+        Refusal::new("22023", format!("'{text}' is no timeout of up to 24 hours"))
+    })?;
+    let request = ExportRequest::new(&params, timeout, exchange.now())?;
+    if exchange.shared.config.http.max_sql_bytes < request.sql.len() {
+        return Err(too_large(exchange).into());
+    }
+    match exchange.shared.services() {
+        Ok(services) => Ok((request, services)),
+        Err(unready) => {
+            Err(Refusal::new(unready.code(), unready.to_string()).of(&request.sql).into())
+        }
+    }
+}
+
+async fn run(
+    exchange: &mut Exchange<'_>,
+    request: ExportRequest,
+    services: &Arc<Services>,
+) -> (Flow, &'static str) {
+    let head = Response::new(200, request.content_type, "")
+        .with("Content-Disposition", format!("attachment; filename=\"{}\"", request.file_name));
+    let timeout = request.timeout.unwrap_or(services.timeout);
+    let (sql, id) = (request.sql.clone(), exchange.request_id.clone());
+    let (session, work) = (session(exchange), Arc::clone(services));
+    let running = Running::on(&services.query_threads, |sender| async move {
+        let mut writing = Writing { sender, sent_any: false, bytes: Bytes::default() };
+        if let Err(refusal) = writing.run(&request, session, &work).await {
+            let piece = match writing.sent_any {
+                false => Piece::Whole(refusal.response(&id), refusal.code),
+                true => Piece::Cut(refusal.code), // XP2
+            };
+            // If nobody waits for it any more, nobody needs to know.
+            let _ = writing.sender.send(piece).await;
+        }
+    });
+    deliver(exchange, running, (head, timeout), &sql).await
+}
+
+/// The bytes that a writer has written and nobody has sent.
+#[derive(Clone, Debug, Default)]
+struct Bytes(Arc<Mutex<Vec<u8>>>);
+
+impl Bytes {
+    /// Those that are there, if they are so many.
+    fn take(&self, least: usize) -> Option<Vec<u8>> {
+        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (least <= bytes.len()).then(|| std::mem::take(&mut *bytes))
+    }
+}
+
+impl Write for Bytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The engine's side of a file.
+struct Writing {
+    sender: Sender<Piece>,
+    sent_any: bool,
+    bytes: Bytes,
+}
+
+impl Writing {
+    async fn run(
+        &mut self,
+        request: &ExportRequest,
+        session: Session,
+        services: &Services,
+    ) -> Result<(), Refusal> {
+        let sql = request.sql.as_str();
+        let _turn = turn(services).await.map_err(|refusal| refusal.of(sql))?;
+        let options = StatementOptions { timeout: request.timeout, session };
+        let answer = services.engine.execute_with(sql, &options).await;
+        let answer = answer.map_err(|error| Refusal::of_error(&error, sql))?;
+        let Answer::Rows { schema, stream, .. } = answer else {
+            let message = "only statements that give rows can be exported";
+            return Err(Refusal::new("42601", message).of(sql));
+        };
+        if self.sender.send(Piece::Running).await.is_err() {
+            return Ok(());
+        }
+        let writer = request.form.writer(self.bytes.clone(), schema);
+        let mut writer =
+            writer.map_err(|error| Refusal::new("0A000", error.to_string()).of(sql))?;
+        let done = match request.rows {
+            Rows::Range { skip, end } => self.range(writer.as_mut(), stream, (skip, end)).await,
+            Rows::Last(rows) => self.last(writer.as_mut(), stream, rows).await,
+        };
+        match done {
+            Ok(()) => {}
+            Err(Ended::Abandoned) => return Ok(()),
+            Err(Ended::Failed(error)) => return Err(Refusal::of_error(&error, sql)),
+            Err(Ended::NotWritten(message)) => return Err(Refusal::new("0A000", message).of(sql)),
+        }
+        let finished = writer.finish();
+        finished.map_err(|error| Refusal::new("XX000", error.to_string()).of(sql))?;
+        // An answer without any bytes is one of no length.
+        let rest = self.bytes.take(0).unwrap_or_default();
+        if self.send(rest).await.is_ok() {
+            let _ = self.sender.send(Piece::End).await;
+        }
+        Ok(())
+    }
+
+    async fn range(
+        &mut self,
+        writer: &mut (dyn ResultWriter + Send),
+        mut stream: SendableRecordBatchStream,
+        (skip, end): (u64, u64),
+    ) -> Result<(), Ended> {
+        let mut seen = 0_u64;
+        while seen < end {
+            let Some(batch) = stream.next().await else { break };
+            let batch = batch.map_err(|error| Ended::Failed(QueryError::from(error)))?;
+            let rows = batch.num_rows() as u64;
+            let from = skip.saturating_sub(seen).min(rows);
+            let to = (end - seen).min(rows).max(from);
+            seen += rows;
+            self.write(writer, &slice(&batch, from, to)).await?;
+        }
+        Ok(())
+    }
+
+    async fn last(
+        &mut self,
+        writer: &mut (dyn ResultWriter + Send),
+        mut stream: SendableRecordBatchStream,
+        wanted: u64,
+    ) -> Result<(), Ended> {
+        let (mut held, mut rows) = (VecDeque::new(), 0_u64);
+        while let Some(batch) = stream.next().await {
+            let batch: RecordBatch =
+                batch.map_err(|error| Ended::Failed(QueryError::from(error)))?;
+            rows += batch.num_rows() as u64;
+            held.push_back(batch);
+            while let Some(first) = held.front().map(|first| first.num_rows() as u64)
+                && wanted + first <= rows
+            {
+                rows -= first;
+                held.pop_front();
+            }
+        }
+        for batch in held {
+            let count = batch.num_rows() as u64;
+            let from = rows.saturating_sub(wanted).min(count);
+            rows -= from;
+            self.write(writer, &slice(&batch, from, count)).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(
+        &mut self,
+        writer: &mut (dyn ResultWriter + Send),
+        batch: &RecordBatch,
+    ) -> Result<(), Ended> {
+        writer.write(batch).map_err(|error| Ended::NotWritten(error.to_string()))?;
+        match self.bytes.take(PART_BYTES) {
+            Some(bytes) => self.send(bytes).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn send(&mut self, bytes: Vec<u8>) -> Result<(), Ended> {
+        self.sent_any = true;
+        self.sender.send(Piece::Rows(bytes)).await.map_err(|_| Ended::Abandoned)
+    }
+}
+
+/// Why there are no more rows.
+enum Ended {
+    /// Nobody takes them any more.
+    Abandoned,
+    Failed(QueryError),
+    /// The form has not one of their values.
+    NotWritten(String),
+}
+
+fn slice(batch: &RecordBatch, from: u64, to: u64) -> RecordBatch {
+    let count = |rows: u64| usize::try_from(rows).expect("rows of a batch");
+    batch.slice(count(from), count(to - from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &str) -> Result<ExportRequest, Refusal> {
+        ExportRequest::new(&Params::parse(text).unwrap(), None, 1_763_792_405_123_456)
+    }
+
+    #[test]
+    fn limits_are_rows_from_zero_on() {
+        for (text, expected) in [
+            ("10", Some(Rows::Range { skip: 0, end: 10 })),
+            ("2, 5", Some(Rows::Range { skip: 2, end: 5 })),
+            ("-3", Some(Rows::Last(3))),
+            ("-1000001", None),
+            ("x", None),
+            ("+1", None),
+            ("1,", None),
+        ] {
+            assert_eq!(limit(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_name_does_harm() {
+        let name = |text: &str| request(text).unwrap().file_name;
+        let evil = name("query=x&filename=../../x%0d%0aSet-Cookie:a%22");
+        assert_eq!(evil, "....xSet-Cookie:a", "XP3");
+        assert_eq!(name("query=x"), "tidegate-query-1763792405123.csv");
+        assert_eq!(name("query=x&fmt=parquet&filename="), "tidegate-query-1763792405123.parquet");
+    }
+
+    #[test]
+    fn what_is_no_form_is_refused() {
+        for text in ["fmt=xml", "delimiter=ab", "delimiter=%22", "fmt=parquet&compression_codec=x"]
+        {
+            let refusal = request(&format!("query=x&{text}")).unwrap_err();
+            assert_eq!(refusal.code, "22023", "{text}");
+        }
+        assert_eq!(request("query= ").unwrap_err().code, "42601");
+        let form = request("query=x&nm=true&delimiter=;").unwrap().form;
+        let ResultForm::Delimited(form) = form else { panic!("CSV") };
+        assert_eq!((form.header, form.delimiter), (false, b';'));
+    }
+}

@@ -1,0 +1,300 @@
+//! `/imp`: a file becomes rows of a table with one commit, or nothing.
+//!
+//! - IP1. The bytes of a body go to the import as they come; no more of them is held than it lets
+//!   wait.
+//! - IP2. A request that is not answered with success has changed nothing: bad data, a connection
+//!   that was cut, and a full disk leave the table as it was.
+//!
+//! What an import is asked to do is in `request`, what is answered in `answer`. Not here: the
+//! import (`copy`), and which parts a body has (`multipart`).
+
+mod request;
+mod answer;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_query::Session;
+
+use super::exec::session;
+use super::multipart::{BadParts, Multipart, PartSink, disposition};
+use super::params::Params;
+use super::response::Response;
+use super::unpack::{Encoding, Packing, UnpackError, Unpacker};
+use super::wire::BodyError;
+use super::{Exchange, Flow};
+use crate::copy::{CopyFault, Ended, Upload};
+use crate::shared::Services;
+use answer::{failure, success};
+use request::{AnswerForm, ImportRequest};
+
+/// Bytes of the part that describes columns.
+const SCHEMA_BYTES: usize = 1 << 20;
+
+/// Why there is no import.
+enum Stopped {
+    Failed {
+        status: Option<u16>,
+        fault: CopyFault,
+    },
+    /// There is nobody to be told.
+    Gone,
+}
+
+impl From<CopyFault> for Stopped {
+    fn from(fault: CopyFault) -> Stopped {
+        Stopped::Failed { status: None, fault }
+    }
+}
+
+impl From<UnpackError> for Stopped {
+    fn from(error: UnpackError) -> Stopped {
+        match error {
+            UnpackError::TooLarge { .. } => {
+                let fault = CopyFault::new("54000", error.to_string());
+                Stopped::Failed { status: Some(413), fault }
+            }
+            _ => CopyFault::new("22P04", error.to_string()).into(),
+        }
+    }
+}
+
+impl From<BadParts> for Stopped {
+    fn from(BadParts(why): BadParts) -> Stopped {
+        let message = format!("the body is not what an upload is: {why}");
+        CopyFault::new("08P01", message).into()
+    }
+}
+
+impl From<BodyError> for Stopped {
+    fn from(error: BodyError) -> Stopped {
+        match error {
+            BodyError::Cut | BodyError::Io(_) => Stopped::Gone,
+            BodyError::Slow => {
+                let fault = CopyFault::new("08006", error.to_string());
+                Stopped::Failed { status: Some(408), fault }
+            }
+            BodyError::Malformed(_) => CopyFault::new("08P01", error.to_string()).into(),
+        }
+    }
+}
+
+/// Answers a request to `/imp`.
+pub(super) async fn import(exchange: &mut Exchange<'_>) -> Flow {
+    let params = match Params::parse(&exchange.head.query) {
+        Ok(params) => params,
+        Err(_) => {
+            let message = "the address is not UTF-8, or not encoded";
+            return exchange.refuse(400, message, Some("22021")).await;
+        }
+    };
+    let form = match AnswerForm::of(&params) {
+        Ok(form) => form,
+        Err(fault) => return respond(exchange, failure(AnswerForm::Text, None, &fault)).await,
+    };
+    match take(exchange, params).await {
+        Ok((ended, request)) => {
+            let response = success(form, &ended, &request);
+            exchange.respond(response).await
+        }
+        Err(Stopped::Gone) => Flow::Gone,
+        Err(Stopped::Failed { status, fault }) => {
+            respond(exchange, failure(form, status, &fault)).await
+        }
+    }
+}
+
+/// Sends an answer that is no success, which scripts may want to have another status.
+async fn respond(exchange: &mut Exchange<'_>, mut response: Response) -> Flow {
+    if exchange.shared.config.http.imp_always_200 {
+        response.status = 200;
+    }
+    exchange.respond(response).await
+}
+
+/// Reads the body into an import, and waits for its end.
+async fn take(
+    exchange: &mut Exchange<'_>,
+    params: Params,
+) -> Result<(Arc<Ended>, ImportRequest), Stopped> {
+    if exchange.shared.config.read_only {
+        return Err(CopyFault::new("25006", "the server is read-only").into());
+    }
+    let services = exchange.shared.services();
+    let services =
+        services.map_err(|unready| CopyFault::new(unready.code(), unready.to_string()))?;
+    let max = exchange.shared.config.http.max_upload_bytes;
+    if 0 < max && exchange.body.length().is_some_and(|length| max < length) {
+        return Err(too_large(max));
+    }
+    let mut receiving = Receiving::new(exchange, params, &services)?;
+    let mut unpacker = Unpacker::new(&packing(exchange)?, usize::MAX)?;
+    let mut bytes = 0;
+    while let Some(mut piece) = exchange.body.next(exchange.wire).await? {
+        bytes += piece.len() as u64;
+        if 0 < max && max < bytes {
+            return Err(too_large(max));
+        }
+        while !piece.is_empty() {
+            let plain = unpacker.next(&mut piece)?;
+            receiving.push(plain).await?;
+        }
+    }
+    let rest = unpacker.finish()?;
+    receiving.push(rest).await?;
+    let finish = receiving.finish();
+    tokio::select! {
+        biased;
+        ended = finish => ended,
+        // Nobody waits for an answer: then it is not made either (IP2).
+        () = exchange.wire.closed() => Err(Stopped::Gone),
+    }
+}
+
+fn too_large(max: u64) -> Stopped {
+    let message = format!("the upload has more than {max} bytes");
+    Stopped::Failed { status: Some(413), fault: CopyFault::new("54000", message) }
+}
+
+fn packing(exchange: &Exchange<'_>) -> Result<Packing, Stopped> {
+    let name = exchange.head.field("content-encoding").unwrap_or("identity");
+    let encoding = match name.to_ascii_lowercase().as_str() {
+        "gzip" | "x-gzip" => Encoding::Gzip,
+        "zstd" => Encoding::Zstd,
+        "identity" | "" => Encoding::Plain,
+        _ => {
+            let fault = CopyFault::new("0A000", "the encoding of the body is not supported");
+            return Err(Stopped::Failed { status: Some(415), fault });
+        }
+    };
+    Ok(Packing { encoding, parts: None })
+}
+
+/// A body on its way to an import.
+struct Receiving<'a> {
+    services: &'a Arc<Services>,
+    session: Session,
+    params: Params,
+    parts: Option<Multipart>,
+    found: Parts,
+    /// Once it is known what is imported.
+    upload: Option<(Upload, ImportRequest)>,
+}
+
+impl<'a> Receiving<'a> {
+    fn new(
+        exchange: &Exchange<'_>,
+        params: Params,
+        services: &'a Arc<Services>,
+    ) -> Result<Receiving<'a>, Stopped> {
+        let content_type = exchange.head.content_type();
+        let parts = match content_type.as_str() {
+            "multipart/form-data" => {
+                let field = exchange.head.field("content-type").unwrap_or_default();
+                Some(Multipart::new(field)?)
+            }
+            "text/csv" | "text/plain" | "application/octet-stream" | "" => None,
+            other => {
+                let message = format!("a body of type '{other}' is no upload");
+                let fault = CopyFault::new("0A000", message);
+                return Err(Stopped::Failed { status: Some(415), fault });
+            }
+        };
+        let session = session(exchange);
+        let found = Parts::default();
+        Ok(Receiving { services, session, params, parts, found, upload: None })
+    }
+
+    async fn push(&mut self, bytes: Bytes) -> Result<(), Stopped> {
+        let data = match &mut self.parts {
+            None => bytes,
+            Some(parts) => {
+                parts.push_to(&bytes, &mut self.found)?;
+                if self.found.part != Some(Part::Data) {
+                    return Ok(());
+                }
+                Bytes::from(std::mem::take(&mut self.found.data))
+            }
+        };
+        if self.upload.is_none() {
+            self.begin().await?;
+        }
+        match &mut self.upload {
+            Some((upload, _)) if !data.is_empty() => Ok(upload.push(data).await?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Now that the data begin, all is known that is said of them.
+    async fn begin(&mut self) -> Result<(), Stopped> {
+        let request =
+            ImportRequest::new(&self.params, &self.found.schema, self.found.file_name.as_deref())?;
+        let own = self.services.database.schema_of(&request.table);
+        let request = request.for_table(own);
+        let file = self.found.file_name.clone().unwrap_or_else(|| "upload".to_owned());
+        let asked = request.clone();
+        let upload = self.services.copier.upload(
+            (request.table.clone(), file),
+            &self.session,
+            move |inner, source, rejects| asked.options(inner, (source, rejects)),
+        );
+        self.upload = Some((upload.await?, request));
+        Ok(())
+    }
+
+    async fn finish(mut self) -> Result<(Arc<Ended>, ImportRequest), Stopped> {
+        match &self.parts {
+            Some(parts) => parts.finish()?,
+            None if self.upload.is_none() => self.begin().await?,
+            None => {}
+        }
+        let (upload, mut request) = self.upload.ok_or(BadParts("it has no part `data`"))?;
+        upload.id().clone_into(&mut request.import_id);
+        Ok((upload.finish().await?, request))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Schema,
+    Data,
+}
+
+/// The parts of a body.
+#[derive(Debug, Default)]
+struct Parts {
+    part: Option<Part>,
+    schema: Vec<u8>,
+    /// What has come of the data and was not taken.
+    data: Vec<u8>,
+    file_name: Option<String>,
+}
+
+impl PartSink for Parts {
+    fn begin(&mut self, fields: &[u8]) -> Result<(), BadParts> {
+        let name = disposition(fields, "name")
+            .ok_or(BadParts("a part has no Content-Disposition with a name"))?;
+        self.part = Some(match (name.as_str(), self.part) {
+            (_, Some(Part::Data)) => return Err(BadParts("a part follows the part `data`")),
+            ("schema", None) => Part::Schema,
+            ("schema", Some(_)) => return Err(BadParts("it has two parts `schema`")),
+            ("data", _) => {
+                self.file_name = disposition(fields, "filename").filter(|name| !name.is_empty());
+                Part::Data
+            }
+            _ => return Err(BadParts("its parts are called `schema` and `data`")),
+        });
+        Ok(())
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        match self.part {
+            // What is too long is no JSON of columns, and is cut to be refused as none.
+            Some(Part::Schema) => {
+                let room = SCHEMA_BYTES.saturating_sub(self.schema.len());
+                self.schema.extend_from_slice(&bytes[..room.min(bytes.len())]);
+            }
+            _ => self.data.extend_from_slice(bytes),
+        }
+    }
+}

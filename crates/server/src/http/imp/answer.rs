@@ -1,0 +1,157 @@
+//! What is answered to an upload.
+
+use std::fmt::Write as _;
+
+use tidegate_ingest::ImportSummary;
+use tidegate_model::types::Physical;
+use tidegate_model::{Column, ColumnType, TimeUnit};
+
+use super::request::{AnswerForm, ImportRequest};
+use crate::copy::{CopyFault, Ended};
+use crate::http::response::{JSON, Response, TEXT};
+use crate::json::push_string;
+use crate::sqlstate;
+
+/// The answer to an import that was done.
+pub(super) fn success(form: AnswerForm, ended: &Ended, request: &ImportRequest) -> Response {
+    match form {
+        AnswerForm::Json => Response::new(200, JSON, json(ended, request)),
+        AnswerForm::Text => Response::new(200, TEXT, text(ended, request)),
+    }
+}
+
+/// The answer to one that was not.
+pub(super) fn failure(form: AnswerForm, status: Option<u16>, fault: &CopyFault) -> Response {
+    let status = status.unwrap_or_else(|| sqlstate::status(fault.error.code));
+    let response = match form {
+        AnswerForm::Text => Response::new(status, TEXT, fault.error.message.clone()),
+        AnswerForm::Json => {
+            let mut body = String::from("{\"status\":");
+            push_string(&fault.error.message, &mut body);
+            body.push_str(&format!(",\"code\":\"{}\"", fault.error.code));
+            if let Some(line) = fault.line {
+                body.push_str(&format!(",\"line\":{line}"));
+            }
+            if let Some(column) = &fault.column {
+                body.push_str(",\"column\":");
+                push_string(column, &mut body);
+            }
+            body.push('}');
+            Response::new(status, JSON, body)
+        }
+    };
+    if status == 503 { response.with("Retry-After", "1") } else { response }
+}
+
+fn json(ended: &Ended, request: &ImportRequest) -> String {
+    let mut body = String::from("{\"status\":\"OK\",\"location\":");
+    push_string(&request.table, &mut body);
+    let (rejected, imported) = rows(ended);
+    write!(body, ",\"rowsRejected\":{rejected},\"rowsImported\":{imported}").expect(FITS);
+    let has_header = ended.summary.as_ref().is_some_and(|summary| summary.has_header);
+    write!(body, ",\"header\":{has_header}").expect(FITS);
+    if let Some(summary) = &ended.summary {
+        let (partition_by, timestamp) = order(summary);
+        write!(body, ",\"partitionBy\":\"{partition_by}\"").expect(FITS);
+        if let Some(timestamp) = timestamp {
+            body.push_str(",\"timestamp\":");
+            push_string(timestamp, &mut body);
+        }
+    }
+    body.push_str(",\"warnings\":[");
+    for (at, warning) in warnings(ended, request).enumerate() {
+        body.push_str(if at == 0 { "" } else { "," });
+        push_string(warning, &mut body);
+    }
+    body.push_str("],\"columns\":[");
+    for (at, (column, errors)) in columns(ended).enumerate() {
+        body.push_str(if at == 0 { "{\"name\":" } else { ",{\"name\":" });
+        push_string(&column.name, &mut body);
+        let (ty, size) = (type_name(column.ty), size(column.ty));
+        write!(body, ",\"type\":\"{ty}\",\"size\":{size},\"errors\":{errors}}}").expect(FITS);
+    }
+    write!(body, "],\"importId\":\"{}\"}}", request.import_id).expect(FITS);
+    body
+}
+
+fn text(ended: &Ended, request: &ImportRequest) -> String {
+    let (rejected, imported) = rows(ended);
+    let mut body = format!(
+        "status: OK\nlocation: {}\nrowsRejected: {rejected}\nrowsImported: {imported}\n",
+        request.table
+    );
+    if let Some(summary) = &ended.summary {
+        let (partition_by, timestamp) = order(summary);
+        writeln!(body, "header: {}", summary.has_header).expect(FITS);
+        writeln!(body, "partitionBy: {partition_by}").expect(FITS);
+        if let Some(timestamp) = timestamp {
+            writeln!(body, "timestamp: {timestamp}").expect(FITS);
+        }
+    }
+    for warning in warnings(ended, request) {
+        writeln!(body, "warning: {warning}").expect(FITS);
+    }
+    for (column, errors) in columns(ended) {
+        let ty = type_name(column.ty);
+        writeln!(body, "column: {} {ty}, errors {errors}", column.name).expect(FITS);
+    }
+    writeln!(body, "importId: {}", request.import_id).expect(FITS);
+    body
+}
+
+const FITS: &str = "a String takes everything";
+
+/// Those that were rejected, and those that are there.
+fn rows(ended: &Ended) -> (u64, u64) {
+    let outcome = &ended.outcome;
+    (outcome.rows_handled - outcome.rows_imported, outcome.rows_imported)
+}
+
+/// How the table is partitioned, and by which column.
+fn order(summary: &ImportSummary) -> (&'static str, Option<&str>) {
+    let schema = &summary.schema;
+    let timestamp = schema.designated_column().map(|(column, _)| column.name.as_str());
+    (schema.partition_by().sql(), timestamp)
+}
+
+fn warnings<'a>(ended: &'a Ended, request: &'a ImportRequest) -> impl Iterator<Item = &'a str> {
+    let notes = ended.summary.iter().flat_map(|summary| &summary.notes);
+    let nothing = ended.summary.is_none().then_some(ended.message.as_str());
+    request.warnings.iter().chain(notes).map(String::as_str).chain(nothing)
+}
+
+/// The columns of the table, and how many of their values were bad.
+fn columns(ended: &Ended) -> impl Iterator<Item = (&Column, u64)> {
+    ended.summary.iter().flat_map(|summary| {
+        summary.schema.columns().iter().map(|column| {
+            let reasons = summary.reject_reasons.iter();
+            let own = reasons.filter(|(name, _, _)| name.as_deref() == Some(&column.name));
+            (column, own.map(|(_, _, count)| count).sum())
+        })
+    })
+}
+
+/// The name that QuestDB's clients know a type by.
+fn type_name(ty: ColumnType) -> String {
+    let name = match ty {
+        ColumnType::Int8 => "BYTE",
+        ColumnType::Int16 => "SHORT",
+        ColumnType::Int64 => "LONG",
+        ColumnType::Timestamp(TimeUnit::Nanos) => "TIMESTAMP_NS",
+        ColumnType::Ipv4 => "IPv4",
+        other => return other.sql(),
+    };
+    name.to_owned()
+}
+
+/// Bytes of a value; 0 where each has its own.
+fn size(ty: ColumnType) -> u8 {
+    match ty.physical() {
+        Physical::Bit => 1,
+        Physical::Signed(bytes) | Physical::Unsigned(bytes) => bytes,
+        Physical::Float32 => 4,
+        Physical::Float64 => 8,
+        Physical::Wide | Physical::Fixed16 => 16,
+        Physical::Bytes => 0,
+    }
+}

@@ -1,0 +1,261 @@
+//! What a request to `/imp` asks for.
+//!
+//! - RQ1. A parameter with a value that means nothing is an error, never ignored.
+
+use std::sync::Arc;
+
+use tidegate_ingest::timestamp::TimestampFormat;
+use tidegate_ingest::{
+    ColumnSource, Existing, ExtraFields, Header, ImportOptions, OnError, RejectList, Source,
+};
+use tidegate_model::schema::same_name;
+use tidegate_model::{ColumnType, PartitionUnit, Schema};
+use tidegate_platform::sentence;
+use tidegate_query::parse_column_type;
+
+use crate::copy::{CopyFault, Inner, defaults};
+use crate::http::params::Params;
+
+/// How the answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerForm {
+    Text,
+    Json,
+}
+
+impl AnswerForm {
+    pub(super) fn of(params: &Params) -> Result<AnswerForm, CopyFault> {
+        match params.find("fmt") {
+            None | Some("" | "text") => Ok(AnswerForm::Text),
+            Some("json") => Ok(AnswerForm::Json),
+            Some(other) => Err(bad(&format!("fmt is text or json, not '{other}'"))),
+        }
+    }
+}
+
+/// A column, as the part `schema` describes it.
+#[derive(Clone, Debug, PartialEq)]
+struct Described {
+    name: String,
+    ty: Option<ColumnType>,
+    pattern: Option<TimestampFormat>,
+}
+
+/// An import.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ImportRequest {
+    pub(super) table: String,
+    pub(super) import_id: String,
+    pub(super) warnings: Vec<String>,
+    columns: Vec<Described>,
+    existing: Existing,
+    timestamp: Option<String>,
+    partition_by: Option<PartitionUnit>,
+    header: Header,
+    delimiter: Option<u8>,
+    extra_fields: ExtraFields,
+    on_error: OnError,
+}
+
+impl ImportRequest {
+    pub(super) fn new(
+        params: &Params,
+        schema: &[u8],
+        file_name: Option<&str>,
+    ) -> Result<ImportRequest, CopyFault> {
+        let find = |name: &str| params.find(name).filter(|text| !text.is_empty());
+        let table = find("name")
+            .or(file_name)
+            .ok_or_else(|| bad("the parameter name is missing: which table do the rows go to?"))?;
+        let delimiter = match find("delimiter").map(str::as_bytes) {
+            None => None,
+            Some(&[byte]) if byte.is_ascii() => Some(byte),
+            Some(_) => return Err(bad("delimiter is one ASCII character")),
+        };
+        let on_error = match find("atomicity") {
+            None => OnError::Null,
+            Some(text) if text.eq_ignore_ascii_case("skipcol") => OnError::Null,
+            Some(text) if text.eq_ignore_ascii_case("skiprow") => OnError::SkipRow,
+            Some(text) if text.eq_ignore_ascii_case("abort") => OnError::Abort,
+            Some(text) => {
+                return Err(bad(&format!("atomicity is skipCol, skipRow or abort, not '{text}'")));
+            }
+        };
+        let partition_by = match find("partitionBy") {
+            None => None,
+            Some(text) => Some(
+                PartitionUnit::parse(text)
+                    .ok_or_else(|| bad(&format!("partitionBy cannot be '{text}'")))?,
+            ),
+        };
+        let flag = |name: &str, default: bool| match find(name) {
+            None => Ok(default),
+            Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
+            Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
+            Some(text) => Err(bad(&format!("{name} is true or false, not '{text}'"))),
+        };
+        let existing = match (flag("overwrite", false)?, flag("create", true)?) {
+            (true, _) => Existing::Replace,
+            (false, true) => Existing::Add,
+            (false, false) => Existing::Require,
+        };
+        Ok(ImportRequest {
+            table: table.to_owned(),
+            import_id: String::new(),
+            warnings: Vec::new(),
+            columns: described(schema)?,
+            existing,
+            timestamp: find("timestamp").map(str::to_owned),
+            partition_by: partition_by.filter(|unit| *unit != PartitionUnit::None),
+            header: if flag("forceHeader", false)? { Header::Present } else { Header::Auto },
+            delimiter,
+            extra_fields: match flag("skipLev", false)? {
+                true => ExtraFields::Reject,
+                false => ExtraFields::Ignore,
+            },
+            on_error,
+        })
+    }
+
+    /// What holds if there is this table already: it stays as it is, and somebody should know what
+    /// was asked for in vain.
+    pub(super) fn for_table(mut self, schema: Option<Arc<Schema>>) -> ImportRequest {
+        let Some(schema) = schema.filter(|_| self.existing != Existing::Replace) else {
+            return self;
+        };
+        let own = schema.designated_column().map(|(column, _)| column.name.as_str());
+        if let Some(given) = self.timestamp.take()
+            && !own.is_some_and(|own| same_name(own, &given))
+        {
+            let own = own.unwrap_or("none");
+            self.warnings.push(format!("the designated timestamp is {own}, timestamp ignored"));
+        }
+        let own = schema.partition_by();
+        if self.partition_by.take().is_some_and(|given| given != own) {
+            let own = own.sql();
+            self.warnings.push(format!("table is partitioned by {own}, partitionBy ignored"));
+        }
+        self
+    }
+
+    pub(super) fn options(
+        &self,
+        inner: &Inner,
+        (source, rejects): (Source, RejectList),
+    ) -> Result<ImportOptions, CopyFault> {
+        if self.partition_by.is_some() && self.timestamp.is_none() {
+            return Err(bad("partitionBy needs timestamp, the column that it goes by"));
+        }
+        let mut options = defaults(inner, &self.table, (source, rejects))?;
+        let typed = self.columns.iter().filter_map(|it| Some((it.name.clone(), it.ty?)));
+        let typed: Vec<_> = typed.collect();
+        if !typed.is_empty() {
+            options.columns = ColumnSource::Hinted(typed);
+        }
+        let formats =
+            self.columns.iter().filter_map(|it| Some((it.name.clone(), it.pattern.clone()?)));
+        options.column_formats = formats.collect();
+        let is_designated = |name: &String| {
+            self.timestamp.as_ref().is_some_and(|designated| same_name(designated, name))
+        };
+        let of_designated = options.column_formats.iter().find(|(name, _)| is_designated(name));
+        options.timestamp_format = of_designated.map(|(_, format)| format.clone());
+        options.existing = self.existing;
+        options.timestamp.clone_from(&self.timestamp);
+        options.partition_by = self.partition_by;
+        options.on_error = self.on_error;
+        options.dialect.header = self.header;
+        options.dialect.delimiter = self.delimiter;
+        options.dialect.extra_fields = self.extra_fields;
+        Ok(options)
+    }
+}
+
+fn bad(message: &str) -> CopyFault {
+    CopyFault::new("22023", message)
+}
+
+/// `[{"name":"ts","type":"TIMESTAMP","pattern":"yyyy-MM-dd"}]`.
+fn described(schema: &[u8]) -> Result<Vec<Described>, CopyFault> {
+    if schema.is_empty() {
+        return Ok(Vec::new());
+    }
+    let bad_schema = |what: &str| CopyFault::new("22P02", format!("the part `schema`: {what}"));
+    let list: serde_json::Value =
+        serde_json::from_slice(schema).map_err(|error| bad_schema(&error.to_string()))?;
+    let serde_json::Value::Array(list) = list else { return Err(bad_schema("it is no list")) };
+    let column = |value: serde_json::Value| {
+        let text = |key: &str| match &value[key] {
+            serde_json::Value::Null => Ok(None),
+            serde_json::Value::String(text) => Ok(Some(text.clone())),
+            _ => Err(bad_schema(&format!("`{key}` is no text"))),
+        };
+        let name = text("name")?.ok_or_else(|| bad_schema("a column has no name"))?;
+        let ty = match text("type")? {
+            None => None,
+            Some(ty) => Some(
+                parse_column_type(&ty)
+                    .ok_or_else(|| bad_schema(&format!("there is no type `{ty}`")))?,
+            ),
+        };
+        let pattern = match text("pattern")? {
+            None => None,
+            Some(pattern) => Some(
+                TimestampFormat::parse(&pattern).map_err(|error| bad_schema(&sentence(&error)))?,
+            ),
+        };
+        Ok(Described { name, ty, pattern })
+    };
+    list.into_iter().map(column).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(params: &str, schema: &str) -> Result<ImportRequest, String> {
+        let params = Params::parse(params).unwrap();
+        let request = ImportRequest::new(&params, schema.as_bytes(), Some("a.csv"));
+        request.map_err(|fault| fault.error.message)
+    }
+
+    #[test]
+    fn a_request_without_a_word_is_an_import_of_its_file() {
+        let request = request("", "").unwrap();
+        assert_eq!(request.table, "a.csv");
+        assert_eq!((request.existing, request.on_error), (Existing::Add, OnError::Null));
+        assert_eq!((request.header, request.extra_fields), (Header::Auto, ExtraFields::Ignore));
+    }
+
+    #[test]
+    fn all_that_is_said_is_heard() {
+        let text = "name=t&overwrite=true&atomicity=abort&forceHeader=true&skipLev=TRUE\
+                    &delimiter=;&partitionBy=day&timestamp=ts&maxUncommittedRows=5";
+        let schema = r#"[{"name":"ts","type":"TIMESTAMP","pattern":"yyyy","locale":"en"}]"#;
+        let request = request(text, schema).unwrap();
+        assert_eq!((request.existing, request.on_error), (Existing::Replace, OnError::Abort));
+        assert_eq!((request.header, request.extra_fields), (Header::Present, ExtraFields::Reject));
+        assert_eq!(
+            (request.delimiter, request.partition_by),
+            (Some(b';'), Some(PartitionUnit::Day))
+        );
+        assert_eq!(request.columns.len(), 1);
+        assert!(request.columns[0].pattern.is_some());
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        for (params, schema, expected) in [
+            ("atomicity=x", "", "atomicity is skipCol, skipRow or abort, not 'x'"),
+            ("overwrite=1", "", "overwrite is true or false, not '1'"),
+            ("delimiter=ab", "", "delimiter is one ASCII character"),
+            ("partitionBy=x", "", "partitionBy cannot be 'x'"),
+            ("", "{}", "the part `schema`: it is no list"),
+            ("", "[{\"name\":\"a\",\"type\":\"x\"}]", "the part `schema`: there is no type `x`"),
+            ("", "[{\"type\":\"INT\"}]", "the part `schema`: a column has no name"),
+        ] {
+            assert_eq!(request(params, schema).unwrap_err(), expected, "RQ1");
+        }
+        assert!(AnswerForm::of(&Params::parse("fmt=xml").unwrap()).is_err(), "RQ1");
+    }
+}

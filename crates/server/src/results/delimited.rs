@@ -1,0 +1,349 @@
+//! Results as text with delimiters: CSV by RFC 4180, or PostgreSQL's text with backslashes.
+//!
+//! - O3. What is written here and imported again with the same schema gives equal rows: NULL is an
+//!   empty field, empty text is `""`, a quote is doubled, and nothing else is changed.
+//!
+//! One thing CSV cannot say: a row whose only column is NULL is an empty line, which importers
+//! skip. A batch is written column by column into one text, row after row: what a column needs is
+//! looked up once a batch, and no cell has memory of its own.
+
+use std::io::Write;
+
+use arrow::array::{Array, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::error::ArrowError;
+
+use super::{ResultWriter, WriteError};
+use crate::cell::{Column, Shape, plain};
+
+/// How records are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DelimitedForm {
+    /// Between fields: one ASCII byte.
+    pub delimiter: u8,
+    /// What keeps a text apart from what is around it.
+    pub escapes: Escapes,
+    /// What stands for NULL.
+    pub null: String,
+    /// Behind a record.
+    pub line_end: &'static str,
+    /// Whether the first record has names.
+    pub header: bool,
+    /// How days are written.
+    pub days: Days,
+}
+
+/// What keeps a text apart from what is around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escapes {
+    /// Quotes around it: one ASCII byte.
+    Quotes(u8, Quoting),
+    /// A backslash before what means something.
+    Backslashes,
+}
+
+/// Which texts are quoted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quoting {
+    /// Those that would be read as something else.
+    WhereNeeded,
+    /// All.
+    AllText,
+}
+
+/// How days are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Days {
+    /// `2025-03-01`
+    Plain,
+    /// As the instant in which they begin.
+    Instants,
+}
+
+impl DelimitedForm {
+    /// What files have, unless somebody wants another one.
+    #[must_use]
+    pub fn csv() -> DelimitedForm {
+        DelimitedForm {
+            delimiter: b',',
+            escapes: Escapes::Quotes(b'"', Quoting::WhereNeeded),
+            null: String::new(),
+            line_end: "\n",
+            header: true,
+            days: Days::Plain,
+        }
+    }
+
+    /// As QuestDB's clients know it.
+    #[must_use]
+    pub fn questdb() -> DelimitedForm {
+        DelimitedForm {
+            escapes: Escapes::Quotes(b'"', Quoting::AllText),
+            line_end: "\r\n",
+            days: Days::Instants,
+            ..DelimitedForm::csv()
+        }
+    }
+
+    /// PostgreSQL's text.
+    #[must_use]
+    pub fn text() -> DelimitedForm {
+        DelimitedForm {
+            delimiter: b'\t',
+            escapes: Escapes::Backslashes,
+            null: "\\N".to_owned(),
+            header: false,
+            ..DelimitedForm::csv()
+        }
+    }
+}
+
+/// Writes batches of one schema as text.
+#[derive(Clone, Debug)]
+pub struct Delimited {
+    form: DelimitedForm,
+    fields: SchemaRef,
+}
+
+impl Delimited {
+    /// For rows of this schema.
+    #[must_use]
+    pub fn new(form: DelimitedForm, fields: SchemaRef) -> Delimited {
+        Delimited { form, fields }
+    }
+
+    /// Appends the names, if the form has them.
+    pub fn header(&self, text: &mut String) {
+        if !self.form.header {
+            return;
+        }
+        for (position, field) in self.fields.fields().iter().enumerate() {
+            if position > 0 {
+                text.push(char::from(self.form.delimiter));
+            }
+            self.push_text(text, |text| text.push_str(field.name()));
+        }
+        text.push_str(self.form.line_end);
+    }
+
+    /// Appends rows.
+    ///
+    /// # Errors
+    /// If Arrow has no text for a type.
+    pub fn rows(&self, batch: &RecordBatch, text: &mut String) -> Result<(), ArrowError> {
+        let arrays = batch.columns().iter().map(plain).collect::<Result<Vec<_>, _>>()?;
+        let fields = self.fields.fields().iter();
+        let columns = fields
+            .zip(&arrays)
+            .map(|(field, array)| {
+                let is_day = *array.data_type() == DataType::Date32;
+                let suffix = if is_day && self.form.days == Days::Instants { MIDNIGHT } else { "" };
+                Ok((Column::new(field, array)?, suffix))
+            })
+            .collect::<Result<Vec<_>, ArrowError>>()?;
+        for row in 0..batch.num_rows() {
+            for (position, (column, suffix)) in columns.iter().enumerate() {
+                if position > 0 {
+                    text.push(char::from(self.form.delimiter));
+                }
+                self.push_cell(column, suffix, row, text);
+            }
+            text.push_str(self.form.line_end);
+        }
+        Ok(())
+    }
+
+    fn push_cell(&self, column: &Column<'_>, suffix: &str, row: usize, text: &mut String) {
+        if column.is_null(row) {
+            text.push_str(&self.form.null);
+            return;
+        }
+        match column.shape {
+            Shape::Text | Shape::Nested => self.push_text(text, |text| {
+                column.push(row, text);
+                text.push_str(suffix);
+            }),
+            Shape::Boolean | Shape::Integer | Shape::Float | Shape::Decimal => {
+                column.push(row, text);
+            }
+        }
+    }
+
+    /// Appends what `push` appends, so that it is read as a text. It is written where it stays, and
+    /// looked at then: most texts have nothing to escape.
+    fn push_text(&self, text: &mut String, push: impl FnOnce(&mut String)) {
+        match self.form.escapes {
+            Escapes::Backslashes => {
+                let start = text.len();
+                push(text);
+                self.escape(start, text);
+            }
+            Escapes::Quotes(quote, Quoting::AllText) => {
+                text.push(char::from(quote));
+                let start = text.len();
+                push(text);
+                double(quote, start, text);
+                text.push(char::from(quote));
+            }
+            Escapes::Quotes(quote, Quoting::WhereNeeded) => {
+                let start = text.len();
+                push(text);
+                if self.needs_quotes(quote, &text[start..]) {
+                    double(quote, start, text);
+                    text.insert(start, char::from(quote));
+                    text.push(char::from(quote));
+                }
+            }
+        }
+    }
+
+    fn needs_quotes(&self, quote: u8, text: &str) -> bool {
+        let is_sign = |byte: u8| {
+            byte == self.form.delimiter || byte == quote || matches!(byte, b'\n' | b'\r')
+        };
+        // Some readers trim what is not quoted.
+        let has_edges = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
+        text.is_empty() || has_edges || text == self.form.null || text.bytes().any(is_sign)
+    }
+
+    /// Puts backslashes into what stands behind `start`.
+    fn escape(&self, start: usize, text: &mut String) {
+        let delimiter = self.form.delimiter;
+        let is_sign = |byte: u8| byte == b'\\' || byte == delimiter || matches!(byte, 8..=13);
+        if !text.as_bytes()[start..].iter().any(|&byte| is_sign(byte)) {
+            return;
+        }
+        let plain = text.split_off(start);
+        for char in plain.chars() {
+            let escaped = match char {
+                '\u{8}' => 'b',
+                '\t' => 't',
+                '\n' => 'n',
+                '\u{b}' => 'v',
+                '\u{c}' => 'f',
+                '\r' => 'r',
+                '\\' => '\\',
+                other if other == char::from(delimiter) => other,
+                other => {
+                    text.push(other);
+                    continue;
+                }
+            };
+            text.extend(['\\', escaped]);
+        }
+    }
+}
+
+const MIDNIGHT: &str = "T00:00:00.000Z";
+
+/// Doubles the quotes in what stands behind `start`.
+fn double(quote: u8, start: usize, text: &mut String) {
+    if !text.as_bytes()[start..].contains(&quote) {
+        return;
+    }
+    let plain = text.split_off(start);
+    let quote = char::from(quote);
+    for (position, part) in plain.split(quote).enumerate() {
+        if position > 0 {
+            text.extend([quote, quote]);
+        }
+        text.push_str(part);
+    }
+}
+
+/// Writes a result to somewhere.
+pub struct DelimitedWriter<W> {
+    out: W,
+    encoder: Delimited,
+    text: String,
+}
+
+impl<W: Write> DelimitedWriter<W> {
+    /// Writes the header, if the form has one.
+    ///
+    /// # Errors
+    /// If it is not taken.
+    pub fn new(mut out: W, fields: SchemaRef, form: DelimitedForm) -> Result<Self, WriteError> {
+        let encoder = Delimited::new(form, fields);
+        let mut text = String::new();
+        encoder.header(&mut text);
+        out.write_all(text.as_bytes())?;
+        Ok(DelimitedWriter { out, encoder, text })
+    }
+}
+
+/// Rows that become text at a time (RS1).
+const ROWS: usize = 1_024;
+
+impl<W: Write> ResultWriter for DelimitedWriter<W> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError> {
+        for start in (0..batch.num_rows()).step_by(ROWS) {
+            let rows = ROWS.min(batch.num_rows() - start);
+            self.text.clear();
+            self.encoder.rows(&batch.slice(start, rows), &mut self.text)?;
+            self.out.write_all(self.text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), WriteError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Date32Array, StringViewArray};
+
+    use super::super::ResultForm;
+    use super::super::tests::{sample, written};
+    use super::*;
+
+    #[test]
+    fn null_is_empty_and_empty_text_is_quoted() {
+        let expected = "n,x,price,word,ok\n1,1.5,0.10,\"a \"\"b\"\"\n\\\",true\n,,,,\n\
+                        -3,NaN,12.00,\"\",false\n";
+        assert_eq!(written(&ResultForm::Delimited(DelimitedForm::csv()), &[sample()]), expected);
+        let expected = "\"n\",\"x\",\"price\",\"word\",\"ok\"\r\n\
+                        1,1.5,0.10,\"a \"\"b\"\"\n\\\",true\r\n,,,,\r\n-3,NaN,12.00,\"\",false\r\n";
+        let form = ResultForm::Delimited(DelimitedForm::questdb());
+        assert_eq!(written(&form, &[sample()]), expected);
+    }
+
+    #[test]
+    fn text_of_postgres_has_backslashes() {
+        let expected = "1\t1.5\t0.10\ta \"b\"\\n\\\\\ttrue\n\\N\t\\N\t\\N\t\\N\t\\N\n\
+                        -3\tNaN\t12.00\t\tfalse\n";
+        assert_eq!(written(&ResultForm::Delimited(DelimitedForm::text()), &[sample()]), expected);
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let words: ArrayRef = Arc::new(StringViewArray::from(vec![text]));
+        let batch = RecordBatch::try_from_iter([("w", words)]).unwrap();
+        let form = DelimitedForm { header: false, null: "nil".to_owned(), ..DelimitedForm::csv() };
+        let expected = format!("{expected}\n");
+        assert_eq!(written(&ResultForm::Delimited(form), &[batch]), expected);
+    }
+
+    #[test]
+    fn text_is_quoted_only_where_it_must_be() {
+        check("plain text", "plain text");
+        check("a;b|c\td", "a;b|c\td");
+        check("a,b", "\"a,b\"");
+        check("cr\rlf", "\"cr\rlf\"");
+        check(" edge", "\" edge\"");
+        check("\"", "\"\"\"\"");
+        check("nil", "\"nil\"");
+    }
+
+    #[test]
+    fn days_may_be_instants() {
+        let days: ArrayRef = Arc::new(Date32Array::from(vec![19_000]));
+        let batch = RecordBatch::try_from_iter([("d", days)]).unwrap();
+        let form = ResultForm::Delimited(DelimitedForm::questdb());
+        assert_eq!(written(&form, &[batch]), "\"d\"\r\n\"2022-01-08T00:00:00.000Z\"\r\n");
+    }
+}
