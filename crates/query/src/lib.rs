@@ -28,12 +28,15 @@ mod show;
 mod memory;
 mod engine;
 
-pub use control::{CancelReason, StatementOptions, Timeout};
-pub use engine::{Answer, Engine, EngineOptions, STACK_BYTES};
+pub use control::{CancelReason, Canceler, StatementOptions, Timeout};
+pub use engine::{Answer, Described, Engine, EngineOptions, STACK_BYTES};
 pub use error::{
     ClauseProblem, Condition, Error, Result, SettingProblem, SyntaxError, TextProblem,
 };
 pub use host::{ConfigEntry, Host, LineConnection, MemoryUse};
-pub use parse::{Position, TableDefinition, is_cancel, parse_create_table, split_statements};
+pub use parse::{
+    Position, TableDefinition, Token, TokenKind, is_cancel, parse_create_table, split_statements,
+    tokenize,
+};
 pub use plan::Parameter;
-pub use session::{Origin, Reach, Session};
+pub use session::{Access, Origin, Reach, Session};

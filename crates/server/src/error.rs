@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use thiserror::Error;
 
 use crate::ilp::KeyFileError;
+use crate::tls::TlsError;
 
 /// The result of what a server does as a whole.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -26,8 +27,8 @@ pub enum Error {
     },
     /// Other machines could reach the server, and nobody would be asked who he is.
     #[error(
-        "{key} = {address} is open to other machines, and this version asks nobody for a \
-         password; {advice}"
+        "{key} = {address} is open to other machines, and nobody would be asked for a password \
+         that is a secret; {advice}"
     )]
     Open {
         /// Which key.
@@ -40,8 +41,11 @@ pub enum Error {
     /// The keys of those who may send lines cannot be read.
     #[error(transparent)]
     Keys(#[from] KeyFileError),
+    /// TLS is wanted and cannot be had.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// There is nothing to do.
-    #[error("both http.listen and ilp.tcp.listen are none: there is nothing to serve")]
+    #[error("http.listen, pg.listen and ilp.tcp.listen are none: there is nothing to serve")]
     Nothing,
     /// Threads or signals are not to be had.
     #[error("start the server's threads")]
@@ -62,7 +66,11 @@ impl Error {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
-            Error::Bind { .. } | Error::Open { .. } | Error::Keys(_) | Error::Nothing => true,
+            Error::Bind { .. }
+            | Error::Open { .. }
+            | Error::Keys(_)
+            | Error::Tls(_)
+            | Error::Nothing => true,
             Error::Threads { .. } | Error::Storage(_) | Error::Query(_) => false,
         }
     }
