@@ -383,7 +383,9 @@ impl Engine {
             Statement::Query => self.describe_query(sql, parameters, &begun).await,
             Statement::Explain(how) => {
                 let parameters = match how.change {
-                    Some(change) => self.describe_change(&sql, change, (parameters, &begun)).await?,
+                    Some(change) => {
+                        self.describe_change(&sql, change, (parameters, &begun)).await?
+                    }
                     None => {
                         let sql = Arc::from(blanked(&sql, how.offset));
                         self.describe_query(sql, parameters, &begun).await?.parameters
@@ -450,7 +452,8 @@ impl Engine {
         if matches!(statement, Statement::ChangeRows(RowChange::Insert(_))) {
             return Ok(Vec::new());
         }
-        if let Some(name) = tables_of(statement).into_iter().find(|name| session.holds(&name.text)) {
+        if let Some(name) = tables_of(statement).into_iter().find(|name| session.holds(&name.text))
+        {
             return Err(Error::Pending { statement: what, table: name.text.clone() });
         }
         Ok(vec![format!("{what} is committed at once, and not with the transaction")])

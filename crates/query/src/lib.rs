@@ -25,6 +25,7 @@ mod dml;
 mod host;
 mod system;
 mod show;
+mod catalog;
 mod memory;
 mod engine;
 

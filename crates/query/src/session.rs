@@ -8,14 +8,14 @@
 mod settings;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::control::Timeout;
 use crate::dml::Held;
 use crate::error::SettingProblem;
 
-pub(crate) use settings::{SERVER_VERSION, all_settings, reset, set, shown};
+pub(crate) use settings::{SERVER_VERSION, Shown, all_settings, reset, set, shown};
 
 /// Where statements come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,8 @@ struct Inner {
     transaction: Mutex<Option<Transaction>>,
     /// What it has asked to be connected to.
     database: OnceLock<String>,
+    /// What its client knows it by.
+    process: AtomicU32,
     /// Whether it may change nothing, whatever it sets.
     only_reads: AtomicBool,
 }
@@ -82,8 +84,14 @@ impl Session {
     #[must_use]
     pub fn new(origin: Origin) -> Session {
         let (values, transaction) = (Mutex::default(), Mutex::default());
-        let (database, only_reads) = (OnceLock::new(), AtomicBool::new(false));
-        Session(Arc::new(Inner { origin, values, transaction, database, only_reads }))
+        Session(Arc::new(Inner {
+            origin,
+            values,
+            transaction,
+            database: OnceLock::new(),
+            process: AtomicU32::new(0),
+            only_reads: AtomicBool::new(false),
+        }))
     }
 
     pub(crate) fn origin(&self) -> &Origin {
@@ -116,9 +124,15 @@ impl Session {
         self.0.only_reads.store(true, Relaxed);
     }
 
-    /// Says what the database is called that it has asked for; the first time counts.
-    pub fn name_database(&self, name: &str) {
-        self.0.database.get_or_init(|| name.to_owned());
+    /// Says what the database is called that it has asked for, and which number it has itself; the
+    /// first time counts.
+    pub fn connect_to(&self, database: &str, process: u32) {
+        self.0.database.get_or_init(|| database.to_owned());
+        self.0.process.store(process, Relaxed);
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.0.process.load(Relaxed)
     }
 
     pub(crate) fn database(&self) -> &str {

@@ -101,11 +101,8 @@ impl Tls {
         if config.mode == TlsMode::Off {
             return Ok(None);
         }
-        let current = Current {
-            acceptor: acceptor(config)?,
-            stamps: stamps(config),
-            looked: Instant::now(),
-        };
+        let current =
+            Current { acceptor: acceptor(config)?, stamps: stamps(config), looked: Instant::now() };
         Ok(Some(Tls { config: config.clone(), current: Mutex::new(current) }))
     }
 

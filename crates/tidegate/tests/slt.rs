@@ -168,7 +168,8 @@ async fn a_timeout_ends_queries_of_any_kind() -> Result<(), TestError> {
     let before = Arc::strong_count(&snapshot);
     let after = Duration::from_millis(100);
     let session = Session::default();
-    let options = StatementOptions { timeout: Some(Timeout::After(after)), session, canceler: None };
+    let options =
+        StatementOptions { timeout: Some(Timeout::After(after)), session, canceler: None };
     for sql in [
         "SELECT sum(length(a.t) + random()) FROM many a CROSS JOIN many b",
         "SELECT max(a.t || b.t || random()) FROM many a, many b GROUP BY length(a.t) + length(b.t)",

@@ -19,8 +19,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, Query, SelectItem, SetExpr, Value, Visit, Visitor,
 };
 use tidegate_model::Column;
-use tidegate_storage::segment::arrow_field;
 use tidegate_storage::Database;
+use tidegate_storage::segment::arrow_field;
 
 use super::query_text::{QueryText, parse_query};
 use super::rows::Purpose;
@@ -85,7 +85,8 @@ pub(crate) fn describe_query(
     infer(values).or_else(|_| {
         // A clause wants to know the value: that it is NULL is a value too.
         let is_open = |value: &Parameter| *value == Parameter::Open;
-        let known = |value: &Parameter| if is_open(value) { Parameter::Null } else { value.clone() };
+        let known =
+            |value: &Parameter| if is_open(value) { Parameter::Null } else { value.clone() };
         infer(&values.iter().map(known).collect::<Vec<_>>())
     })
 }

@@ -28,6 +28,8 @@ pub enum Parameter {
     Double(f64),
     /// A text, or what a text stands for at its place: a timestamp, a UUID.
     Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
     /// A value of this type of SQL wherever it stands, by its text; `None` is NULL.
     Typed(Cow<'static, str>, Option<String>),
     /// A value that is not known yet: a statement is described with it, and not done.
@@ -43,6 +45,7 @@ impl fmt::Display for Parameter {
             Parameter::Integer(value) => write!(f, "{value}"),
             Parameter::Double(value) => write!(f, "double {:016x}", value.to_bits()),
             Parameter::Text(value) => write!(f, "{value:?}"),
+            Parameter::Bytes(value) => write!(f, "bytes {}", hex(value)),
             Parameter::Typed(ty, value) => write!(f, "{ty} {value:?}"),
             Parameter::Open => f.write_str("open"),
         }
@@ -115,10 +118,15 @@ fn constant(value: &Parameter) -> Vec<Token> {
         }
         Parameter::Double(value) => cast(Token::SingleQuotedString(value.to_string()), "DOUBLE"),
         Parameter::Text(text) => vec![Token::SingleQuotedString(text.clone())],
+        Parameter::Bytes(value) => vec![Token::HexStringLiteral(hex(value))],
         Parameter::Typed(ty, Some(text)) => cast(Token::SingleQuotedString(text.clone()), ty),
         Parameter::Typed(ty, None) => cast(Token::make_keyword("NULL"), ty),
         Parameter::Open => unreachable!("it stays what it is"),
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// `CAST(value AS type)`; the type is a name, or a name with numbers in brackets.

@@ -27,9 +27,9 @@ use tidegate_model::{Column, ColumnType, TimeRange};
 use tidegate_storage::segment::{arrow_field, arrow_type};
 use tidegate_storage::{Database, Snapshot};
 
+use super::describe::{ParameterTypes, describe, stored_types};
 use super::literal::type_of;
 use super::order::in_table_order;
-use super::describe::{ParameterTypes, describe, stored_types};
 use super::parameters::Parameter;
 use super::query_text::{QueryText, parse_query, parse_tokens, position_at, tokenize};
 use super::{TARGET, locate, logical_plan, physical_plan};

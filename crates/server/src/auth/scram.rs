@@ -113,9 +113,10 @@ impl Verifier {
         let (head, keys) = rest.split_once('$')?;
         let (iterations, salt) = head.split_once(':')?;
         let (stored_key, server_key) = keys.split_once(':')?;
-        let iterations = iterations.parse().ok().filter(|it: &NonZeroU32| {
-            (ITERATIONS.get()..=ITERATIONS_MAX).contains(&it.get())
-        });
+        let iterations = iterations
+            .parse()
+            .ok()
+            .filter(|it: &NonZeroU32| (ITERATIONS.get()..=ITERATIONS_MAX).contains(&it.get()));
         let key = |text: &str| <[u8; KEY_BYTES]>::try_from(BASE64.decode(text).ok()?).ok();
         let salt = BASE64.decode(salt).ok().filter(|salt| !salt.is_empty())?;
         let (stored_key, server_key) = (key(stored_key)?, key(server_key)?);
@@ -234,7 +235,8 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_refused() {
-        for message in ["", "n", "n,,", "n,,r=x", "p=tls-unique,,n=,r=x", "n,,n=,r=", "n,,n=\u{e9}"] {
+        for message in ["", "n", "n,,", "n,,r=x", "p=tls-unique,,n=,r=x", "n,,n=,r=", "n,,n=\u{e9}"]
+        {
             let begun = Scram::begin(Verifier::new("x"), message.as_bytes());
             assert_eq!(begun.map(|_| ()).unwrap_err(), Refused::Message, "{message}");
         }

@@ -126,9 +126,8 @@ impl AuthConfig {
 
     /// Whether somebody could come in with a password that everybody knows, or without one.
     pub(crate) fn has_default_password(&self) -> bool {
-        let is_known = |Secret(password): &Secret| {
-            password.is_empty() || password == DEFAULT_PASSWORD
-        };
+        let is_known =
+            |Secret(password): &Secret| password.is_empty() || password == DEFAULT_PASSWORD;
         is_known(&self.admin_password) || self.readonly_enabled && is_known(&self.readonly_password)
     }
 }

@@ -20,14 +20,29 @@ pub(super) enum Command {
     Rollback,
     /// What the open transaction may do.
     SetTransaction(Option<Access>),
-    Prepare { name: String, types: Vec<String>, sql: String },
-    Execute { name: String, values: Vec<Parameter> },
+    Prepare {
+        name: String,
+        types: Vec<String>,
+        sql: String,
+    },
+    Execute {
+        name: String,
+        values: Vec<Parameter>,
+    },
     /// `None`: all.
     Deallocate(Option<String>),
     DiscardAll,
-    Declare { name: String, sql: String, is_binary: bool },
+    Declare {
+        name: String,
+        sql: String,
+        is_binary: bool,
+    },
     /// `None`: to its end.
-    Fetch { name: String, count: Option<u32>, moves: bool },
+    Fetch {
+        name: String,
+        count: Option<u32>,
+        moves: bool,
+    },
     /// `None`: all.
     CloseCursor(Option<String>),
     /// It does nothing, and says that it was done.
@@ -412,8 +427,7 @@ mod tests {
         );
         check_fault("EXECUTE a (b)", "42601", "expected a constant, found `b`");
         check("DEALLOCATE PREPARE ALL", Command::Deallocate(None));
-        let fetch =
-            |count, moves| Command::Fetch { name: "c".to_owned(), count, moves };
+        let fetch = |count, moves| Command::Fetch { name: "c".to_owned(), count, moves };
         check("FETCH c", fetch(Some(1), false));
         check("FETCH FORWARD 100 FROM c", fetch(Some(100), false));
         check("MOVE ALL IN c", fetch(None, true));

@@ -102,7 +102,7 @@ impl Connection {
         wire: Wire,
         (guest, backend): (Guest, Backend),
     ) -> Connection {
-        guest.session.name_database(&guest.database);
+        guest.session.connect_to(&guest.database, backend.process);
         Connection {
             shared: Arc::clone(shared),
             services,

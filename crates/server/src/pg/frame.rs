@@ -26,11 +26,7 @@ const GSS_CODE: u32 = 80_877_104;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Opening {
     /// A session is wanted, with these names and values.
-    Start {
-        major: u16,
-        minor: u16,
-        parameters: Vec<(Bytes, Bytes)>,
-    },
+    Start { major: u16, minor: u16, parameters: Vec<(Bytes, Bytes)> },
     /// TLS is wanted first.
     Tls,
     /// GSSAPI is wanted first.
@@ -43,10 +39,17 @@ pub(crate) enum Opening {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
     Query(Bytes),
-    Parse { name: Bytes, sql: Bytes, types: Vec<u32> },
+    Parse {
+        name: Bytes,
+        sql: Bytes,
+        types: Vec<u32>,
+    },
     Bind(Bind),
     Describe(Object),
-    Execute { portal: Bytes, rows_max: u32 },
+    Execute {
+        portal: Bytes,
+        rows_max: u32,
+    },
     Close(Object),
     Sync,
     Flush,

@@ -39,7 +39,10 @@ pub(super) struct Guest {
 pub(super) enum Arrival {
     Guest(Wire, Guest),
     /// To end a statement of another one.
-    Cancel { process: u32, secret: Bytes },
+    Cancel {
+        process: u32,
+        secret: Bytes,
+    },
     /// It is over; what there was to say waits in the wire.
     Refused(Wire),
     Gone,
@@ -199,12 +202,8 @@ async fn enter(
     let is_known = shared.users.find(&user).is_some();
     let role = if is_known { role } else { Role::Admin };
     let reach = if role == Role::Admin { Reach::All } else { Reach::Own };
-    let origin = Origin {
-        protocol: "pg",
-        peer: Some(peer.to_string()),
-        user: Some(user.clone()),
-        reach,
-    };
+    let origin =
+        Origin { protocol: "pg", peer: Some(peer.to_string()), user: Some(user.clone()), reach };
     let session = Session::new(origin);
     for (name, value) in &wishes.settings {
         // What nobody knows is no reason to refuse a connection; a bad value is.
@@ -240,6 +239,8 @@ fn wishes(parameters: Vec<(Bytes, Bytes)>, unknown: &mut Vec<String>) -> Result<
             }
             "replication" => {}
             _ if name.starts_with("_pq_.") => unknown.push(name),
+            // Some clients write it as it is written in SQL.
+            "client_encoding" => settings.push((name, value.trim_matches('\'').to_owned())),
             _ => settings.push((name, value)),
         }
     }

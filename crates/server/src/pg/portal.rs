@@ -30,12 +30,18 @@ const QUEUE: usize = 2;
 #[derive(Debug)]
 pub(super) enum Event {
     /// It has rows.
-    Rows { schema: SchemaRef, notices: Vec<String> },
+    Rows {
+        schema: SchemaRef,
+        notices: Vec<String>,
+    },
     Batch(RecordBatch),
     /// All rows were sent.
     End,
     /// Something was changed.
-    Done { tag: String, notices: Vec<String> },
+    Done {
+        tag: String,
+        notices: Vec<String>,
+    },
     Failed(Box<QueryError>),
 }
 

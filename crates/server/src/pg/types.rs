@@ -56,6 +56,19 @@ pub(super) struct Column {
     pub(super) number: i16,
 }
 
+/// Whether who expects the first columns can read the others.
+pub(super) fn are_same(expected: &[Column], found: &[Column]) -> bool {
+    // What is a text has one form, whatever it is called.
+    let kind = |column: &Column| match column.ty {
+        VARCHAR => TEXT.oid,
+        ty => ty.oid,
+    };
+    let is_same = |(expected, found): (&Column, &Column)| {
+        expected.name == found.name && kind(expected) == kind(found)
+    };
+    expected.len() == found.len() && expected.iter().zip(found).all(is_same)
+}
+
 /// The type that PREPARE names.
 pub(super) fn named(name: &str) -> Option<PgType> {
     Some(match name {

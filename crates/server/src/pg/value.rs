@@ -44,6 +44,11 @@ pub(super) fn parameter(
         let code = if format == Format::Binary { "22P03" } else { "22P02" };
         return Err(Fault::new(code, format!("incorrect {what} in parameter {number}")));
     };
+    if oid == types::BYTEA.oid {
+        return bytea(&read).map(Parameter::Bytes).ok_or_else(|| {
+            Fault::new("22P02", format!("parameter {number} is no bytea"))
+        });
+    }
     if is_time(oid) && matches!(read.trim(), "infinity" | "-infinity") {
         return Err(Fault::new("22008", "infinite timestamps are not kept"));
     }
@@ -114,6 +119,37 @@ fn made(oid: u32, known: Known, text: String) -> Option<Parameter> {
     }
 }
 
+/// `\x00ff`, or bytes as they are with `\\` and `\377` for what cannot be written.
+fn bytea(text: &str) -> Option<Vec<u8>> {
+    if let Some(digits) = text.strip_prefix("\\x") {
+        let digits = digits.as_bytes();
+        let pairs = digits.chunks(2).map(|pair| {
+            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+            u8::from_str_radix(pair, 16).ok()
+        });
+        return pairs.collect();
+    }
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        let value = match (byte, after) {
+            (b'\\', [b'\\', ..]) => {
+                rest = &after[1..];
+                byte
+            }
+            (b'\\', [_, _, _, ..]) => {
+                let digits = std::str::from_utf8(&after[..3]).ok()?;
+                rest = &after[3..];
+                u8::from_str_radix(digits, 8).ok()?
+            }
+            (b'\\', _) => return None,
+            _ => byte,
+        };
+        bytes.push(value);
+    }
+    Some(bytes)
+}
+
 fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "t" | "true" | "on" | "yes" | "y" | "1" => Some(true),
@@ -167,9 +203,11 @@ fn binary(oid: u32, value: &[u8]) -> Result<Option<String>, Fault> {
         _ if is(types::TIMESTAMP) || is(types::TIMESTAMPTZ) => {
             match fixed(value).map(i64::from_be_bytes) {
                 Some(i64::MIN | i64::MAX) => Some("infinity".to_owned()),
-                Some(micros) => Some(instant(micros.checked_add(MICROS_TO_2000).ok_or_else(
-                    || Fault::new("22008", "a timestamp is out of the range of its type"),
-                )?)),
+                Some(micros) => {
+                    Some(instant(micros.checked_add(MICROS_TO_2000).ok_or_else(|| {
+                        Fault::new("22008", "a timestamp is out of the range of its type")
+                    })?))
+                }
                 None => None,
             }
         }
@@ -230,7 +268,9 @@ mod tests {
         check(types::INT8, &i64::MIN.to_be_bytes(), Parameter::Integer(i64::MIN));
         check(types::FLOAT8, &0.1_f64.to_be_bytes(), Parameter::Double(0.1));
         check(types::FLOAT4, &0.1_f32.to_be_bytes(), Parameter::Double(0.1));
-        check(types::BYTEA, &[0, 255], Parameter::Text("\\x00ff".to_owned()));
+        check(types::BYTEA, &[0, 255], Parameter::Bytes(vec![0, 255]));
+        assert_eq!(bytea("a\\\\b\\377"), Some(b"a\\b\xff".to_vec()));
+        assert!(bytea("\\x0").is_none() && bytea("\\9").is_none());
         check(types::DATE, &(-1_i32).to_be_bytes(), Parameter::Text("1999-12-31".to_owned()));
         let text = Parameter::Text("1999-12-31T23:59:59.999999Z".to_owned());
         check(types::TIMESTAMP, &(-1_i64).to_be_bytes(), text);
@@ -243,7 +283,10 @@ mod tests {
             parameter(Some(text.as_bytes()), (oid, Known::Declared), Format::Text, 1)
         };
         let day = Some("2025-03-01".to_owned());
-        assert_eq!(declared(types::DATE.oid, "2025-03-01"), Ok(Parameter::Typed("DATE".into(), day)));
+        assert_eq!(
+            declared(types::DATE.oid, "2025-03-01"),
+            Ok(Parameter::Typed("DATE".into(), day))
+        );
         let number = Some("12.50".to_owned());
         let expected = Parameter::Typed("DECIMAL(4,2)".into(), number);
         assert_eq!(declared(types::NUMERIC.oid, "12.50"), Ok(expected), "VA2");

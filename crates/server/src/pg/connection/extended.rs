@@ -278,9 +278,7 @@ impl Connection {
             () = self.wire.closed() => return Err(Stopped::Gone),
         };
         match done {
-            Ok(described) => {
-                Ok(described.map_err(|error| Fault::of_query(&error, &text, 0))?)
-            }
+            Ok(described) => Ok(described.map_err(|error| Fault::of_query(&error, &text, 0))?),
             Err(_) => Err(Fault::new("XX000", "internal error: planning has panicked").into()),
         }
     }
@@ -358,7 +356,7 @@ impl Connection {
         let Some(Description { columns: Some(expected), .. }) = prepared.described.get() else {
             return Ok(());
         };
-        match types::columns(expected) == types::columns(found) {
+        match types::are_same(&types::columns(expected), &types::columns(found)) {
             true => Ok(()),
             false => Err(Fault::stale_plan().into()),
         }

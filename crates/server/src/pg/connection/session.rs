@@ -205,9 +205,9 @@ impl Connection {
             return Err(Fault::new("42P05", message));
         }
         let oid = |name: &String| {
-            types::named(name).map(|ty| ty.oid).ok_or_else(|| {
-                Fault::new("42704", format!("type \"{name}\" does not exist"))
-            })
+            types::named(name)
+                .map(|ty| ty.oid)
+                .ok_or_else(|| Fault::new("42704", format!("type \"{name}\" does not exist")))
         };
         let types = types.iter().map(oid).collect::<Result<Vec<_>, _>>()?;
         self.keep(name, Prepared::new(sql, types)?)?;
@@ -316,7 +316,9 @@ impl Connection {
         if let State::Ready = portal.state {
             match self.start(&portal.order()).await? {
                 Started::Rows(rows) => portal.state = State::Rows(*rows),
-                Started::Done(_) => return Err(Fault::new("42601", "a cursor is for a query").into()),
+                Started::Done(_) => {
+                    return Err(Fault::new("42601", "a cursor is for a query").into());
+                }
             }
         }
         if let Some(formats) = formats.filter(|formats| !formats.is_empty()) {

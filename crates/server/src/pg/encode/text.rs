@@ -305,8 +305,7 @@ pub(super) fn put_list(values: &Writer<'_>, range: Range<usize>, bytes: &mut Byt
 }
 
 fn needs_quotes(value: &[u8]) -> bool {
-    let is_special = |byte: &u8| {
-        matches!(byte, b'{' | b'}' | b',' | b'"' | b'\\') || byte.is_ascii_whitespace()
-    };
+    let is_special =
+        |byte: &u8| matches!(byte, b'{' | b'}' | b',' | b'"' | b'\\') || byte.is_ascii_whitespace();
     value.is_empty() || value.eq_ignore_ascii_case(b"null") || value.iter().any(is_special)
 }
