@@ -24,6 +24,11 @@ mod value;
 mod command;
 mod portal;
 mod connection;
+#[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+#[path = "../../../fuzz/src/targets/pg.rs"]
+mod fuzz_target;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
