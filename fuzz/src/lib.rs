@@ -1,7 +1,7 @@
 //! The bodies of the fuzz targets, with the plain readers of the tests that they compare with.
 //!
 //! Not here: the corpora, and the tests that run them in every check (`ingest/tests/it/fuzz.rs`,
-//! and `server/src/http/fuzz.rs` for `http`).
+//! and `server/src/{http,pg}/fuzz.rs` for `http` and `pg`).
 
 #![expect(dead_code, reason = "the modules that are shared with the tests have more than is used")]
 
@@ -14,10 +14,13 @@ mod world;
 #[path = "../../crates/ingest/tests/it/slow_line.rs"]
 mod slow_line;
 mod http;
+mod pg;
 #[path = "targets/all.rs"]
 mod targets;
 #[path = "targets/server.rs"]
 mod server_targets;
+#[path = "targets/pg.rs"]
+mod pg_target;
 
 macro_rules! run {
     ($($target:ident),* $(,)?) => {
@@ -33,6 +36,11 @@ macro_rules! run {
 /// As the others; it cannot have the name of the module.
 pub fn http_request(bytes: &[u8]) {
     server_targets::http::check(bytes);
+}
+
+/// As the others; it has a part of the server of its own.
+pub fn pg_messages(bytes: &[u8]) {
+    pg_target::check(bytes);
 }
 
 run!(

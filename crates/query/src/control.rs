@@ -27,7 +27,8 @@ mod rows;
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -62,6 +63,42 @@ impl Timeout {
     }
 }
 
+/// Ends a statement from elsewhere, whether it has begun, will begin, or is over (QA3 is for those
+/// who know its id only). Clones are of the same statement.
+#[derive(Clone, Debug, Default)]
+pub struct Canceler(Arc<CancelerState>);
+
+#[derive(Debug, Default)]
+struct CancelerState {
+    is_canceled: AtomicBool,
+    stop: OnceLock<Arc<Stop>>,
+}
+
+impl Canceler {
+    /// The statement does not go on, or does not begin.
+    pub fn cancel(&self) {
+        // Whoever comes second sees what the other has done.
+        self.0.is_canceled.store(true, SeqCst);
+        if let Some(stop) = self.0.stop.get() {
+            stop.cancel();
+        }
+    }
+
+    /// Whether somebody has wanted it to end.
+    #[must_use]
+    pub fn is_canceled(&self) -> bool {
+        self.0.is_canceled.load(SeqCst)
+    }
+
+    /// From now on the statement can be ended.
+    pub(crate) fn of(&self, stop: &Arc<Stop>) {
+        let stop = self.0.stop.get_or_init(|| Arc::clone(stop));
+        if self.is_canceled() {
+            stop.cancel();
+        }
+    }
+}
+
 /// What holds for one statement.
 #[derive(Clone, Debug, Default)]
 pub struct StatementOptions {
@@ -69,6 +106,8 @@ pub struct StatementOptions {
     pub timeout: Option<Timeout>,
     /// Who gives it, and what he has set before.
     pub session: Session,
+    /// Who else can end it.
+    pub canceler: Option<Canceler>,
 }
 
 /// Why a statement was ended before it was done.

@@ -161,7 +161,7 @@ impl Engine {
                 let (query, name) = self.query_of(sql, &what)?;
                 // CP2.
                 let timeout = if waits { options.timeout } else { Some(Timeout::Never) };
-                let of_rows = StatementOptions { timeout, session: session.clone() };
+                let of_rows = StatementOptions { timeout, ..options.clone() };
                 let answer = Box::pin(self.execute_with(&query, &of_rows)).await?;
                 let Answer::Rows { stream, .. } = answer else {
                     return Err(not_a_query(sql, &what));

@@ -15,6 +15,7 @@
 mod batch;
 mod create;
 mod gone;
+mod held;
 mod write;
 
 use std::collections::BTreeSet;
@@ -33,8 +34,12 @@ use crate::ddl::check_not_system;
 use crate::engine::Done;
 use crate::error::{Error, Result};
 use crate::parse::{Delete, Insert, Name, Position, RowChange, Update, blanked};
-use crate::plan::{PlannedRows, Planning, TargetRows};
+use crate::plan::{Parameter, ParameterTypes, PlannedRows, Planning, TargetRows};
+use crate::session::Session;
+use held::Holder;
 use write::{Work, Writer, write};
+
+pub(crate) use held::{HELD_BYTES_MAX, Held};
 
 /// DM2. Whoever changes the same rows all the time is not waited for.
 const ATTEMPTS: usize = 8;
@@ -45,6 +50,10 @@ pub(crate) struct RowChanges<'a> {
     pub(crate) state: SessionState,
     pub(crate) context: Arc<TaskContext>,
     pub(crate) stop: Arc<Stop>,
+    /// Who has it done: in a transaction, rows that are inserted are held back.
+    pub(crate) session: Session,
+    /// Values for `$1`, `$2`, ...
+    pub(crate) parameters: Vec<Parameter>,
     /// Where others see how far it is.
     pub(crate) listing: &'a Listing,
 }
@@ -92,6 +101,30 @@ impl RowChanges<'_> {
             }
             self.stop.begin_again();
         }
+    }
+
+    /// What the parameters of a statement are, which is not done.
+    pub(crate) async fn parameters_of(
+        &self,
+        sql: &str,
+        change: RowChange,
+    ) -> Result<ParameterTypes> {
+        let schema = self.schema(sql, table_of(&change))?;
+        let (sql, columns) = match &change {
+            RowChange::Insert(insert) => {
+                (blanked(sql, insert.query), insert_columns(sql, insert, &schema)?)
+            }
+            _ => (sql.to_owned(), schema.columns().to_vec()),
+        };
+        let (state, database) = (self.state.clone(), Arc::clone(&self.database));
+        let parameters = self.parameters.clone();
+        let task = plan_apart(async move {
+            let (sql, rows) = (sql.as_str(), TargetRows::All);
+            let (database, parameters) = (&database, parameters.as_slice());
+            let planning = Planning { state: &state, database, sql, parameters, rows };
+            planning.describe(&change, &columns)
+        });
+        finish_in_time(task, &self.stop).await
     }
 
     /// What finds the rows of a statement, which is not done.
@@ -143,8 +176,12 @@ impl RowChanges<'_> {
         let query = Statement::Insert(columns.clone());
         let sql = blanked(sql, insert.query);
         let Running { stream, notices, .. } = self.start(&sql, query).await?;
-        let writer = Writer::new(&self.database, &insert.table.text, (&schema, &columns));
-        let rows = write(stream, Work::Insert(writer), &self.stop).await?;
+        let (table, columns) = (&insert.table.text, (&schema, columns.as_slice()));
+        let work = match self.session.is_in_transaction() {
+            true => Work::Hold(Holder::new(&self.session, table, columns)),
+            false => Work::Insert(Writer::new(&self.database, table, columns)),
+        };
+        let rows = write(stream, work, &self.stop).await?;
         let notices = [insert.notices, notices].concat();
         Ok(Done::of_rows("INSERT 0", rows, notices))
     }
@@ -180,11 +217,13 @@ impl RowChanges<'_> {
         let schema = self.schema(sql, &name)?;
         let state = self.state.clone();
         let (database, text) = (Arc::clone(&self.database), sql.to_owned());
+        let parameters = self.parameters.clone();
         let task = plan_apart(async move {
             let planning = Planning {
                 state: &state,
                 database: &database,
                 sql: &text,
+                parameters: &parameters,
                 rows: TargetRows::Sealed,
             };
             planning.time_ranges(&delete)
@@ -248,9 +287,10 @@ impl RowChanges<'_> {
         rows: TargetRows,
     ) -> Result<PlannedRows> {
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
-        let sql = sql.to_owned();
+        let (sql, parameters) = (sql.to_owned(), self.parameters.clone());
         let task = plan_apart(async move {
-            let planning = Planning { state: &state, database: &database, sql: &sql, rows };
+            let (sql, parameters) = (sql.as_str(), parameters.as_slice());
+            let planning = Planning { state: &state, database: &database, sql, parameters, rows };
             match statement {
                 Statement::Insert(columns) => planning.insert(&columns).await,
                 Statement::Update(update, columns) => planning.update(&update, &columns).await,
@@ -262,7 +302,7 @@ impl RowChanges<'_> {
 }
 
 /// The table that a statement changes.
-fn table_of(change: &RowChange) -> &Name {
+pub(crate) fn table_of(change: &RowChange) -> &Name {
     match change {
         RowChange::Insert(insert) => &insert.table,
         RowChange::Update(update) => &update.target.table,

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, StringViewArray};
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result as PlanResult};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -40,14 +40,16 @@ use crate::control::{
     without_guards,
 };
 use crate::ddl;
-use crate::dml::RowChanges;
+use crate::dml::{RowChanges, table_of};
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
 use crate::memory::{QueryMemory, StatementMemory};
-use crate::parse::{Copy, Explain, Position, RowChange, Set, Statement, blanked, parse_statement};
+use crate::parse::{
+    Copy, Explain, Name, Position, RowChange, Set, Statement, blanked, parse_statement,
+};
 use crate::plan::{
-    OperatorPlanner, OrderedScans, Parameter, PlanCache, PlannedQuery, locate_running, plan_query,
-    table_functions,
+    OperatorPlanner, OrderedScans, Parameter, ParameterTypes, PlanCache, PlannedQuery,
+    describe_query, described_with, locate_running, parameter_count, plan_query, table_functions,
 };
 use crate::scan::FusedAggregates;
 use crate::session::{Session, reset, set};
@@ -137,6 +139,15 @@ pub enum Answer {
     },
 }
 
+impl Answer {
+    /// The same with more to be known.
+    fn with_notices(mut self, more: Vec<String>) -> Answer {
+        let (Answer::Rows { notices, .. } | Answer::Done { notices, .. }) = &mut self;
+        notices.extend(more);
+        self
+    }
+}
+
 impl std::fmt::Debug for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -145,6 +156,21 @@ impl std::fmt::Debug for Answer {
                 f.debug_struct("Done").field("tag", tag).field("notices", notices).finish()
             }
         }
+    }
+}
+
+/// What a statement needs and gives.
+#[derive(Debug, Clone)]
+pub struct Described {
+    /// The columns of its answer; `None` if it has none.
+    pub columns: Option<SchemaRef>,
+    /// Its parameters, as far as their types follow from the statement.
+    pub parameters: Vec<Option<FieldRef>>,
+}
+
+impl Described {
+    fn of_columns(columns: SchemaRef) -> Described {
+        Described { columns: Some(columns), parameters: Vec::new() }
     }
 }
 
@@ -313,8 +339,21 @@ impl Engine {
         {
             return Err(Error::ReadOnly { statement });
         }
+        let notices = Engine::in_transaction(session, &statement)?;
         let sql: Arc<str> = Arc::from(sql);
         let begun = self.begin(&sql, options);
+        let answer = self.answer(statement, (&sql, parameters), (begun, options)).await?;
+        Ok(answer.with_notices(notices))
+    }
+
+    async fn answer(
+        &self,
+        statement: Statement,
+        (sql, parameters): (&Arc<str>, &[Parameter]),
+        (begun, options): (Begun, &StatementOptions),
+    ) -> Result<Answer> {
+        let (sql, session) = (Arc::clone(sql), begun.caller.session.clone());
+        let session = &session;
         match statement {
             Statement::Query => {
                 let bound = Bound { sql, parameters: parameters.to_vec() };
@@ -323,7 +362,7 @@ impl Engine {
             Statement::Explain(Explain { change: Some(ref change), ref offset, .. }) => {
                 let (sql, change) = (blanked(&sql, *offset), change.clone());
                 let Statement::Explain(how) = statement else { unreachable!("it is one") };
-                self.explain_change(&sql, change, (&how, begun)).await
+                self.explain_change(&sql, change, (&how, parameters, begun)).await
             }
             Statement::Explain(how) => {
                 let sql = Arc::from(blanked(&sql, how.offset));
@@ -350,10 +389,14 @@ impl Engine {
                 Ok(rows_of(Box::pin(copied).await?))
             }
             Statement::CreateTableAs(create) => {
-                Ok(self.changes(&begun).create(&sql, create).await?.answer())
+                let parameters = parameters.to_vec();
+                let changes = RowChanges { parameters, ..self.changes(&begun) };
+                Ok(changes.create(&sql, create).await?.answer())
             }
             Statement::ChangeRows(change) => {
-                Ok(self.changes(&begun).execute(&sql, change).await?.answer())
+                let parameters = parameters.to_vec();
+                let changes = RowChanges { parameters, ..self.changes(&begun) };
+                Ok(changes.execute(&sql, change).await?.answer())
             }
             change => {
                 let database = Arc::clone(&self.system.database);
@@ -367,12 +410,115 @@ impl Engine {
         }
     }
 
+    /// Says what a statement needs and gives, and does not do it. Values that are not known are
+    /// [`Parameter::Open`], or left out.
+    ///
+    /// # Errors
+    /// If it is no statement, or names what is not there.
+    pub async fn describe(
+        &self,
+        sql: &str,
+        parameters: &[Parameter],
+        options: &StatementOptions,
+    ) -> Result<Described> {
+        let statement = parse_statement(sql)?;
+        let count = parameter_count(sql)?;
+        let sql: Arc<str> = Arc::from(sql);
+        let begun = self.begin(&sql, options);
+        let of_batch = |batch: RecordBatch| Described::of_columns(batch.schema());
+        match statement {
+            Statement::Query if count == 0 => {
+                let (planned, _) = self.plan(Bound { sql, parameters: Vec::new() }, &begun).await?;
+                Ok(Described::of_columns(planned.schema))
+            }
+            Statement::Query => self.describe_query(sql, parameters, &begun).await,
+            Statement::Explain(how) => {
+                let parameters = match how.change {
+                    Some(change) => {
+                        self.describe_change(&sql, change, (parameters, &begun)).await?
+                    }
+                    None => {
+                        let sql = Arc::from(blanked(&sql, how.offset));
+                        self.describe_query(sql, parameters, &begun).await?.parameters
+                    }
+                };
+                Ok(Described { columns: Some(explained_batch("")?.schema()), parameters })
+            }
+            Statement::Show(what) => Ok(of_batch(show(&begun.caller, &sql, &what)?)),
+            Statement::Cancel { id, .. } => Ok(of_batch(canceled(id)?)),
+            Statement::ChangeRows(change) => {
+                let parameters = self.describe_change(&sql, change, (parameters, &begun)).await?;
+                Ok(Described { columns: None, parameters })
+            }
+            _ => Ok(Described { columns: None, parameters: vec![None; count] }),
+        }
+    }
+
+    async fn describe_query(
+        &self,
+        sql: Arc<str>,
+        parameters: &[Parameter],
+        begun: &Begun,
+    ) -> Result<Described> {
+        let values = described_with(&sql, parameters)?;
+        let known = values.clone();
+        let (state, _) = self.statement_state(begun);
+        let database = Arc::clone(&self.system.database);
+        let task = plan_apart(async move { describe_query((&state, &database), &sql, &values) });
+        let (columns, types) = finish_in_time(task, &begun.stop).await?;
+        Ok(Described { columns: Some(columns), parameters: parameter_types(&known, &types) })
+    }
+
+    async fn describe_change(
+        &self,
+        sql: &str,
+        change: RowChange,
+        (parameters, begun): (&[Parameter], &Begun),
+    ) -> Result<Vec<Option<FieldRef>>> {
+        let values = described_with(sql, parameters)?;
+        let changes = RowChanges { parameters: values.clone(), ..self.changes(begun) };
+        let types = changes.parameters_of(sql, change).await?;
+        Ok(parameter_types(&values, &types))
+    }
+
+    /// Makes what the open transaction of a session holds back durable and visible, all or none;
+    /// then none is open.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute); nothing has changed then.
+    pub async fn commit(&self, session: &Session) -> Result<()> {
+        let Some(held) = session.take_held() else { return Ok(()) };
+        let database = Arc::clone(&self.system.database);
+        let task = SpawnedTask::spawn_blocking(move || held.commit(&database));
+        let done = task.join_unwind().await;
+        done.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?
+    }
+
+    /// What is changed within a transaction and not held back is changed at once: that is said, and
+    /// refused if it would overtake rows that are.
+    fn in_transaction(session: &Session, statement: &Statement) -> Result<Vec<String>> {
+        let Some(what) = changing(statement).filter(|_| session.is_in_transaction()) else {
+            return Ok(Vec::new());
+        };
+        if matches!(statement, Statement::ChangeRows(RowChange::Insert(_))) {
+            return Ok(Vec::new());
+        }
+        if let Some(name) = tables_of(statement).into_iter().find(|name| session.holds(&name.text))
+        {
+            return Err(Error::Pending { statement: what, table: name.text.clone() });
+        }
+        Ok(vec![format!("{what} is committed at once, and not with the transaction")])
+    }
+
     /// From now on the time of a statement counts, and others can see it (H3).
     fn begin(&self, sql: &Arc<str>, options: &StatementOptions) -> Begun {
-        let StatementOptions { timeout, session } = options;
+        let StatementOptions { timeout, session, canceler } = options;
         let timeout = timeout.or(session.timeout()).unwrap_or(self.system.timeout);
         let timeout = timeout.min(self.system.timeout_max);
         let stop = Arc::new(Stop::new(timeout));
+        if let Some(canceler) = canceler {
+            canceler.of(&stop);
+        }
         let memory = Arc::new(StatementMemory::new(&self.system.runtime.memory_pool));
         let listing = self.system.activity.begin((sql, session), memory, &stop);
         let caller = Caller { system: Arc::clone(&self.system), session: session.clone() };
@@ -419,6 +565,8 @@ impl Engine {
             state,
             context,
             stop: Arc::clone(&begun.stop),
+            session: begun.caller.session.clone(),
+            parameters: Vec::new(),
             listing: &begun.listing,
         }
     }
@@ -466,9 +614,10 @@ impl Engine {
         &self,
         sql: &str,
         change: RowChange,
-        (how, begun): (&Explain, Begun),
+        (how, parameters, begun): (&Explain, &[Parameter], Begun),
     ) -> Result<Answer> {
-        let changes = self.changes(&begun);
+        let parameters = parameters.to_vec();
+        let changes = RowChanges { parameters, ..self.changes(&begun) };
         let mut text = changes.describe(&change);
         let plan = if how.analyze {
             let start = Instant::now();
@@ -486,6 +635,30 @@ impl Engine {
         }
         explained(&text)
     }
+}
+
+/// The tables that a statement changes.
+fn tables_of(statement: &Statement) -> Vec<&Name> {
+    match statement {
+        Statement::ChangeRows(change) => vec![table_of(change)],
+        Statement::Explain(how) => how.change.iter().map(table_of).collect(),
+        Statement::DropTables { names, .. } => names.iter().collect(),
+        Statement::TruncateTable { table }
+        | Statement::RenameTable { table, .. }
+        | Statement::AlterTable { table, .. } => vec![table],
+        _ => Vec::new(),
+    }
+}
+
+/// Types in the order of the parameters.
+fn parameter_types(values: &[Parameter], types: &ParameterTypes) -> Vec<Option<FieldRef>> {
+    let field = |ty| Some(Arc::new(Field::new("", ty, true)));
+    let of = |(at, value): (usize, &Parameter)| match value {
+        Parameter::Integer(_) => field(DataType::Int64),
+        Parameter::Text(_) => field(DataType::Utf8View),
+        _ => types.get(&format!("${}", at + 1)).cloned(),
+    };
+    values.iter().enumerate().map(of).collect()
 }
 
 /// What a statement would change, if it would.
@@ -514,9 +687,13 @@ fn changing(statement: &Statement) -> Option<&'static str> {
 
 /// One row a line.
 fn explained(text: &str) -> Result<Answer> {
+    Ok(rows_of(explained_batch(text)?))
+}
+
+fn explained_batch(text: &str) -> Result<RecordBatch> {
     let lines = Arc::new(text.lines().map(Some).collect::<StringViewArray>());
     let batch = RecordBatch::try_from_iter([("QUERY PLAN", lines as _)]);
-    Ok(rows_of(batch.map_err(DataFusionError::from)?))
+    Ok(batch.map_err(DataFusionError::from)?)
 }
 
 fn plan_text(plan: &dyn ExecutionPlan, how: &Explain) -> String {

@@ -95,11 +95,25 @@ pub enum Error {
         ty: String,
     },
     /// A session that wants to change nothing has a statement change something.
-    #[error("cannot do {statement}: default_transaction_read_only is on")]
+    #[error("cannot execute {statement} in a read-only transaction")]
     ReadOnly {
         /// What it would do.
         statement: &'static str,
     },
+    /// A statement that is not held back would change a table whose rows are.
+    #[error(
+        "cannot do {statement}: rows of table `{table}` wait for the end of this transaction, and \
+         it would not"
+    )]
+    Pending {
+        /// What it would do.
+        statement: &'static str,
+        /// The table.
+        table: String,
+    },
+    /// A transaction has more rows than are held back.
+    #[error("a transaction holds back at most {} MiB of rows", crate::dml::HELD_BYTES_MAX >> 20)]
+    TransactionTooLarge,
     /// A setting is not there, or not what it should be.
     #[error("{position}: {what}")]
     Setting {
@@ -254,6 +268,8 @@ impl Error {
             | Error::SystemTable { .. }
             | Error::NoColumnType { .. }
             | Error::ReadOnly { .. }
+            | Error::Pending { .. }
+            | Error::TransactionTooLarge
             | Error::Setting { .. }
             | Error::NoSuchStatement { .. }
             | Error::CopyOption { .. }
@@ -314,6 +330,8 @@ impl Error {
             | Error::Engine { position, .. } => *position,
             Error::ValueTooLong { .. }
             | Error::ReadOnly { .. }
+            | Error::Pending { .. }
+            | Error::TransactionTooLarge
             | Error::Schema(_)
             | Error::Storage(_)
             | Error::Filter(_)

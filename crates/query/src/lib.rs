@@ -26,6 +26,7 @@ mod host;
 mod bulk;
 mod system;
 mod show;
+mod catalog;
 mod memory;
 mod engine;
 mod copy;
@@ -34,16 +35,17 @@ pub use bulk::{
     BulkError, BulkExport, BulkFile, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkProgress,
     BulkResult, BulkSink, CopyFormat, CopyHeader, CopyOptions, CopyPolicy, Placed,
 };
-pub use control::{CancelReason, StatementOptions, Timeout};
+pub use control::{CancelReason, Canceler, StatementOptions, Timeout};
 pub use copy::CopyStream;
 pub use datafusion::execution::SendableRecordBatchStream;
-pub use engine::{Answer, Engine, EngineOptions, FILL_ROWS_MAX, SPILL_MAX, STACK_BYTES};
+pub use engine::{Answer, Described, Engine, EngineOptions, FILL_ROWS_MAX, SPILL_MAX, STACK_BYTES};
 pub use error::{
     ClauseProblem, Condition, Error, Result, SettingProblem, SyntaxError, TextProblem,
 };
 pub use host::{ConfigEntry, Host, LineConnection, MemoryUse};
 pub use parse::{
-    Position, TableDefinition, is_cancel, parse_column_type, parse_create_table, split_statements,
+    Position, TableDefinition, Token, TokenKind, is_cancel, parse_column_type, parse_create_table,
+    split_statements, tokenize,
 };
 pub use plan::Parameter;
-pub use session::{Origin, Reach, Session};
+pub use session::{Access, Origin, Reach, Session};

@@ -22,13 +22,13 @@ pub(crate) use copy::{Copy, CopyPlace, CopySource};
 pub(crate) use create::CreateAs;
 pub use create::{TableDefinition, parse_create_table};
 pub use session::is_cancel;
-pub use token::{Position, split_statements};
+pub use token::{Position, Token, TokenKind, split_statements, tokenize};
 
 pub(crate) use cursor::SYSTEM_SCHEMA;
 pub(crate) use rows::{Delete, Insert, RowChange, Target, Update};
 pub(crate) use session::{Set, Show};
 pub(crate) use settings::shown as shown_ttl;
 pub(crate) use statement::{Explain, Name, Statement, TableChange, parse_statement};
-pub(crate) use token::{Token, TokenKind, blanked, tokenize};
+pub(crate) use token::blanked;
 pub(crate) use types::column_type;
 pub use types::column_type as parse_column_type;

@@ -9,6 +9,7 @@
 
 mod query_text;
 mod parameters;
+mod describe;
 mod precedence;
 mod time_text;
 mod literal;
@@ -57,6 +58,7 @@ use tables::Tables;
 pub(crate) use cache::PlanCache;
 pub(crate) use casts::cast_to_integer;
 pub(crate) use coerce::OperatorPlanner;
+pub(crate) use describe::{ParameterTypes, describe_query, described_with, parameter_count};
 pub(crate) use float_keys::{inside_sort_key, one_zero_and_nan};
 #[cfg(test)]
 pub(crate) use functions::scalar_function;

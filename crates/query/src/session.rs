@@ -8,11 +8,14 @@
 mod settings;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::control::Timeout;
+use crate::dml::Held;
+use crate::error::SettingProblem;
 
-pub(crate) use settings::{SERVER_VERSION, all_settings, reset, set, shown};
+pub(crate) use settings::{SERVER_VERSION, Shown, all_settings, reset, set, shown};
 
 /// Where statements come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,13 +54,44 @@ struct Inner {
     origin: Origin,
     /// What was set, by names as `settings` has them.
     values: Mutex<BTreeMap<String, String>>,
+    transaction: Mutex<Option<Transaction>>,
+    /// What it has asked to be connected to.
+    database: OnceLock<String>,
+    /// What its client knows it by.
+    process: AtomicU32,
+    /// Whether it may change nothing, whatever it sets.
+    only_reads: AtomicBool,
+}
+
+/// What is open between BEGIN and its end.
+#[derive(Debug)]
+struct Transaction {
+    access: Access,
+    held: Held,
+}
+
+/// What a transaction may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Everything.
+    ReadWrite,
+    /// Change nothing.
+    ReadOnly,
 }
 
 impl Session {
     /// A session in which nothing is set.
     #[must_use]
     pub fn new(origin: Origin) -> Session {
-        Session(Arc::new(Inner { origin, values: Mutex::default() }))
+        let (values, transaction) = (Mutex::default(), Mutex::default());
+        Session(Arc::new(Inner {
+            origin,
+            values,
+            transaction,
+            database: OnceLock::new(),
+            process: AtomicU32::new(0),
+            only_reads: AtomicBool::new(false),
+        }))
     }
 
     /// Where it comes from.
@@ -83,7 +117,94 @@ impl Session {
 
     /// Whether it wants to change nothing.
     pub(crate) fn is_read_only(&self) -> bool {
-        settings::is_read_only(&self.values())
+        self.0.only_reads.load(Relaxed)
+            || settings::is_read_only(&self.values())
+            || self.transaction().as_ref().is_some_and(|it| it.access == Access::ReadOnly)
+    }
+
+    /// From now on it changes nothing, whatever it sets.
+    pub fn keep_read_only(&self) {
+        self.0.only_reads.store(true, Relaxed);
+    }
+
+    /// Says what the database is called that it has asked for, and which number it has itself; the
+    /// first time counts.
+    pub fn connect_to(&self, database: &str, process: u32) {
+        self.0.database.get_or_init(|| database.to_owned());
+        self.0.process.store(process, Relaxed);
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.0.process.load(Relaxed)
+    }
+
+    pub(crate) fn database(&self) -> &str {
+        self.0.database.get().map_or("tidegate", String::as_str)
+    }
+
+    /// Gives all settings what they were at first.
+    pub fn reset(&self) {
+        reset(self);
+    }
+
+    /// From now on rows that are inserted are held back, until [`Engine::commit`](crate::Engine)
+    /// or [`roll_back`](Self::roll_back).
+    pub fn begin(&self, access: Access) {
+        let held = Held::default();
+        self.transaction().get_or_insert(Transaction { access, held });
+    }
+
+    /// Says again what the open transaction may do, if there is one.
+    pub fn set_access(&self, access: Access) {
+        if let Some(transaction) = self.transaction().as_mut() {
+            transaction.access = access;
+        }
+    }
+
+    /// Ends the transaction, if one is open: what it holds back is gone.
+    pub fn roll_back(&self) {
+        drop(self.take_held());
+    }
+
+    /// What a setting is now; `None` if there is none of this name.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<String> {
+        shown(self, Timeout::Never, name).map(|shown| shown.value)
+    }
+
+    /// Gives a setting a value, as `SET` does it.
+    ///
+    /// # Errors
+    /// If there is no such setting, or it does not take the value.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), SettingProblem> {
+        set(self, name, Some(value))
+    }
+
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.transaction().is_some()
+    }
+
+    /// Whether rows of this table are held back.
+    pub(crate) fn holds(&self, table: &str) -> bool {
+        self.transaction().as_ref().is_some_and(|it| it.held.has(table))
+    }
+
+    /// Adds to what is held back. Without a transaction, nobody waits for it any more.
+    pub(crate) fn hold<T: Default, E>(
+        &self,
+        add: impl FnOnce(&mut Held) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.transaction().as_mut().map_or(Ok(T::default()), |it| add(&mut it.held))
+    }
+
+    /// Ends the transaction, if one is open, and gives what it has held back.
+    pub(crate) fn take_held(&self) -> Option<Held> {
+        self.transaction().take().map(|it| it.held)
+    }
+
+    fn transaction(&self) -> MutexGuard<'_, Option<Transaction>> {
+        // Rows are added a batch at a time, and whoever panics does not come to COMMIT.
+        self.0.transaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn values(&self) -> MutexGuard<'_, BTreeMap<String, String>> {

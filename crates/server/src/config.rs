@@ -7,6 +7,7 @@
 //! Not here: reading the file, the environment and the command line (`tidegate`).
 
 mod value;
+mod secure;
 mod shown;
 
 use std::collections::BTreeMap;
@@ -21,10 +22,12 @@ use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Ttl, limits};
 use tidegate_query::{FILL_ROWS_MAX, SPILL_MAX};
 use tidegate_storage::Durability;
 
+use secure::{auth_methods, message_bytes, secret, tls_mode};
 use value::{address, listener, number, partition, size, span, switch, text};
 
 use crate::copy::CopyConfig;
 
+pub use secure::{AuthConfig, AuthMethod, PgConfig, Secret, TlsConfig, TlsMode};
 pub use shown::Source;
 
 /// The part of the machine's memory that all of it may use, in percent.
@@ -45,6 +48,12 @@ pub struct Config {
     pub tcp: TcpConfig,
     /// COPY, and uploads.
     pub copy: CopyConfig,
+    /// PostgreSQL's protocol.
+    pub pg: PgConfig,
+    /// Users.
+    pub auth: AuthConfig,
+    /// TLS.
+    pub tls: TlsConfig,
     /// Bytes of memory of all that is done.
     pub memory_limit: ByteCount,
     /// Those of rows that were received and are not committed.
@@ -285,6 +294,37 @@ pub const KEYS: &[Key] = &[
     Key { name: "ilp.tcp.allow_anonymous", set: |c, v| put(&mut c.tcp.allow_anonymous, switch(v)) },
     Key { name: "ilp.tcp.auth_file", set: |c, v| put(&mut c.tcp.auth_file, file(v)) },
     Key { name: "ilp.tcp.auth_timeout", set: |c, v| put(&mut c.tcp.auth_timeout, interval(v)) },
+    Key { name: "pg.listen", set: |c, v| put(&mut c.pg.listen, listener(v)) },
+    Key { name: "pg.max_connections", set: |c, v| put(&mut c.pg.max_connections, number(v)) },
+    Key { name: "pg.auth_methods", set: |c, v| put(&mut c.pg.auth_methods, auth_methods(v)) },
+    Key { name: "pg.startup_timeout", set: |c, v| put(&mut c.pg.startup_timeout, interval(v)) },
+    Key { name: "pg.send_buffer", set: |c, v| put(&mut c.pg.send_buffer, bytes(v)) },
+    Key { name: "pg.max_message", set: |c, v| put(&mut c.pg.max_message, message_bytes(v)) },
+    Key {
+        name: "pg.max_prepared_per_connection",
+        set: |c, v| put(&mut c.pg.max_prepared, number(v)),
+    },
+    Key {
+        name: "pg.idle_in_transaction_timeout",
+        set: |c, v| put(&mut c.pg.idle_in_transaction_timeout, span(v)),
+    },
+    Key { name: "pg.idle_timeout", set: |c, v| put(&mut c.pg.idle_timeout, span(v)) },
+    Key { name: "auth.admin_user", set: |c, v| put(&mut c.auth.admin_user, text(v)) },
+    Key { name: "auth.admin_password", set: |c, v| put(&mut c.auth.admin_password, secret(v)) },
+    Key { name: "auth.readonly_user", set: |c, v| put(&mut c.auth.readonly_user, text(v)) },
+    Key {
+        name: "auth.readonly_password",
+        set: |c, v| put(&mut c.auth.readonly_password, secret(v)),
+    },
+    Key { name: "auth.readonly_enabled", set: |c, v| put(&mut c.auth.readonly_enabled, switch(v)) },
+    Key {
+        name: "auth.allow_default_password",
+        set: |c, v| put(&mut c.auth.allow_default_password, switch(v)),
+    },
+    Key { name: "tls.mode", set: |c, v| put(&mut c.tls.mode, tls_mode(v)) },
+    Key { name: "tls.cert", set: |c, v| put(&mut c.tls.cert, file(v)) },
+    Key { name: "tls.key", set: |c, v| put(&mut c.tls.key, file(v)) },
+    Key { name: "tls.client_ca", set: |c, v| put(&mut c.tls.client_ca, file(v)) },
 ];
 
 impl Key {
@@ -343,6 +383,9 @@ impl Config {
                 auth_timeout: Duration::from_secs(10),
             },
             copy: CopyConfig::standard(machine_memory),
+            pg: PgConfig::standard(),
+            auth: AuthConfig::standard(),
+            tls: TlsConfig::standard(),
             memory_limit,
             ingest_limit: ingest_part(memory_limit),
             ingest_wait: Duration::from_secs(30),

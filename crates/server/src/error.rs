@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::copy::FolderError;
 use crate::ilp::KeyFileError;
+use crate::tls::TlsError;
 
 /// The result of what a server does as a whole.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -27,8 +28,8 @@ pub enum Error {
     },
     /// Other machines could reach the server, and nobody would be asked who he is.
     #[error(
-        "{key} = {address} is open to other machines, and this version asks nobody for a \
-         password; {advice}"
+        "{key} = {address} is open to other machines, and nobody would be asked for a password \
+         that is a secret; {advice}"
     )]
     Open {
         /// Which key.
@@ -44,8 +45,11 @@ pub enum Error {
     /// A folder of COPY cannot be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// TLS is wanted and cannot be had.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// There is nothing to do.
-    #[error("both http.listen and ilp.tcp.listen are none: there is nothing to serve")]
+    #[error("http.listen, pg.listen and ilp.tcp.listen are none: there is nothing to serve")]
     Nothing,
     /// Threads or signals are not to be had.
     #[error("start the server's threads")]
@@ -70,6 +74,7 @@ impl Error {
             | Error::Open { .. }
             | Error::Keys(_)
             | Error::Folder(_)
+            | Error::Tls(_)
             | Error::Nothing => true,
             Error::Threads { .. } | Error::Storage(_) | Error::Query(_) => false,
         }

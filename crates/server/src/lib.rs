@@ -1,4 +1,4 @@
-//! The server: SQL and the line protocol over HTTP, the line protocol over TCP.
+//! The server: SQL over PostgreSQL's protocol and HTTP, the line protocol over HTTP and TCP.
 //!
 //! - SV1. Listeners are bound before anything else, so that a taken port fails at once.
 //! - SV2. Connections have a small runtime of their own; statements work on the engine's threads
@@ -22,7 +22,10 @@ mod metrics;
 mod shared;
 mod host;
 mod sqlstate;
+mod auth;
+mod tls;
 mod http;
+mod pg;
 mod ilp;
 mod system_rows;
 pub mod copy;
@@ -32,3 +35,4 @@ pub use error::{Error, Result};
 pub use ilp::KeyFileError;
 pub use log::Log;
 pub use run::{Host, serve};
+pub use tls::TlsError;

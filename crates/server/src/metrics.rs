@@ -31,15 +31,17 @@ const BOUNDS: [u64; 14] = [
 pub(crate) enum Transport {
     Http,
     Tcp,
+    Pg,
 }
 
 impl Transport {
-    const ALL: [Transport; 2] = [Transport::Http, Transport::Tcp];
+    const ALL: [Transport; 3] = [Transport::Http, Transport::Tcp, Transport::Pg];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Transport::Http => "http",
             Transport::Tcp => "tcp",
+            Transport::Pg => "pg",
         }
     }
 }
@@ -121,6 +123,7 @@ pub(crate) struct LineMetrics {
 pub(crate) struct Metrics {
     http: LineMetrics,
     tcp: LineMetrics,
+    pg: LineMetrics,
     rejects: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
     pub(crate) queries_running: Gauge,
     queries: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
@@ -141,6 +144,7 @@ impl Metrics {
         match transport {
             Transport::Http => &self.http,
             Transport::Tcp => &self.tcp,
+            Transport::Pg => &self.pg,
         }
     }
 

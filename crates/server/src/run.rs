@@ -25,7 +25,9 @@ use crate::http::{self, Door};
 use crate::ilp::{self, Ingest, KeyFileError, Keys, Rejects};
 use crate::log::Log;
 use crate::metrics::Transport;
+use crate::pg::{self, ADMIN_SLOTS, ARRIVING_MAX};
 use crate::shared::{Phase, Services, Shared, Tracker};
+use crate::tls::Tls;
 
 /// Threads on which commits compute and wait for the disk: those that wait share a sync, and more
 /// than a few that compute only take turns.
@@ -60,17 +62,17 @@ pub struct Host<'a> {
 pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let Host { clock, log, engine, open } = host;
     check_reach(&config)?;
-    let keys = keys(&config)?;
+    let (keys, tls) = (keys(&config)?, Tls::new(&config.tls)?);
     let network = runtime("network", engine.threads, || {})?;
     let listeners = network.block_on(Listeners::bind(&config))?;
     let stop = network.block_on(async { StopSignals::new() })?;
     let (phase, phases) = watch::channel(Phase::Running);
-    let shared = Shared::new((config, keys), (clock, Arc::clone(&log)), phases);
+    let shared = Shared::new((config, keys, tls), (clock, Arc::clone(&log)), phases);
     let shared = Arc::new(shared);
     let (tracker, all_gone) = Tracker::new();
     network.spawn(stop.wait(phase.clone(), Arc::clone(&log)));
     listeners.announce(&log);
-    let Listeners { http, admin, tcp } = listeners;
+    let Listeners { http, admin, tcp, pg } = listeners;
     let mut doors = Vec::new();
     for (listener, door) in [(http, Door::Main), (admin, Door::Admin)] {
         let Some(listener) = listener else { continue };
@@ -79,6 +81,9 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
             Arc::clone(&shared),
             tracker.clone(),
         )));
+    }
+    if let Some(listener) = pg {
+        doors.push(network.spawn(accept_pg(listener, Arc::clone(&shared), tracker.clone())));
     }
     let database = open()?;
     let queries = runtime("query", engine.threads, || {})?;
@@ -152,7 +157,8 @@ fn keys(config: &Config) -> Result<Option<Keys>> {
 fn check_reach(config: &Config) -> Result<()> {
     let is_open =
         |address: &Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback());
-    if config.http.listen.is_none() && config.tcp.listen.is_none() {
+    let listeners = [config.http.listen, config.tcp.listen, config.pg.listen];
+    if listeners.iter().all(Option::is_none) {
         return Err(Error::Nothing);
     }
     if let Some(address) = is_open(&config.http.listen)
@@ -168,6 +174,13 @@ fn check_reach(config: &Config) -> Result<()> {
         let advice = "ilp.tcp.auth_file names the keys of those who may send, and \
                       ilp.tcp.allow_anonymous = true lets everybody";
         return Err(Error::Open { key: "ilp.tcp.listen", address, advice });
+    }
+    if let Some(address) = is_open(&config.pg.listen)
+        && config.auth.has_default_password()
+        && !config.auth.allow_default_password
+    {
+        let advice = "auth.admin_password and auth.readonly_password say better ones";
+        return Err(Error::Open { key: "pg.listen", address, advice });
     }
     Ok(())
 }
@@ -189,6 +202,7 @@ struct Listeners {
     http: Option<TcpListener>,
     admin: Option<TcpListener>,
     tcp: Option<TcpListener>,
+    pg: Option<TcpListener>,
 }
 
 impl Listeners {
@@ -196,12 +210,18 @@ impl Listeners {
         Ok(Listeners {
             http: bind("HTTP", config.http.listen).await?,
             admin: bind("health and metrics", config.http.admin_listen).await?,
+            pg: bind("PostgreSQL's protocol", config.pg.listen).await?,
             tcp: bind("the line protocol", config.tcp.listen.filter(|_| !config.read_only)).await?,
         })
     }
 
     fn announce(&self, log: &Log) {
-        let all = [("HTTP", &self.http), ("metrics", &self.admin), ("line protocol", &self.tcp)];
+        let all = [
+            ("HTTP", &self.http),
+            ("metrics", &self.admin),
+            ("PostgreSQL's protocol", &self.pg),
+            ("line protocol", &self.tcp),
+        ];
         for (what, listener) in all {
             if let Some(Ok(address)) = listener.as_ref().map(TcpListener::local_addr) {
                 log.info("server", format_args!("{what} listens on {address}"));
@@ -345,6 +365,28 @@ async fn accept_http((listener, door): (TcpListener, Door), shared: Arc<Shared>,
         tokio::spawn(async move {
             let counted = Counted(Arc::clone(&task), Transport::Http);
             http::serve(task, stream, (peer, door), tracker).await;
+            drop(counted);
+        });
+    }
+}
+
+async fn accept_pg(listener: TcpListener, shared: Arc<Shared>, tracker: Tracker) {
+    let metrics = shared.metrics.of(Transport::Pg);
+    // Who it is decides whether he is one too many: that is asked first, of a bounded number.
+    let max = shared.config.pg.max_connections.saturating_add(ADMIN_SLOTS + ARRIVING_MAX);
+    let max = i64::try_from(max).unwrap_or(i64::MAX);
+    loop {
+        let Some((stream, peer)) = accept(&listener, &shared).await else { continue };
+        let (task, tracker) = (Arc::clone(&shared), tracker.clone());
+        if max < metrics.connections.add(1) {
+            metrics.connections.sub(1);
+            metrics.connections_rejected.add(1);
+            tokio::spawn(pg::refuse_connection(task, stream));
+            continue;
+        }
+        tokio::spawn(async move {
+            let counted = Counted(Arc::clone(&task), Transport::Pg);
+            pg::serve(task, stream, peer, tracker).await;
             drop(counted);
         });
     }

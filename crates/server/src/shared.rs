@@ -14,11 +14,14 @@ use tidegate_storage::Database;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::config::Config;
+use crate::auth::{Role, Users};
+use crate::config::{AuthConfig, Config};
 use crate::copy::Copier;
 use crate::ilp::{Ingest, Keys};
 use crate::log::Log;
 use crate::metrics::{Metrics, Shown};
+use crate::pg::Backends;
+use crate::tls::Tls;
 
 /// How far a server is from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +65,11 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     /// Of those who may send lines over TCP; `None`: everybody may.
     pub(crate) keys: Option<Keys>,
+    pub(crate) users: Users,
+    /// If it is spoken.
+    pub(crate) tls: Option<Tls>,
+    /// Those who are logged in over PostgreSQL's protocol.
+    pub(crate) backends: Arc<Backends>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) metrics: Metrics,
@@ -123,13 +131,15 @@ impl Services {
 
 impl Shared {
     pub(crate) fn new(
-        (config, keys): (Config, Option<Keys>),
+        (config, keys, tls): (Config, Option<Keys>, Option<Tls>),
         (clock, log): (Arc<dyn Clock>, Arc<Log>),
         phase: watch::Receiver<Phase>,
     ) -> Shared {
         let ids = Ids::new(clock.as_ref());
         let metrics = Metrics::default();
-        Shared { config, keys, clock, log, metrics, phase, ids, services: OnceLock::new() }
+        let (users, backends) = (users(&config.auth), Arc::default());
+        let services = OnceLock::new();
+        Shared { config, keys, users, tls, backends, clock, log, metrics, phase, ids, services }
     }
 
     /// From now on there is somebody to answer.
@@ -194,6 +204,17 @@ impl Shared {
         }
         self.metrics.text(&shown)
     }
+}
+
+/// Those who may log in.
+fn users(config: &AuthConfig) -> Users {
+    let mut users =
+        vec![(config.admin_user.as_str(), config.admin_password.0.as_str(), Role::Admin)];
+    if config.readonly_enabled {
+        let password = config.readonly_password.0.as_str();
+        users.push((config.readonly_user.as_str(), password, Role::Reader));
+    }
+    Users::new(&users)
 }
 
 fn storage_shown(database: &Database) -> Vec<Shown> {

@@ -40,6 +40,7 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
         Condition::UndefinedObject => "42704",
         Condition::NotAllowed => "42501",
         Condition::ReadOnly => "25006",
+        Condition::ActiveTransaction => "25001",
         Condition::CannotChange => "55P02",
         Condition::OutOfMemory => "53200",
         Condition::LimitExceeded => "54000",

@@ -168,7 +168,8 @@ async fn a_timeout_ends_queries_of_any_kind() -> Result<(), TestError> {
     let before = Arc::strong_count(&snapshot);
     let after = Duration::from_millis(100);
     let session = Session::default();
-    let options = StatementOptions { timeout: Some(Timeout::After(after)), session };
+    let options =
+        StatementOptions { timeout: Some(Timeout::After(after)), session, canceler: None };
     for sql in [
         "SELECT sum(length(a.t) + random()) FROM many a CROSS JOIN many b",
         "SELECT max(a.t || b.t || random()) FROM many a, many b GROUP BY length(a.t) + length(b.t)",
@@ -303,7 +304,7 @@ impl TestDatabase {
     }
 
     fn options(&self) -> StatementOptions {
-        StatementOptions { timeout: None, session: self.session.clone() }
+        StatementOptions { timeout: None, session: self.session.clone(), canceler: None }
     }
 
     /// A statement whose answer does not matter.

@@ -46,7 +46,9 @@ impl RowChanges<'_> {
     async fn schema_for(&self, sql: &str, query: &str, create: &mut CreateAs) -> Result<Schema> {
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let text = query.to_owned();
-        let task = plan_apart(async move { plan_query(&state, &database, &text, &[]).await });
+        let parameters = self.parameters.clone();
+        let task =
+            plan_apart(async move { plan_query(&state, &database, &text, &parameters).await });
         let PlannedQuery { schema, designated, .. } = finish_in_time(task, &self.stop).await?;
         let columns = schema.fields().iter().map(|field| {
             let ty = type_of(field).ok_or_else(|| Error::NoColumnType {

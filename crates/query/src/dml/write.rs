@@ -23,6 +23,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::batch::{BATCH_BYTES_MAX, BatchBuilder, batch_bytes};
 use super::gone::Gone;
+use super::held::Holder;
 use crate::control::{CancelReason, Stop};
 use crate::error::{Error, Result};
 
@@ -32,6 +33,8 @@ const QUEUE: usize = 2;
 /// What is done with rows.
 pub(super) enum Work {
     Insert(Writer),
+    /// They wait for the end of a transaction.
+    Hold(Holder),
     /// The last column is the id of the row that each row replaces.
     Update(Writer, Arc<Snapshot>),
     /// The only column is the id of the row that goes.
@@ -93,6 +96,7 @@ impl Work {
         };
         match self {
             Work::Insert(writer) => writer.push(batch),
+            Work::Hold(holder) => holder.push(batch),
             Work::Update(writer, snapshot) => {
                 let fresh = gone.add(snapshot, &row_ids(batch));
                 if fresh.has_false() {
@@ -111,6 +115,7 @@ impl Work {
     fn finish(self, gone: Gone) -> Result<u64> {
         match self {
             Work::Insert(writer) => writer.append(),
+            Work::Hold(holder) => Ok(holder.rows()),
             Work::Update(writer, snapshot) => writer.replace(&snapshot, gone),
             Work::Delete(database, snapshot) => {
                 let rows = gone.rows;

@@ -37,6 +37,8 @@ pub enum Condition {
     NotAllowed,
     /// Nothing is to be changed.
     ReadOnly,
+    /// A transaction is in its way.
+    ActiveTransaction,
     /// A setting that is as it is.
     CannotChange,
     /// No such column.
@@ -98,6 +100,7 @@ impl Error {
             Error::NoSuchTable { .. } => Condition::UndefinedTable,
             Error::SystemTable { .. } => Condition::NotAllowed,
             Error::ReadOnly { .. } => Condition::ReadOnly,
+            Error::Pending { .. } => Condition::ActiveTransaction,
             Error::NoColumnType { .. } => Condition::InvalidTableDefinition,
             Error::NoSuchStatement { .. } => Condition::UndefinedObject,
             Error::Setting { what, .. } => match what {
@@ -122,7 +125,7 @@ impl Error {
             Error::ValueCount { .. } => Condition::SyntaxError,
             Error::TimestampMissing { .. }
             | Error::Storage(StorageError::TimestampMissing { .. }) => Condition::NotNull,
-            Error::ValueTooLong { .. } => Condition::LimitExceeded,
+            Error::ValueTooLong { .. } | Error::TransactionTooLarge => Condition::LimitExceeded,
             Error::Schema(source) => schema_condition(source),
             Error::Canceled { .. } => Condition::QueryCanceled,
             Error::Filter(source) => match source {

@@ -53,7 +53,7 @@ impl fmt::Display for Position {
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TokenKind {
+pub enum TokenKind {
     /// A keyword or a name.
     Word,
     /// A name in double quotes or backticks.
@@ -68,27 +68,31 @@ pub(crate) enum TokenKind {
 
 /// A token and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Token<'a> {
-    pub(crate) kind: TokenKind,
+pub struct Token<'a> {
+    /// What it is.
+    pub kind: TokenKind,
     /// As it is written, quotes included.
-    pub(crate) text: &'a str,
+    pub text: &'a str,
     /// Bytes before it.
-    pub(crate) offset: usize,
+    pub offset: usize,
 }
 
 impl Token<'_> {
     /// Whether it is this keyword, in any case.
-    pub(crate) fn is_word(&self, word: &str) -> bool {
+    #[must_use]
+    pub fn is_word(&self, word: &str) -> bool {
         self.kind == TokenKind::Word && self.text.eq_ignore_ascii_case(word)
     }
 
     /// Whether it is this character.
-    pub(crate) fn is_sign(&self, sign: char) -> bool {
+    #[must_use]
+    pub fn is_sign(&self, sign: char) -> bool {
         self.kind == TokenKind::Sign && self.text.starts_with(sign)
     }
 
     /// Its text without quotes, doubled ones halved.
-    pub(crate) fn unquoted(&self) -> String {
+    #[must_use]
+    pub fn unquoted(&self) -> String {
         let mut characters = self.text.chars();
         match (self.kind, characters.next()) {
             (TokenKind::Text, Some('$')) => {
@@ -113,7 +117,10 @@ pub(crate) fn blanked(sql: &str, bytes: usize) -> String {
 }
 
 /// All tokens of a text.
-pub(crate) fn tokenize(sql: &str) -> Result<Vec<Token<'_>>> {
+///
+/// # Errors
+/// If a quote or a comment is never closed.
+pub fn tokenize(sql: &str) -> Result<Vec<Token<'_>>> {
     let mut tokens = Vec::new();
     let mut offset = 0;
     while let Some(token) = next_token(sql, offset)? {

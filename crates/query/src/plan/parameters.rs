@@ -4,6 +4,7 @@
 //!   never read as SQL, and means whatever a text means at its place.
 //! - PA2. No position moves: what is wrong with a value is said at its place.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -27,6 +28,12 @@ pub enum Parameter {
     Double(f64),
     /// A text, or what a text stands for at its place: a timestamp, a UUID.
     Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// A value of this type of SQL wherever it stands, by its text; `None` is NULL.
+    Typed(Cow<'static, str>, Option<String>),
+    /// A value that is not known yet: a statement is described with it, and not done.
+    Open,
 }
 
 /// For the cache of plans: values that are not alike are not written alike.
@@ -38,6 +45,9 @@ impl fmt::Display for Parameter {
             Parameter::Integer(value) => write!(f, "{value}"),
             Parameter::Double(value) => write!(f, "double {:016x}", value.to_bits()),
             Parameter::Text(value) => write!(f, "{value:?}"),
+            Parameter::Bytes(value) => write!(f, "bytes {}", hex(value)),
+            Parameter::Typed(ty, value) => write!(f, "{ty} {value:?}"),
+            Parameter::Open => f.write_str("open"),
         }
     }
 }
@@ -63,6 +73,10 @@ pub(super) fn put_parameters(
             return Err(Error::Syntax { position: position_at(sql, token.span.start), what });
         };
         places.insert(token.span.start);
+        if *value == Parameter::Open {
+            put.push(token);
+            continue;
+        }
         put.extend(constant(value).into_iter().map(|it| TokenWithSpan::new(it, token.span)));
     }
     *tokens = put;
@@ -102,14 +116,39 @@ fn constant(value: &Parameter) -> Vec<Token> {
         Parameter::Double(value) if value.is_finite() => {
             number(value.is_sign_negative(), format!("{:e}", value.abs()))
         }
-        Parameter::Double(value) => vec![
-            Token::make_keyword("CAST"),
-            Token::LParen,
-            Token::SingleQuotedString(value.to_string()),
-            Token::make_keyword("AS"),
-            Token::make_keyword("DOUBLE"),
-            Token::RParen,
-        ],
+        Parameter::Double(value) => cast(Token::SingleQuotedString(value.to_string()), "DOUBLE"),
         Parameter::Text(text) => vec![Token::SingleQuotedString(text.clone())],
+        Parameter::Bytes(value) => vec![Token::HexStringLiteral(hex(value))],
+        Parameter::Typed(ty, Some(text)) => cast(Token::SingleQuotedString(text.clone()), ty),
+        Parameter::Typed(ty, None) => cast(Token::make_keyword("NULL"), ty),
+        Parameter::Open => unreachable!("it stays what it is"),
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `CAST(value AS type)`; the type is a name, or a name with numbers in brackets.
+fn cast(value: Token, ty: &str) -> Vec<Token> {
+    let (name, numbers) = ty.split_once('(').unwrap_or((ty, ""));
+    let mut tokens = vec![
+        Token::make_keyword("CAST"),
+        Token::LParen,
+        value,
+        Token::make_keyword("AS"),
+        Token::make_keyword(name),
+    ];
+    if !numbers.is_empty() {
+        tokens.push(Token::LParen);
+        for (at, number) in numbers.trim_end_matches(')').split(',').enumerate() {
+            if 0 < at {
+                tokens.push(Token::Comma);
+            }
+            tokens.push(Token::Number(number.to_owned(), false));
+        }
+        tokens.push(Token::RParen);
+    }
+    tokens.push(Token::RParen);
+    tokens
 }

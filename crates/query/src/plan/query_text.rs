@@ -30,6 +30,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 use super::functions::AT_TIME_ZONE;
 use super::parameters::{Parameter, put_parameters};
 use super::precedence::bind_by_precedence;
+use crate::catalog::rewrite;
 use crate::error::{Error, Result, SyntaxError};
 use crate::parse::Position;
 use crate::timeseries::{Clauses, lift_clauses, wrap_timestamps};
@@ -90,6 +91,7 @@ pub(super) fn parse_tokens(
         }
     }
     let mut query = parse(sql, tokens)?;
+    rewrite(&mut query);
     let mut lifter = Lifter { sql, intervals: &intervals, parameters, notices: Vec::new() };
     if let ControlFlow::Break(error) = query.visit(&mut lifter) {
         return Err(*error);

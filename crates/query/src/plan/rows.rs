@@ -28,13 +28,15 @@ use tidegate_model::{Column, ColumnType, TimeRange};
 use tidegate_storage::segment::{arrow_field, arrow_type};
 use tidegate_storage::{Database, Snapshot};
 
+use super::describe::{ParameterTypes, describe, stored_types};
 use super::literal::type_of;
 use super::order::in_table_order;
+use super::parameters::Parameter;
 use super::query_text::{QueryText, call_of, parse_query, parse_tokens, position_at, tokenize};
 use super::whole_day::{WHOLE_DAY, as_whole_day};
 use super::{TARGET, locate, logical_plan, physical_plan};
 use crate::error::{Error, Result};
-use crate::parse::{Delete, Position, Target, Update};
+use crate::parse::{Delete, Position, RowChange, Target, Update};
 use crate::scan::{ROW_ID, ScanOrder, ScanTable};
 
 /// What a query is planned for, besides its answer.
@@ -73,13 +75,14 @@ pub(crate) struct Planning<'a> {
     pub(crate) state: &'a SessionState,
     pub(crate) database: &'a Database,
     pub(crate) sql: &'a str,
+    pub(crate) parameters: &'a [Parameter],
     pub(crate) rows: TargetRows,
 }
 
 impl Planning<'_> {
     /// Plans the query of an INSERT into these columns. The text before the query is blank.
     pub(crate) async fn insert(&self, columns: &[Column]) -> Result<PlannedRows> {
-        let mut query = parse_query(self.sql, &[])?;
+        let mut query = parse_query(self.sql, self.parameters)?;
         let is_cast = cast_values(&mut query.statement, self.sql, columns)?;
         let columns_cast = if is_cast { &[] } else { columns };
         let purpose = Purpose { target: None, columns: columns_cast, rows: self.rows };
@@ -96,6 +99,14 @@ impl Planning<'_> {
 
     /// Plans an UPDATE. The answer: all columns of the table as they are to be, and the row's id.
     pub(crate) async fn update(&self, update: &Update, columns: &[Column]) -> Result<PlannedRows> {
+        let query = self.update_query(update, columns)?;
+        let target = Some(update.target.table.text.as_str());
+        let purpose = Purpose { target, columns, rows: self.rows };
+        let planned = self.plan(query, &purpose, ScanOrder::Forward).await;
+        planned.map_err(|error| locate::locate(self.sql, error))
+    }
+
+    fn update_query(&self, update: &Update, columns: &[Column]) -> Result<QueryText> {
         let tokens = tokenize(self.sql)?;
         let mut query = QueryTokens::new(&tokens);
         query.word("SELECT");
@@ -119,38 +130,61 @@ impl Planning<'_> {
             query.part(self.sql, tables);
         }
         query.condition(self.sql, update.condition.as_ref());
-        let query = parse_tokens(self.sql, query.made, &[])?;
-        let target = Some(update.target.table.text.as_str());
-        let purpose = Purpose { target, columns, rows: self.rows };
-        let planned = self.plan(query, &purpose, ScanOrder::Forward).await;
-        planned.map_err(|error| locate::locate(self.sql, error))
+        parse_tokens(self.sql, query.made, self.parameters)
     }
 
     /// Plans a DELETE. The answer: the ids of rows, in any order.
     pub(crate) async fn delete(&self, delete: &Delete) -> Result<PlannedRows> {
-        let tokens = tokenize(self.sql)?;
-        let mut query = QueryTokens::new(&tokens);
-        query.word("SELECT");
-        query.column(delete.target.name(), ROW_ID);
-        query.from(&delete.target);
-        query.condition(self.sql, delete.condition.as_ref());
-        let query = parse_tokens(self.sql, query.made, &[])?;
+        let query = self.delete_query(delete)?;
         let target = Some(delete.target.table.text.as_str());
         let purpose = Purpose { target, columns: &[], rows: self.rows };
         let planned = self.plan(query, &purpose, ScanOrder::Any).await;
         planned.map_err(|error| locate::locate(self.sql, error))
     }
 
-    /// The instants that a condition lets through, which must be all that it says.
-    pub(crate) fn time_ranges(&self, delete: &Delete) -> Result<Vec<TimeRange>> {
+    fn delete_query(&self, delete: &Delete) -> Result<QueryText> {
         let tokens = tokenize(self.sql)?;
         let mut query = QueryTokens::new(&tokens);
         query.word("SELECT");
         query.column(delete.target.name(), ROW_ID);
         query.from(&delete.target);
         query.condition(self.sql, delete.condition.as_ref());
+        parse_tokens(self.sql, query.made, self.parameters)
+    }
+
+    /// What the parameters of a statement are; `columns` are those that an INSERT gives.
+    pub(crate) fn describe(
+        &self,
+        change: &RowChange,
+        columns: &[Column],
+    ) -> Result<ParameterTypes> {
+        let (query, target) = match change {
+            RowChange::Insert(_) => (parse_query(self.sql, self.parameters)?, None),
+            RowChange::Update(update) => {
+                (self.update_query(update, columns)?, Some(&update.target))
+            }
+            RowChange::Delete(delete) | RowChange::DropPartitions(delete) => {
+                (self.delete_query(delete)?, Some(&delete.target))
+            }
+        };
+        let mut stored = stored_types(&query.statement, columns);
+        if target.is_none() && matches!(*query.statement.body, SetExpr::Values(_)) {
+            return Ok(stored);
+        }
+        let target = target.map(|it| it.table.text.as_str());
+        let purpose = Purpose { target, columns: &[], rows: self.rows };
+        let described = describe((self.state, self.database), self.sql, query, &purpose);
+        let (_, types) = described.map_err(|error| locate::locate(self.sql, error))?;
+        for (name, ty) in types {
+            stored.entry(name).or_insert(ty);
+        }
+        Ok(stored)
+    }
+
+    /// The instants that a condition lets through, which must be all that it says.
+    pub(crate) fn time_ranges(&self, delete: &Delete) -> Result<Vec<TimeRange>> {
         let ranges = || {
-            let query = parse_tokens(self.sql, query.made, &[])?;
+            let query = self.delete_query(delete)?;
             let target = Some(delete.target.table.text.as_str());
             let purpose = Purpose { target, columns: &[], rows: self.rows };
             let at = (self.state, self.database);

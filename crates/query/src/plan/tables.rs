@@ -23,10 +23,12 @@ use tidegate_model::is_system_table;
 
 use super::functions::{AGGREGATES, SCALARS, bounded, engine_function, engine_functions};
 use super::type_names::ColumnTypePlanner;
+use crate::catalog::{self, catalog_function, catalog_functions};
 use crate::error::Error;
 use crate::parse::SYSTEM_SCHEMA;
 use crate::scan::NAME_KEY;
 use crate::show::table_function;
+use crate::system::Caller;
 
 /// What the SQL planner asks for: our tables, as of one moment, and the session's functions.
 pub(crate) struct Tables<'a> {
@@ -57,6 +59,9 @@ impl ContextProvider for Tables<'_> {
         match table_name(&name).and_then(|name| self.sources.get(name.as_ref())) {
             Some(source) => Ok(Arc::clone(source)),
             None => {
+                if let Some(source) = catalog::source(&Caller::of(self.state), &name)? {
+                    return Ok(source);
+                }
                 let table = name.to_string();
                 Err(Error::NoSuchTable { position: None, table }.into())
             }
@@ -113,6 +118,7 @@ impl ContextProvider for Tables<'_> {
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let ours = SCALARS.get(name).cloned().or_else(|| engine_function(self.state, name));
+        let ours = ours.or_else(|| catalog_function(self.state, name));
         ours.or_else(|| self.state.scalar_functions().get(name).map(bounded))
     }
 
@@ -138,7 +144,8 @@ impl ContextProvider for Tables<'_> {
 
     fn udf_names(&self) -> Vec<String> {
         let all = self.state.scalar_functions().keys().chain(SCALARS.keys()).cloned();
-        all.chain(engine_functions().map(str::to_owned)).collect()
+        let of_engine = engine_functions().chain(catalog_functions());
+        all.chain(of_engine.map(str::to_owned)).collect()
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {

@@ -46,3 +46,8 @@ fn varchar_length(name: &str) -> Option<&str> {
     let (name, length) = name.strip_suffix(')')?.split_once('(')?;
     name.trim().eq_ignore_ascii_case("VARCHAR").then(|| length.trim())
 }
+
+/// The type that a cast names, if it is one that columns can have.
+pub(super) fn field_of(ty: &DataType) -> Option<FieldRef> {
+    ColumnTypePlanner.plan_type_field(ty).ok().flatten()
+}

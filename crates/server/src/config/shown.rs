@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidegate_ingest::line::Precision;
@@ -44,7 +44,7 @@ impl Config {
             env_var_name: Some(key.variable()),
             value: self.value(key.name).expect("SH1"),
             value_source: self.sources.get(key.name).map_or("default", |source| source.name()),
-            is_sensitive: false,
+            is_sensitive: key.name.ends_with("password"),
             is_reloadable: false,
         };
         KEYS.iter().map(entry).collect()
@@ -123,6 +123,40 @@ impl Config {
                 None => "none".to_owned(),
             },
             "ilp.tcp.auth_timeout" => span(tcp.auth_timeout),
+            _ => return self.secure_value(key),
+        })
+    }
+
+    /// What a key is that is about PostgreSQL's protocol, users or TLS.
+    fn secure_value(&self, key: &str) -> Option<String> {
+        let (pg, auth, tls) = (&self.pg, &self.auth, &self.tls);
+        let file = |path: &Option<PathBuf>| match path {
+            Some(path) => path.display().to_string(),
+            None => "none".to_owned(),
+        };
+        Some(match key {
+            "pg.listen" => listener(pg.listen),
+            "pg.max_connections" => pg.max_connections.to_string(),
+            "pg.auth_methods" => {
+                let names = pg.auth_methods.iter().map(|method| method.name());
+                names.collect::<Vec<_>>().join(",")
+            }
+            "pg.startup_timeout" => span(pg.startup_timeout),
+            "pg.send_buffer" => bytes(pg.send_buffer),
+            "pg.max_message" => bytes(pg.max_message),
+            "pg.max_prepared_per_connection" => pg.max_prepared.to_string(),
+            "pg.idle_in_transaction_timeout" => span(pg.idle_in_transaction_timeout),
+            "pg.idle_timeout" => span(pg.idle_timeout),
+            "auth.admin_user" => auth.admin_user.clone(),
+            "auth.admin_password" => auth.admin_password.0.clone(),
+            "auth.readonly_user" => auth.readonly_user.clone(),
+            "auth.readonly_password" => auth.readonly_password.0.clone(),
+            "auth.readonly_enabled" => auth.readonly_enabled.to_string(),
+            "auth.allow_default_password" => auth.allow_default_password.to_string(),
+            "tls.mode" => tls.mode.name().to_owned(),
+            "tls.cert" => file(&tls.cert),
+            "tls.key" => file(&tls.key),
+            "tls.client_ca" => file(&tls.client_ca),
             _ => return None,
         })
     }

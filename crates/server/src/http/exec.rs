@@ -414,7 +414,8 @@ impl Answering {
             false => Some(turn(services).await.map_err(|refusal| refusal.of(sql))?),
         };
         let start = self.clock.monotonic_nanos();
-        let options = StatementOptions { timeout: request.timeout, session: self.session.clone() };
+        let (timeout, session) = (request.timeout, self.session.clone());
+        let options = StatementOptions { timeout, session, canceler: None };
         let engine: &Engine = &services.engine;
         let answer = engine.execute_with(sql, &options).await;
         let answer = answer.map_err(|error| Refusal::of_error(&error, sql))?;

@@ -247,7 +247,7 @@ impl Writing {
     ) -> Result<(), Refusal> {
         let sql = request.sql.as_str();
         let _turn = turn(services).await.map_err(|refusal| refusal.of(sql))?;
-        let options = StatementOptions { timeout: request.timeout, session };
+        let options = StatementOptions { timeout: request.timeout, session, canceler: None };
         let answer = services.engine.execute_with(sql, &options).await;
         let answer = answer.map_err(|error| Refusal::of_error(&error, sql))?;
         let Answer::Rows { schema, stream, .. } = answer else {

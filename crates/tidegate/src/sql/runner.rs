@@ -189,7 +189,7 @@ impl Runner {
     }
 
     fn options(&self) -> StatementOptions {
-        StatementOptions { timeout: None, session: self.session.clone() }
+        StatementOptions { timeout: None, session: self.session.clone(), canceler: None }
     }
 
     fn start(&self, sql: &str) -> Running {

@@ -12,3 +12,4 @@ mod disk;
 mod activity;
 mod clients;
 mod files;
+mod postgres;

@@ -83,6 +83,8 @@ impl World {
         command.current_dir(self.dir.path()).env_clear();
         command.env("PATH", "/usr/bin:/bin").env("HOME", self.dir.path());
         command.env("TMPDIR", self.dir.path()).env("TERM", "xterm").stdin(Stdio::null());
+        // Several servers run at a time.
+        command.env("TIDEGATE_PG_LISTEN", "127.0.0.1:0");
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {

@@ -30,7 +30,8 @@ fn options(user: &str, reach: Reach) -> StatementOptions {
         user: Some(user.to_owned()),
         reach,
     };
-    StatementOptions { timeout: Some(Timeout::Never), session: Session::new(origin) }
+    let (timeout, session) = (Some(Timeout::Never), Session::new(origin));
+    StatementOptions { timeout, session, canceler: None }
 }
 
 async fn take_all(

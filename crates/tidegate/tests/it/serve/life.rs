@@ -97,7 +97,11 @@ fn other_machines_are_not_let_in_by_accident() {
     run.fails(2, &["http.listen = 0.0.0.0:0 is open to other machines", "http.auth = off"]);
     let run = world.run(&["serve", "--http", "none", "--ilp", "0.0.0.0:0"]);
     run.fails(2, &["ilp.tcp.listen = 0.0.0.0:0 is open", "ilp.tcp.allow_anonymous = true"]);
-    let run = world.run(&["serve", "--http", "none", "--ilp", "none"]);
+    let open = ["serve", "--ilp", "none", "--http", "none", "--set", "pg.listen=0.0.0.0:0"];
+    let run = world.run(&open);
+    run.fails(2, &["pg.listen = 0.0.0.0:0 is open", "auth.admin_password"]);
+    let nothing = ["serve", "--http", "none", "--ilp", "none", "--set", "pg.listen=none"];
+    let run = world.run(&nothing);
     run.fails(2, &["there is nothing to serve"]);
 }
 

@@ -18,6 +18,7 @@ pub(super) struct Server {
     child: Child,
     pub(super) http: SocketAddr,
     pub(super) ilp: SocketAddr,
+    pub(super) pg: SocketAddr,
     lines: Mutex<Receiver<String>>,
 }
 
@@ -55,10 +56,12 @@ impl Server {
             }
         });
         let nowhere: SocketAddr = "0.0.0.0:0".parse().expect("an address");
-        let mut server = Server { child, http: nowhere, ilp: nowhere, lines: Mutex::new(lines) };
+        let lines = Mutex::new(lines);
+        let mut server = Server { child, http: nowhere, ilp: nowhere, pg: nowhere, lines };
         let lines = server.lines_until("ready");
         server.http = address(&lines, "HTTP listens on ").unwrap_or(nowhere);
         server.ilp = address(&lines, "line protocol listens on ").unwrap_or(nowhere);
+        server.pg = address(&lines, "PostgreSQL's protocol listens on ").unwrap_or(nowhere);
         server
     }
 

@@ -1,0 +1,151 @@
+//! PostgreSQL's catalog, as far as its clients ask for it: relations of `pg_catalog` and
+//! `information_schema`, functions beside them, and forms of SQL that only queries on them have.
+//!
+//! - CA1. What is shown is what there is at the moment of the query: tables, columns, settings,
+//!   connections. A relation of something that Tidegate does not have has no rows.
+//! - CA2. A table of ours goes before a relation of the catalog of the same name, unless the query
+//!   names the schema.
+//! - CA3. Plans of queries on the catalog are not kept: they would be out of date.
+//!
+//! Tables are in the schema `public`, and the system's own in `sys`. Not here: what of it is bytes
+//! on the wire (`server::pg`).
+
+mod relations;
+mod types;
+mod rows;
+mod objects;
+mod functions;
+mod rewrite;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Float32Array, Int16Array, Int32Array, Int64Array, RecordBatch,
+    RecordBatchOptions, StringViewArray, UInt32Array,
+};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::{DataFusionError, TableReference};
+use datafusion::datasource::MemTable;
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::TableSource;
+
+use crate::error::Result;
+use crate::system::Caller;
+use relations::Relation;
+use rows::{Cell, Row};
+
+pub(crate) use functions::{catalog_function, catalog_functions};
+pub(crate) use rewrite::rewrite;
+
+/// The key of metadata that says which type of PostgreSQL a column has.
+pub(crate) const PG_TYPE_KEY: &str = "tidegate.pg";
+
+/// A relation of the catalog that a query names, if it is one.
+fn named(reference: &TableReference) -> Option<&'static Relation> {
+    relations::find(reference.schema(), reference.table())
+}
+
+/// The rows of a relation as a table (CA1); `None` if there is no such relation.
+pub(crate) fn source(
+    caller: &Caller,
+    reference: &TableReference,
+) -> Result<Option<Arc<dyn TableSource>>> {
+    let Some(relation) = named(reference) else { return Ok(None) };
+    let rows = objects::rows(caller, relation.name, relation.schema)?;
+    let batch = batch(relation, &rows)?;
+    let table = MemTable::try_new(batch.schema(), vec![vec![batch]])?;
+    Ok(Some(provider_as_source(Arc::new(table))))
+}
+
+fn batch(relation: &Relation, rows: &[Row]) -> Result<RecordBatch> {
+    let columns = relation.columns.split(',').map(|column| {
+        let (name, ty) = column.trim().split_once(' ').expect("a name and a type");
+        let array = column_of(name, ty, rows);
+        let named = ty.trim_end_matches('?').to_owned();
+        let metadata = HashMap::from([(PG_TYPE_KEY.to_owned(), named)]);
+        let field = Field::new(name, array.data_type().clone(), true).with_metadata(metadata);
+        (field, array)
+    });
+    let (fields, arrays): (Vec<_>, Vec<_>) = columns.unzip();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options);
+    Ok(batch.map_err(DataFusionError::from)?)
+}
+
+/// The type of Arrow that has the values of a type of the catalog.
+fn arrow_type(ty: &str) -> DataType {
+    match ty.trim_end_matches('?') {
+        "bool" => DataType::Boolean,
+        "int2" => DataType::Int16,
+        "int4" => DataType::Int32,
+        "int8" => DataType::Int64,
+        "float4" => DataType::Float32,
+        "oid" | "xid" | "regproc" => DataType::UInt32,
+        _ => DataType::Utf8View,
+    }
+}
+
+fn column_of(name: &str, ty: &str, rows: &[Row]) -> ArrayRef {
+    let is_nullable = ty.ends_with('?');
+    let cells = rows.iter().map(|row| row.find(name));
+    let numbers = || {
+        cells.clone().map(|cell| match cell {
+            Some(Cell::Number(number)) => Some(*number),
+            Some(Cell::Null) => None,
+            _ => (!is_nullable).then_some(0),
+        })
+    };
+    // What is there fits: these are numbers of our own.
+    match arrow_type(ty) {
+        DataType::Boolean => {
+            let flag = |cell: Option<&Cell>| Some(matches!(cell, Some(Cell::Flag(true))));
+            Arc::new(cells.map(flag).collect::<BooleanArray>())
+        }
+        DataType::Int16 => {
+            let cast = |it: Option<i64>| it.and_then(|it| i16::try_from(it).ok());
+            Arc::new(numbers().map(cast).collect::<Int16Array>())
+        }
+        DataType::Int32 => {
+            let cast = |it: Option<i64>| it.and_then(|it| i32::try_from(it).ok());
+            Arc::new(numbers().map(cast).collect::<Int32Array>())
+        }
+        DataType::Int64 => Arc::new(numbers().collect::<Int64Array>()),
+        DataType::UInt32 => {
+            let cast = |it: Option<i64>| it.and_then(|it| u32::try_from(it).ok());
+            Arc::new(numbers().map(cast).collect::<UInt32Array>())
+        }
+        DataType::Float32 => {
+            let cast = |it: Option<i64>| it.and_then(|it| i16::try_from(it).ok()).map(f32::from);
+            Arc::new(numbers().map(cast).collect::<Float32Array>())
+        }
+        _ => {
+            let text = |cell: Option<&Cell>| match cell {
+                Some(Cell::Text(text)) => Some(text.clone()),
+                Some(Cell::Null) => None,
+                _ => (!is_nullable).then(String::new),
+            };
+            Arc::new(cells.map(text).collect::<StringViewArray>())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_relation_has_columns_of_known_types() {
+        for relation in relations::RELATIONS {
+            let empty = batch(relation, &[]).unwrap();
+            assert!(0 < empty.num_columns(), "{}", relation.name);
+            let row = Row::new();
+            let one = batch(relation, &[row]).unwrap();
+            assert_eq!(one.num_rows(), 1, "{}", relation.name);
+        }
+        let found = |name: &str| named(&TableReference::parse_str(name)).is_some();
+        assert!(found("pg_class") && found("pg_catalog.pg_class"));
+        assert!(found("information_schema.tables"));
+        assert!(!found("tables") && !found("public.pg_class") && !found("x"));
+    }
+}

@@ -1,0 +1,489 @@
+//! Functions that PostgreSQL's clients call on its catalog.
+//!
+//! - CF1. They look at the engine when they run, and are made for each statement: their plans are
+//!   not kept (`plan::cache` PC2).
+//! - CF2. What Tidegate does not have (views, constraints, comments) has no definition: NULL.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, new_empty_array};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
+};
+use tidegate_storage::Snapshot;
+
+use super::objects::{self, Table, column_description, owner, schema_oid, table_name, tables};
+use super::types::{self, format_type};
+use crate::error::{Error, SettingProblem};
+use crate::session::shown;
+use crate::system::Caller;
+
+/// What a function gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gives {
+    Text,
+    Texts,
+    Flag,
+    Oid,
+    Int,
+    Long,
+}
+
+/// The values of a call.
+struct Call<'a> {
+    caller: &'a Caller,
+    args: &'a [ScalarValue],
+}
+
+type Work = fn(&Call<'_>) -> Result<ScalarValue>;
+
+/// A function: its name, what it gives, how.
+struct Function(&'static str, Gives, Work);
+
+const FUNCTIONS: &[Function] = &[
+    Function("current_database", Gives::Text, |it| text(it.caller.session.database())),
+    Function("current_catalog", Gives::Text, |it| text(it.caller.session.database())),
+    Function("current_schema", Gives::Text, |_| text("public")),
+    Function("current_schemas", Gives::Texts, current_schemas),
+    Function("current_user", Gives::Text, |it| text(owner(it.caller))),
+    Function("current_role", Gives::Text, |it| text(owner(it.caller))),
+    Function("session_user", Gives::Text, |it| text(owner(it.caller))),
+    Function("user", Gives::Text, |it| text(owner(it.caller))),
+    Function("pg_get_userbyid", Gives::Text, |it| text(owner(it.caller))),
+    Function("pg_backend_pid", Gives::Int, |it| int(it.caller.session.process())),
+    Function("pg_is_in_recovery", Gives::Flag, |_| flag(false)),
+    Function("pg_is_other_temp_schema", Gives::Flag, |_| flag(false)),
+    Function("pg_relation_is_publishable", Gives::Flag, |_| flag(false)),
+    Function("pg_my_temp_schema", Gives::Oid, |_| oid(Some(0))),
+    Function("txid_current", Gives::Long, |_| long(Some(1))),
+    Function("age", Gives::Long, |_| long(Some(0))),
+    Function("pg_advisory_unlock_all", Gives::Text, |_| no_text()),
+    Function("pg_table_is_visible", Gives::Flag, |it| {
+        flag(it.table()?.is_none_or(|table| table.schema == "public"))
+    }),
+    Function("pg_type_is_visible", Gives::Flag, |_| flag(true)),
+    Function("pg_function_is_visible", Gives::Flag, |_| flag(true)),
+    Function("pg_opclass_is_visible", Gives::Flag, |_| flag(true)),
+    Function("has_schema_privilege", Gives::Flag, |_| flag(true)),
+    Function("has_table_privilege", Gives::Flag, |_| flag(true)),
+    Function("has_any_column_privilege", Gives::Flag, |_| flag(true)),
+    Function("has_column_privilege", Gives::Flag, |_| flag(true)),
+    Function("has_database_privilege", Gives::Flag, |_| flag(true)),
+    Function("has_function_privilege", Gives::Flag, |_| flag(true)),
+    Function("pg_has_role", Gives::Flag, |_| flag(true)),
+    // CF2.
+    Function("pg_get_expr", Gives::Text, |it| Ok(ScalarValue::Utf8View(it.text(0)))),
+    Function("pg_get_indexdef", Gives::Text, |_| no_text()),
+    Function("pg_get_constraintdef", Gives::Text, |_| no_text()),
+    Function("pg_get_viewdef", Gives::Text, |_| no_text()),
+    Function("pg_get_partkeydef", Gives::Text, |_| no_text()),
+    Function("pg_get_triggerdef", Gives::Text, |_| no_text()),
+    Function("pg_get_ruledef", Gives::Text, |_| no_text()),
+    Function("pg_get_functiondef", Gives::Text, |_| no_text()),
+    Function("pg_get_function_result", Gives::Text, |_| no_text()),
+    Function("pg_get_function_arguments", Gives::Text, |_| no_text()),
+    Function("pg_get_function_identity_arguments", Gives::Text, |_| no_text()),
+    Function("pg_get_statisticsobjdef_columns", Gives::Text, |_| no_text()),
+    Function("pg_get_serial_sequence", Gives::Text, |_| no_text()),
+    Function("pg_tablespace_location", Gives::Text, |_| text("")),
+    Function("obj_description", Gives::Text, |_| no_text()),
+    Function("shobj_description", Gives::Text, |_| no_text()),
+    Function("col_description", Gives::Text, describe_column),
+    Function("pg_encoding_to_char", Gives::Text, |it| {
+        text(if it.number(0) == Some(6) { "UTF8" } else { "" })
+    }),
+    Function("format_type", Gives::Text, |it| {
+        let Some(ty) = it.oid(0) else { return no_text() };
+        text(format_type(ty, it.number(1).and_then(|it| i32::try_from(it).ok())))
+    }),
+    Function("pg_typeof", Gives::Text, |it| text(typeof_name(&it.args[0].data_type()))),
+    Function("pg_relation_size", Gives::Long, table_bytes),
+    Function("pg_table_size", Gives::Long, table_bytes),
+    Function("pg_total_relation_size", Gives::Long, table_bytes),
+    Function("pg_indexes_size", Gives::Long, |_| long(Some(0))),
+    Function("pg_database_size", Gives::Long, |it| {
+        long(Some(all_tables(it.caller)?.iter().map(|table| bytes_of(&table.snapshot)).sum()))
+    }),
+    Function("pg_size_pretty", Gives::Text, |it| match it.number(0) {
+        Some(bytes) => text(pretty(bytes)),
+        None => no_text(),
+    }),
+    Function("quote_ident", Gives::Text, |it| it.map_text(quote_ident)),
+    Function("quote_literal", Gives::Text, |it| {
+        it.map_text(|it| format!("'{}'", it.replace('\'', "''")))
+    }),
+    Function("current_setting", Gives::Text, current_setting),
+    Function("set_config", Gives::Text, set_config),
+    Function("pg_cancel_backend", Gives::Flag, |it| flag(cancel(it))),
+    Function("to_regclass", Gives::Text, |it| {
+        let Some(name) = it.text(0) else { return no_text() };
+        let found = find_table(it.caller, &name)?;
+        Ok(ScalarValue::Utf8View(found.map(|table| table.name)))
+    }),
+    Function("to_regtype", Gives::Text, |it| {
+        let found = it.text(0).and_then(|name| types::by_name(&name));
+        Ok(ScalarValue::Utf8View(found.map(|ty| ty.sql.to_owned())))
+    }),
+    Function("array_upper", Gives::Int, |it| match it.length() {
+        Some(length) if 0 < length => int(u32::try_from(length).unwrap_or(u32::MAX)),
+        _ => Ok(ScalarValue::Int32(None)),
+    }),
+    Function("array_lower", Gives::Int, |it| match it.length() {
+        Some(length) if 0 < length => int(1),
+        _ => Ok(ScalarValue::Int32(None)),
+    }),
+    // What casts to and from names of objects are made of (`rewrite`).
+    Function("tidegate_regclass", Gives::Oid, regclass),
+    Function("tidegate_regclass_name", Gives::Text, regclass_name),
+    Function("tidegate_regtype", Gives::Oid, regtype),
+    Function("tidegate_regtype_name", Gives::Text, |it| match it.oid(0) {
+        Some(ty) => text(format_type(ty, None)),
+        None => no_text(),
+    }),
+    Function("tidegate_regnamespace", Gives::Oid, |it| {
+        oid(it.text(0).and_then(|name| schema_oid(&name)))
+    }),
+    Function("tidegate_regnamespace_name", Gives::Text, |it| {
+        let oid = it.oid(0);
+        let found = objects::SCHEMAS.iter().find(|(_, number)| Some(*number) == oid);
+        Ok(ScalarValue::Utf8View(found.map(|(name, _)| (*name).to_owned())))
+    }),
+    Function("tidegate_regproc_name", Gives::Text, |it| match it.oid(0) {
+        Some(_) => text("-"),
+        None => no_text(),
+    }),
+];
+
+/// The names of functions.
+pub(crate) fn catalog_functions() -> impl Iterator<Item = &'static str> {
+    let is_ours = |name: &&str| !name.starts_with("tidegate_");
+    FUNCTIONS.iter().map(|function| function.0).filter(is_ours)
+}
+
+/// A function, for whoever has a statement done (CF1).
+pub(crate) fn catalog_function(state: &SessionState, name: &str) -> Option<Arc<ScalarUDF>> {
+    let function = FUNCTIONS.iter().find(|function| function.0 == name)?;
+    let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
+    let signature = Signature::one_of(any, Volatility::Stable);
+    let udf = CatalogFunction { function, signature, caller: Caller::of(state) };
+    Some(Arc::new(ScalarUDF::new_from_impl(udf)))
+}
+
+struct CatalogFunction {
+    function: &'static Function,
+    signature: Signature,
+    caller: Arc<Caller>,
+}
+
+impl std::fmt::Debug for CatalogFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.function.0)
+    }
+}
+
+impl PartialEq for CatalogFunction {
+    fn eq(&self, other: &CatalogFunction) -> bool {
+        self.function.0 == other.function.0 && Arc::ptr_eq(&self.caller, &other.caller)
+    }
+}
+
+impl Eq for CatalogFunction {}
+
+impl Hash for CatalogFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.function.0.hash(state);
+    }
+}
+
+impl Gives {
+    fn data_type(self) -> DataType {
+        match self {
+            Gives::Text => DataType::Utf8View,
+            Gives::Texts => {
+                let field =
+                    datafusion::arrow::datatypes::Field::new_list_field(DataType::Utf8View, true);
+                DataType::List(Arc::new(field))
+            }
+            Gives::Flag => DataType::Boolean,
+            Gives::Oid => DataType::UInt32,
+            Gives::Int => DataType::Int32,
+            Gives::Long => DataType::Int64,
+        }
+    }
+}
+
+impl ScalarUDFImpl for CatalogFunction {
+    fn name(&self) -> &str {
+        self.function.0
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.function.1.data_type())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if is_scalar { 1 } else { args.number_rows };
+        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let mut values = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let args = arrays.iter().map(|array| ScalarValue::try_from_array(array, row));
+            let args = args.collect::<Result<Vec<_>>>()?;
+            values.push((self.function.2)(&Call { caller: &self.caller, args: &args })?);
+        }
+        if is_scalar {
+            return Ok(ColumnarValue::Scalar(values.remove(0)));
+        }
+        let array: ArrayRef = match values.is_empty() {
+            true => new_empty_array(&self.function.1.data_type()),
+            false => ScalarValue::iter_to_array(values)?,
+        };
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+impl Call<'_> {
+    fn text(&self, at: usize) -> Option<String> {
+        let value = self.args.get(at)?;
+        match value.try_as_str() {
+            Some(text) => text.map(str::to_owned),
+            None if value.is_null() => None,
+            None => Some(value.to_string()),
+        }
+    }
+
+    fn number(&self, at: usize) -> Option<i64> {
+        match self.args.get(at)?.cast_to(&DataType::Int64) {
+            Ok(ScalarValue::Int64(number)) => number,
+            _ => None,
+        }
+    }
+
+    fn oid(&self, at: usize) -> Option<u32> {
+        self.number(at).and_then(|number| u32::try_from(number).ok())
+    }
+
+    fn is_true(&self, at: usize) -> bool {
+        matches!(self.args.get(at), Some(ScalarValue::Boolean(Some(true))))
+    }
+
+    /// The table of the first argument, which is its number or its name.
+    fn table(&self) -> Result<Option<Table>> {
+        let by_name = || match self.text(0) {
+            Some(name) => find_table(self.caller, &name),
+            None => Ok(None),
+        };
+        let Some(oid) = self.oid(0) else { return by_name() };
+        Ok(all_tables(self.caller)?.into_iter().find(|table| table.oid == oid))
+    }
+
+    fn map_text(&self, map: impl FnOnce(&str) -> String) -> Result<ScalarValue> {
+        Ok(ScalarValue::Utf8View(self.text(0).map(|text| map(&text))))
+    }
+
+    /// How many elements a list has.
+    fn length(&self) -> Option<usize> {
+        match self.args.first()? {
+            ScalarValue::List(list) if !list.is_null(0) => Some(list.value(0).len()),
+            _ => None,
+        }
+    }
+}
+
+fn text(value: impl Into<String>) -> Result<ScalarValue> {
+    Ok(ScalarValue::Utf8View(Some(value.into())))
+}
+
+fn no_text() -> Result<ScalarValue> {
+    Ok(ScalarValue::Utf8View(None))
+}
+
+fn flag(value: bool) -> Result<ScalarValue> {
+    Ok(ScalarValue::Boolean(Some(value)))
+}
+
+fn oid(value: Option<u32>) -> Result<ScalarValue> {
+    Ok(ScalarValue::UInt32(value))
+}
+
+fn int(value: u32) -> Result<ScalarValue> {
+    Ok(ScalarValue::Int32(i32::try_from(value).ok()))
+}
+
+fn long(value: Option<i64>) -> Result<ScalarValue> {
+    Ok(ScalarValue::Int64(value))
+}
+
+fn all_tables(caller: &Caller) -> Result<Vec<Table>> {
+    Ok(tables(&caller.system.database)?)
+}
+
+/// `t`, `public.t`, `"T"`.
+fn find_table(caller: &Caller, name: &str) -> Result<Option<Table>> {
+    let name = name.replace('"', "");
+    let (schema, name) = name.split_once('.').unwrap_or(("public", name.as_str()));
+    let is_it = |table: &Table| table.schema == schema && table.name.eq_ignore_ascii_case(name);
+    Ok(all_tables(caller)?.into_iter().find(is_it))
+}
+
+fn current_schemas(call: &Call<'_>) -> Result<ScalarValue> {
+    let names = if call.is_true(0) { &["pg_catalog", "public"][..] } else { &["public"] };
+    let values = names.iter().map(|name| ScalarValue::Utf8View(Some((*name).to_owned())));
+    let values = values.collect::<Vec<_>>();
+    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, &DataType::Utf8View)))
+}
+
+fn describe_column(call: &Call<'_>) -> Result<ScalarValue> {
+    let Some(table) = call.table()? else { return no_text() };
+    let schema = &table.snapshot.schema;
+    let at = call.number(1).and_then(|number| usize::try_from(number - 1).ok());
+    let column = at.and_then(|at| schema.columns().get(at));
+    match column {
+        Some(column) if schema.designated() == Some(column.id) => text(column_description(schema)),
+        _ => no_text(),
+    }
+}
+
+fn table_bytes(call: &Call<'_>) -> Result<ScalarValue> {
+    long(call.table()?.map(|table| bytes_of(&table.snapshot)))
+}
+
+/// The bytes of a table on disk.
+fn bytes_of(snapshot: &Snapshot) -> i64 {
+    let on_disk = snapshot.segments().filter(|run| !run.is_in_memory());
+    i64::try_from(on_disk.map(|run| run.meta.bytes.0).sum::<u64>()).unwrap_or(i64::MAX)
+}
+
+/// As PostgreSQL rounds: in the first unit in which it is below 10,240, or in the last.
+fn pretty(bytes: i64) -> String {
+    const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let (mut value, mut unit) = (i128::from(bytes), 0);
+    while 10_240 <= value.abs() && unit + 1 < UNITS.len() {
+        (value, unit) = ((value + value.signum() * 512) / 1_024, unit + 1);
+    }
+    format!("{value} {}", UNITS[unit])
+}
+
+fn quote_ident(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let needs_none = name.chars().all(is_plain)
+        && name.chars().next().is_some_and(|first| !first.is_ascii_digit());
+    if needs_none { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+fn current_setting(call: &Call<'_>) -> Result<ScalarValue> {
+    let Some(name) = call.text(0) else { return no_text() };
+    match shown(&call.caller.session, call.caller.system.timeout, &name) {
+        Some(shown) => text(shown.value),
+        None if call.is_true(1) => no_text(),
+        None => Err(setting_error(SettingProblem::Unknown { name })),
+    }
+}
+
+fn set_config(call: &Call<'_>) -> Result<ScalarValue> {
+    let (Some(name), Some(value)) = (call.text(0), call.text(1)) else { return no_text() };
+    call.caller.session.set(&name, &value).map_err(setting_error)?;
+    let shown = shown(&call.caller.session, call.caller.system.timeout, &name);
+    Ok(ScalarValue::Utf8View(shown.map(|shown| shown.value)))
+}
+
+fn setting_error(what: SettingProblem) -> datafusion::common::DataFusionError {
+    let position = crate::parse::Position { offset: 0, line: 1, column: 1 };
+    Error::Setting { position, what }.into()
+}
+
+/// A statement by the number that `pg_stat_activity` has for it.
+fn cancel(call: &Call<'_>) -> bool {
+    let Caller { system, session } = call.caller;
+    let number = call.number(0).and_then(|number| u64::try_from(number).ok());
+    let all = system.activity.list();
+    let found = all.iter().find(|running| Some(running.id & 0x7fff_ffff) == number);
+    found.is_some_and(|running| system.activity.cancel(running.id, session))
+}
+
+/// The number of a table that a text names.
+fn regclass(call: &Call<'_>) -> Result<ScalarValue> {
+    let Some(name) = call.text(0) else { return oid(None) };
+    if let Ok(number) = name.parse() {
+        return oid(Some(number));
+    }
+    match find_table(call.caller, &name)? {
+        Some(table) => oid(Some(table.oid)),
+        None if super::relations::find(None, name.trim_start_matches("pg_catalog.")).is_some() => {
+            oid(Some(if name.ends_with("pg_class") { 1_259 } else { 1_247 }))
+        }
+        None => Err(Error::NoSuchTable { position: None, table: name }.into()),
+    }
+}
+
+fn regclass_name(call: &Call<'_>) -> Result<ScalarValue> {
+    let Some(number) = call.oid(0) else { return Ok(ScalarValue::Utf8View(call.text(0))) };
+    let name = table_name(&call.caller.system.database, number);
+    text(name.unwrap_or_else(|| if number == 0 { "-".to_owned() } else { number.to_string() }))
+}
+
+fn regtype(call: &Call<'_>) -> Result<ScalarValue> {
+    let Some(name) = call.text(0) else { return oid(None) };
+    if let Ok(number) = name.parse() {
+        return oid(Some(number));
+    }
+    let (name, is_array) = match name.strip_suffix("[]") {
+        Some(element) => (element, true),
+        None => (name.as_str(), false),
+    };
+    match types::by_name(name) {
+        Some(ty) => oid(Some(if is_array { ty.array } else { ty.oid })),
+        None => plan_err!("type \"{name}\" does not exist"),
+    }
+}
+
+/// The type of PostgreSQL that values of a type of Arrow have.
+fn typeof_name(ty: &DataType) -> &'static str {
+    match ty {
+        DataType::Null => "unknown",
+        DataType::Boolean => "boolean",
+        DataType::Int8 | DataType::Int16 | DataType::UInt8 => "smallint",
+        DataType::Int32 | DataType::UInt16 => "integer",
+        DataType::Int64 | DataType::UInt32 => "bigint",
+        DataType::UInt64 => "numeric",
+        DataType::Float16 | DataType::Float32 => "real",
+        DataType::Float64 => "double precision",
+        DataType::Decimal128(..) | DataType::Decimal256(..) => "numeric",
+        DataType::Timestamp(_, None) => "timestamp without time zone",
+        DataType::Timestamp(_, Some(_)) => "timestamp with time zone",
+        DataType::Date32 | DataType::Date64 => "date",
+        DataType::Interval(_) | DataType::Duration(_) => "interval",
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "bytea",
+        DataType::FixedSizeBinary(16) => "uuid",
+        DataType::List(_) | DataType::LargeList(_) => "anyarray",
+        _ => "character varying",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_names_are_written_as_postgresql_does() {
+        let sizes =
+            [(0, "0 bytes"), (10_239, "10239 bytes"), (10_240, "10 kB"), (1 << 30, "1024 MB")];
+        for (bytes, expected) in sizes {
+            assert_eq!(pretty(bytes), expected);
+        }
+        assert_eq!(
+            (quote_ident("a_1"), quote_ident("A \"b\"")),
+            ("a_1".into(), "\"A \"\"b\"\"\"".into())
+        );
+        assert_eq!(quote_ident("1a"), "\"1a\"");
+    }
+}

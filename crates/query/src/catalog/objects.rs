@@ -1,0 +1,419 @@
+//! What there is of everything that the catalog shows.
+//!
+//! - OB1. A table has the number `FIRST_TABLE` and its own; so it has the same one always, and no
+//!   two have one. Numbers of everything else are PostgreSQL's own, where it has them.
+
+use std::sync::Arc;
+
+use tidegate_model::{Column, Schema, is_system_table};
+use tidegate_storage::{Database, Error as StorageError, Snapshot};
+
+use super::rows::{Cell, Row};
+use super::types::{self, TYPES};
+use crate::error::Result;
+use crate::session::{Shown, all_settings};
+use crate::system::Caller;
+
+/// OB1. What PostgreSQL itself makes has lower numbers.
+const FIRST_TABLE: u32 = 16_384;
+pub(super) const PG_CATALOG: u32 = 11;
+pub(super) const PUBLIC: u32 = 2_200;
+const INFORMATION_SCHEMA: u32 = 13_000;
+const SYS: u32 = 13_001;
+const DATABASE: u32 = 5;
+pub(super) const OWNER: u32 = 10;
+const HEAP: u32 = 2;
+const BTREE: u32 = 403;
+const TABLESPACE: u32 = 1_663;
+/// Numbers of objects in `pg_class`, as `pg_description` names it.
+const CLASS_OF_TABLES: u32 = 1_259;
+const UTF8: i64 = 6;
+
+/// The schemas, with their numbers.
+pub(super) const SCHEMAS: [(&str, u32); 4] = [
+    ("pg_catalog", PG_CATALOG),
+    ("public", PUBLIC),
+    ("information_schema", INFORMATION_SCHEMA),
+    ("sys", SYS),
+];
+
+/// A table that is shown.
+pub(super) struct Table {
+    pub(super) oid: u32,
+    pub(super) schema: &'static str,
+    pub(super) name: String,
+    pub(super) snapshot: Arc<Snapshot>,
+}
+
+/// All tables as they are now, without those that are dropped meanwhile.
+pub(super) fn tables(database: &Database) -> Result<Vec<Table>> {
+    let mut tables = Vec::new();
+    for table in database.tables() {
+        match database.snapshot(&table.name) {
+            Ok(snapshot) => tables.push(shown(snapshot)),
+            Err(StorageError::NoSuchTable { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(tables)
+}
+
+fn shown(snapshot: Arc<Snapshot>) -> Table {
+    let number = u32::try_from(snapshot.table.0).unwrap_or(u32::MAX - FIRST_TABLE);
+    let (schema, name) = match is_system_table(&snapshot.name) {
+        true => ("sys", snapshot.name.trim_start_matches("sys.").to_owned()),
+        false => ("public", snapshot.name.clone()),
+    };
+    Table { oid: FIRST_TABLE.saturating_add(number), schema, name, snapshot }
+}
+
+/// The name of a table by its number, with its schema unless that is `public`.
+pub(super) fn table_name(database: &Database, oid: u32) -> Option<String> {
+    let table = tables(database).ok()?.into_iter().find(|table| table.oid == oid)?;
+    Some(match table.schema {
+        "public" => table.name,
+        schema => format!("{schema}.{}", table.name),
+    })
+}
+
+pub(super) fn schema_oid(name: &str) -> Option<u32> {
+    SCHEMAS.iter().find(|(schema, _)| *schema == name).map(|(_, oid)| *oid)
+}
+
+/// The rows of a relation (CA1).
+pub(super) fn rows(caller: &Caller, relation: &str, schema: &str) -> Result<Vec<Row>> {
+    let database = &caller.system.database;
+    let name = caller.session.database();
+    if schema == "information_schema" {
+        return Ok(match relation {
+            "schemata" => SCHEMAS.iter().map(|(schema, _)| schema_row(name, schema)).collect(),
+            "tables" => tables(database)?.iter().map(|it| table_row(name, it)).collect(),
+            "columns" => {
+                let of = |table: &Table| columns_of(table, |it| column_row(name, table, it));
+                tables(database)?.iter().flat_map(of).collect()
+            }
+            "character_sets" => vec![character_set(name)],
+            _ => Vec::new(),
+        });
+    }
+    Ok(match relation {
+        "pg_am" => access_methods(),
+        "pg_attribute" => {
+            let of = |table: &Table| columns_of(table, |it| attribute(table, it));
+            tables(database)?.iter().flat_map(of).collect()
+        }
+        "pg_class" => tables(database)?.iter().map(class).collect(),
+        "pg_collation" => collations(),
+        "pg_database" => vec![database_row(name)],
+        "pg_description" => tables(database)?.iter().filter_map(description).collect(),
+        "pg_language" => vec![Row::new().with("oid", 12_u32).with("lanname", "internal")],
+        "pg_namespace" => SCHEMAS.iter().map(|(name, oid)| namespace(name, *oid)).collect(),
+        "pg_roles" => vec![role(caller)],
+        "pg_settings" => settings(caller),
+        "pg_stat_activity" => activity(caller),
+        "pg_tables" => tables(database)?.iter().map(|it| pg_table(caller, it)).collect(),
+        "pg_tablespace" => tablespaces(),
+        "pg_type" => TYPES.iter().flat_map(type_rows).collect(),
+        "pg_user" => vec![user(caller)],
+        _ => Vec::new(),
+    })
+}
+
+/// Whose everything is.
+pub(super) fn owner(caller: &Caller) -> String {
+    caller.session.origin().user.clone().unwrap_or_else(|| "admin".to_owned())
+}
+
+fn columns_of(table: &Table, row: impl Fn((usize, &Column)) -> Row) -> Vec<Row> {
+    table.snapshot.schema.columns().iter().enumerate().map(row).collect()
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn class(table: &Table) -> Row {
+    let Table { oid, schema, name, snapshot } = table;
+    Row::new()
+        .with("oid", *oid)
+        .with("relname", name.as_str())
+        .with("relnamespace", schema_oid(schema).unwrap_or(PUBLIC))
+        .with("relowner", OWNER)
+        .with("relam", HEAP)
+        .with("relfilenode", *oid)
+        .with("reltuples", -1_i64)
+        .with("relpersistence", "p")
+        .with("relkind", "r")
+        .with("relnatts", number(snapshot.schema.columns().len()))
+        .with("relispopulated", true)
+        .with("relreplident", "d")
+}
+
+fn attribute(table: &Table, (at, column): (usize, &Column)) -> Row {
+    let (ty, modifier) = column_type(&table.snapshot.schema, column);
+    let is_text = ty.category == 'S';
+    Row::new()
+        .with("attrelid", table.oid)
+        .with("attname", column.name.as_str())
+        .with("atttypid", ty.oid)
+        .with("attlen", i64::from(ty.size))
+        .with("attnum", number(at + 1))
+        .with("attcacheoff", -1_i64)
+        .with("atttypmod", i64::from(modifier))
+        .with("attbyval", (1..=8).contains(&ty.size))
+        .with("attalign", if ty.size == 8 { "d" } else { "i" })
+        .with("attstorage", if ty.size < 0 { "x" } else { "p" })
+        .with("attnotnull", table.snapshot.schema.designated() == Some(column.id))
+        .with("attislocal", true)
+        .with("attstattarget", -1_i64)
+        .with("attcollation", if is_text { 100_u32 } else { 0 })
+}
+
+/// The type of a column, with the most characters of its texts.
+fn column_type(schema: &Schema, column: &Column) -> (&'static types::PgType, i32) {
+    let (ty, modifier) = types::of_column(column.ty);
+    let length = schema.lengths().iter().find(|length| length.column == column.id);
+    let longest = length.and_then(|length| i32::try_from(length.max).ok());
+    (ty, longest.map_or(modifier, |longest| longest.saturating_add(4)))
+}
+
+/// The designated timestamp says that it is (the columns of others say nothing).
+fn description(table: &Table) -> Option<Row> {
+    let schema = &table.snapshot.schema;
+    let (time, _) = schema.designated_column()?;
+    let at = schema.columns().iter().position(|column| column.id == time.id)?;
+    Some(
+        Row::new()
+            .with("objoid", table.oid)
+            .with("classoid", CLASS_OF_TABLES)
+            .with("objsubid", number(at + 1))
+            .with("description", column_description(schema)),
+    )
+}
+
+pub(super) fn column_description(schema: &Schema) -> String {
+    format!("designated timestamp, partitioned by {}", schema.partition_by().sql())
+}
+
+fn namespace(name: &str, oid: u32) -> Row {
+    Row::new().with("oid", oid).with("nspname", name).with("nspowner", OWNER)
+}
+
+fn database_row(name: &str) -> Row {
+    Row::new()
+        .with("oid", DATABASE)
+        .with("datname", name)
+        .with("datdba", OWNER)
+        .with("encoding", UTF8)
+        .with("datlocprovider", "c")
+        .with("datallowconn", true)
+        .with("datconnlimit", -1_i64)
+        .with("dattablespace", TABLESPACE)
+        .with("datcollate", "C")
+        .with("datctype", "C")
+}
+
+fn tablespaces() -> Vec<Row> {
+    let space = |(oid, name): (u32, &str)| {
+        Row::new().with("oid", oid).with("spcname", name).with("spcowner", OWNER)
+    };
+    [(TABLESPACE, "pg_default"), (1_664, "pg_global")].map(space).into()
+}
+
+fn access_methods() -> Vec<Row> {
+    let method = |(oid, name, ty): (u32, &str, &str)| {
+        Row::new().with("oid", oid).with("amname", name).with("amtype", ty)
+    };
+    [(HEAP, "heap", "t"), (BTREE, "btree", "i")].map(method).into()
+}
+
+fn collations() -> Vec<Row> {
+    let collation = |(oid, name, provider): (u32, &str, &str)| {
+        Row::new()
+            .with("oid", oid)
+            .with("collname", name)
+            .with("collnamespace", PG_CATALOG)
+            .with("collowner", OWNER)
+            .with("collprovider", provider)
+            .with("collisdeterministic", true)
+            .with("collencoding", -1_i64)
+    };
+    [(100, "default", "d"), (950, "C", "c"), (951, "POSIX", "c")].map(collation).into()
+}
+
+fn role(caller: &Caller) -> Row {
+    Row::new()
+        .with("rolname", owner(caller))
+        .with("rolsuper", true)
+        .with("rolinherit", true)
+        .with("rolcreaterole", true)
+        .with("rolcreatedb", true)
+        .with("rolcanlogin", true)
+        .with("rolconnlimit", -1_i64)
+        .with("rolpassword", "********")
+        .with("rolbypassrls", true)
+        .with("oid", OWNER)
+}
+
+fn user(caller: &Caller) -> Row {
+    Row::new()
+        .with("usename", owner(caller))
+        .with("usesysid", OWNER)
+        .with("usecreatedb", true)
+        .with("usesuper", true)
+        .with("usebypassrls", true)
+        .with("passwd", "********")
+}
+
+fn settings(caller: &Caller) -> Vec<Row> {
+    let all = all_settings(&caller.session, caller.system.timeout);
+    let row = |setting: Shown| {
+        Row::new()
+            .with("name", setting.name)
+            .with("setting", setting.value.as_str())
+            .with("category", "Tidegate")
+            .with("short_desc", setting.about)
+            .with("context", "user")
+            .with("vartype", "string")
+            .with("source", "session")
+            .with("reset_val", setting.value.as_str())
+    };
+    let mut rows: Vec<Row> = all.into_iter().map(row).collect();
+    for (name, value) in [("max_index_keys", "32"), ("block_size", "8192")] {
+        let row = Row::new().with("name", name).with("setting", value).with("vartype", "integer");
+        rows.push(row.with("context", "internal").with("source", "default"));
+    }
+    rows
+}
+
+fn activity(caller: &Caller) -> Vec<Row> {
+    let all = caller.system.activity.list();
+    let row = |running: &Arc<crate::activity::Running>| {
+        let seen = caller.session.reaches(&running.session);
+        let origin = running.session.origin();
+        Row::new()
+            .with("datid", DATABASE)
+            .with("datname", running.session.database())
+            .with("pid", i64::try_from(running.id & 0x7fff_ffff).unwrap_or(0))
+            .with("usesysid", OWNER)
+            .with("usename", origin.user.clone().unwrap_or_default())
+            .with(
+                "application_name",
+                running.session.setting("application_name").unwrap_or_default(),
+            )
+            .with("client_addr", origin.peer.clone())
+            .with("state", "active")
+            .with("query", if seen { running.sql.to_string() } else { String::new() })
+            .with("backend_type", "client backend")
+    };
+    all.iter().map(row).collect()
+}
+
+fn pg_table(caller: &Caller, table: &Table) -> Row {
+    Row::new()
+        .with("schemaname", table.schema)
+        .with("tablename", table.name.as_str())
+        .with("tableowner", owner(caller))
+}
+
+/// A type, and the arrays of it.
+fn type_rows(ty: &types::PgType) -> Vec<Row> {
+    let row = |oid: u32, name: String| {
+        Row::new()
+            .with("oid", oid)
+            .with("typname", name)
+            .with("typnamespace", PG_CATALOG)
+            .with("typowner", OWNER)
+            .with("typisdefined", true)
+            .with("typdelim", ",")
+            .with("typalign", "i")
+            .with("typtypmod", -1_i64)
+            .with("typtype", "b")
+    };
+    let own = row(ty.oid, ty.name.to_owned())
+        .with("typlen", i64::from(ty.size))
+        .with("typbyval", (1..=8).contains(&ty.size))
+        .with("typcategory", ty.category.to_string())
+        .with("typispreferred", matches!(ty.name, "text" | "float8" | "timestamptz" | "bool"))
+        .with("typarray", ty.array)
+        .with("typcollation", if ty.category == 'S' { 100_u32 } else { 0 });
+    if ty.array == 0 {
+        return vec![own];
+    }
+    let array = row(ty.array, format!("_{}", ty.name))
+        .with("typlen", -1_i64)
+        .with("typcategory", "A")
+        .with("typelem", ty.oid);
+    vec![own, array]
+}
+
+fn schema_row(database: &str, schema: &str) -> Row {
+    Row::new()
+        .with("catalog_name", database)
+        .with("schema_name", schema)
+        .with("schema_owner", "admin")
+}
+
+fn table_row(database: &str, table: &Table) -> Row {
+    Row::new()
+        .with("table_catalog", database)
+        .with("table_schema", table.schema)
+        .with("table_name", table.name.as_str())
+        .with("table_type", "BASE TABLE")
+        .with("is_insertable_into", if table.schema == "public" { "YES" } else { "NO" })
+        .with("is_typed", "NO")
+}
+
+fn column_row(database: &str, table: &Table, (at, column): (usize, &Column)) -> Row {
+    let schema = &table.snapshot.schema;
+    let (ty, modifier) = column_type(schema, column);
+    let is_key = schema.designated() == Some(column.id);
+    let bits = match ty.name {
+        "int2" => Some(16_i64),
+        "int4" => Some(32),
+        "int8" => Some(64),
+        "float4" => Some(24),
+        "float8" => Some(53),
+        _ => None,
+    };
+    let digits = (ty.name == "numeric").then(|| i64::from((modifier - 4) >> 16));
+    let scale = match ty.name {
+        "numeric" => Some(i64::from((modifier - 4) & 0xffff)),
+        "int2" | "int4" | "int8" => Some(0),
+        _ => None,
+    };
+    let is_varchar = ty.name == "varchar" && 4 <= modifier;
+    Row::new()
+        .with("table_catalog", database)
+        .with("table_schema", table.schema)
+        .with("table_name", table.name.as_str())
+        .with("column_name", column.name.as_str())
+        .with("ordinal_position", number(at + 1))
+        .with("is_nullable", if is_key { "NO" } else { "YES" })
+        .with("data_type", ty.sql)
+        .with("character_maximum_length", is_varchar.then(|| i64::from(modifier - 4)))
+        .with("numeric_precision", bits.or(digits))
+        .with("numeric_precision_radix", bits.map(|_| 2_i64).or(digits.map(|_| 10)))
+        .with("numeric_scale", scale)
+        .with("datetime_precision", (ty.category == 'D').then_some(6_i64))
+        .with("udt_catalog", database)
+        .with("udt_schema", "pg_catalog")
+        .with("udt_name", ty.name)
+        .with("dtd_identifier", (at + 1).to_string())
+        .with("is_self_referencing", "NO")
+        .with("is_identity", "NO")
+        .with("identity_cycle", "NO")
+        .with("is_generated", "NEVER")
+        .with("is_updatable", "YES")
+}
+
+fn character_set(database: &str) -> Row {
+    Row::new()
+        .with("character_set_name", "UTF8")
+        .with("character_repertoire", "UCS")
+        .with("form_of_use", "UTF8")
+        .with("default_collate_catalog", database)
+        .with("default_collate_schema", "pg_catalog")
+        .with("default_collate_name", "C")
+        .with("character_set_schema", Cell::Null)
+}

@@ -1,0 +1,315 @@
+//! Forms of SQL that queries on the catalog have, as DataFusion knows them.
+//!
+//! - RW1. A query that has none of these forms is left as it is, and none of them means anything
+//!   else in a query on tables.
+//! - RW2. Names of objects are numbers where a text is cast to them, and texts where a number is:
+//!   `'t'::regclass` is a number, `c.oid::regclass` the name that is shown.
+//!
+//! Not here: positions in errors, which stay those of the text.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableFactor,
+    Value, VisitMut, VisitorMut,
+};
+
+use super::relations;
+
+/// Rewrites a query in place.
+pub(crate) fn rewrite(query: &mut Query) {
+    let mut rewriter = Rewriter { is_catalog: names_catalog(query) };
+    let _ = query.visit(&mut rewriter);
+}
+
+struct Rewriter {
+    /// Whether the query is on the catalog at all.
+    is_catalog: bool,
+}
+
+impl VisitorMut for Rewriter {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, .. } = factor
+            && self.is_catalog
+        {
+            qualify(name);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(call) => strip_schema(&mut call.name),
+            // There is one collation.
+            Expr::Collate { expr: inner, .. } => *expr = std::mem::replace(inner, null()),
+            Expr::BinaryOp { op, .. } => {
+                if let BinaryOperator::PGCustomBinaryOperator(path) = op
+                    && path.first().is_some_and(|schema| schema == "pg_catalog")
+                    && let Some(known) = path.last().and_then(|name| operator(name))
+                {
+                    *op = known;
+                }
+            }
+            Expr::Identifier(name) if name.quote_style.is_none() => {
+                let registers = ["current_schema", "current_role"];
+                if registers.contains(&name.value.as_str()) {
+                    *expr = call(&name.value.clone(), Vec::new());
+                }
+            }
+            Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
+                if let Some(list) = list_of(right) {
+                    let expr_inside = std::mem::replace(left, Box::new(null()));
+                    *expr = Expr::InList { expr: expr_inside, list, negated: false };
+                }
+            }
+            Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
+                if let Some(list) = list_of(right) {
+                    let expr_inside = std::mem::replace(left, Box::new(null()));
+                    *expr = Expr::InList { expr: expr_inside, list, negated: true };
+                }
+            }
+            // It is asked for one row, which DataFusion wants to be certain of.
+            Expr::Subquery(query) if self.is_catalog => one_row(query),
+            Expr::Cast { .. } => rewrite_cast(expr),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+/// Whether a query names a relation of the catalog.
+fn names_catalog(query: &mut Query) -> bool {
+    struct Finder(bool);
+    impl VisitorMut for Finder {
+        type Break = ();
+
+        fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+            let (schema, table) = parts(name);
+            self.0 |= relations::find(schema.as_deref(), &table).is_some();
+            if self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    let mut finder = Finder(false);
+    let _ = query.visit(&mut finder);
+    finder.0
+}
+
+/// Schema and name; a database before them says nothing.
+fn parts(name: &ObjectName) -> (Option<String>, String) {
+    let text = |part: &ObjectNamePart| match part {
+        ObjectNamePart::Identifier(ident) => ident.value.to_lowercase(),
+        other => other.to_string(),
+    };
+    let texts = name.0.iter().map(text).collect::<Vec<_>>();
+    match texts.as_slice() {
+        [.., schema, table] => (Some(schema.clone()), table.clone()),
+        [table] => (None, table.clone()),
+        [] => (None, String::new()),
+    }
+}
+
+/// `database.schema.table` is a table of the schema.
+fn qualify(name: &mut ObjectName) {
+    if name.0.len() == 3 {
+        name.0.remove(0);
+    }
+}
+
+/// `pg_catalog.f` is `f`.
+fn strip_schema(name: &mut ObjectName) {
+    let is_catalog = |part: &ObjectNamePart| match part {
+        ObjectNamePart::Identifier(ident) => {
+            matches!(ident.value.as_str(), "pg_catalog" | "information_schema")
+        }
+        _ => false,
+    };
+    if name.0.len() == 2 && is_catalog(&name.0[0]) {
+        name.0.remove(0);
+    }
+}
+
+fn operator(name: &str) -> Option<BinaryOperator> {
+    Some(match name {
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "!~~" => BinaryOperator::PGNotLikeMatch,
+        "=" => BinaryOperator::Eq,
+        "<>" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        ">" => BinaryOperator::Gt,
+        "<=" => BinaryOperator::LtEq,
+        ">=" => BinaryOperator::GtEq,
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        "*" => BinaryOperator::Multiply,
+        "/" => BinaryOperator::Divide,
+        "||" => BinaryOperator::StringConcat,
+        _ => return None,
+    })
+}
+
+/// The elements of `ARRAY[..]`, or of a text `'{a,b}'`; casts around them say nothing.
+fn list_of(expr: &Expr) -> Option<Vec<Expr>> {
+    match expr {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => list_of(inner),
+        Expr::Array(array) if !array.elem.is_empty() => Some(array.elem.clone()),
+        Expr::Value(value) => {
+            let Value::SingleQuotedString(text) = &value.value else { return None };
+            let inside = text.strip_prefix('{')?.strip_suffix('}')?;
+            let element = |it: &str| {
+                Expr::Value(Value::SingleQuotedString(it.trim_matches('"').to_owned()).into())
+            };
+            Some(inside.split(',').map(element).collect())
+        }
+        _ => None,
+    }
+}
+
+/// `(SELECT x FROM ..)` is `(SELECT max(x) FROM ..)`: there is one row, or none.
+fn one_row(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let is_grouped = !matches!(
+        &select.group_by,
+        datafusion::sql::sqlparser::ast::GroupByExpr::Expressions(by, _) if by.is_empty()
+    );
+    let [item] = select.projection.as_mut_slice() else { return };
+    if is_grouped || select.from.is_empty() {
+        return;
+    }
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+        return;
+    };
+    let aggregates = ["count", "max", "min", "sum", "avg", "string_agg", "array_agg", "bool_or"];
+    let is_aggregate = matches!(&*expr, Expr::Function(call)
+        if aggregates.contains(&parts(&call.name).1.as_str()));
+    if !is_aggregate {
+        let inside = std::mem::replace(expr, null());
+        *expr = call("max", vec![inside]);
+        // Of one row there is no first.
+        (query.order_by, query.limit_clause) = (None, None);
+    }
+}
+
+/// Casts to names of objects (RW2), and to types of the catalog.
+fn rewrite_cast(expr: &mut Expr) {
+    let Expr::Cast { expr: inner, data_type, .. } = expr else { return };
+    let Some(name) = custom_name(data_type) else { return };
+    let is_text = matches!(inner.as_ref(), Expr::Value(value)
+        if matches!(value.value, Value::SingleQuotedString(_)));
+    let function = match (name.as_str(), is_text) {
+        ("regclass", true) => "tidegate_regclass",
+        ("regclass", false) => "tidegate_regclass_name",
+        ("regtype", true) => "tidegate_regtype",
+        ("regtype", false) => "tidegate_regtype_name",
+        ("regnamespace", true) => "tidegate_regnamespace",
+        ("regnamespace", false) => "tidegate_regnamespace_name",
+        ("regproc" | "regprocedure" | "regoper" | "regrole", _) => "tidegate_regproc_name",
+        _ => {
+            if let Some(known) = catalog_type(&name) {
+                *data_type = known;
+            }
+            return;
+        }
+    };
+    let inside = std::mem::replace(inner.as_mut(), null());
+    // A number that was made of a text is not made a text again.
+    let is_number = matches!(&inside, Expr::Function(call)
+        if parts(&call.name).1.starts_with("tidegate_reg"));
+    *expr = if is_number { inside } else { call(function, vec![inside]) };
+}
+
+/// The name of a type that SQL does not have, without its schema.
+fn custom_name(ty: &DataType) -> Option<String> {
+    match ty {
+        DataType::Custom(name, _) => Some(parts(name).1),
+        DataType::Regclass => Some("regclass".to_owned()),
+        _ => None,
+    }
+}
+
+fn catalog_type(name: &str) -> Option<DataType> {
+    Some(match name {
+        "name"
+        | "char"
+        | "text"
+        | "varchar"
+        | "bpchar"
+        | "cstring"
+        | "information_schema.sql_identifier" => DataType::Varchar(None),
+        "oid" | "xid" | "int8" => DataType::BigInt(None),
+        "int2" => DataType::SmallInt(None),
+        "int4" => DataType::Int(None),
+        "bool" => DataType::Boolean,
+        "float8" => DataType::Double(datafusion::sql::sqlparser::ast::ExactNumberInfo::None),
+        _ => return None,
+    })
+}
+
+fn call(name: &str, args: Vec<Expr>) -> Expr {
+    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
+    Expr::Function(Function {
+        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: args.collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(sql: &str, expected: &str) {
+        let parser = Parser::new(&GenericDialect {}).try_with_sql(sql);
+        let mut query = parser.and_then(|mut parser| parser.parse_query()).unwrap();
+        rewrite(&mut query);
+        assert_eq!(query.to_string(), expected, "{sql}");
+    }
+
+    #[test]
+    fn forms_of_the_catalog_become_known_ones() {
+        check(
+            "SELECT pg_catalog.f(a) FROM t WHERE b OPERATOR(pg_catalog.~) '^x$' COLLATE \
+             pg_catalog.default",
+            "SELECT f(a) FROM t WHERE b ~ '^x$'",
+        );
+        check("SELECT 1 WHERE a = ANY(ARRAY['r', 'p'])", "SELECT 1 WHERE a IN ('r', 'p')");
+        check("SELECT 1 WHERE a <> ALL('{x,y}')", "SELECT 1 WHERE a NOT IN ('x', 'y')");
+        check(
+            "SELECT 't'::regclass, c.oid::pg_catalog.regclass::pg_catalog.text FROM c",
+            "SELECT tidegate_regclass('t'), tidegate_regclass_name(c.oid)::VARCHAR FROM c",
+        );
+        check("SELECT current_schema", "SELECT current_schema()");
+    }
+
+    #[test]
+    fn a_subquery_on_the_catalog_has_one_row() {
+        check(
+            "SELECT (SELECT d.a FROM pg_catalog.pg_attrdef d WHERE d.b = x LIMIT 1) FROM t",
+            "SELECT (SELECT max(d.a) FROM pg_catalog.pg_attrdef d WHERE d.b = x) FROM t",
+        );
+        check("SELECT (SELECT a FROM u) FROM t", "SELECT (SELECT a FROM u) FROM t");
+    }
+}

@@ -1,0 +1,131 @@
+//! PostgreSQL's types: their numbers, their names, and which of them a column of ours has.
+//!
+//! The numbers are those of the protocol too; `server::pg::types` has them for values.
+
+use tidegate_model::ColumnType;
+
+/// A type of `pg_type`.
+pub(super) struct PgType {
+    pub(super) oid: u32,
+    pub(super) name: &'static str,
+    /// As `format_type` writes it.
+    pub(super) sql: &'static str,
+    pub(super) size: i16,
+    pub(super) category: char,
+    /// Of arrays of it; 0 if there are none.
+    pub(super) array: u32,
+}
+
+const fn ty(
+    (oid, array): (u32, u32),
+    (name, sql): (&'static str, &'static str),
+    size: i16,
+    category: char,
+) -> PgType {
+    PgType { oid, name, sql, size, category, array }
+}
+
+/// Those that values can have, and those that the catalog's columns have.
+pub(super) const TYPES: &[PgType] = &[
+    ty((16, 1000), ("bool", "boolean"), 1, 'B'),
+    ty((17, 1001), ("bytea", "bytea"), -1, 'U'),
+    ty((18, 1002), ("char", "\"char\""), 1, 'Z'),
+    ty((19, 1003), ("name", "name"), 64, 'S'),
+    ty((20, 1016), ("int8", "bigint"), 8, 'N'),
+    ty((21, 1005), ("int2", "smallint"), 2, 'N'),
+    ty((22, 1006), ("int2vector", "int2vector"), -1, 'A'),
+    ty((23, 1007), ("int4", "integer"), 4, 'N'),
+    ty((24, 1008), ("regproc", "regproc"), 4, 'N'),
+    ty((25, 1009), ("text", "text"), -1, 'S'),
+    ty((26, 1028), ("oid", "oid"), 4, 'N'),
+    ty((28, 1011), ("xid", "xid"), 4, 'U'),
+    ty((30, 1013), ("oidvector", "oidvector"), -1, 'A'),
+    ty((114, 199), ("json", "json"), -1, 'U'),
+    ty((194, 0), ("pg_node_tree", "pg_node_tree"), -1, 'Z'),
+    ty((700, 1021), ("float4", "real"), 4, 'N'),
+    ty((701, 1022), ("float8", "double precision"), 8, 'N'),
+    ty((705, 0), ("unknown", "unknown"), -2, 'X'),
+    ty((869, 1041), ("inet", "inet"), -1, 'I'),
+    ty((1033, 1034), ("aclitem", "aclitem"), 16, 'U'),
+    ty((1042, 1014), ("bpchar", "character"), -1, 'S'),
+    ty((1043, 1015), ("varchar", "character varying"), -1, 'S'),
+    ty((1082, 1182), ("date", "date"), 4, 'D'),
+    ty((1083, 1183), ("time", "time without time zone"), 8, 'D'),
+    ty((1114, 1115), ("timestamp", "timestamp without time zone"), 8, 'D'),
+    ty((1184, 1185), ("timestamptz", "timestamp with time zone"), 8, 'D'),
+    ty((1186, 1187), ("interval", "interval"), 16, 'T'),
+    ty((1700, 1231), ("numeric", "numeric"), -1, 'N'),
+    ty((2205, 2210), ("regclass", "regclass"), 4, 'N'),
+    ty((2206, 2211), ("regtype", "regtype"), 4, 'N'),
+    ty((2950, 2951), ("uuid", "uuid"), 16, 'U'),
+];
+
+/// The type of a column of ours, and what modifies it.
+pub(super) fn of_column(ty: ColumnType) -> (&'static PgType, i32) {
+    let (oid, modifier) = match ty {
+        ColumnType::Boolean => (16, -1),
+        ColumnType::Int8 | ColumnType::Int16 | ColumnType::UInt8 => (21, -1),
+        ColumnType::Int32 | ColumnType::UInt16 => (23, -1),
+        ColumnType::Int64 | ColumnType::UInt32 => (20, -1),
+        ColumnType::UInt64 => (1700, (20 << 16) + 4),
+        ColumnType::Float32 => (700, -1),
+        ColumnType::Float64 => (701, -1),
+        ColumnType::Decimal { precision, scale } => {
+            (1700, ((i32::from(precision) << 16) | i32::from(scale)) + 4)
+        }
+        ColumnType::Timestamp(_) => (1114, -1),
+        ColumnType::Date => (1082, -1),
+        ColumnType::Symbol | ColumnType::Varchar | ColumnType::Ipv4 => (1043, -1),
+        ColumnType::Binary => (17, -1),
+        ColumnType::Uuid => (2950, -1),
+    };
+    (by_oid(oid).expect("all of these are in the list"), modifier)
+}
+
+pub(super) fn by_oid(oid: u32) -> Option<&'static PgType> {
+    TYPES.iter().find(|ty| ty.oid == oid)
+}
+
+/// A type by its name, or by how it is written in SQL.
+pub(super) fn by_name(name: &str) -> Option<&'static PgType> {
+    let name = name.trim().trim_start_matches("pg_catalog.").trim_matches('"').to_lowercase();
+    TYPES.iter().find(|ty| ty.name == name || ty.sql.trim_matches('"') == name)
+}
+
+/// How a type is written: `numeric(10,2)`.
+pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
+    if let Some(element) = TYPES.iter().find(|ty| ty.array != 0 && ty.array == oid) {
+        return format!("{}[]", element.sql);
+    }
+    match (by_oid(oid), modifier) {
+        (None, _) if oid == 0 => "-".to_owned(),
+        (None, _) => "???".to_owned(),
+        (Some(ty), Some(modifier @ 4..)) if ty.name == "numeric" => {
+            let digits = modifier - 4;
+            format!("numeric({},{})", digits >> 16, digits & 0xffff)
+        }
+        (Some(ty), Some(modifier @ 4..)) if matches!(ty.name, "varchar" | "bpchar") => {
+            format!("{}({})", ty.sql, modifier - 4)
+        }
+        (Some(ty), _) => ty.sql.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_written_as_postgresql_does() {
+        assert_eq!(format_type(1700, Some(((10 << 16) | 3) + 4)), "numeric(10,3)");
+        assert_eq!(format_type(1022, None), "double precision[]");
+        assert_eq!(format_type(1114, Some(-1)), "timestamp without time zone");
+        assert_eq!(format_type(1043, Some(24)), "character varying(20)");
+        assert_eq!((format_type(0, None).as_str(), format_type(1, None).as_str()), ("-", "???"));
+        assert_eq!(by_name("pg_catalog.int4").map(|ty| ty.oid), Some(23));
+        assert_eq!(by_name("Timestamp Without Time Zone").map(|ty| ty.oid), Some(1114));
+        for ty in ColumnType::ALL {
+            assert!(0 < of_column(ty).0.array);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What a statement needs and gives, without being done: the types of its parameters and of the
+//! columns of its answer.
+//!
+//! - DS1. The columns are those that the statement gives when it is done with values of these
+//!   types, as long as no table changes in between.
+//! - DS2. What a parameter is follows from what it is compared with, calculated with, cast to or
+//!   stored in. Where nothing of that says it, there is no type, and the value is a text.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::sql::sqlparser::ast::{
+    Expr as SqlExpr, Query, SelectItem, SetExpr, Value, Visit, Visitor,
+};
+use tidegate_model::Column;
+use tidegate_storage::Database;
+use tidegate_storage::segment::arrow_field;
+
+use super::query_text::{QueryText, parse_query};
+use super::rows::Purpose;
+use super::{Parameter, locate, logical_plan, output_schema, planned_names};
+use crate::error::Result;
+use crate::parse::{Token, tokenize};
+
+/// Types of parameters, by their names: `$1`.
+pub(crate) type ParameterTypes = HashMap<String, FieldRef>;
+
+/// The highest number of a parameter in a statement.
+pub(crate) fn parameter_count(sql: &str) -> Result<usize> {
+    let tokens = tokenize(sql)?;
+    let numbers = tokens.windows(2).filter_map(parameter_number);
+    Ok(numbers.max().unwrap_or(0))
+}
+
+/// The number of `$n`, if these two tokens are one.
+fn parameter_number(pair: &[Token<'_>]) -> Option<usize> {
+    let is_one = pair[0].is_sign('$') && pair[0].offset + 1 == pair[1].offset;
+    is_one.then(|| pair[1].text.parse().ok()).flatten()
+}
+
+/// Values to describe a statement with: those that are not given are open, unless they stand where
+/// only a constant can.
+pub(crate) fn described_with(sql: &str, given: &[Parameter]) -> Result<Vec<Parameter>> {
+    let tokens = tokenize(sql)?;
+    let mut values = given.to_vec();
+    for (at, pair) in tokens.windows(2).enumerate() {
+        let Some(number) = parameter_number(pair).filter(|number| 0 < *number) else { continue };
+        if values.len() < number {
+            values.resize(number, Parameter::Open);
+        }
+        if values[number - 1] != Parameter::Open {
+            continue;
+        }
+        let Some(before) = at.checked_sub(1).map(|at| tokens[at]) else { continue };
+        if ["LIMIT", "OFFSET", "FETCH"].iter().any(|word| before.is_word(word)) {
+            values[number - 1] = Parameter::Integer(0);
+        } else if before.is_word("IN") {
+            values[number - 1] = Parameter::Text("2000-01-01".to_owned());
+        }
+    }
+    Ok(values)
+}
+
+/// The columns of a query's answer, and its parameters.
+pub(crate) fn describe_query(
+    (state, database): (&SessionState, &Database),
+    sql: &str,
+    values: &[Parameter],
+) -> Result<(SchemaRef, ParameterTypes)> {
+    let infer = |values: &[Parameter]| {
+        let query = parse_query(sql, values)?;
+        let names = query.names.clone();
+        let described = describe((state, database), sql, query, &Purpose::default());
+        let (plan, types) = described.map_err(|error| locate::locate(sql, error))?;
+        let columns = planned_names(plan.schema());
+        let schema = output_schema(plan.schema().inner(), &names, &columns);
+        Ok((schema, types))
+    };
+    infer(values).or_else(|_| {
+        // A clause wants to know the value: that it is NULL is a value too.
+        let is_open = |value: &Parameter| *value == Parameter::Open;
+        let known =
+            |value: &Parameter| if is_open(value) { Parameter::Null } else { value.clone() };
+        infer(&values.iter().map(known).collect::<Vec<_>>())
+    })
+}
+
+/// The plan of a query whose parameters are open, and what they are (DS2).
+pub(super) fn describe(
+    (state, database): (&SessionState, &Database),
+    sql: &str,
+    query: QueryText,
+    purpose: &Purpose<'_>,
+) -> Result<(LogicalPlan, ParameterTypes)> {
+    let mut types = cast_types(&query.statement);
+    let (plan, _) = logical_plan((state, database), sql, query, purpose)?;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| expr.apply(|expr| Ok(learn(expr, &mut types))))
+    })?;
+    let options = state.config_options();
+    // Types of operators are what they are coerced to.
+    let analyzed = state.analyzer().execute_and_check(plan.clone(), options, |_, _| {});
+    Ok((analyzed.unwrap_or(plan), types))
+}
+
+fn learn(expr: &Expr, types: &mut ParameterTypes) -> TreeNodeRecursion {
+    match expr {
+        Expr::Placeholder(Placeholder { id, field: Some(field) }) => {
+            types.entry(id.clone()).or_insert_with(|| Arc::clone(field));
+        }
+        Expr::Cast(cast) => {
+            if let Expr::Placeholder(Placeholder { id, .. }) = cast.expr.as_ref() {
+                types.insert(id.clone(), Arc::clone(&cast.field));
+            }
+        }
+        _ => {}
+    }
+    TreeNodeRecursion::Continue
+}
+
+/// What the values of an INSERT are stored in.
+pub(crate) fn stored_types(query: &Query, columns: &[Column]) -> ParameterTypes {
+    let mut types = ParameterTypes::new();
+    let mut store = |expr: &SqlExpr, column: &Column| {
+        if let Some(name) = placeholder(expr) {
+            types.entry(name).or_insert_with(|| Arc::new(arrow_field(column)));
+        }
+    };
+    match query.body.as_ref() {
+        SetExpr::Values(values) => {
+            for row in &values.rows {
+                row.content.iter().zip(columns).for_each(|(expr, column)| store(expr, column));
+            }
+        }
+        SetExpr::Select(select) => {
+            for (item, column) in select.projection.iter().zip(columns) {
+                if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+                {
+                    store(expr, column);
+                }
+            }
+        }
+        _ => {}
+    }
+    types
+}
+
+/// The name of the parameter that an expression is, brackets aside.
+fn placeholder(expr: &SqlExpr) -> Option<String> {
+    match expr {
+        SqlExpr::Nested(inner) => placeholder(inner),
+        SqlExpr::Value(value) => match &value.value {
+            Value::Placeholder(name) => Some(name.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What parameters are cast to; those of casts that vanish when the plan is made are here too.
+fn cast_types(query: &Query) -> ParameterTypes {
+    struct Casts(ParameterTypes);
+    impl Visitor for Casts {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &SqlExpr) -> ControlFlow<()> {
+            if let SqlExpr::Cast { expr, data_type, .. } = expr
+                && let Some(name) = placeholder(expr)
+                && let Some(field) = super::type_names::field_of(data_type)
+            {
+                self.0.insert(name, field);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut casts = Casts(ParameterTypes::new());
+    let _ = query.visit(&mut casts);
+    casts.0
+}

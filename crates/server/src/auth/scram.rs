@@ -1,0 +1,253 @@
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677), the server's side.
+//!
+//! - SC1. What is kept of a password and what goes over the wire is not enough to log in.
+//! - SC2. Keys are compared in a time that does not depend on them.
+//!
+//! Not here: channel binding. A client that could do it and is told that we cannot says so in its
+//! proof, and is taken.
+
+use std::num::NonZeroU32;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::{digest, hmac, pbkdf2};
+
+/// The name that verifiers begin with, as PostgreSQL writes them.
+const NAME: &str = "SCRAM-SHA-256$";
+const KEY_BYTES: usize = 32;
+const SALT_BYTES: usize = 16;
+/// Rounds for passwords that are given as such.
+const ITERATIONS: NonZeroU32 = NonZeroU32::new(4_096).expect("it is not 0");
+/// With more, a login would be a burden.
+const ITERATIONS_MAX: u32 = 1_000_000;
+/// Bytes of a client's message, beyond which it is none.
+const MESSAGE_BYTES_MAX: usize = 2_048;
+
+/// What is kept of a password (SC1).
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Verifier {
+    iterations: NonZeroU32,
+    salt: Vec<u8>,
+    stored_key: [u8; KEY_BYTES],
+    server_key: [u8; KEY_BYTES],
+}
+
+/// It is a secret all the same.
+impl std::fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Verifier")
+    }
+}
+
+/// The client is not who it says, or says nothing that makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Its message is none.
+    Message,
+    /// Its proof is wrong.
+    Proof,
+}
+
+/// A login between the client's two messages.
+#[derive(Debug)]
+pub(crate) struct Scram {
+    verifier: Verifier,
+    /// Of the client's first message, what is said again in its second.
+    header: String,
+    nonce: String,
+    /// What both sides have said so far.
+    said: String,
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    SystemRandom::new().fill(&mut bytes).expect("the system has random numbers");
+    bytes
+}
+
+fn mac(key: &[u8], text: &[u8]) -> [u8; KEY_BYTES] {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+    hmac::sign(&key, text).as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+fn hash(bytes: &[u8]) -> [u8; KEY_BYTES] {
+    digest::digest(&digest::SHA256, bytes).as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+/// SC2.
+fn is_equal(left: &[u8; KEY_BYTES], right: &[u8; KEY_BYTES]) -> bool {
+    left.iter().zip(right).fold(0, |difference, (left, right)| difference | (left ^ right)) == 0
+}
+
+impl Verifier {
+    /// Of a password.
+    pub(crate) fn new(password: &str) -> Verifier {
+        Verifier::with_salt(password.as_bytes(), random_bytes::<SALT_BYTES>().to_vec(), ITERATIONS)
+    }
+
+    fn with_salt(password: &[u8], salt: Vec<u8>, iterations: NonZeroU32) -> Verifier {
+        let mut salted = [0; KEY_BYTES];
+        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, &salt, password, &mut salted);
+        let stored_key = hash(&mac(&salted, b"Client Key"));
+        Verifier { iterations, salt, stored_key, server_key: mac(&salted, b"Server Key") }
+    }
+
+    /// One that no password has, and that is the same for a name every time.
+    pub(super) fn of_nobody(secret: &hmac::Key, name: &str) -> Verifier {
+        let key = |what: &str| {
+            let text = [what.as_bytes(), name.as_bytes()].concat();
+            let key = hmac::sign(secret, &text);
+            <[u8; KEY_BYTES]>::try_from(key.as_ref()).expect("SHA-256 has 32 bytes")
+        };
+        let salt = key("salt ")[..SALT_BYTES].to_vec();
+        let (stored_key, server_key) = (key("stored "), key("server "));
+        Verifier { iterations: ITERATIONS, salt, stored_key, server_key }
+    }
+
+    /// `SCRAM-SHA-256$4096:salt$stored key:server key`; `None` if it is a password.
+    pub(crate) fn parse(text: &str) -> Option<Verifier> {
+        let name = text.get(..NAME.len())?;
+        let rest = name.eq_ignore_ascii_case(NAME).then_some(&text[NAME.len()..])?;
+        let (head, keys) = rest.split_once('$')?;
+        let (iterations, salt) = head.split_once(':')?;
+        let (stored_key, server_key) = keys.split_once(':')?;
+        let iterations = iterations
+            .parse()
+            .ok()
+            .filter(|it: &NonZeroU32| (ITERATIONS.get()..=ITERATIONS_MAX).contains(&it.get()));
+        let key = |text: &str| <[u8; KEY_BYTES]>::try_from(BASE64.decode(text).ok()?).ok();
+        let salt = BASE64.decode(salt).ok().filter(|salt| !salt.is_empty())?;
+        let (stored_key, server_key) = (key(stored_key)?, key(server_key)?);
+        Some(Verifier { iterations: iterations?, salt, stored_key, server_key })
+    }
+
+    /// Whether it is of this password.
+    pub(crate) fn is_of(&self, password: &[u8]) -> bool {
+        let other = Verifier::with_salt(password, self.salt.clone(), self.iterations);
+        is_equal(&other.stored_key, &self.stored_key)
+    }
+}
+
+impl Scram {
+    /// Takes the client's first message, `n,,n=user,r=nonce`, and answers it. The user is the one
+    /// who was named before.
+    pub(crate) fn begin(verifier: Verifier, message: &[u8]) -> Result<(Scram, String), Refused> {
+        let nonce = BASE64.encode(random_bytes::<18>());
+        Scram::begin_with(verifier, message, &nonce)
+    }
+
+    fn begin_with(
+        verifier: Verifier,
+        message: &[u8],
+        nonce: &str,
+    ) -> Result<(Scram, String), Refused> {
+        let message = text(message)?;
+        let bare = message.strip_prefix("n,").or(message.strip_prefix("y,"));
+        // Somebody else may be named to act for: there is nobody.
+        let bare = bare.and_then(|rest| rest.split_once(',')).ok_or(Refused::Message)?.1;
+        let header = &message[..message.len() - bare.len()];
+        let mut parts = bare.split(',');
+        let user = parts.next().and_then(|part| part.strip_prefix("n="));
+        let own = parts.next().and_then(|part| part.strip_prefix("r="));
+        let (Some(_), Some(own)) = (user, own.filter(|own| !own.is_empty())) else {
+            return Err(Refused::Message);
+        };
+        let nonce = format!("{own}{nonce}");
+        let (salt, iterations) = (BASE64.encode(&verifier.salt), verifier.iterations);
+        let answer = format!("r={nonce},s={salt},i={iterations}");
+        let said = format!("{bare},{answer}");
+        Ok((Scram { verifier, header: header.to_owned(), nonce, said }, answer))
+    }
+
+    /// Takes the client's second message, `c=header,r=nonce,p=proof`, and answers it with a proof
+    /// of our own.
+    pub(crate) fn finish(self, message: &[u8]) -> Result<String, Refused> {
+        let message = text(message)?;
+        let (without_proof, proof) = message.rsplit_once(",p=").ok_or(Refused::Message)?;
+        let mut parts = without_proof.split(',');
+        let header = parts.next().and_then(|part| part.strip_prefix("c="));
+        let nonce = parts.next().and_then(|part| part.strip_prefix("r="));
+        if header != Some(BASE64.encode(&self.header).as_str())
+            || nonce != Some(self.nonce.as_str())
+        {
+            return Err(Refused::Message);
+        }
+        let proof = BASE64.decode(proof).ok().and_then(|it| <[u8; KEY_BYTES]>::try_from(it).ok());
+        let proof = proof.ok_or(Refused::Message)?;
+        let said = format!("{},{without_proof}", self.said);
+        let signature = mac(&self.verifier.stored_key, said.as_bytes());
+        let mut client_key = proof;
+        client_key.iter_mut().zip(signature).for_each(|(key, sign)| *key ^= sign);
+        if !is_equal(&hash(&client_key), &self.verifier.stored_key) {
+            return Err(Refused::Proof);
+        }
+        let signature = mac(&self.verifier.server_key, said.as_bytes());
+        Ok(format!("v={}", BASE64.encode(signature)))
+    }
+}
+
+fn text(message: &[u8]) -> Result<&str, Refused> {
+    let text = std::str::from_utf8(message).ok().filter(|it| it.len() <= MESSAGE_BYTES_MAX);
+    text.ok_or(Refused::Message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of RFC 7677, section 3.
+    #[test]
+    fn the_example_of_the_standard_is_answered_as_there() {
+        let salt = BASE64.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
+        let verifier = Verifier::with_salt(b"pencil", salt, ITERATIONS);
+        let first = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
+        let nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+        let (scram, answer) = Scram::begin_with(verifier, first, nonce).unwrap();
+        assert_eq!(
+            answer,
+            "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+             s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+        );
+        let second = b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+                       p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+        let expected = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
+        assert_eq!(scram.finish(second).as_deref(), Ok(expected));
+    }
+
+    #[test]
+    fn verifiers_are_read_as_postgresql_writes_them() {
+        let verifier = Verifier::new("pencil");
+        let text = format!(
+            "scram-sha-256${}:{}${}:{}",
+            verifier.iterations,
+            BASE64.encode(&verifier.salt),
+            BASE64.encode(verifier.stored_key),
+            BASE64.encode(verifier.server_key)
+        );
+        assert_eq!(Verifier::parse(&text), Some(verifier.clone()));
+        assert!(verifier.is_of(b"pencil") && !verifier.is_of(b"Pencil"));
+        for password in ["quest", "scram-sha-256$", "scram-sha-256$1:YQ==$YQ==:YQ=="] {
+            assert_eq!(Verifier::parse(password), None, "{password}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for message in ["", "n", "n,,", "n,,r=x", "p=tls-unique,,n=,r=x", "n,,n=,r=", "n,,n=\u{e9}"]
+        {
+            let begun = Scram::begin(Verifier::new("x"), message.as_bytes());
+            assert_eq!(begun.map(|_| ()).unwrap_err(), Refused::Message, "{message}");
+        }
+        let begin = || Scram::begin_with(Verifier::new("x"), b"y,,n=,r=a", "b").unwrap().0;
+        assert_eq!(begin().header, "y,,");
+        let proof = BASE64.encode([0; KEY_BYTES]);
+        let second = |text: &str| begin().finish(text.as_bytes()).unwrap_err();
+        assert_eq!(second(&format!("c=eSws,r=ab,p={proof}")), Refused::Proof);
+        assert_eq!(second(&format!("c=biws,r=ab,p={proof}")), Refused::Message);
+        assert_eq!(second(&format!("c=eSws,r=ac,p={proof}")), Refused::Message);
+        assert_eq!(second("c=eSws,r=ab,p=AAAA"), Refused::Message);
+        assert_eq!(second("c=eSws,r=ab"), Refused::Message);
+    }
+}

@@ -1,0 +1,211 @@
+//! What of the configuration is about PostgreSQL's protocol, users and TLS.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::value::address;
+
+/// The password that a new installation has.
+const DEFAULT_PASSWORD: &str = "quest";
+
+/// `pg....`.
+#[derive(Clone, Debug)]
+pub struct PgConfig {
+    /// Where it listens; `None` for nowhere.
+    pub listen: Option<SocketAddr>,
+    /// Connections at a time; administrators have a few more.
+    pub max_connections: usize,
+    /// How somebody may say who he is: the first that is allowed for his address is asked for.
+    pub auth_methods: Vec<AuthMethod>,
+    /// How long that may take.
+    pub startup_timeout: Duration,
+    /// Bytes of rows after which they are sent.
+    pub send_buffer: usize,
+    /// Bytes of a message.
+    pub max_message: usize,
+    /// Prepared statements that a connection keeps.
+    pub max_prepared: usize,
+    /// How long a connection may be silent within a transaction; zero for ever.
+    pub idle_in_transaction_timeout: Duration,
+    /// How long it may be silent elsewhere; zero for ever.
+    pub idle_timeout: Duration,
+}
+
+/// How somebody says who he is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthMethod {
+    /// SCRAM-SHA-256.
+    Scram,
+    /// His password, which only TLS and this machine keep to themselves.
+    Password,
+    /// Not at all: whoever is on this machine is believed.
+    Trust,
+}
+
+/// `auth....`.
+#[derive(Clone, Debug)]
+pub struct AuthConfig {
+    /// Who may do everything.
+    pub admin_user: String,
+    /// A password, or a verifier of one.
+    pub admin_password: Secret,
+    /// Who may look.
+    pub readonly_user: String,
+    /// As the other.
+    pub readonly_password: Secret,
+    /// Whether there is such a user.
+    pub readonly_enabled: bool,
+    /// Whether other machines may come in with the password that everybody knows.
+    pub allow_default_password: bool,
+}
+
+/// A text that is shown to nobody.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub(crate) String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// `tls....`.
+#[derive(Clone, Debug)]
+pub struct TlsConfig {
+    /// Whether it is spoken.
+    pub mode: TlsMode,
+    /// The certificates that the server shows, its own first.
+    pub cert: Option<PathBuf>,
+    /// The key of the first.
+    pub key: Option<PathBuf>,
+    /// Who has signed the certificates of clients; without it they need none.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Whether TLS is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsMode {
+    /// Never.
+    Off,
+    /// With those who ask for it.
+    Allow,
+    /// With all; others are refused.
+    Require,
+}
+
+impl PgConfig {
+    pub(super) fn standard() -> PgConfig {
+        PgConfig {
+            listen: Some(address([127, 0, 0, 1], 8812)),
+            max_connections: 4_096,
+            auth_methods: vec![AuthMethod::Scram],
+            startup_timeout: Duration::from_secs(15),
+            send_buffer: 256 << 10,
+            max_message: 64 << 20,
+            max_prepared: 1_024,
+            idle_in_transaction_timeout: Duration::from_mins(5),
+            idle_timeout: Duration::ZERO,
+        }
+    }
+}
+
+impl AuthConfig {
+    pub(super) fn standard() -> AuthConfig {
+        let password = || Secret(DEFAULT_PASSWORD.to_owned());
+        AuthConfig {
+            admin_user: "admin".to_owned(),
+            admin_password: password(),
+            readonly_user: "user".to_owned(),
+            readonly_password: password(),
+            readonly_enabled: false,
+            allow_default_password: false,
+        }
+    }
+
+    /// Whether somebody could come in with a password that everybody knows, or without one.
+    pub(crate) fn has_default_password(&self) -> bool {
+        let is_known =
+            |Secret(password): &Secret| password.is_empty() || password == DEFAULT_PASSWORD;
+        is_known(&self.admin_password) || self.readonly_enabled && is_known(&self.readonly_password)
+    }
+}
+
+impl TlsConfig {
+    pub(super) fn standard() -> TlsConfig {
+        TlsConfig { mode: TlsMode::Off, cert: None, key: None, client_ca: None }
+    }
+}
+
+impl AuthMethod {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            AuthMethod::Scram => "scram-sha-256",
+            AuthMethod::Password => "password",
+            AuthMethod::Trust => "trust",
+        }
+    }
+}
+
+impl TlsMode {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            TlsMode::Off => "off",
+            TlsMode::Allow => "allow",
+            TlsMode::Require => "require",
+        }
+    }
+}
+
+/// `scram-sha-256,password`, perhaps as a list in brackets.
+pub(super) fn auth_methods(value: &str) -> Result<Vec<AuthMethod>, &'static str> {
+    let names = value.trim().trim_start_matches('[').trim_end_matches(']').split(',');
+    let method = |name: &str| {
+        let all = [AuthMethod::Scram, AuthMethod::Password, AuthMethod::Trust];
+        let name = name.trim().trim_matches('"');
+        all.into_iter().find(|method| method.name() == name)
+    };
+    let methods = names.map(method).collect::<Option<Vec<_>>>();
+    methods.ok_or("it is a list of scram-sha-256, password and trust")
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as all that read a value")]
+pub(super) fn secret(value: &str) -> Result<Secret, &'static str> {
+    Ok(Secret(value.to_owned()))
+}
+
+pub(super) fn tls_mode(value: &str) -> Result<TlsMode, &'static str> {
+    let all = [TlsMode::Off, TlsMode::Allow, TlsMode::Require];
+    all.into_iter().find(|mode| mode.name() == value).ok_or("it is off, allow or require")
+}
+
+/// A message of the protocol: its length has four bytes, of which one bit is a sign.
+pub(super) fn message_bytes(value: &str) -> Result<usize, &'static str> {
+    let size = super::bytes(value)?;
+    let fits = (1 << 10..=1 << 30).contains(&size);
+    fits.then_some(size).ok_or("it is a size from 1KiB to 1GiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_are_a_list() {
+        let both = Ok(vec![AuthMethod::Scram, AuthMethod::Trust]);
+        assert_eq!(auth_methods("scram-sha-256, trust"), both);
+        assert_eq!(auth_methods("[\"scram-sha-256\",\"trust\"]"), both);
+        assert!(auth_methods("md5").is_err() && auth_methods("").is_err());
+    }
+
+    #[test]
+    fn secrets_are_not_shown_and_known_ones_are_found() {
+        let mut auth = AuthConfig::standard();
+        assert!(auth.has_default_password() && !format!("{auth:?}").contains(DEFAULT_PASSWORD));
+        auth.admin_password = Secret("a better one".to_owned());
+        assert!(!auth.has_default_password());
+        auth.readonly_enabled = true;
+        assert!(auth.has_default_password());
+    }
+}

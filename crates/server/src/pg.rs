@@ -1,0 +1,111 @@
+//! PostgreSQL's protocol, version 3.0: its clients speak to Tidegate as they are.
+//!
+//! - PG1. A client can break its own connection and no other: messages, and what is kept between
+//!   them, have bounds (`frame` FR2, `connection` CO3), and each connection is a task of its own.
+//! - PG2. Whoever has not logged in gets nothing done, and is not told what there is.
+//! - PG3. A text in the protocol is read and written as PostgreSQL does; a statement means what it
+//!   means over HTTP, since the same engine does it.
+//!
+//! The way of a connection: bytes (`wire`) become messages (`frame`), the first of which lead to a
+//! login (`login`), and the others to statements (`connection`), whose rows (`portal`) become bytes
+//! (`encode`, `out`). Messages, values and SCRAM are our own code: values are written straight from
+//! Arrow's arrays into the connection's buffer, and bounds are checked before anything is made room
+//! for. Not here: SQL and the catalog (`query`), users (`auth`), TLS (`tls`).
+
+mod frame;
+mod types;
+mod encode;
+mod fault;
+mod out;
+mod wire;
+mod backends;
+mod login;
+mod value;
+mod command;
+mod portal;
+mod connection;
+#[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+#[path = "../../../fuzz/src/targets/pg.rs"]
+mod fuzz_target;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::shared::{Phase, Shared, Tracker};
+use connection::{Connection, End};
+use fault::Fault;
+use login::{Arrival, PARTING, arrive};
+use wire::Wire;
+
+pub(crate) use backends::{ADMIN_SLOTS, Backends};
+
+/// Sockets on which nobody has logged in yet, beyond the connections that there may be.
+pub(crate) const ARRIVING_MAX: usize = 128;
+
+/// Serves a connection until it ends, or the server does.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    tracker: Tracker,
+) {
+    // Without it an answer may wait for the client to acknowledge the one before.
+    let _ = stream.set_nodelay(true);
+    let mut ending = shared.phase.clone();
+    tokio::select! {
+        () = Box::pin(attend(&shared, Wire::new(stream), peer)) => {}
+        // Whatever still works is given up.
+        _ = async { ending.wait_for(|phase| *phase == Phase::Ending).await.map(drop) } => {}
+    }
+    drop(tracker);
+}
+
+async fn attend(shared: &Arc<Shared>, wire: Wire, peer: SocketAddr) {
+    let (mut wire, guest) = match Box::pin(arrive(shared, wire, peer)).await {
+        Arrival::Guest(wire, guest) => (wire, guest),
+        Arrival::Cancel { process, secret } => return shared.backends.cancel(process, &secret),
+        Arrival::Refused(wire) => return part(wire).await,
+        Arrival::Gone => return,
+    };
+    let services = match shared.services() {
+        Ok(services) => services,
+        Err(unready) => {
+            wire.out.fault(&Fault::fatal(unready.code(), unready.to_string()));
+            return part(wire).await;
+        }
+    };
+    let max = shared.config.pg.max_connections;
+    let Some(backend) = shared.backends.enter(guest.role, max) else {
+        wire.out.fault(&too_many(max));
+        return part(wire).await;
+    };
+    let user = &guest.user;
+    shared.log.info("audit", format_args!("pg: {peer}: `{user}` has logged in"));
+    let connection = Connection::new(shared, services, wire, (guest, backend));
+    let (wire, end) = Box::pin(connection.serve()).await;
+    if end == End::Told {
+        part(wire).await;
+    }
+}
+
+/// Tells a client that there are too many.
+pub(crate) async fn refuse_connection(shared: Arc<Shared>, stream: TcpStream) {
+    let mut wire = Wire::new(stream);
+    // Whoever asks for TLS first reads one byte only, and gives up: there is no room to talk.
+    wire.out.fault(&too_many(shared.config.pg.max_connections));
+    part(wire).await;
+}
+
+fn too_many(max: usize) -> Fault {
+    Fault::fatal("53300", format!("sorry, too many clients already [limit={max}]"))
+}
+
+/// Sends the last words of a connection.
+async fn part(wire: Wire) {
+    let _ = timeout(PARTING, wire.close()).await;
+}

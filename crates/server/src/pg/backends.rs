@@ -1,0 +1,142 @@
+//! The connections of the protocol: who they are, and how a statement of one is ended by another.
+//!
+//! - BE1. A cancel goes to the statement that its connection works on at that moment, and to none
+//!   that follows: each has a `Canceler` of its own, which is taken away when it is over.
+//! - BE2. Whoever does not know the secret of a connection ends nothing of it.
+//! - BE3. There are at most `pg.max_connections`, and `ADMIN_SLOTS` more for administrators.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_query::Canceler;
+
+use crate::auth::{Role, random_bytes};
+
+/// Connections that only administrators get (BE3).
+pub(crate) const ADMIN_SLOTS: usize = 3;
+
+/// All connections on which somebody has logged in.
+#[derive(Debug, Default)]
+pub(crate) struct Backends {
+    next: AtomicU32,
+    all: Mutex<HashMap<u32, Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    secret: u32,
+    /// Of the statement that works (BE1).
+    running: Arc<Mutex<Option<Canceler>>>,
+}
+
+/// A connection in the list; dropping it takes it out.
+#[derive(Debug)]
+pub(super) struct Backend {
+    backends: Arc<Backends>,
+    pub(super) process: u32,
+    pub(super) secret: u32,
+    running: Arc<Mutex<Option<Canceler>>>,
+}
+
+/// A statement that can be cancelled until this is dropped.
+#[derive(Debug)]
+pub(super) struct Cancelable(Arc<Mutex<Option<Canceler>>>);
+
+impl Backends {
+    /// Adds a connection; `None` if there are too many for such a user (BE3).
+    pub(super) fn enter(self: &Arc<Self>, role: Role, max: usize) -> Option<Backend> {
+        let most = if role == Role::Admin { max.saturating_add(ADMIN_SLOTS) } else { max };
+        let secret = u32::from_be_bytes(random_bytes());
+        let running = Arc::default();
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if most <= all.len() {
+            return None;
+        }
+        let process = loop {
+            // No number is 0, and none is given twice at a time.
+            let process = self.next.fetch_add(1, Relaxed).wrapping_add(1) & 0x7fff_ffff;
+            if process != 0 && !all.contains_key(&process) {
+                break process;
+            }
+        };
+        all.insert(process, Entry { secret, running: Arc::clone(&running) });
+        Some(Backend { backends: Arc::clone(self), process, secret, running })
+    }
+
+    /// Ends what the connection works on, if the secret is its own (BE2).
+    pub(super) fn cancel(&self, process: u32, secret: &[u8]) {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = all.get(&process) else { return };
+        if entry.secret.to_be_bytes() != *secret {
+            return;
+        }
+        let running = entry.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(canceler) = running.as_ref() {
+            canceler.cancel();
+        }
+    }
+}
+
+impl Backend {
+    /// From now on the statement can be cancelled.
+    pub(super) fn begin(&self, canceler: &Canceler) -> Cancelable {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        *running = Some(canceler.clone());
+        Cancelable(Arc::clone(&self.running))
+    }
+}
+
+impl Drop for Cancelable {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        let mut all = self.backends.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&self.process);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancel_ends_the_statement_that_works_and_no_other() {
+        let backends = Arc::new(Backends::default());
+        let backend = backends.enter(Role::Admin, 1).unwrap();
+        let secret = backend.secret.to_be_bytes();
+        let statements = [(); 3].map(|()| Canceler::default());
+        backends.cancel(backend.process, &secret);
+        {
+            let _working = backend.begin(&statements[0]);
+            backends.cancel(backend.process, &[0; 3]);
+            backends.cancel(backend.process, &(backend.secret ^ 1).to_be_bytes());
+            assert!(!statements[0].is_canceled(), "BE2");
+        }
+        backends.cancel(backend.process, &secret);
+        assert!(!statements[0].is_canceled(), "BE1: it is over");
+        let working = backend.begin(&statements[1]);
+        backends.cancel(backend.process, &secret);
+        drop(working);
+        let _working = backend.begin(&statements[2]);
+        let canceled = statements.iter().map(Canceler::is_canceled).collect::<Vec<_>>();
+        assert_eq!(canceled, [false, true, false], "BE1");
+    }
+
+    #[test]
+    fn the_last_slots_are_for_administrators() {
+        let backends = Arc::new(Backends::default());
+        let reader = backends.enter(Role::Reader, 1);
+        assert!(reader.is_some() && backends.enter(Role::Reader, 1).is_none(), "BE3");
+        let admins = [(); ADMIN_SLOTS].map(|()| backends.enter(Role::Admin, 1));
+        assert!(admins.iter().all(Option::is_some) && backends.enter(Role::Admin, 1).is_none());
+        drop(reader);
+        assert!(backends.enter(Role::Reader, 1).is_none(), "BE3: three are there still");
+        drop(admins);
+        assert!(backends.enter(Role::Reader, 1).is_some(), "BE3");
+    }
+}

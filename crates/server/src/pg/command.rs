@@ -1,0 +1,449 @@
+//! Statements about the connection itself, told from those that the engine does: transactions,
+//! prepared statements, cursors, and what pools send between two users of a connection.
+//!
+//! - CM1. What is none of these is left as it is: the engine reads it.
+//!
+//! Not here: doing them (`connection::session`).
+
+use tidegate_query::{Access, Parameter, Token, TokenKind, tokenize};
+
+use super::fault::Fault;
+
+/// A statement, as far as the connection has to know it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Command {
+    /// For the engine (CM1).
+    Statement,
+    Empty,
+    Begin(Option<Access>),
+    Commit,
+    Rollback,
+    /// What the open transaction may do.
+    SetTransaction(Option<Access>),
+    Prepare {
+        name: String,
+        types: Vec<String>,
+        sql: String,
+    },
+    Execute {
+        name: String,
+        values: Vec<Parameter>,
+    },
+    /// `None`: all.
+    Deallocate(Option<String>),
+    DiscardAll,
+    Declare {
+        name: String,
+        sql: String,
+        is_binary: bool,
+    },
+    /// `None`: to its end.
+    Fetch {
+        name: String,
+        count: Option<u32>,
+        moves: bool,
+    },
+    /// `None`: all.
+    CloseCursor(Option<String>),
+    /// It does nothing, and says that it was done.
+    Nothing(&'static str),
+}
+
+/// Which command a statement is.
+pub(super) fn command(sql: &str) -> Result<Command, Fault> {
+    // What is never closed is told by whoever reads the whole.
+    let Ok(tokens) = tokenize(sql) else { return Ok(Command::Statement) };
+    let mut words = Words { sql, tokens: &tokens, at: 0 };
+    let Some(first) = words.next() else { return Ok(Command::Empty) };
+    if first.kind != TokenKind::Word {
+        return Ok(Command::Statement);
+    }
+    match first.text.to_ascii_uppercase().as_str() {
+        "BEGIN" => words.begin(),
+        "START" if words.take("TRANSACTION") => words.begin(),
+        "COMMIT" | "END" => words.end("COMMIT PREPARED", Command::Commit),
+        "ROLLBACK" | "ABORT" => words.roll_back(),
+        "SAVEPOINT" => Err(Fault::not_supported("SAVEPOINT")),
+        "RELEASE" => Err(Fault::not_supported("RELEASE SAVEPOINT")),
+        "SET" if words.take("TRANSACTION") => words.modes().map(Command::SetTransaction),
+        "PREPARE" => words.prepare(),
+        "EXECUTE" => words.execute(),
+        "DEALLOCATE" => {
+            words.take("PREPARE");
+            words.all_or_name().map(Command::Deallocate)
+        }
+        "DISCARD" if words.take("ALL") => Ok(Command::DiscardAll),
+        "DISCARD" => Ok(Command::Nothing("DISCARD")),
+        "DECLARE" => words.declare(),
+        "FETCH" => words.fetch(false),
+        "MOVE" => words.fetch(true),
+        "CLOSE" => words.all_or_name().map(Command::CloseCursor),
+        "UNLISTEN" => Ok(Command::Nothing("UNLISTEN")),
+        "LISTEN" => Err(Fault::not_supported("LISTEN")),
+        "NOTIFY" => Err(Fault::not_supported("NOTIFY")),
+        "LOCK" => Err(Fault::not_supported("LOCK TABLE")),
+        "COPY" if words.is_over_the_wire() => Err(copy_fault()),
+        _ => Ok(Command::Statement),
+    }
+}
+
+/// The one place where COPY of the protocol is refused.
+pub(super) fn copy_fault() -> Fault {
+    Fault::not_supported("COPY with the rows in this connection")
+        .with_hint("INSERT, the line protocol and `tidegate import` write rows")
+}
+
+/// What a statement that changes tables begins with, when each is committed by itself.
+pub(super) fn is_held_back(sql: &str) -> bool {
+    let Ok(tokens) = tokenize(sql) else { return true };
+    let changes =
+        ["UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "REINDEX", "EXPLAIN"];
+    let first = tokens.first();
+    !first.is_some_and(|first| changes.iter().any(|word| first.is_word(word)))
+}
+
+/// The words of a statement, one after the other.
+struct Words<'a> {
+    sql: &'a str,
+    tokens: &'a [Token<'a>],
+    at: usize,
+}
+
+impl<'a> Words<'a> {
+    fn peek(&self) -> Option<&'a Token<'a>> {
+        self.tokens.get(self.at).filter(|token| !token.is_sign(';'))
+    }
+
+    fn next(&mut self) -> Option<&'a Token<'a>> {
+        let token = self.peek()?;
+        self.at += 1;
+        Some(token)
+    }
+
+    fn take(&mut self, word: &str) -> bool {
+        let is_it = self.peek().is_some_and(|token| token.is_word(word));
+        self.at += usize::from(is_it);
+        is_it
+    }
+
+    fn take_sign(&mut self, sign: char) -> bool {
+        let is_it = self.peek().is_some_and(|token| token.is_sign(sign));
+        self.at += usize::from(is_it);
+        is_it
+    }
+
+    fn unexpected(&self, expected: &str) -> Fault {
+        let (found, offset) = match self.peek() {
+            Some(token) => (format!("`{}`", token.text), token.offset),
+            None => ("the end".to_owned(), self.sql.trim_end().len()),
+        };
+        let position = self.sql[..offset].chars().count();
+        Fault::new("42601", format!("expected {expected}, found {found}")).at(position)
+    }
+
+    fn finish<T>(&self, value: T) -> Result<T, Fault> {
+        match self.peek() {
+            None => Ok(value),
+            Some(_) => Err(self.unexpected("the end of the statement")),
+        }
+    }
+
+    /// In lower case unless it is in quotes, as PostgreSQL has it.
+    fn name(&mut self, what: &str) -> Result<String, Fault> {
+        match self.peek() {
+            Some(token) if token.kind == TokenKind::Word => {
+                self.at += 1;
+                Ok(token.text.to_lowercase())
+            }
+            Some(token) if token.kind == TokenKind::QuotedName => {
+                self.at += 1;
+                Ok(token.unquoted())
+            }
+            _ => Err(self.unexpected(what)),
+        }
+    }
+
+    fn begin(&mut self) -> Result<Command, Fault> {
+        let _ = self.take("WORK") || self.take("TRANSACTION");
+        self.modes().map(Command::Begin)
+    }
+
+    /// `ISOLATION LEVEL ..`, `READ ONLY`, ..: only the last matters, since every statement sees what
+    /// was committed before it began.
+    fn modes(&mut self) -> Result<Option<Access>, Fault> {
+        let mut access = None;
+        while self.peek().is_some() {
+            self.take_sign(',');
+            if self.take("ISOLATION") {
+                let is_level = self.take("LEVEL")
+                    && (self.take("SERIALIZABLE")
+                        || self.take("REPEATABLE") && self.take("READ")
+                        || self.take("READ")
+                            && (self.take("COMMITTED") || self.take("UNCOMMITTED")));
+                if !is_level {
+                    return Err(self.unexpected("a level of isolation"));
+                }
+            } else if self.take("READ") {
+                access = Some(match (self.take("ONLY"), self.take("WRITE")) {
+                    (true, _) => Access::ReadOnly,
+                    (_, true) => Access::ReadWrite,
+                    _ => return Err(self.unexpected("ONLY or WRITE")),
+                });
+            } else {
+                self.take("NOT");
+                if !self.take("DEFERRABLE") {
+                    return Err(self.unexpected("the end of the statement"));
+                }
+            }
+        }
+        Ok(access)
+    }
+
+    fn end(&mut self, two_phases: &str, command: Command) -> Result<Command, Fault> {
+        let _ = self.take("WORK") || self.take("TRANSACTION");
+        if self.take("PREPARED") {
+            return Err(Fault::not_supported(two_phases));
+        }
+        if self.take("AND") {
+            if !self.take("NO") || !self.take("CHAIN") {
+                return Err(Fault::not_supported("AND CHAIN"));
+            }
+        }
+        self.finish(command)
+    }
+
+    fn roll_back(&mut self) -> Result<Command, Fault> {
+        let _ = self.take("WORK") || self.take("TRANSACTION");
+        if self.take("TO") {
+            return Err(Fault::not_supported("ROLLBACK TO SAVEPOINT"));
+        }
+        self.end("ROLLBACK PREPARED", Command::Rollback)
+    }
+
+    /// `name [(types)] AS statement`
+    fn prepare(&mut self) -> Result<Command, Fault> {
+        if self.take("TRANSACTION") {
+            return Err(Fault::not_supported("PREPARE TRANSACTION"));
+        }
+        let name = self.name("the name of a statement")?;
+        let mut types = Vec::new();
+        if self.take_sign('(') {
+            loop {
+                types.push(self.type_name()?);
+                if !self.take_sign(',') {
+                    break;
+                }
+            }
+            if !self.take_sign(')') {
+                return Err(self.unexpected("`)`"));
+            }
+        }
+        if !self.take("AS") {
+            return Err(self.unexpected("AS"));
+        }
+        let sql = self.rest("a statement")?;
+        Ok(Command::Prepare { name, types, sql })
+    }
+
+    /// Words and numbers up to a comma or the bracket behind.
+    fn type_name(&mut self) -> Result<String, Fault> {
+        let mut text = self.name("a type")?;
+        while let Some(token) = self.peek().filter(|token| token.kind == TokenKind::Word) {
+            self.at += 1;
+            text.push(' ');
+            text.push_str(&token.text.to_lowercase());
+        }
+        if self.take_sign('(') {
+            while self.peek().is_some() && !self.take_sign(')') {
+                self.at += 1;
+            }
+        }
+        Ok(text)
+    }
+
+    /// `name [(values)]`
+    fn execute(&mut self) -> Result<Command, Fault> {
+        let name = self.name("the name of a statement")?;
+        let mut values = Vec::new();
+        if self.take_sign('(') {
+            loop {
+                values.push(self.constant()?);
+                if !self.take_sign(',') {
+                    break;
+                }
+            }
+            if !self.take_sign(')') {
+                return Err(self.unexpected("`)`"));
+            }
+        }
+        self.finish(Command::Execute { name, values })
+    }
+
+    fn constant(&mut self) -> Result<Parameter, Fault> {
+        let is_negative = self.take_sign('-');
+        let Some(token) = self.peek() else { return Err(self.unexpected("a value")) };
+        let number = |text: &str| {
+            let text = if is_negative { format!("-{text}") } else { text.to_owned() };
+            let double = || text.parse().ok().map(Parameter::Double);
+            text.parse().ok().map(Parameter::Integer).or_else(double)
+        };
+        let value = match token.kind {
+            TokenKind::Number => number(token.text),
+            _ if is_negative => None,
+            TokenKind::Text => Some(Parameter::Text(token.unquoted())),
+            TokenKind::Word if token.is_word("NULL") => Some(Parameter::Null),
+            TokenKind::Word if token.is_word("TRUE") => Some(Parameter::Boolean(true)),
+            TokenKind::Word if token.is_word("FALSE") => Some(Parameter::Boolean(false)),
+            _ => None,
+        };
+        let value = value.ok_or_else(|| self.unexpected("a constant"))?;
+        self.at += 1;
+        Ok(value)
+    }
+
+    /// `name [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [WITHOUT HOLD] FOR query`
+    fn declare(&mut self) -> Result<Command, Fault> {
+        let name = self.name("the name of a cursor")?;
+        let mut is_binary = false;
+        while !self.take("CURSOR") {
+            if self.take("BINARY") {
+                is_binary = true;
+            } else if self.take("SCROLL") {
+                return Err(Fault::not_supported("a cursor that goes backward"));
+            } else if !(self.take("INSENSITIVE")
+                || self.take("ASENSITIVE")
+                || self.take("NO") && self.take("SCROLL"))
+            {
+                return Err(self.unexpected("CURSOR"));
+            }
+        }
+        if self.take("WITH") {
+            return Err(Fault::not_supported("a cursor WITH HOLD"));
+        }
+        if self.take("WITHOUT") && !self.take("HOLD") || !self.take("FOR") {
+            return Err(self.unexpected("FOR"));
+        }
+        let sql = self.rest("a query")?;
+        Ok(Command::Declare { name, sql, is_binary })
+    }
+
+    /// Whether rows of a COPY come or go over the connection.
+    fn is_over_the_wire(&self) -> bool {
+        let ends = |pair: &[Token<'_>]| {
+            pair[0].is_word("FROM") && pair[1].is_word("STDIN")
+                || pair[0].is_word("TO") && pair[1].is_word("STDOUT")
+        };
+        self.tokens.windows(2).any(ends)
+    }
+
+    /// `[direction] [FROM | IN] name`
+    fn fetch(&mut self, moves: bool) -> Result<Command, Fault> {
+        let backward = || Fault::new("55000", "a cursor goes forward only");
+        let mut count = Some(1);
+        if self.take("NEXT") {
+        } else if ["PRIOR", "FIRST", "LAST", "ABSOLUTE", "BACKWARD"].iter().any(|it| self.take(it))
+        {
+            return Err(backward());
+        } else {
+            let _ = self.take("FORWARD") || self.take("RELATIVE");
+            if self.take("ALL") {
+                count = None;
+            } else if self.take_sign('-') {
+                return Err(backward());
+            } else if let Some(token) = self.peek().filter(|it| it.kind == TokenKind::Number) {
+                count = Some(token.text.parse().map_err(|_| self.unexpected("a number of rows"))?);
+                self.at += 1;
+            }
+        }
+        let _ = self.take("FROM") || self.take("IN");
+        let name = self.name("the name of a cursor")?;
+        self.finish(Command::Fetch { name, count, moves })
+    }
+
+    fn all_or_name(&mut self) -> Result<Option<String>, Fault> {
+        if self.take("ALL") {
+            return self.finish(None);
+        }
+        let name = self.name("a name, or ALL")?;
+        self.finish(Some(name))
+    }
+
+    /// What stands behind what was read, with blanks before it, so that places in it stay right.
+    fn rest(&mut self, what: &str) -> Result<String, Fault> {
+        let Some(token) = self.peek() else { return Err(self.unexpected(what)) };
+        let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
+        let mut text = self.sql[..token.offset].chars().map(blank).collect::<String>();
+        text.push_str(&self.sql[token.offset..]);
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(sql: &str, expected: Command) {
+        assert_eq!(command(sql), Ok(expected), "{sql}");
+    }
+
+    #[track_caller]
+    fn check_fault(sql: &str, code: &str, message: &str) {
+        let fault = command(sql).unwrap_err();
+        assert_eq!((fault.code, fault.message.as_str()), (code, message), "{sql}");
+    }
+
+    #[test]
+    fn transactions_are_ours() {
+        check("BEGIN", Command::Begin(None));
+        check("begin work;", Command::Begin(None));
+        let only = Some(Access::ReadOnly);
+        check("START TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY", Command::Begin(only));
+        check("BEGIN READ WRITE NOT DEFERRABLE", Command::Begin(Some(Access::ReadWrite)));
+        check("END TRANSACTION", Command::Commit);
+        check("ROLLBACK AND NO CHAIN", Command::Rollback);
+        check("SET TRANSACTION READ ONLY", Command::SetTransaction(only));
+        check_fault("ROLLBACK TO a", "0A000", "ROLLBACK TO SAVEPOINT is not supported yet");
+        check_fault("BEGIN NOW", "42601", "expected the end of the statement, found `NOW`");
+    }
+
+    #[test]
+    fn prepared_statements_and_cursors_are_ours() {
+        let (name, types) = ("a".to_owned(), vec!["int".to_owned(), "double precision".to_owned()]);
+        let sql = "                                      SELECT $1".to_owned();
+        check(
+            "PREPARE A (int, double precision) AS  SELECT $1",
+            Command::Prepare { name, types, sql },
+        );
+        let values = vec![
+            Parameter::Integer(-1),
+            Parameter::Text("x'y".to_owned()),
+            Parameter::Null,
+            Parameter::Double(0.5),
+        ];
+        check(
+            "EXECUTE \"A\" (-1, 'x''y', NULL, 0.5)",
+            Command::Execute { name: "A".to_owned(), values },
+        );
+        check_fault("EXECUTE a (b)", "42601", "expected a constant, found `b`");
+        check("DEALLOCATE PREPARE ALL", Command::Deallocate(None));
+        let fetch = |count, moves| Command::Fetch { name: "c".to_owned(), count, moves };
+        check("FETCH c", fetch(Some(1), false));
+        check("FETCH FORWARD 100 FROM c", fetch(Some(100), false));
+        check("MOVE ALL IN c", fetch(None, true));
+        check_fault("FETCH BACKWARD 1 FROM c", "55000", "a cursor goes forward only");
+        let sql = format!("{}SELECT 1", " ".repeat(36));
+        let declare = Command::Declare { name: "c".to_owned(), sql, is_binary: true };
+        check("DECLARE c BINARY NO SCROLL CURSOR FOR SELECT 1", declare.clone());
+        check("CLOSE ALL", Command::CloseCursor(None));
+    }
+
+    #[test]
+    fn everything_else_is_for_the_engine() {
+        for sql in ["SELECT 1", "SET a = 1", "SET LOCAL a = 1", "start WHERE x", "'open", "(x)"] {
+            check(sql, Command::Statement);
+        }
+        check(" -- nothing", Command::Empty);
+        check(";", Command::Empty);
+    }
+}

@@ -1,0 +1,313 @@
+//! A connection on which somebody has logged in: message after message, in their order.
+//!
+//! - CO1. Every message is answered in its turn, however many came at once. After an error, those of
+//!   the extended protocol are passed over up to the next Sync.
+//! - CO2. What waits to be sent is sent when the client has to be waited for, and when there is more
+//!   than `pg.send_buffer` of it: so a reader that is slow slows its own statement only, and
+//!   meanwhile has no turn among those that work.
+//! - CO3. What a connection keeps has a bound: prepared statements and portals
+//!   (`pg.max_prepared_per_connection`), settings and rows of a transaction (`query`).
+//! - CO4. When the client has gone, what works for it ends, and an open transaction is rolled back.
+//!
+//! Not here: the statements about the connection itself (`session`), single rows (`portal`).
+
+mod extended;
+mod run;
+mod session;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_query::{Session, split_statements};
+use tokio::time::timeout;
+
+use super::backends::Backend;
+use super::command::is_held_back;
+use super::fault::{Fault, Severity};
+use super::frame::{Message, take_message};
+use super::login::Guest;
+use super::out::Status;
+use super::wire::Wire;
+use crate::shared::{Services, Shared, stopping};
+use extended::{Portal, Prepared};
+
+/// Parameters whose changes clients are told of, with the names of their settings.
+const REPORTED: [&str; 9] = [
+    "server_version",
+    "server_encoding",
+    "client_encoding",
+    "DateStyle",
+    "IntervalStyle",
+    "TimeZone",
+    "integer_datetimes",
+    "standard_conforming_strings",
+    "application_name",
+];
+/// The same, for those that do not change.
+const TOLD_ONCE: [&str; 2] = ["is_superuser", "tidegate_version"];
+
+/// See the module.
+pub(super) struct Connection {
+    pub(super) shared: Arc<Shared>,
+    pub(super) services: Arc<Services>,
+    pub(super) wire: Wire,
+    pub(super) backend: Backend,
+    pub(super) session: Session,
+    status: Status,
+    /// Statements that came together make a transaction, until one says otherwise.
+    is_implicit: bool,
+    /// An error has come, and Sync has not (CO1).
+    is_skipping: bool,
+    prepared: HashMap<String, Arc<Prepared>>,
+    portals: HashMap<String, Portal>,
+    /// What the client was told of its settings.
+    told: Vec<(&'static str, String)>,
+}
+
+/// Why a connection ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The client has gone, or wants to.
+    Gone,
+    /// It is told why.
+    Told,
+}
+
+/// What stops the work on a message.
+#[derive(Debug)]
+pub(super) enum Stopped {
+    /// The statement has failed.
+    Fault(Box<Fault>),
+    Gone,
+}
+
+impl From<Fault> for Stopped {
+    fn from(fault: Fault) -> Stopped {
+        Stopped::Fault(Box::new(fault))
+    }
+}
+
+impl From<std::io::Error> for Stopped {
+    fn from(_: std::io::Error) -> Stopped {
+        Stopped::Gone
+    }
+}
+
+impl Connection {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        services: Arc<Services>,
+        wire: Wire,
+        (guest, backend): (Guest, Backend),
+    ) -> Connection {
+        guest.session.connect_to(&guest.database, backend.process);
+        Connection {
+            shared: Arc::clone(shared),
+            services,
+            wire,
+            backend,
+            session: guest.session,
+            status: Status::Idle,
+            is_implicit: false,
+            is_skipping: false,
+            prepared: HashMap::new(),
+            portals: HashMap::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// Answers messages until the connection ends; then what there is to say waits in the wire.
+    pub(super) async fn serve(mut self) -> (Wire, End) {
+        for name in TOLD_ONCE {
+            let value = self.session.setting(name).unwrap_or_default();
+            self.wire.out.parameter_status(name, &value);
+        }
+        self.tell_settings();
+        self.wire.out.backend_key(self.backend.process, self.backend.secret);
+        self.wire.out.ready(self.status);
+        let end = loop {
+            let message = match self.next().await {
+                Ok(message) => message,
+                Err(end) => break end,
+            };
+            match self.answer(message).await {
+                Ok(()) => {}
+                Err(Stopped::Gone) => break End::Gone,
+                Err(Stopped::Fault(fault)) => {
+                    self.fail(&fault);
+                    if fault.severity == Severity::Fatal {
+                        break End::Told;
+                    }
+                    self.is_skipping = true;
+                }
+            }
+        };
+        // CO4.
+        self.session.roll_back();
+        (self.wire, end)
+    }
+
+    /// The next message. What waits is sent before it is waited for (CO2).
+    async fn next(&mut self) -> Result<Message, End> {
+        let max = self.shared.config.pg.max_message;
+        loop {
+            match take_message(&mut self.wire.input, max) {
+                Ok(Some(message)) => return Ok(message),
+                Ok(None) => {}
+                Err(breach) => return Err(self.part(&Fault::breach(&breach))),
+            }
+            self.wire.flush().await.map_err(|_| End::Gone)?;
+            self.wire.rest();
+            let patience = self.patience();
+            let mut phase = self.shared.phase.clone();
+            tokio::select! {
+                biased;
+                read = timeout(patience, self.wire.fill()) => match read {
+                    Ok(Ok(1..)) => {}
+                    Ok(Ok(0) | Err(_)) => return Err(End::Gone),
+                    Err(_) => return Err(self.part(&self.too_slow())),
+                },
+                () = stopping(&mut phase) => {
+                    return Err(self.part(&Fault::fatal("57P01", "the server is stopping")));
+                }
+            }
+        }
+    }
+
+    /// The last words of a connection.
+    fn part(&mut self, fault: &Fault) -> End {
+        self.wire.out.fault(fault);
+        End::Told
+    }
+
+    /// How long the client may be silent now.
+    fn patience(&self) -> Duration {
+        let pg = &self.shared.config.pg;
+        let limit = match self.status {
+            Status::Idle => pg.idle_timeout,
+            Status::InTransaction | Status::Failed => pg.idle_in_transaction_timeout,
+        };
+        if limit.is_zero() { Duration::from_hours(24 * 365) } else { limit }
+    }
+
+    fn too_slow(&self) -> Fault {
+        match self.status {
+            Status::Idle => Fault::fatal("57P05", "the connection was silent for too long"),
+            _ => Fault::fatal("25P03", "the transaction was silent for too long"),
+        }
+    }
+
+    async fn answer(&mut self, message: Message) -> Result<(), Stopped> {
+        match message {
+            Message::Sync => {
+                self.is_skipping = false;
+                self.ready();
+                Ok(())
+            }
+            Message::Terminate => Err(Stopped::Gone),
+            Message::Query(text) => {
+                self.is_skipping = false;
+                self.query(&text).await
+            }
+            Message::FunctionCall => {
+                self.fail(&Fault::not_supported("a function call by message"));
+                self.ready();
+                Ok(())
+            }
+            _ if self.is_skipping => Ok(()),
+            Message::Parse { name, sql, types } => self.parse(&name, &sql, types),
+            Message::Bind(bind) => Box::pin(self.bind(bind)).await,
+            Message::Describe(object) => Box::pin(self.describe(object)).await,
+            Message::Execute { portal, rows_max } => {
+                Box::pin(self.execute(&portal, rows_max)).await
+            }
+            Message::Close(object) => self.close(&object),
+            Message::Flush => Ok(self.wire.flush().await?),
+            // Rows that a COPY does not take any more, and answers that nobody has asked for.
+            Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
+            Message::Password(_) => {
+                Err(Fault::fatal("08P01", "nobody has asked for a password").into())
+            }
+        }
+    }
+
+    /// The simple protocol: all statements of a text, up to the first that fails.
+    async fn query(&mut self, text: &Bytes) -> Result<(), Stopped> {
+        // The unnamed portal ends with the next statement.
+        self.portals.remove("");
+        let done = match std::str::from_utf8(text) {
+            Ok(text) => Box::pin(self.statements(text)).await,
+            Err(_) => Err(Fault::not_text().into()),
+        };
+        match done {
+            Ok(()) => {}
+            Err(Stopped::Fault(fault)) if fault.severity != Severity::Fatal => self.fail(&fault),
+            Err(stopped) => return Err(stopped),
+        }
+        self.ready();
+        Ok(())
+    }
+
+    async fn statements(&mut self, text: &str) -> Result<(), Stopped> {
+        let statements = split_statements(text);
+        if statements.is_empty() {
+            self.wire.out.empty(b'I');
+            return Ok(());
+        }
+        let hold = 1 < statements.len() && statements.iter().all(|(_, sql)| is_held_back(sql));
+        for (offset, sql) in statements {
+            if hold && self.status == Status::Idle {
+                self.begin_implicit();
+            }
+            let before = text[..offset].chars().count();
+            self.statement(sql, before).await?;
+        }
+        self.end_implicit().await
+    }
+
+    /// Tells of an error, which ends what is open.
+    pub(super) fn fail(&mut self, fault: &Fault) {
+        self.wire.out.fault(fault);
+        self.session.roll_back();
+        self.is_implicit = false;
+        if self.status == Status::InTransaction {
+            self.status = Status::Failed;
+        }
+        if self.status != Status::Idle {
+            self.portals.clear();
+        }
+    }
+
+    /// The client may go on.
+    fn ready(&mut self) {
+        if self.status == Status::Idle {
+            // Portals end with their transaction.
+            self.portals.clear();
+        }
+        self.wire.out.ready(self.status);
+    }
+
+    /// Warnings about a statement.
+    pub(super) fn notices(&mut self, notices: &[String]) {
+        for notice in notices {
+            self.wire.out.fault(&Fault::warning(notice));
+        }
+    }
+
+    /// Tells of the settings that have changed.
+    pub(super) fn tell_settings(&mut self) {
+        for (at, name) in REPORTED.into_iter().enumerate() {
+            let value = self.session.setting(name).unwrap_or_default();
+            if self.told.get(at).is_some_and(|(_, told)| *told == value) {
+                continue;
+            }
+            self.wire.out.parameter_status(name, &value);
+            match self.told.get_mut(at) {
+                Some(told) => told.1 = value,
+                None => self.told.push((name, value)),
+            }
+        }
+    }
+}

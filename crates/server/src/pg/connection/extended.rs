@@ -1,0 +1,442 @@
+//! The extended protocol: statements that are prepared, given values, described and done in steps.
+//!
+//! - EP1. A statement is described once, when that is needed: for a Describe, or for the types of
+//!   parameters that the client leaves open.
+//! - EP2. What a statement was described to give is what it gives. If its tables have changed so that
+//!   it would give something else, it fails as PostgreSQL's clients expect it (P-11 of theirs).
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+use tidegate_query::{Described, Parameter, StatementOptions};
+
+use super::run::{Order, Progress, Started, Taken, described};
+use super::{Connection, Stopped};
+use crate::pg::command::{Command, command};
+use crate::pg::encode::Format;
+use crate::pg::fault::Fault;
+use crate::pg::frame::{Bind, Object, PARAMETERS_MAX};
+use crate::pg::portal::State;
+use crate::pg::types;
+use crate::pg::value::{Known, example, parameter};
+
+/// A statement with a name, or the one without.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) sql: Arc<str>,
+    pub(super) command: Command,
+    /// As the client has said them; 0 is left open.
+    pub(super) types: Vec<u32>,
+    described: tokio::sync::OnceCell<Description>,
+}
+
+/// What a statement needs and gives.
+#[derive(Clone, Debug)]
+pub(super) struct Description {
+    pub(super) columns: Option<SchemaRef>,
+    /// Of all parameters.
+    pub(super) types: Vec<u32>,
+}
+
+/// A statement with values.
+#[derive(Debug)]
+pub(super) struct Portal {
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) values: Vec<Parameter>,
+    pub(super) formats: Vec<Format>,
+    pub(super) state: State,
+}
+
+impl Prepared {
+    pub(super) fn new(sql: &str, types: Vec<u32>) -> Result<Prepared, Fault> {
+        let command = command(sql)?;
+        Ok(Prepared { sql: Arc::from(sql), command, types, described: Default::default() })
+    }
+}
+
+impl Portal {
+    pub(super) fn new(
+        prepared: &Arc<Prepared>,
+        values: Vec<Parameter>,
+        formats: Vec<Format>,
+    ) -> Portal {
+        Portal { prepared: Arc::clone(prepared), values, formats, state: State::Ready }
+    }
+
+    pub(super) fn order(&self) -> Order {
+        let (sql, parameters) = (Arc::clone(&self.prepared.sql), self.values.clone());
+        Order { sql, parameters, before: 0 }
+    }
+}
+
+impl Connection {
+    pub(super) fn parse(
+        &mut self,
+        name: &Bytes,
+        sql: &Bytes,
+        types: Vec<u32>,
+    ) -> Result<(), Stopped> {
+        let name = text(name)?;
+        if !name.is_empty() && self.prepared.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(Fault::new("42P05", message).into());
+        }
+        let sql = text(sql)?;
+        if 1 < tidegate_query::split_statements(sql).len() {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(Fault::new("42601", message).into());
+        }
+        let prepared = Prepared::new(sql, types)?;
+        self.keep(name, prepared)?;
+        self.wire.out.empty(b'1');
+        Ok(())
+    }
+
+    /// Keeps a statement under a name (CO3).
+    pub(super) fn keep(&mut self, name: &str, prepared: Prepared) -> Result<(), Fault> {
+        let max = self.shared.config.pg.max_prepared;
+        if !self.prepared.contains_key(name) && max <= self.prepared.len() {
+            let message = format!("a connection keeps at most {max} prepared statements");
+            return Err(Fault::new("53400", message));
+        }
+        self.prepared.insert(name.to_owned(), Arc::new(prepared));
+        Ok(())
+    }
+
+    pub(super) fn find_prepared(&self, name: &str) -> Result<Arc<Prepared>, Fault> {
+        let found = self.prepared.get(name).map(Arc::clone);
+        found.ok_or_else(|| {
+            Fault::new("26000", format!("prepared statement \"{name}\" does not exist"))
+        })
+    }
+
+    pub(super) async fn bind(&mut self, bind: Bind) -> Result<(), Stopped> {
+        let name = text(&bind.portal)?.to_owned();
+        let prepared = self.find_prepared(text(&bind.statement)?)?;
+        if !name.is_empty() && self.portals.contains_key(&name) {
+            let message = format!("portal \"{name}\" already exists");
+            return Err(Fault::new("42P03", message).into());
+        }
+        let count = bind.values.len();
+        let is_open = prepared.types.len() < count || prepared.types.contains(&0);
+        let types = match is_open && 0 < count {
+            true => self.description(&prepared).await?.types,
+            false => prepared.types.clone(),
+        };
+        if types.len() != count || PARAMETERS_MAX < count {
+            let message = format!(
+                "bind message supplies {count} parameters, but prepared statement requires {}",
+                types.len()
+            );
+            return Err(Fault::new("08P01", message).into());
+        }
+        let formats = formats(&bind.formats, count)?;
+        let mut values = Vec::with_capacity(count);
+        for (at, value) in bind.values.iter().enumerate() {
+            let known = match prepared.types.get(at) {
+                Some(0) | None => Known::Inferred,
+                Some(_) => Known::Declared,
+            };
+            let ty = (types[at], known);
+            values.push(parameter(value.as_deref(), ty, formats[at], at + 1)?);
+        }
+        let formats = result_formats(&bind.results)?;
+        self.keep_portal(&name, Portal::new(&prepared, values, formats))?;
+        self.wire.out.empty(b'2');
+        Ok(())
+    }
+
+    /// CO3.
+    pub(super) fn keep_portal(&mut self, name: &str, portal: Portal) -> Result<(), Fault> {
+        let max = self.shared.config.pg.max_prepared;
+        if !self.portals.contains_key(name) && max <= self.portals.len() {
+            let message = format!("a connection keeps at most {max} portals");
+            return Err(Fault::new("53400", message));
+        }
+        self.portals.insert(name.to_owned(), portal);
+        Ok(())
+    }
+
+    pub(super) async fn describe(&mut self, object: Object) -> Result<(), Stopped> {
+        match object {
+            Object::Statement(name) => {
+                let prepared = self.find_prepared(text(&name)?)?;
+                let description = self.description(&prepared).await?;
+                self.wire.out.parameter_types(&description.types);
+                self.push_description(description.columns.as_ref(), &[]);
+            }
+            Object::Portal(name) => {
+                let name = text(&name)?;
+                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
+                let formats = portal.formats.clone();
+                let columns = match &portal.state {
+                    State::Rows(rows) => Some(Arc::clone(&rows.schema)),
+                    State::Ready | State::Over => {
+                        let (prepared, values) =
+                            (Arc::clone(&portal.prepared), portal.values.clone());
+                        self.columns_with(&prepared, &values).await?
+                    }
+                };
+                self.push_description(columns.as_ref(), &formats);
+            }
+        }
+        Ok(())
+    }
+
+    fn push_description(&mut self, columns: Option<&SchemaRef>, formats: &[Format]) {
+        match columns {
+            None => self.wire.out.empty(b'n'),
+            Some(schema) => {
+                let formats = spread(formats, schema.fields().len());
+                let (columns, formats) = described(schema, &formats);
+                self.wire.out.row_description(&columns, &formats);
+            }
+        }
+    }
+
+    /// What a statement needs and gives (EP1).
+    pub(super) async fn description(
+        &mut self,
+        prepared: &Arc<Prepared>,
+    ) -> Result<Description, Stopped> {
+        if let Some(known) = prepared.described.get() {
+            return Ok(known.clone());
+        }
+        let values = prepared.types.iter().map(|&oid| example(oid)).collect::<Vec<_>>();
+        let description = match self.of_command(&prepared.command, &values).await? {
+            Some(columns) => Description { columns, types: prepared.types.clone() },
+            None => {
+                let described = self.engine_describes(&prepared.sql, values).await?;
+                let count = described.parameters.len().max(prepared.types.len());
+                let types = (0..count).map(|at| type_of(&described, &prepared.types, at));
+                Description { types: types.collect(), columns: described.columns }
+            }
+        };
+        let description = prepared.described.get_or_init(|| async { description }).await;
+        Ok(description.clone())
+    }
+
+    /// The columns of a statement that the connection does itself; `None` if the engine does it.
+    async fn of_command(
+        &mut self,
+        command: &Command,
+        values: &[Parameter],
+    ) -> Result<Option<Option<SchemaRef>>, Stopped> {
+        Ok(match command {
+            Command::Statement => None,
+            // Its parameters are those of the query.
+            Command::Declare { sql, .. } if !values.is_empty() || sql.contains('$') => None,
+            Command::Fetch { name, moves: false, .. } => {
+                let portal = self.portals.get(name).ok_or_else(|| no_cursor(name))?;
+                let (prepared, values) = (Arc::clone(&portal.prepared), portal.values.clone());
+                Some(Box::pin(self.columns_with(&prepared, &values)).await?)
+            }
+            Command::Execute { name, values } => {
+                let prepared = self.find_prepared(name)?;
+                let values = values.clone();
+                Some(Box::pin(self.columns_with(&prepared, &values)).await?)
+            }
+            _ => Some(None),
+        })
+    }
+
+    /// The columns of a statement with these values.
+    async fn columns_with(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        values: &[Parameter],
+    ) -> Result<Option<SchemaRef>, Stopped> {
+        if let Some(known) = prepared.described.get() {
+            return Ok(known.columns.clone());
+        }
+        match self.of_command(&prepared.command, values).await? {
+            Some(columns) => Ok(columns),
+            None => Ok(self.engine_describes(&prepared.sql, values.to_vec()).await?.columns),
+        }
+    }
+
+    async fn engine_describes(
+        &mut self,
+        sql: &Arc<str>,
+        values: Vec<Parameter>,
+    ) -> Result<Described, Stopped> {
+        // What is declared is described by its query.
+        let text = match command(sql)? {
+            Command::Declare { sql, .. } => Arc::from(sql),
+            _ => Arc::clone(sql),
+        };
+        let services = Arc::clone(&self.services);
+        let (session, described) = (self.session.clone(), Arc::clone(&text));
+        let work = self.services.query_threads.spawn(async move {
+            let options = StatementOptions { timeout: None, session, canceler: None };
+            services.engine.describe(&described, &values, &options).await
+        });
+        let done = tokio::select! {
+            biased;
+            done = work => done,
+            () = self.wire.closed() => return Err(Stopped::Gone),
+        };
+        match done {
+            Ok(described) => Ok(described.map_err(|error| Fault::of_query(&error, &text, 0))?),
+            Err(_) => Err(Fault::new("XX000", "internal error: planning has panicked").into()),
+        }
+    }
+
+    pub(super) async fn execute(&mut self, portal: &Bytes, rows_max: u32) -> Result<(), Stopped> {
+        let name = text(portal)?.to_owned();
+        // 0 is no limit, and so is what is negative as the client sees it.
+        let max = match rows_max {
+            0 | 0x8000_0000.. => u64::MAX,
+            max => max.into(),
+        };
+        let mut portal = self.portals.remove(&name).ok_or_else(|| no_portal(&name))?;
+        let done = Box::pin(self.execute_portal(&mut portal, max)).await;
+        if done.is_ok() && !self.portals.contains_key(&name) {
+            self.portals.insert(name, portal);
+        }
+        done
+    }
+
+    async fn execute_portal(&mut self, portal: &mut Portal, max: u64) -> Result<(), Stopped> {
+        if let State::Ready = portal.state {
+            self.check_state(&portal.prepared.command)?;
+            if portal.prepared.command != Command::Statement {
+                portal.state = State::Over;
+                let formats = portal.formats.clone();
+                let (command, values) = (&portal.prepared.command, portal.values.as_slice());
+                return self.command(command, values, Some(&formats)).await;
+            }
+            match self.start(&portal.order()).await? {
+                Started::Done(tag) => {
+                    portal.state = State::Over;
+                    return self.changed(&tag);
+                }
+                Started::Rows(rows) => {
+                    self.check_columns(&portal.prepared, &rows.schema).await?;
+                    portal.state = State::Rows(*rows);
+                }
+            }
+        }
+        match self.portal_rows(portal, max, Taken::Sent).await? {
+            Progress { is_over: false, .. } => self.wire.out.empty(b's'),
+            Progress { rows, .. } => {
+                let tag = format!("{} {rows}", rows_tag(&portal.prepared.sql));
+                self.wire.out.complete(&tag);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes rows of a portal that has been started.
+    pub(super) async fn portal_rows(
+        &mut self,
+        portal: &mut Portal,
+        max: u64,
+        taken: Taken,
+    ) -> Result<Progress, Stopped> {
+        let order = portal.order();
+        let State::Rows(rows) = &mut portal.state else {
+            return Ok(Progress { rows: 0, is_over: true });
+        };
+        let formats = spread(&portal.formats, rows.schema.fields().len());
+        let progress = self.take_rows(&order, rows, (&formats, max, taken)).await?;
+        if progress.is_over {
+            portal.state = State::Over;
+        }
+        Ok(progress)
+    }
+
+    /// EP2.
+    async fn check_columns(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        found: &SchemaRef,
+    ) -> Result<(), Stopped> {
+        let Some(Description { columns: Some(expected), .. }) = prepared.described.get() else {
+            return Ok(());
+        };
+        match types::are_same(&types::columns(expected), &types::columns(found)) {
+            true => Ok(()),
+            false => Err(Fault::stale_plan().into()),
+        }
+    }
+
+    pub(super) fn close(&mut self, object: &Object) -> Result<(), Stopped> {
+        match object {
+            Object::Statement(name) => drop(self.prepared.remove(text(name)?)),
+            Object::Portal(name) => drop(self.portals.remove(text(name)?)),
+        }
+        self.wire.out.empty(b'3');
+        Ok(())
+    }
+}
+
+/// The type of a parameter: as the client says it, as it was found, or else a text.
+fn type_of(described: &Described, declared: &[u32], at: usize) -> u32 {
+    let found = described.parameters.get(at).and_then(Option::as_ref);
+    match declared.get(at) {
+        Some(&oid) if oid != 0 => oid,
+        _ => match found.map(|field| types::type_of(field).0) {
+            Some(ty) if ty != types::UNKNOWN => ty.oid,
+            _ => types::TEXT.oid,
+        },
+    }
+}
+
+/// How the rows of a statement are counted, as it is not a SELECT that the client has sent.
+fn rows_tag(sql: &str) -> &'static str {
+    let first = tidegate_query::tokenize(sql).ok().and_then(|tokens| tokens.first().copied());
+    match first {
+        Some(first) if first.is_word("SHOW") => "SHOW",
+        Some(first) if first.is_word("EXPLAIN") => "EXPLAIN",
+        _ => "SELECT",
+    }
+}
+
+pub(super) fn text(bytes: &Bytes) -> Result<&str, Fault> {
+    std::str::from_utf8(bytes).map_err(|_| Fault::not_text())
+}
+
+pub(super) fn no_portal(name: &str) -> Fault {
+    Fault::new("34000", format!("portal \"{name}\" does not exist"))
+}
+
+pub(super) fn no_cursor(name: &str) -> Fault {
+    Fault::new("34000", format!("cursor \"{name}\" does not exist"))
+}
+
+fn format(code: u16) -> Result<Format, Fault> {
+    match code {
+        0 => Ok(Format::Text),
+        1 => Ok(Format::Binary),
+        _ => Err(Fault::new("08P01", format!("{code} is no format of values"))),
+    }
+}
+
+/// The format of each value: none are said, one for all, or each.
+fn formats(codes: &[u16], count: usize) -> Result<Vec<Format>, Fault> {
+    match codes {
+        [] => Ok(vec![Format::Text; count]),
+        [one] => Ok(vec![format(*one)?; count]),
+        all if all.len() == count => all.iter().map(|&code| format(code)).collect(),
+        _ => {
+            let found = codes.len();
+            let message = format!("bind message has {found} formats for {count} parameters");
+            Err(Fault::new("08P01", message))
+        }
+    }
+}
+
+fn result_formats(codes: &[u16]) -> Result<Vec<Format>, Fault> {
+    codes.iter().map(|&code| format(code)).collect()
+}
+
+/// One format is for all columns, and none is text.
+pub(super) fn spread(formats: &[Format], columns: usize) -> Vec<Format> {
+    match formats {
+        [] => vec![Format::Text; columns],
+        [one] => vec![*one; columns],
+        all => all.to_vec(),
+    }
+}

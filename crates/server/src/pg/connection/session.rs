@@ -1,0 +1,337 @@
+//! What the connection does itself: transactions, prepared statements, cursors, and one statement
+//! of the simple protocol.
+//!
+//! - SE1. Within a transaction, rows that are inserted wait for COMMIT, which makes all of them
+//!   durable and visible at once, or none; other changes are made at once, with a warning.
+//! - SE2. After an error in a transaction, nothing is done until it ends.
+
+use std::sync::Arc;
+
+use tidegate_query::{Access, Parameter, Session};
+
+use super::extended::{Portal, Prepared, no_cursor};
+use super::run::{Order, Progress, Started, Taken, described};
+use super::{Connection, Stopped};
+use crate::pg::command::{Command, command};
+use crate::pg::encode::Format;
+use crate::pg::fault::Fault;
+use crate::pg::out::Status;
+use crate::pg::portal::State;
+use crate::pg::types;
+
+impl Connection {
+    /// One statement of the simple protocol.
+    pub(super) async fn statement(&mut self, sql: &str, before: usize) -> Result<(), Stopped> {
+        let command = command(sql).map_err(|mut fault| {
+            fault.position = fault.position.map(|position| position + before);
+            fault
+        })?;
+        self.check_state(&command)?;
+        if command != Command::Statement {
+            return self.command(&command, &[], None).await;
+        }
+        let order = Order { sql: Arc::from(sql), parameters: Vec::new(), before };
+        self.order(&order).await
+    }
+
+    /// Does a statement of the engine, and sends all that comes of it.
+    async fn order(&mut self, order: &Order) -> Result<(), Stopped> {
+        match self.start(order).await? {
+            Started::Done(tag) => self.changed(&tag),
+            Started::Rows(mut rows) => {
+                let (columns, formats) = described(&rows.schema, &[]);
+                self.wire.out.row_description(&columns, &formats);
+                let all = (&[][..], u64::MAX, Taken::Sent);
+                let Progress { rows, .. } = self.take_rows(order, &mut rows, all).await?;
+                let tag = match order.sql.get(..4).map(str::to_ascii_uppercase).as_deref() {
+                    Some("SHOW") => "SHOW".to_owned(),
+                    Some("EXPL") => "EXPLAIN".to_owned(),
+                    _ => format!("SELECT {rows}"),
+                };
+                self.wire.out.complete(&tag);
+                Ok(())
+            }
+        }
+    }
+
+    /// Says that a statement without rows was done.
+    pub(super) fn changed(&mut self, tag: &str) -> Result<(), Stopped> {
+        if tag == "SET" {
+            self.tell_settings();
+        }
+        self.wire.out.complete(tag);
+        Ok(())
+    }
+
+    /// SE2.
+    pub(super) fn check_state(&self, command: &Command) -> Result<(), Fault> {
+        let ends = matches!(command, Command::Commit | Command::Rollback | Command::Empty);
+        if self.status == Status::Failed && !ends {
+            let message = "current transaction is aborted, commands ignored until end of \
+                           transaction block";
+            return Err(Fault::new("25P02", message));
+        }
+        Ok(())
+    }
+
+    /// Does a statement about the connection. `formats` is there in the extended protocol, where
+    /// rows are described apart.
+    pub(super) async fn command(
+        &mut self,
+        command: &Command,
+        values: &[Parameter],
+        formats: Option<&[Format]>,
+    ) -> Result<(), Stopped> {
+        match command {
+            Command::Statement => unreachable!("the engine does it"),
+            Command::Empty => self.wire.out.empty(b'I'),
+            Command::Begin(access) => self.begin(*access),
+            Command::Commit => self.commit().await?,
+            Command::Rollback => self.roll_back(),
+            Command::SetTransaction(access) => {
+                if let Some(access) = *access {
+                    self.session.set_access(access);
+                }
+                self.wire.out.complete("SET");
+            }
+            Command::Prepare { name, types, sql } => self.prepare(name, types, sql)?,
+            Command::Execute { name, values } => {
+                let prepared = self.find_prepared(name)?;
+                Box::pin(self.execute_prepared(&prepared, values.clone(), formats)).await?;
+            }
+            Command::Deallocate(name) => self.deallocate(name.as_deref())?,
+            Command::DiscardAll => self.discard()?,
+            Command::Declare { name, sql, is_binary } => {
+                self.declare((name, sql), values, *is_binary)?;
+            }
+            Command::Fetch { name, count, moves } => {
+                let max = count.map_or(u64::MAX, u64::from);
+                let taken = if *moves { Taken::Skipped } else { Taken::Sent };
+                self.fetch(name, (max, taken), formats).await?;
+            }
+            Command::CloseCursor(None) => {
+                self.portals.clear();
+                self.wire.out.complete("CLOSE CURSOR ALL");
+            }
+            Command::CloseCursor(Some(name)) => {
+                self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
+                self.wire.out.complete("CLOSE CURSOR");
+            }
+            Command::Nothing(tag) => self.wire.out.complete(tag),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, access: Option<Access>) {
+        if self.status == Status::InTransaction {
+            let warning = Fault::warning("there is already a transaction in progress");
+            self.wire.out.fault(&Fault { code: "25001", ..warning });
+        }
+        self.session.begin(access.unwrap_or(Access::ReadWrite));
+        if let Some(access) = access {
+            self.session.set_access(access);
+        }
+        (self.status, self.is_implicit) = (Status::InTransaction, false);
+        self.wire.out.complete("BEGIN");
+    }
+
+    /// Statements that came together are one transaction.
+    pub(super) fn begin_implicit(&mut self) {
+        self.session.begin(Access::ReadWrite);
+        self.is_implicit = true;
+    }
+
+    pub(super) async fn end_implicit(&mut self) -> Result<(), Stopped> {
+        if std::mem::take(&mut self.is_implicit) {
+            self.commit_held().await?;
+        }
+        Ok(())
+    }
+
+    async fn commit(&mut self) -> Result<(), Stopped> {
+        self.is_implicit = false;
+        let was = self.end_transaction();
+        match was {
+            Status::Idle => self.warn_no_transaction(),
+            Status::InTransaction => {}
+            Status::Failed => {
+                self.session.roll_back();
+                self.wire.out.complete("ROLLBACK");
+                return Ok(());
+            }
+        }
+        self.commit_held().await?;
+        self.wire.out.complete("COMMIT");
+        Ok(())
+    }
+
+    /// SE1.
+    async fn commit_held(&mut self) -> Result<(), Stopped> {
+        let (services, session) = (Arc::clone(&self.services), self.session.clone());
+        let work = self.services.query_threads.spawn(async move {
+            let done = services.engine.commit(&session).await;
+            done.map_err(|error| Fault::of_query(&error, "", 0))
+        });
+        // Whoever goes now does not know whether it was done; it is done.
+        match work.await {
+            Ok(done) => Ok(done?),
+            Err(_) => Err(Fault::new("XX000", "internal error: COMMIT has panicked").into()),
+        }
+    }
+
+    fn roll_back(&mut self) {
+        self.is_implicit = false;
+        if self.end_transaction() == Status::Idle {
+            self.warn_no_transaction();
+        }
+        self.session.roll_back();
+        self.wire.out.complete("ROLLBACK");
+    }
+
+    /// What the transaction was that ends now.
+    fn end_transaction(&mut self) -> Status {
+        self.portals.clear();
+        std::mem::replace(&mut self.status, Status::Idle)
+    }
+
+    fn warn_no_transaction(&mut self) {
+        let warning = Fault::warning("there is no transaction in progress");
+        self.wire.out.fault(&Fault { code: "25P01", ..warning });
+    }
+
+    fn prepare(&mut self, name: &str, types: &[String], sql: &str) -> Result<(), Fault> {
+        if self.prepared.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(Fault::new("42P05", message));
+        }
+        let oid = |name: &String| {
+            types::named(name)
+                .map(|ty| ty.oid)
+                .ok_or_else(|| Fault::new("42704", format!("type \"{name}\" does not exist")))
+        };
+        let types = types.iter().map(oid).collect::<Result<Vec<_>, _>>()?;
+        self.keep(name, Prepared::new(sql, types)?)?;
+        self.wire.out.complete("PREPARE");
+        Ok(())
+    }
+
+    /// EXECUTE: as the statement itself, with these values.
+    async fn execute_prepared(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        values: Vec<Parameter>,
+        formats: Option<&[Format]>,
+    ) -> Result<(), Stopped> {
+        if prepared.command != Command::Statement {
+            return self.command(&prepared.command, &values, formats).await;
+        }
+        let mut portal = Portal::new(prepared, values, formats.unwrap_or_default().to_vec());
+        if formats.is_none() {
+            return self.order(&portal.order()).await;
+        }
+        match self.start(&portal.order()).await? {
+            Started::Done(tag) => self.changed(&tag),
+            Started::Rows(rows) => {
+                portal.state = State::Rows(*rows);
+                let Progress { rows, .. } =
+                    self.portal_rows(&mut portal, u64::MAX, Taken::Sent).await?;
+                self.wire.out.complete(&format!("SELECT {rows}"));
+                Ok(())
+            }
+        }
+    }
+
+    fn deallocate(&mut self, name: Option<&str>) -> Result<(), Fault> {
+        match name {
+            None => {
+                self.prepared.clear();
+                self.wire.out.complete("DEALLOCATE ALL");
+            }
+            Some(name) => {
+                self.find_prepared(name)?;
+                self.prepared.remove(name);
+                self.wire.out.complete("DEALLOCATE");
+            }
+        }
+        Ok(())
+    }
+
+    /// What a pool sends before somebody else gets the connection.
+    fn discard(&mut self) -> Result<(), Fault> {
+        if self.status != Status::Idle || self.is_implicit {
+            let message = "DISCARD ALL cannot run inside a transaction block";
+            return Err(Fault::new("25001", message));
+        }
+        self.prepared.clear();
+        self.portals.clear();
+        Session::reset(&self.session);
+        self.tell_settings();
+        self.wire.out.complete("DISCARD ALL");
+        Ok(())
+    }
+
+    fn declare(
+        &mut self,
+        (name, sql): (&str, &str),
+        values: &[Parameter],
+        is_binary: bool,
+    ) -> Result<(), Fault> {
+        if self.status != Status::InTransaction && !self.is_implicit {
+            let message = "DECLARE CURSOR can only be used in transaction blocks";
+            return Err(Fault::new("25P01", message));
+        }
+        if self.portals.contains_key(name) {
+            return Err(Fault::new("42P03", format!("cursor \"{name}\" already exists")));
+        }
+        let prepared = Arc::new(Prepared::new(sql, Vec::new())?);
+        if prepared.command != Command::Statement {
+            return Err(Fault::new("42601", "a cursor is for a query"));
+        }
+        let formats = if is_binary { vec![Format::Binary] } else { Vec::new() };
+        self.keep_portal(name, Portal::new(&prepared, values.to_vec(), formats))?;
+        self.wire.out.complete("DECLARE CURSOR");
+        Ok(())
+    }
+
+    async fn fetch(
+        &mut self,
+        name: &str,
+        (max, taken): (u64, Taken),
+        formats: Option<&[Format]>,
+    ) -> Result<(), Stopped> {
+        let mut portal = self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
+        let done = self.fetch_from(&mut portal, (max, taken), formats).await;
+        if done.is_ok() {
+            self.portals.insert(name.to_owned(), portal);
+        }
+        done
+    }
+
+    async fn fetch_from(
+        &mut self,
+        portal: &mut Portal,
+        (max, taken): (u64, Taken),
+        formats: Option<&[Format]>,
+    ) -> Result<(), Stopped> {
+        if let State::Ready = portal.state {
+            match self.start(&portal.order()).await? {
+                Started::Rows(rows) => portal.state = State::Rows(*rows),
+                Started::Done(_) => {
+                    return Err(Fault::new("42601", "a cursor is for a query").into());
+                }
+            }
+        }
+        if let Some(formats) = formats.filter(|formats| !formats.is_empty()) {
+            portal.formats = formats.to_vec();
+        }
+        if let (State::Rows(rows), None, Taken::Sent) = (&portal.state, formats, taken) {
+            let spread = super::extended::spread(&portal.formats, rows.schema.fields().len());
+            let (columns, formats) = described(&rows.schema, &spread);
+            self.wire.out.row_description(&columns, &formats);
+        }
+        let Progress { rows, .. } = self.portal_rows(portal, max, taken).await?;
+        let word = if taken == Taken::Sent { "FETCH" } else { "MOVE" };
+        self.wire.out.complete(&format!("{word} {rows}"));
+        Ok(())
+    }
+}

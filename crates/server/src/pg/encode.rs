@@ -1,0 +1,314 @@
+//! Values as bytes: Arrow's arrays as DataRow messages, in text or in PostgreSQL's binary form.
+//!
+//! - EN1. A batch is prepared once: of every column it is known then which array it is and how its
+//!   values are written. A value is written into the buffer of the connection and nowhere else.
+//! - EN2. What the binary form cannot hold is cut: nanoseconds to microseconds, toward the past.
+//!
+//! COPY writes its text with the same `Writer`s. Not here: which type a column has (`types`).
+
+mod numeric;
+mod text;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, PrimitiveArray, RecordBatch,
+};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Field,
+    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, SchemaRef,
+    TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow::error::ArrowError;
+use bytes::{BufMut, BytesMut};
+
+use super::types::{PgType, per_second, type_of};
+use crate::cell::{self, plain};
+
+pub(super) use numeric::decimal_text;
+
+/// Days from 1970 to 2000, where PostgreSQL begins to count.
+const DAYS_TO_2000: i32 = 10_957;
+/// The same in microseconds.
+const MICROS_TO_2000: i64 = 10_957 * 86_400_000_000;
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Text,
+    Binary,
+}
+
+/// Appends a value that is not NULL.
+type Put<'a> = Box<dyn Fn(usize, &mut BytesMut) + Send + Sync + 'a>;
+
+/// A column of a batch, ready to be written (EN1).
+pub(super) struct Writer<'a> {
+    nulls: Option<NullBuffer>,
+    put: Put<'a>,
+}
+
+/// The columns of a batch, ready to be written.
+pub(super) struct RowWriter<'a> {
+    columns: Vec<Writer<'a>>,
+}
+
+/// The arrays of a batch without indirection.
+pub(super) fn arrays(batch: &RecordBatch) -> Result<Vec<ArrayRef>, ArrowError> {
+    batch.columns().iter().map(plain).collect()
+}
+
+impl<'a> RowWriter<'a> {
+    /// For these arrays, which are those of the schema.
+    pub(super) fn new(
+        schema: &'a SchemaRef,
+        arrays: &'a [ArrayRef],
+        formats: &[Format],
+    ) -> Result<RowWriter<'a>, ArrowError> {
+        let columns = schema.fields().iter().zip(arrays).enumerate().map(|(at, (field, array))| {
+            let format = formats.get(at).copied().unwrap_or(Format::Text);
+            Writer::new(field, array.as_ref(), format)
+        });
+        Ok(RowWriter { columns: columns.collect::<Result<_, _>>()? })
+    }
+
+    /// Appends a row as a DataRow message.
+    pub(super) fn push(&self, row: usize, bytes: &mut BytesMut) {
+        bytes.put_u8(b'D');
+        let start = bytes.len();
+        bytes.put_u32(0);
+        bytes.put_u16(u16::try_from(self.columns.len()).unwrap_or(u16::MAX));
+        for column in &self.columns {
+            column.push_sized(row, bytes);
+        }
+        let length = u32::try_from(bytes.len() - start).expect("rows are bounded");
+        bytes[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// Arrays are without indirection: `plain` makes them so.
+    pub(super) fn new(
+        field: &'a Field,
+        array: &'a dyn Array,
+        format: Format,
+    ) -> Result<Writer<'a>, ArrowError> {
+        let put = match format {
+            Format::Text => text::writer(field, array)?,
+            Format::Binary => binary(field, array)?,
+        };
+        Ok(Writer { nulls: array.logical_nulls(), put })
+    }
+
+    pub(super) fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    /// Appends a value that is not NULL.
+    pub(super) fn push(&self, row: usize, bytes: &mut BytesMut) {
+        (self.put)(row, bytes);
+    }
+
+    /// Appends a value behind its length; NULL has the length -1.
+    fn push_sized(&self, row: usize, bytes: &mut BytesMut) {
+        if self.is_null(row) {
+            bytes.put_i32(-1);
+            return;
+        }
+        let start = bytes.len();
+        bytes.put_u32(0);
+        self.push(row, bytes);
+        let length = u32::try_from(bytes.len() - start - 4).expect("values are bounded");
+        bytes[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+}
+
+fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowError> {
+    let named = field.metadata().get("tidegate.type").map(String::as_str);
+    let is_catalog = field.metadata().contains_key("tidegate.pg");
+    Ok(match array.data_type() {
+        DataType::Boolean => {
+            let values = array.as_boolean();
+            Box::new(|row, bytes| bytes.put_u8(u8::from(values.value(row))))
+        }
+        DataType::Int8 => with::<Int8Type>(array, |v, bytes| bytes.put_i16(v.into())),
+        DataType::Int16 => with::<Int16Type>(array, |v, bytes| bytes.put_i16(v)),
+        DataType::UInt8 => with::<UInt8Type>(array, |v, bytes| bytes.put_i16(v.into())),
+        DataType::Int32 => with::<Int32Type>(array, |v, bytes| bytes.put_i32(v)),
+        DataType::UInt16 => with::<UInt16Type>(array, |v, bytes| bytes.put_i32(v.into())),
+        DataType::UInt32 if named == Some("ipv4") => return text::writer(field, array),
+        // An oid.
+        DataType::UInt32 if is_catalog => with::<UInt32Type>(array, |v, bytes| bytes.put_u32(v)),
+        DataType::UInt32 => with::<UInt32Type>(array, |v, bytes| bytes.put_i64(v.into())),
+        DataType::Int64 => with::<Int64Type>(array, |v, bytes| bytes.put_i64(v)),
+        DataType::UInt64 => {
+            with::<UInt64Type>(array, |v, bytes| numeric::put(&v.to_string(), bytes))
+        }
+        DataType::Float16 => with::<Float16Type>(array, |v, bytes| bytes.put_f32(v.into())),
+        DataType::Float32 => with::<Float32Type>(array, |v, bytes| bytes.put_f32(v)),
+        DataType::Float64 => with::<Float64Type>(array, |v, bytes| bytes.put_f64(v)),
+        DataType::Decimal128(..) => {
+            let values = array.as_primitive::<Decimal128Type>();
+            Box::new(|row, bytes| numeric::put(&values.value_as_string(row), bytes))
+        }
+        DataType::Decimal256(..) => {
+            let values = array.as_primitive::<Decimal256Type>();
+            Box::new(|row, bytes| numeric::put(&values.value_as_string(row), bytes))
+        }
+        DataType::Timestamp(unit, _) => instants(array, *unit, |unit, value, bytes| {
+            bytes.put_i64(micros(unit, value).saturating_sub(MICROS_TO_2000));
+        }),
+        DataType::Date32 => {
+            with::<Date32Type>(array, |v, bytes| bytes.put_i32(v.saturating_sub(DAYS_TO_2000)))
+        }
+        DataType::Date64 => with::<Date64Type>(array, |v, bytes| {
+            let days = i32::try_from(v.div_euclid(86_400_000)).unwrap_or(i32::MAX);
+            bytes.put_i32(days.saturating_sub(DAYS_TO_2000));
+        }),
+        DataType::Interval(unit) => intervals(array, *unit, |interval, bytes| {
+            bytes.put_i64(interval.nanos.div_euclid(1_000));
+            bytes.put_i32(interval.days);
+            bytes.put_i32(interval.months);
+        }),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => bytes_of(array),
+        DataType::FixedSizeBinary(_) => {
+            let values = array.as_fixed_size_binary();
+            Box::new(|row, bytes| bytes.put_slice(values.value(row)))
+        }
+        DataType::List(values) => lists(array.as_list::<i32>(), values, Format::Binary)?,
+        DataType::LargeList(values) => lists(array.as_list::<i64>(), values, Format::Binary)?,
+        _ => text::writer(field, array)?,
+    })
+}
+
+/// Values of a primitive type.
+fn with<T: ArrowPrimitiveType>(
+    array: &dyn Array,
+    put: impl Fn(T::Native, &mut BytesMut) + Send + Sync + 'static,
+) -> Put<'_> {
+    let values: &PrimitiveArray<T> = array.as_primitive::<T>();
+    Box::new(move |row, bytes| put(values.value(row), bytes))
+}
+
+/// Instants in whatever unit they are.
+fn instants<'a>(
+    array: &'a dyn Array,
+    unit: TimeUnit,
+    put: impl Fn(TimeUnit, i64, &mut BytesMut) + Send + Sync + 'static,
+) -> Put<'a> {
+    let put = move |value, bytes: &mut BytesMut| put(unit, value, bytes);
+    match unit {
+        TimeUnit::Second => with::<TimestampSecondType>(array, put),
+        TimeUnit::Millisecond => with::<TimestampMillisecondType>(array, put),
+        TimeUnit::Microsecond => with::<TimestampMicrosecondType>(array, put),
+        TimeUnit::Nanosecond => with::<TimestampNanosecondType>(array, put),
+    }
+}
+
+/// Microseconds of an instant (EN2).
+fn micros(unit: TimeUnit, value: i64) -> i64 {
+    match unit {
+        TimeUnit::Nanosecond => value.div_euclid(1_000),
+        _ => value.saturating_mul(1_000_000 / per_second(unit)),
+    }
+}
+
+/// An interval as PostgreSQL has it.
+#[derive(Clone, Copy)]
+struct Interval {
+    months: i32,
+    days: i32,
+    nanos: i64,
+}
+
+fn intervals<'a>(
+    array: &'a dyn Array,
+    unit: IntervalUnit,
+    put: impl Fn(Interval, &mut BytesMut) + Send + Sync + 'static,
+) -> Put<'a> {
+    match unit {
+        IntervalUnit::YearMonth => with::<IntervalYearMonthType>(array, move |months, bytes| {
+            put(Interval { months, days: 0, nanos: 0 }, bytes);
+        }),
+        IntervalUnit::DayTime => with::<IntervalDayTimeType>(array, move |value, bytes| {
+            let nanos = i64::from(value.milliseconds) * 1_000_000;
+            put(Interval { months: 0, days: value.days, nanos }, bytes);
+        }),
+        IntervalUnit::MonthDayNano => {
+            with::<IntervalMonthDayNanoType>(array, move |value, bytes| {
+                let (months, days, nanos) = (value.months, value.days, value.nanoseconds);
+                put(Interval { months, days, nanos }, bytes);
+            })
+        }
+    }
+}
+
+fn bytes_of(array: &dyn Array) -> Put<'_> {
+    match array.data_type() {
+        DataType::Binary => {
+            let values = array.as_binary::<i32>();
+            Box::new(|row, bytes| bytes.put_slice(values.value(row)))
+        }
+        DataType::LargeBinary => {
+            let values = array.as_binary::<i64>();
+            Box::new(|row, bytes| bytes.put_slice(values.value(row)))
+        }
+        _ => {
+            let values = array.as_binary_view();
+            Box::new(|row, bytes| bytes.put_slice(values.value(row)))
+        }
+    }
+}
+
+/// Lists as arrays of one dimension, which begins at 1.
+fn lists<'a, O: OffsetSizeTrait>(
+    lists: &'a GenericListArray<O>,
+    field: &'a Field,
+    format: Format,
+) -> Result<Put<'a>, ArrowError> {
+    let (element, _) = type_of(field);
+    let values = Writer::new(field, lists.values().as_ref(), format)?;
+    let range = |row: usize| {
+        let offsets = lists.value_offsets();
+        offsets[row].as_usize()..offsets[row + 1].as_usize()
+    };
+    Ok(match format {
+        Format::Text => Box::new(move |row, bytes| text::put_list(&values, range(row), bytes)),
+        Format::Binary => {
+            Box::new(move |row, bytes| put_binary_list(&values, element, range(row), bytes))
+        }
+    })
+}
+
+fn put_binary_list(
+    values: &Writer<'_>,
+    element: PgType,
+    range: std::ops::Range<usize>,
+    bytes: &mut BytesMut,
+) {
+    let has_null = range.clone().any(|row| values.is_null(row));
+    bytes.put_i32(i32::from(!range.is_empty()));
+    bytes.put_i32(has_null.into());
+    bytes.put_u32(element.oid);
+    if range.is_empty() {
+        return;
+    }
+    bytes.put_u32(u32::try_from(range.len()).expect("values are bounded"));
+    bytes.put_i32(1);
+    range.for_each(|row| values.push_sized(row, bytes));
+}
+
+/// What `cell` writes, for types that only expressions give.
+fn other<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowError> {
+    let column = cell::Column::new(field, array)?;
+    let mut texts = Vec::with_capacity(array.len());
+    for row in 0..array.len() {
+        let mut text = String::new();
+        if !column.is_null(row) {
+            column.push(row, &mut text);
+        }
+        texts.push(text);
+    }
+    Ok(Box::new(move |row, bytes| bytes.put_slice(texts[row].as_bytes())))
+}

@@ -1,0 +1,311 @@
+//! Values as the texts that PostgreSQL prints (P-20 of its tests: what psql shows is what is read
+//! back).
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{
+    DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Field, Float16Type,
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow::error::ArrowError;
+use bytes::{BufMut, BytesMut};
+use tidegate_model::time::CivilDate;
+
+use super::{Format, Interval, Put, Writer, bytes_of, instants, intervals, lists, other, with};
+use crate::pg::types::per_second;
+
+pub(super) fn writer<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowError> {
+    let named = field.metadata().get("tidegate.type").map(String::as_str);
+    Ok(match array.data_type() {
+        DataType::Boolean => {
+            let values = array.as_boolean();
+            Box::new(|row, bytes| bytes.put_u8(if values.value(row) { b't' } else { b'f' }))
+        }
+        DataType::Int8 => with::<Int8Type>(array, |v, bytes| push_integer(v.into(), bytes)),
+        DataType::Int16 => with::<Int16Type>(array, |v, bytes| push_integer(v.into(), bytes)),
+        DataType::Int32 => with::<Int32Type>(array, |v, bytes| push_integer(v.into(), bytes)),
+        DataType::Int64 => with::<Int64Type>(array, push_integer),
+        DataType::UInt8 => with::<UInt8Type>(array, |v, bytes| push_digits(v.into(), bytes)),
+        DataType::UInt16 => with::<UInt16Type>(array, |v, bytes| push_digits(v.into(), bytes)),
+        DataType::UInt32 if named == Some("ipv4") => with::<UInt32Type>(array, |v, bytes| {
+            push(bytes, format_args!("{}", std::net::Ipv4Addr::from_bits(v)));
+        }),
+        DataType::UInt32 => with::<UInt32Type>(array, |v, bytes| push_digits(v.into(), bytes)),
+        DataType::UInt64 => with::<UInt64Type>(array, push_digits),
+        DataType::Float16 => {
+            with::<Float16Type>(array, |v, bytes| push_float(f32::from(v), 6, bytes))
+        }
+        DataType::Float32 => with::<Float32Type>(array, |v, bytes| push_float(v, 6, bytes)),
+        DataType::Float64 => with::<Float64Type>(array, |v, bytes| push_float(v, 15, bytes)),
+        DataType::Decimal128(..) => {
+            let values = array.as_primitive::<Decimal128Type>();
+            Box::new(|row, bytes| bytes.put_slice(values.value_as_string(row).as_bytes()))
+        }
+        DataType::Decimal256(..) => {
+            let values = array.as_primitive::<Decimal256Type>();
+            Box::new(|row, bytes| bytes.put_slice(values.value_as_string(row).as_bytes()))
+        }
+        DataType::Timestamp(unit, zone) => {
+            let end: &'static [u8] = if zone.is_some() { b"+00" } else { b"" };
+            instants(array, *unit, move |unit, value, bytes| {
+                push_instant(unit, value, bytes);
+                bytes.put_slice(end);
+                let days = value.div_euclid(per_second(unit)).div_euclid(86_400);
+                push_era(days, bytes);
+            })
+        }
+        DataType::Date32 => with::<Date32Type>(array, |v, bytes| {
+            push_date(v.into(), bytes);
+            push_era(v.into(), bytes);
+        }),
+        DataType::Date64 => with::<Date64Type>(array, |v, bytes| {
+            let days = v.div_euclid(86_400_000);
+            push_date(days, bytes);
+            push_era(days, bytes);
+        }),
+        DataType::Interval(unit) => intervals(array, *unit, push_interval),
+        DataType::Utf8 => {
+            let values = array.as_string::<i32>();
+            Box::new(|row, bytes| bytes.put_slice(values.value(row).as_bytes()))
+        }
+        DataType::LargeUtf8 => {
+            let values = array.as_string::<i64>();
+            Box::new(|row, bytes| bytes.put_slice(values.value(row).as_bytes()))
+        }
+        DataType::Utf8View => {
+            let values = array.as_string_view();
+            Box::new(|row, bytes| bytes.put_slice(values.value(row).as_bytes()))
+        }
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => hex_of(array),
+        DataType::FixedSizeBinary(_) if named == Some("uuid") => {
+            let values = array.as_fixed_size_binary();
+            Box::new(|row, bytes| push_uuid(values.value(row), bytes))
+        }
+        DataType::FixedSizeBinary(_) => {
+            let values = array.as_fixed_size_binary();
+            Box::new(|row, bytes| {
+                bytes.put_slice(b"\\x");
+                push_hex(values.value(row), bytes);
+            })
+        }
+        DataType::List(values) => lists(array.as_list::<i32>(), values, Format::Text)?,
+        DataType::LargeList(values) => lists(array.as_list::<i64>(), values, Format::Text)?,
+        _ => other(field, array)?,
+    })
+}
+
+fn push(bytes: &mut BytesMut, text: std::fmt::Arguments<'_>) {
+    bytes.write_fmt(text).expect("a buffer takes everything");
+}
+
+fn push_integer(value: i64, bytes: &mut BytesMut) {
+    if value < 0 {
+        bytes.put_u8(b'-');
+    }
+    push_digits(value.unsigned_abs(), bytes);
+}
+
+fn push_digits(mut value: u64, bytes: &mut BytesMut) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(value % 10).expect("a digit");
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    bytes.put_slice(&digits[at..]);
+}
+
+/// The fewest digits that read back as the value; with an exponent from so many digits on, as
+/// PostgreSQL has it.
+fn push_float<F: Copy + Into<f64> + std::fmt::LowerExp>(
+    value: F,
+    digits_max: i32,
+    bytes: &mut BytesMut,
+) {
+    let wide: f64 = value.into();
+    if wide.is_nan() {
+        return bytes.put_slice(b"NaN");
+    }
+    if wide.is_sign_negative() {
+        bytes.put_u8(b'-');
+    }
+    if wide.is_infinite() {
+        return bytes.put_slice(b"Infinity");
+    }
+    let text = format!("{value:e}");
+    let (mantissa, exponent) = text.split_once('e').expect("so it is written");
+    let exponent: i32 = exponent.parse().expect("a number");
+    let mantissa = mantissa.trim_start_matches('-');
+    let digits = mantissa.replace('.', "");
+    let count = i32::try_from(digits.len()).expect("at most 17 digits");
+    if exponent < -4 || digits_max <= exponent {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return push(bytes, format_args!("{mantissa}e{sign}{:02}", exponent.abs()));
+    }
+    if exponent < 0 {
+        bytes.put_slice(b"0.");
+        (0..-exponent - 1).for_each(|_| bytes.put_u8(b'0'));
+        return bytes.put_slice(digits.as_bytes());
+    }
+    let whole = usize::try_from((exponent + 1).min(count)).expect("it is not negative");
+    bytes.put_slice(&digits.as_bytes()[..whole]);
+    (0..exponent + 1 - count).for_each(|_| bytes.put_u8(b'0'));
+    if whole < digits.len() {
+        bytes.put_u8(b'.');
+        bytes.put_slice(&digits.as_bytes()[whole..]);
+    }
+}
+
+/// `2025-03-01 00:00:00.5`
+fn push_instant(unit: TimeUnit, value: i64, bytes: &mut BytesMut) {
+    let per_second = per_second(unit);
+    let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));
+    push_date(seconds.div_euclid(86_400), bytes);
+    let of_day = seconds.rem_euclid(86_400);
+    bytes.put_u8(b' ');
+    push_clock(of_day, bytes);
+    push_fraction(fraction, per_second, bytes);
+}
+
+fn push_clock(seconds: i64, bytes: &mut BytesMut) {
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    push_padded(hour, 2, bytes);
+    bytes.put_u8(b':');
+    push_padded(minute, 2, bytes);
+    bytes.put_u8(b':');
+    push_padded(second, 2, bytes);
+}
+
+/// Digits behind the point, without zeros at the end.
+fn push_fraction(mut fraction: i64, mut per_second: i64, bytes: &mut BytesMut) {
+    if fraction == 0 {
+        return;
+    }
+    let mut width = per_second.ilog10();
+    while fraction % 10 == 0 {
+        (fraction, per_second, width) = (fraction / 10, per_second / 10, width - 1);
+    }
+    bytes.put_u8(b'.');
+    push_padded(fraction, width, bytes);
+}
+
+fn push_padded(value: i64, width: u32, bytes: &mut BytesMut) {
+    let mut bound = 10_i64.pow(width.saturating_sub(1));
+    while value < bound && 1 < bound {
+        bytes.put_u8(b'0');
+        bound /= 10;
+    }
+    push_integer(value, bytes);
+}
+
+/// Before the year 1 the year is counted backwards; `push_era` says so.
+fn push_date(days: i64, bytes: &mut BytesMut) {
+    let CivilDate { year, month, day } = CivilDate::from_days(days);
+    let year = i64::from(year);
+    push_padded(if year < 1 { 1 - year } else { year }, 4, bytes);
+    bytes.put_u8(b'-');
+    push_padded(month.into(), 2, bytes);
+    bytes.put_u8(b'-');
+    push_padded(day.into(), 2, bytes);
+}
+
+fn push_era(days: i64, bytes: &mut BytesMut) {
+    if CivilDate::from_days(days).year < 1 {
+        bytes.put_slice(b" BC");
+    }
+}
+
+/// `1 year 2 mons 3 days 04:05:06.7`
+fn push_interval(interval: Interval, bytes: &mut BytesMut) {
+    let Interval { months, days, nanos } = interval;
+    let parts = [(months / 12, "year"), (months % 12, "mon"), (days, "day")];
+    let start = bytes.len();
+    for (count, unit) in parts.into_iter().filter(|(count, _)| *count != 0) {
+        let (blank, many) =
+            (if start < bytes.len() { " " } else { "" }, if count == 1 { "" } else { "s" });
+        push(bytes, format_args!("{blank}{count} {unit}{many}"));
+    }
+    let micros = nanos.div_euclid(1_000);
+    if micros != 0 || start == bytes.len() {
+        if start < bytes.len() {
+            bytes.put_u8(b' ');
+        }
+        if micros < 0 {
+            bytes.put_u8(b'-');
+        }
+        let micros = i64::try_from(micros.unsigned_abs()).unwrap_or(i64::MAX);
+        push_clock(micros / 1_000_000, bytes);
+        push_fraction(micros % 1_000_000, 1_000_000, bytes);
+    }
+}
+
+fn hex_of(array: &dyn Array) -> Put<'_> {
+    let raw = bytes_of(array);
+    Box::new(move |row, bytes| {
+        let start = bytes.len();
+        raw(row, bytes);
+        let value = bytes.split_off(start);
+        bytes.put_slice(b"\\x");
+        push_hex(&value, bytes);
+    })
+}
+
+fn push_hex(value: &[u8], bytes: &mut BytesMut) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes.reserve(2 * value.len());
+    for byte in value {
+        bytes.put_u8(DIGITS[usize::from(byte >> 4)]);
+        bytes.put_u8(DIGITS[usize::from(byte & 15)]);
+    }
+}
+
+fn push_uuid(value: &[u8], bytes: &mut BytesMut) {
+    for (position, part) in [0..4, 4..6, 6..8, 8..10, 10..16].into_iter().enumerate() {
+        if 0 < position {
+            bytes.put_u8(b'-');
+        }
+        push_hex(&value[part], bytes);
+    }
+}
+
+/// `{1,NULL,"a b"}`
+pub(super) fn put_list(values: &Writer<'_>, range: Range<usize>, bytes: &mut BytesMut) {
+    bytes.put_u8(b'{');
+    let first = range.start;
+    for row in range {
+        if first < row {
+            bytes.put_u8(b',');
+        }
+        if values.is_null(row) {
+            bytes.put_slice(b"NULL");
+            continue;
+        }
+        let start = bytes.len();
+        values.push(row, bytes);
+        if needs_quotes(&bytes[start..]) {
+            let value = bytes.split_off(start);
+            bytes.put_u8(b'"');
+            for &byte in &value {
+                if matches!(byte, b'"' | b'\\') {
+                    bytes.put_u8(b'\\');
+                }
+                bytes.put_u8(byte);
+            }
+            bytes.put_u8(b'"');
+        }
+    }
+    bytes.put_u8(b'}');
+}
+
+fn needs_quotes(value: &[u8]) -> bool {
+    let is_special =
+        |byte: &u8| matches!(byte, b'{' | b'}' | b',' | b'"' | b'\\') || byte.is_ascii_whitespace();
+    value.is_empty() || value.eq_ignore_ascii_case(b"null") || value.iter().any(is_special)
+}

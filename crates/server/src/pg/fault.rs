@@ -1,0 +1,110 @@
+//! What a client is told of an error: its SQLSTATE, a sentence, and where in the statement it is.
+
+use tidegate_platform::sentence;
+use tidegate_query::Error as QueryError;
+
+use super::frame::Breach;
+use crate::sqlstate;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Severity {
+    /// The statement has failed.
+    Error,
+    /// The connection ends.
+    Fatal,
+    /// Nothing has failed.
+    Warning,
+}
+
+/// An error, or a warning, as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) severity: Severity,
+    pub(super) code: &'static str,
+    pub(super) message: String,
+    pub(super) detail: Option<String>,
+    pub(super) hint: Option<String>,
+    /// Characters of the text before the place.
+    pub(super) position: Option<usize>,
+    pub(super) table: Option<String>,
+    pub(super) column: Option<String>,
+    /// Clients know some errors by the function of PostgreSQL that they come from.
+    pub(super) routine: Option<&'static str>,
+}
+
+impl Fault {
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Fault {
+        let (severity, message) = (Severity::Error, message.into());
+        let (detail, hint, position) = (None, None, None);
+        let (table, column, routine) = (None, None, None);
+        Fault { severity, code, message, detail, hint, position, table, column, routine }
+    }
+
+    /// The connection ends with it.
+    pub(super) fn fatal(code: &'static str, message: impl Into<String>) -> Fault {
+        Fault { severity: Severity::Fatal, ..Fault::new(code, message) }
+    }
+
+    pub(super) fn warning(message: impl Into<String>) -> Fault {
+        Fault { severity: Severity::Warning, ..Fault::new("01000", message) }
+    }
+
+    pub(super) fn breach(breach: &Breach) -> Fault {
+        Fault::fatal("08P01", breach.to_string())
+    }
+
+    pub(super) fn not_supported(what: &str) -> Fault {
+        Fault::new("0A000", format!("{what} is not supported yet"))
+    }
+
+    pub(super) fn not_text() -> Fault {
+        Fault::new("22021", "invalid byte sequence for encoding \"UTF8\"")
+    }
+
+    pub(super) fn canceled() -> Fault {
+        Fault::new("57014", "query cancelled by user")
+    }
+
+    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Fault {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(super) fn at(mut self, position: usize) -> Fault {
+        self.position = Some(position);
+        self
+    }
+
+    /// P-11: clients that know it prepare the statement again.
+    pub(super) fn stale_plan() -> Fault {
+        let routine = Some("RevalidateCachedQuery");
+        Fault { routine, ..Fault::new("0A000", "cached plan must not change result type") }
+    }
+
+    /// An error of a statement that begins so many characters into what the client has sent.
+    pub(super) fn of_query(error: &QueryError, sql: &str, before: usize) -> Fault {
+        let mut message = sentence(error);
+        let mut fault = Fault::new(sqlstate::of_query(error), "");
+        if let Some(position) = error.position() {
+            if let Some(rest) = message.strip_prefix(&format!("{position}: ")) {
+                message = rest.to_owned();
+            }
+            let text = sql.get(..position.offset.min(sql.len())).unwrap_or(sql);
+            fault.position = Some(before + text.chars().count());
+        }
+        match error {
+            QueryError::NoSuchTable { table, .. } => fault.table = Some(table.clone()),
+            QueryError::NoSuchColumn { column, similar, .. } => {
+                fault.column = Some(column.clone());
+                fault.hint = similar.as_ref().map(|it| format!("perhaps `{it}` was meant"));
+            }
+            QueryError::AmbiguousColumn { column, .. }
+            | QueryError::ColumnTwice { column, .. }
+            | QueryError::TimestampMissing { column, .. } => fault.column = Some(column.clone()),
+            _ => {}
+        }
+        fault.message = message;
+        fault
+    }
+}

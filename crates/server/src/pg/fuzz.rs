@@ -1,0 +1,29 @@
+//! The body of the fuzz target for messages, run over its committed corpus (STYLE 39). Fuzzing
+//! itself: `fuzz/README.md`.
+
+use std::path::Path;
+
+use tidegate_platform::{Disk, RealDisk};
+
+use super::fuzz_target::check;
+
+#[test]
+fn messages_are_read_the_same_wherever_they_are_cut() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus-seed/pg");
+    let entries = RealDisk.list(&dir).unwrap();
+    assert!(!entries.is_empty(), "{}", dir.display());
+    for entry in entries {
+        let path = dir.join(&entry.name);
+        let bytes = RealDisk.read(&path).unwrap();
+        for cut in 0..40 {
+            let bytes = [&bytes[..1], &[cut], &bytes[2..]].concat();
+            let outcome = std::panic::catch_unwind(|| check(&bytes));
+            assert!(outcome.is_ok(), "{}, cut {cut}", path.display());
+        }
+    }
+    // What is nothing, and what is short, is in no corpus.
+    for length in 0..40_u8 {
+        check(&vec![0; length.into()]);
+        check(&(0..length).map(|byte| byte.wrapping_mul(37)).collect::<Vec<u8>>());
+    }
+}

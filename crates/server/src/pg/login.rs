@@ -1,0 +1,391 @@
+//! The beginning of a connection: TLS, who it is, and what it wants to be told in which form.
+//!
+//! - LO1. Nothing that was sent in the clear counts behind the wish for TLS: who sends both at once
+//!   is cut off.
+//! - LO2. An unknown user is asked as a known one, and refused with the same words after the same
+//!   messages (`auth` AU2).
+//! - LO3. All of it takes `pg.startup_timeout` at most.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_query::{Origin, Reach, Session};
+use tokio::time::{sleep, timeout};
+
+use super::fault::Fault;
+use super::frame::{Breach, Message, Opening, take_message, take_opening};
+use super::wire::Wire;
+use crate::auth::{Refused, Role, Scram};
+use crate::config::AuthMethod;
+use crate::shared::Shared;
+
+/// Bytes of an answer to what is asked at login.
+const ANSWER_BYTES_MAX: usize = 4 << 10;
+/// The first byte of a TLS connection that begins without being asked.
+const TLS_HANDSHAKE: u8 = 0x16;
+const MECHANISM: &str = "SCRAM-SHA-256";
+
+/// Somebody who may come in.
+pub(super) struct Guest {
+    pub(super) session: Session,
+    pub(super) role: Role,
+    pub(super) user: String,
+    pub(super) database: String,
+}
+
+/// What a connection is for.
+pub(super) enum Arrival {
+    Guest(Wire, Guest),
+    /// To end a statement of another one.
+    Cancel {
+        process: u32,
+        secret: Bytes,
+    },
+    /// It is over; what there was to say waits in the wire.
+    Refused(Wire),
+    Gone,
+}
+
+/// What a client has said of itself.
+struct Wishes {
+    user: String,
+    database: String,
+    settings: Vec<(String, String)>,
+}
+
+/// Why nobody comes in.
+enum End {
+    Fault(Fault),
+    Gone,
+}
+
+impl From<Fault> for End {
+    fn from(fault: Fault) -> End {
+        End::Fault(fault)
+    }
+}
+
+impl From<std::io::Error> for End {
+    fn from(_: std::io::Error) -> End {
+        End::Gone
+    }
+}
+
+impl From<Breach> for End {
+    fn from(breach: Breach) -> End {
+        End::Fault(Fault::breach(&breach))
+    }
+}
+
+/// Lets somebody in, or not (LO3).
+pub(super) async fn arrive(shared: &Arc<Shared>, wire: Wire, peer: SocketAddr) -> Arrival {
+    let mut wire = match timeout(shared.config.pg.startup_timeout, open(shared, wire)).await {
+        Ok(Opened::Start(wire, parts)) => {
+            let mut wire = wire;
+            let entering = enter(shared, &mut wire, parts, peer);
+            match timeout(shared.config.pg.startup_timeout, entering).await {
+                Ok(Ok(guest)) => return Arrival::Guest(wire, guest),
+                Ok(Err(End::Gone)) | Err(_) => return Arrival::Gone,
+                Ok(Err(End::Fault(fault))) => {
+                    wire.out.fault(&fault);
+                    wire
+                }
+            }
+        }
+        Ok(Opened::Cancel { process, secret }) => return Arrival::Cancel { process, secret },
+        Ok(Opened::Refused(mut wire, fault)) => {
+            wire.out.fault(&fault);
+            wire
+        }
+        Ok(Opened::Gone) | Err(_) => return Arrival::Gone,
+    };
+    wire.input.clear();
+    Arrival::Refused(wire)
+}
+
+/// What the first message was, behind those about TLS.
+enum Opened {
+    Start(Wire, (u16, u16, Vec<(Bytes, Bytes)>)),
+    Cancel { process: u32, secret: Bytes },
+    Refused(Wire, Fault),
+    Gone,
+}
+
+async fn open(shared: &Shared, mut wire: Wire) -> Opened {
+    match wire.peek().await {
+        Ok(Some(TLS_HANDSHAKE)) => match encrypted(shared, wire).await {
+            Some(encrypted) => wire = encrypted,
+            None => return Opened::Gone,
+        },
+        Ok(Some(_)) => {}
+        Ok(None) | Err(_) => return Opened::Gone,
+    }
+    loop {
+        let opening = match take_opening(&mut wire.input) {
+            Ok(None) => match wire.fill().await {
+                Ok(0) | Err(_) => return Opened::Gone,
+                Ok(_) => continue,
+            },
+            Ok(Some(opening)) => opening,
+            Err(breach) => return Opened::Refused(wire, Fault::breach(&breach)),
+        };
+        match opening {
+            // LO1.
+            Opening::Tls | Opening::Gss if !wire.input.is_empty() => return Opened::Gone,
+            Opening::Tls if shared.tls.is_some() && !wire.is_tls() => {
+                wire.out.bytes.extend_from_slice(b"S");
+                if wire.flush().await.is_err() {
+                    return Opened::Gone;
+                }
+                match encrypted(shared, wire).await {
+                    Some(encrypted) => wire = encrypted,
+                    None => return Opened::Gone,
+                }
+            }
+            Opening::Tls | Opening::Gss => {
+                wire.out.bytes.extend_from_slice(b"N");
+                if wire.flush().await.is_err() {
+                    return Opened::Gone;
+                }
+            }
+            Opening::Cancel { process, secret } => return Opened::Cancel { process, secret },
+            Opening::Start { major, minor, parameters } => {
+                let is_required = shared.tls.as_ref().is_some_and(|tls| tls.is_required());
+                if is_required && !wire.is_tls() {
+                    let fault = Fault::fatal("28000", "connections without TLS are refused");
+                    return Opened::Refused(wire, fault);
+                }
+                return Opened::Start(wire, (major, minor, parameters));
+            }
+        }
+    }
+}
+
+async fn encrypted(shared: &Shared, wire: Wire) -> Option<Wire> {
+    let acceptor = shared.tls.as_ref()?.acceptor();
+    let stream = acceptor.accept(wire.into_plain()?).await.ok()?;
+    Some(Wire::of_tls(stream))
+}
+
+/// From the start-up message to the login.
+async fn enter(
+    shared: &Shared,
+    wire: &mut Wire,
+    (major, minor, parameters): (u16, u16, Vec<(Bytes, Bytes)>),
+    peer: SocketAddr,
+) -> Result<Guest, End> {
+    if major != 3 {
+        let message = format!("protocol {major}.{minor} is not spoken here: 3.0 is");
+        return Err(Fault::fatal("0A000", message).into());
+    }
+    let mut unknown = Vec::new();
+    let wishes = wishes(parameters, &mut unknown)?;
+    if 0 < minor || !unknown.is_empty() {
+        wire.out.negotiate(&unknown);
+    }
+    let user = wishes.user.clone();
+    if let Err(end) = authenticate(shared, wire, &user, peer).await {
+        if let End::Fault(fault) = &end {
+            let delay = shared.users.failed(peer.ip());
+            let why = &fault.message;
+            shared.log.warn_limited("audit", format_args!("pg: {peer}: login: {why}"));
+            shared.metrics.auth_failures.add(1);
+            sleep(delay.min(shared.config.pg.startup_timeout / 2)).await;
+        }
+        return Err(end);
+    }
+    shared.users.succeeded(peer.ip());
+    let role = shared.users.find(&user).map_or(Role::Reader, |user| user.role);
+    // Whoever is trusted without being known is who he says, and may do everything.
+    let is_known = shared.users.find(&user).is_some();
+    let role = if is_known { role } else { Role::Admin };
+    let reach = if role == Role::Admin { Reach::All } else { Reach::Own };
+    let origin =
+        Origin { protocol: "pg", peer: Some(peer.to_string()), user: Some(user.clone()), reach };
+    let session = Session::new(origin);
+    for (name, value) in &wishes.settings {
+        // What nobody knows is no reason to refuse a connection; a bad value is.
+        match session.set(name, value) {
+            Ok(()) => {}
+            Err(problem @ tidegate_query::SettingProblem::Value { .. }) => {
+                return Err(Fault::fatal("22023", problem.to_string()).into());
+            }
+            Err(_) => {}
+        }
+    }
+    if role == Role::Reader {
+        session.keep_read_only();
+    }
+    Ok(Guest { session, role, user, database: wishes.database })
+}
+
+/// Reads the names and values of the start-up message.
+fn wishes(parameters: Vec<(Bytes, Bytes)>, unknown: &mut Vec<String>) -> Result<Wishes, Fault> {
+    let text = |bytes: &Bytes| {
+        let text = std::str::from_utf8(bytes).map(str::to_owned);
+        text.map_err(|_| Fault::fatal("22021", "the start-up message is not UTF-8"))
+    };
+    let (mut user, mut database, mut settings) = (String::new(), None, Vec::new());
+    for (name, value) in &parameters {
+        let (name, value) = (text(name)?, text(value)?);
+        match name.as_str() {
+            "user" => user = value,
+            "database" => database = Some(value),
+            "options" => settings.extend(options(&value)),
+            "replication" if !matches!(value.as_str(), "false" | "off" | "no" | "0") => {
+                return Err(Fault::fatal("0A000", "replication is not supported"));
+            }
+            "replication" => {}
+            _ if name.starts_with("_pq_.") => unknown.push(name),
+            // Some clients write it as it is written in SQL.
+            "client_encoding" => settings.push((name, value.trim_matches('\'').to_owned())),
+            _ => settings.push((name, value)),
+        }
+    }
+    if user.is_empty() {
+        return Err(Fault::fatal("28000", "no user is named"));
+    }
+    let database = database.filter(|it| !it.is_empty()).unwrap_or_else(|| user.clone());
+    Ok(Wishes { user, database, settings })
+}
+
+/// `-c name=value` and `--name=value`; a backslash keeps the blank behind it.
+fn options(text: &str) -> Vec<(String, String)> {
+    let mut words = vec![String::new()];
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        let word = words.last_mut().expect("one is there");
+        match character {
+            '\\' => word.extend(characters.next()),
+            _ if character.is_whitespace() => words.push(String::new()),
+            _ => word.push(character),
+        }
+    }
+    let mut settings = Vec::new();
+    let mut words = words.into_iter().filter(|word| !word.is_empty());
+    while let Some(word) = words.next() {
+        let assigned = match word.as_str() {
+            "-c" => words.next(),
+            _ => word.strip_prefix("--").or(word.strip_prefix("-c")).map(str::to_owned),
+        };
+        let assigned = assigned.unwrap_or_default();
+        if let Some((name, value)) = assigned.split_once('=') {
+            settings.push((name.replace('-', "_"), value.to_owned()));
+        }
+    }
+    settings
+}
+
+/// Asks who it is, in the first of the ways that are allowed for such a connection.
+async fn authenticate(
+    shared: &Shared,
+    wire: &mut Wire,
+    user: &str,
+    peer: SocketAddr,
+) -> Result<(), End> {
+    let is_local = peer.ip().is_loopback();
+    let is_allowed = |method: &&AuthMethod| match method {
+        AuthMethod::Scram => true,
+        AuthMethod::Password => is_local || wire.is_tls(),
+        AuthMethod::Trust => is_local,
+    };
+    let methods = &shared.config.pg.auth_methods;
+    let Some(method) = methods.iter().find(is_allowed) else {
+        return Err(Fault::fatal("28000", "there is no way to log in from this address").into());
+    };
+    match method {
+        AuthMethod::Trust => {}
+        AuthMethod::Password => {
+            wire.out.authentication(3, b"");
+            let mut password = answer(wire).await?;
+            // It is a text, and ends as all do.
+            if password.last() == Some(&0) {
+                password.truncate(password.len() - 1);
+            }
+            if !shared.users.is_password(user, &password) {
+                return Err(wrong_password(user).into());
+            }
+        }
+        AuthMethod::Scram => scram(shared, wire, user).await?,
+    }
+    wire.out.authentication(0, b"");
+    Ok(())
+}
+
+async fn scram(shared: &Shared, wire: &mut Wire, user: &str) -> Result<(), End> {
+    wire.out.authentication(10, format!("{MECHANISM}\0\0").as_bytes());
+    let first = answer(wire).await?;
+    let malformed = || Fault::fatal("08P01", "a SASL message is malformed");
+    // The mechanism, and a message behind its length.
+    let end = memchr::memchr(0, &first).ok_or_else(malformed)?;
+    if &first[..end] != MECHANISM.as_bytes() {
+        return Err(Fault::fatal("08P01", "this SASL mechanism was not offered").into());
+    }
+    let message = first.get(end + 5..).ok_or_else(malformed)?;
+    let refused = |why: Refused| match why {
+        Refused::Message => malformed(),
+        Refused::Proof => wrong_password(user),
+    };
+    let (exchange, text) = Scram::begin(shared.users.verifier(user), message).map_err(refused)?;
+    wire.out.authentication(11, text.as_bytes());
+    let second = answer(wire).await?;
+    let text = exchange.finish(&second).map_err(refused)?;
+    wire.out.authentication(12, text.as_bytes());
+    Ok(())
+}
+
+/// LO2.
+fn wrong_password(user: &str) -> Fault {
+    Fault::fatal("28P01", format!("password authentication failed for user \"{user}\""))
+}
+
+/// Sends what was asked, and waits for the answer.
+async fn answer(wire: &mut Wire) -> Result<Bytes, End> {
+    wire.flush().await?;
+    loop {
+        match take_message(&mut wire.input, ANSWER_BYTES_MAX)? {
+            Some(Message::Password(answer)) => return Ok(answer),
+            Some(Message::Terminate) => return Err(End::Gone),
+            Some(_) => return Err(Fault::fatal("08P01", "a password is awaited").into()),
+            None => {
+                if wire.fill().await? == 0 {
+                    return Err(End::Gone);
+                }
+            }
+        }
+    }
+}
+
+/// How long a refused client may take to go.
+pub(super) const PARTING: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_names_and_values() {
+        let found = options("-c statement_timeout=5s --search-path=a\\ b -cjit=off -x c=d");
+        let expected = [("statement_timeout", "5s"), ("search_path", "a b"), ("jit", "off")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_database_is_called_like_the_user_if_nothing_else_is_said() {
+        let pair = |name: &str, value: &str| {
+            (Bytes::copy_from_slice(name.as_bytes()), Bytes::copy_from_slice(value.as_bytes()))
+        };
+        let mut unknown = Vec::new();
+        let parameters = vec![pair("user", "ann"), pair("_pq_.x", "1"), pair("jit", "off")];
+        let found = wishes(parameters, &mut unknown).ok().unwrap();
+        assert_eq!((found.user.as_str(), found.database.as_str()), ("ann", "ann"));
+        assert_eq!(unknown, ["_pq_.x"]);
+        assert_eq!(found.settings, [("jit".to_owned(), "off".to_owned())]);
+        let code = |parameters| wishes(parameters, &mut Vec::new()).err().unwrap().code;
+        assert_eq!(code(vec![pair("database", "d")]), "28000");
+        assert_eq!(code(vec![pair("user", "a"), pair("replication", "true")]), "0A000");
+    }
+}

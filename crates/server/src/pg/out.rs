@@ -1,0 +1,163 @@
+//! Messages of the server as bytes, all into one buffer that is used again and again.
+//!
+//! - OU1. A message is begun, filled and ended; its length is put in when it ends. None reaches the
+//!   length that four bytes cannot say: rows are cut off by `limits::ROW_BYTES` long before.
+
+use bytes::{BufMut, BytesMut};
+
+use super::fault::{Fault, Severity};
+use super::types::Column;
+
+/// What a transaction is, as ReadyForQuery says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    Idle,
+    InTransaction,
+    /// An error has ended it, and ROLLBACK is awaited.
+    Failed,
+}
+
+/// Bytes that wait to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Out {
+    pub(super) bytes: BytesMut,
+}
+
+/// A message that is being written: where its length stands.
+#[must_use]
+pub(super) struct Begun(usize);
+
+impl Out {
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn begin(&mut self, tag: u8) -> Begun {
+        self.bytes.put_u8(tag);
+        let begun = Begun(self.bytes.len());
+        self.bytes.put_u32(0);
+        begun
+    }
+
+    pub(super) fn end(&mut self, begun: Begun) {
+        let length = u32::try_from(self.bytes.len() - begun.0).expect("OU1");
+        self.bytes[begun.0..begun.0 + 4].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// A message of a number: most of what is said at login.
+    pub(super) fn authentication(&mut self, code: u32, rest: &[u8]) {
+        let begun = self.begin(b'R');
+        self.bytes.put_u32(code);
+        self.bytes.put_slice(rest);
+        self.end(begun);
+    }
+
+    pub(super) fn parameter_status(&mut self, name: &str, value: &str) {
+        let begun = self.begin(b'S');
+        self.text(name);
+        self.text(value);
+        self.end(begun);
+    }
+
+    pub(super) fn backend_key(&mut self, process: u32, secret: u32) {
+        let begun = self.begin(b'K');
+        self.bytes.put_u32(process);
+        self.bytes.put_u32(secret);
+        self.end(begun);
+    }
+
+    pub(super) fn negotiate(&mut self, options: &[String]) {
+        let begun = self.begin(b'v');
+        // 3.0.
+        self.bytes.put_u32(3 << 16);
+        self.count(options.len());
+        options.iter().for_each(|option| self.text(option));
+        self.end(begun);
+    }
+
+    pub(super) fn ready(&mut self, status: Status) {
+        let begun = self.begin(b'Z');
+        self.bytes.put_u8(match status {
+            Status::Idle => b'I',
+            Status::InTransaction => b'T',
+            Status::Failed => b'E',
+        });
+        self.end(begun);
+    }
+
+    /// A message without anything in it.
+    pub(super) fn empty(&mut self, tag: u8) {
+        let begun = self.begin(tag);
+        self.end(begun);
+    }
+
+    pub(super) fn complete(&mut self, tag: &str) {
+        let begun = self.begin(b'C');
+        self.text(tag);
+        self.end(begun);
+    }
+
+    pub(super) fn parameter_types(&mut self, types: &[u32]) {
+        let begun = self.begin(b't');
+        self.bytes.put_u16(u16::try_from(types.len()).expect("a statement has 65,535 at most"));
+        types.iter().for_each(|&oid| self.bytes.put_u32(oid));
+        self.end(begun);
+    }
+
+    /// What rows are: their columns, and in which format each comes.
+    pub(super) fn row_description(&mut self, columns: &[Column], formats: &[bool]) {
+        let begun = self.begin(b'T');
+        self.bytes.put_u16(u16::try_from(columns.len()).unwrap_or(u16::MAX));
+        for (at, column) in columns.iter().enumerate().take(usize::from(u16::MAX)) {
+            self.text(&column.name);
+            self.bytes.put_u32(column.table);
+            self.bytes.put_i16(column.number);
+            self.bytes.put_u32(column.ty.oid);
+            self.bytes.put_i16(column.ty.size);
+            self.bytes.put_i32(column.modifier);
+            self.bytes.put_u16(u16::from(formats.get(at).copied().unwrap_or(false)));
+        }
+        self.end(begun);
+    }
+
+    pub(super) fn fault(&mut self, fault: &Fault) {
+        let begun = self.begin(if fault.severity == Severity::Warning { b'N' } else { b'E' });
+        let severity = match fault.severity {
+            Severity::Error => "ERROR",
+            Severity::Fatal => "FATAL",
+            Severity::Warning => "WARNING",
+        };
+        let position = fault.position.map(|position| (position + 1).to_string());
+        for (field, value) in [
+            (b'S', Some(severity)),
+            (b'V', Some(severity)),
+            (b'C', Some(fault.code)),
+            (b'M', Some(fault.message.as_str())),
+            (b'D', fault.detail.as_deref()),
+            (b'H', fault.hint.as_deref()),
+            (b'P', position.as_deref()),
+            (b't', fault.table.as_deref()),
+            (b'c', fault.column.as_deref()),
+            (b'R', fault.routine),
+        ] {
+            if let Some(value) = value {
+                self.bytes.put_u8(field);
+                self.text(value);
+            }
+        }
+        self.bytes.put_u8(0);
+        self.end(begun);
+    }
+
+    fn count(&mut self, count: usize) {
+        self.bytes.put_u32(u32::try_from(count).expect("OU1"));
+    }
+
+    /// A text and its end; what is behind a NUL in it is left out.
+    fn text(&mut self, text: &str) {
+        let text = text.as_bytes();
+        let end = memchr::memchr(0, text).unwrap_or(text.len());
+        self.bytes.put_slice(&text[..end]);
+        self.bytes.put_u8(0);
+    }
+}

@@ -1,0 +1,192 @@
+//! A statement that is being done for a client: its rows come from the engine's threads, a batch at a
+//! time, and go out as far as they are asked for.
+//!
+//! - PO1. Between the engine and the client are at most `QUEUE` batches and the one that is being
+//!   sent: whoever takes his rows slowly, or some of them only, slows his statement and costs no
+//!   memory.
+//! - PO2. Dropping it ends the statement.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use bytes::BytesMut;
+use futures::StreamExt;
+use tidegate_query::{
+    Answer, Canceler, Error as QueryError, Parameter, Session, StatementOptions, is_cancel,
+};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
+
+use super::encode::{Format, RowWriter, arrays};
+use crate::shared::Services;
+
+/// Batches that wait for the client (PO1).
+const QUEUE: usize = 2;
+
+/// What the engine says of a statement.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// It has rows.
+    Rows {
+        schema: SchemaRef,
+        notices: Vec<String>,
+    },
+    Batch(RecordBatch),
+    /// All rows were sent.
+    End,
+    /// Something was changed.
+    Done {
+        tag: String,
+        notices: Vec<String>,
+    },
+    Failed(Box<QueryError>),
+}
+
+/// A statement that works (PO2).
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) events: Receiver<Event>,
+    work: JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub(super) sql: Arc<str>,
+    pub(super) parameters: Vec<Parameter>,
+    pub(super) session: Session,
+    pub(super) canceler: Canceler,
+}
+
+impl Running {
+    pub(super) fn start(services: &Arc<Services>, work: Work) -> Running {
+        let (sender, events) = channel(QUEUE);
+        let services = Arc::clone(services);
+        // A cancel is for when the engine's threads are all at work.
+        let threads = match is_cancel(&work.sql) {
+            true => Handle::current(),
+            false => services.query_threads.clone(),
+        };
+        let work = threads.spawn(async move {
+            // If nobody waits for it any more, nobody needs to know.
+            let _ = run(&services, work, &sender).await;
+        });
+        Running { events, work }
+    }
+}
+
+/// Nobody takes the answer any more.
+struct Abandoned;
+
+async fn run(services: &Services, work: Work, sender: &Sender<Event>) -> Result<(), Abandoned> {
+    let send = async |event| sender.send(event).await.map_err(|_| Abandoned);
+    let failed = |error| Event::Failed(Box::new(error));
+    let Work { sql, parameters, session, canceler } = work;
+    let options = StatementOptions { timeout: None, session, canceler: Some(canceler) };
+    match services.engine.execute_bound(&sql, &parameters, &options).await {
+        Err(error) => send(failed(error)).await,
+        Ok(Answer::Done { tag, notices, .. }) => send(Event::Done { tag, notices }).await,
+        Ok(Answer::Rows { schema, mut stream, notices, .. }) => {
+            send(Event::Rows { schema, notices }).await?;
+            while let Some(batch) = stream.next().await {
+                match batch {
+                    Ok(batch) => send(Event::Batch(batch)).await?,
+                    Err(error) => return send(failed(QueryError::from(error))).await,
+                }
+            }
+            send(Event::End).await
+        }
+    }
+}
+
+/// How far a portal is.
+#[derive(Debug)]
+pub(super) enum State {
+    /// Nothing has been done yet.
+    Ready,
+    /// Rows come.
+    Rows(Rows),
+    /// Nothing more comes.
+    Over,
+}
+
+/// A statement whose rows are being found.
+#[derive(Debug)]
+pub(super) struct Rows {
+    pub(super) running: Running,
+    pub(super) schema: SchemaRef,
+    /// Those that were found and not taken.
+    pending: Option<Pending>,
+    pub(super) canceler: Canceler,
+}
+
+#[derive(Debug)]
+struct Pending {
+    arrays: Vec<ArrayRef>,
+    /// The next row, and how many there are.
+    next: usize,
+    rows: usize,
+}
+
+impl Rows {
+    pub(super) fn new(running: Running, schema: SchemaRef, canceler: Canceler) -> Rows {
+        Rows { running, schema, pending: None, canceler }
+    }
+
+    /// Whether rows wait that can be taken at once.
+    pub(super) fn has_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+        assert!(self.pending.is_none(), "all rows of a batch are taken before the next one comes");
+        let rows = batch.num_rows();
+        if 0 < rows {
+            self.pending = Some(Pending { arrays: arrays(batch)?, next: 0, rows });
+        }
+        Ok(())
+    }
+
+    /// Writes rows that wait: at most so many, and not many more bytes. Says how many.
+    pub(super) fn write(
+        &mut self,
+        out: &mut BytesMut,
+        formats: &[Format],
+        (rows_max, bytes_max): (u64, usize),
+    ) -> Result<u64, ArrowError> {
+        let Some(pending) = &mut self.pending else { return Ok(0) };
+        let writer = RowWriter::new(&self.schema, &pending.arrays, formats)?;
+        let mut written = 0;
+        while pending.next < pending.rows && written < rows_max && out.len() < bytes_max {
+            writer.push(pending.next, out);
+            pending.next += 1;
+            written += 1;
+        }
+        drop(writer);
+        if pending.next == pending.rows {
+            self.pending = None;
+        }
+        Ok(written)
+    }
+
+    /// Passes over rows that wait, at most so many. Says how many.
+    pub(super) fn skip(&mut self, rows_max: u64) -> u64 {
+        let Some(pending) = &mut self.pending else { return 0 };
+        let left = pending.rows - pending.next;
+        let skipped = usize::try_from(rows_max).unwrap_or(usize::MAX).min(left);
+        pending.next += skipped;
+        if skipped == left {
+            self.pending = None;
+        }
+        skipped as u64
+    }
+}

@@ -1,0 +1,313 @@
+//! Values of a client as parameters of a statement.
+//!
+//! - VA1. What a client has said the type of is a value of that type wherever it stands; what was
+//!   inferred from its place is written as at that place, where it means the same.
+//! - VA2. Digits of a NUMERIC are kept as they are: it is never a double.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use tidegate_model::time::CivilDate;
+use tidegate_query::Parameter;
+
+use super::encode::{Format, decimal_text};
+use super::fault::Fault;
+use super::types::{self, PgType};
+
+/// Microseconds from 1970 to 2000.
+const MICROS_TO_2000: i64 = 10_957 * 86_400_000_000;
+const DAYS_TO_2000: i64 = 10_957;
+/// Digits of a DECIMAL of ours.
+const DECIMAL_DIGITS: usize = 38;
+
+/// Where the type of a parameter comes from (VA1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    Declared,
+    Inferred,
+}
+
+/// The value of a parameter. `number` counts from 1.
+pub(super) fn parameter(
+    value: Option<&[u8]>,
+    (oid, known): (u32, Known),
+    format: Format,
+    number: usize,
+) -> Result<Parameter, Fault> {
+    let Some(value) = value else { return Ok(null(oid, known)) };
+    let read = match format {
+        Format::Text => text(value)?.map(str::to_owned),
+        Format::Binary => binary(oid, value)?,
+    };
+    let Some(read) = read else {
+        let what = if format == Format::Binary { "binary data" } else { "text" };
+        let code = if format == Format::Binary { "22P03" } else { "22P02" };
+        return Err(Fault::new(code, format!("incorrect {what} in parameter {number}")));
+    };
+    if oid == types::BYTEA.oid {
+        return bytea(&read)
+            .map(Parameter::Bytes)
+            .ok_or_else(|| Fault::new("22P02", format!("parameter {number} is no bytea")));
+    }
+    if is_time(oid) && matches!(read.trim(), "infinity" | "-infinity") {
+        return Err(Fault::new("22008", "infinite timestamps are not kept"));
+    }
+    made(oid, known, read)
+        .ok_or_else(|| Fault::new("22P02", format!("parameter {number} is no value of its type")))
+}
+
+/// A value to describe a statement with, for a parameter of this type.
+pub(super) fn example(oid: u32) -> Parameter {
+    match sql_type(oid, "0") {
+        Some(ty) => Parameter::Typed(ty, None),
+        None if is_integer(oid) => Parameter::Integer(0),
+        None if is_float(oid) => Parameter::Double(0.5),
+        None if oid == types::BOOL.oid => Parameter::Boolean(true),
+        None => Parameter::Open,
+    }
+}
+
+fn null(oid: u32, known: Known) -> Parameter {
+    match sql_type(oid, "0").filter(|_| known == Known::Declared) {
+        Some(ty) => Parameter::Typed(ty, None),
+        None => Parameter::Null,
+    }
+}
+
+fn is_integer(oid: u32) -> bool {
+    [types::INT2, types::INT4, types::INT8, types::OID].iter().any(|ty| ty.oid == oid)
+}
+
+fn is_float(oid: u32) -> bool {
+    [types::FLOAT4, types::FLOAT8].iter().any(|ty| ty.oid == oid)
+}
+
+fn is_time(oid: u32) -> bool {
+    [types::DATE, types::TIMESTAMP, types::TIMESTAMPTZ].iter().any(|ty| ty.oid == oid)
+}
+
+/// The type in our SQL whose values are not told by how they are written.
+fn sql_type(oid: u32, text: &str) -> Option<Cow<'static, str>> {
+    Some(Cow::Borrowed(match oid {
+        it if it == types::TIMESTAMP.oid || it == types::TIMESTAMPTZ.oid => "TIMESTAMP",
+        it if it == types::DATE.oid => "DATE",
+        it if it == types::UUID.oid => "UUID",
+        it if it == types::BYTEA.oid => "BINARY",
+        it if it == types::NUMERIC.oid => return decimal_type(text).map(Cow::Owned),
+        _ => return None,
+    }))
+}
+
+fn made(oid: u32, known: Known, text: String) -> Option<Parameter> {
+    let trimmed = text.trim();
+    if oid == types::BOOL.oid {
+        return boolean(trimmed).map(Parameter::Boolean);
+    }
+    if is_integer(oid) {
+        return trimmed.parse().ok().map(Parameter::Integer);
+    }
+    if is_float(oid) {
+        return trimmed.parse().ok().map(Parameter::Double);
+    }
+    if oid == types::NUMERIC.oid && decimal_type(trimmed).is_none() {
+        // NaN, infinities, exponents, and more digits than a DECIMAL has.
+        return trimmed.parse().ok().map(Parameter::Double);
+    }
+    match sql_type(oid, trimmed).filter(|_| known == Known::Declared) {
+        Some(ty) => Some(Parameter::Typed(ty, Some(text))),
+        None => Some(Parameter::Text(text)),
+    }
+}
+
+/// `\x00ff`, or bytes as they are with `\\` and `\377` for what cannot be written.
+fn bytea(text: &str) -> Option<Vec<u8>> {
+    if let Some(digits) = text.strip_prefix("\\x") {
+        let digits = digits.as_bytes();
+        let pairs = digits.chunks(2).map(|pair| {
+            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+            u8::from_str_radix(pair, 16).ok()
+        });
+        return pairs.collect();
+    }
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        let value = match (byte, after) {
+            (b'\\', [b'\\', ..]) => {
+                rest = &after[1..];
+                byte
+            }
+            (b'\\', [_, _, _, ..]) => {
+                let digits = std::str::from_utf8(&after[..3]).ok()?;
+                rest = &after[3..];
+                u8::from_str_radix(digits, 8).ok()?
+            }
+            (b'\\', _) => return None,
+            _ => byte,
+        };
+        bytes.push(value);
+    }
+    Some(bytes)
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "t" | "true" | "on" | "yes" | "y" | "1" => Some(true),
+        "f" | "false" | "off" | "no" | "n" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// The DECIMAL that has all digits of a number, and no more (VA2).
+fn decimal_type(text: &str) -> Option<String> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = is_digits(whole) && is_digits(fraction) && 0 < whole.len() + fraction.len();
+    let count = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
+    let fits = is_number && count <= DECIMAL_DIGITS;
+    fits.then(|| format!("DECIMAL({count},{})", fraction.len()))
+}
+
+fn text(value: &[u8]) -> Result<Option<&str>, Fault> {
+    let text = std::str::from_utf8(value).ok().filter(|text| !text.contains('\0'));
+    text.map(Some).ok_or_else(Fault::not_text)
+}
+
+/// The text of a value in its binary form; `None` if it has none.
+fn binary(oid: u32, value: &[u8]) -> Result<Option<String>, Fault> {
+    let is = |ty: PgType| ty.oid == oid;
+    let is_text = [types::TEXT, types::VARCHAR, types::BPCHAR, types::NAME, types::UNKNOWN]
+        .iter()
+        .any(|ty| ty.oid == oid);
+    if is_text || oid == 0 || is(types::JSON) || is(types::CHAR) {
+        return Ok(text(value)?.map(str::to_owned));
+    }
+    Ok(match oid {
+        _ if is(types::BOOL) => fixed::<1>(value).map(|[it]| (it != 0).to_string()),
+        _ if is(types::INT2) => fixed(value).map(|it| i16::from_be_bytes(it).to_string()),
+        _ if is(types::INT4) => fixed(value).map(|it| i32::from_be_bytes(it).to_string()),
+        _ if is(types::INT8) => fixed(value).map(|it| i64::from_be_bytes(it).to_string()),
+        _ if is(types::OID) => fixed(value).map(|it| u32::from_be_bytes(it).to_string()),
+        _ if is(types::FLOAT4) => fixed(value).map(|it| f32::from_be_bytes(it).to_string()),
+        _ if is(types::FLOAT8) => fixed(value).map(|it| f64::from_be_bytes(it).to_string()),
+        _ if is(types::NUMERIC) => decimal_text(value),
+        _ if is(types::UUID) => (value.len() == 16).then(|| hex(value)),
+        _ if is(types::BYTEA) => Some(format!("\\x{}", hex(value))),
+        _ if is(types::INET) => inet(value),
+        _ if is(types::DATE) => match fixed(value).map(i32::from_be_bytes) {
+            Some(i32::MIN | i32::MAX) => Some("infinity".to_owned()),
+            Some(days) => Some(date(i64::from(days) + DAYS_TO_2000)),
+            None => None,
+        },
+        _ if is(types::TIMESTAMP) || is(types::TIMESTAMPTZ) => {
+            match fixed(value).map(i64::from_be_bytes) {
+                Some(i64::MIN | i64::MAX) => Some("infinity".to_owned()),
+                Some(micros) => {
+                    Some(instant(micros.checked_add(MICROS_TO_2000).ok_or_else(|| {
+                        Fault::new("22008", "a timestamp is out of the range of its type")
+                    })?))
+                }
+                None => None,
+            }
+        }
+        _ => {
+            let message = format!("parameters of the type {oid} have no binary form here");
+            return Err(Fault::new("0A000", message));
+        }
+    })
+}
+
+fn fixed<const N: usize>(value: &[u8]) -> Option<[u8; N]> {
+    value.try_into().ok()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a String takes everything");
+    }
+    text
+}
+
+/// An address of IPv4; others have no type here.
+fn inet(value: &[u8]) -> Option<String> {
+    match value {
+        [2, 32, 0, 4, a, b, c, d] => Some(format!("{a}.{b}.{c}.{d}")),
+        _ => None,
+    }
+}
+
+fn date(days: i64) -> String {
+    let CivilDate { year, month, day } = CivilDate::from_days(days);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+fn instant(micros: i64) -> String {
+    let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+    let of_day = seconds.rem_euclid(86_400);
+    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    let date = date(seconds.div_euclid(86_400));
+    format!("{date}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(ty: PgType, value: &[u8], expected: Parameter) {
+        let read = parameter(Some(value), (ty.oid, Known::Inferred), Format::Binary, 1);
+        assert_eq!(read, Ok(expected));
+    }
+
+    #[test]
+    fn binary_values_are_read() {
+        check(types::BOOL, &[1], Parameter::Boolean(true));
+        check(types::INT2, &[0xff, 0xff], Parameter::Integer(-1));
+        check(types::INT8, &i64::MIN.to_be_bytes(), Parameter::Integer(i64::MIN));
+        check(types::FLOAT8, &0.1_f64.to_be_bytes(), Parameter::Double(0.1));
+        check(types::FLOAT4, &0.1_f32.to_be_bytes(), Parameter::Double(0.1));
+        check(types::BYTEA, &[0, 255], Parameter::Bytes(vec![0, 255]));
+        assert_eq!(bytea("a\\\\b\\377"), Some(b"a\\b\xff".to_vec()));
+        assert!(bytea("\\x0").is_none() && bytea("\\9").is_none());
+        check(types::DATE, &(-1_i32).to_be_bytes(), Parameter::Text("1999-12-31".to_owned()));
+        let text = Parameter::Text("1999-12-31T23:59:59.999999Z".to_owned());
+        check(types::TIMESTAMP, &(-1_i64).to_be_bytes(), text);
+        check(types::INET, &[2, 32, 0, 4, 10, 0, 0, 1], Parameter::Text("10.0.0.1".to_owned()));
+    }
+
+    #[test]
+    fn what_was_declared_keeps_its_type() {
+        let declared = |oid, text: &str| {
+            parameter(Some(text.as_bytes()), (oid, Known::Declared), Format::Text, 1)
+        };
+        let day = Some("2025-03-01".to_owned());
+        assert_eq!(
+            declared(types::DATE.oid, "2025-03-01"),
+            Ok(Parameter::Typed("DATE".into(), day))
+        );
+        let number = Some("12.50".to_owned());
+        let expected = Parameter::Typed("DECIMAL(4,2)".into(), number);
+        assert_eq!(declared(types::NUMERIC.oid, "12.50"), Ok(expected), "VA2");
+        assert_eq!(declared(types::NUMERIC.oid, "1e3"), Ok(Parameter::Double(1_000.0)));
+        assert_eq!(declared(types::TEXT.oid, "1"), Ok(Parameter::Text("1".to_owned())));
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused() {
+        let code = |oid, value: &[u8], format| {
+            parameter(Some(value), (oid, Known::Declared), format, 1).unwrap_err().code
+        };
+        assert_eq!(code(types::INT4.oid, &[1, 2], Format::Binary), "22P03");
+        assert_eq!(code(types::INT4.oid, b"x", Format::Text), "22P02");
+        assert_eq!(code(types::BOOL.oid, b"perhaps", Format::Text), "22P02");
+        assert_eq!(code(types::TEXT.oid, b"a\xff", Format::Text), "22021");
+        assert_eq!(code(types::TEXT.oid, b"a\0b", Format::Binary), "22021");
+        assert_eq!(code(types::TIMESTAMP.oid, b"infinity", Format::Text), "22008");
+        assert_eq!(code(types::TIMESTAMP.oid, &i64::MAX.to_be_bytes(), Format::Binary), "22008");
+        let near = (i64::MAX - 1).to_be_bytes();
+        assert_eq!(code(types::TIMESTAMP.oid, &near, Format::Binary), "22008");
+        assert_eq!(code(600, &[0; 16], Format::Binary), "0A000");
+    }
+}

@@ -1,0 +1,181 @@
+//! One connection as bytes, in the clear or through TLS.
+//!
+//! - WR1. What is read and not used yet stays in `input`, so every wait can be given up and begun
+//!   again.
+//! - WR2. A connection that waits for its client keeps no buffer beyond `IDLE_BYTES`.
+//! - WR3. While a statement works, no more than `AHEAD_BYTES` are read of what comes behind it, and
+//!   the end of the connection is noticed all the same.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::out::Out;
+use crate::tls::ServerStream;
+
+/// Bytes that are made room for when a message is waited for.
+const ROOM: usize = 4 << 10;
+/// Bytes of later messages that are taken while a statement works (WR3).
+const AHEAD_BYTES: usize = 64 << 10;
+/// Bytes of a buffer that is kept while nothing is to be done (WR2).
+const IDLE_BYTES: usize = 8 << 10;
+/// How long a client may take nothing of what is sent to it.
+const SEND_PATIENCE: Duration = Duration::from_mins(5);
+/// How often a connection whose input is full is asked whether it is still there.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A socket.
+pub(super) enum Socket {
+    Plain(TcpStream),
+    Tls(Box<ServerStream>),
+}
+
+/// A connection.
+pub(super) struct Wire {
+    socket: Socket,
+    pub(super) input: BytesMut,
+    pub(super) out: Out,
+}
+
+impl Wire {
+    pub(super) fn new(stream: TcpStream) -> Wire {
+        Wire { socket: Socket::Plain(stream), input: BytesMut::new(), out: Out::default() }
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self.socket, Socket::Tls(_))
+    }
+
+    /// The socket as it came, to speak TLS on it; `None` if that is done already.
+    pub(super) fn into_plain(self) -> Option<TcpStream> {
+        match self.socket {
+            Socket::Plain(stream) => Some(stream),
+            Socket::Tls(_) => None,
+        }
+    }
+
+    pub(super) fn of_tls(stream: ServerStream) -> Wire {
+        let socket = Socket::Tls(Box::new(stream));
+        Wire { socket, input: BytesMut::new(), out: Out::default() }
+    }
+
+    /// The first byte, without taking it; `None` at the end.
+    pub(super) async fn peek(&self) -> io::Result<Option<u8>> {
+        let Socket::Plain(stream) = &self.socket else { return Ok(None) };
+        let mut byte = [0];
+        Ok((stream.peek(&mut byte).await? > 0).then_some(byte[0]))
+    }
+
+    /// Reads what comes; 0 at the end.
+    pub(super) async fn fill(&mut self) -> io::Result<usize> {
+        self.input.reserve(ROOM);
+        self.socket.read_buf(&mut self.input).await
+    }
+
+    /// Gives back what nobody uses while nothing is done (WR2).
+    pub(super) fn rest(&mut self) {
+        if self.input.is_empty() {
+            self.input = BytesMut::new();
+        }
+        if self.out.bytes.is_empty() && IDLE_BYTES < self.out.bytes.capacity() {
+            self.out.bytes = BytesMut::new();
+        }
+    }
+
+    /// Sends what waits. It can be given up and begun again.
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        while self.out.bytes.has_remaining() {
+            match timeout(SEND_PATIENCE, self.socket.write_buf(&mut self.out.bytes)).await {
+                Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
+        self.socket.flush().await
+    }
+
+    /// Returns when the client has gone (WR3).
+    pub(super) async fn closed(&mut self) {
+        while self.input.len() < AHEAD_BYTES {
+            if matches!(self.fill().await, Ok(0) | Err(_)) {
+                return;
+            }
+        }
+        // Unread bytes hide the end, but not from the kernel.
+        while !self.socket.is_closed() {
+            tokio::time::sleep(TICK).await;
+        }
+    }
+
+    /// Sends what waits and ends the connection.
+    pub(super) async fn close(mut self) {
+        let _ = timeout(Duration::from_secs(2), async {
+            if self.flush().await.is_ok() {
+                let _ = self.socket.shutdown().await;
+            }
+        })
+        .await;
+    }
+}
+
+impl Socket {
+    fn is_closed(&self) -> bool {
+        let stream = match self {
+            Socket::Plain(stream) => stream,
+            Socket::Tls(stream) => stream.get_ref().0,
+        };
+        let ready = stream.ready(tokio::io::Interest::READABLE);
+        match futures::FutureExt::now_or_never(ready) {
+            Some(Ok(ready)) => ready.is_read_closed(),
+            Some(Err(_)) => true,
+            None => false,
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Socket::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
+        }
+    }
+}

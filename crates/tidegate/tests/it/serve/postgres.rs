@@ -1,0 +1,348 @@
+//! PostgreSQL's protocol, as its clients speak it: what they are is in `peers`, what they do in the
+//! programs beside it.
+//!
+//! A client that is not installed is skipped with a word; docs/server.md says how they are made.
+
+mod peers;
+mod wire;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+use super::server::Server;
+use crate::world::World;
+
+const PASSWORD: &str = "a better one";
+const SECRET: &str = "auth.admin_password=a better one";
+
+/// A runtime for a client; the server has its own process.
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(work)
+}
+
+fn address(server: &Server) -> String {
+    let (host, port) = (server.pg.ip(), server.pg.port());
+    format!("host={host} port={port} user=admin password='{PASSWORD}' dbname=test")
+}
+
+async fn connect(server: &Server) -> Client {
+    let (client, connection) =
+        tokio_postgres::connect(&address(server), NoTls).await.expect("it connects");
+    tokio::spawn(async move {
+        // The end of the connection is the end of the test.
+        let _ = connection.await;
+    });
+    client
+}
+
+/// Rows as texts, as the simple protocol has them.
+async fn rows(client: &Client, sql: &str) -> Vec<String> {
+    let messages = client.simple_query(sql).await.expect(sql);
+    let text = |message: SimpleQueryMessage| match message {
+        SimpleQueryMessage::Row(row) => {
+            let cells = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL").to_owned());
+            Some(cells.collect::<Vec<_>>().join("|"))
+        }
+        _ => None,
+    };
+    messages.into_iter().filter_map(text).collect()
+}
+
+async fn code(client: &Client, sql: &str) -> (String, Option<u32>) {
+    let error = client.simple_query(sql).await.expect_err(sql);
+    let error = error.as_db_error().expect("the server says so");
+    let position = match error.position() {
+        Some(tokio_postgres::error::ErrorPosition::Original(position)) => Some(*position),
+        _ => None,
+    };
+    (error.code().code().to_owned(), position)
+}
+
+const TABLE: &str = "CREATE TABLE t (ts TIMESTAMP, s SYMBOL, v DOUBLE, n INT, f FLOAT, \
+    l BIGINT, i TINYINT, u UBIGINT, d DECIMAL(10,3), g UUID, b BINARY, ok BOOLEAN, ip IPV4, \
+    day DATE, txt VARCHAR) TIMESTAMP(ts) PARTITION BY DAY";
+
+const ROW: &str = "INSERT INTO t VALUES ('2025-03-01T00:00:00.5Z', 'oslo', 0.1, -5, 1.5, \
+    9223372036854775807, -128, 18446744073709551615, '12.500', \
+    '11111111-2222-3333-4444-555555555555', NULL, true, '10.0.0.1', '2025-02-28', 'a''b')";
+
+#[test]
+fn every_type_is_shown_as_postgresql_does() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let client = connect(&server).await;
+        client.simple_query(TABLE).await.unwrap();
+        client.simple_query(ROW).await.unwrap();
+        let expected = "2025-03-01 00:00:00.5|oslo|0.1|-5|1.5|9223372036854775807|-128|\
+                        18446744073709551615|12.500|11111111-2222-3333-4444-555555555555|NULL|t|\
+                        10.0.0.1|2025-02-28|a'b";
+        assert_eq!(rows(&client, "SELECT * FROM t").await, [expected]);
+        let floats = "SELECT 1e15::DOUBLE, 1e-5::DOUBLE, 100000.0::DOUBLE, 'NaN'::DOUBLE, \
+                      '-Infinity'::DOUBLE, 1e6::FLOAT, 0.25::DOUBLE";
+        let expected = "1e+15|1e-05|100000|NaN|-Infinity|1e+06|0.25";
+        assert_eq!(rows(&client, floats).await, [expected]);
+        assert_eq!(rows(&client, "SELECT array_agg(x) FROM long_sequence(3)").await, ["{1,2,3}"]);
+        let statement = client.prepare("SELECT * FROM t WHERE v > $1 AND s = $2").await.unwrap();
+        assert_eq!(statement.params(), [Type::FLOAT8, Type::VARCHAR]);
+        let types = statement.columns().iter().map(|column| column.type_().clone());
+        let expected = [
+            Type::TIMESTAMP,
+            Type::VARCHAR,
+            Type::FLOAT8,
+            Type::INT4,
+            Type::FLOAT4,
+            Type::INT8,
+            Type::INT2,
+            Type::NUMERIC,
+            Type::NUMERIC,
+            Type::UUID,
+            Type::BYTEA,
+            Type::BOOL,
+            Type::VARCHAR,
+            Type::DATE,
+            Type::VARCHAR,
+        ];
+        assert_eq!(types.collect::<Vec<_>>(), expected);
+        let row = client.query_one(&statement, &[&0.0, &"oslo"]).await.unwrap();
+        assert_eq!((row.get::<_, f64>("v"), row.get::<_, i32>("n")), (0.1, -5));
+        assert_eq!((row.get::<_, i16>("i"), row.get::<_, bool>("ok")), (-128, true));
+        let bytes = [1_u8, 0, 255];
+        let insert = "INSERT INTO t (ts, s, b, l) VALUES ($1, $2, $3, $4)";
+        let at = std::time::SystemTime::UNIX_EPOCH + Duration::from_micros(1_740_787_200_000_001);
+        let done = client.execute(insert, &[&at, &"rome", &&bytes[..], &None::<i64>]).await;
+        assert_eq!(done.unwrap(), 1);
+        let row = client.query_one("SELECT ts, b, l FROM t WHERE s = 'rome'", &[]).await.unwrap();
+        assert_eq!(row.get::<_, std::time::SystemTime>(0), at);
+        assert_eq!(
+            (row.get::<_, Vec<u8>>(1), row.get::<_, Option<i64>>(2)),
+            (bytes.to_vec(), None)
+        );
+    });
+    server.stop();
+}
+
+#[test]
+fn errors_have_their_number_and_their_place() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let client = connect(&server).await;
+        client.simple_query("CREATE TABLE t (ts TIMESTAMP, n INT) TIMESTAMP(ts)").await.unwrap();
+        for (sql, expected, position) in [
+            ("selec 1", "42601", Some(1)),
+            ("SELECT 1; SELECT nope FROM t", "42703", Some(18)),
+            ("SELECT * FROM nope", "42P01", Some(15)),
+            ("SELECT nope(1)", "42883", Some(8)),
+            ("SELECT 'x'::int", "22P02", Some(8)),
+            ("SELECT 1/0", "22012", Some(9)),
+            ("CREATE TABLE t (ts TIMESTAMP)", "42P07", None),
+            ("EXECUTE nope", "26000", None),
+            ("FETCH nope", "34000", None),
+            ("DECLARE c CURSOR FOR SELECT 1", "25P01", None),
+            ("SAVEPOINT a", "0A000", None),
+            ("COPY t FROM STDIN", "0A000", None),
+            ("SET nope = 1", "42704", Some(5)),
+            ("SET client_encoding = 'LATIN1'", "22023", Some(5)),
+        ] {
+            let (code, at) = code(&client, sql).await;
+            assert_eq!(code, expected, "{sql}");
+            if position.is_some() {
+                assert_eq!(at, position, "{sql}");
+            }
+        }
+        assert_eq!(rows(&client, "SELECT 1").await, ["1"], "the connection goes on");
+    });
+    server.stop();
+}
+
+#[test]
+fn a_transaction_is_all_or_nothing() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let (client, other) = (connect(&server).await, connect(&server).await);
+        for name in ["a", "b"] {
+            let sql = format!("CREATE TABLE {name} (ts TIMESTAMP, n INT) TIMESTAMP(ts)");
+            client.simple_query(&sql).await.unwrap();
+        }
+        let count = "SELECT (SELECT count(*) FROM a), (SELECT count(*) FROM b)";
+        client.simple_query("BEGIN; INSERT INTO a VALUES ('2025', 1)").await.unwrap();
+        client.simple_query("INSERT INTO b VALUES ('2025', 1)").await.unwrap();
+        assert_eq!(rows(&other, count).await, ["0|0"]);
+        client.simple_query("ROLLBACK").await.unwrap();
+        assert_eq!(rows(&client, count).await, ["0|0"]);
+        let both = "INSERT INTO a (n, ts) VALUES (1, '2025'), (2, '2026'); \
+                    INSERT INTO b (ts) VALUES ('2025')";
+        client.simple_query(&format!("BEGIN; {both}; COMMIT")).await.unwrap();
+        assert_eq!(rows(&other, count).await, ["2|1"]);
+        assert_eq!(code(&client, &format!("{both}; SELECT 1/0")).await.0, "22012");
+        assert_eq!(rows(&client, count).await, ["2|1"], "statements that come together are one");
+        client.simple_query("BEGIN; INSERT INTO a VALUES ('2025', 9)").await.unwrap();
+        assert_eq!(code(&client, "UPDATE a SET n = 0").await.0, "25001");
+        assert_eq!(code(&client, "SELECT 1").await.0, "25P02");
+        client.simple_query("COMMIT").await.unwrap();
+        assert_eq!(rows(&client, count).await, ["2|1"], "COMMIT of a failed one is a ROLLBACK");
+        let begin = "BEGIN READ ONLY; INSERT INTO a VALUES ('2025', 9)";
+        assert_eq!(code(&client, begin).await.0, "25006");
+        client.simple_query("ROLLBACK").await.unwrap();
+        client.simple_query("BEGIN; INSERT INTO a VALUES ('2027', 3)").await.unwrap();
+        drop(client);
+        assert_eq!(rows(&other, count).await, ["2|1"], "who goes away has not committed");
+    });
+    server.stop();
+}
+
+#[test]
+fn cursors_prepared_statements_and_portals_go_step_by_step() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let mut client = connect(&server).await;
+        client.simple_query("PREPARE p (int) AS SELECT $1 + 1").await.unwrap();
+        assert_eq!(rows(&client, "EXECUTE p (41)").await, ["42"]);
+        client.simple_query("DEALLOCATE p").await.unwrap();
+        let declare = "BEGIN; DECLARE c CURSOR FOR SELECT x FROM long_sequence(5)";
+        client.simple_query(declare).await.unwrap();
+        assert_eq!(rows(&client, "FETCH 2 FROM c").await, ["1", "2"]);
+        client.simple_query("MOVE 1 IN c").await.unwrap();
+        assert_eq!(rows(&client, "FETCH ALL FROM c").await, ["4", "5"]);
+        assert_eq!(rows(&client, "FETCH c").await, [""; 0]);
+        client.simple_query("CLOSE c; COMMIT").await.unwrap();
+        let transaction = client.transaction().await.unwrap();
+        let large = transaction.bind("SELECT x FROM long_sequence(100000)", &[]).await.unwrap();
+        let small = transaction.bind("SELECT x FROM long_sequence(3)", &[]).await.unwrap();
+        let (mut seen, mut last) = (0, 0);
+        loop {
+            let rows = transaction.query_portal(&large, 30_000).await.unwrap();
+            let Some(row) = rows.last() else { break };
+            (seen, last) = (seen + rows.len(), row.get::<_, i64>(0));
+            let rows = transaction.query_portal(&small, 1).await.unwrap();
+            assert!(rows.len() <= 1, "portals take turns");
+        }
+        assert_eq!((seen, last), (100_000, 100_000));
+        transaction.commit().await.unwrap();
+        client.simple_query("DISCARD ALL").await.unwrap();
+    });
+    server.stop();
+}
+
+#[test]
+fn a_changed_table_makes_clients_prepare_again() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let client = connect(&server).await;
+        client.simple_query("CREATE TABLE t (ts TIMESTAMP, n INT) TIMESTAMP(ts)").await.unwrap();
+        let statement = client.prepare("SELECT * FROM t").await.unwrap();
+        assert!(client.query(&statement, &[]).await.unwrap().is_empty());
+        client.simple_query("ALTER TABLE t ADD COLUMN m INT").await.unwrap();
+        let error = client.query(&statement, &[]).await.unwrap_err();
+        let error = error.as_db_error().unwrap();
+        assert_eq!(error.code(), &SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(error.message(), "cached plan must not change result type");
+        assert_eq!(error.routine(), Some("RevalidateCachedQuery"));
+    });
+    server.stop();
+}
+
+#[test]
+fn statements_end_when_they_are_cancelled_or_too_slow() {
+    const SLOW: &str = "SELECT sum(a.x * b.x) FROM long_sequence(1000000) a, \
+                        long_sequence(1000000) b";
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let client = connect(&server).await;
+        let start = Instant::now();
+        client.simple_query("SET statement_timeout = 50").await.unwrap();
+        assert_eq!(code(&client, SLOW).await.0, "57014");
+        assert!(start.elapsed() < Duration::from_secs(10));
+        client.simple_query("SET statement_timeout = 0").await.unwrap();
+        let token = client.cancel_token();
+        let cancel = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            token.cancel_query(NoTls).await
+        });
+        assert_eq!(code(&client, SLOW).await.0, "57014");
+        cancel.await.unwrap().unwrap();
+        assert_eq!(rows(&client, "SELECT 1").await, ["1"], "the next statement is not hit");
+    });
+    server.stop();
+}
+
+#[test]
+fn only_those_who_know_the_password_come_in() {
+    let world = World::new();
+    let server = Server::start_with(
+        &world,
+        &[SECRET, "auth.readonly_enabled=true", "auth.readonly_password=look"],
+    );
+    block_on(async {
+        let refused = async |user: &str, password: &str| {
+            let (host, port) = (server.pg.ip(), server.pg.port());
+            let address =
+                format!("host={host} port={port} user={user} password={password} dbname=test");
+            let error =
+                tokio_postgres::connect(&address, NoTls).await.err().expect("it is refused");
+            let error = error.as_db_error().expect("the server says so").clone();
+            (error.code().code().to_owned(), error.message().replace(user, "?"))
+        };
+        let wrong = refused("admin", "quest").await;
+        assert_eq!(wrong.0, "28P01");
+        assert_eq!(wrong, refused("nobody", "quest").await, "nobody is told who there is");
+        let (host, port) = (server.pg.ip(), server.pg.port());
+        let reader = format!("host={host} port={port} user=user password=look dbname=test");
+        let (client, connection) = tokio_postgres::connect(&reader, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        assert_eq!(rows(&client, "SELECT current_user, current_database()").await, ["user|test"]);
+        assert_eq!(code(&client, "CREATE TABLE t (ts TIMESTAMP)").await.0, "25006");
+        let set = "SET default_transaction_read_only = off; CREATE TABLE t (ts TIMESTAMP)";
+        assert_eq!(code(&client, set).await.0, "25006");
+    });
+    server.stop();
+}
+
+/// What psql prints for a command, or nothing if there is no psql.
+pub(super) fn psql(server: &Server, commands: &[&str]) -> Option<(String, String)> {
+    let mut command = Command::new("psql");
+    command.args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1"]).env("PGPASSWORD", PASSWORD);
+    command.args(["-h", "127.0.0.1", "-U", "admin", "-d", "test", "-p"]);
+    command.arg(server.pg.port().to_string()).stdin(Stdio::null());
+    for text in commands {
+        command.args(["-c", text]);
+    }
+    let output = command.output().ok()?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Some((text(output.stdout), text(output.stderr)))
+}
+
+#[test]
+fn psql_describes_what_there_is() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    let Some((said, errors)) = psql(&server, &[TABLE, ROW, "SELECT s, n FROM t"]) else { return };
+    assert_eq!((said.as_str(), errors.as_str()), ("CREATE TABLE\nINSERT 0 1\noslo|-5\n", ""));
+    for (command, expected) in [
+        ("\\d", "public|t|table|admin"),
+        ("\\dt+", "public|t|table|admin|permanent|heap|"),
+        ("\\d t", "ts|timestamp without time zone||not null|"),
+        ("\\d t", "d|numeric(10,3)|||"),
+        ("\\l", "test|admin|UTF8|"),
+        ("\\du", "admin|Superuser"),
+        ("\\dn", "public|admin"),
+        ("\\df", ""),
+        ("\\di", ""),
+        ("\\dv", ""),
+    ] {
+        let (said, errors) = psql(&server, &[command]).expect("it is there");
+        assert!(said.contains(expected), "{command}: {said}");
+        assert!(!errors.contains("ERROR"), "{command}: {errors}");
+    }
+    server.stop();
+}

@@ -1,0 +1,42 @@
+import asyncio, datetime, decimal, sys, uuid
+import asyncpg
+
+port, password = sys.argv[1:3]
+row = (datetime.datetime(2025, 3, 1, 1, 2, 3, 4), 'oslo', 1e300, -5, decimal.Decimal('12.500'),
+       uuid.UUID(int=5), b'\x00\x01\xff', True, datetime.date(2025, 2, 28))
+
+async def main():
+    where = dict(host='127.0.0.1', port=int(port), user='admin', password=password, database='test')
+    pool = await asyncpg.create_pool(min_size=1, max_size=2, **where)
+    async with pool.acquire() as db:
+        insert = "INSERT INTO t VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+        await db.execute(insert, *row)
+        found = await db.fetch("SELECT * FROM t WHERE v > $1 LIMIT $2", 1.0, 5)
+        assert [tuple(r) for r in found] == [row], found
+        found = await db.fetch("SELECT s FROM t WHERE ts = $1 AND g = $2", row[0], row[5])
+        assert [tuple(r) for r in found] == [('oslo',)], found
+        many = [(datetime.datetime(2025, 4, 1, 0, 0, n), 'many', n) for n in range(50)]
+        await db.executemany("INSERT INTO t (ts, s, n) VALUES ($1, $2, $3)", many)
+        assert await db.fetchval("SELECT count(*) FROM t WHERE s = $1", 'many') == 50
+        assert await db.fetchval("SELECT array_agg(x) FROM long_sequence(3)") == [1, 2, 3]
+        assert await db.fetchval("UPDATE t SET n = $1 WHERE s = $2", 7, 'oslo') is None
+        assert await db.fetchval("SELECT n FROM t WHERE s = 'oslo'") == 7
+        async with db.transaction():
+            seen = [r['x'] async for r in db.cursor("SELECT x FROM long_sequence(100)", prefetch=7)]
+        assert seen == list(range(1, 101))
+        try:
+            await db.fetch("SELECT nope FROM t")
+        except asyncpg.UndefinedColumnError:
+            pass
+        else:
+            raise Exception("a column was found")
+        await db.fetch("SELECT * FROM t LIMIT 1")
+        await db.execute("ALTER TABLE t ADD COLUMN more INT")
+        found = await db.fetch("SELECT * FROM t LIMIT 1")
+        assert 'more' in found[0].keys()
+    async with pool.acquire() as db:
+        assert await db.fetchval("SELECT current_database()") == 'test'
+    await pool.close()
+
+asyncio.run(main())
+print("done")

@@ -1,0 +1,146 @@
+//! What no client of others sends: bytes that are no messages, in parts, too many, too long.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::super::server::Server;
+use crate::world::World;
+
+fn open(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.pg).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    stream
+}
+
+/// Everything up to the end of the connection.
+fn answer(mut stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
+    // It may be closed before all is sent.
+    let _ = stream.write_all(bytes);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    answer
+}
+
+fn has(answer: &[u8], text: &str) -> bool {
+    answer.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+fn start(user: &str) -> Vec<u8> {
+    let body = [&[0, 3, 0, 0][..], b"user\0", user.as_bytes(), b"\0\0"].concat();
+    let length = u32::try_from(body.len() + 4).unwrap();
+    [&length.to_be_bytes()[..], &body].concat()
+}
+
+fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len() + 4).unwrap();
+    [&[tag][..], &length.to_be_bytes(), body].concat()
+}
+
+#[test]
+fn a_broken_client_breaks_its_own_connection_only() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust", "pg.max_message=1MiB"]);
+    for bytes in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0, 0, 0, 3],
+        &[0xff; 64],
+        &[0, 0, 0, 8, 0, 2, 0, 0],
+        &[&start("ann")[..], &message(b'?', b"")].concat(),
+        &[&start("ann")[..], &[b'Q', 0x7f, 0xff, 0xff, 0xff]].concat(),
+        &[&start("ann")[..], &message(b'Q', b"SELECT 1")].concat(),
+        &[&start("ann")[..], &message(b'B', b"\0\0\xff\xff")].concat(),
+    ] {
+        let answer = answer(open(&server), bytes);
+        let is_told = has(&answer, "08P01") || has(&answer, "0A000");
+        assert!(is_told || answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
+    }
+    // Half a message, and nothing more: whoever waits costs a socket.
+    let idle: Vec<TcpStream> = (0..200)
+        .map(|_| {
+            let mut stream = open(&server);
+            stream.write_all(&start("ann")[..7]).unwrap();
+            stream
+        })
+        .collect();
+    let query = [&start("ann")[..], &message(b'Q', b"SELECT 40 + 2\0"), &message(b'X', b"")];
+    assert!(has(&answer(open(&server), &query.concat()), "42"));
+    drop(idle);
+    server.stop();
+}
+
+#[test]
+fn nothing_that_was_sent_in_the_clear_counts_behind_the_wish_for_tls() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust"]);
+    let wish = [0, 0, 0, 8, 4, 210, 22, 47];
+    let mut stream = open(&server);
+    stream.write_all(&wish).unwrap();
+    let mut byte = [0];
+    stream.read_exact(&mut byte).unwrap();
+    assert_eq!(byte[0], b'N');
+    assert!(has(&answer(stream, &[&start("a")[..], &message(b'X', b"")].concat()), "UTF8"));
+    let both = [&wish[..], &start("a")].concat();
+    assert!(answer(open(&server), &both).is_empty(), "it is cut off");
+    server.stop();
+}
+
+#[test]
+fn a_pipeline_goes_on_behind_the_sync_that_follows_an_error() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust"]);
+    let mut bytes = start("ann");
+    bytes.extend(message(b'P', b"s\0SELECT 100 / $1\0\0\x01\0\0\0\x17"));
+    for number in 0..1_000_u32 {
+        // The value in the middle is 0.
+        let value = if number == 500 { 0 } else { number + 1 };
+        let bind = [&b"\0s\0\0\x01\0\x01\0\x01\0\0\0\x04"[..], &value.to_be_bytes(), b"\0\0"];
+        bytes.extend(message(b'B', &bind.concat()));
+        bytes.extend(message(b'E', b"\0\0\0\0\0"));
+    }
+    bytes.extend(message(b'S', b""));
+    bytes.extend(message(b'Q', b"SELECT 'behind'\0"));
+    bytes.extend(message(b'X', b""));
+    let answer = answer(open(&server), &bytes);
+    let count =
+        |text: &str| answer.windows(text.len()).filter(|window| *window == text.as_bytes()).count();
+    assert_eq!((count("SELECT 1\0"), count("C22012\0")), (501, 1), "500 rows, and the last query");
+    assert!(has(&answer, "behind"));
+    server.stop();
+}
+
+#[test]
+fn too_many_connections_are_told_and_administrators_get_in() {
+    let world = World::new();
+    let server = Server::start_with(
+        &world,
+        &[
+            "pg.auth_methods=password",
+            "pg.max_connections=2",
+            "auth.readonly_enabled=true",
+            "auth.readonly_password=look",
+        ],
+    );
+    let enter = |user: &str, password: &str| {
+        let mut stream = open(&server);
+        stream.write_all(&start(user)).unwrap();
+        stream.write_all(&message(b'p', format!("{password}\0").as_bytes())).unwrap();
+        // Up to the first ReadyForQuery, or the end.
+        let mut seen = Vec::new();
+        let mut byte = [0];
+        while stream.read(&mut byte).is_ok_and(|count| count == 1) {
+            seen.push(byte[0]);
+            if seen.ends_with(b"Z\0\0\0\x05I") {
+                break;
+            }
+        }
+        (stream, seen)
+    };
+    let held = [enter("user", "look"), enter("user", "look")];
+    assert!(held.iter().all(|(_, seen)| seen.ends_with(b"I")));
+    let (_, seen) = enter("user", "look");
+    assert!(has(&seen, "53300"), "{}", String::from_utf8_lossy(&seen));
+    let (_admin, seen) = enter("admin", "quest");
+    assert!(seen.ends_with(b"I"), "{}", String::from_utf8_lossy(&seen));
+    server.stop();
+}

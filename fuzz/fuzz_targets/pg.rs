@@ -1,0 +1,5 @@
+//! Messages of PostgreSQL's clients, cut anywhere.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::pg_messages(bytes));
