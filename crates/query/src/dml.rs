@@ -5,6 +5,9 @@
 //! - DM2. UPDATE and DELETE see a snapshot, as of a seal of the table's tail; what is committed
 //!   meanwhile stays as it is. If the rows that they found were changed or moved meanwhile, they
 //!   begin again, `ATTEMPTS` times.
+//! - DM5. A statement is planned and done for the columns of one snapshot. Others may come and go
+//!   meanwhile: what it writes is as if it had been done before; an INSERT that names none begins
+//!   again.
 //! - DM3. Memory: the rows of one segment at a time (`batch::BATCH_BYTES_MAX`), and a bit for each
 //!   row of every segment that loses some.
 //! - DM4. A statement is ended by its timeout until its last row is found; then it is done.
@@ -34,7 +37,7 @@ use crate::ddl::check_not_system;
 use crate::engine::Done;
 use crate::error::{Error, Result};
 use crate::parse::{Delete, Insert, Name, Position, RowChange, Update, blanked};
-use crate::plan::{Parameter, ParameterTypes, PlannedRows, Planning, TargetRows};
+use crate::plan::{Parameter, ParameterTypes, PlannedRows, Planning, TargetRows, insert_columns};
 use crate::session::Session;
 use held::Holder;
 use write::{Work, Writer, write};
@@ -61,14 +64,18 @@ pub(crate) struct RowChanges<'a> {
 /// A statement whose rows are being found.
 struct Running {
     stream: SendableRecordBatchStream,
+    /// The table that is changed, and the columns that rows are written for.
     snapshot: Option<Arc<Snapshot>>,
+    columns: Vec<Column>,
     notices: Vec<String>,
 }
 
 /// What is to be planned.
 enum Statement {
-    Insert(Vec<Column>),
-    Update(Update, Vec<Column>),
+    Insert(Insert),
+    /// Into a table of these columns that is not there yet.
+    Fill(Vec<Column>),
+    Update(Update),
     Delete(Delete),
 }
 
@@ -76,9 +83,6 @@ impl RowChanges<'_> {
     /// Does a statement. `sql` is its text.
     pub(crate) async fn execute(&self, sql: &str, change: RowChange) -> Result<Done> {
         check_allowed(sql, &change)?;
-        if let RowChange::Insert(insert) = change {
-            return self.insert(sql, insert).await;
-        }
         if let RowChange::DropPartitions(delete) = change {
             return self.drop_partitions(sql, delete).await;
         }
@@ -86,18 +90,15 @@ impl RowChanges<'_> {
         loop {
             attempt += 1;
             let done = match &change {
+                RowChange::Insert(insert) => self.insert(sql, insert).await,
                 RowChange::Update(update) => self.update(sql, update).await,
                 RowChange::Delete(delete) => self.delete(sql, delete).await,
-                RowChange::Insert(_) | RowChange::DropPartitions(_) => unreachable!("done above"),
+                RowChange::DropPartitions(_) => unreachable!("done above"),
             };
-            let is_overtaken = matches!(
-                done,
-                Err(Error::Storage(
-                    StorageError::SegmentChanged { .. } | StorageError::TableTruncated { .. }
-                ))
-            );
-            if !is_overtaken || attempt >= ATTEMPTS {
-                return done;
+            match done {
+                Err(Error::Storage(error))
+                    if attempt < ATTEMPTS && is_overtaken(&error, &change) => {}
+                done => return done,
             }
             self.stop.begin_again();
         }
@@ -134,21 +135,14 @@ impl RowChanges<'_> {
         change: &RowChange,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         check_allowed(sql, change)?;
-        let schema = self.schema(sql, table_of(change))?;
-        let columns = schema.columns().to_vec();
-        let (sql, query) = match change {
-            RowChange::Insert(insert) => {
-                let columns = insert_columns(sql, insert, &schema)?;
-                (blanked(sql, insert.query), Statement::Insert(columns))
-            }
-            RowChange::Update(update) => {
-                check_sets(sql, update, &schema)?;
-                (sql.to_owned(), Statement::Update(update.clone(), columns))
-            }
-            RowChange::Delete(delete) => (sql.to_owned(), Statement::Delete(delete.clone())),
+        self.schema(sql, table_of(change))?;
+        let query = match change {
+            RowChange::Insert(insert) => Statement::Insert(insert.clone()),
+            RowChange::Update(update) => Statement::Update(update.clone()),
+            RowChange::Delete(delete) => Statement::Delete(delete.clone()),
             RowChange::DropPartitions(_) => unreachable!("it has no rows to be found"),
         };
-        Ok(self.planned(&sql, query, TargetRows::All).await?.plan)
+        Ok(self.planned(sql, query, TargetRows::All).await?.plan)
     }
 
     /// A line that says what a statement changes.
@@ -170,32 +164,32 @@ impl RowChanges<'_> {
         }
     }
 
-    async fn insert(&self, sql: &str, insert: Insert) -> Result<Done> {
-        let schema = self.schema(sql, &insert.table)?;
-        let columns = insert_columns(sql, &insert, &schema)?;
-        let query = Statement::Insert(columns.clone());
-        let sql = blanked(sql, insert.query);
-        let Running { stream, notices, .. } = self.start(&sql, query).await?;
-        let (table, columns) = (&insert.table.text, (&schema, columns.as_slice()));
-        let work = match self.session.is_in_transaction() {
-            true => Work::Hold(Holder::new(&self.session, table, columns)),
-            false => Work::Insert(Writer::new(&self.database, table, columns)),
+    async fn insert(&self, sql: &str, insert: &Insert) -> Result<Done> {
+        self.schema(sql, &insert.table)?;
+        let running = self.start(sql, Statement::Insert(insert.clone())).await?;
+        let Running { stream, snapshot, columns, notices } = running;
+        let snapshot = snapshot.expect("the columns of the table are known");
+        let work = if self.session.is_in_transaction() {
+            let (table, columns) = (&insert.table.text, (&snapshot.schema, columns.as_slice()));
+            Work::Hold(Holder::new(&self.session, table, columns))
+        } else {
+            Work::Insert(Writer::new(&self.database, &snapshot, (&columns, columns.clone())))
         };
         let rows = write(stream, work, &self.stop).await?;
-        let notices = [insert.notices, notices].concat();
+        let notices = [insert.notices.clone(), notices].concat();
         Ok(Done::of_rows("INSERT 0", rows, notices))
     }
 
     async fn update(&self, sql: &str, update: &Update) -> Result<Done> {
         let table = &update.target.table;
-        let schema = self.schema(sql, table)?;
-        check_sets(sql, update, &schema)?;
+        self.schema(sql, table)?;
         self.seal(table).await?;
-        let columns = schema.columns().to_vec();
-        let query = Statement::Update(update.clone(), columns.clone());
-        let Running { stream, snapshot, notices } = self.start(sql, query).await?;
+        let running = self.start(sql, Statement::Update(update.clone())).await?;
+        let Running { stream, snapshot, columns, notices } = running;
         let snapshot = snapshot.expect("the table that is changed is read");
-        let writer = Writer::new(&self.database, &table.text, (&schema, &columns));
+        let set = update.sets.iter().filter_map(|set| snapshot.schema.find(&set.column.text));
+        let needed = set.cloned().collect();
+        let writer = Writer::new(&self.database, &snapshot, (&columns, needed));
         let rows = write(stream, Work::Update(writer, snapshot), &self.stop).await?;
         Ok(Done::of_rows("UPDATE", rows, notices))
     }
@@ -273,11 +267,11 @@ impl RowChanges<'_> {
     }
 
     fn run(&self, planned: PlannedRows) -> Result<Running> {
-        let PlannedRows { plan, snapshot, notices } = planned;
+        let PlannedRows { plan, snapshot, columns, notices } = planned;
         let plan = guarded(plan, &self.stop)?;
         self.listing.runs(&plan);
         let stream = run(plan, Arc::clone(&self.context), (&self.stop, Reader::Writer))?;
-        Ok(Running { stream, snapshot, notices })
+        Ok(Running { stream, snapshot, columns, notices })
     }
 
     async fn planned(
@@ -292,12 +286,27 @@ impl RowChanges<'_> {
             let (sql, parameters) = (sql.as_str(), parameters.as_slice());
             let planning = Planning { state: &state, database: &database, sql, parameters, rows };
             match statement {
-                Statement::Insert(columns) => planning.insert(&columns).await,
-                Statement::Update(update, columns) => planning.update(&update, &columns).await,
+                Statement::Insert(insert) => planning.insert(&insert).await,
+                Statement::Fill(columns) => planning.fill(columns).await,
+                Statement::Update(update) => planning.update(&update).await,
                 Statement::Delete(delete) => planning.delete(&delete).await,
             }
         });
         finish_in_time(task, &self.stop).await
+    }
+}
+
+/// Whether a statement failed because others were quicker, and may succeed when it begins again
+/// (DM2, DM5).
+fn is_overtaken(error: &StorageError, change: &RowChange) -> bool {
+    match error {
+        StorageError::SegmentChanged { .. }
+        | StorageError::TableTruncated { .. }
+        | StorageError::SchemaChanged { .. } => true,
+        StorageError::ColumnDropped { .. } => {
+            matches!(change, RowChange::Insert(Insert { columns: None, .. }))
+        }
+        _ => false,
     }
 }
 
@@ -319,48 +328,4 @@ fn check_allowed(sql: &str, change: &RowChange) -> Result<()> {
             check_not_system(sql, &table.text, Some(table.offset))
         }
     }
-}
-
-/// The columns that an INSERT has values for.
-fn insert_columns(sql: &str, insert: &Insert, schema: &Schema) -> Result<Vec<Column>> {
-    let Some(names) = &insert.columns else { return Ok(schema.columns().to_vec()) };
-    let mut columns: Vec<Column> = Vec::with_capacity(names.len());
-    for name in names {
-        let column = find_column(sql, schema, name)?;
-        if columns.iter().any(|known| known.id == column.id) {
-            let position = Position::at(sql, name.offset);
-            return Err(Error::ColumnTwice { position, column: name.text.clone() });
-        }
-        columns.push(column.clone());
-    }
-    match schema.designated_column() {
-        Some((time, _)) if columns.iter().all(|column| column.id != time.id) => {
-            let position = names.first().map(|name| Position::at(sql, name.offset));
-            Err(Error::TimestampMissing { position, column: time.name.clone() })
-        }
-        _ => Ok(columns),
-    }
-}
-
-fn check_sets(sql: &str, update: &Update, schema: &Schema) -> Result<()> {
-    for (at, set) in update.sets.iter().enumerate() {
-        let column = find_column(sql, schema, &set.column)?;
-        let position = Position::at(sql, set.column.offset);
-        if schema.designated() == Some(column.id) {
-            let feature = "UPDATE of the designated timestamp";
-            return Err(Error::NotSupported { position: Some(position), feature });
-        }
-        let is_same = |other: &Name| other.text.eq_ignore_ascii_case(&set.column.text);
-        if update.sets[..at].iter().any(|other| is_same(&other.column)) {
-            return Err(Error::ColumnTwice { position, column: set.column.text.clone() });
-        }
-    }
-    Ok(())
-}
-
-fn find_column<'a>(sql: &str, schema: &'a Schema, name: &Name) -> Result<&'a Column> {
-    schema.find(&name.text).ok_or_else(|| {
-        let position = Some(Position::at(sql, name.offset));
-        Error::NoSuchColumn { position, column: name.text.clone(), similar: None }
-    })
 }

@@ -26,6 +26,7 @@ mod tables;
 mod order;
 mod locate;
 mod cache;
+mod named_columns;
 mod rows;
 
 use std::borrow::Cow;
@@ -43,16 +44,16 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::SqlToRel;
 use datafusion::sql::resolve::resolve_table_references;
-use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
 use crate::error::{Error, Result};
 use crate::scan::{NAME_KEY, ScanOrder, ScanTable, without_name};
-use crate::timeseries::{MarkedRelations, OurNodes, designated, mark_blocks};
+use crate::timeseries::{Mark, MarkedRelations, OurNodes, designated, mark_blocks};
 use cache::CachedPlan;
 use order::limits_in_table_order;
 use query_text::{OutputNames, QueryText, parse_query};
-use rows::{Purpose, stored};
+use rows::{Purpose, TargetRows as Rows, stored};
 use tables::Tables;
 
 pub(crate) use cache::PlanCache;
@@ -68,6 +69,7 @@ pub(crate) use functions::{
 };
 pub(crate) use literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 pub(crate) use locate::locate_running;
+pub(crate) use named_columns::insert_columns;
 pub(crate) use order::{OrderedScans, in_table_order};
 pub use parameters::Parameter;
 pub(crate) use precedence::bind_by_precedence;
@@ -171,25 +173,71 @@ async fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<d
     Ok(planner.create_physical_plan(plan, state).await?)
 }
 
+/// The tables that a query reads, by name.
+type Snapshots = HashMap<String, Arc<Snapshot>>;
+
+/// A query whose tables are still to be looked up.
+struct MarkedQuery {
+    statement: Statement,
+    marks: Vec<Mark>,
+    aggregates: HashSet<String>,
+    notices: Vec<String>,
+}
+
+impl MarkedQuery {
+    fn new(state: &SessionState, sql: &str, query: QueryText) -> MarkedQuery {
+        let QueryText { statement: mut tree, clauses, notices, .. } = query;
+        let aggregates = state.aggregate_functions().keys().chain(functions::AGGREGATES.keys());
+        let aggregates = aggregates.cloned().collect::<HashSet<_>>();
+        let marks = mark_blocks(sql, &mut tree, clauses, &|name| aggregates.contains(name));
+        let statement = Statement::Statement(Box::new(SqlStatement::Query(tree)));
+        MarkedQuery { statement, marks, aggregates, notices }
+    }
+
+    fn query_mut(&mut self) -> &mut Query {
+        let Statement::Statement(statement) = &mut self.statement else {
+            unreachable!("it was made of a query")
+        };
+        let SqlStatement::Query(query) = statement.as_mut() else {
+            unreachable!("it was made of a query")
+        };
+        query
+    }
+
+    /// The tables that it names, and the one that is changed, as of one moment (Z1).
+    fn snapshots(&self, database: &Database, purpose: &Purpose<'_>) -> Result<Snapshots> {
+        let (references, _) = resolve_table_references(&self.statement, true)?;
+        snapshots(database, &references, purpose)
+    }
+}
+
 fn logical_plan(
     (state, database): (&SessionState, &Database),
     sql: &str,
     query: QueryText,
     purpose: &Purpose<'_>,
-) -> Result<(LogicalPlan, HashMap<String, Arc<Snapshot>>)> {
-    let QueryText { statement: mut tree, clauses, .. } = query;
-    let aggregates = state.aggregate_functions().keys().chain(functions::AGGREGATES.keys());
-    let aggregates = aggregates.cloned().collect::<HashSet<_>>();
-    let marks = mark_blocks(sql, &mut tree, clauses, &|name| aggregates.contains(name));
-    let statement = Statement::Statement(Box::new(SqlStatement::Query(tree)));
-    let (references, _) = resolve_table_references(&statement, true)?;
-    let snapshots = snapshots(database, &references, purpose)?;
+) -> Result<(LogicalPlan, Snapshots)> {
+    let query = MarkedQuery::new(state, sql, query);
+    let snapshots = query.snapshots(database, purpose)?;
+    Ok((plan_on(&snapshots, state, query, purpose)?, snapshots))
+}
+
+fn plan_on(
+    snapshots: &Snapshots,
+    state: &SessionState,
+    query: MarkedQuery,
+    purpose: &Purpose<'_>,
+) -> Result<LogicalPlan> {
+    let MarkedQuery { statement, marks, aggregates, .. } = query;
     let source = |(name, snapshot): (&String, &Arc<Snapshot>)| {
         let table = ScanTable::new(Arc::clone(snapshot));
         let table = if name == TARGET { table.with_row_ids() } else { table };
         (name.clone(), provider_as_source(Arc::new(table)))
     };
-    let sources = snapshots.iter().map(source).collect();
+    let is_read = |(name, _): &(&String, &Arc<Snapshot>)| {
+        name.as_str() != TARGET || purpose.rows != Rows::None
+    };
+    let sources = snapshots.iter().filter(is_read).map(source).collect();
     let relations = MarkedRelations::new(state, marks, aggregates, snapshots.clone());
     let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(relations)];
     let tables = Tables { state, sources, relations };
@@ -207,8 +255,7 @@ fn logical_plan(
     let plan = stored(plan, purpose)?;
     let plan = functions::resolve_first_last(coerce::convert_literals(plan)?)?;
     let plan = float_keys::with_float_keys(plan)?;
-    let plan = limits_in_table_order(plan)?;
-    Ok((plan, snapshots))
+    Ok(limits_in_table_order(plan)?)
 }
 
 /// The tables that a query names, as of one moment (Z1), and the one that is changed. What is no
@@ -217,7 +264,7 @@ fn snapshots(
     database: &Database,
     references: &[TableReference],
     purpose: &Purpose<'_>,
-) -> Result<HashMap<String, Arc<Snapshot>>> {
+) -> Result<Snapshots> {
     let target = purpose.target;
     let mut existing = Vec::new();
     for name in references.iter().filter_map(table_name) {
@@ -232,7 +279,7 @@ fn snapshots(
     let existing = existing.into_iter().map(Cow::into_owned);
     let names = existing.chain(target.map(|_| TARGET.to_owned()));
     let mut found: HashMap<_, _> = names.zip(snapshots).collect();
-    if purpose.rows == TargetRows::Sealed
+    if purpose.rows == Rows::Sealed
         && let Some(target) = found.get_mut(TARGET)
     {
         *target = Arc::new(target.sealed());

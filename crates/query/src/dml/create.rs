@@ -35,8 +35,8 @@ impl RowChanges<'_> {
         // Places in errors are those in the statement.
         let query = blanked(&sql[..create.query.end], create.query.start);
         let schema = Arc::new(self.schema_for(sql, &query, &mut create).await?);
-        let insert = Statement::Insert(schema.columns().to_vec());
-        let Running { stream, notices, .. } = self.start(&query, insert).await?;
+        let fill = Statement::Fill(schema.columns().to_vec());
+        let Running { stream, notices, .. } = self.start(&query, fill).await?;
         let writer = Writer::of_new(&self.database, &create.name.text, &schema);
         write(stream, Work::Insert(writer), &self.stop).await?;
         Ok(Done::with_notices(TAG, [create.table.notices, notices].concat()))

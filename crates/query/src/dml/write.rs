@@ -14,7 +14,7 @@ use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
-use tidegate_model::{Column, Schema};
+use tidegate_model::{Column, Schema, SchemaError};
 use tidegate_storage::{
     AppendOptions, ChangeTxn, Database, Error as StorageError, ImportTarget, Removal, Snapshot,
     TableAppend,
@@ -120,7 +120,7 @@ impl Work {
             Work::Delete(database, snapshot) => {
                 let rows = gone.rows;
                 if rows > 0 {
-                    let txn = database.begin_change(ImportTarget::Existing(&snapshot.name))?;
+                    let txn = database.begin_change_of(&snapshot, &[])?;
                     let mut gone = gone.into_rows();
                     txn.commit(Some(Removal { snapshot: &snapshot, rows: &mut gone }))?;
                 }
@@ -133,38 +133,45 @@ impl Work {
 /// Writes rows into a table.
 pub(super) struct Writer {
     database: Arc<Database>,
-    table: String,
-    /// Whether the commit makes the table.
-    is_new: bool,
-    schema: Arc<Schema>,
+    into: Into,
     batch: BatchBuilder,
     /// There once rows were written.
     txn: Option<ChangeTxn>,
     rows: u64,
 }
 
+/// Where rows go.
+enum Into {
+    /// A table that the commit makes.
+    New { name: String, schema: Arc<Schema> },
+    /// A table that is to have these columns when they are committed.
+    Table { snapshot: Arc<Snapshot>, needed: Vec<Column> },
+}
+
 impl Writer {
-    /// For rows with these columns of a table.
+    /// For rows with these columns of a table, of which some must still be there at the end.
     pub(super) fn new(
         database: &Arc<Database>,
-        table: &str,
-        (schema, columns): (&Arc<Schema>, &[Column]),
+        snapshot: &Arc<Snapshot>,
+        (columns, needed): (&[Column], Vec<Column>),
     ) -> Writer {
-        Writer {
-            database: Arc::clone(database),
-            table: table.to_owned(),
-            is_new: false,
-            schema: Arc::clone(schema),
-            batch: BatchBuilder::new(columns, schema.designated()).with_lengths(schema.lengths()),
-            txn: None,
-            rows: 0,
-        }
+        let into = Into::Table { snapshot: Arc::clone(snapshot), needed };
+        Writer::into(database, into, (&snapshot.schema, columns))
     }
 
     /// For all rows of a table that the commit makes.
     pub(super) fn of_new(database: &Arc<Database>, table: &str, schema: &Arc<Schema>) -> Writer {
-        let writer = Writer::new(database, table, (schema, schema.columns()));
-        Writer { is_new: true, ..writer }
+        let into = Into::New { name: table.to_owned(), schema: Arc::clone(schema) };
+        Writer::into(database, into, (schema, schema.columns()))
+    }
+
+    fn into(
+        database: &Arc<Database>,
+        into: Into,
+        (schema, columns): (&Schema, &[Column]),
+    ) -> Writer {
+        let batch = BatchBuilder::new(columns, schema.designated()).with_lengths(schema.lengths());
+        Writer { database: Arc::clone(database), into, batch, txn: None, rows: 0 }
     }
 
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -189,35 +196,30 @@ impl Writer {
     fn txn(&mut self) -> Result<&mut ChangeTxn> {
         let txn = match self.txn.take() {
             Some(txn) => txn,
-            None if self.is_new => {
-                let schema = Schema::clone(&self.schema);
-                self.database.begin_change(ImportTarget::New { name: &self.table, schema })?
-            }
-            None => {
-                let txn = self.database.begin_change(ImportTarget::Existing(&self.table))?;
-                let now = txn.schema();
-                let is_gone = |column: &&Column| now.column(column.id) != Some(column);
-                if let Some(column) = self.schema.columns().iter().find(is_gone) {
-                    let (table, column) = (self.table.clone(), column.name.clone());
-                    return Err(StorageError::ColumnDropped { table, column }.into());
+            None => match &self.into {
+                Into::New { name, schema } => {
+                    let schema = Schema::clone(schema);
+                    self.database.begin_change(ImportTarget::New { name, schema })?
                 }
-                txn
-            }
+                Into::Table { snapshot, needed } => {
+                    self.database.begin_change_of(snapshot, needed)?
+                }
+            },
         };
         Ok(self.txn.insert(txn))
     }
 
     /// Commits all rows: those of one batch as a record of the log.
     fn append(mut self) -> Result<u64> {
-        if self.is_new {
+        if matches!(self.into, Into::New { .. }) {
             self.txn()?;
         }
         if self.batch.rows() > 0 {
-            if self.txn.is_none() {
-                let (table, rows) = (self.table, self.batch.take());
+            if let (Into::Table { snapshot, .. }, None) = (&self.into, &self.txn) {
+                let (table, rows) = (snapshot.name.clone(), self.batch.take());
                 let append = TableAppend { table, create: None, add_columns: false, rows };
-                self.database.append(&[append], &AppendOptions::default())?;
-                return Ok(self.rows);
+                let appended = self.database.append(&[append], &AppendOptions::default());
+                return appended.map(|_| self.rows).map_err(|error| dropped(error, &snapshot.name));
             }
             self.flush()?;
         }
@@ -238,5 +240,15 @@ impl Writer {
             txn.commit(Some(Removal { snapshot, rows: &mut gone }))?;
         }
         Ok(self.rows)
+    }
+}
+
+/// A column that rows are made for was there when they were.
+fn dropped(error: StorageError, table: &str) -> Error {
+    match error {
+        StorageError::Schema(SchemaError::NoSuchColumn { name: column }) => {
+            StorageError::ColumnDropped { table: table.to_owned(), column }.into()
+        }
+        error => error.into(),
     }
 }

@@ -7,6 +7,8 @@
 //!   rows have in common. But what is put into a DATE has no time of day (`whole_day`).
 //! - RW3. The table that is changed stands in the query under a name of its own, with one more
 //!   column; the statement's subqueries see it as it is.
+//! - RW4. The columns of the table, its rows and all other tables are as of one moment: whatever
+//!   becomes of them while the statement is planned, it means one table.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,13 +32,14 @@ use tidegate_storage::{Database, Snapshot};
 
 use super::describe::{ParameterTypes, describe, stored_types};
 use super::literal::type_of;
+use super::named_columns::{check_sets, insert_columns};
 use super::order::in_table_order;
 use super::parameters::Parameter;
 use super::query_text::{QueryText, call_of, parse_query, parse_tokens, position_at, tokenize};
 use super::whole_day::{WHOLE_DAY, as_whole_day};
-use super::{TARGET, locate, logical_plan, physical_plan};
+use super::{MarkedQuery, Snapshots, TARGET, locate, logical_plan, physical_plan, plan_on};
 use crate::error::{Error, Result};
-use crate::parse::{Delete, Position, RowChange, Target, Update};
+use crate::parse::{Delete, Insert, Position, RowChange, Target, Update, blanked};
 use crate::scan::{ROW_ID, ScanOrder, ScanTable};
 
 /// What a query is planned for, besides its answer.
@@ -58,14 +61,19 @@ pub(crate) enum TargetRows {
     Sealed,
     /// All: the plan is only shown, and the tail is not sealed for that.
     All,
+    /// None: only its columns matter.
+    None,
 }
 
 /// A statement that can run.
 #[derive(Debug)]
 pub(crate) struct PlannedRows {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
-    /// Where rows were found that go.
+    /// The table that is changed, if there is one yet: where rows were found that go, and whose
+    /// columns the others have.
     pub(crate) snapshot: Option<Arc<Snapshot>>,
+    /// The columns that rows are written for.
+    pub(crate) columns: Vec<Column>,
     /// What the user should know, a sentence each.
     pub(crate) notices: Vec<String>,
 }
@@ -80,36 +88,79 @@ pub(crate) struct Planning<'a> {
 }
 
 impl Planning<'_> {
-    /// Plans the query of an INSERT into these columns. The text before the query is blank.
-    pub(crate) async fn insert(&self, columns: &[Column]) -> Result<PlannedRows> {
-        let mut query = parse_query(self.sql, self.parameters)?;
-        let is_cast = cast_values(&mut query.statement, self.sql, columns)?;
-        let columns_cast = if is_cast { &[] } else { columns };
-        let purpose = Purpose { target: None, columns: columns_cast, rows: self.rows };
-        let planned = self.plan(query, &purpose, ScanOrder::Forward).await;
-        planned.map_err(|error| match error {
+    /// Plans an INSERT. The answer: the columns that it names, or those of the table (RW4).
+    pub(crate) async fn insert(&self, insert: &Insert) -> Result<PlannedRows> {
+        let text = blanked(self.sql, insert.query);
+        let target = Some(insert.table.text.as_str());
+        let purpose = Purpose { target, columns: &[], rows: TargetRows::None };
+        let query = parse_query(&text, self.parameters)?;
+        let query = MarkedQuery::new(self.state, &text, query);
+        let snapshots = query.snapshots(self.database, &purpose)?;
+        let columns = insert_columns(self.sql, insert, &snapshots[TARGET].schema)?;
+        let planning = Planning { sql: &text, ..*self };
+        planning.values(query, snapshots, columns).await
+    }
+
+    /// Plans a query whose answer is stored in these columns, of a table that is not there yet.
+    pub(crate) async fn fill(&self, columns: Vec<Column>) -> Result<PlannedRows> {
+        let query = MarkedQuery::new(self.state, self.sql, parse_query(self.sql, self.parameters)?);
+        let snapshots = query.snapshots(self.database, &Purpose::default())?;
+        self.values(query, snapshots, columns).await
+    }
+
+    async fn values(
+        &self,
+        mut query: MarkedQuery,
+        snapshots: Snapshots,
+        columns: Vec<Column>,
+    ) -> Result<PlannedRows> {
+        let is_cast = cast_values(query.query_mut(), self.sql, &columns)?;
+        let columns_cast: &[Column] = if is_cast { &[] } else { &columns };
+        let purpose = Purpose { target: None, columns: columns_cast, rows: TargetRows::None };
+        let planned = self.plan(query, snapshots, &purpose, ScanOrder::Forward).await;
+        let planned = planned.map_err(|error| match error {
             Error::BadText { text, ty, reason, .. } => {
-                let position = find_value(self.sql, columns, (&text, ty));
+                let position = find_value(self.sql, &columns, (&text, ty));
                 let error = Error::BadText { position, text, ty, reason };
                 locate::locate(self.sql, error)
             }
             error => locate::locate(self.sql, error),
-        })
+        })?;
+        Ok(PlannedRows { columns, ..planned })
     }
 
     /// Plans an UPDATE. The answer: all columns of the table as they are to be, and the row's id.
-    pub(crate) async fn update(&self, update: &Update, columns: &[Column]) -> Result<PlannedRows> {
-        let query = self.update_query(update, columns)?;
+    pub(crate) async fn update(&self, update: &Update) -> Result<PlannedRows> {
         let target = Some(update.target.table.text.as_str());
-        let purpose = Purpose { target, columns, rows: self.rows };
-        let planned = self.plan(query, &purpose, ScanOrder::Forward).await;
-        planned.map_err(|error| locate::locate(self.sql, error))
+        let purpose = Purpose { target, columns: &[], rows: self.rows };
+        let plan = async {
+            // Which tables it reads does not depend on the columns (RW4).
+            let query = MarkedQuery::new(self.state, self.sql, self.update_query(update, &[])?);
+            let snapshots = query.snapshots(self.database, &purpose)?;
+            let schema = Arc::clone(&snapshots[TARGET].schema);
+            check_sets(self.sql, update, &schema)?;
+            let columns = schema.columns();
+            let query = self.update_query(update, columns)?;
+            let query = MarkedQuery::new(self.state, self.sql, query);
+            let purpose = Purpose { columns, ..purpose };
+            let planned = self.plan(query, snapshots, &purpose, ScanOrder::Forward).await?;
+            Ok(PlannedRows { columns: columns.to_vec(), ..planned })
+        };
+        plan.await.map_err(|error| locate::locate(self.sql, error))
     }
 
+    /// The query for the rows of an UPDATE of a table with these columns; without columns, one
+    /// that reads the same tables.
     fn update_query(&self, update: &Update, columns: &[Column]) -> Result<QueryText> {
         let tokens = tokenize(self.sql)?;
         let mut query = QueryTokens::new(&tokens);
         query.word("SELECT");
+        if columns.is_empty() {
+            for set in &update.sets {
+                query.bracketed(self.sql, &set.value);
+                query.push(Token::Comma);
+            }
+        }
         for column in columns {
             let is_it = |name: &str| name.eq_ignore_ascii_case(&column.name);
             match update.sets.iter().find(|set| is_it(&set.column.text)) {
@@ -138,8 +189,12 @@ impl Planning<'_> {
         let query = self.delete_query(delete)?;
         let target = Some(delete.target.table.text.as_str());
         let purpose = Purpose { target, columns: &[], rows: self.rows };
-        let planned = self.plan(query, &purpose, ScanOrder::Any).await;
-        planned.map_err(|error| locate::locate(self.sql, error))
+        let plan = async {
+            let query = MarkedQuery::new(self.state, self.sql, query);
+            let snapshots = query.snapshots(self.database, &purpose)?;
+            self.plan(query, snapshots, &purpose, ScanOrder::Any).await
+        };
+        plan.await.map_err(|error| locate::locate(self.sql, error))
     }
 
     fn delete_query(&self, delete: &Delete) -> Result<QueryText> {
@@ -200,13 +255,13 @@ impl Planning<'_> {
 
     async fn plan(
         &self,
-        query: QueryText,
+        query: MarkedQuery,
+        mut snapshots: Snapshots,
         purpose: &Purpose<'_>,
         order: ScanOrder,
     ) -> Result<PlannedRows> {
-        let notices = query.notices.clone();
-        let Planning { state, database, sql, .. } = self;
-        let (mut plan, mut snapshots) = logical_plan((state, database), sql, query, purpose)?;
+        let (notices, state) = (query.notices.clone(), self.state);
+        let mut plan = plan_on(&snapshots, state, query, purpose)?;
         if purpose.target.is_some() && has_groups(&plan) {
             let feature = "an aggregate outside of a subquery in UPDATE or DELETE";
             return Err(Error::NotSupported { position: None, feature });
@@ -215,7 +270,8 @@ impl Planning<'_> {
             (plan, _) = in_table_order(plan, order)?;
         }
         let plan = physical_plan(state, &state.optimize(&plan)?).await?;
-        Ok(PlannedRows { plan, snapshot: snapshots.remove(TARGET), notices })
+        let snapshot = snapshots.remove(TARGET);
+        Ok(PlannedRows { plan, snapshot, columns: Vec::new(), notices })
     }
 }
 

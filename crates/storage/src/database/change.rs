@@ -5,28 +5,35 @@
 //! - CH2. Equal timestamps stand in the order in which rows were added: segments whose times
 //!   overlap are rewritten before they are committed.
 //! - CH3. In memory is one batch at a time, as an image and as what it was made of, and a mask of
-//!   one segment.
+//!   one segment; of a table with keys of DEDUP, masks of all segments that lose rows.
+//! - CH4. Rows that were made for the columns of a snapshot are written whatever becomes of other
+//!   columns than those that the statement needs: one that was dropped is left out, one that was
+//!   added is NULL, one that was renamed has its new name. So a table looks as if the statement had
+//!   been done before its columns changed.
 //!
 //! The transaction below it is an import (T1 to T3). Not here: rows that arrive a few at a time.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_model::{PartitionKey, Schema, SeqTxn};
+use tidegate_model::{Column, PartitionKey, Schema, SeqTxn};
 
 use super::Database;
 use super::import::{ImportTarget, ImportTxn};
 use super::masks::Removal;
-use crate::batch::RowBatch;
+use crate::batch::{BatchColumn, RowBatch};
 use crate::error::{Error, Result};
 use crate::image::{self, Image};
 use crate::segment::{SegmentMeta, WrittenSegment};
-use crate::snapshot::SegmentRun;
+use crate::snapshot::{SegmentRun, Snapshot};
 
 /// Rows on their way into a table and out of it.
 #[derive(Debug)]
 pub struct ChangeTxn {
     import: ImportTxn,
+    /// The columns that rows are made for (CH4).
+    made_for: Arc<Schema>,
     written: Vec<WrittenSegment>,
     /// The last timestamp of all batches so far.
     reached: Option<i64>,
@@ -41,7 +48,25 @@ impl Database {
     /// As of [`begin_import`](Self::begin_import).
     pub fn begin_change(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ChangeTxn> {
         let import = self.begin_import(target)?;
-        Ok(ChangeTxn { import, written: Vec::new(), reached: None, overlaps: false })
+        let made_for = Arc::clone(import.schema());
+        Ok(ChangeTxn { import, made_for, written: Vec::new(), reached: None, overlaps: false })
+    }
+
+    /// Begins to change the rows of a table because of what a snapshot of it says. Rows are made
+    /// for the columns of the snapshot, of which those that are not needed may be dropped
+    /// meanwhile (CH4).
+    ///
+    /// # Errors
+    /// If the table was dropped, or a column that is needed, or symbols cannot be read, or the
+    /// database is read-only.
+    pub fn begin_change_of(
+        self: &Arc<Self>,
+        snapshot: &Snapshot,
+        needed: &[Column],
+    ) -> Result<ChangeTxn> {
+        let import = self.begin_as_of(snapshot, needed.to_vec())?;
+        let made_for = Arc::clone(&snapshot.schema);
+        Ok(ChangeTxn { import, made_for, written: Vec::new(), reached: None, overlaps: false })
     }
 }
 
@@ -49,7 +74,7 @@ impl ChangeTxn {
     /// The columns that rows are written for.
     #[must_use]
     pub fn schema(&self) -> &Arc<Schema> {
-        self.import.schema()
+        &self.made_for
     }
 
     /// Adds rows behind those that were added before.
@@ -76,12 +101,13 @@ impl ChangeTxn {
     }
 
     /// Makes the rows part of the table and takes others out of it (CH1), and returns the number
-    /// of the commit. Without a removal they replace those with the same keys of DEDUP; who says
-    /// which rows go has them in mind already.
+    /// of the commit. Rows replace those with the same keys of DEDUP, and later ones of the same
+    /// change earlier ones.
     ///
     /// # Errors
     /// As of [`ImportTxn::commit`], and [`Error::SegmentChanged`] if rows that go have been
-    /// rewritten or masked since the snapshot: then nothing has changed.
+    /// rewritten or masked since the snapshot, or [`Error::SchemaChanged`] if keys were meanwhile:
+    /// then nothing has changed.
     ///
     /// # Panics
     /// If a segment of `removal` is not one of its snapshot, comes twice, or does not have such a
@@ -101,7 +127,22 @@ impl ChangeTxn {
         let import = &self.import;
         let mut intern = |column, texts: &[&[u8]]| import.intern(column, texts);
         let mut new_id = || import.new_segment_id();
-        image::encode_rows((import.table(), import.schema()), rows, &mut intern, &mut new_id)
+        let rows = self.fitting(rows);
+        image::encode_rows((import.table(), import.schema()), &rows, &mut intern, &mut new_id)
+    }
+
+    /// Rows with the columns that the table has now (CH4).
+    fn fitting<'r>(&self, rows: &'r RowBatch) -> Cow<'r, RowBatch> {
+        let (then, now) = (&self.made_for, self.import.schema());
+        if then.version() == now.version() {
+            return Cow::Borrowed(rows);
+        }
+        let columns = rows.columns().iter().filter_map(|column| {
+            let id = then.find(&column.name).expect("rows are made for these columns").id;
+            let name = now.column(id)?.name.clone();
+            Some(BatchColumn { name, ..column.clone() })
+        });
+        Cow::Owned(RowBatch::new(rows.rows(), columns.collect()))
     }
 
     /// Brings the rows of all segments into one order (CH2), partition by partition.

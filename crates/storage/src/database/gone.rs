@@ -2,8 +2,8 @@
 //!
 //! - GO1. While a table is held, nobody else rewrites its runs: rows that were found in a snapshot
 //!   stay where they are. Rows that come meanwhile are not part of it.
-//! - GO2. Rows of segments go by masks, those of the tail by sealing it without them. One record
-//!   says both, and which rows come instead.
+//! - GO2. Rows of segments go by masks, or with their segments where none is left; those of the
+//!   tail by sealing it without them. One record says all that, and which rows come instead.
 //!
 //! Not here: which rows (`dedup`), and partitions that go as wholes (`partitions`).
 
@@ -15,11 +15,12 @@ use tidegate_model::{SegmentId, TableId};
 use super::Database;
 use super::budget::Wake;
 use super::folder::{Held, Patience, RunsOf};
-use super::masks::{MaskFiles, MaskedRows};
-use super::plan::{Gone, NewMask};
+use super::masks::{Losses, MaskFiles, MaskedRows, runs_of};
+use super::plan::Gone;
 use super::segments::NewSegments;
 use super::table::TableState;
 use crate::error::Result;
+use crate::mask::RowMask;
 use crate::snapshot::{SegmentRun, Snapshot};
 
 /// A table whose runs nobody else rewrites (GO1).
@@ -81,7 +82,7 @@ pub(super) struct GoneWriter<'a, 's> {
     runs: BTreeMap<SegmentId, &'s Arc<SegmentRun>>,
     seen: BTreeSet<SegmentId>,
     files: GoneFiles<'a>,
-    masks: Vec<NewMask>,
+    losses: Losses,
     of_tail: Vec<MaskedRows>,
 }
 
@@ -96,32 +97,40 @@ impl<'a, 's> GoneWriter<'a, 's> {
         GoneWriter {
             database,
             table,
-            runs: snapshot.segments().map(|run| (run.meta.id, run)).collect(),
+            runs: runs_of(snapshot),
             seen: BTreeSet::new(),
             files,
-            masks: Vec::new(),
+            losses: Losses::default(),
             of_tail: Vec::new(),
         }
     }
 
     /// All rows of a segment that go. Those of the tail stay in memory until the end.
     pub(super) fn add(&mut self, rows: MaskedRows) -> Result<()> {
-        assert!(self.seen.insert(rows.segment), "a segment comes once");
         let run = self.runs.get(&rows.segment).expect("the segment is one of the snapshot");
         if run.is_in_memory() {
+            assert!(self.seen.insert(rows.segment), "a segment comes once");
             self.of_tail.push(rows);
-        } else {
-            self.masks.extend(self.files.masks.write(self.table, run, &rows.rows)?);
+            return Ok(());
         }
+        self.add_mask(rows.segment, &RowMask::new(run.meta.rows, &rows.rows))
+    }
+
+    /// All rows that go of a segment that is a file: those that are not left.
+    pub(super) fn add_mask(&mut self, segment: SegmentId, left: &RowMask) -> Result<()> {
+        assert!(self.seen.insert(segment), "a segment comes once");
+        let run = self.runs.get(&segment).expect("the segment is one of the snapshot");
+        assert!(!run.is_in_memory(), "rows of the tail have no mask");
+        self.losses.add(self.files.masks.write(self.table, run, left)?);
         Ok(())
     }
 
     /// Everything is on disk then.
     pub(super) fn finish(self) -> Result<(Gone, GoneFiles<'a>)> {
-        let GoneWriter { database, table, mut files, masks, of_tail, .. } = self;
+        let GoneWriter { database, table, mut files, losses, of_tail, .. } = self;
         files.masks.sync_folders()?;
         if of_tail.is_empty() {
-            return Ok((Gone { masks, replace: None }, files));
+            return Ok((losses.into_gone(table, None), files));
         }
         let mut written = NewSegments::new(database, table)?;
         written.write_tail(&|run| {
@@ -129,9 +138,10 @@ impl<'a, 's> GoneWriter<'a, 's> {
             Some(rows.map_or_else(|| run.run(), |rows| run.run_without(&rows.rows)))
         })?;
         let symbols = written.sync()?;
-        let replace = written.replacing(Vec::new(), table.tail.runs(), symbols);
+        let replace = |out| written.replacing(out, table.tail.runs(), symbols.clone());
+        let gone = losses.into_gone(table, Some(&replace));
         files.segments = Some(written);
-        Ok((Gone { masks, replace: Some(replace) }, files))
+        Ok((gone, files))
     }
 }
 

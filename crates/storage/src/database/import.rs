@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_model::{ColumnId, PartitionKey, Schema, SegmentId, SeqTxn, SymbolId, TableId};
+use tidegate_model::{
+    Column, ColumnId, PartitionKey, Schema, SegmentId, SeqTxn, SymbolId, TableId,
+};
 use tidegate_platform::DiskFile;
 
 use super::Database;
@@ -30,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::manifest::check_segment;
 use crate::rewrite::{self, Rewrite};
 use crate::segment::{Direct, SegmentMeta, WrittenSegment};
-use crate::snapshot::{SegmentFile, SegmentRun};
+use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
 use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
 use crate::wal::Fate;
 
@@ -74,8 +76,16 @@ pub struct ImportTxn {
 #[derive(Debug)]
 enum Source {
     New(NewTable),
-    Existing(Arc<TableState>),
+    Existing {
+        table: Arc<TableState>,
+        /// The commit that it is about: rows that came later are not known.
+        as_of: SeqTxn,
+        needed: Vec<Column>,
+    },
 }
+
+/// A table that an import is about, and its growing dictionaries.
+type Opened = (Arc<TableState>, BTreeMap<ColumnId, Arc<Dictionary>>);
 
 /// What it has made so far.
 #[derive(Debug, Default)]
@@ -96,25 +106,75 @@ impl Database {
     pub fn begin_import(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ImportTxn> {
         self.begin_writing()?;
         let replaces = matches!(target, ImportTarget::Replacing { .. });
-        let (folder, schema, source, dictionaries) = match target {
-            ImportTarget::Existing(name) => self.with_tables(&[name], &|found| {
-                let TableState { folder, manifest, .. } = found[0].as_ref();
-                let schema = Arc::clone(&manifest.schema);
-                let dictionaries = folder.open_dictionaries(&schema, &manifest.symbols)?;
-                let source = Source::Existing(Arc::clone(&found[0]));
-                Ok((Arc::clone(folder), schema, source, dictionaries))
-            })?,
+        match target {
+            ImportTarget::Existing(name) => {
+                let opened = self.with_tables(&[name], &|found| open(&found[0]))?;
+                let (as_of, schema) = (opened.0.manifest.seq_txn, &opened.0.manifest.schema);
+                let needed = schema.columns().to_vec();
+                self.begin_in(opened, as_of, needed)
+            }
             ImportTarget::New { name, schema } | ImportTarget::Replacing { name, schema } => {
                 check_name(name)?;
                 if !replaces && self.published().tables.find(name).is_some() {
                     return Err(Error::TableExists { table: name.to_owned() });
                 }
                 let new = self.new_table(name, schema);
-                let (folder, schema) = (Arc::clone(&new.folder), Arc::clone(&new.schema));
-                let dictionaries = folder.open_dictionaries(&schema, &BTreeMap::new())?;
-                (folder, schema, Source::New(new), dictionaries)
+                let dictionaries = new.folder.open_dictionaries(&new.schema, &BTreeMap::new())?;
+                let mut import = self.begin_with(Source::New(new), dictionaries)?;
+                import.replaces = replaces;
+                Ok(import)
             }
+        }
+    }
+
+    /// Begins to write rows that a table is to get because of what a snapshot of it says. Of its
+    /// columns, those may be dropped meanwhile that are not needed.
+    pub(super) fn begin_as_of(
+        self: &Arc<Self>,
+        snapshot: &Snapshot,
+        needed: Vec<Column>,
+    ) -> Result<ImportTxn> {
+        self.begin_writing()?;
+        let find = || {
+            let name = || snapshot.name.clone();
+            self.table_state(snapshot.table).ok_or_else(|| Error::TableDropped { table: name() })
         };
+        let mut table = find()?;
+        loop {
+            let opened = open(&table);
+            let now = find()?;
+            // Symbols of a column that somebody drops may be gone from the disk.
+            if opened.is_ok() || Arc::ptr_eq(&now, &table) {
+                return self.begin_in(opened?, snapshot.seq_txn, needed);
+            }
+            table = now;
+        }
+    }
+
+    fn begin_in(
+        self: &Arc<Self>,
+        (table, dictionaries): Opened,
+        as_of: SeqTxn,
+        needed: Vec<Column>,
+    ) -> Result<ImportTxn> {
+        let schema = &table.manifest.schema;
+        if let Some(gone) = needed.iter().find(|column| schema.column(column.id).is_none()) {
+            let (table, column) = (table.name.clone(), gone.name.clone());
+            return Err(Error::ColumnDropped { table, column });
+        }
+        self.begin_with(Source::Existing { table, as_of, needed }, dictionaries)
+    }
+
+    fn begin_with(
+        self: &Arc<Self>,
+        source: Source,
+        dictionaries: BTreeMap<ColumnId, Arc<Dictionary>>,
+    ) -> Result<ImportTxn> {
+        let (folder, schema) = match &source {
+            Source::New(new) => (&new.folder, &new.schema),
+            Source::Existing { table, .. } => (&table.folder, &table.manifest.schema),
+        };
+        let (folder, schema) = (Arc::clone(folder), Arc::clone(schema));
         let number = self.next_import.fetch_add(1, Ordering::Relaxed);
         let scratch = self.paths.scratch().join(format!("import-{number}"));
         // One of an earlier process may be left.
@@ -123,6 +183,7 @@ impl Database {
             .and_then(|()| self.guarded.create_dir_all(&scratch))
             .map_err(Error::disk("make scratch folder"))?;
         let (database, made) = (Arc::clone(self), Mutex::new(Made::default()));
+        let replaces = false;
         Ok(ImportTxn { database, folder, schema, source, replaces, dictionaries, scratch, made })
     }
 }
@@ -207,19 +268,21 @@ impl ImportTxn {
         self.commit_by_keys(&segments)
     }
 
-    /// As [`commit`](Self::commit), with rows of the table that go, and without a look at keys.
-    pub(super) fn commit_with(
-        self,
+    /// Makes the segments part of the table and takes rows out of it, without a look at keys;
+    /// with segments only while the table has none.
+    pub(super) fn commit_masked(
+        &self,
         segments: &[WrittenSegment],
         removal: Removal<'_>,
     ) -> Result<SeqTxn> {
         let table = self.existing().expect("a new table has no rows that could go");
         let mut files = MaskFiles::new(self.database.guarded.as_ref());
-        let masks = files.write_all(table, removal)?;
-        if segments.is_empty() && masks.is_empty() {
+        let gone = files.write_all(table, removal)?;
+        if segments.is_empty() && gone.masks.is_empty() && gone.replace.is_none() {
             return Ok(table.manifest.seq_txn);
         }
-        let outcome = self.commit_segments(segments, Gone { masks, replace: None }, None);
+        let keys = (!segments.is_empty()).then(Vec::new);
+        let outcome = self.commit_segments(segments, gone, keys);
         if may_be_committed(&outcome) {
             files.keep();
         }
@@ -237,10 +300,10 @@ impl ImportTxn {
         let symbols = self.sync(segments).map_err(|error| Refusal { error, fate: Fate::Lost })?;
         let target = match &self.source {
             Source::New(new) => plan::Target::New(new.clone()),
-            Source::Existing(table) => {
-                let (name, seq_txn) = (table.name.clone(), table.manifest.seq_txn);
+            Source::Existing { table, as_of, needed } => {
+                let (name, seq_txn) = (table.name.clone(), *as_of);
                 let id = SnapshotId { table: table.id(), name, seq_txn };
-                plan::Target::Existing { id, schema: Arc::clone(&self.schema) }
+                plan::Target::Existing { id, needed: needed.clone() }
             }
         };
         let committed: BTreeSet<SegmentId> = metas.iter().map(|meta| meta.id).collect();
@@ -275,7 +338,7 @@ impl ImportTxn {
     pub(super) fn existing(&self) -> Option<&Arc<TableState>> {
         match &self.source {
             Source::New(_) => None,
-            Source::Existing(table) => Some(table),
+            Source::Existing { table, .. } => Some(table),
         }
     }
 
@@ -316,6 +379,12 @@ impl ImportTxn {
         made.files.retain(|id, _| !committed.contains(id));
         made.is_kept = true;
     }
+}
+
+fn open(table: &Arc<TableState>) -> Result<Opened> {
+    let TableState { folder, manifest, .. } = table.as_ref();
+    let dictionaries = folder.open_dictionaries(&manifest.schema, &manifest.symbols)?;
+    Ok((Arc::clone(table), dictionaries))
 }
 
 /// Whether a replay may find what was to be committed.

@@ -1,6 +1,8 @@
 //! Rows of segments that go: masks are written beside their segments, and become true with one
 //! record.
 //!
+//! - MA1. A segment of which no row is left goes as a whole, with the record that takes its last
+//!   one, and gets no mask. So a partition is there as long as a row of it is.
 //! - T2, T3 as in `import`.
 //!
 //! Not here: rows of tails (`gone`).
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use tidegate_model::{SegmentId, SeqTxn};
 use tidegate_platform::{Disk, OpenMode};
 
-use super::plan::NewMask;
+use super::plan::{Gone, NewMask, Replace};
 use super::table::TableState;
 use crate::error::{Error, Result};
 use crate::manifest::MaskMark;
@@ -43,6 +45,72 @@ impl fmt::Debug for Removal<'_> {
     }
 }
 
+impl Removal<'_> {
+    /// What goes of each segment, if each is as it was when its rows were found.
+    pub(super) fn into_masks(self, now: &Snapshot) -> Result<BTreeMap<SegmentId, RowMask>> {
+        let Removal { snapshot, rows } = self;
+        assert_eq!(snapshot.table, now.table, "rows of this table");
+        let (found, now) = (runs_of(snapshot), runs_of(now));
+        let mut masks = BTreeMap::new();
+        for MaskedRows { segment, rows } in rows {
+            let run = found.get(&segment).expect("the segment is one of the snapshot");
+            let is_same = |now: &&Arc<SegmentRun>| now.mask_mark() == run.mask_mark();
+            if !now.get(&segment).is_some_and(is_same) {
+                let (table, segment) = (snapshot.name.clone(), segment.0);
+                return Err(Error::SegmentChanged { table, segment });
+            }
+            let mask = RowMask::new(run.meta.rows, &rows);
+            assert!(masks.insert(segment, mask).is_none(), "a segment comes once");
+        }
+        Ok(masks)
+    }
+}
+
+/// The segments of a snapshot by their numbers.
+pub(super) fn runs_of(snapshot: &Snapshot) -> BTreeMap<SegmentId, &Arc<SegmentRun>> {
+    snapshot.segments().map(|run| (run.meta.id, run)).collect()
+}
+
+/// What becomes of a segment that was to lose rows.
+pub(super) enum Loss {
+    /// They had all gone before.
+    Nothing,
+    Rows(NewMask),
+    /// No row is left (MA1); with the mask that it had.
+    All(SegmentId, Option<MaskMark>),
+}
+
+/// What becomes of several segments.
+#[derive(Default)]
+pub(super) struct Losses {
+    masks: Vec<NewMask>,
+    emptied: Vec<(SegmentId, Option<MaskMark>)>,
+}
+
+impl Losses {
+    pub(super) fn add(&mut self, loss: Loss) {
+        match loss {
+            Loss::Nothing => {}
+            Loss::Rows(mask) => self.masks.push(mask),
+            Loss::All(segment, mask) => self.emptied.push((segment, mask)),
+        }
+    }
+
+    /// What a commit does with them. `replace` makes what it says of the segments that go too.
+    pub(super) fn into_gone(
+        self,
+        table: &TableState,
+        replace: Option<&dyn Fn(Vec<(SegmentId, Option<MaskMark>)>) -> Replace>,
+    ) -> Gone {
+        let Losses { masks, emptied } = self;
+        let replace = match replace {
+            Some(replace) => Some(replace(emptied)),
+            None => (!emptied.is_empty()).then(|| Replace::without(table, emptied)),
+        };
+        Gone { masks, replace }
+    }
+}
+
 /// Masks that are not yet part of a table; removed when it is dropped.
 pub(super) struct MaskFiles<'a> {
     disk: &'a dyn Disk,
@@ -59,41 +127,40 @@ impl<'a> MaskFiles<'a> {
         self.written.clear();
     }
 
-    /// Writes a mask for each segment that loses rows; one whose rows had all gone before needs
-    /// none. They and their names are on disk then (T3).
-    pub(super) fn write_all(
-        &mut self,
-        table: &TableState,
-        removal: Removal<'_>,
-    ) -> Result<Vec<NewMask>> {
+    /// Writes a mask for each segment that loses rows and keeps some (MA1). They and their names
+    /// are on disk then (T3).
+    pub(super) fn write_all(&mut self, table: &TableState, removal: Removal<'_>) -> Result<Gone> {
         let Removal { snapshot, rows } = removal;
         assert_eq!(snapshot.table, table.id(), "rows of this table");
-        let runs: BTreeMap<SegmentId, &Arc<SegmentRun>> =
-            snapshot.segments().map(|run| (run.meta.id, run)).collect();
-        let (mut masks, mut seen) = (Vec::new(), BTreeSet::new());
+        let runs = runs_of(snapshot);
+        let (mut losses, mut seen) = (Losses::default(), BTreeSet::new());
         for MaskedRows { segment, rows } in rows {
             assert!(seen.insert(segment), "a segment comes once");
             let run = runs.get(&segment).expect("the segment is one of the snapshot");
-            masks.extend(self.write(table, run, &rows)?);
+            losses.add(self.write(table, run, &RowMask::new(run.meta.rows, &rows))?);
         }
         self.sync_folders()?;
-        Ok(masks)
+        Ok(losses.into_gone(table, None))
     }
 
-    /// Writes the mask of a segment that loses these rows; `None` if they had all gone before.
+    /// Writes the mask of a segment that loses rows, if it keeps some.
     pub(super) fn write(
         &mut self,
         table: &TableState,
         run: &SegmentRun,
-        rows: &[u64],
-    ) -> Result<Option<NewMask>> {
+        left: &RowMask,
+    ) -> Result<Loss> {
         let none = RowMask::new(run.meta.rows, &[]);
         let known = run.mask.as_deref().unwrap_or(&none);
-        let mask = known.and(&RowMask::new(run.meta.rows, rows));
+        let mask = known.and(left);
         if mask == *known {
-            return Ok(None);
+            return Ok(Loss::Nothing);
         }
-        let (segment, id) = (run.meta.id, table.folder.new_segment_id());
+        let segment = run.meta.id;
+        if mask.live().0 == 0 {
+            return Ok(Loss::All(segment, run.mask_mark()));
+        }
+        let id = table.folder.new_segment_id();
         let bytes = mask.encode(table.id(), segment);
         let mark =
             MaskMark { id, seq_txn: SeqTxn(0), live: mask.live(), crc: crc32c::crc32c(&bytes) };
@@ -101,7 +168,7 @@ impl<'a> MaskFiles<'a> {
         self.written.push(path.clone());
         write_synced(self.disk, &path, &bytes).map_err(Error::disk("write row mask"))?;
         assert!(mask.live() < run.meta.rows, "a mask has lost a row");
-        Ok(Some(NewMask { segment, mark, replaces: run.mask_mark() }))
+        Ok(Loss::Rows(NewMask { segment, mark, replaces: run.mask_mark() }))
     }
 
     /// Makes the names of what was written durable (T3).

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_model::{
-    ColumnId, ColumnType, Lsn, Schema, SchemaError, SchemaVersion, SegmentId, SeqTxn, TableId, Ttl,
-    limits,
+    Column, ColumnId, ColumnType, Lsn, Schema, SchemaError, SchemaVersion, SegmentId, SeqTxn,
+    TableId, Ttl, limits,
 };
 
 use super::commit::Committed;
@@ -62,10 +62,12 @@ pub(crate) struct AppendTo {
     pub(crate) gone: Gone,
 }
 
-/// Rows that go: those of segments by masks, those of the tail by sealing it without them.
+/// Rows that go.
 #[derive(Debug, Default)]
 pub(crate) struct Gone {
+    /// Of segments that keep others.
     pub(crate) masks: Vec<NewMask>,
+    /// With segments that have no others, and of the tail, which is sealed without them.
     pub(crate) replace: Option<Replace>,
 }
 
@@ -141,7 +143,8 @@ pub(crate) enum Target {
     /// The table as it was when the import began.
     Existing {
         id: SnapshotId,
-        schema: Arc<Schema>,
+        /// The columns without which the rows are not what was meant.
+        needed: Vec<Column>,
     },
 }
 
@@ -453,8 +456,8 @@ impl<'a> Overlay<'a> {
                 let (table, seq_txn) = (create.table, create.seq_txn);
                 (dropped.into_iter().chain([create]).collect(), table, seq_txn, &new.name)
             }
-            Target::Existing { id, schema } => {
-                let table = self.unchanged(id, schema)?;
+            Target::Existing { id, needed } => {
+                let table = self.unchanged(id, needed)?;
                 let heeded = import.keys.as_deref();
                 if heeded.is_some_and(|keys| keys != table.manifest.schema.dedup()) {
                     return Err(Error::SchemaChanged { table: id.name.clone() });
@@ -470,7 +473,11 @@ impl<'a> Overlay<'a> {
             |meta: &SegmentMeta| SegmentMeta { seq_first: seq_txn, seq_last: seq_txn, ..*meta };
         let segments: Vec<SegmentMeta> = import.segments.iter().map(commit).collect();
         if !segments.is_empty() {
-            let symbols = import.symbols.clone();
+            let schema = self.by_id(table).map(|table| &table.manifest.schema);
+            // A column may have been dropped since, which is no matter if it was not needed.
+            let is_known = |column| schema.is_none_or(|schema| schema.column(column).is_some());
+            let symbols = import.symbols.iter().filter(|(column, _)| is_known(*column));
+            let symbols = symbols.copied().collect();
             let change = TableChange::AddSegments { segments, symbols };
             ops.push(TableOp { table, seq_txn, change });
         }
@@ -478,14 +485,14 @@ impl<'a> Overlay<'a> {
     }
 
     /// The table that an import began with, if its rows still fit.
-    fn unchanged(&self, id: &SnapshotId, schema: &Schema) -> Result<&Arc<TableState>> {
+    fn unchanged(&self, id: &SnapshotId, needed: &[Column]) -> Result<&Arc<TableState>> {
         let table = self.by_id(id.table);
         let table = table.ok_or_else(|| Error::TableDropped { table: id.name.clone() })?;
         if table.truncated_at > id.seq_txn {
             return Err(Error::TableTruncated { table: id.name.clone() });
         }
-        let mut columns = schema.columns().iter();
-        match columns.find(|column| table.manifest.schema.column(column.id).is_none()) {
+        let mut needed = needed.iter();
+        match needed.find(|column| table.manifest.schema.column(column.id).is_none()) {
             None => Ok(table),
             Some(column) => {
                 let (table, column) = (id.name.clone(), column.name.clone());
@@ -545,6 +552,14 @@ impl<'a> Overlay<'a> {
                 self.changes.tables.insert(op.table, Some(Arc::new(changed)));
             }
         }
+    }
+}
+
+impl Replace {
+    /// The segments of a table without some.
+    pub(crate) fn without(table: &TableState, out: Vec<(SegmentId, Option<MaskMark>)>) -> Replace {
+        let (tail, segments, symbols) = (Vec::new(), Vec::new(), Vec::new());
+        Replace { table: table.id(), name: table.name.clone(), out, tail, segments, symbols }
     }
 }
 

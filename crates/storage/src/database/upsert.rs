@@ -1,4 +1,5 @@
-//! Segments whose rows replace earlier ones: imports into tables with keys of DEDUP.
+//! Segments whose rows replace earlier ones: imports and changes of rows in tables with keys of
+//! DEDUP.
 //!
 //! - UR1. The rows of an import are one commit, also for DEDUP (DE1): of those with the same keys
 //!   the last one stays.
@@ -6,7 +7,9 @@
 //!   nobody adds rows with the same keys meanwhile. Whoever sees no keys commits only while there
 //!   are none.
 //! - UR3. What goes of a partition is written before the next one is looked at; positions of rows
-//!   of the tail stay in memory.
+//!   of the tail stay in memory, and what a statement takes out of segments, a bit a row.
+//! - UR4. A row that an UPDATE writes replaces those with its keys, whether the statement has
+//!   found them or not, and whenever they came.
 //!
 //! Not here: which rows have the same keys (`dedup`).
 
@@ -19,7 +22,7 @@ use super::commit::Refusal;
 use super::dedup::{self, Superseded};
 use super::gone::GoneWriter;
 use super::import::{ImportTxn, may_be_committed};
-use super::masks::MaskedRows;
+use super::masks::{MaskedRows, Removal};
 use super::plan::Gone;
 use crate::error::{Error, Result};
 use crate::mask::RowMask;
@@ -55,11 +58,26 @@ impl ImportTxn {
                 let state = self.database().table_state(table.id());
                 let has_keys = |schema: &Schema| !schema.dedup().is_empty();
                 if state.is_some_and(|state| has_keys(&state.manifest.schema)) {
-                    self.commit_held(segments)
+                    self.commit_held(segments, None)
                 } else {
                     self.commit_plain(segments)
                 }
             }
+        }
+    }
+
+    /// Commits segments in place of rows that go, and of those with the same keys (UR4).
+    pub(super) fn commit_with(
+        &self,
+        segments: &[WrittenSegment],
+        removal: Removal<'_>,
+    ) -> Result<SeqTxn> {
+        let state = self.database().table_state(self.table());
+        let has_keys = state.is_some_and(|state| !state.manifest.schema.dedup().is_empty());
+        if has_keys && !segments.is_empty() {
+            self.commit_held(segments, Some(removal))
+        } else {
+            self.commit_masked(segments, removal)
         }
     }
 
@@ -82,7 +100,11 @@ impl ImportTxn {
         self.commit_plain(&left)
     }
 
-    fn commit_held(&self, segments: &[WrittenSegment]) -> Result<SeqTxn> {
+    fn commit_held(
+        &self,
+        segments: &[WrittenSegment],
+        removal: Option<Removal<'_>>,
+    ) -> Result<SeqTxn> {
         let Some(held) = self.database().hold_table(self.table()) else {
             // It is gone, which the commit finds too, and says.
             return self.commit_plain(segments);
@@ -90,12 +112,25 @@ impl ImportTxn {
         let (table, snapshot) = (&held.state, held.state.snapshot()?);
         let schema = &table.manifest.schema;
         if schema.dedup().is_empty() {
-            return self.commit_plain(segments);
+            return match removal {
+                Some(removal) => self.commit_masked(segments, removal),
+                None => self.commit_plain(segments),
+            };
         }
+        let removed = removal.map(|removal| removal.into_masks(&snapshot)).transpose()?;
+        let mut removed = removed.unwrap_or_default();
         let symbols = table.folder.symbols(schema, &table.manifest.symbols)?;
         let mut writer = GoneWriter::new(self.database(), table, &snapshot);
-        let (known, mut go) = (by_partition(&snapshot), |rows| writer.add(rows));
+        let known = by_partition(&snapshot);
+        let mut go = |rows: MaskedRows| match removed.remove(&rows.segment) {
+            Some(mask) => {
+                let left = mask.and(&RowMask::new(mask.rows(), &rows.rows));
+                writer.add_mask(rows.segment, &left)
+            }
+            None => writer.add(rows),
+        };
         let left = self.supersede(segments, (schema, &symbols), &known, &mut go)?;
+        removed.iter().try_for_each(|(&segment, left)| writer.add_mask(segment, left))?;
         let (gone, mut files) = writer.finish()?;
         let outcome = self.commit_segments(&left, gone, Some(schema.dedup().to_vec()));
         if may_be_committed(&outcome) {

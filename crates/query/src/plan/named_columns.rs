@@ -1,0 +1,51 @@
+//! Columns that a statement names, found in the table that it changes.
+
+use tidegate_model::{Column, Schema};
+
+use crate::error::{Error, Result};
+use crate::parse::{Insert, Name, Position, Update};
+
+/// The columns that an INSERT has values for.
+pub(crate) fn insert_columns(sql: &str, insert: &Insert, schema: &Schema) -> Result<Vec<Column>> {
+    let Some(names) = &insert.columns else { return Ok(schema.columns().to_vec()) };
+    let mut columns: Vec<Column> = Vec::with_capacity(names.len());
+    for name in names {
+        let column = find_column(sql, schema, name)?;
+        if columns.iter().any(|known| known.id == column.id) {
+            let position = Position::at(sql, name.offset);
+            return Err(Error::ColumnTwice { position, column: name.text.clone() });
+        }
+        columns.push(column.clone());
+    }
+    match schema.designated_column() {
+        Some((time, _)) if columns.iter().all(|column| column.id != time.id) => {
+            let position = names.first().map(|name| Position::at(sql, name.offset));
+            Err(Error::TimestampMissing { position, column: time.name.clone() })
+        }
+        _ => Ok(columns),
+    }
+}
+
+/// Whether an UPDATE can set what it sets.
+pub(super) fn check_sets(sql: &str, update: &Update, schema: &Schema) -> Result<()> {
+    for (at, set) in update.sets.iter().enumerate() {
+        let column = find_column(sql, schema, &set.column)?;
+        let position = Position::at(sql, set.column.offset);
+        if schema.designated() == Some(column.id) {
+            let feature = "UPDATE of the designated timestamp";
+            return Err(Error::NotSupported { position: Some(position), feature });
+        }
+        let is_same = |other: &Name| other.text.eq_ignore_ascii_case(&set.column.text);
+        if update.sets[..at].iter().any(|other| is_same(&other.column)) {
+            return Err(Error::ColumnTwice { position, column: set.column.text.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn find_column<'a>(sql: &str, schema: &'a Schema, name: &Name) -> Result<&'a Column> {
+    schema.find(&name.text).ok_or_else(|| {
+        let position = Some(Position::at(sql, name.offset));
+        Error::NoSuchColumn { position, column: name.text.clone(), similar: None }
+    })
+}
