@@ -7,8 +7,8 @@
 //! - HT4. A request from a page of another place is refused, so that no web page writes to a server
 //!   on the machine of whoever looks at it.
 //!
-//! Routes: `/exec` (`exec`), `/write` (`write`), and small ones (`small`). Not here: bytes
-//! (`wire`), and what they are wrapped in (`unpack`).
+//! Routes: `/exec` (`exec`), `/write` (`write`), `/` (`console`), and small ones (`small`). Not
+//! here: bytes (`wire`), and what they are wrapped in (`unpack`).
 
 mod wire;
 mod params;
@@ -17,6 +17,7 @@ mod multipart;
 mod unpack;
 mod exec;
 mod write;
+mod console;
 mod small;
 #[cfg(test)]
 mod fuzz;
@@ -167,6 +168,7 @@ enum Route {
     Settings,
     Check,
     InfluxQuery,
+    Console,
     Health,
     Live,
     Ready,
@@ -187,6 +189,7 @@ impl Route {
             "/settings" => Route::Settings,
             "/chk" => Route::Check,
             "/query" => Route::InfluxQuery,
+            _ if console::has(path) => Route::Console,
             _ => return None,
         };
         Some(route)
@@ -200,6 +203,7 @@ impl Route {
             Route::Ping
             | Route::Settings
             | Route::Check
+            | Route::Console
             | Route::Health
             | Route::Live
             | Route::Ready
@@ -235,6 +239,7 @@ impl Exchange<'_> {
                 let response = small::influx_query(self).await;
                 self.respond(response).await
             }
+            Route::Console => self.respond(console::page(self.head)).await,
             Route::Health | Route::Ready => self.respond(small::ready(self.shared)).await,
             Route::Live => self.respond(Response::new(200, TEXT, "Status: Healthy\n")).await,
             Route::Metrics => self.respond(small::metrics(self.shared)).await,
@@ -275,7 +280,7 @@ impl Exchange<'_> {
     async fn respond(&mut self, response: Response) -> Flow {
         let after = self.after();
         let length = match response.status {
-            204 => Length::None,
+            204 | 304 => Length::None,
             _ => Length::Bytes(response.body.len()),
         };
         let head = response::head(&response, length, after, (&self.request_id, self.now()));
@@ -327,6 +332,8 @@ mod tests {
         assert_eq!(Route::of("/api/v2/write", Door::Main), Some(Route::Write));
         assert_eq!(Route::of("/api/v1/sql/execute", Door::Main), Some(Route::Exec));
         assert_eq!(Route::of("/exec/", Door::Main), None);
+        assert_eq!(Route::of("/", Door::Main), Some(Route::Console));
+        assert_eq!(Route::of("/", Door::Admin), Some(Route::Health));
         assert_eq!(Route::of("/exec", Door::Admin), Some(Route::Health));
         assert_eq!(Route::of("/metrics", Door::Admin), Some(Route::Metrics));
     }
