@@ -98,6 +98,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: true,
+    chunkSizeWarningLimit: 700,
   },
   worker: { format: "es" },
   server: { proxy: Object.fromEntries(ROUTES.map((route) => [route, SERVER])) },

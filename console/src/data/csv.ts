@@ -51,10 +51,10 @@ export function* records(text: string, delimiter: string): Generator<string[]> {
   }
 }
 
-/** What most cells of a column look like. */
+/** What more than half of the cells of a column look like. */
 export function looksLike(cells: string[]): "time" | "number" | "text" {
   const filled = cells.filter((cell) => cell !== "");
-  if (filled.length === 0) return "text";
-  if (filled.every((cell) => /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}|$)/.test(cell))) return "time";
-  return filled.every((cell) => /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(cell)) ? "number" : "text";
+  const most = (shape: RegExp) => filled.length < 2 * filled.filter((cell) => shape.test(cell)).length;
+  if (most(/^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}|$)/)) return "time";
+  return most(/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i) ? "number" : "text";
 }

@@ -2,7 +2,9 @@
 //
 // - GU1. The time is the designated timestamp, else the first column of times.
 // - GU2. Values are numbers, but not those that are called like a key.
-// - GU3. A column of texts makes series if it has 2 to `SERIES_MAX` texts and times come twice:
+// - GU3. What is drawn together has a scale together: columns whose numbers are far larger or smaller
+//   than those of the first one wait to be chosen.
+// - GU4. A column of texts makes series if it has 2 to `SERIES_MAX` texts and times come twice:
 //   then each series has one row a time, and otherwise the lines would jump between them.
 
 import type { Column, Rows } from "./cells";
@@ -20,6 +22,9 @@ export const SERIES_MAX = 12;
 const VALUES_MAX = 4;
 /** Rows that are looked at, from the beginning. */
 const SAMPLE_ROWS = 5_000;
+/** Rows that are looked at all over the answer, for scales (GU3). */
+const SCALE_ROWS = 500;
+const SCALE_MAX = 30;
 
 export function guessChart(rows: Rows, timestamp: number): ChartColumns {
   const { columns } = rows;
@@ -28,7 +33,8 @@ export function guessChart(rows: Rows, timestamp: number): ChartColumns {
   const named = numbers.filter((i) => !isKey(columns[i]!.name)); // GU2
   const values = named.length === 0 ? numbers : named;
   const series = time === null ? null : seriesColumn(rows, time);
-  return { time, values: values.slice(0, series === null ? VALUES_MAX : 1), series };
+  const together = ofOneScale(rows, values);
+  return { time, values: together.slice(0, series === null ? VALUES_MAX : 1), series };
 }
 
 /** GU1. */
@@ -44,6 +50,28 @@ function isKey(name: string): boolean {
 }
 
 /** GU3. */
+function ofOneScale(rows: Rows, values: number[]): number[] {
+  const first = values[0];
+  if (first === undefined) return [];
+  const scale = magnitude(rows, first);
+  return values.filter((column) => {
+    const ratio = magnitude(rows, column) / scale;
+    return column === first || (1 / SCALE_MAX <= ratio && ratio <= SCALE_MAX);
+  });
+}
+
+/** The largest size among the first numbers; rows that have none count as 0. */
+function magnitude(rows: Rows, column: number): number {
+  let most = 0;
+  const step = Math.max(1, Math.floor(rows.length / SCALE_ROWS));
+  for (let row = 0; row < rows.length; row += step) {
+    const size = Math.abs(Number(rows.cell(row, column) ?? 0));
+    if (most < size) most = size;
+  }
+  return most;
+}
+
+/** GU4. */
 function seriesColumn(rows: Rows, time: number): number | null {
   const sample = Math.min(rows.length, SAMPLE_ROWS);
   if (distinct(rows, time, sample, sample) === sample) return null;

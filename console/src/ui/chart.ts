@@ -15,6 +15,20 @@ const LIGHT = ["#0f766e", "#c2410c", "#4f46e5", "#a16207", "#be185d", "#0369a1",
 const DARK = ["#4fd1c0", "#fb923c", "#a5a1ff", "#facc15", "#f472b6", "#60b8ff", "#a3e635", "#d39bff",
   "#f87171", "#b8b0a8", "#22d3ee", "#fda4af"];
 
+const [DAY, MINUTE] = [86_400, 60];
+const DATE = "{YYYY}-{MM}-{DD}";
+
+/** From which step between two labels on which text is written, and which one below it where the
+ * day, or year, is another than that of the label before. */
+const TIME_LABELS: uPlot.Axis.Values = [
+  [365 * DAY, "{YYYY}", null, null, null, null, null, null, 1],
+  [28 * DAY, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+  [DAY, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [MINUTE, "{HH}:{mm}", `\n${DATE}`, null, `\n${DATE}`, null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", `\n${DATE}`, null, `\n${DATE}`, null, null, null, 1],
+  [1e-3, "{ss}.{fff}", `\n${DATE} {HH}:{mm}`, null, `\n${DATE} {HH}:{mm}`, null, `\n{HH}:{mm}`, null, 1],
+];
+
 export class Chart {
   private plot: uPlot | null = null;
   private lines: Line[] = [];
@@ -41,7 +55,8 @@ export class Chart {
     this.whole = low === high ? [low - 1, high + 1] : [low, high];
     this.seen = this.whole;
     this.plot = new uPlot(this.options(isDark), this.points(), this.host);
-    this.fit();
+    // The height of the legend is known when it has been laid out.
+    requestAnimationFrame(() => this.fit());
   }
 
   /** Shows all of the time again. */
@@ -59,10 +74,7 @@ export class Chart {
     const span = Math.max(SPAN_MIN, Math.min(high - low, last - first));
     const from = Math.max(first, Math.min(low, last - span));
     this.seen = [from, from + span];
-    this.plot?.batch(() => {
-      this.plot!.setData(this.points(), false); // CH1
-      this.plot!.setScale("x", { min: from, max: from + span });
-    });
+    this.plot?.setData(this.points()); // CH1
   }
 
   private fit(): void {
@@ -90,9 +102,9 @@ export class Chart {
         points: { size: 7 },
       },
       legend: { live: true },
-      scales: { x: { time: true, min: this.seen[0], max: this.seen[1], auto: false } },
+      scales: { x: { time: true, range: () => this.seen } },
       axes: [
-        { ...axis, space: 80 },
+        { ...axis, space: 90, values: TIME_LABELS },
         { ...axis, size: 58, values: (_, values) => values.map((value) => axisNumber(value, values)) },
       ],
       series: [
@@ -135,7 +147,14 @@ function axisNumber(value: number, all: number[]): string {
   const most = Math.max(...all.map(Math.abs));
   if (10_000 <= most) return short(value);
   const step = Math.abs((all[1] ?? 0) - (all[0] ?? 0)) || 1;
-  return value.toFixed(Math.max(0, Math.min(9, -Math.floor(Math.log10(step) + 1e-9))));
+  return value.toFixed(digitsOf(step));
+}
+
+/** Digits behind the point that a step needs: none for 20, one for 2.5. */
+export function digitsOf(step: number): number {
+  let digits = 0;
+  while (digits < 12 && 1e-6 < Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) / (step * 10 ** digits)) digits += 1;
+  return digits;
 }
 
 function legendNumber(value: number): string {

@@ -5,7 +5,7 @@ import type { Rows } from "../data/cells";
 const CHAR_WIDTH = 7.25;
 const PADDING = 22;
 const [WIDTH_MIN, WIDTH_MAX] = [56, 420];
-/** Rows whose cells say how wide a column is. */
+/** Rows, from all over the answer, whose cells say how wide a column is. */
 const SAMPLE_ROWS = 100;
 
 /** Left edges of columns, and the right edge of the last one. */
@@ -29,7 +29,10 @@ export function columnsWithin(edges: number[], left: number, right: number): [nu
 export function fittingWidth(rows: Rows, column: number): number {
   const { name, type } = rows.columns[column]!;
   let chars = Math.max(name.length + 2, type.length);
-  for (let row = 0; row < Math.min(rows.length, SAMPLE_ROWS); row++) {
+  const last = rows.length - 1;
+  const step = Math.max(1, last / (SAMPLE_ROWS - 1));
+  for (let at = 0; at <= last; at += step) {
+    const row = Math.round(at);
     chars = Math.max(chars, rows.cell(row, column)?.length ?? 4);
   }
   return Math.round(Math.max(WIDTH_MIN, Math.min(WIDTH_MAX, chars * CHAR_WIDTH + PADDING)));

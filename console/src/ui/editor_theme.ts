@@ -42,6 +42,7 @@ export const editorTheme = EditorView.theme({
   ".cm-completionMatchedText": { textDecoration: "none", color: "var(--accent)", fontWeight: "600" },
   ".cm-completionDetail": { color: "var(--muted)", fontStyle: "normal", marginLeft: "12px" },
   ".cm-completionIcon": { width: "1.1em", opacity: "0.7" },
+  ".cm-completionIcon-keyword:after": { content: "'·'" },
   ".cm-completionIcon-table:after": { content: "'▦'" },
   ".cm-completionIcon-column:after": { content: "'▏'" },
   ".cm-completionInfo": {

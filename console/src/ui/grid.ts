@@ -47,6 +47,10 @@ export class Grid {
   private rows: Rows | null = null;
   private timestamp = -1;
   private widths: number[] = [];
+  /** Columns whose width somebody has chosen. */
+  private readonly chosen = new Set<number>();
+  /** Rows when widths were looked at last. */
+  private fitted = 0;
   private edges = [0];
   private gutter = 48;
   private top = 0;
@@ -90,8 +94,7 @@ export class Grid {
   /** Shows rows; the same ones again if there are more of them now. */
   show(rows: Rows | null, timestamp: number): void {
     if (rows !== this.rows) this.begin(rows, timestamp);
-    // The first rows say how wide columns are; before them only names did.
-    else if (rows && this.era === 0 && 0 < rows.length) this.fitAll();
+    else if (rows && 2 * this.fitted < rows.length) this.widen();
     this.redraw();
   }
 
@@ -100,17 +103,20 @@ export class Grid {
     this.timestamp = timestamp;
     this.selection = null;
     this.listener.onCurrent(null);
-    this.era = 0;
-    this.widths = rows ? rows.columns.map((_, column) => fittingWidth(rows, column)) : [];
+    this.widths = rows ? rows.columns.map(() => 0) : [];
+    this.chosen.clear();
     this.scrollTo(0);
     this.body.scrollLeft = 0;
-    if (rows && 0 < rows.length) this.fitAll();
-    else this.layOut();
+    this.widen();
   }
 
-  private fitAll(): void {
-    const rows = this.rows!;
-    this.widths = rows.columns.map((_, column) => fittingWidth(rows, column));
+  /** Makes columns wide enough for what has come, but those that somebody has made so wide. */
+  private widen(): void {
+    const rows = this.rows;
+    this.fitted = rows?.length ?? 0;
+    this.widths = this.widths.map((width, column) =>
+      this.chosen.has(column) ? width : Math.max(width, fittingWidth(rows!, column)),
+    );
     this.era += 1;
     this.layOut();
   }
@@ -160,7 +166,7 @@ export class Grid {
     this.frame = 0;
     const rows = this.rows;
     this.root.classList.toggle("empty", rows === null);
-    const gutter = Math.max(40, String(rows?.length ?? 0).length * 7.5 + 18);
+    const gutter = Math.max(40, (rows?.length ?? 0).toLocaleString("en-US").length * 6.7 + 18);
     this.gutter = gutter;
     this.corner.style.width = `${gutter}px`;
     const width = this.edges.at(-1)! + gutter;
@@ -374,6 +380,7 @@ export class Grid {
 
   private resize(column: number, width: number): void {
     this.widths[column] = Math.max(WIDTH_MIN, Math.round(width));
+    this.chosen.add(column);
     this.era += 1;
     this.edges = edgesOf(this.widths);
     [...this.headCells.children].forEach((cell, i) =>

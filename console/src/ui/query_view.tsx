@@ -158,7 +158,7 @@ function RunBar() {
       {isRunning ? (
         <button class="button stop" onClick={cancelCurrent}><Icon name="stop" />Cancel<kbd>Ctrl .</kbd></button>
       ) : (
-        <button class="button primary" onClick={runCurrent}><Icon name="play" />Run<kbd>Ctrl ⏎</kbd></button>
+        <button class="button primary" onClick={runCurrent}><Icon name="play" />Run<kbd>Ctrl Enter</kbd></button>
       )}
       <label class="choice">
         Rows
