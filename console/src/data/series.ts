@@ -34,6 +34,8 @@ export function linesOf(rows: Rows, { time, values, series }: ChartColumns): Lin
       return lineOf(title, x, y, groups && ((row) => groups.of[row] === group));
     });
   });
+  // By name: colours do not depend on which series happens to come first.
+  if (groups) lines.sort((a, b) => a.label.localeCompare(b.label, "en", { numeric: true }));
   return { lines, leftOut: groups ? groups.labels.length - labels.length : 0 };
 }
 

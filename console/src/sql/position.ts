@@ -9,6 +9,16 @@ export function offsetOf(text: string, characters: number): number {
   return at;
 }
 
+/** Line and column, from 1, of a place in a statement that stands behind another text. */
+export function placeOf(
+  before: string,
+  sql: string,
+  characters: number,
+): { line: number; column: number } {
+  const lines = (before + sql.slice(0, offsetOf(sql, characters))).split("\n");
+  return { line: lines.length, column: [...lines.at(-1)!].length + 1 };
+}
+
 /** The word at a place, or the one character there: what is underlined. */
 export function wordAt(text: string, at: number): { from: number; to: number } {
   const word = /^[\p{L}\p{N}_$]+/u.exec(text.slice(at));

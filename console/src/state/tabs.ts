@@ -20,8 +20,9 @@ import { rowsMax } from "./view";
 /** An answer, as far as it has come. */
 export interface Result {
   sql: string;
-  /** Where the statement stood in the text. */
+  /** Where the statement stood in the text, and what stood before it. */
   span: Span;
+  before: string;
   rows: Rows | null;
   timestamp: number;
   /** Rises with each batch, because rows are one growing value. */
@@ -126,7 +127,7 @@ export function run(tab: Tab, span: Span): void {
   const startedAt = performance.now();
   const most = rowsMax.value;
   let result: Result = {
-    sql, span, rows: null, timestamp: -1, version: 0, startedAt, ms: 0, outcome: null, cut: "", chart: null,
+    sql, span, before: tab.text.slice(0, span.from), rows: null, timestamp: -1, version: 0, startedAt, ms: 0, outcome: null, cut: "", chart: null,
   };
   const update = (change: Partial<Result>) => {
     result = { ...result, ms: performance.now() - startedAt, version: result.version + 1, ...change };

@@ -3,6 +3,7 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { bytes, count, duration } from "../data/format";
+import { placeOf } from "../sql/position";
 import { failureOf, resultText, summary, type Result, type Tab } from "../state/tabs";
 import { say } from "../state/view";
 import { goToFault, setGrid } from "./actions";
@@ -88,7 +89,7 @@ function ExportMenu({ result }: { result: Result }) {
 
 function FailureBox({ result }: { result: Result }) {
   const { message, position, code, requestId } = failureOf(result.outcome)!;
-  const line = position === undefined ? null : lineOf(result.sql, position);
+  const line = position === undefined ? null : placeOf(result.before, result.sql, position);
   return (
     <div class="failure" role="alert">
       <p>{message}</p>
@@ -102,11 +103,6 @@ function FailureBox({ result }: { result: Result }) {
   );
 }
 
-/** Counted from 1, within the statement. */
-function lineOf(sql: string, position: number): { line: number; column: number } {
-  const before = [...sql].slice(0, position).join("").split("\n");
-  return { line: before.length, column: [...before.at(-1)!].length + 1 };
-}
 
 function GridHost({ result, onCurrent }: { result: Result | null; onCurrent: (place: Place | null) => void }) {
   const host = useRef<HTMLDivElement>(null);

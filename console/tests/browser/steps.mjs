@@ -175,7 +175,7 @@ async function errors({ page, shoot }) {
   await run(page, "SELECT 1;\n\nSELECT sym,\n    avg(nope) AS mean\nFROM trades\nSAMPLE BY 1h;");
   await page.locator(".cm-content .fault").waitFor(WAIT);
   assert.equal(await page.locator(".cm-content .fault-mark").textContent(), "nope");
-  assert.match(await page.locator(".failure").textContent(), /nope.*line 2, column 9.*SQLSTATE 42703/s);
+  assert.match(await page.locator(".failure").textContent(), /nope.*line 4, column 9.*SQLSTATE 42703/s);
   await shoot("error");
   await page.keyboard.type(" ");
   await page.locator(".cm-content .fault").waitFor({ state: "detached", ...WAIT });
