@@ -85,7 +85,8 @@ function licenceOf(folder: string): string {
   if (file === undefined && license !== "MIT") {
     throw new Error(`${name} has no file with its licence: VB3`);
   }
-  const text = file === undefined ? "Licensed under MIT." : readFileSync(join(folder, file), "utf8");
+  const text =
+    file === undefined ? "Licensed under MIT." : readFileSync(join(folder, file), "utf8");
   return `== ${name} ${version} (${license})\n\n${text.trim()}`;
 }
 

@@ -249,7 +249,8 @@ function wholeOutcome(text: string): Outcome {
   }
   for (const word of ["inserted", "updated", "deleted"] as const) {
     const rows = whole[word];
-    if (rows !== undefined) return { kind: "done", text: `${word} ${rows.toLocaleString("en-US")}` };
+    if (rows !== undefined)
+      return { kind: "done", text: `${word} ${rows.toLocaleString("en-US")}` };
   }
   return { kind: "done", text: whole.notice ?? "done" };
 }

@@ -1,7 +1,8 @@
 // Statements: sent, read by another thread, and stopped.
 //
 // - EX1. A statement ends with a comment that has a token, so that it can be found among those
-//   that work and be cancelled there. It stands behind the statement: no position moves.
+//   that work and be cancelled there. It stands behind the statement: no position moves. A text
+//   that comes again is a new one to the server, which plans it anew: that takes a millisecond.
 // - EX2. One row more is asked for than is shown: so we know that there are more.
 
 import { Rows, type Batch, type Column } from "../data/cells";

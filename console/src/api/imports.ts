@@ -57,11 +57,7 @@ export function importUrl(options: ImportOptions): string {
 }
 
 /** Sends a file; `onSent` has the part of it that is on its way, 0 to 1. */
-export function upload(
-  file: File,
-  options: ImportOptions,
-  onSent: (part: number) => void,
-): Upload {
+export function upload(file: File, options: ImportOptions, onSent: (part: number) => void): Upload {
   const request = new XMLHttpRequest();
   const outcome = new Promise<ImportOutcome>((resolve) => {
     request.upload.onprogress = (event) => {
@@ -124,7 +120,12 @@ function objectOf(text: string): Record<string, unknown> | null {
 
 /** A table's name for a file: `CPU load (1).csv.gz` is `cpu_load_1`. */
 export function tableNameOf(file: string): string {
-  const base = file.replace(/^.*[\\/]/, "").replace(/(\.(csv|tsv|txt|gz|zst|parquet|ndjson))+$/i, "");
-  const name = base.toLowerCase().replace(/[^a-z0-9_]+/g, "_").replace(/^_+|_+$/g, "");
+  const base = file
+    .replace(/^.*[\\/]/, "")
+    .replace(/(\.(csv|tsv|txt|gz|zst|parquet|ndjson))+$/i, "");
+  const name = base
+    .toLowerCase()
+    .replace(/[^a-z0-9_]+/g, "_")
+    .replace(/^_+|_+$/g, "");
   return /^[a-z_]/.test(name) ? name : `t_${name}`;
 }

@@ -54,7 +54,8 @@ export function* records(text: string, delimiter: string): Generator<string[]> {
 /** What more than half of the cells of a column look like. */
 export function looksLike(cells: string[]): "time" | "number" | "text" {
   const filled = cells.filter((cell) => cell !== "");
-  const most = (shape: RegExp) => filled.length < 2 * filled.filter((cell) => shape.test(cell)).length;
+  const most = (shape: RegExp) =>
+    filled.length < 2 * filled.filter((cell) => shape.test(cell)).length;
   if (most(/^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}|$)/)) return "time";
   return most(/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i) ? "number" : "text";
 }

@@ -9,7 +9,11 @@ export function count(value: number): string {
 
 /** `950`, `12.3 k`, `4.56 M`: three digits that matter. */
 export function short(value: number): string {
-  for (const [unit, factor] of [["G", 1e9], ["M", 1e6], ["k", 1e3]] as const) {
+  for (const [unit, factor] of [
+    ["G", 1e9],
+    ["M", 1e6],
+    ["k", 1e3],
+  ] as const) {
     if (factor <= Math.abs(value)) return `${digits(value / factor)} ${unit}`;
   }
   return Number.isInteger(value) ? String(value) : digits(value);

@@ -2,8 +2,8 @@
 //
 // - GU1. The time is the designated timestamp, else the first column of times.
 // - GU2. Values are numbers, but not those that are called like a key.
-// - GU3. What is drawn together has a scale together: columns whose numbers are far larger or smaller
-//   than those of the first one wait to be chosen.
+// - GU3. What is drawn together has a scale together: columns whose numbers are far larger or
+//   smaller than those of the first one wait to be chosen.
 // - GU4. A column of texts makes series if it has 2 to `SERIES_MAX` texts and times come twice:
 //   then each series has one row a time, and otherwise the lines would jump between them.
 
@@ -78,7 +78,9 @@ function seriesColumn(rows: Rows, time: number): number | null {
   const texts = rows.columns.flatMap(({ type }, i) =>
     kindOf(type) === "symbol" || kindOf(type) === "text" ? [i] : [],
   );
-  const symbolsFirst = texts.sort((a, b) => rank(rows.columns[a]!) - rank(rows.columns[b]!) || a - b);
+  const symbolsFirst = texts.sort(
+    (a, b) => rank(rows.columns[a]!) - rank(rows.columns[b]!) || a - b,
+  );
   const fitting = symbolsFirst.find((column) => {
     const count = distinct(rows, column, sample, SERIES_MAX);
     return 2 <= count && count <= SERIES_MAX;

@@ -73,7 +73,11 @@ function lineOf(
 
 function sorted({ label, x, y }: Line): Line {
   const order = Uint32Array.from(x, (_, i) => i).sort((a, b) => x[a]! - x[b]!);
-  return { label, x: Float64Array.from(order, (i) => x[i]!), y: Float64Array.from(order, (i) => y[i]!) };
+  return {
+    label,
+    x: Float64Array.from(order, (i) => x[i]!),
+    y: Float64Array.from(order, (i) => y[i]!),
+  };
 }
 
 /** The first and the last time of all lines. */
@@ -94,7 +98,9 @@ export type Aligned = [number[], ...(number | null | undefined)[][]];
 export function drawn(lines: Line[], low: number, high: number, slivers: number): Aligned {
   const parts = lines.map((line) => window(line, low, high));
   const most = Math.max(0, ...parts.map(({ x }) => x.length));
-  const thin = parts.map((part) => (most <= 2 * slivers ? part : thinned(part, low, high, slivers)));
+  const thin = parts.map((part) =>
+    most <= 2 * slivers ? part : thinned(part, low, high, slivers),
+  );
   return aligned(thin);
 }
 

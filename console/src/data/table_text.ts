@@ -18,7 +18,12 @@ export interface Region {
 export function toTsv(rows: Rows, region: Region, header: "with names" | "cells alone"): string {
   const lines: string[] = [];
   if (header === "with names") {
-    lines.push(rows.columns.slice(region.left, region.right).map(({ name }) => flat(name)).join("\t"));
+    lines.push(
+      rows.columns
+        .slice(region.left, region.right)
+        .map(({ name }) => flat(name))
+        .join("\t"),
+    );
   }
   for (let row = region.from; row < region.to; row++) {
     const cells: string[] = [];

@@ -3,8 +3,21 @@
 export type Kind = "number" | "time" | "boolean" | "symbol" | "text" | "bytes";
 
 const NUMBERS = new Set([
-  "BYTE", "SHORT", "INT", "LONG", "UTINYINT", "USMALLINT", "UINT", "UBIGINT", "FLOAT", "DOUBLE",
-  "TINYINT", "SMALLINT", "BIGINT", "INTEGER", "REAL",
+  "BYTE",
+  "SHORT",
+  "INT",
+  "LONG",
+  "UTINYINT",
+  "USMALLINT",
+  "UINT",
+  "UBIGINT",
+  "FLOAT",
+  "DOUBLE",
+  "TINYINT",
+  "SMALLINT",
+  "BIGINT",
+  "INTEGER",
+  "REAL",
 ]);
 
 export function kindOf(type: string): Kind {

@@ -75,7 +75,9 @@ function statementAround(text: string, place: number): { from: number; text: str
   const from = before ? text.indexOf(";", before.to) + 1 : 0;
   const after = spans.find((span) => place <= span.from && span.from !== from);
   const around = spans.find((span) => span.from <= place && place <= span.to);
-  const to = around ? around.to : Math.max(place, Math.min(after?.from ?? text.length, text.length));
+  const to = around
+    ? around.to
+    : Math.max(place, Math.min(after?.from ?? text.length, text.length));
   return { from, text: text.slice(from, Math.max(to, place)) };
 }
 
@@ -100,7 +102,8 @@ function namedTables(
     const [table, next] = nameFrom(text, solid, i);
     const found = byName.get(table);
     // A name that stands first is a query of its own: `trades WHERE ...`.
-    const before = i === 0 ? "from" : text.slice(solid[i - 1]!.from, solid[i - 1]!.to).toLowerCase();
+    const before =
+      i === 0 ? "from" : text.slice(solid[i - 1]!.from, solid[i - 1]!.to).toLowerCase();
     if (!found || !(BEFORE_TABLE.has(before) || before === ",")) continue;
     named.set(table, found.columns);
     const alias = aliasAt(text, solid, next);
@@ -120,9 +123,36 @@ function nameFrom(text: string, solid: Token[], i: number): [string, number] {
 }
 
 const NO_ALIAS = new Set([
-  "where", "on", "sample", "latest", "group", "order", "limit", "join", "left", "right", "full",
-  "inner", "cross", "asof", "lt", "union", "having", "set", "values", "select", "using", "window",
-  "fill", "align", "tolerance", "timestamp", "except", "intersect", "natural", "partition",
+  "where",
+  "on",
+  "sample",
+  "latest",
+  "group",
+  "order",
+  "limit",
+  "join",
+  "left",
+  "right",
+  "full",
+  "inner",
+  "cross",
+  "asof",
+  "lt",
+  "union",
+  "having",
+  "set",
+  "values",
+  "select",
+  "using",
+  "window",
+  "fill",
+  "align",
+  "tolerance",
+  "timestamp",
+  "except",
+  "intersect",
+  "natural",
+  "partition",
 ]);
 
 function aliasAt(text: string, solid: Token[], i: number): string | null {
@@ -145,12 +175,19 @@ function everything(
   });
   const functions = catalog.functions.map(functionSuggestion);
   if (wantsTable) {
-    const makers = catalog.functions.flatMap((one, i) => (one.kind === "TABLE" ? [functions[i]!] : []));
+    const makers = catalog.functions.flatMap((one, i) =>
+      one.kind === "TABLE" ? [functions[i]!] : [],
+    );
     return [...tables, ...makers]; // CM2
   }
   const lists = 0 < named.size ? [...named.values()] : catalog.tables.map(({ columns }) => columns);
   const columns = columnsOf(lists.flat()); // CM3
-  const words = PHRASES.map((label): Suggestion => ({ label, type: "keyword", detail: "", boost: 0 }));
+  const words = PHRASES.map((label): Suggestion => ({
+    label,
+    type: "keyword",
+    detail: "",
+    boost: 0,
+  }));
   return [...columns, ...tables, ...functions, ...words];
 }
 

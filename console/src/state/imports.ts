@@ -3,7 +3,13 @@
 // - IF1. One file is sent at a time: an import takes the whole server as it is.
 
 import { signal, type Signal } from "@preact/signals";
-import { upload, tableNameOf, type ImportOptions, type ImportOutcome, type Upload } from "../api/imports";
+import {
+  upload,
+  tableNameOf,
+  type ImportOptions,
+  type ImportOutcome,
+  type Upload,
+} from "../api/imports";
 import { looksLike, preview, type Preview } from "../data/csv";
 import { findTable, refreshSchema } from "./schema";
 import { say, view } from "./view";

@@ -77,7 +77,10 @@ interface Stored {
 function check(value: unknown): Stored | null {
   if (!isRecord(value) || !Array.isArray(value.tabs) || value.tabs.length === 0) return null;
   const stored = value.tabs.filter(isRecord).slice(0, TABS_MAX);
-  const kept = stored.map(({ title, text }) => ({ title: String(title), text: String(text ?? "") }));
+  const kept = stored.map(({ title, text }) => ({
+    title: String(title),
+    text: String(text ?? ""),
+  }));
   const shown = typeof value.shown === "number" && kept[value.shown] ? value.shown : 0;
   return kept.length === 0 ? null : { tabs: kept, shown };
 }
@@ -89,7 +92,10 @@ export const shown = signal<Tab>(tabs.value[stored.shown]!);
 let recent: Tab[] = [];
 
 export function saveTabs(): void {
-  const kept = tabs.value.map(({ title, text }) => ({ title: title.value, text: text.slice(0, TEXT_MAX) }));
+  const kept = tabs.value.map(({ title, text }) => ({
+    title: title.value,
+    text: text.slice(0, TEXT_MAX),
+  }));
   save("tabs", { tabs: kept, shown: tabs.value.indexOf(shown.value) });
 }
 
@@ -127,10 +133,25 @@ export function run(tab: Tab, span: Span): void {
   const startedAt = performance.now();
   const most = rowsMax.value;
   let result: Result = {
-    sql, span, before: tab.text.slice(0, span.from), rows: null, timestamp: -1, version: 0, startedAt, ms: 0, outcome: null, cut: "", chart: null,
+    sql,
+    span,
+    before: tab.text.slice(0, span.from),
+    rows: null,
+    timestamp: -1,
+    version: 0,
+    startedAt,
+    ms: 0,
+    outcome: null,
+    cut: "",
+    chart: null,
   };
   const update = (change: Partial<Result>) => {
-    result = { ...result, ms: performance.now() - startedAt, version: result.version + 1, ...change };
+    result = {
+      ...result,
+      ms: performance.now() - startedAt,
+      version: result.version + 1,
+      ...change,
+    };
     // TA2: what comes of a statement that was replaced goes nowhere.
     if (tab.running.value === running) tab.result.value = result;
   };
@@ -155,7 +176,10 @@ export function run(tab: Tab, span: Span): void {
 }
 
 /** Takes rows from the end of a batch: one more was asked for than is shown. */
-function trim(batch: { rows: number; columns: { ends: Uint32Array<ArrayBuffer> }[] }, rows: number): void {
+function trim(
+  batch: { rows: number; columns: { ends: Uint32Array<ArrayBuffer> }[] },
+  rows: number,
+): void {
   batch.rows = rows;
   for (const column of batch.columns) column.ends = column.ends.subarray(0, rows);
 }
@@ -163,15 +187,24 @@ function trim(batch: { rows: number; columns: { ends: Uint32Array<ArrayBuffer> }
 function finish(result: Result): void {
   const outcome = result.outcome!;
   const failure = failureOf(outcome);
-  const said = failure?.message ?? (outcome.kind === "rows" ? plural(outcome.count, "row") : resultText(outcome));
-  remember({ sql: result.sql, at: Date.now(), ms: result.ms, result: said, isError: failure !== null });
+  const said =
+    failure?.message ??
+    (outcome.kind === "rows" ? plural(outcome.count, "row") : resultText(outcome));
+  remember({
+    sql: result.sql,
+    at: Date.now(),
+    ms: result.ms,
+    result: said,
+    isError: failure !== null,
+  });
   if (outcome.kind === "done") void refreshSchema();
   dropOldest();
 }
 
 /** TA3. */
 function dropOldest(): void {
-  const bytes = () => tabs.value.reduce((sum, tab) => sum + (tab.result.value?.rows?.bytes ?? 0), 0);
+  const bytes = () =>
+    tabs.value.reduce((sum, tab) => sum + (tab.result.value?.rows?.bytes ?? 0), 0);
   const oldFirst = [...tabs.value].sort((a, b) => recent.indexOf(a) - recent.indexOf(b));
   for (const tab of oldFirst) {
     if (bytes() <= BYTES_MAX) return;

@@ -60,12 +60,20 @@ export function ActivityView() {
     <div class="page">
       <div class="page-head">
         <h1>Activity</h1>
-        <p class="muted">Statements that work now, as query_activity() has them; read every second.</p>
+        <p class="muted">
+          Statements that work now, as query_activity() has them; read every second.
+        </p>
       </div>
-      {error.value !== "" && <div class="failure" role="alert"><p>{error.value}</p></div>}
+      {error.value !== "" && (
+        <div class="failure" role="alert">
+          <p>{error.value}</p>
+        </div>
+      )}
       {list.value?.length === 0 && <p class="hint quiet-page">Nothing works at the moment.</p>}
       <div class="statements">
-        {list.value?.map((one) => <StatementCard key={one.id} one={one} onEnd={() => void read()} />)}
+        {list.value?.map((one) => (
+          <StatementCard key={one.id} one={one} onEnd={() => void read()} />
+        ))}
       </div>
     </div>
   );
@@ -92,9 +100,14 @@ function StatementCard({ one, onEnd }: { one: Statement; onEnd: () => void }) {
         <span>{count(one.rows)} rows</span>
         <span>{bytes(one.memory)}</span>
         {0 < one.spill && <span>{bytes(one.spill)} spilled</span>}
-        <span class="muted">{one.protocol} {one.peer} {one.user}</span>
+        <span class="muted">
+          {one.protocol} {one.peer} {one.user}
+        </span>
         <span class="grow" />
-        <button class="button stop" disabled={isEnding.value} onClick={() => void cancel()}><Icon name="stop" />Cancel</button>
+        <button class="button stop" disabled={isEnding.value} onClick={() => void cancel()}>
+          <Icon name="stop" />
+          Cancel
+        </button>
       </div>
     </article>
   );

@@ -23,11 +23,23 @@ export function AnswerPane({ tab }: { tab: Tab }) {
     <section class="answer" aria-label="Answer" aria-busy={isRunning}>
       <div class="answer-bar">
         <div class="switch" role="tablist" aria-label="Form of the answer">
-          <button role="tab" aria-selected={shows === "grid"} title="Grid (Alt+G)" onClick={() => (tab.shows.value = "grid")}>
-            <Icon name="table" />Grid
+          <button
+            role="tab"
+            aria-selected={shows === "grid"}
+            title="Grid (Alt+G)"
+            onClick={() => (tab.shows.value = "grid")}
+          >
+            <Icon name="table" />
+            Grid
           </button>
-          <button role="tab" aria-selected={shows === "chart"} title="Chart (Alt+C)" onClick={() => (tab.shows.value = "chart")}>
-            <Icon name="chart" />Chart
+          <button
+            role="tab"
+            aria-selected={shows === "chart"}
+            title="Chart (Alt+C)"
+            onClick={() => (tab.shows.value = "chart")}
+          >
+            <Icon name="chart" />
+            Chart
           </button>
         </div>
         <Status result={result} isRunning={isRunning} />
@@ -52,15 +64,23 @@ export function AnswerPane({ tab }: { tab: Tab }) {
 function Status({ result, isRunning }: { result: Result | null; isRunning: boolean }) {
   if (result === null) return null;
   const timings = result.outcome?.kind === "rows" ? result.outcome : null;
-  const parts = timings?.executeNs === undefined ? "" :
-    `planned in ${duration((timings.compilerNs ?? 0) / 1e6)}, answered in ${duration(timings.executeNs / 1e6)}`;
+  const [planned, answered] = [timings?.compilerNs ?? 0, timings?.executeNs ?? 0];
+  const parts = timings
+    ? `planned in ${duration(planned / 1e6)}, answered in ${duration(answered / 1e6)}`
+    : "";
   return (
     <div class="status" role="status">
       {failureOf(result.outcome) === null && <span title={parts}>{summary(result)}</span>}
       {isRunning && <Stopwatch since={result.startedAt} />}
-      {result.cut === "rows" && <span class="flag" title="Choose more with Rows, or export all">there are more rows</span>}
+      {result.cut === "rows" && (
+        <span class="flag" title="Choose more with Rows, or export all">
+          there are more rows
+        </span>
+      )}
       {result.cut === "bytes" && <span class="flag">cut: the answer has more than 1 GiB</span>}
-      {result.rows && 1 << 20 < result.rows.bytes && <span class="muted">{bytes(result.rows.bytes)}</span>}
+      {result.rows && 1 << 20 < result.rows.bytes && (
+        <span class="muted">{bytes(result.rows.bytes)}</span>
+      )}
     </div>
   );
 }
@@ -77,11 +97,21 @@ function Stopwatch({ since }: { since: number }) {
 function ExportMenu({ result }: { result: Result }) {
   return (
     <div class="exports">
-      <button class="button quiet" title="The rows that are shown here, as CSV" onClick={() => exportLoaded(result)}>
-        <Icon name="download" />Shown rows
+      <button
+        class="button quiet"
+        title="The rows that are shown here, as CSV"
+        onClick={() => exportLoaded(result)}
+      >
+        <Icon name="download" />
+        Shown rows
       </button>
-      <button class="button quiet" title="All rows, straight from the server, as CSV" onClick={() => exportAll(result.sql)}>
-        <Icon name="download" />All as CSV
+      <button
+        class="button quiet"
+        title="All rows, straight from the server, as CSV"
+        onClick={() => exportAll(result.sql)}
+      >
+        <Icon name="download" />
+        All as CSV
       </button>
     </div>
   );
@@ -94,17 +124,28 @@ function FailureBox({ result }: { result: Result }) {
     <div class="failure" role="alert">
       <p>{message}</p>
       <p class="muted">
-        {line && <button class="link" onClick={goToFault}>line {line.line}, column {line.column}</button>}
+        {line && (
+          <button class="link" onClick={goToFault}>
+            line {line.line}, column {line.column}
+          </button>
+        )}
         {code && <span>SQLSTATE {code}</span>}
         {requestId && <span>request {requestId}</span>}
-        {result.rows && 0 < result.rows.length && <span>{count(result.rows.length)} rows came before it</span>}
+        {result.rows && 0 < result.rows.length && (
+          <span>{count(result.rows.length)} rows came before it</span>
+        )}
       </p>
     </div>
   );
 }
 
-
-function GridHost({ result, onCurrent }: { result: Result | null; onCurrent: (place: Place | null) => void }) {
+function GridHost({
+  result,
+  onCurrent,
+}: {
+  result: Result | null;
+  onCurrent: (place: Place | null) => void;
+}) {
   const host = useRef<HTMLDivElement>(null);
   const grid = useRef<Grid | null>(null);
   useLayoutEffect(() => {
@@ -115,13 +156,17 @@ function GridHost({ result, onCurrent }: { result: Result | null; onCurrent: (pl
       grid.current!.destroy();
     };
   }, []);
-  useLayoutEffect(() => grid.current!.show(result?.rows ?? null, result?.timestamp ?? -1), [result?.rows, result?.version]);
+  useLayoutEffect(
+    () => grid.current!.show(result?.rows ?? null, result?.timestamp ?? -1),
+    [result?.rows, result?.version],
+  );
   return <div class="grid-host" ref={host} />;
 }
 
 function EmptyWord({ tab }: { tab: Tab }) {
   const result = tab.result.value;
-  if (tab.dropped.value) return <Word text="These rows were dropped to make room for others. Run it again." />;
+  if (tab.dropped.value)
+    return <Word text="These rows were dropped to make room for others. Run it again." />;
   if (result === null) return <Word text="Ctrl+Enter runs the statement at the cursor." />;
   if (result.outcome?.kind === "done") return <Word text={resultText(result.outcome)} />;
   if (result.rows?.length === 0 && result.outcome?.kind === "rows" && !result.outcome.failure) {

@@ -21,14 +21,18 @@ export function App() {
       <Head />
       <main>
         {/* Queries stay where they are: their editor and their scrolled rows are not made anew. */}
-        <div class="view" hidden={view.value !== "query"}><QueryView /></div>
+        <div class="view" hidden={view.value !== "query"}>
+          <QueryView />
+        </div>
         {view.value === "import" && <ImportView />}
         {view.value === "activity" && <ActivityView />}
         {view.value === "server" && <ServerView />}
       </main>
       <Overlays />
       <DropZone />
-      <div class={`notice ${notice.value === "" ? "" : "shown"}`} role="status" aria-live="polite">{notice.value}</div>
+      <div class={`notice ${notice.value === "" ? "" : "shown"}`} role="status" aria-live="polite">
+        {notice.value}
+      </div>
     </>
   );
 }
@@ -37,21 +41,46 @@ function Head() {
   const colours = theme.value === "auto" ? "as the system" : theme.value;
   return (
     <header class="head">
-      <span class="brand"><img src="/favicon.svg" alt="" width="18" height="18" />Tidegate</span>
+      <span class="brand">
+        <img src="/favicon.svg" alt="" width="18" height="18" />
+        Tidegate
+      </span>
       <nav aria-label="Views">
         {VIEWS.map((name) => (
-          <button key={name} aria-current={view.value === name ? "page" : undefined} onClick={() => (view.value = name)}>
+          <button
+            key={name}
+            aria-current={view.value === name ? "page" : undefined}
+            onClick={() => (view.value = name)}
+          >
             {viewName(name)}
           </button>
         ))}
       </nav>
-      <button class="find" onClick={() => (overlay.value = "palette")} aria-label="Find a command, a table or a statement">
-        <Icon name="search" /><span>Find</span><kbd>Ctrl K</kbd>
+      <button
+        class="find"
+        onClick={() => (overlay.value = "palette")}
+        aria-label="Find a command, a table or a statement"
+      >
+        <Icon name="search" />
+        <span>Find</span>
+        <kbd>Ctrl K</kbd>
       </button>
       <span class="grow" />
       <Glance />
-      <button class="tool" title="Keys (F1)" aria-label="Keys" onClick={() => (overlay.value = "keys")}><Icon name="keys" /></button>
-      <button class="tool" title={`Colours: ${colours} (Alt+L)`} aria-label={`Colours: ${colours}`} onClick={nextTheme}>
+      <button
+        class="tool"
+        title="Keys (F1)"
+        aria-label="Keys"
+        onClick={() => (overlay.value = "keys")}
+      >
+        <Icon name="keys" />
+      </button>
+      <button
+        class="tool"
+        title={`Colours: ${colours} (Alt+L)`}
+        aria-label={`Colours: ${colours}`}
+        onClick={nextTheme}
+      >
         <Icon name={theme.value === "auto" ? "auto" : theme.value === "dark" ? "moon" : "sun"} />
       </button>
     </header>
@@ -63,14 +92,31 @@ function Glance() {
   const last = samples.value.at(-1);
   const rows = last && !Number.isNaN(last.rowsPerSecond) ? last.rowsPerSecond : 0;
   return (
-    <button class={`glance ${state.value}`} onClick={() => (view.value = "server")} aria-label="How the server is">
-      <span class="lamp" title={state.value === "up" ? `Tidegate ${version.value} answers` : "The server does not answer"} />
-      {state.value === "down" ? <b>no answer</b> : (
+    <button
+      class={`glance ${state.value}`}
+      onClick={() => (view.value = "server")}
+      aria-label="How the server is"
+    >
+      <span
+        class="lamp"
+        title={
+          state.value === "up" ? `Tidegate ${version.value} answers` : "The server does not answer"
+        }
+      />
+      {state.value === "down" ? (
+        <b>no answer</b>
+      ) : (
         <>
           <Spark points={samples.value.map((sample) => sample.rowsPerSecond)} />
-          <span><b>{short(rows)}</b> rows/s</span>
-          <span><b>{last?.running ?? 0}</b> running</span>
-          <span><b>{bytes(last?.memory ?? 0)}</b></span>
+          <span>
+            <b>{short(rows)}</b> rows/s
+          </span>
+          <span>
+            <b>{last?.running ?? 0}</b> running
+          </span>
+          <span>
+            <b>{bytes(last?.memory ?? 0)}</b>
+          </span>
         </>
       )}
     </button>
@@ -105,5 +151,9 @@ function DropZone() {
       window.removeEventListener("drop", drop);
     };
   }, []);
-  return isOver.value ? <div class="drop-zone"><p>Drop to import</p></div> : null;
+  return isOver.value ? (
+    <div class="drop-zone">
+      <p>Drop to import</p>
+    </div>
+  ) : null;
 }

@@ -10,10 +10,34 @@ import { short } from "../data/format";
 const ZOOM = 0.8;
 /** Of seconds: below that, the points of microseconds are beside each other. */
 const SPAN_MIN = 1e-6;
-const LIGHT = ["#0f766e", "#c2410c", "#4f46e5", "#a16207", "#be185d", "#0369a1", "#4d7c0f", "#7e22ce",
-  "#b91c1c", "#57534e", "#0e7490", "#9f1239"];
-const DARK = ["#4fd1c0", "#fb923c", "#a5a1ff", "#facc15", "#f472b6", "#60b8ff", "#a3e635", "#d39bff",
-  "#f87171", "#b8b0a8", "#22d3ee", "#fda4af"];
+const LIGHT = [
+  "#0f766e",
+  "#c2410c",
+  "#4f46e5",
+  "#a16207",
+  "#be185d",
+  "#0369a1",
+  "#4d7c0f",
+  "#7e22ce",
+  "#b91c1c",
+  "#57534e",
+  "#0e7490",
+  "#9f1239",
+];
+const DARK = [
+  "#4fd1c0",
+  "#fb923c",
+  "#a5a1ff",
+  "#facc15",
+  "#f472b6",
+  "#60b8ff",
+  "#a3e635",
+  "#d39bff",
+  "#f87171",
+  "#b8b0a8",
+  "#22d3ee",
+  "#fda4af",
+];
 
 const [DAY, MINUTE] = [86_400, 60];
 const DATE = "{YYYY}-{MM}-{DD}";
@@ -26,7 +50,17 @@ const TIME_LABELS: uPlot.Axis.Values = [
   [DAY, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
   [MINUTE, "{HH}:{mm}", `\n${DATE}`, null, `\n${DATE}`, null, null, null, 1],
   [1, "{HH}:{mm}:{ss}", `\n${DATE}`, null, `\n${DATE}`, null, null, null, 1],
-  [1e-3, "{ss}.{fff}", `\n${DATE} {HH}:{mm}`, null, `\n${DATE} {HH}:{mm}`, null, `\n{HH}:{mm}`, null, 1],
+  [
+    1e-3,
+    "{ss}.{fff}",
+    `\n${DATE} {HH}:{mm}`,
+    null,
+    `\n${DATE} {HH}:{mm}`,
+    null,
+    `\n{HH}:{mm}`,
+    null,
+    1,
+  ],
 ];
 
 export class Chart {
@@ -90,7 +124,12 @@ export class Chart {
     const [text, grid] = [style.getPropertyValue("--muted"), style.getPropertyValue("--line")];
     const font = `11px ${style.getPropertyValue("--sans")}`;
     const colours = isDark ? DARK : LIGHT;
-    const axis = { stroke: text, font, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1, size: 4 } };
+    const axis = {
+      stroke: text,
+      font,
+      grid: { stroke: grid, width: 1 },
+      ticks: { stroke: grid, width: 1, size: 4 },
+    };
     return {
       width: Math.max(200, this.host.clientWidth),
       height: Math.max(120, this.host.clientHeight - 34),
@@ -105,10 +144,18 @@ export class Chart {
       scales: { x: { time: true, range: () => this.seen } },
       axes: [
         { ...axis, space: 90, values: TIME_LABELS },
-        { ...axis, size: 58, values: (_, values) => values.map((value) => axisNumber(value, values)) },
+        {
+          ...axis,
+          size: 58,
+          values: (_, values) => values.map((value) => axisNumber(value, values)),
+        },
       ],
       series: [
-        { label: "time", value: (_, seconds) => (seconds === null ? "" : formatTime(seconds, this.seen[1] - this.seen[0])) },
+        {
+          label: "time",
+          value: (_, seconds) =>
+            seconds === null ? "" : formatTime(seconds, this.seen[1] - this.seen[0]),
+        },
         ...this.lines.map(({ label }, i) => ({
           label,
           stroke: colours[i % colours.length]!,
@@ -119,7 +166,10 @@ export class Chart {
       ],
       hooks: {
         setSelect: [(plot) => this.onSelect(plot)],
-        ready: [(plot) => plot.over.addEventListener("wheel", (event) => this.onWheel(event), { passive: false })],
+        ready: [
+          (plot) =>
+            plot.over.addEventListener("wheel", (event) => this.onWheel(event), { passive: false }),
+        ],
       },
     };
   }
@@ -153,10 +203,16 @@ function axisNumber(value: number, all: number[]): string {
 /** Digits behind the point that a step needs: none for 20, one for 2.5. */
 export function digitsOf(step: number): number {
   let digits = 0;
-  while (digits < 12 && 1e-6 < Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) / (step * 10 ** digits)) digits += 1;
+  while (
+    digits < 12 &&
+    1e-6 < Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) / (step * 10 ** digits)
+  )
+    digits += 1;
   return digits;
 }
 
 function legendNumber(value: number): string {
-  return Number.isInteger(value) ? value.toLocaleString("en-US") : String(Number(value.toPrecision(9)));
+  return Number.isInteger(value)
+    ? value.toLocaleString("en-US")
+    : String(Number(value.toPrecision(9)));
 }

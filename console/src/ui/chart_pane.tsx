@@ -28,11 +28,20 @@ export function ChartPane({ tab, result }: { tab: Tab; result: Result }) {
   useLayoutEffect(() => chart.current!.show(made.lines, dark), [made, dark]);
   return (
     <div class="chart-pane">
-      <ChartChoice rows={rows} columns={columns} onChange={(changed) => setChart(tab, changed)}
-        onReset={() => chart.current!.reset()} leftOut={made.leftOut} />
+      <ChartChoice
+        rows={rows}
+        columns={columns}
+        onChange={(changed) => setChart(tab, changed)}
+        onReset={() => chart.current!.reset()}
+        leftOut={made.leftOut}
+      />
       <div class="chart" ref={host} role="img" aria-label={describe(rows, columns)} />
-      {columns.time === null && <p class="empty-word">No column has times, so there is nothing to draw over time.</p>}
-      {columns.time !== null && columns.values.length === 0 && <p class="empty-word">Choose a column of numbers.</p>}
+      {columns.time === null && (
+        <p class="empty-word">No column has times, so there is nothing to draw over time.</p>
+      )}
+      {columns.time !== null && columns.values.length === 0 && (
+        <p class="empty-word">Choose a column of numbers.</p>
+      )}
     </div>
   );
 }
@@ -57,18 +66,35 @@ function ChartChoice({ rows, columns, onChange, onReset, leftOut }: ChoiceProps)
     rows.columns.flatMap(({ type }, column) => (kinds.includes(kindOf(type)) ? [column] : []));
   const toggle = (column: number) => {
     const isOn = columns.values.includes(column);
-    const values = isOn ? columns.values.filter((other) => other !== column) : [...columns.values, column];
+    const values = isOn
+      ? columns.values.filter((other) => other !== column)
+      : [...columns.values, column];
     onChange({ ...columns, values });
   };
   return (
     <div class="chart-choice">
-      <Choice label="Time" rows={rows} from={of("time")} value={columns.time}
-        onChoice={(time) => onChange({ ...columns, time })} />
-      <Choice label="Series" rows={rows} from={of("symbol", "text", "boolean")} value={columns.series}
-        onChoice={(series) => onChange({ ...columns, series })} />
+      <Choice
+        label="Time"
+        rows={rows}
+        from={of("time")}
+        value={columns.time}
+        onChoice={(time) => onChange({ ...columns, time })}
+      />
+      <Choice
+        label="Series"
+        rows={rows}
+        from={of("symbol", "text", "boolean")}
+        value={columns.series}
+        onChoice={(series) => onChange({ ...columns, series })}
+      />
       <div class="chips" role="group" aria-label="Values">
         {of("number").map((column) => (
-          <button key={column} class="chip" aria-pressed={columns.values.includes(column)} onClick={() => toggle(column)}>
+          <button
+            key={column}
+            class="chip"
+            aria-pressed={columns.values.includes(column)}
+            onClick={() => toggle(column)}
+          >
             {rows.columns[column]!.name}
           </button>
         ))}
@@ -76,7 +102,9 @@ function ChartChoice({ rows, columns, onChange, onReset, leftOut }: ChoiceProps)
       {0 < leftOut && <span class="flag">{leftOut} more series are not drawn</span>}
       <span class="grow" />
       <span class="hint">Drag or wheel to zoom</span>
-      <button class="button quiet" onClick={onReset}>Whole time</button>
+      <button class="button quiet" onClick={onReset}>
+        Whole time
+      </button>
     </div>
   );
 }
@@ -93,12 +121,19 @@ function Choice({ label, rows, from, value, onChoice }: ColumnChoice) {
   return (
     <label class="choice">
       {label}
-      <select value={String(value ?? "")} onChange={(event) => {
-        const { value: chosen } = event.currentTarget;
-        onChoice(chosen === "" ? null : Number(chosen));
-      }}>
+      <select
+        value={String(value ?? "")}
+        onChange={(event) => {
+          const { value: chosen } = event.currentTarget;
+          onChoice(chosen === "" ? null : Number(chosen));
+        }}
+      >
         <option value="">none</option>
-        {from.map((column) => <option key={column} value={String(column)}>{rows.columns[column]!.name}</option>)}
+        {from.map((column) => (
+          <option key={column} value={String(column)}>
+            {rows.columns[column]!.name}
+          </option>
+        ))}
       </select>
     </label>
   );

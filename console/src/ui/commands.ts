@@ -8,7 +8,16 @@ import { refreshSchema, tables } from "../state/schema";
 import { shown, tabs } from "../state/tabs";
 import { nextTheme, overlay, view, VIEWS, type View } from "../state/view";
 import { quoteName } from "../sql/names";
-import { cancelCurrent, closeShown, focusEditor, focusGrid, newTab, runCurrent, runText, showTabAt } from "./actions";
+import {
+  cancelCurrent,
+  closeShown,
+  focusEditor,
+  focusGrid,
+  newTab,
+  runCurrent,
+  runText,
+  showTabAt,
+} from "./actions";
 import { exportAll, exportLoaded } from "./export";
 import { copyTab } from "./query_view";
 
@@ -20,7 +29,10 @@ export interface Command {
 }
 
 const VIEW_NAMES: Record<View, string> = {
-  query: "Query", import: "Import", activity: "Activity", server: "Server",
+  query: "Query",
+  import: "Import",
+  activity: "Activity",
+  server: "Server",
 };
 
 export function viewName(name: View): string {
@@ -33,9 +45,17 @@ const showAs = (form: "grid" | "chart") => () => {
 };
 
 export const COMMANDS: Command[] = [
-  { title: "Run the statement at the cursor, or the selection", key: "Ctrl+Enter", run: runCurrent },
+  {
+    title: "Run the statement at the cursor, or the selection",
+    key: "Ctrl+Enter",
+    run: runCurrent,
+  },
   { title: "Cancel the statement of this tab", key: "Ctrl+.", run: cancelCurrent },
-  { title: "Find a command, a table or a statement", key: "Ctrl+K", run: () => (overlay.value = "palette") },
+  {
+    title: "Find a command, a table or a statement",
+    key: "Ctrl+K",
+    run: () => (overlay.value = "palette"),
+  },
   { title: "New tab", key: "Alt+T", run: () => newTab() },
   { title: "Close the tab", key: "Alt+W", run: closeShown },
   { title: "Go to the editor", key: "Alt+E", run: focusEditor },
@@ -43,8 +63,16 @@ export const COMMANDS: Command[] = [
   { title: "Show the answer as a grid", key: "Alt+G", run: showAs("grid") },
   { title: "Show the answer as a chart", key: "Alt+C", run: showAs("chart") },
   { title: "Copy the tab", key: "", run: copyTab },
-  { title: "Export the rows that are shown as CSV", key: "", run: () => shown.value.result.value && exportLoaded(shown.value.result.value) },
-  { title: "Export all rows as CSV", key: "", run: () => shown.value.result.value && exportAll(shown.value.result.value.sql) },
+  {
+    title: "Export the rows that are shown as CSV",
+    key: "",
+    run: () => shown.value.result.value && exportLoaded(shown.value.result.value),
+  },
+  {
+    title: "Export all rows as CSV",
+    key: "",
+    run: () => shown.value.result.value && exportAll(shown.value.result.value.sql),
+  },
   { title: "Read the tables again", key: "", run: () => void refreshSchema() },
   { title: "Light, dark, or as the system", key: "Alt+L", run: nextTheme },
   { title: "List the keys", key: "F1", run: () => (overlay.value = "keys") },
@@ -68,10 +96,15 @@ export const MORE_KEYS: [string, string][] = [
 
 /** The key of an event as `COMMANDS` writes it. */
 export function keyName(event: KeyboardEvent): string {
-  const named = event.altKey && /^Key[A-Z]$|^Digit\d$/.test(event.code) ? event.code.slice(-1) : event.key;
+  const named =
+    event.altKey && /^Key[A-Z]$|^Digit\d$/.test(event.code) ? event.code.slice(-1) : event.key;
   const key = named.length === 1 ? named.toUpperCase() : named;
-  const isMod = event.ctrlKey || event.metaKey;
-  return `${isMod ? "Ctrl+" : ""}${event.altKey ? "Alt+" : ""}${event.shiftKey ? "Shift+" : ""}${key}`;
+  const held = [
+    event.ctrlKey || event.metaKey ? "Ctrl+" : "",
+    event.altKey ? "Alt+" : "",
+    event.shiftKey ? "Shift+" : "",
+  ];
+  return held.join("") + key;
 }
 
 export function startKeys(): void {
@@ -97,12 +130,28 @@ export interface Entry {
 /** All entries of the palette. */
 export function entries(): Entry[] {
   return [
-    ...COMMANDS.filter(({ key }) => key !== "Ctrl+K").map((command) => ({ ...command, kind: "command" })),
-    ...tabs.value.map((tab, i) => ({ title: tab.title.value, kind: "tab", key: i < 9 ? `Alt+${i + 1}` : "", run: () => showTabAt(i) })),
-    ...tables.value.map(({ name }) => ({
-      title: name, kind: "table", key: "", run: () => runText(`SELECT * FROM ${quoteName(name)} LIMIT -1000;`, name),
+    ...COMMANDS.filter(({ key }) => key !== "Ctrl+K").map((command) => ({
+      ...command,
+      kind: "command",
     })),
-    ...past.value.map(({ sql }) => ({ title: sql.replace(/\s+/g, " "), kind: "history", key: "", run: () => void newTab(sql) })),
+    ...tabs.value.map((tab, i) => ({
+      title: tab.title.value,
+      kind: "tab",
+      key: i < 9 ? `Alt+${i + 1}` : "",
+      run: () => showTabAt(i),
+    })),
+    ...tables.value.map(({ name }) => ({
+      title: name,
+      kind: "table",
+      key: "",
+      run: () => runText(`SELECT * FROM ${quoteName(name)} LIMIT -1000;`, name),
+    })),
+    ...past.value.map(({ sql }) => ({
+      title: sql.replace(/\s+/g, " "),
+      kind: "history",
+      key: "",
+      run: () => void newTab(sql),
+    })),
   ];
 }
 
@@ -110,7 +159,10 @@ export function entries(): Entry[] {
 export function score(title: string, typed: string): number {
   const text = title.toLowerCase();
   let sum = 1;
-  for (const word of typed.toLowerCase().split(/\s+/).filter((part) => part !== "")) {
+  for (const word of typed
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((part) => part !== "")) {
     const at = text.indexOf(word);
     if (at < 0) return 0;
     sum += (at === 0 ? 4 : /\W/.test(text[at - 1]!) ? 2 : 0) + word.length / text.length;

@@ -5,15 +5,42 @@
 // - ED2. Each tab keeps its own state, with undo and cursor.
 // - ED3. An error stands below its line until the text changes.
 
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, startCompletion,
-  type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
-import { defaultKeymap, history, historyKeymap, indentWithTab, toggleComment } from "@codemirror/commands";
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  completionKeymap,
+  startCompletion,
+  type CompletionContext,
+  type CompletionResult,
+} from "@codemirror/autocomplete";
+import {
+  defaultKeymap,
+  history,
+  historyKeymap,
+  indentWithTab,
+  toggleComment,
+} from "@codemirror/commands";
 import { SQLDialect } from "@codemirror/lang-sql";
-import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
+import {
+  bracketMatching,
+  HighlightStyle,
+  indentOnInput,
+  syntaxHighlighting,
+} from "@codemirror/language";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 import { EditorState, StateEffect, StateField, type Extension } from "@codemirror/state";
-import { Decoration, drawSelection, EditorView, highlightSpecialChars, keymap, lineNumbers,
-  placeholder, WidgetType, type DecorationSet } from "@codemirror/view";
+import {
+  Decoration,
+  drawSelection,
+  EditorView,
+  highlightSpecialChars,
+  keymap,
+  lineNumbers,
+  placeholder,
+  WidgetType,
+  type DecorationSet,
+} from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
 import { suggest, type Catalog } from "../sql/completion";
@@ -60,7 +87,8 @@ const faultField = StateField.define<DecorationSet>({
   create: () => Decoration.none,
   update(shown, transaction) {
     for (const effect of transaction.effects) {
-      if (effect.is(setFault)) return effect.value ? decorations(transaction.state, effect.value) : Decoration.none;
+      if (effect.is(setFault))
+        return effect.value ? decorations(transaction.state, effect.value) : Decoration.none;
     }
     return transaction.docChanged ? Decoration.none : shown; // ED3
   },
@@ -106,7 +134,9 @@ const currentStatement = EditorView.decorations.compute(["doc", "selection"], (s
   if (span === null) return Decoration.none;
   const [first, last] = [state.doc.lineAt(span.from).number, state.doc.lineAt(span.to).number];
   const lines = Array.from({ length: last - first + 1 }, (_, i) => state.doc.line(first + i).from);
-  return Decoration.set(lines.map((from) => Decoration.line({ class: "current-statement" }).range(from)));
+  return Decoration.set(
+    lines.map((from) => Decoration.line({ class: "current-statement" }).range(from)),
+  );
 });
 
 export class Editor {

@@ -353,7 +353,8 @@ export class Grid {
     const row = Math.floor((event.clientY - box.top + this.top) / ROW);
     const x = event.clientX - box.left - this.gutter + this.body.scrollLeft;
     const [column] = columnsWithin(this.edges, x, x);
-    const isThere = this.rows !== null && 0 <= row && row < this.rows.length && 0 < this.widths.length;
+    const isThere =
+      this.rows !== null && 0 <= row && row < this.rows.length && 0 < this.widths.length;
     return isThere ? { row, column } : null;
   }
 
@@ -394,7 +395,9 @@ export class Grid {
     const region = regionOf(this.selection);
     const cells = (region.to - region.from) * (region.right - region.left);
     if (COPY_CELLS_MAX < cells) {
-      this.listener.say(`More than ${COPY_CELLS_MAX.toLocaleString("en-US")} cells: export them instead`);
+      this.listener.say(
+        `More than ${COPY_CELLS_MAX.toLocaleString("en-US")} cells: export them instead`,
+      );
       return;
     }
     try {

@@ -16,12 +16,24 @@ export function HistoryList() {
       <div class="side-tools">
         <label class="field search">
           <Icon name="search" />
-          <input type="search" placeholder="Statements" aria-label="Filter statements" value={filter.value}
-            onInput={(event) => (filter.value = event.currentTarget.value)} />
+          <input
+            type="search"
+            placeholder="Statements"
+            aria-label="Filter statements"
+            value={filter.value}
+            onInput={(event) => (filter.value = event.currentTarget.value)}
+          />
         </label>
-        <button class="tool" title="Forget all of it" aria-label="Forget all of it" onClick={() => {
-          if (confirm("Forget all statements that were run here?")) forgetAll();
-        }}><Icon name="close" /></button>
+        <button
+          class="tool"
+          title="Forget all of it"
+          aria-label="Forget all of it"
+          onClick={() => {
+            if (confirm("Forget all statements that were run here?")) forgetAll();
+          }}
+        >
+          <Icon name="close" />
+        </button>
       </div>
       <ol class="past">
         {shown.map((one) => (
@@ -29,12 +41,16 @@ export function HistoryList() {
             <button onClick={() => newTab(one.sql)} title={one.sql}>
               <code>{one.sql}</code>
               <span class={one.isError ? "bad" : "muted"}>{one.result}</span>
-              <span class="muted when">{duration(one.ms)} · {ago(one.at, now)}</span>
+              <span class="muted when">
+                {duration(one.ms)} · {ago(one.at, now)}
+              </span>
             </button>
           </li>
         ))}
       </ol>
-      {shown.length === 0 && <p class="hint">{wanted === "" ? "Nothing was run here yet." : "Nothing is like that."}</p>}
+      {shown.length === 0 && (
+        <p class="hint">{wanted === "" ? "Nothing was run here yet." : "Nothing is like that."}</p>
+      )}
     </section>
   );
 }

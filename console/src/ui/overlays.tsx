@@ -8,8 +8,18 @@ import { COMMANDS, entries, MORE_KEYS, score, type Entry } from "./commands";
 import { Icon } from "./icons";
 
 export function Overlays() {
-  if (overlay.value === "palette") return <Sheet label="Palette"><Palette /></Sheet>;
-  if (overlay.value === "keys") return <Sheet label="Keys"><Keys /></Sheet>;
+  if (overlay.value === "palette")
+    return (
+      <Sheet label="Palette">
+        <Palette />
+      </Sheet>
+    );
+  if (overlay.value === "keys")
+    return (
+      <Sheet label="Keys">
+        <Keys />
+      </Sheet>
+    );
   return null;
 }
 
@@ -21,12 +31,16 @@ function Sheet({ label, children }: { label: string; children: preact.ComponentC
     return () => dialog.close();
   }, []);
   return (
-    <dialog ref={sheet} class="sheet" aria-label={label}
+    <dialog
+      ref={sheet}
+      class="sheet"
+      aria-label={label}
       onCancel={(event) => {
         event.preventDefault();
         closeOverlay();
       }}
-      onPointerDown={(event) => event.target === sheet.current && closeOverlay()}>
+      onPointerDown={(event) => event.target === sheet.current && closeOverlay()}
+    >
       <div class="sheet-body">{children}</div>
     </dialog>
   );
@@ -60,16 +74,31 @@ function Palette() {
     <>
       <label class="palette-field">
         <Icon name="search" />
-        <input autofocus role="combobox" aria-expanded="true" aria-controls="palette-list" aria-label="Find"
-          aria-activedescendant={`entry-${chosen.value}`} placeholder="A command, a table, a statement"
-          value={typed.value} onKeyDown={onKey} onInput={(event) => {
+        <input
+          autofocus
+          role="combobox"
+          aria-expanded="true"
+          aria-controls="palette-list"
+          aria-label="Find"
+          aria-activedescendant={`entry-${chosen.value}`}
+          placeholder="A command, a table, a statement"
+          value={typed.value}
+          onKeyDown={onKey}
+          onInput={(event) => {
             typed.value = event.currentTarget.value;
             chosen.value = 0;
-          }} />
+          }}
+        />
       </label>
       <div class="palette-list" id="palette-list" role="listbox">
         {found.map((entry, i) => (
-          <PaletteEntry key={`${entry.kind} ${entry.title}`} entry={entry} place={i} isChosen={i === chosen.value} onRun={() => run(entry)} />
+          <PaletteEntry
+            key={`${entry.kind} ${entry.title}`}
+            entry={entry}
+            place={i}
+            isChosen={i === chosen.value}
+            onRun={() => run(entry)}
+          />
         ))}
         {found.length === 0 && <p class="hint">Nothing is like that.</p>}
       </div>
@@ -90,7 +119,14 @@ function PaletteEntry({ entry, place, isChosen, onRun }: EntryProps) {
     if (isChosen) line.current!.scrollIntoView({ block: "nearest" });
   }, [isChosen]);
   return (
-    <button ref={line} role="option" id={`entry-${place}`} aria-selected={isChosen} tabIndex={-1} onClick={onRun}>
+    <button
+      ref={line}
+      role="option"
+      id={`entry-${place}`}
+      aria-selected={isChosen}
+      tabIndex={-1}
+      onClick={onRun}
+    >
       <span class="entry-title">{entry.title}</span>
       {entry.kind !== "command" && <span class="muted">{entry.kind}</span>}
       {entry.key !== "" && <kbd>{entry.key}</kbd>}
@@ -99,16 +135,29 @@ function PaletteEntry({ entry, place, isChosen, onRun }: EntryProps) {
 }
 
 function Keys() {
-  const lines = [...COMMANDS.filter(({ key }) => key !== "").map(({ key, title }) => [key, title] as const), ...MORE_KEYS];
+  const lines = [
+    ...COMMANDS.filter(({ key }) => key !== "").map(({ key, title }) => [key, title] as const),
+    ...MORE_KEYS,
+  ];
   return (
     <>
       <h1 class="sheet-title">Keys</h1>
       <dl class="keys">
         {lines.map(([key, title]) => (
-          <div key={key}><dt><kbd>{key}</kbd></dt><dd>{title}</dd></div>
+          <div key={key}>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{title}</dd>
+          </div>
         ))}
       </dl>
-      <p class="hint">On a Mac, Ctrl is also Command and Alt is Option. What the console is made of: <a href="/licenses.txt" target="_blank" rel="noreferrer">licences</a></p>
+      <p class="hint">
+        On a Mac, Ctrl is also Command and Alt is Option. What the console is made of:{" "}
+        <a href="/licenses.txt" target="_blank" rel="noreferrer">
+          licences
+        </a>
+      </p>
     </>
   );
 }

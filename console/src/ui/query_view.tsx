@@ -23,16 +23,28 @@ export function QueryView() {
       <aside class="sidebar" style={{ width: `${sidebarWidth.value}px` }}>
         <div class="side-tabs" role="tablist" aria-label="Sidebar">
           {(["tables", "history"] as const).map((name) => (
-            <button role="tab" key={name} aria-selected={side.value === name} onClick={() => (side.value = name)}>
+            <button
+              role="tab"
+              key={name}
+              aria-selected={side.value === name}
+              onClick={() => (side.value = name)}
+            >
               {name === "tables" ? "Tables" : "History"}
             </button>
           ))}
         </div>
         {side.value === "tables" ? <SchemaTree /> : <HistoryList />}
       </aside>
-      <Divider label="Width of the sidebar" kind="column" onMove={(event) => {
-        sidebarWidth.value = Math.max(160, Math.min(600, event.clientX));
-      }} onKey={(step) => (sidebarWidth.value = Math.max(160, Math.min(600, sidebarWidth.value + 16 * step)))} />
+      <Divider
+        label="Width of the sidebar"
+        kind="column"
+        onMove={(event) => {
+          sidebarWidth.value = Math.max(160, Math.min(600, event.clientX));
+        }}
+        onKey={(step) =>
+          (sidebarWidth.value = Math.max(160, Math.min(600, sidebarWidth.value + 16 * step)))
+        }
+      />
       <div class="work">
         <TabStrip />
         <WorkSpace />
@@ -50,7 +62,11 @@ interface DividerProps {
 
 function Divider({ label, kind, onMove, onKey }: DividerProps) {
   return (
-    <div class={`divider ${kind}`} role="separator" tabIndex={0} aria-label={label}
+    <div
+      class={`divider ${kind}`}
+      role="separator"
+      tabIndex={0}
+      aria-label={label}
       aria-orientation={kind === "column" ? "vertical" : "horizontal"}
       onPointerDown={(event) => {
         event.preventDefault();
@@ -59,14 +75,17 @@ function Divider({ label, kind, onMove, onKey }: DividerProps) {
       onKeyDown={(event) => {
         if (event.key === "ArrowLeft" || event.key === "ArrowUp") onKey(-1);
         if (event.key === "ArrowRight" || event.key === "ArrowDown") onKey(1);
-      }} />
+      }}
+    />
   );
 }
 
 function TabStrip() {
   return (
     <div class="tabs" role="tablist" aria-label="Queries">
-      {tabs.value.map((tab) => <TabHead key={tab.id} tab={tab} />)}
+      {tabs.value.map((tab) => (
+        <TabHead key={tab.id} tab={tab} />
+      ))}
       <button class="tool" title="New tab (Alt+T)" aria-label="New tab" onClick={() => newTab()}>
         <Icon name="plus" />
       </button>
@@ -83,13 +102,21 @@ function TabHead({ tab }: { tab: Tab }) {
   };
   return (
     <div class={`tab ${isShown ? "shown" : ""}`}>
-      <button role="tab" aria-selected={isShown} onClick={() => show(tab)} onDblClick={rename}
-        title="Double click to rename">
+      <button
+        role="tab"
+        aria-selected={isShown}
+        onClick={() => show(tab)}
+        onDblClick={rename}
+        title="Double click to rename"
+      >
         {tab.running.value && <span class="spinner" aria-label="running" />}
         {tab.title.value}
       </button>
-      <button class="tab-close" aria-label={`Close ${tab.title.value}`}
-        onClick={() => (isShown ? closeShown() : closeTab(tab))}>
+      <button
+        class="tab-close"
+        aria-label={`Close ${tab.title.value}`}
+        onClick={() => (isShown ? closeShown() : closeTab(tab))}
+      >
         <Icon name="close" />
       </button>
     </div>
@@ -108,7 +135,12 @@ function WorkSpace() {
         <EditorHost />
         <RunBar />
       </div>
-      <Divider label="Height of the editor" kind="row" onMove={move} onKey={(step) => setPart(editorPart.value + 0.04 * step)} />
+      <Divider
+        label="Height of the editor"
+        kind="row"
+        onMove={move}
+        onKey={(step) => setPart(editorPart.value + 0.04 * step)}
+      />
       <AnswerPane tab={shown.value} />
     </div>
   );
@@ -156,18 +188,33 @@ function RunBar() {
   return (
     <div class="run-bar">
       {isRunning ? (
-        <button class="button stop" onClick={cancelCurrent}><Icon name="stop" />Cancel<kbd>Ctrl .</kbd></button>
+        <button class="button stop" onClick={cancelCurrent}>
+          <Icon name="stop" />
+          Cancel<kbd>Ctrl .</kbd>
+        </button>
       ) : (
-        <button class="button primary" onClick={runCurrent}><Icon name="play" />Run<kbd>Ctrl Enter</kbd></button>
+        <button class="button primary" onClick={runCurrent}>
+          <Icon name="play" />
+          Run<kbd>Ctrl Enter</kbd>
+        </button>
       )}
       <label class="choice">
         Rows
-        <select value={String(rowsMax.value)} onChange={(event) => (rowsMax.value = Number(event.currentTarget.value))}>
-          {LIMITS.map((rows) => <option key={rows} value={String(rows)}>{rows.toLocaleString("en-US")}</option>)}
+        <select
+          value={String(rowsMax.value)}
+          onChange={(event) => (rowsMax.value = Number(event.currentTarget.value))}
+        >
+          {LIMITS.map((rows) => (
+            <option key={rows} value={String(rows)}>
+              {rows.toLocaleString("en-US")}
+            </option>
+          ))}
         </select>
       </label>
       <span class="grow" />
-      <span class="hint" id="editor-help">Runs the selection, or the statement with the bar at its left</span>
+      <span class="hint" id="editor-help">
+        Runs the selection, or the statement with the bar at its left
+      </span>
     </div>
   );
 }

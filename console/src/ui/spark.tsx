@@ -7,15 +7,22 @@ export function sparkPath(points: number[], width: number, height: number): stri
   if (known.length < 2) return "";
   const most = Math.max(...known) || 1;
   const step = width / (known.length - 1);
-  return known
-    .map((point, i) => `${i === 0 ? "M" : "L"}${(i * step).toFixed(1)} ${(height - 1 - (point / most) * (height - 2)).toFixed(1)}`)
-    .join("");
+  const places = known.map((point, i) => {
+    const y = height - 1 - (point / most) * (height - 2);
+    return `${(i * step).toFixed(1)} ${y.toFixed(1)}`;
+  });
+  return `M${places.join("L")}`;
 }
 
 export function Spark({ points }: { points: number[] }) {
   const path = sparkPath(points, WIDTH, HEIGHT);
   return (
-    <svg class="spark" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+    <svg
+      class="spark"
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+    >
       {path !== "" && <path class="area" d={`${path}L${WIDTH} ${HEIGHT}L0 ${HEIGHT}Z`} />}
       {path !== "" && <path class="line" d={path} />}
     </svg>

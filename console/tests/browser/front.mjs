@@ -11,11 +11,16 @@ import { readFileSync, existsSync } from "node:fs";
 import { join, extname } from "node:path";
 
 const POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; " +
-  "connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+  "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; " +
+  "img-src 'self' data:; connect-src 'self'; worker-src 'self'; form-action 'self'; " +
+  "base-uri 'none'; frame-ancestors 'none'";
 const TYPES = {
-  ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
-  ".svg": "image/svg+xml", ".woff2": "font/woff2", ".txt": "text/plain; charset=utf-8",
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+  ".woff2": "font/woff2",
+  ".txt": "text/plain; charset=utf-8",
 };
 
 /** Starts it; gives its address and what it stands in for. */
@@ -30,7 +35,8 @@ export async function startFront(server, dist) {
     const path = new URL(request.url, "http://front").pathname;
     if (lacks.imp && path === "/imp") void imports(request, response, server, rejects);
     else if (lacks.exp && path === "/exp") void exports(request, response, server);
-    else if (lacks.page && request.method === "GET" && hasFile(dist, path)) file(response, dist, path);
+    else if (lacks.page && request.method === "GET" && hasFile(dist, path))
+      file(response, dist, path);
     else if (path === "/exec" && lacks.imp) void exec(request, response, server, rejects);
     else forward(request, response, server);
   });
@@ -51,7 +57,13 @@ async function statusOf(server, method, path) {
 function forward(request, response, server, body) {
   const { hostname, port } = new URL(server);
   // The field Host stays that of the browser's address, so that its Origin is its Host.
-  const options = { hostname, port, path: request.url, method: request.method, headers: request.headers };
+  const options = {
+    hostname,
+    port,
+    path: request.url,
+    method: request.method,
+    headers: request.headers,
+  };
   const onward = send(options, (answer) => {
     response.writeHead(answer.statusCode, answer.headers);
     answer.pipe(response);
@@ -68,7 +80,11 @@ function pathOf(dist, path) {
 }
 
 function hasFile(dist, path) {
-  return !path.includes("..") && (path === "/" || extname(path) in TYPES) && existsSync(pathOf(dist, path));
+  return (
+    !path.includes("..") &&
+    (path === "/" || extname(path) in TYPES) &&
+    existsSync(pathOf(dist, path))
+  );
 }
 
 function file(response, dist, path) {
@@ -87,9 +103,14 @@ async function bodyOf(request) {
 async function exec(request, response, server, rejects) {
   const body = await bodyOf(request);
   if (!body.includes("sys.copy_rejects")) return forward(request, response, server, body);
-  const columns = ["line", "column_name", "raw", "reason", "action"].map((name, i) => ({ name, type: i === 0 ? "LONG" : "VARCHAR" }));
+  const columns = ["line", "column_name", "raw", "reason", "action"].map((name, i) => ({
+    name,
+    type: i === 0 ? "LONG" : "VARCHAR",
+  }));
   response.writeHead(200, { "Content-Type": "application/json" });
-  response.end(JSON.stringify({ query: "", columns, timestamp: -1, dataset: rejects, count: rejects.length }));
+  response.end(
+    JSON.stringify({ query: "", columns, timestamp: -1, dataset: rejects, count: rejects.length }),
+  );
 }
 
 async function imports(request, response, server, rejects) {
@@ -103,34 +124,76 @@ async function imports(request, response, server, rejects) {
   if (!part) return answer(400, { status: "there is no part `data`" });
   const [head, ...lines] = part[1].trimEnd().split("\n");
   const names = head.split(",");
-  const isGood = (line) => line.split(",").at(-1).trim() !== "" && Number.isFinite(Number(line.split(",").at(-1)));
+  const isGood = (line) =>
+    line.split(",").at(-1).trim() !== "" && Number.isFinite(Number(line.split(",").at(-1)));
   rejects.length = 0;
   lines.forEach((line, i) => {
-    if (!isGood(line)) rejects.push([i + 2, names.at(-1), line.split(",").at(-1), "not a DOUBLE", "row_skipped"]);
+    if (!isGood(line))
+      rejects.push([i + 2, names.at(-1), line.split(",").at(-1), "not a DOUBLE", "row_skipped"]);
   });
   if (params.get("atomicity") === "abort" && 0 < rejects.length) {
-    return answer(400, { status: `line ${rejects[0][0]}: not a DOUBLE`, code: "22P02", line: rejects[0][0], column: names.at(-1) });
+    return answer(400, {
+      status: `line ${rejects[0][0]}: not a DOUBLE`,
+      code: "22P02",
+      line: rejects[0][0],
+      column: names.at(-1),
+    });
   }
   const table = params.get("name");
   const [time, ...others] = names;
-  const sql = async (query) => (await fetch(`${server}/exec`, { method: "POST", body: query, headers: { "Content-Type": "text/plain" } })).json();
-  await sql(`CREATE TABLE IF NOT EXISTS ${table} (${time} TIMESTAMP, ${others.map((name, i) => `${name} ${i === others.length - 1 ? "DOUBLE" : "SYMBOL"}`).join(", ")}) TIMESTAMP(${time}) PARTITION BY ${params.get("partitionBy") ?? "NONE"}`);
-  const rows = lines.filter(isGood).map((line) => `(${line.split(",").map((value) => `'${value}'`).join(",")})`);
+  const sql = async (query) =>
+    (
+      await fetch(`${server}/exec`, {
+        method: "POST",
+        body: query,
+        headers: { "Content-Type": "text/plain" },
+      })
+    ).json();
+  const typeOfPlace = (i) => (i === others.length - 1 ? "DOUBLE" : "SYMBOL");
+  const made = others.map((name, i) => `${name} ${typeOfPlace(i)}`).join(", ");
+  const by = params.get("partitionBy") ?? "NONE";
+  await sql(
+    `CREATE TABLE IF NOT EXISTS ${table} (${time} TIMESTAMP, ${made}) ` +
+      `TIMESTAMP(${time}) PARTITION BY ${by}`,
+  );
+  const rows = lines.filter(isGood).map(
+    (line) =>
+      `(${line
+        .split(",")
+        .map((value) => `'${value}'`)
+        .join(",")})`,
+  );
   await sql(`INSERT INTO ${table} VALUES ${rows.join(",")}`);
   const columns = names.map((name, i) => ({
-    name, type: i === 0 ? "TIMESTAMP" : i === names.length - 1 ? "DOUBLE" : "SYMBOL", size: 8, errors: i === names.length - 1 ? rejects.length : 0,
+    name,
+    type: i === 0 ? "TIMESTAMP" : i === names.length - 1 ? "DOUBLE" : "SYMBOL",
+    size: 8,
+    errors: i === names.length - 1 ? rejects.length : 0,
   }));
   answer(200, {
-    status: "OK", location: table, rowsRejected: rejects.length, rowsImported: rows.length, header: true,
-    partitionBy: params.get("partitionBy") ?? "NONE", timestamp: time, warnings: [], columns, importId: "1f7e09c35ab2d864",
+    status: "OK",
+    location: table,
+    rowsRejected: rejects.length,
+    rowsImported: rows.length,
+    header: true,
+    partitionBy: params.get("partitionBy") ?? "NONE",
+    timestamp: time,
+    warnings: [],
+    columns,
+    importId: "1f7e09c35ab2d864",
   });
 }
 
 async function exports(request, response, server) {
   const query = new URL(request.url, "http://front").searchParams.get("query");
   const answer = await (await fetch(`${server}/exec?${new URLSearchParams({ query })}`)).json();
-  response.writeHead(200, { "Content-Type": "text/csv; charset=utf-8", "Content-Disposition": 'attachment; filename="tidegate-query-1.csv"' });
-  const line = (cells) => `${cells.map((cell) => (cell === null ? "" : typeof cell === "string" ? `"${cell.replaceAll('"', '""')}"` : cell)).join(",")}\r\n`;
+  response.writeHead(200, {
+    "Content-Type": "text/csv; charset=utf-8",
+    "Content-Disposition": 'attachment; filename="tidegate-query-1.csv"',
+  });
+  const text = (cell) =>
+    typeof cell === "string" ? `"${cell.replaceAll('"', '""')}"` : String(cell ?? "");
+  const line = (cells) => `${cells.map(text).join(",")}\r\n`;
   response.write(line(answer.columns.map(({ name }) => name)));
   response.end(answer.dataset.map(line).join(""));
 }

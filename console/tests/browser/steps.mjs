@@ -40,7 +40,11 @@ async function run(page, text) {
 }
 
 const status = (page, words) =>
-  page.waitForFunction((wanted) => document.querySelector(".status")?.textContent?.includes(wanted), words, WAIT);
+  page.waitForFunction(
+    (wanted) => document.querySelector(".status")?.textContent?.includes(wanted),
+    words,
+    WAIT,
+  );
 
 const cell = (page, row, column) =>
   page.locator(`.grid-row[aria-rowindex="${row + 1}"] .grid-cell[aria-colindex="${column + 2}"]`);
@@ -73,7 +77,11 @@ async function tables({ page, rows }) {
   assert.equal(await page.locator(".column-node", { hasText: "ts" }).locator(".mark").count(), 1);
   await page.locator(".node-main", { hasText: "partitions" }).click();
   const days = Math.floor(rows / 86_400) + 1;
-  await page.waitForFunction((count) => document.querySelectorAll(".partition").length === count, days, WAIT);
+  await page.waitForFunction(
+    (count) => document.querySelectorAll(".partition").length === count,
+    days,
+    WAIT,
+  );
 }
 
 async function runs({ page, rows, shoot }) {
@@ -94,7 +102,9 @@ async function scrolls({ page, rows }) {
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Control+ArrowDown");
   await cell(page, rows, 0).waitFor(WAIT);
-  const last = new Date(Date.UTC(2025, 2, 1) + rows * 1_000).toISOString().replace(".000Z", ".000000Z");
+  const last = new Date(Date.UTC(2025, 2, 1) + rows * 1_000)
+    .toISOString()
+    .replace(".000Z", ".000000Z");
   assert.equal(await cell(page, rows, 0).textContent(), last);
   assert.equal(await cell(page, rows, 6).textContent(), String(rows * 1_000_003));
   await page.mouse.move(700, 600);
@@ -121,7 +131,10 @@ async function copies({ page }) {
   await page.keyboard.press("Control+Shift+c");
   await page.locator(".notice.shown", { hasText: "Copied 6 cells" }).waitFor(WAIT);
   const copied = await page.evaluate(() => navigator.clipboard.readText());
-  assert.equal(copied, "ts\tsym\tside\n2025-03-01T00:00:01.000000Z\tETH\tsell\n2025-03-01T00:00:02.000000Z\tSOL\tbuy");
+  assert.equal(
+    copied,
+    "ts\tsym\tside\n2025-03-01T00:00:01.000000Z\tETH\tsell\n2025-03-01T00:00:02.000000Z\tSOL\tbuy",
+  );
   const before = await cell(page, 1, 1).boundingBox();
   const handle = await page.locator('.grid-name[data-column="1"] .grid-resize').boundingBox();
   await page.mouse.move(handle.x + 3, handle.y + 10);
@@ -150,9 +163,19 @@ async function manyColumns({ page }) {
 async function nulls({ page }) {
   await run(page, "SELECT NULL::DOUBLE AS a, '' AS b, 'NULL' AS c, 9223372036854775807 AS d");
   await status(page, "1 row in");
-  assert.equal(await cell(page, 1, 0).getAttribute("class").then((name) => name.includes("null")), true);
+  assert.equal(
+    await cell(page, 1, 0)
+      .getAttribute("class")
+      .then((name) => name.includes("null")),
+    true,
+  );
   assert.equal(await cell(page, 1, 1).textContent(), "");
-  assert.equal(await cell(page, 1, 2).getAttribute("class").then((name) => name.includes("null")), false);
+  assert.equal(
+    await cell(page, 1, 2)
+      .getAttribute("class")
+      .then((name) => name.includes("null")),
+    false,
+  );
   assert.equal(await cell(page, 1, 3).textContent(), "9223372036854775807");
 }
 
@@ -175,14 +198,20 @@ async function errors({ page, shoot }) {
   await run(page, "SELECT 1;\n\nSELECT sym,\n    avg(nope) AS mean\nFROM trades\nSAMPLE BY 1h;");
   await page.locator(".cm-content .fault").waitFor(WAIT);
   assert.equal(await page.locator(".cm-content .fault-mark").textContent(), "nope");
-  assert.match(await page.locator(".failure").textContent(), /nope.*line 4, column 9.*SQLSTATE 42703/s);
+  assert.match(
+    await page.locator(".failure").textContent(),
+    /nope.*line 4, column 9.*SQLSTATE 42703/s,
+  );
   await shoot("error");
   await page.keyboard.type(" ");
   await page.locator(".cm-content .fault").waitFor({ state: "detached", ...WAIT });
 }
 
 async function charts({ page, shoot }) {
-  await run(page, "SELECT ts, sym, avg(price) AS price, sum(qty) AS qty\nFROM trades\nSAMPLE BY 30m;");
+  await run(
+    page,
+    "SELECT ts, sym, avg(price) AS price, sum(qty) AS qty\nFROM trades\nSAMPLE BY 30m;",
+  );
   await status(page, "rows in");
   await page.keyboard.press("Alt+c");
   await page.locator(".u-over").waitFor(WAIT);
@@ -213,7 +242,11 @@ async function charts({ page, shoot }) {
 async function chartsAll({ page, rows }) {
   await run(page, "SELECT ts, price FROM trades");
   await status(page, `${rows.toLocaleString("en-US")} rows in`);
-  await page.waitForFunction(() => document.querySelectorAll(".u-legend .u-label").length === 2, null, WAIT);
+  await page.waitForFunction(
+    () => document.querySelectorAll(".u-legend .u-label").length === 2,
+    null,
+    WAIT,
+  );
   await page.locator(".u-over").hover();
   await page.mouse.wheel(0, -300);
   await page.waitForTimeout(300);
@@ -221,7 +254,9 @@ async function chartsAll({ page, rows }) {
   await page.keyboard.press("Alt+g");
 }
 
-const LONG = "SELECT count(*) FROM long_sequence(2000000) a JOIN long_sequence(2000000) b ON a.x % 3 + b.x % 5 > a.x % 2";
+const LONG =
+  "SELECT count(*) FROM long_sequence(2000000) a JOIN long_sequence(2000000) b " +
+  "ON a.x % 3 + b.x % 5 > a.x % 2";
 
 async function cancels({ page, sql }) {
   await run(page, LONG);
@@ -258,7 +293,9 @@ async function cancelsOther({ page, sql, shoot }) {
   await page.locator(".failure", { hasText: "57014" }).waitFor(WAIT);
 }
 
-const FILE = "ts,site,load\n2025-03-01T00:00:00Z,oslo,41.5\n2025-03-01T00:00:05Z,bergen,40.25\n2025-03-01T00:00:07Z,bergen,lots\n2025-03-01T00:00:10Z,oslo,42\n";
+const FILE =
+  "ts,site,load\n2025-03-01T00:00:00Z,oslo,41.5\n2025-03-01T00:00:05Z,bergen,40.25\n" +
+  "2025-03-01T00:00:07Z,bergen,lots\n2025-03-01T00:00:10Z,oslo,42\n";
 
 async function imports({ page, sql, shoot }) {
   const transfer = await page.evaluateHandle((text) => {
@@ -276,7 +313,10 @@ async function imports({ page, sql, shoot }) {
   await shoot("import");
   await job.locator("button[type=submit]").click();
   await job.locator(".imported").waitFor(WAIT);
-  assert.match(await job.locator(".imported").textContent(), /3 rows into site_load.*1 row left out/s);
+  assert.match(
+    await job.locator(".imported").textContent(),
+    /3 rows into site_load.*1 row left out/s,
+  );
   assert.deepEqual((await sql("SELECT count() FROM site_load")).dataset, [[3]]);
   await job.locator("button", { hasText: "What was not taken" }).click();
   await job.locator(".rejects td").first().waitFor(WAIT);
@@ -292,10 +332,16 @@ async function exports_({ page }) {
   await status(page, "3 rows in");
   const expected = '"site","load"\r\n"oslo",41.5\r\n"bergen",40.25\r\n"oslo",42';
   for (const button of ["Shown rows", "All as CSV"]) {
-    const [download] = await Promise.all([page.waitForEvent("download", WAIT), page.locator("button", { hasText: button }).click()]);
+    const [download] = await Promise.all([
+      page.waitForEvent("download", WAIT),
+      page.locator("button", { hasText: button }).click(),
+    ]);
     const parts = [];
     for await (const part of await download.createReadStream()) parts.push(part);
-    const text = Buffer.concat(parts).toString().trimEnd().replace(/42\.0$/, "42");
+    const text = Buffer.concat(parts)
+      .toString()
+      .trimEnd()
+      .replace(/42\.0$/, "42");
     assert.equal(text, expected, button);
   }
 }
@@ -335,7 +381,10 @@ async function serverView({ page, shoot }) {
   await page.locator(".list td", { hasText: "trades" }).first().waitFor(WAIT);
   await page.locator(".share", { hasText: "process" }).waitFor(WAIT);
   await page.waitForTimeout(4_500);
-  assert.match(await page.locator(".tile", { hasText: "Memory" }).locator(".value").textContent(), /iB$/);
+  assert.match(
+    await page.locator(".tile", { hasText: "Memory" }).locator(".value").textContent(),
+    /iB$/,
+  );
   await shoot("server");
   await page.locator("nav button", { hasText: "Query" }).click();
 }
@@ -347,7 +396,11 @@ async function colours({ page, shoot }) {
   await page.waitForTimeout(100);
   const dark = await ground();
   assert.notEqual(light, dark);
-  await run(page, "SELECT ts, sym, avg(price) AS price, sum(qty) AS qty\nFROM trades\nWHERE ts IN '2025-03'\nSAMPLE BY 30m;");
+  await run(
+    page,
+    "SELECT ts, sym, avg(price) AS price, sum(qty) AS qty\nFROM trades\n" +
+      "WHERE ts IN '2025-03'\nSAMPLE BY 30m;",
+  );
   await status(page, "rows in");
   await page.keyboard.press("Alt+c");
   await page.locator(".u-over").hover();

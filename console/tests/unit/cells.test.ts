@@ -5,18 +5,31 @@ import { ColumnBuilder } from "../../src/data/cells";
 import { rowsOf } from "./rows";
 
 test("cells of all batches are found, NULL and empty text are two (CE2)", () => {
-  const values = Array.from({ length: 17 }, (_, i) => [i % 3 === 0 ? null : i % 3 === 1 ? "" : `é${i}`]);
+  const values = Array.from({ length: 17 }, (_, i) => [
+    i % 3 === 0 ? null : i % 3 === 1 ? "" : `é${i}`,
+  ]);
   for (const batchRows of [1, 2, 5, 17]) {
     const rows = rowsOf([["a", "VARCHAR"]], values, batchRows);
-    expect(values.map((_, row) => [rows.cell(row, 0)]), "CE2").toEqual(values);
+    expect(
+      values.map((_, row) => [rows.cell(row, 0)]),
+      "CE2",
+    ).toEqual(values);
     expect(values.map((_, i) => [rows.cell(16 - i, 0)])).toEqual([...values].reverse());
   }
 });
 
 test("numbers and times are read from what came", () => {
-  const rows = rowsOf([["n", "DOUBLE"], ["t", "TIMESTAMP"]], [
-    ["1.5", "1970-01-01T00:00:01.500000Z"], [null, null], ["-2e3", "1969-12-31T23:59:59.000000Z"],
-  ]);
+  const rows = rowsOf(
+    [
+      ["n", "DOUBLE"],
+      ["t", "TIMESTAMP"],
+    ],
+    [
+      ["1.5", "1970-01-01T00:00:01.500000Z"],
+      [null, null],
+      ["-2e3", "1969-12-31T23:59:59.000000Z"],
+    ],
+  );
   expect([...rows.numbers(0)]).toEqual([1.5, NaN, -2000]);
   expect([...rows.times(1)]).toEqual([1.5, NaN, -1]);
 });

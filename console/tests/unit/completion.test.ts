@@ -5,7 +5,13 @@ import { suggest, type Catalog } from "../../src/sql/completion";
 
 const CATALOG: Catalog = {
   tables: [
-    { name: "trades", columns: [{ name: "ts", type: "TIMESTAMP" }, { name: "price", type: "DOUBLE" }] },
+    {
+      name: "trades",
+      columns: [
+        { name: "ts", type: "TIMESTAMP" },
+        { name: "price", type: "DOUBLE" },
+      ],
+    },
     { name: "Odd Name", columns: [{ name: "order", type: "INT" }] },
     { name: "sys.ilp_rejects", columns: [{ name: "reason", type: "VARCHAR" }] },
   ],
@@ -22,22 +28,31 @@ function offered(marked: string, type: string): string[] | null {
 
 test("columns are those of the tables that the statement names (CM3)", () => {
   expect(offered("select | from trades", "column"), "CM3").toEqual(["ts", "price"]);
-  expect(offered("select | from \"Odd Name\" o", "column"), "CM3").toEqual(["order"]);
+  expect(offered('select | from "Odd Name" o', "column"), "CM3").toEqual(["order"]);
   expect(offered("select | from sys.ilp_rejects", "column"), "CM3").toEqual(["reason"]);
   expect(offered("trades where |", "column"), "CM3").toEqual(["ts", "price"]);
   expect(offered("select |", "column"), "CM3").toEqual(["ts", "price", "order", "reason"]);
-  expect(offered("select 1 from trades; select | from \"odd name\"", "column"), "CM3").toEqual(["order"]);
+  expect(offered('select 1 from trades; select | from "odd name"', "column"), "CM3").toEqual([
+    "order",
+  ]);
 });
 
 test("behind a point only columns of that table are (CM2)", () => {
   const all = suggest("select t.p from trades t", 10, CATALOG)!;
   expect([all.from, all.options.map(({ label }) => label)], "CM2").toEqual([9, ["ts", "price"]]);
   expect(offered("select x.| from trades t", "column"), "CM2").toEqual([]);
-  expect(offered("select 1 from trades t join \"Odd Name\" as b on t.ts = b.|", "column"), "CM2").toEqual(["order"]);
+  expect(
+    offered('select 1 from trades t join "Odd Name" as b on t.ts = b.|', "column"),
+    "CM2",
+  ).toEqual(["order"]);
 });
 
 test("behind FROM tables come, and functions that make tables (CM2)", () => {
-  expect(offered("select 1 from |", "table"), "CM2").toEqual(["trades", "Odd Name", "sys.ilp_rejects"]);
+  expect(offered("select 1 from |", "table"), "CM2").toEqual([
+    "trades",
+    "Odd Name",
+    "sys.ilp_rejects",
+  ]);
   expect(offered("select 1 from tr|", "function"), "CM2").toEqual(["tables"]);
   expect(offered("insert into |", "column"), "CM2").toEqual([]);
 });

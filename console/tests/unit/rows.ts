@@ -3,7 +3,11 @@
 import { ColumnBuilder, Rows } from "../../src/data/cells";
 
 /** Rows of columns with names and types, in batches of so many. */
-export function rowsOf(columns: [string, string][], values: (string | null)[][], batchRows = 2): Rows {
+export function rowsOf(
+  columns: [string, string][],
+  values: (string | null)[][],
+  batchRows = 2,
+): Rows {
   const rows = new Rows(columns.map(([name, type]) => ({ name, type })));
   const utf8 = new TextEncoder();
   for (let from = 0; from < values.length; from += batchRows) {

@@ -17,7 +17,11 @@ function at(marked: string): string | null {
 }
 
 test("semicolons in texts, names and comments end nothing", () => {
-  expect(texts("a 'x;''y' ; b \";\" -- ;\n; /* ; /* ; */ ; */ c;;")).toEqual(["a 'x;''y'", 'b ";"', "c"]);
+  expect(texts("a 'x;''y' ; b \";\" -- ;\n; /* ; /* ; */ ; */ c;;")).toEqual([
+    "a 'x;''y'",
+    'b ";"',
+    "c",
+  ]);
   expect(texts("-- only a comment")).toEqual([]);
   expect(texts("select 'open ; to the end")).toEqual(["select 'open ; to the end"]);
 });
@@ -56,8 +60,8 @@ test("places of the server are characters, those of the browser are not", () => 
 });
 
 test("names are quoted where they must be", () => {
-  expect(["trades", "Load_1", "order", "a b", '5"', "sys.ilp_rejects", "a.b"].map(quoteName)).toEqual([
-    "trades", "Load_1", '"order"', '"a b"', '"5"""', "sys.ilp_rejects", '"a.b"',
-  ]);
+  expect(
+    ["trades", "Load_1", "order", "a b", '5"', "sys.ilp_rejects", "a.b"].map(quoteName),
+  ).toEqual(["trades", "Load_1", '"order"', '"a b"', '"5"""', "sys.ilp_rejects", '"a.b"']);
   expect(unquoteName('"5"""')).toBe('5"');
 });

@@ -11,3 +11,4 @@ mod crash;
 mod disk;
 mod activity;
 mod clients;
+mod console;
