@@ -63,9 +63,13 @@ export function runText(sql: string, title?: string): void {
   if (tab) run(tab, { from: 0, to: sql.replace(/;\s*$/, "").length });
 }
 
+export function close(tab: Tab): void {
+  editor?.forget(tab.id);
+  closeTab(tab);
+}
+
 export function closeShown(): void {
-  editor?.forget(shown.value.id);
-  closeTab(shown.value);
+  close(shown.value);
   focusEditor();
 }
 

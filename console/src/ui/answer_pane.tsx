@@ -100,7 +100,7 @@ function ExportMenu({ result }: { result: Result }) {
       <button
         class="button quiet"
         title="The rows that are shown here, as CSV"
-        onClick={() => exportLoaded(result)}
+        onClick={() => void exportLoaded(result)}
       >
         <Icon name="download" />
         Shown rows

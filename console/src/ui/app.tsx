@@ -77,7 +77,7 @@ function Head() {
       </button>
       <button
         class="tool"
-        title={`Colours: ${colours} (Alt+L)`}
+        title={`Colours: ${colours} (Alt+O)`}
         aria-label={`Colours: ${colours}`}
         onClick={nextTheme}
       >

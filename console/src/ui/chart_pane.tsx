@@ -10,7 +10,7 @@ import type { ChartColumns } from "../data/guess";
 import { Chart } from "./chart";
 
 /** While rows still come, the chart is made anew when there are so many times as many. */
-const GROWTH = 1.5;
+const GROWTH = 3;
 
 export function ChartPane({ tab, result }: { tab: Tab; result: Result }) {
   const rows = result.rows!;

@@ -66,7 +66,7 @@ export const COMMANDS: Command[] = [
   {
     title: "Export the rows that are shown as CSV",
     key: "",
-    run: () => shown.value.result.value && exportLoaded(shown.value.result.value),
+    run: () => shown.value.result.value && void exportLoaded(shown.value.result.value),
   },
   {
     title: "Export all rows as CSV",
@@ -74,7 +74,7 @@ export const COMMANDS: Command[] = [
     run: () => shown.value.result.value && exportAll(shown.value.result.value.sql),
   },
   { title: "Read the tables again", key: "", run: () => void refreshSchema() },
-  { title: "Light, dark, or as the system", key: "Alt+L", run: nextTheme },
+  { title: "Light, dark, or as the system", key: "Alt+O", run: nextTheme },
   { title: "List the keys", key: "F1", run: () => (overlay.value = "keys") },
   ...VIEWS.map((name, i) => ({
     title: `View: ${VIEW_NAMES[name]}`,

@@ -9,9 +9,14 @@ import type { Result } from "../state/tabs";
 /** Above that, a statement does not go into an address (`http.max_header_bytes` is 64 KiB). */
 const URL_MAX = 16_000;
 
-export function exportLoaded({ rows }: Result): void {
+export async function exportLoaded({ rows }: Result): Promise<void> {
   if (!rows) return;
-  const parts = [...toCsv(rows)];
+  const parts: string[] = [];
+  for (const part of toCsv(rows)) {
+    parts.push(part);
+    // The page is drawn in between, however many rows there are.
+    if (parts.length % 8 === 0) await new Promise((resolve) => setTimeout(resolve));
+  }
   const url = URL.createObjectURL(new Blob(parts, { type: "text/csv;charset=utf-8" }));
   download(url, `tidegate-rows-${Date.now()}.csv`);
   // The download has begun when the click returns; the rows are held until then.

@@ -3,9 +3,17 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { catalog } from "../state/schema";
-import { closeTab, openTab, saveTabs, show, shown, tabs, type Tab } from "../state/tabs";
+import { openTab, saveTabs, show, shown, tabs, type Tab } from "../state/tabs";
 import { editorPart, rowsMax, sidebarWidth } from "../state/view";
-import { cancelCurrent, closeShown, newTab, runCurrent, setEditor, showFault } from "./actions";
+import {
+  cancelCurrent,
+  close,
+  closeShown,
+  newTab,
+  runCurrent,
+  setEditor,
+  showFault,
+} from "./actions";
 import { AnswerPane } from "./answer_pane";
 import { Editor } from "./editor";
 import { follow } from "./grid";
@@ -115,7 +123,7 @@ function TabHead({ tab }: { tab: Tab }) {
       <button
         class="tab-close"
         aria-label={`Close ${tab.title.value}`}
-        onClick={() => (isShown ? closeShown() : closeTab(tab))}
+        onClick={() => (isShown ? closeShown() : close(tab))}
       >
         <Icon name="close" />
       </button>

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 
 const WAIT = { timeout: 120_000 };
 /** How long a page may stand still while rows come or are scrolled, on a machine of the tests. */
-const STANDSTILL_MS = 2_000;
+const STANDSTILL_MS = 4_000;
 
 export const steps = [
   ["tables are there with their columns and partitions", tables],

@@ -1,7 +1,7 @@
 // Cells: what came, exactly.
 
 import { expect, test } from "vitest";
-import { ColumnBuilder } from "../../src/data/cells";
+import { ColumnBuilder, numberOf } from "../../src/data/cells";
 import { rowsOf } from "./rows";
 
 test("cells of all batches are found, NULL and empty text are two (CE2)", () => {
@@ -43,4 +43,26 @@ test("a builder forgets the cells of a row that is not all there", () => {
   builder.add(bytes, 5, 6);
   const { bytes: taken, ends } = builder.take();
   expect([new TextDecoder().decode(taken), [...ends]]).toEqual(["abf", [2, 3]]);
+});
+
+test("numbers are those that the browser reads, however many digits they have", () => {
+  const texts = [
+    "0",
+    "-0",
+    "1.5",
+    "-2e3",
+    "0.1",
+    "100.05",
+    "123456789012345",
+    "1234567890123456.75",
+  ];
+  const many = Array.from({ length: 500 }, (_, i) => String(((i * 7919) % 1009) / (1 + (i % 97))));
+  for (const text of [...texts, ...many, "9223372036854775807", "1e-320", "12345678901234.5"]) {
+    const bytes = new TextEncoder().encode(text);
+    expect(numberOf(bytes, 0, bytes.length), text).toBe(Number(text));
+  }
+  for (const text of ["", "x", "1.2.3", "-"]) {
+    const bytes = new TextEncoder().encode(text);
+    expect(numberOf(bytes, 0, bytes.length), text).toBeNaN();
+  }
 });
