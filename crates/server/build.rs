@@ -5,6 +5,8 @@
 //! - BU2. A changed, new or missing file builds the list anew. The folder is in git, empty but for
 //!   its `.gitignore`: cargo would take a folder that is not there for changed every time.
 //! - BU3. Without a console the list is empty, and that is no error: Rust alone builds the server.
+//! - BU4. What is embedded are copies: another build of the console does not take away what a build
+//!   of the server that has begun still reads.
 //!
 //! Not here: how the files are served (`http::console`).
 #![expect(
@@ -32,7 +34,22 @@ fn main() -> io::Result<()> {
     }
     files.sort();
     let out = env::var_os("OUT_DIR").map(PathBuf::from).expect("cargo says where to");
-    fs::write(out.join("console.rs"), list(&dist, &files)?)
+    let mut list = String::from("&[\n");
+    for (number, file) in files.iter().enumerate() {
+        let bytes = fs::read(file)?;
+        let copy = format!("console-{number}.gz");
+        fs::write(out.join(&copy), &bytes)?; // BU4
+        let path = served_at(file.strip_prefix(&dist).expect("it was found there"));
+        let tag = fingerprint(&bytes);
+        writeln!(
+            list,
+            "    Embedded {{ path: {path:?}, tag: \"{tag:016x}\", \
+             gzip: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{copy}\")) }},"
+        )
+        .expect("a String takes everything");
+    }
+    list.push_str("]\n");
+    fs::write(out.join("console.rs"), list)
 }
 
 /// The compressed files of a folder and those within it (BU1).
@@ -48,23 +65,13 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<
     Ok(())
 }
 
-/// The list as an expression of Rust.
-fn list(dist: &Path, files: &[PathBuf]) -> io::Result<String> {
-    let mut text = String::from("&[\n");
-    for file in files {
-        let below = file.strip_prefix(dist).expect("it was found there").to_string_lossy();
-        let name = below.trim_end_matches(PACKED).replace('\\', "/");
-        let path = if name == "index.html" { "/".to_owned() } else { format!("/{name}") };
-        let tag = fingerprint(&fs::read(file)?);
-        let file = fs::canonicalize(file)?;
-        writeln!(
-            text,
-            "    Embedded {{ path: {path:?}, tag: \"{tag:016x}\", gzip: include_bytes!({file:?}) }},"
-        )
-        .expect("a String takes everything");
+/// The path of a file on the server.
+fn served_at(below: &Path) -> String {
+    let name = below.to_string_lossy().replace('\\', "/");
+    match name.trim_end_matches(PACKED) {
+        "index.html" => "/".to_owned(),
+        name => format!("/{name}"),
     }
-    text.push_str("]\n");
-    Ok(text)
 }
 
 /// FNV-1a: it tells a page from the page of another build, and guards nothing.

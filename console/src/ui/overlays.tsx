@@ -1,6 +1,6 @@
 // What lies above the page: the palette, and the list of keys.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { overlay } from "../state/view";
 import { closeOverlay } from "./actions";
@@ -25,7 +25,8 @@ export function Overlays() {
 
 function Sheet({ label, children }: { label: string; children: preact.ComponentChildren }) {
   const sheet = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the page is drawn: keys that follow at once are meant for it.
+  useLayoutEffect(() => {
     const dialog = sheet.current!;
     dialog.showModal();
     return () => dialog.close();
@@ -75,7 +76,7 @@ function Palette() {
       <label class="palette-field">
         <Icon name="search" />
         <input
-          autofocus
+          autoFocus
           role="combobox"
           aria-expanded="true"
           aria-controls="palette-list"

@@ -47,6 +47,11 @@ async function makeTables(rows) {
     `CREATE TABLE trades (ts TIMESTAMP, sym SYMBOL, side SYMBOL, price DOUBLE, qty DOUBLE,
       venue VARCHAR, id BIGINT) TIMESTAMP(ts) PARTITION BY DAY`,
   );
+  // Its types are given: what a server finds in four lines is not the matter here.
+  await sql(
+    `CREATE TABLE site_load (ts TIMESTAMP, site SYMBOL, load DOUBLE)
+      TIMESTAMP(ts) PARTITION BY DAY`,
+  );
   await sql(`INSERT INTO trades SELECT dateadd('s', x::INT, '2025-03-01T00:00:00Z'::TIMESTAMP),
     CASE WHEN x % 3 = 0 THEN 'BTC' WHEN x % 3 = 1 THEN 'ETH' ELSE 'SOL' END,
     CASE WHEN x % 2 = 0 THEN 'buy' ELSE 'sell' END,

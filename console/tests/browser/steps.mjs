@@ -297,19 +297,34 @@ const FILE =
   "ts,site,load\n2025-03-01T00:00:00Z,oslo,41.5\n2025-03-01T00:00:05Z,bergen,40.25\n" +
   "2025-03-01T00:00:07Z,bergen,lots\n2025-03-01T00:00:10Z,oslo,42\n";
 
-async function imports({ page, sql, shoot }) {
-  const transfer = await page.evaluateHandle((text) => {
-    const files = new DataTransfer();
-    files.items.add(new File([text], "Site load.csv", { type: "text/csv" }));
-    return files;
-  }, FILE);
+/** Drops a file onto the page. */
+async function drop(page, name) {
+  const transfer = await page.evaluateHandle(
+    ([text, called]) => {
+      const files = new DataTransfer();
+      files.items.add(new File([text], called, { type: "text/csv" }));
+      return files;
+    },
+    [FILE, name],
+  );
   await page.dispatchEvent("body", "dragover", { dataTransfer: transfer });
   await page.locator(".drop-zone").waitFor(WAIT);
   await page.dispatchEvent("body", "drop", { dataTransfer: transfer });
+}
+
+async function imports({ page, sql, shoot }) {
   const job = page.locator(".job");
+  // For a table that is not there yet, the column of times is offered.
+  await drop(page, "2025 load.csv.txt");
+  await job.locator(".preview td").first().waitFor(WAIT);
+  assert.equal(await job.locator("input").first().inputValue(), "t_2025_load");
+  assert.equal(await job.locator("select").first().inputValue(), "ts");
+  await job.locator('button[aria-label^="Remove"]').click();
+  await drop(page, "Site load.csv");
   await job.locator(".preview td").first().waitFor(WAIT);
   assert.equal(await job.locator("input").first().inputValue(), "site_load");
-  assert.equal(await job.locator("select").first().inputValue(), "ts");
+  assert.equal(await job.locator("input").nth(1).inputValue(), "ts");
+  assert(await job.locator("input").nth(1).isDisabled(), "the table says what its timestamp is");
   await shoot("import");
   await job.locator("button[type=submit]").click();
   await job.locator(".imported").waitFor(WAIT);
@@ -324,7 +339,7 @@ async function imports({ page, sql, shoot }) {
   assert.deepEqual([reject[0], reject[1], reject[2]], ["4", "load", "lots"]);
   await shoot("imported");
   await page.locator("nav button", { hasText: "Query" }).click();
-  await page.locator(".table-node", { hasText: "site_load" }).waitFor(WAIT);
+  await page.locator(".table-node", { hasText: /site_load.*3/ }).waitFor(WAIT);
 }
 
 async function exports_({ page }) {
@@ -365,6 +380,7 @@ async function keeps({ page }) {
 async function palette({ page, shoot }) {
   await page.locator(".table-node", { hasText: "site_load" }).waitFor(WAIT);
   await page.keyboard.press("Control+k");
+  await page.locator(".palette-field input:focus").waitFor(WAIT);
   await page.keyboard.type("site_load");
   await page.waitForTimeout(200);
   await shoot("palette");
