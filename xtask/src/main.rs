@@ -1,5 +1,5 @@
 //! The tasks of the workspace, as `cargo xtask <task>`: the full check, the rules no compiler
-//! knows, the SQL tests, the licences.
+//! knows, the SQL tests, the console, the licences.
 //!
 //! - X1. No step compiles the dependencies a third time (STYLE 48): `steps` says how.
 //! - X2. A task ends at its first failure, and the exit code says so.
@@ -14,6 +14,7 @@
 
 mod task;
 mod steps;
+mod console;
 mod tidy;
 mod error;
 
@@ -40,6 +41,7 @@ fn run(task: &Task, root: &Path) -> Result<()> {
         Task::Check => steps::run_all(root, &steps::check()),
         Task::Tidy => tidy(root),
         Task::Slt(slt) => steps::run_all(root, &[steps::slt(slt)]),
+        Task::Console => console::build(root),
         Task::Deny => steps::deny(root),
         Task::Help => {
             print!("{}", task::USAGE);

@@ -1,6 +1,6 @@
 //! The command line: which task was asked for.
 //!
-//! Five words do not need a parser of the size of clap, and `cargo xtask` is waited for.
+//! Six words do not need a parser of the size of clap, and `cargo xtask` is waited for.
 
 use crate::error::{Error, Result};
 
@@ -12,6 +12,8 @@ Usage: cargo xtask <task>
   tidy                      the rules of STYLE.md that no compiler knows (a part of test)
   slt [--complete] [NAME]   the SQL tests (a part of test), those whose name contains NAME;
                             --complete writes what was answered into the files, for review
+  console                   builds the console, for the next build of the server to embed; needs
+                            npm and the network
   deny                      licences, yanked and double crates; needs cargo-deny and the network
   help                      this text
 ";
@@ -21,6 +23,7 @@ pub(crate) enum Task {
     Check,
     Tidy,
     Slt(Slt),
+    Console,
     Deny,
     Help,
 }
@@ -46,6 +49,7 @@ impl Task {
             "check" => alone("check", rest, Task::Check),
             "tidy" => alone("tidy", rest, Task::Tidy),
             "slt" => Ok(Task::Slt(parse_slt(rest)?)),
+            "console" => alone("console", rest, Task::Console),
             "deny" => alone("deny", rest, Task::Deny),
             "help" | "--help" | "-h" => Ok(Task::Help),
             _ => Err(Error::UnknownTask { given: word.clone() }),
@@ -84,6 +88,7 @@ mod tests {
     fn a_task_is_its_word() {
         check("check", Ok(Task::Check));
         check("tidy", Ok(Task::Tidy));
+        check("console", Ok(Task::Console));
         check("deny", Ok(Task::Deny));
         check("help", Ok(Task::Help));
         check("", Ok(Task::Help));
@@ -110,7 +115,7 @@ mod tests {
 
     #[test]
     fn help_names_every_task() {
-        for word in ["check", "tidy", "slt", "deny", "help"] {
+        for word in ["check", "tidy", "slt", "console", "deny", "help"] {
             assert!(USAGE.contains(&format!("\n  {word} ")), "{word}");
         }
     }

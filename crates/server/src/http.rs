@@ -7,9 +7,8 @@
 //! - HT4. A request from a page of another place is refused, so that no web page writes to a server
 //!   on the machine of whoever looks at it.
 //!
-//! Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`), `/write` (`write`), and small ones
-//! (`small`). Not here: bytes
-//! (`wire`), and what they are wrapped in (`unpack`).
+//! Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`), `/write` (`write`), `/` (`console`),
+//! and small ones (`small`). Not here: bytes (`wire`), and what they are wrapped in (`unpack`).
 
 mod wire;
 mod params;
@@ -20,6 +19,7 @@ mod exec;
 mod exp;
 mod imp;
 mod write;
+mod console;
 mod small;
 #[cfg(test)]
 mod fuzz;
@@ -172,6 +172,7 @@ enum Route {
     Settings,
     Check,
     InfluxQuery,
+    Console,
     Health,
     Live,
     Ready,
@@ -194,6 +195,7 @@ impl Route {
             "/settings" => Route::Settings,
             "/chk" => Route::Check,
             "/query" => Route::InfluxQuery,
+            _ if console::has(path) => Route::Console,
             _ => return None,
         };
         Some(route)
@@ -207,6 +209,7 @@ impl Route {
             Route::Ping
             | Route::Settings
             | Route::Check
+            | Route::Console
             | Route::Health
             | Route::Live
             | Route::Ready
@@ -244,6 +247,7 @@ impl Exchange<'_> {
                 let response = small::influx_query(self).await;
                 self.respond(response).await
             }
+            Route::Console => self.respond(console::page(self.head)).await,
             Route::Health | Route::Ready => self.respond(small::ready(self.shared)).await,
             Route::Live => self.respond(Response::new(200, TEXT, "Status: Healthy\n")).await,
             Route::Metrics => self.respond(small::metrics(self.shared)).await,
@@ -284,7 +288,7 @@ impl Exchange<'_> {
     async fn respond(&mut self, response: Response) -> Flow {
         let after = self.after();
         let length = match response.status {
-            204 => Length::None,
+            204 | 304 => Length::None,
             _ => Length::Bytes(response.body.len()),
         };
         let head = response::head(&response, length, after, (&self.request_id, self.now()));
@@ -336,6 +340,8 @@ mod tests {
         assert_eq!(Route::of("/api/v2/write", Door::Main), Some(Route::Write));
         assert_eq!(Route::of("/api/v1/sql/execute", Door::Main), Some(Route::Exec));
         assert_eq!(Route::of("/exec/", Door::Main), None);
+        assert_eq!(Route::of("/", Door::Main), Some(Route::Console));
+        assert_eq!(Route::of("/", Door::Admin), Some(Route::Health));
         assert_eq!(Route::of("/exec", Door::Admin), Some(Route::Health));
         assert_eq!(Route::of("/metrics", Door::Admin), Some(Route::Metrics));
     }

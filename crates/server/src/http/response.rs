@@ -57,7 +57,7 @@ pub(crate) enum After {
 pub(crate) enum Length {
     Bytes(usize),
     Chunks,
-    /// 204 has no body.
+    /// 204 and 304 have no body.
     None,
 }
 
@@ -99,6 +99,7 @@ fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         204 => "No Content",
+        304 => "Not Modified",
         400 => "Bad Request",
         401 => "Unauthorized",
         403 => "Forbidden",

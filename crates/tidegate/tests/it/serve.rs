@@ -13,3 +13,4 @@ mod activity;
 mod clients;
 mod files;
 mod postgres;
+mod console;

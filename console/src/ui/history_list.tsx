@@ -1,0 +1,56 @@
+// Statements that were run: a click opens one in a tab of its own.
+
+import { useSignal } from "@preact/signals";
+import { ago, duration } from "../data/format";
+import { forgetAll, past } from "../state/history";
+import { newTab } from "./actions";
+import { Icon } from "./icons";
+
+export function HistoryList() {
+  const filter = useSignal("");
+  const wanted = filter.value.trim().toLowerCase();
+  const shown = past.value.filter(({ sql }) => sql.toLowerCase().includes(wanted));
+  const now = Date.now();
+  return (
+    <section class="side" aria-label="History">
+      <div class="side-tools">
+        <label class="field search">
+          <Icon name="search" />
+          <input
+            type="search"
+            placeholder="Statements"
+            aria-label="Filter statements"
+            value={filter.value}
+            onInput={(event) => (filter.value = event.currentTarget.value)}
+          />
+        </label>
+        <button
+          class="tool"
+          title="Forget all of it"
+          aria-label="Forget all of it"
+          onClick={() => {
+            if (confirm("Forget all statements that were run here?")) forgetAll();
+          }}
+        >
+          <Icon name="close" />
+        </button>
+      </div>
+      <ol class="past">
+        {shown.map((one) => (
+          <li key={one.sql}>
+            <button onClick={() => newTab(one.sql)} title={one.sql}>
+              <code>{one.sql}</code>
+              <span class={one.isError ? "bad" : "muted"}>{one.result}</span>
+              <span class="muted when">
+                {duration(one.ms)} · {ago(one.at, now)}
+              </span>
+            </button>
+          </li>
+        ))}
+      </ol>
+      {shown.length === 0 && (
+        <p class="hint">{wanted === "" ? "Nothing was run here yet." : "Nothing is like that."}</p>
+      )}
+    </section>
+  );
+}

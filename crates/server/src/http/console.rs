@@ -1,0 +1,206 @@
+//! The console: the page at `/` with its parts, out of the binary.
+//!
+//! - CN1. What lies in `/assets/` has a fingerprint in its name and may be kept for ever. All else
+//!   is asked for again each time, and its tag says whether it is still the same.
+//! - CN2. The page loads nothing and calls nobody but this server, runs no script that is not a
+//!   file of it, and stands in no frame.
+//! - CN3. Files are in the binary as gzip alone, and are sent so; who does not take that gets them
+//!   decompressed.
+//! - CN4. A server that was built without the console says at `/` how to build it.
+//!
+//! Not here: the page itself (`console/`), and how it comes into the binary (`build.rs`).
+
+use std::io::{self, Read};
+
+use flate2::read::GzDecoder;
+
+use super::response::{Response, TEXT};
+use super::wire::Head;
+
+/// A file of the console.
+struct Embedded {
+    /// Where it is served.
+    path: &'static str,
+    /// Of its bytes.
+    tag: &'static str,
+    gzip: &'static [u8],
+}
+
+static FILES: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/console.rs"));
+
+/// CN2. Styles are files too: those of the editor are made by script, which this does not bind.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; \
+                      img-src 'self' data:; connect-src 'self'; worker-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// CN4.
+const ABSENT: &str = "Tidegate runs, and answers SQL at /exec. Its console is not in this binary.\n\n\
+                      With Node 18 or newer, in the folder of the sources:\n\n    \
+                      cargo xtask console\n    cargo build --release\n";
+
+/// Whether the path leads to a part of the console.
+pub(super) fn has(path: &str) -> bool {
+    path == "/" || find(path).is_some()
+}
+
+fn find(path: &str) -> Option<&'static Embedded> {
+    FILES.iter().find(|file| file.path == path)
+}
+
+/// The file at the path of a request.
+pub(super) fn page(head: &Head) -> Response {
+    let Some(file) = find(&head.path) else {
+        return Response::new(200, TEXT, ABSENT).with("Cache-Control", "no-cache");
+    };
+    serve(file, head)
+}
+
+fn serve(file: &Embedded, head: &Head) -> Response {
+    let tag = format!("W/\"{}\"", file.tag);
+    let is_known = head.field("if-none-match").is_some_and(|tags| tags.contains(&tag));
+    let (status, (body, encoding)) = match is_known {
+        true => (304, (Vec::new(), None)),
+        false => (200, body(file, head)),
+    };
+    let keep = match file.path.starts_with("/assets/") {
+        true => "public, max-age=31536000, immutable",
+        false => "no-cache", // CN1
+    };
+    let mut response = Response::new(status, content_type(file.path), body)
+        .with("Cache-Control", keep)
+        .with("ETag", tag)
+        .with("Vary", "Accept-Encoding")
+        .with("Content-Security-Policy", POLICY)
+        .with("X-Content-Type-Options", "nosniff")
+        .with("Referrer-Policy", "no-referrer");
+    if let Some(encoding) = encoding {
+        response = response.with("Content-Encoding", encoding);
+    }
+    response
+}
+
+/// The bytes as the client takes them, and what they are wrapped in (CN3).
+fn body(file: &Embedded, head: &Head) -> (Vec<u8>, Option<&'static str>) {
+    if takes_gzip(head.field("accept-encoding").unwrap_or_default()) {
+        return (file.gzip.to_vec(), Some("gzip"));
+    }
+    (unpack(file.gzip).expect("the build has compressed it"), None)
+}
+
+fn unpack(gzip: &[u8]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    GzDecoder::new(gzip).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether `Accept-Encoding` names gzip, and not with a weight of nothing.
+fn takes_gzip(accepted: &str) -> bool {
+    accepted.split(',').any(|choice| {
+        let (name, weight) = choice.split_once(';').unwrap_or((choice, ""));
+        let weight = weight.trim().strip_prefix("q=").and_then(|text| text.parse::<f32>().ok());
+        name.trim().eq_ignore_ascii_case("gzip") && weight.is_none_or(|weight| 0.0 < weight)
+    })
+}
+
+fn content_type(path: &str) -> &'static str {
+    match path.rsplit_once('.').map_or("", |(_, end)| end) {
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "woff2" => "font/woff2",
+        "txt" => TEXT,
+        _ if path == "/" => "text/html; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use bytes::BytesMut;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    /// A file as the build makes them.
+    fn file(path: &'static str, text: &str) -> Embedded {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        Embedded { path, tag: "00c1", gzip: encoder.finish().unwrap().leak() }
+    }
+
+    fn ask(file: &Embedded, fields: &str) -> Response {
+        let text = format!("GET {} HTTP/1.0\r\n{fields}\r\n", file.path);
+        serve(file, &Head::of_text(&mut BytesMut::from(text.as_str())))
+    }
+
+    fn field<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
+        let found = response.fields.iter().find(|(known, _)| *known == name)?;
+        Some(found.1.as_str())
+    }
+
+    #[test]
+    fn a_browser_gets_gzip_and_others_the_bytes() {
+        let page = file("/", "<!doctype html>");
+        let packed = ask(&page, "Accept-Encoding: gzip, deflate, br\r\n");
+        assert_eq!(field(&packed, "Content-Encoding"), Some("gzip"), "CN3");
+        assert_eq!(unpack(&packed.body).unwrap(), b"<!doctype html>");
+        let plain = ask(&page, "");
+        assert_eq!((field(&plain, "Content-Encoding"), &plain.body[..]), (None, page_text()));
+        assert_eq!(plain.content_type, "text/html; charset=utf-8");
+    }
+
+    fn page_text() -> &'static [u8] {
+        b"<!doctype html>"
+    }
+
+    #[test]
+    fn only_names_with_a_fingerprint_are_kept() {
+        let keep = |path| field(&ask(&file(path, "x"), ""), "Cache-Control").unwrap().to_owned();
+        assert_eq!(keep("/"), "no-cache", "CN1");
+        assert_eq!(keep("/favicon.svg"), "no-cache", "CN1");
+        assert_eq!(keep("/assets/index-1f.js"), "public, max-age=31536000, immutable", "CN1");
+    }
+
+    #[test]
+    fn a_page_that_is_known_is_not_sent_again() {
+        let page = file("/", "x");
+        let again = ask(&page, "If-None-Match: W/\"00c1\"\r\n");
+        assert_eq!((again.status, again.body.len()), (304, 0), "CN1");
+        assert_eq!(ask(&page, "If-None-Match: W/\"00c2\"\r\n").status, 200, "CN1");
+    }
+
+    #[test]
+    fn the_policy_names_nobody_else() {
+        let policy = ask(&file("/", "x"), "");
+        let policy = field(&policy, "Content-Security-Policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self';"), "CN2: {policy}");
+        assert!(!policy.contains("http") && !policy.contains("unsafe"), "CN2: {policy}");
+    }
+
+    #[test]
+    fn weights_are_understood() {
+        for (accepted, expected) in [
+            ("gzip", true),
+            ("br;q=1.0, GZIP;q=0.5", true),
+            ("gzip;q=1", true),
+            ("", false),
+            ("identity", false),
+            ("gzip;q=0", false),
+            ("gzip;q=0.000", false),
+        ] {
+            assert_eq!(takes_gzip(accepted), expected, "{accepted}");
+        }
+    }
+
+    #[test]
+    fn what_is_embedded_is_whole() {
+        for file in FILES {
+            assert!(unpack(file.gzip).is_ok(), "{}", file.path);
+        }
+        assert!(has("/"), "CN4");
+        assert!(!has("/no-such-file"));
+    }
+}

@@ -1,0 +1,33 @@
+//! Builds the console: npm in its folder, as the lock file says.
+//!
+//! The next build of the server finds what was built and embeds it (`crates/server/build.rs`).
+//! Not here: the check of the console, which its tests are (`crates/tidegate/tests/it/console.rs`).
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::error::{Error, Result};
+use crate::steps::start_error;
+
+/// What a person would type.
+const STEPS: [&[&str]; 2] = [&["ci"], &["run", "build"]];
+
+/// Installs what the console is made of, and builds it.
+pub(crate) fn build(root: &Path) -> Result<()> {
+    let mut probe = Command::new("npm");
+    let probe = probe.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        let install = "apt-get install nodejs npm";
+        return Err(Error::ToolMissing { tool: "npm", install });
+    }
+    STEPS.iter().try_for_each(|args| run(root, args)) // X2
+}
+
+fn run(root: &Path, args: &[&str]) -> Result<()> {
+    let command = format!("npm {}", args.join(" "));
+    println!("xtask: console: {command}");
+    let mut npm = Command::new("npm");
+    let status = npm.args(args).current_dir(root.join("console")).status();
+    let status = status.map_err(start_error(&command))?;
+    if status.success() { Ok(()) } else { Err(Error::Failed { command, status }) }
+}
