@@ -60,7 +60,7 @@ pub(crate) use cache::PlanCache;
 pub(crate) use casts::cast_to_integer;
 pub(crate) use coerce::OperatorPlanner;
 pub(crate) use describe::{ParameterTypes, describe_query, described_with, parameter_count};
-pub(crate) use float_keys::{inside_sort_key, one_zero_and_nan};
+pub(crate) use float_keys::{inside_logical_sort_key, inside_sort_key, one_zero_and_nan};
 #[cfg(test)]
 pub(crate) use functions::scalar_function;
 pub(crate) use functions::{

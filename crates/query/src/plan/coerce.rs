@@ -34,7 +34,7 @@ use super::float_keys;
 use super::functions::{of_floats, untyped};
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::named_casts::{plain_cast, with_named_casts, with_named_sort_casts};
-use super::query_text::is_in_operator;
+use super::query_text::{distinct_operator, is_in_operator};
 use super::special_types;
 use super::time_text::{TimeScale, parse_interval};
 use crate::error::{Error, TextProblem};
@@ -54,6 +54,15 @@ impl ExprPlanner for OperatorPlanner {
         let RawBinaryExpr { op, left, right } = expr;
         if is_in_operator(&op) {
             return in_text(left, right, schema).map(PlannerResult::Planned);
+        }
+        if let Some(op) = distinct_operator(&op) {
+            let (left, right) = as_durations(left, right, schema);
+            let left = as_type_of(left, &right, schema)?;
+            let right = as_type_of(right, &left, schema)?;
+            let (left, right) = special_types::operands(left, &BinaryOperator::Eq, right, schema)?;
+            let (left, right) = operands(left, right, schema);
+            let compared = BinaryExpr::new(Box::new(left), op, Box::new(right));
+            return Ok(PlannerResult::Planned(Expr::BinaryExpr(compared)));
         }
         if special_types::is_comparison(&op) {
             return comparison(RawBinaryExpr { op, left, right }, schema);
@@ -217,6 +226,11 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             }
             Err(call) => Ok(Transformed::no(Expr::ScalarFunction(call))),
         },
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
+            let operand = |side: Box<Expr>| Box::new(float_keys::operand(*side, schema));
+            let compared = BinaryExpr { left: operand(left), op, right: operand(right) };
+            Ok(Transformed::yes(Expr::BinaryExpr(compared)))
+        }
         Expr::Between(between) => between_values(between, schema).map(Transformed::yes),
         Expr::InList(list) => in_values(list, schema).map(Transformed::yes),
         Expr::Case(case) => case_values(case, schema).map(Transformed::yes),
@@ -339,8 +353,31 @@ fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
             let (when_then_expr, else_expr) = (vec![arm], Some(Box::new(value.clone())));
             Expr::Case(Case { expr: None, when_then_expr, else_expr })
         }
-        _ => Expr::ScalarFunction(call),
+        _ => {
+            let ScalarFunction { func, args } = call;
+            let args = args.into_iter().map(|arg| match func.name() {
+                "greatest" | "least" => float_keys::operand(arg, schema),
+                _ => arg,
+            });
+            let args = args.collect();
+            Expr::ScalarFunction(ScalarFunction { func, args })
+        }
     }
+}
+
+/// Whether an operator compares values.
+fn compares(op: Operator) -> bool {
+    matches!(
+        op,
+        Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+            | Operator::IsDistinctFrom
+            | Operator::IsNotDistinctFrom
+    )
 }
 
 fn between_values(between: Between, schema: &DFSchema) -> PlanResult<Expr> {
@@ -350,6 +387,8 @@ fn between_values(between: Between, schema: &DFSchema) -> PlanResult<Expr> {
     let bound = |op, bound: &Expr| compare(&expr, op, bound, schema);
     let (from, to) = (bound(Operator::GtEq, &low), bound(Operator::LtEq, &high));
     if from.is_none() && to.is_none() {
+        let [expr, low, high] =
+            [expr, low, high].map(|it| Box::new(float_keys::operand(*it, schema)));
         return Ok(Expr::Between(Between { expr, negated, low, high }));
     }
     let from = from.unwrap_or_else(|| expr.as_ref().clone().gt_eq(*low));
@@ -368,7 +407,8 @@ fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
         _ => {
             let mut compared = decimals::alike([vec![*expr], list].concat(), schema);
             let list = compared.split_off(1);
-            expr = Box::new(compared.pop().expect("it is the first one"));
+            let first = compared.pop().expect("it is the first one");
+            expr = Box::new(float_keys::operand(first, schema));
             with_both_zeros(list)
         }
     };

@@ -3,6 +3,7 @@
 //!
 //! - FK1. After [`with_float_keys`], no FLOAT or DOUBLE is a key of a sort, a group, a window, or
 //!   of DISTINCT but as `sort key(x)`, in which there is one NaN and one zero.
+//! - FK2. So are the operands of comparisons that are no stored values ([`operand`]).
 //!
 //! DataFusion sorts floats by their bits, and counts distinct ones so. Names that no query can
 //! write keep its rules from taking the function for another. Joins and comparisons see to -0
@@ -21,6 +22,8 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility,
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+
+use crate::scan::NAME_KEY;
 
 /// The keys of a whole plan (FK1).
 pub(crate) fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -147,6 +150,24 @@ pub(super) fn key(expr: Expr, schema: &DFSchema) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
     let function = Arc::new(ScalarUDF::new_from_impl(SortKey { signature }));
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![expr]))
+}
+
+/// The same of a logical plan.
+pub(crate) fn inside_logical_sort_key(call: &ScalarFunction) -> Option<&Expr> {
+    call.args.first().filter(|_| call.func.inner().is::<SortKey>())
+}
+
+/// An operand of a comparison, as a key if it may be a NaN or a zero that is not the one that is
+/// stored: the sign of a NaN that arithmetic makes is the machine's.
+pub(super) fn operand(expr: Expr, schema: &DFSchema) -> Expr {
+    let is_stored = match &expr {
+        Expr::Literal(..) => true,
+        Expr::Column(_) => {
+            expr.to_field(schema).is_ok_and(|(_, field)| field.metadata().contains_key(NAME_KEY))
+        }
+        _ => false,
+    };
+    if is_stored { expr } else { key(expr, schema) }
 }
 
 /// What is compared alike: `x` of `sort key(x)`.

@@ -17,10 +17,11 @@ mod names;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
+use datafusion::logical_expr::Operator;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select, Spanned,
-    UnaryOperator, Value, VisitMut, VisitorMut,
+    FunctionArguments, Ident, LimitClause, NullTreatment, ObjectName, ObjectNamePart, Query,
+    Select, Spanned, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -35,7 +36,9 @@ use crate::error::{Error, Result, SyntaxError};
 use crate::parse::Position;
 use crate::timeseries::{Clauses, lift_clauses, wrap_timestamps};
 use names::number_repeated_items;
-use tokens::{bracket_interval_calls, bracket_intervals, select_everything};
+use tokens::{
+    bracket_interval_calls, bracket_intervals, select_everything, select_everything_inside,
+};
 
 pub(crate) use names::OutputNames;
 
@@ -49,6 +52,21 @@ const INTERVAL_CALL: &str = "interval";
 
 /// Q2.
 const IN_OPERATOR: [&str; 2] = ["tidegate", "in"];
+
+/// The operators that `IS [NOT] DISTINCT FROM` are, so that their sides are converted as those of
+/// other comparisons are.
+const DISTINCT_OPERATOR: [&str; 2] = ["tidegate", "distinct"];
+const SAME_OPERATOR: [&str; 2] = ["tidegate", "same"];
+
+/// What an operator of ours asks: whether its sides are distinct, or the same.
+pub(crate) fn distinct_operator(op: &BinaryOperator) -> Option<Operator> {
+    let BinaryOperator::PGCustomBinaryOperator(path) = op else { return None };
+    match path {
+        path if *path == DISTINCT_OPERATOR => Some(Operator::IsDistinctFrom),
+        path if *path == SAME_OPERATOR => Some(Operator::IsNotDistinctFrom),
+        _ => None,
+    }
+}
 
 /// Whether this is the operator of Q2.
 pub(crate) fn is_in_operator(op: &BinaryOperator) -> bool {
@@ -83,6 +101,7 @@ pub(super) fn parse_tokens(
     let intervals = bracket_intervals(&mut tokens);
     bracket_interval_calls(&mut tokens);
     select_everything(&mut tokens);
+    select_everything_inside(&mut tokens);
     let clauses = lift_clauses(sql, &mut tokens)?;
     let written = parse(sql, tokens.clone())?;
     for token in &mut tokens {
@@ -116,11 +135,24 @@ pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
     Ok(tokens)
 }
 
+/// CASE and NOT that the parser takes within each other: with more, it takes them for names.
+const STEPS_MAX: usize = NESTING_MAX - 40;
+
 /// `a + b + c` nests as brackets do, without the parser counting it. Conditions that are joined by
 /// AND and OR may be more: programs write them, and they are planned faster.
 fn check_chains(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     let mut chains = vec![[0; 2]];
+    let (mut cases, mut nots) = (0, 0);
+    let too_deep = |token: &TokenWithSpan| {
+        let what = SyntaxError::TooDeep { most: NESTING_MAX };
+        Error::Syntax { position: position_at(sql, token.span.start), what }
+    };
     for token in tokens {
+        if !matches!(&token.token, Token::Whitespace(_))
+            && !matches!(&token.token, Token::Word(word) if word.keyword == Keyword::NOT)
+        {
+            nots = 0;
+        }
         let of_conditions = match &token.token {
             Token::LParen | Token::LBracket => {
                 chains.push([0; 2]);
@@ -134,6 +166,26 @@ fn check_chains(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
                 *chains.last_mut().expect("one is left") = [0; 2];
                 continue;
             }
+            Token::Word(word) if word.keyword == Keyword::CASE => {
+                cases += 1;
+                if cases > STEPS_MAX {
+                    return Err(too_deep(token));
+                }
+                continue;
+            }
+            Token::Word(word) if word.keyword == Keyword::END => {
+                cases = cases.saturating_sub(1);
+                continue;
+            }
+            // They nest as brackets do.
+            Token::Word(word) if word.keyword == Keyword::NOT => {
+                nots += 1;
+                if nots > STEPS_MAX {
+                    return Err(too_deep(token));
+                }
+                continue;
+            }
+            Token::Whitespace(_) => continue,
             Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod => false,
             Token::StringConcat => false,
             Token::Word(word) if matches!(word.keyword, Keyword::AND | Keyword::OR) => true,
@@ -263,6 +315,9 @@ impl VisitorMut for Lifter<'_> {
     type Break = Box<Error>;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        if !query.locks.is_empty() {
+            return self.not_supported(Span::empty(), "FOR UPDATE and FOR SHARE");
+        }
         if let Some(fetch) = query.fetch.take() {
             if fetch.with_ties || fetch.percent {
                 return self.not_supported(Span::empty(), "FETCH with PERCENT or TIES");
@@ -283,6 +338,13 @@ impl VisitorMut for Lifter<'_> {
         if select.into.is_some() {
             return self.not_supported(select.select_token.0.span, "SELECT INTO");
         }
+        for table in select.from.iter().flat_map(|it| {
+            std::iter::once(&it.relation).chain(it.joins.iter().map(|join| &join.relation))
+        }) {
+            if let TableFactor::Table { sample: Some(_), name, .. } = table {
+                return self.not_supported(name.span(), "TABLESAMPLE");
+            }
+        }
         number_repeated_items(&mut select.projection);
         ControlFlow::Continue(())
     }
@@ -301,6 +363,12 @@ impl VisitorMut for Lifter<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
         self.ask_for_null(expr);
+        if let Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..) = expr {
+            *expr = distinct_operation(expr);
+        }
+        if let Expr::Function(call) = expr {
+            name_window_function(call);
+        }
         if let Expr::AtTimeZone { timestamp, time_zone } = expr {
             let null = || Expr::Value(Value::Null.into());
             let args = [timestamp, time_zone].map(|arg| std::mem::replace(&mut **arg, null()));
@@ -338,6 +406,38 @@ impl VisitorMut for Lifter<'_> {
             }
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// `IS [NOT] DISTINCT FROM` as an operator of ours.
+fn distinct_operation(expr: &mut Expr) -> Expr {
+    let null = || Box::new(Expr::Value(Value::Null.into()));
+    let (left, right, path) = match expr {
+        Expr::IsDistinctFrom(left, right) => (left, right, DISTINCT_OPERATOR),
+        Expr::IsNotDistinctFrom(left, right) => (left, right, SAME_OPERATOR),
+        _ => unreachable!("it is asked for these only"),
+    };
+    let [left, right] = [left, right].map(|side| std::mem::replace(side, null()));
+    let op = BinaryOperator::PGCustomBinaryOperator(path.map(str::to_owned).to_vec());
+    Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }))
+}
+
+/// `first(x) OVER ..` and its like are window functions under other names.
+fn name_window_function(call: &mut Function) {
+    let [ObjectNamePart::Identifier(name)] = call.name.0.as_mut_slice() else { return };
+    if call.over.is_none() {
+        return;
+    }
+    let (named, skips_null) = match name.value.as_str() {
+        "first" => ("first_value", false),
+        "last" => ("last_value", false),
+        "first_not_null" => ("first_value", true),
+        "last_not_null" => ("last_value", true),
+        _ => return,
+    };
+    name.value = named.to_owned();
+    if skips_null {
+        call.null_treatment = Some(NullTreatment::IgnoreNulls);
     }
 }
 

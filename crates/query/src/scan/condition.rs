@@ -12,7 +12,7 @@ use datafusion::logical_expr::{Expr, Operator};
 use tidegate_filter::{ArithmeticOp, CompareOp, Expr as Condition, Filter};
 use tidegate_model::{ColumnType, Schema, TimeUnit, Value};
 
-use crate::plan::cast_to_integer;
+use crate::plan::{cast_to_integer, inside_logical_sort_key};
 
 /// Translates conditions over one table.
 pub(super) struct Translator<'a> {
@@ -72,6 +72,10 @@ impl<'a> Translator<'a> {
             Expr::Cast(cast) => self.cast(&cast.expr, cast.field.data_type(), false),
             Expr::TryCast(cast) => self.cast(&cast.expr, cast.field.data_type(), true),
             Expr::ScalarFunction(call) => {
+                // There is one NaN, and one zero, for a filter anyway.
+                if let Some(inner) = inside_logical_sort_key(call) {
+                    return self.translate(inner);
+                }
                 let (to, is_try) = cast_to_integer(&call.func)?;
                 Some(Condition::Cast { expr: self.boxed(call.args.first()?)?, to, is_try })
             }

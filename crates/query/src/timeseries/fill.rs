@@ -47,7 +47,7 @@ use crate::system::Caller;
 /// Rows of a batch of the result.
 const BATCH_ROWS: usize = 8_192;
 /// What a row takes besides its values, about: its places in the tables of rows and keys.
-const ROW_BYTES: usize = 64;
+const ROW_BYTES: usize = 80;
 
 /// What a column of the result of SAMPLE BY is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
@@ -324,8 +324,9 @@ struct Gaps {
     keys: Vec<usize>,
     /// Of each key, its first row; `None` for the one key of no rows.
     first_rows: Vec<Option<u64>>,
-    /// Of each row, the next one of its key.
+    /// Of each row, the next one of its key, and the one before.
     next_rows: Vec<Option<u64>>,
+    previous_rows: Vec<Option<u64>>,
     /// For each key, the last row given out.
     last_rows: Vec<Option<u64>>,
     /// The next row of the input to be given out.
@@ -391,6 +392,7 @@ impl Gaps {
             buckets,
             keys,
             first_rows,
+            previous_rows: reversed(&next_rows),
             next_rows,
             row: 0,
             bucket,
@@ -535,18 +537,29 @@ impl Gaps {
     fn ends(&self, column: &ArrayRef, cell: &Cell) -> Option<Line> {
         let Source::Gap { before: Some(before) } = cell.source else { return None };
         let to_usize = |row: u64| usize::try_from(row).expect("rows are counted in usize");
-        let mut to = self.next_rows[to_usize(before)];
-        while let Some(row) = to.map(to_usize).filter(|&row| column.is_null(row)) {
-            to = self.next_rows[row];
-        }
-        let (from, to) = (to_usize(before), to_usize(to?));
-        if column.is_null(from) {
-            return None;
-        }
+        let with_value = |mut row: Option<u64>, beyond: &[Option<u64>]| {
+            while let Some(empty) = row.map(to_usize).filter(|&row| column.is_null(row)) {
+                row = beyond[empty];
+            }
+            row.map(to_usize)
+        };
+        let to = with_value(self.next_rows[to_usize(before)], &self.next_rows)?;
+        let from = with_value(Some(before), &self.previous_rows)?;
         let start = |row: usize| i128::from(self.start(self.buckets[row]));
         let (passed, whole) = (i128::from(cell.instant) - start(from), start(to) - start(from));
         Some(Line { from, to, passed, whole })
     }
+}
+
+/// From each row to the next one, the other way round.
+fn reversed(next_rows: &[Option<u64>]) -> Vec<Option<u64>> {
+    let mut previous = vec![None; next_rows.len()];
+    for (row, next) in next_rows.iter().enumerate() {
+        if let Some(next) = next.and_then(|next| usize::try_from(next).ok()) {
+            previous[next] = Some(row as u64);
+        }
+    }
+    previous
 }
 
 /// Two rows, and how far it is from the one to the other.

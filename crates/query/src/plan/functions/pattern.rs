@@ -2,8 +2,7 @@
 //!
 //! - P1. What a pattern with a full date and time writes, it reads again.
 //!
-//! The tokens are those of imports; there, patterns are compiled for speed (`ingest`). Not here:
-//! `D`, `w`, `u` and `epoch_*`, which only files have.
+//! The tokens are those of imports; there, patterns are compiled for speed (`ingest`).
 
 use std::fmt::Write;
 
@@ -41,7 +40,13 @@ enum Token {
     Field { letter: char, count: usize, is_greedy: bool },
     /// Stands for itself.
     Literal(char),
+    /// The whole pattern: an integer since 1970, in a unit of which a second has so many.
+    Epoch { per_second: i64 },
 }
+
+/// Patterns that are integers, and what of them a second has.
+const EPOCHS: [(&str, i64); 4] =
+    [("epoch_s", 1), ("epoch_ms", 1_000), ("epoch_us", 1_000_000), ("epoch_ns", 1_000_000_000)];
 
 /// A time in parts.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +54,8 @@ struct Parts {
     year: i64,
     month: i64,
     day: i64,
+    /// In place of month and day.
+    day_of_year: Option<i64>,
     hour: i64,
     minute: i64,
     second: i64,
@@ -61,6 +68,9 @@ struct Parts {
 
 impl Pattern {
     pub(super) fn new(text: &str) -> Pattern {
+        if let Some((_, per_second)) = EPOCHS.iter().find(|(name, _)| *name == text) {
+            return Pattern { tokens: vec![Token::Epoch { per_second: *per_second }] };
+        }
         let mut tokens = Vec::new();
         let mut letters = text.chars().peekable();
         while let Some(letter) = letters.next() {
@@ -68,7 +78,7 @@ impl Pattern {
                 while let Some(inner) = letters.next().filter(|inner| *inner != '\'') {
                     tokens.push(Token::Literal(inner));
                 }
-            } else if "yMdHhamsSUNZxzE".contains(letter) {
+            } else if "yMdDHhamsSUNZxzEuw".contains(letter) {
                 let mut count = 1;
                 while letters.next_if_eq(&letter).is_some() {
                     count += 1;
@@ -90,13 +100,24 @@ impl Pattern {
         let nanos = of_day % unit.per_second() * (1_000_000_000 / unit.per_second());
         let hour = second / 3_600;
         let twelve = if hour % 12 == 0 { 12 } else { hour % 12 };
-        let weekday = (instant.div_euclid(unit.per_day()) + 3).rem_euclid(7);
-        let weekday = DAYS[usize::try_from(weekday).expect("0 to 6")];
+        let days = instant.div_euclid(unit.per_day());
+        let day_number = (days + 3).rem_euclid(7);
+        let first_of = |year: i64| CivilDate { year, month: 1, day: 1 }.to_days();
+        // A week belongs to the year of its Thursday.
+        let thursday = days - day_number + 3;
+        let week = (thursday - first_of(CivilDate::from_days(thursday).year)) / 7 + 1;
+        let weekday = DAYS[usize::try_from(day_number).expect("0 to 6")];
         let month = MONTHS[usize::try_from(date.month - 1).expect("0 to 11")];
         for token in &self.tokens {
             let (letter, count) = match token {
                 Token::Literal(letter) => {
                     text.push(*letter);
+                    continue;
+                }
+                Token::Epoch { per_second } => {
+                    let of_epoch = i128::from(instant) * i128::from(*per_second);
+                    let value = of_epoch.div_euclid(i128::from(unit.per_second()));
+                    let _ = write!(text, "{value}");
                     continue;
                 }
                 Token::Field { letter, count, .. } => (*letter, *count),
@@ -109,6 +130,9 @@ impl Pattern {
                 ('M', 4..) => write!(text, "{month}"),
                 ('M', width) => write!(text, "{:0width$}", date.month),
                 ('d', width) => write!(text, "{:0width$}", date.day),
+                ('D', width) => write!(text, "{:0width$}", days - first_of(date.year) + 1),
+                ('u', _) => write!(text, "{}", day_number + 1),
+                ('w', width) => write!(text, "{week:0width$}"),
                 ('E', 4..) => write!(text, "{weekday}"),
                 ('E', _) => write!(text, "{}", &weekday[..3]),
                 ('H', width) => write!(text, "{hour:0width$}"),
@@ -131,6 +155,7 @@ impl Pattern {
             year: 1970,
             month: 1,
             day: 1,
+            day_of_year: None,
             hour: 0,
             minute: 0,
             second: 0,
@@ -142,6 +167,7 @@ impl Pattern {
         for token in &self.tokens {
             match token {
                 Token::Literal(letter) => rest = rest.strip_prefix(*letter)?,
+                Token::Epoch { per_second } => return of_epoch(text, *per_second, unit),
                 Token::Field { letter, count, is_greedy } => {
                     rest = parts.read(rest, *letter, *count, *is_greedy)?;
                 }
@@ -164,7 +190,8 @@ impl Parts {
             ('U', _, true) => (1, 6),
             ('N', _, true) => (1, 9),
             ('y', 1, _) => (1, 9),
-            ('S' | 'U' | 'N', 1, _) => (1, 3),
+            ('S' | 'U' | 'N' | 'D', 1, _) => (1, 3),
+            ('u', ..) => (1, 1),
             (_, 1, _) => (1, 2),
             (_, count, _) => (count, count),
         };
@@ -197,6 +224,9 @@ impl Parts {
             'y' => self.year = if count == 2 { 2_000 + value } else { value },
             'M' => self.month = value,
             'd' => self.day = value,
+            'D' => self.day_of_year = Some(value),
+            // They follow from the date.
+            'u' | 'w' => {}
             'H' => self.hour = value,
             'h' => {
                 if !(1..=12).contains(&value) {
@@ -236,14 +266,28 @@ impl Parts {
         let day = u32::try_from(self.day).ok()?;
         let is_day = (1..=days_in_month(self.year, month)).contains(&day);
         let hour = self.hour + if self.is_afternoon == Some(true) { 12 } else { 0 };
+        let days_of_year = 337 + i64::from(days_in_month(self.year, 2));
+        let is_day = match self.day_of_year {
+            Some(day) => (1..=days_of_year).contains(&day),
+            None => is_day,
+        };
         if !is_day || hour > 23 || self.minute > 59 || self.second > 59 {
             return None;
         }
-        let days = CivilDate { year: self.year, month, day }.to_days();
+        let days = match self.day_of_year {
+            Some(day) => CivilDate { year: self.year, month: 1, day: 1 }.to_days() + day - 1,
+            None => CivilDate { year: self.year, month, day }.to_days(),
+        };
         let seconds = days * 86_400 + (hour * 60 + self.minute) * 60 + self.second - self.offset;
         let fraction = self.nanos / (1_000_000_000 / unit.per_second());
         seconds.checked_mul(unit.per_second())?.checked_add(fraction)
     }
+}
+
+/// The instant that an integer since 1970 stands for, in a unit of which a second has so many.
+fn of_epoch(text: &str, per_second: i64, unit: TimeUnit) -> Option<i64> {
+    let scaled = i128::from(text.parse::<i64>().ok()?) * i128::from(unit.per_second());
+    i64::try_from(scaled.div_euclid(i128::from(per_second))).ok()
 }
 
 /// A name from a list, in any case: its number from 1.

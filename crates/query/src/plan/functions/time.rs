@@ -12,6 +12,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit as ArrowUnit};
+use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
@@ -369,7 +370,7 @@ impl Call<'_> {
     fn add(&self) -> Result<ArrayRef> {
         let (times, unit) = self.times(2)?;
         let Some(step) = self.unit()? else { return nulls(unit, self.rows) };
-        let counts = cast(&self.array(1)?, &DataType::Int64)?;
+        let counts = self.counts(1)?;
         let moved = times.iter().zip(counts.as_primitive::<Int64Type>().iter());
         let moved = moved.map(|pair| match pair {
             (Some(time), Some(count)) => match moved_by(time, count, step, unit) {
@@ -379,6 +380,19 @@ impl Call<'_> {
             _ => Ok(None),
         });
         of_unit(&moved.collect::<std::result::Result<Int64Array, Error>>()?, unit)
+    }
+
+    /// An argument as integers; a text that is none is an error.
+    fn counts(&self, at: usize) -> Result<ArrayRef> {
+        let array = self.array(at)?;
+        let counts = cast(&array, &DataType::Int64)?;
+        let is_lost = |row: &usize| counts.is_null(*row) && array.is_valid(*row);
+        if let Some(row) = (0..array.len()).find(is_lost) {
+            let text = array_value_to_string(&array, row)?;
+            let (ty, reason) = (ColumnType::Int64, TextProblem::Form { expected: "a number" });
+            return Err(Error::BadText { position: None, text, ty, reason }.into());
+        }
+        Ok(counts)
     }
 
     fn difference(&self) -> Result<ArrayRef> {

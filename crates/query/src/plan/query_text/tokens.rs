@@ -73,6 +73,42 @@ pub(super) fn select_everything(tokens: &mut Vec<TokenWithSpan>) {
     tokens.splice(first..first, added);
 }
 
+/// The same in brackets where a query may stand: `FROM (t WHERE ..)`, `x IN (t LIMIT -3)`.
+pub(super) fn select_everything_inside(tokens: &mut Vec<TokenWithSpan>) {
+    let mut before: Option<Token> = None;
+    let mut at = 0;
+    while at < tokens.len() {
+        if is_blank(&tokens[at]) {
+            at += 1;
+            continue;
+        }
+        let is_open = tokens[at].token == Token::LParen;
+        let can_be_query = match &before {
+            None | Some(Token::LParen | Token::Comma) => true,
+            Some(Token::Word(word)) if word.quote_style.is_none() => matches!(
+                word.keyword,
+                Keyword::FROM | Keyword::JOIN | Keyword::IN | Keyword::AS | Keyword::EXISTS
+            ),
+            _ => false,
+        };
+        before = Some(tokens[at].token.clone());
+        at += 1;
+        if !is_open || !can_be_query {
+            continue;
+        }
+        let Some(first) = (at..tokens.len()).find(|&at| !is_blank(&tokens[at])) else { return };
+        let Some(close) = closing(&tokens[at - 1..]) else { return };
+        let inside = &tokens[first..(at - 1 + close).max(first)];
+        // A name alone is a value, and `(a JOIN b ..)` no query.
+        if has_clause(inside, &["WHERE", "LATEST", "SAMPLE", "ORDER", "LIMIT"]) {
+            let start = tokens[first].span.start;
+            let added = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+            let added = added.map(|token| TokenWithSpan::new(token, Span::new(start, start)));
+            tokens.splice(first..first, added);
+        }
+    }
+}
+
 /// Whether there is a SELECT outside of brackets.
 fn has_outer_select(tokens: &[TokenWithSpan]) -> bool {
     let mut depth = 0_usize;
@@ -84,6 +120,20 @@ fn has_outer_select(tokens: &[TokenWithSpan]) -> bool {
         }
         depth == 0 && keyword(token) == Some(Keyword::SELECT)
     })
+}
+
+/// Whether the tokens are a name and one of these words behind it.
+fn has_clause(tokens: &[TokenWithSpan], words: &[&str]) -> bool {
+    let is_name = match tokens.first().map(|token| &token.token) {
+        Some(Token::Word(word)) => word.quote_style.is_some() || word.keyword == Keyword::NoKeyword,
+        _ => false,
+    };
+    let after = || tokens[name_tokens(tokens)..].iter().find(|token| !is_blank(token));
+    let is_it = |token: &TokenWithSpan| {
+        let word = token.token.to_string();
+        words.iter().any(|it| word.eq_ignore_ascii_case(it))
+    };
+    is_name && after().is_some_and(is_it)
 }
 
 /// Whether the tokens are `t`, `t WHERE ..`, `(query) WHERE ..` or their like.
