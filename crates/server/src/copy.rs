@@ -42,7 +42,7 @@ use log::{CopyLog, Rejects};
 pub(crate) use fault::CopyFault;
 pub use files::FolderError;
 pub(crate) use job::Ended;
-pub(crate) use options::defaults;
+pub(crate) use options::{defaults, form_of};
 pub(crate) use upload::Upload;
 
 /// `copy....`.

@@ -45,6 +45,8 @@ pub(super) enum Command {
     },
     /// `None`: all.
     CloseCursor(Option<String>),
+    /// With its rows in the connection.
+    Copy(String),
     /// It does nothing, and says that it was done.
     Nothing(&'static str),
 }
@@ -82,15 +84,9 @@ pub(super) fn command(sql: &str) -> Result<Command, Fault> {
         "LISTEN" => Err(Fault::not_supported("LISTEN")),
         "NOTIFY" => Err(Fault::not_supported("NOTIFY")),
         "LOCK" => Err(Fault::not_supported("LOCK TABLE")),
-        "COPY" if words.is_over_the_wire() => Err(copy_fault()),
+        "COPY" if words.is_over_the_wire() => Ok(Command::Copy(sql.to_owned())),
         _ => Ok(Command::Statement),
     }
-}
-
-/// The one place where COPY of the protocol is refused.
-pub(super) fn copy_fault() -> Fault {
-    Fault::not_supported("COPY with the rows in this connection")
-        .with_hint("INSERT, the line protocol and `tidegate import` write rows")
 }
 
 /// What a statement that changes tables begins with, when each is committed by itself.

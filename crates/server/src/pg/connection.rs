@@ -11,6 +11,7 @@
 //!
 //! Not here: the statements about the connection itself (`session`), single rows (`portal`).
 
+mod copy;
 mod extended;
 mod run;
 mod session;

@@ -97,6 +97,16 @@ impl Out {
         self.end(begun);
     }
 
+    /// Rows of a COPY come (`G`) or go (`H`) now, with so many columns, as text.
+    pub(super) fn copy(&mut self, tag: u8, columns: usize) {
+        let begun = self.begin(tag);
+        self.bytes.put_u8(0);
+        let columns = u16::try_from(columns).unwrap_or(u16::MAX);
+        self.bytes.put_u16(columns);
+        (0..columns).for_each(|_| self.bytes.put_u16(0));
+        self.end(begun);
+    }
+
     pub(super) fn parameter_types(&mut self, types: &[u32]) {
         let begun = self.begin(b't');
         self.bytes.put_u16(u16::try_from(types.len()).expect("a statement has 65,535 at most"));

@@ -131,6 +131,16 @@ impl Delimited {
     /// # Errors
     /// If Arrow has no text for a type.
     pub fn rows(&self, batch: &RecordBatch, text: &mut String) -> Result<(), ArrowError> {
+        self.rows_with_ends(batch, text, |_| {})
+    }
+
+    /// The same, and says after each row where in `text` it ends.
+    pub(crate) fn rows_with_ends(
+        &self,
+        batch: &RecordBatch,
+        text: &mut String,
+        mut ended: impl FnMut(usize),
+    ) -> Result<(), ArrowError> {
         let arrays = batch.columns().iter().map(plain).collect::<Result<Vec<_>, _>>()?;
         let fields = self.fields.fields().iter();
         let columns = fields
@@ -149,6 +159,7 @@ impl Delimited {
                 self.push_cell(column, suffix, row, text);
             }
             text.push_str(self.form.line_end);
+            ended(text.len());
         }
         Ok(())
     }

@@ -210,6 +210,6 @@ pub(super) fn described(schema: &SchemaRef, formats: &[Format]) -> (Vec<Column>,
     (columns, formats)
 }
 
-fn panicked() -> Fault {
+pub(super) fn panicked() -> Fault {
     Fault::new("XX000", "internal error: the statement has panicked")
 }

@@ -117,6 +117,7 @@ impl Connection {
                 self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
                 self.wire.out.complete("CLOSE CURSOR");
             }
+            Command::Copy(sql) => Box::pin(self.copy(sql)).await?,
             Command::Nothing(tag) => self.wire.out.complete(tag),
         }
         Ok(())

@@ -9,6 +9,8 @@ mod wire;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use futures::{SinkExt, TryStreamExt};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
@@ -146,7 +148,7 @@ fn errors_have_their_number_and_their_place() {
             ("FETCH nope", "34000", None),
             ("DECLARE c CURSOR FOR SELECT 1", "25P01", None),
             ("SAVEPOINT a", "0A000", None),
-            ("COPY t FROM STDIN", "0A000", None),
+            ("COPY nope TO STDOUT", "42P01", None),
             ("SET nope = 1", "42704", Some(5)),
             ("SET client_encoding = 'LATIN1'", "22023", Some(5)),
         ] {
@@ -157,6 +159,42 @@ fn errors_have_their_number_and_their_place() {
             }
         }
         assert_eq!(rows(&client, "SELECT 1").await, ["1"], "the connection goes on");
+    });
+    server.stop();
+}
+
+#[test]
+fn rows_come_and_go_by_copy() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let client = connect(&server).await;
+        let table = "CREATE TABLE t (ts TIMESTAMP, n INT, s VARCHAR) TIMESTAMP(ts)";
+        client.simple_query(table).await.unwrap();
+        let copy = async |parts: &[&'static str]| {
+            let sink = client.copy_in("COPY t FROM STDIN WITH (FORMAT csv)").await.unwrap();
+            let mut sink = std::pin::pin!(sink);
+            for part in parts {
+                sink.send(Bytes::from_static(part.as_bytes())).await.unwrap();
+            }
+            sink.finish().await
+        };
+        // Rows are not those of messages.
+        let parts = ["2025-01-01,1,\"a,", "b\"\n2025-01-02,,\n2025-01-", "03,3,\"x\ny\"\n"];
+        assert_eq!(copy(&parts).await.unwrap(), 3);
+        let error = copy(&["2025-01-04,4,z\n2025-01-05,five,z\n"]).await.unwrap_err();
+        let error = error.as_db_error().unwrap();
+        assert_eq!(error.code().code(), "22P02", "CY2: {error}");
+        // Whoever begins and does not end it has changed nothing.
+        drop(client.copy_in::<_, Bytes>("COPY t FROM STDIN").await.unwrap());
+        assert_eq!(rows(&client, "SELECT count(*) FROM t").await, ["3"], "CY2");
+        let out = client.copy_out("COPY (SELECT n, s FROM t) TO STDOUT").await.unwrap();
+        let out = out.try_collect::<Vec<_>>().await.unwrap();
+        assert_eq!(out, ["1\ta,b\n", "\\N\t\\N\n", "3\tx\\ny\n"], "CY3");
+        let csv = "COPY t TO STDOUT WITH (FORMAT csv, HEADER)";
+        let out = client.copy_out(csv).await.unwrap().try_collect::<Vec<_>>().await.unwrap();
+        assert_eq!(out.len(), 4, "CY3");
+        assert_eq!(out[0], "ts,n,s\n");
     });
     server.stop();
 }
