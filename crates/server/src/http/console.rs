@@ -34,7 +34,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; f
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// CN4.
-const ABSENT: &str = "Tidegate runs, and answers SQL at /exec. Its console is not in this binary.\n\n\
+const ABSENT: &str = "Tidegate runs, and answers SQL at /exec.\n\
+                      Its console is not in this binary.\n\n\
                       With Node 18 or newer, in the folder of the sources:\n\n    \
                       cargo xtask console\n    cargo build --release\n";
 
