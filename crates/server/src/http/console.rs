@@ -197,6 +197,14 @@ mod tests {
     }
 
     #[test]
+    fn without_a_console_the_page_says_how_to_build_it() {
+        let head = Head::of_text(&mut BytesMut::from("GET /not-built HTTP/1.0\r\n\r\n"));
+        let answer = page(&head);
+        assert_eq!((answer.status, answer.content_type), (200, TEXT), "CN4");
+        assert_eq!(answer.body, ABSENT.as_bytes(), "CN4");
+    }
+
+    #[test]
     fn what_is_embedded_is_whole() {
         for file in FILES {
             assert!(unpack(file.gzip).is_ok(), "{}", file.path);
