@@ -13,7 +13,6 @@
     clippy::disallowed_methods,
     reason = "a build script reads files, before there is a disk"
 )]
-#![expect(clippy::print_stdout, reason = "cargo listens to what a build script prints")]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! Builds the console: npm in its folder, as the lock file says.
 //!
 //! The next build of the server finds what was built and embeds it (`crates/server/build.rs`).
-//! Not here: the check of the console, which its tests are (`crates/tidegate/tests/it/console.rs`).
+//! Not here: the check of the console, which its tests are
+//! (`crates/tidegate/tests/it/serve/console.rs`).
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -76,7 +76,6 @@ function Palette() {
       <label class="palette-field">
         <Icon name="search" />
         <input
-          autoFocus
           role="combobox"
           aria-expanded="true"
           aria-controls="palette-list"

@@ -1,8 +1,7 @@
 // What the browser of the tests talks to: a real server, and what it does not have yet.
 //
 // - FR1. Everything goes to the server as it came, but: a page that it has not got comes from
-//   dist/, with the same policy; /imp and /exp, if it has none, are answered here as
-//   the specification of the HTTP interface has them.
+//   dist/, with the same policy; /imp and /exp, if it has none, are answered here, in its form.
 //
 // The fake /imp takes a row for good if its last field is a number, and says what it has left out.
 

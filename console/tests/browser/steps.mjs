@@ -30,6 +30,7 @@ export const steps = [
 async function write(page, text) {
   await page.locator(".cm-content").click();
   await page.keyboard.press("Control+a");
+  await page.keyboard.press("Delete");
   await page.keyboard.insertText(text);
   await page.keyboard.press("Escape");
 }

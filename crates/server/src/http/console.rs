@@ -34,7 +34,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; f
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// CN4.
-const ABSENT: &str = "Tidegate runs, and answers SQL at /exec. Its console is not in this binary.\n\n\
+const ABSENT: &str = "Tidegate runs, and answers SQL at /exec.\n\
+                      Its console is not in this binary.\n\n\
                       With Node 18 or newer, in the folder of the sources:\n\n    \
                       cargo xtask console\n    cargo build --release\n";
 
@@ -193,6 +194,14 @@ mod tests {
         ] {
             assert_eq!(takes_gzip(accepted), expected, "{accepted}");
         }
+    }
+
+    #[test]
+    fn without_a_console_the_page_says_how_to_build_it() {
+        let head = Head::of_text(&mut BytesMut::from("GET /not-built HTTP/1.0\r\n\r\n"));
+        let answer = page(&head);
+        assert_eq!((answer.status, answer.content_type), (200, TEXT), "CN4");
+        assert_eq!(answer.body, ABSENT.as_bytes(), "CN4");
     }
 
     #[test]
