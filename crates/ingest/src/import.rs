@@ -155,6 +155,11 @@ pub(crate) struct Parsed {
     /// What interners hold of the budget, until rows are sealed.
     pub(crate) held: Vec<Reservation>,
     pub(crate) cells_nulled: u64,
+    pub(crate) remarks: Remarks,
+}
+
+/// What is said about an import besides its numbers.
+pub(crate) struct Remarks {
     pub(crate) created_table: bool,
     pub(crate) has_header: bool,
     pub(crate) notes: Vec<String>,
@@ -227,8 +232,8 @@ impl ImportContext<'_> {
 
     /// Seals and commits.
     fn finish(&self, parsed: Parsed, mut phases: PhaseClock<'_>) -> Result<ImportSummary> {
-        let Parsed { txn, buckets, spill, interners, held, cells_nulled, .. } = parsed;
-        let Parsed { created_table, has_header, notes, .. } = parsed;
+        let Parsed { txn, buckets, spill, interners, held, cells_nulled, remarks } = parsed;
+        let Remarks { created_table, has_header, notes } = remarks;
         let sample = self.progress.sample();
         let (rows_read, rows_rejected) = (sample.rows_read, sample.rows_rejected);
         let rejected = self.rejects.finish()?;

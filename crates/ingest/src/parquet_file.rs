@@ -32,8 +32,8 @@ use crate::distribute::{Distributor, Room};
 use crate::error::{Error, Result};
 use crate::faults::FaultContext;
 use crate::import::{
-    BucketSetup, ImportContext, Parsed, PhaseClock, TargetSchema, existing_schema, first_error,
-    given_unit, new_schema, require_designated,
+    BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, TargetSchema, existing_schema,
+    first_error, given_unit, new_schema, require_designated,
 };
 use crate::layout::RowLayout;
 use crate::options::{ColumnSource, DialectOptions, ImportOptions, Quote};
@@ -142,19 +142,8 @@ pub(crate) fn read(
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
     }
-    let created_table = !target.exists;
-    let has_header = false;
-    Ok(Parsed {
-        txn,
-        buckets,
-        spill,
-        interners,
-        held,
-        cells_nulled,
-        created_table,
-        has_header,
-        notes,
-    })
+    let remarks = Remarks { created_table: !target.exists, has_header: false, notes };
+    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, remarks })
 }
 
 /// Opens the files, and maps their columns to the table's.

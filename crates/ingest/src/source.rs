@@ -211,6 +211,8 @@ impl Magic {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_platform::{Disk, OpenMode, RealDisk};
+
     use super::*;
 
     #[test]
@@ -218,8 +220,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for path in ["a/x1.csv", "a/x2.csv", "a/b/x3.csv", "b/x4.csv", "x5.csv", ".x6.csv"] {
             let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "").unwrap();
+            RealDisk.create_dir_all(path.parent().unwrap()).unwrap();
+            RealDisk.open(&path, OpenMode::CreateNew).unwrap();
         }
         let root = Root::open(folder.path()).unwrap();
         for (pattern, expected) in [

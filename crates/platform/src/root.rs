@@ -103,7 +103,8 @@ impl Root {
     pub fn open_file(&self, path: &str) -> Opened<Arc<dyn DiskFile>> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.open_below(path, flags)?;
-        let full = self.path.join(path);
+        // Whoever reads it may be told of it by whoever has named it: with no more than its name.
+        let full = PathBuf::from(path);
         let found = fs::fstat(&file).map_err(io_error("stat", &full))?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(RootError::NotAFile);
@@ -121,7 +122,7 @@ impl Root {
             "" => self.open_below(".", flags)?,
             path => self.open_below(path, flags)?,
         };
-        let full = self.path.join(path);
+        let full = PathBuf::from(path);
         let entries = Dir::read_from(&folder).map_err(io_error("list", &full))?;
         let mut found = Vec::new();
         for entry in entries {
@@ -174,7 +175,7 @@ impl Root {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
-        let full = self.path.join(path);
+        let full = PathBuf::from(path);
         let file = fs::openat(&folder, partial.as_str(), flags, mode);
         let file = file.map_err(|error| root_error(error, "open", &full))?;
         let file = real::opened(full, File::from(file));
@@ -192,8 +193,7 @@ impl Root {
                     // It was changed while the kernel looked.
                     Err(Errno::AGAIN) => {}
                     opened => {
-                        return opened
-                            .map_err(|error| root_error(error, "open", &self.path.join(path)));
+                        return opened.map_err(|error| root_error(error, "open", Path::new(path)));
                     }
                 }
             }
@@ -204,7 +204,7 @@ impl Root {
 
     /// Part by part, and no link is followed.
     fn open_in_steps(&self, path: &str, flags: OFlags) -> Opened<OwnedFd> {
-        let fail = |error| root_error(error, "open", &self.path.join(path));
+        let fail = |error| root_error(error, "open", Path::new(path));
         let mut parts = path.split('/').filter(|part| *part != ".").peekable();
         let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut at = fs::openat(&self.folder, ".", folder, Mode::empty()).map_err(fail)?;

@@ -45,7 +45,7 @@ pub enum CopyStream {
         /// How they are to be written; csv or text.
         format: CopyFormat,
         /// What else is said about that.
-        options: CopyOptions,
+        options: Box<CopyOptions>,
     },
 }
 
@@ -100,7 +100,7 @@ impl Engine {
                 else {
                     return Err(not_a_query(sql, &what));
                 };
-                Ok(Some(CopyStream::Out { schema, stream, format, options: said }))
+                Ok(Some(CopyStream::Out { schema, stream, format, options: Box::new(said) }))
             }
             _ => Ok(None),
         }

@@ -6,9 +6,9 @@
 //! - Every error says where in the statement it arose, if that can be known (`error`).
 //!
 //! The way of a statement: `engine` asks `parse` what it is; tables are changed by `ddl`, their
-//! rows by `dml` and `copy`, and shown by `show`; a query is planned by `plan`, reads through `scan`, and ends
-//! when `control` says so. Meanwhile it is listed by `activity`, where others can end it. Not here:
-//! storing rows (`storage`), importing them (`ingest`), the wire (`server`).
+//! rows by `dml` and `copy`, and shown by `show`; a query is planned by `plan`, reads through
+//! `scan`, and ends when `control` says so. Meanwhile it is listed by `activity`, where others can
+//! end it. Not here: storing rows (`storage`), importing them (`ingest`), the wire (`server`).
 
 #![forbid(unsafe_code)]
 

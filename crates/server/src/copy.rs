@@ -23,18 +23,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use tidegate_ingest::{ImportOptions, ImportSummary, RejectList, Source};
 use tidegate_model::{ByteCount, PartitionUnit, Ttl};
 use tidegate_query::{
     BulkExport, BulkFile, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkProgress, BulkResult,
-    BulkSink, SendableRecordBatchStream, Session,
+    BulkSink, CopyOptions, SendableRecordBatchStream, Session,
 };
 use tidegate_storage::Database;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use crate::log::Log as ServerLog;
+use crate::results::{Delimited, ResultForm};
 use files::Files;
 use job::{Job, JobHandle, Kind, NewJob, Queue};
 use log::{CopyLog, Rejects};
@@ -170,6 +172,17 @@ impl Copier {
         + 'static,
     ) -> Result<Upload, CopyFault> {
         Upload::begin(&self.inner, (name, file), session, options).await
+    }
+}
+
+/// What writes the rows of a `COPY ... TO STDOUT`.
+///
+/// # Errors
+/// If its options do not go together, or the format has no delimiters.
+pub fn encoder(options: &CopyOptions, fields: SchemaRef) -> BulkResult<Delimited> {
+    match options::form_of(options)? {
+        ResultForm::Delimited(form) => Ok(Delimited::new(form, fields)),
+        _ => Err(CopyFault::new("0A000", "a connection takes csv and text alone").into()),
     }
 }
 

@@ -88,8 +88,9 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let database = open()?;
     let queries = runtime("query", engine.threads, || {})?;
     let (services, rejects) = services(&shared, &database, &engine, &queries)?;
+    // Before anybody can begin a job.
+    network.block_on(end_what_was_left(&shared, &services));
     shared.begin(Arc::clone(&services));
-    end_what_was_left(&shared, &services);
     let retention = shared.config.ilp.reject_retention;
     let writing = network.spawn(ilp::write_rejects(
         rejects,
@@ -271,16 +272,18 @@ fn services(
 }
 
 /// Jobs of COPY that ended with an earlier process get their last rows.
-fn end_what_was_left(shared: &Arc<Shared>, services: &Arc<Services>) {
+async fn end_what_was_left(shared: &Arc<Shared>, services: &Arc<Services>) {
     if shared.config.read_only {
         return;
     }
     let (log, left) = (Arc::clone(&shared.log), Arc::clone(services));
-    services.query_threads.spawn(async move {
+    let ending = services.query_threads.spawn(async move {
         if let Err(error) = left.copier.end_what_was_left(&left.engine).await {
             log.warn("copy", format_args!("jobs that were left: {}", sentence(&error)));
         }
     });
+    // It has said why on standard error if it has panicked.
+    let _ = ending.await;
 }
 
 /// Ends the jobs of COPY that still work: their tables stay as they were.

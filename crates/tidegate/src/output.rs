@@ -3,8 +3,8 @@
 //! - O7. Results are streamed: a writer holds no more than a bounded part of them.
 //! - O8. A closed pipe is no error of ours: whoever read has seen enough. `Sink::is_closed` tells.
 //!
-//! Not here: what a query is, and what is said about it besides its rows (`sql`); and forms that are
-//! no tables for people (`tidegate_server::results`).
+//! Not here: what a query is, and what is said about it besides its rows (`sql`); and the forms
+//! that are no tables for people (`tidegate_server::results`).
 
 mod table;
 mod target;

@@ -8,7 +8,7 @@ use tidegate_model::schema::same_name;
 use tidegate_model::{ColumnType, Schema};
 
 use super::setup::{self, QuoteEnd, SampledFile, TargetSchema};
-use super::{BucketSetup, ImportContext, Parsed, PhaseClock, first_error};
+use super::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, first_error};
 use crate::bucket::{BucketPlan, PlanOptions};
 use crate::distribute::Room;
 use crate::error::{Error, Result};
@@ -112,18 +112,8 @@ pub(super) fn read(
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
     }
-    let created_table = !target.exists;
-    Ok(Parsed {
-        txn,
-        buckets,
-        spill,
-        interners,
-        held,
-        cells_nulled,
-        created_table,
-        has_header,
-        notes,
-    })
+    let remarks = Remarks { created_table: !target.exists, has_header, notes };
+    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, remarks })
 }
 
 fn total_bytes(inputs: &[SampledFile]) -> u64 {

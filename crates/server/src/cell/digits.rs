@@ -3,6 +3,7 @@
 //! - DG1. What is written is what `fmt` writes.
 
 /// The digits of 0 to 99.
+#[expect(clippy::cast_possible_truncation, reason = "0 to 9")]
 const PAIRS: [u8; 200] = {
     let mut pairs = [0; 200];
     let mut number = 0;

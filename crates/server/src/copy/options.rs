@@ -143,8 +143,7 @@ fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyFa
         delimiter,
         quote: quote.map_or(Quote::Standard, Quote::Byte),
         header,
-        // The null of such text is gone when it is CSV.
-        null_text: said.null.clone().filter(|text| !text.is_empty() && !is_text || is_text),
+        null_text: said.null.clone().filter(|text| is_text || !text.is_empty()),
         skip_lines: said.skip_lines,
         missing_fields: match said.rejects_missing_fields {
             true => MissingFields::Reject,

@@ -146,6 +146,9 @@ fn type_name(ty: ColumnType) -> String {
 
 /// Bytes of a value; 0 where each has its own.
 fn size(ty: ColumnType) -> u8 {
+    if ty == ColumnType::Symbol {
+        return 4;
+    }
     match ty.physical() {
         Physical::Bit => 1,
         Physical::Signed(bytes) | Physical::Unsigned(bytes) => bytes,
