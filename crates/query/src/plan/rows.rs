@@ -31,8 +31,8 @@ use tidegate_storage::segment::{arrow_field, arrow_type};
 use tidegate_storage::{Database, Snapshot};
 
 use super::literal::type_of;
-use super::order::in_table_order;
 use super::named_columns::{check_sets, insert_columns};
+use super::order::in_table_order;
 use super::query_text::{QueryText, call_of, parse_query, parse_tokens, position_at, tokenize};
 use super::whole_day::{WHOLE_DAY, as_whole_day};
 use super::{MarkedQuery, Snapshots, TARGET, locate, logical_plan, physical_plan, plan_on};

@@ -129,11 +129,7 @@ impl<'a> MaskFiles<'a> {
 
     /// Writes a mask for each segment that loses rows and keeps some (MA1). They and their names
     /// are on disk then (T3).
-    pub(super) fn write_all(
-        &mut self,
-        table: &TableState,
-        removal: Removal<'_>,
-    ) -> Result<Gone> {
+    pub(super) fn write_all(&mut self, table: &TableState, removal: Removal<'_>) -> Result<Gone> {
         let Removal { snapshot, rows } = removal;
         assert_eq!(snapshot.table, table.id(), "rows of this table");
         let runs = runs_of(snapshot);

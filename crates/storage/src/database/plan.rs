@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_model::{
-    Column, ColumnId, ColumnType, Lsn, Schema, SchemaError, SchemaVersion, SegmentId, SeqTxn, TableId, Ttl,
-    limits,
+    Column, ColumnId, ColumnType, Lsn, Schema, SchemaError, SchemaVersion, SegmentId, SeqTxn,
+    TableId, Ttl, limits,
 };
 
 use super::commit::Committed;
@@ -463,8 +463,7 @@ impl<'a> Overlay<'a> {
         if !segments.is_empty() {
             let schema = self.by_id(table).map(|table| &table.manifest.schema);
             // A column may have been dropped since, which is no matter if it was not needed.
-            let is_known =
-                |column| schema.is_none_or(|schema| schema.column(column).is_some());
+            let is_known = |column| schema.is_none_or(|schema| schema.column(column).is_some());
             let symbols = import.symbols.iter().filter(|(column, _)| is_known(*column));
             let symbols = symbols.copied().collect();
             let change = TableChange::AddSegments { segments, symbols };
@@ -546,10 +545,7 @@ impl<'a> Overlay<'a> {
 
 impl Replace {
     /// The segments of a table without some.
-    pub(crate) fn without(
-        table: &TableState,
-        out: Vec<(SegmentId, Option<MaskMark>)>,
-    ) -> Replace {
+    pub(crate) fn without(table: &TableState, out: Vec<(SegmentId, Option<MaskMark>)>) -> Replace {
         let (tail, segments, symbols) = (Vec::new(), Vec::new(), Vec::new());
         Replace { table: table.id(), name: table.name.clone(), out, tail, segments, symbols }
     }
