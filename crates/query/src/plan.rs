@@ -252,7 +252,7 @@ fn plan_on(
     let plan = stored(plan, purpose)?;
     let plan = functions::resolve_first_last(coerce::convert_literals(plan)?)?;
     let plan = float_keys::with_float_keys(plan)?;
-    limits_in_table_order(plan)
+    Ok(limits_in_table_order(plan)?)
 }
 
 /// The tables that a query names, as of one moment (Z1), and the one that is changed. What is no
