@@ -7,7 +7,7 @@ use tidegate_model::ColumnType;
 use tidegate_platform::{SimClock, SimDisk};
 use tidegate_storage::{Database, Error, ImportTarget, MaskedRows, OpenOptions, Removal};
 
-use crate::fixture::{DAY, DIR, Row, batch, columns, files, new_database, schema};
+use crate::fixture::{DAY, DIR, Row, batch, files, new_database, schema};
 use crate::model::{Step, Tables, change, check, check_reopened, read_table};
 
 /// Does a change to a table of some rows, and compares.
@@ -319,4 +319,32 @@ fn masked_rows_that_an_open_finds_are_as_old_as_their_segment() {
         let database = open_at(&disk, &clock);
         assert_eq!(database.maintain().unwrap().purges, purges, "PU1, {micros}");
     }
+}
+
+#[test]
+fn a_purge_keeps_the_order_of_equal_timestamps() {
+    let (disk, clock) = (SimDisk::new(1), Arc::new(SimClock::new(1)));
+    let database = open_at(&disk, &clock);
+    let mut tables = Tables::new();
+    let batches = vec![
+        vec![(1, "w", 1)],
+        vec![(4, "x", 2), (5, "x", 3)],
+        vec![(5, "y", 4), (6, "y", 5)],
+        vec![(6, "z", 6), (7, "z", 7)],
+    ];
+    let steps = [Step::Create("t"), Step::Change("t", 99, batches), Step::Maintain];
+    for step in steps.into_iter().chain([Step::Delete("t", 5)]) {
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+    }
+    let ids = || -> Vec<_> {
+        database.snapshot("t").unwrap().segments().map(|run| run.meta.id).collect()
+    };
+    let before = ids();
+    assert_eq!((before.len(), database.maintain().unwrap().purges), (4, 0));
+    clock.advance_micros(PURGE_AFTER);
+    assert_eq!(database.maintain().unwrap().purges, 1);
+    check(&disk, &database, &tables, "PO4");
+    assert_eq!((ids().len(), ids()[0], files(&disk, ".mask").len()), (2, before[0], 0), "PO4");
+    check_reopened(&disk.after_power_loss(), &tables, "PO4");
 }

@@ -151,7 +151,8 @@ pub(super) fn due_purge(table: &TableState, due: &BTreeSet<SegmentId>) -> Option
     Some(Due { out: connected(first, pieces.collect()) })
 }
 
-/// A segment, and those of others that a chain of common instants connects it with.
+/// A segment, and those of others that a chain of common instants connects it with, in the order
+/// of their numbers.
 fn connected(first: &SegmentEntry, mut others: Vec<SegmentEntry>) -> Vec<SegmentEntry> {
     let (mut low, mut high) = (first.meta.min_ts, first.meta.max_ts);
     let mut out = Vec::new();
@@ -159,6 +160,7 @@ fn connected(first: &SegmentEntry, mut others: Vec<SegmentEntry>) -> Vec<Segment
         let touches = |entry: &SegmentEntry| entry.meta.min_ts <= high && low <= entry.meta.max_ts;
         let (near, far): (Vec<_>, Vec<_>) = others.into_iter().partition(touches);
         if near.is_empty() {
+            out.sort_by_key(|entry: &SegmentEntry| entry.meta.id);
             return out;
         }
         low = near.iter().map(|entry| entry.meta.min_ts).fold(low, i64::min);
