@@ -107,7 +107,7 @@ fn main() -> ExitCode {
         on_runtime(overtaken::rows_change_while_other_columns_come_and_go())
     }));
     trials.push(Trial::test("engine::a_statement_fails_if_a_column_it_names_is_dropped", || {
-        on_runtime(overtaken::a_statement_fails_if_a_column_that_it_names_is_dropped())
+        on_runtime(overtaken::a_statement_fails_if_a_column_it_names_is_dropped())
     }));
     trials.push(Trial::test("engine::a_cancel_ends_statements_of_any_kind", || {
         on_runtime(cancel::a_cancel_ends_statements_of_any_kind())

@@ -161,9 +161,9 @@ impl UpkeepReport {
 
 impl Database {
     /// Does what is due: mends a log that could not be written to, makes fewer runs of tails, seals
-    /// those that are large or old, merges and purges segments, writes a checkpoint. A call takes as long as
-    /// that; whoever owns the database makes one every some milliseconds, from one thread or
-    /// several.
+    /// those that are large or old, merges and purges segments, writes a checkpoint. A call takes
+    /// as long as that; whoever owns the database makes one every some milliseconds, from one
+    /// thread or several.
     ///
     /// # Errors
     /// The first one; what is due elsewhere is done all the same. Nothing is lost: what was not

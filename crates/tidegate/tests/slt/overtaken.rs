@@ -169,8 +169,7 @@ pub(crate) async fn rows_change_while_other_columns_come_and_go() -> Result<(), 
     Ok(())
 }
 
-pub(crate) async fn a_statement_fails_if_a_column_that_it_names_is_dropped() -> Result<(), TestError>
-{
+pub(crate) async fn a_statement_fails_if_a_column_it_names_is_dropped() -> Result<(), TestError> {
     for (sql, dropped, expected) in [
         ("UPDATE t SET m = 1 WHERE n = 5", "m", Err(Condition::Conflict)),
         ("UPDATE t SET n = 50 WHERE m = 5", "m", Ok(1)),
