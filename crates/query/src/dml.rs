@@ -5,12 +5,12 @@
 //! - DM2. UPDATE and DELETE see a snapshot, as of a seal of the table's tail; what is committed
 //!   meanwhile stays as it is. If the rows that they found were changed or moved meanwhile, they
 //!   begin again, `ATTEMPTS` times.
-//! - DM5. A statement is planned and done for the columns of one snapshot. Others may come and go
-//!   meanwhile: what it writes is as if it had been done before; an INSERT that names none begins
-//!   again.
 //! - DM3. Memory: the rows of one segment at a time (`batch::BATCH_BYTES_MAX`), and a bit for each
 //!   row of every segment that loses some.
 //! - DM4. A statement is ended by its timeout until its last row is found; then it is done.
+//! - DM5. A statement is planned and done for the columns of one snapshot. Others may come and go
+//!   meanwhile: what it writes is as if it had been done before; an INSERT that names none begins
+//!   again.
 //!
 //! What a statement says is read by `parse`, and planned as a query by `plan::rows`. Rows are
 //! written on a thread that may wait for the disk.

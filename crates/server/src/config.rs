@@ -66,6 +66,8 @@ pub struct Config {
     pub durability: Durability,
     /// How long a commit may be acknowledged and not on disk, with `Durability::Async`.
     pub flush_interval: Duration,
+    /// How long rows that were removed or replaced may stay in files.
+    pub purge_after: Duration,
     /// Whether nobody may change anything.
     pub read_only: bool,
     /// How long statements may work on when the server is to stop.
@@ -236,6 +238,7 @@ pub const KEYS: &[Key] = &[
     Key { name: "sql.max_fill_rows", set: |c, v| put(&mut c.query.fill_rows_max, number(v)) },
     Key { name: "durability", set: |c, v| put(&mut c.durability, durability(v)) },
     Key { name: "wal.flush_interval", set: |c, v| put(&mut c.flush_interval, interval(v)) },
+    Key { name: "storage.purge_after", set: |c, v| put(&mut c.purge_after, span(v)) },
     Key { name: "server.read_only", set: |c, v| put(&mut c.read_only, switch(v)) },
     Key { name: "server.stop_timeout", set: |c, v| put(&mut c.stop_timeout, span(v)) },
     Key { name: "http.listen", set: |c, v| put(&mut c.http.listen, listener(v)) },
@@ -399,6 +402,7 @@ impl Config {
             },
             durability: Durability::Sync,
             flush_interval: Duration::from_millis(100),
+            purge_after: Duration::from_hours(24),
             read_only: false,
             stop_timeout: Duration::from_secs(30),
             sources: BTreeMap::new(),
@@ -623,6 +627,7 @@ mod tests {
             ("ilp.reject_rate", "7/s"),
             ("ilp.integer_type", "int"),
             ("durability", "async"),
+            ("storage.purge_after", "7d"),
             ("http.max_header_bytes", "8KiB"),
             ("ilp.create_columns", "false"),
         ] {
@@ -637,6 +642,7 @@ mod tests {
         assert_eq!(config.ilp.reject_retention, Some(Ttl { count: 36, unit: PartitionUnit::Hour }));
         assert_eq!((config.ilp.reject_rate, config.ilp.integer_type), (7, ColumnType::Int32));
         assert_eq!(config.durability, Durability::Async);
+        assert_eq!(config.purge_after, Duration::from_hours(7 * 24));
     }
 
     #[track_caller]

@@ -27,6 +27,7 @@ mod append;
 mod gone;
 mod dedup;
 mod upkeep;
+mod purge;
 mod partitions;
 mod recovery;
 mod sweep;

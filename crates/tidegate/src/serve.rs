@@ -32,6 +32,8 @@ pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit>
     };
     let mut options = session.open_options();
     options.log.durability = config.durability;
+    let purge_after = u64::try_from(config.purge_after.as_nanos());
+    options.tail.purge_after_nanos = purge_after.unwrap_or(u64::MAX);
     if config.read_only {
         options.access = Access::ReadOnly;
     }

@@ -103,6 +103,12 @@ fn main() -> ExitCode {
     trials.push(Trial::test("engine::who_is_overtaken_every_time_has_changed_nothing", || {
         on_runtime(overtaken::who_is_overtaken_every_time_has_changed_nothing())
     }));
+    trials.push(Trial::test("engine::rows_change_while_other_columns_come_and_go", || {
+        on_runtime(overtaken::rows_change_while_other_columns_come_and_go())
+    }));
+    trials.push(Trial::test("engine::a_statement_fails_if_a_column_it_names_is_dropped", || {
+        on_runtime(overtaken::a_statement_fails_if_a_column_it_names_is_dropped())
+    }));
     trials.push(Trial::test("engine::a_cancel_ends_statements_of_any_kind", || {
         on_runtime(cancel::a_cancel_ends_statements_of_any_kind())
     }));

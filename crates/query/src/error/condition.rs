@@ -138,7 +138,12 @@ impl Error {
             },
             Error::Storage(StorageError::NoSuchTable { .. }) => Condition::UndefinedTable,
             Error::Storage(StorageError::TableExists { .. }) => Condition::DuplicateTable,
-            Error::Storage(StorageError::SegmentChanged { .. }) => Condition::Conflict,
+            Error::Storage(
+                StorageError::SegmentChanged { .. }
+                | StorageError::SchemaChanged { .. }
+                | StorageError::TableTruncated { .. }
+                | StorageError::ColumnDropped { .. },
+            ) => Condition::Conflict,
             Error::Storage(StorageError::TimestampOutOfRange { .. }) => Condition::OutOfRange,
             Error::Storage(StorageError::Schema(source)) => schema_condition(source),
             Error::Storage(source) => match source.class() {

@@ -68,6 +68,7 @@ impl Config {
                 Durability::Async => "async".to_owned(),
             },
             "wal.flush_interval" => span(self.flush_interval),
+            "storage.purge_after" => span(self.purge_after),
             "server.read_only" => self.read_only.to_string(),
             "server.stop_timeout" => span(self.stop_timeout),
             "http.listen" => listener(http.listen),

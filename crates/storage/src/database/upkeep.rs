@@ -1,5 +1,5 @@
 //! Upkeep of tables: fewer runs in tails, tails into segments, small and overlapping segments into
-//! large ones.
+//! large ones, and segments that have lost rows into such that never had them.
 //!
 //! - UP1. What is rewritten holds adjacent commits of one partition, so that rows keep their order:
 //!   no other run of the partition has commits between them.
@@ -10,7 +10,8 @@
 //! - UP5. Nothing here has a thread: who owns a database calls `maintain` from time to time, and
 //!   writers help where they would have to wait.
 //!
-//! Which runs to take is decided in `upkeep/policy.rs`; files are made in `segments`.
+//! Which runs to take is decided in `upkeep/policy.rs`, when masked rows are purged in `purge`;
+//! files are made in `segments`.
 
 pub(super) mod policy;
 
@@ -25,6 +26,7 @@ use super::checkpoint::write_manifest;
 use super::commit::Refusal;
 use super::folder::{Patience, RunsOf};
 use super::plan::{Coalesce, Replace, Wish};
+use super::purge::Purges;
 use super::segments::{NewSegments, image_of};
 use super::table::TableState;
 use super::tail::{Origin, Tail, TailRun};
@@ -54,6 +56,8 @@ pub struct TailOptions {
     pub merge_runs: usize,
     /// Rows that one merge takes at most.
     pub merge_rows_max: u64,
+    /// How long masked rows may stay in segments.
+    pub purge_after_nanos: u64,
 }
 
 /// What upkeep did, in one call or since the database was opened.
@@ -67,8 +71,10 @@ pub struct UpkeepReport {
     pub sealed_bytes: u64,
     /// Merges of segments.
     pub merges: u64,
-    /// Bytes of the segments that merges made.
+    /// Bytes of the segments that merges and purges made.
     pub merged_bytes: u64,
+    /// Times that segments were written anew without their masked rows.
+    pub purges: u64,
     /// Bytes of records that were written to the log.
     pub log_bytes: u64,
     /// Partitions that were dropped because rows are kept for a time.
@@ -90,6 +96,7 @@ pub struct TableWrites {
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
     done: Mutex<UpkeepReport>,
+    purges: Purges,
 }
 
 /// What came of an attempt.
@@ -114,6 +121,7 @@ impl TailOptions {
         runs_max: 64,
         merge_runs: 4,
         merge_rows_max: 32 << 20,
+        purge_after_nanos: 24 * 3_600 * 1_000_000_000,
     };
 }
 
@@ -144,6 +152,7 @@ impl UpkeepReport {
             sealed_bytes: self.sealed_bytes - before.sealed_bytes,
             merges: self.merges - before.merges,
             merged_bytes: self.merged_bytes - before.merged_bytes,
+            purges: self.purges - before.purges,
             log_bytes: self.log_bytes - before.log_bytes,
             expired_partitions: self.expired_partitions - before.expired_partitions,
         }
@@ -152,9 +161,9 @@ impl UpkeepReport {
 
 impl Database {
     /// Does what is due: mends a log that could not be written to, makes fewer runs of tails, seals
-    /// those that are large or old, merges segments, writes a checkpoint. A call takes as long as
-    /// that; whoever owns the database makes one every some milliseconds, from one thread or
-    /// several.
+    /// those that are large or old, merges and purges segments, writes a checkpoint. A call takes
+    /// as long as that; whoever owns the database makes one every some milliseconds, from one
+    /// thread or several.
     ///
     /// # Errors
     /// The first one; what is due elsewhere is done all the same. Nothing is lost: what was not
@@ -167,6 +176,7 @@ impl Database {
             let done = self.maintain_table(table.id());
             outcome = outcome.and(done);
         }
+        self.upkeep.purges.retain(|id| self.table_state(id).is_some());
         let lsn = self.published().lsn.0;
         if lsn.saturating_sub(self.checkpoint_as_of.load(Ordering::Acquire))
             > self.options.log.checkpoint_bytes
@@ -292,6 +302,7 @@ impl Database {
             settled(self.seal(id, Patience::Try))?;
         }
         while settled(self.merge(id))? == Attempt::Done {}
+        while settled(self.purge(id))? == Attempt::Done {}
         if !self.expired(&table).is_empty() {
             let dropped = self.drop_partitions_of(id, &|table| self.expired(table))?;
             self.upkeep.count(|done| done.expired_partitions += dropped as u64);
@@ -356,24 +367,39 @@ impl Database {
 
     /// Merges segments of a table, if some are due.
     fn merge(&self, id: TableId) -> Result<Attempt> {
+        let due = |table: &TableState| policy::due_merge(table, &self.options.tail);
+        let done = self.rewrite(id, &due)?;
+        self.upkeep.count(|report| report.merges += u64::from(done == Attempt::Done));
+        Ok(done)
+    }
+
+    /// Writes segments of a table anew without their masked rows, if some are due.
+    fn purge(&self, id: TableId) -> Result<Attempt> {
+        let due =
+            |table: &TableState| policy::due_purge(table, &self.upkeep.purges.due(self, table));
+        let done = self.rewrite(id, &due)?;
+        self.upkeep.count(|report| report.purges += u64::from(done == Attempt::Done));
+        Ok(done)
+    }
+
+    /// Writes segments of a table anew, if some are due.
+    fn rewrite(&self, id: TableId, due: &dyn Fn(&TableState) -> Option<Due>) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         let Some(_held) = table.folder.hold(RunsOf::Segments, Patience::Try) else {
             return Ok(Attempt::Busy);
         };
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
-        let Some(Due { out }) = policy::due_merge(&table, &self.options.tail) else {
-            return Ok(Attempt::Idle);
-        };
+        let Some(Due { out }) = due(&table) else { return Ok(Attempt::Idle) };
         let mut written = NewSegments::new(self, &table)?;
         let runs = out.iter().map(|entry| table.segment_run(entry.meta.id));
-        written.write(&runs.collect::<Result<Vec<_>>>()?)?;
+        let runs = runs.collect::<Result<Vec<_>>>()?;
+        if runs.iter().any(|run| run.rows().0 > 0) {
+            written.write(&runs)?;
+        }
         let symbols = written.sync()?;
         let out = out.iter().map(|entry| (entry.meta.id, entry.mask)).collect();
         self.commit_rewritten(written.replacing(out, &[], symbols), &written)?;
-        self.upkeep.count(|done| {
-            done.merges += 1;
-            done.merged_bytes += written.bytes();
-        });
+        self.upkeep.count(|done| done.merged_bytes += written.bytes());
         table.folder.writes().add_merged(written.bytes());
         Ok(Attempt::Done)
     }

@@ -1,9 +1,14 @@
 //! Rows of a statement: any number of batches, and rows that go, with one commit.
 
-use tidegate_storage::{Error, ImportTarget, MaskedRows};
+use std::path::Path;
+use std::sync::Arc;
 
-use crate::fixture::{DAY, Row, batch, files, new_database, schema};
-use crate::model::{Step, Tables, change, check, check_reopened};
+use tidegate_model::ColumnType;
+use tidegate_platform::{SimClock, SimDisk};
+use tidegate_storage::{Database, Error, ImportTarget, MaskedRows, OpenOptions, Removal};
+
+use crate::fixture::{DAY, DIR, Row, batch, files, new_database, schema};
+use crate::model::{Step, Tables, change, check, check_reopened, read_table};
 
 /// Does a change to a table of some rows, and compares.
 #[track_caller]
@@ -78,4 +83,268 @@ fn rows_that_others_have_changed_are_not_taken_out() {
     check(&disk, &database, &tables, "nothing has changed");
     assert_eq!(files(&disk, ".seg").len(), 1, "T2");
     assert_eq!(files(&disk, ".mask").len(), 1, "T2");
+}
+
+/// Does steps, each of which leaves so many segments and masks on disk, and compares.
+#[track_caller]
+fn check_files(steps: &[(Step, usize, usize)]) {
+    let (disk, database) = new_database();
+    let mut tables = Tables::new();
+    for (step, segments, masks) in steps {
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+        check(&disk, &database, &tables, &format!("{step:?}"));
+        let found = (files(&disk, ".seg").len(), files(&disk, ".mask").len());
+        assert_eq!(found, (*segments, *masks), "{step:?}");
+    }
+    check_reopened(&disk.after_power_loss(), &tables, "after power loss");
+    drop(database);
+    check_reopened(&disk, &tables, "after a clean end");
+}
+
+#[test]
+fn a_segment_goes_with_its_last_row() {
+    check_files(&[
+        (Step::Create("t"), 0, 0),
+        (Step::Import("t", vec![(1, "a", 1), (2, "a", 2), (DAY, "a", 3)]), 2, 0),
+        (Step::Delete("t", 1), 2, 1),
+        // Its last row, and its mask with it.
+        (Step::Delete("t", 2), 1, 0),
+        // With another one that comes instead.
+        (Step::Change("t", 3, vec![vec![(DAY, "b", 4)]]), 1, 0),
+        (Step::Delete("t", 4), 0, 0),
+    ]);
+}
+
+#[test]
+fn a_segment_goes_when_all_of_its_rows_are_replaced() {
+    let first = vec![(1, "a", 1), (2, "b", 2), (DAY, "a", 3)];
+    let same = |value| vec![(1, "a", value), (2, "b", value + 1)];
+    check_files(&[
+        (Step::Create("t"), 0, 0),
+        (Step::Keys("t", true), 0, 0),
+        (Step::Import("t", first), 2, 0),
+        (Step::Import("t", same(10)), 2, 0),
+        (Step::Append(vec![("t", vec![(1, "a", 20)], None)]), 2, 1),
+        (Step::Append(vec![("t", vec![(2, "b", 30)], None)]), 1, 0),
+        // Those of the tail become segments, and what replaces them waits.
+        (Step::Append(vec![("t", vec![(1, "a", 40)], None)]), 2, 0),
+    ]);
+}
+
+#[test]
+fn who_reads_a_segment_whose_last_row_goes_reads_on() {
+    let (disk, database) = new_database();
+    for step in [Step::Create("t"), Step::Import("t", vec![(1, "a", 1), (DAY, "a", 2)])] {
+        step.run(&database).unwrap();
+    }
+    let before = database.snapshot("t").unwrap();
+    Step::Delete("t", 1).run(&database).unwrap();
+    let now = database.snapshot("t").unwrap();
+    assert_eq!((before.rows().0, now.rows().0), (2, 1));
+    assert_eq!(now.min_max_ts(), Some((DAY, DAY)), "MA1");
+    assert_eq!(read_table(&before).rows.len(), 2, "R4");
+    assert_eq!(files(&disk, ".seg").len(), 2, "R4");
+    drop(before);
+    assert_eq!(files(&disk, ".seg").len(), 1, "R4");
+}
+
+#[test]
+fn a_changed_row_replaces_those_with_its_keys() {
+    // What a change takes out, what it adds, and what is in files and in the tail then.
+    check_files(&[
+        (Step::Create("t"), 0, 0),
+        (Step::Keys("t", true), 0, 0),
+        (Step::Import("t", vec![(1, "a", 1), (1, "b", 2), (2, "c", 3), (DAY, "a", 4)]), 2, 0),
+        // `a` becomes `b`, whose row goes too.
+        (Step::Change("t", 1, vec![vec![(1, "b", 10)]]), 3, 1),
+        // Within the change, the later row wins.
+        (Step::Change("t", 4, vec![vec![(DAY, "x", 20)], vec![(DAY, "x", 21)]]), 3, 1),
+    ]);
+}
+
+#[test]
+fn a_changed_row_replaces_those_that_came_meanwhile() {
+    let (disk, database) = new_database();
+    let mut tables = Tables::new();
+    let steps = [
+        Step::Create("t"),
+        Step::Keys("t", true),
+        Step::Import("t", vec![(1, "a", 1), (1, "c", 3)]),
+    ];
+    for step in steps {
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+    }
+    let before = database.snapshot("t").unwrap();
+    let append = Step::Append(vec![("t", vec![(1, "b", 2), (1, "d", 4)], None)]);
+    append.run(&database).unwrap();
+    append.apply(&mut tables);
+    let segment = before.segments().next().unwrap().meta.id;
+    let gone = [MaskedRows { segment, rows: vec![0] }];
+    change(&database, &before, &gone, &[batch(&[(1, "b", 10)], None)]).unwrap();
+    Step::Change("t", 1, vec![vec![(1, "b", 10)]]).apply(&mut tables);
+    check(&disk, &database, &tables, "UR4");
+    check_reopened(&disk.after_power_loss(), &tables, "UR4");
+    // The same once more: its row is gone.
+    let again = change(&database, &before, &gone, &[batch(&[(1, "b", 11)], None)]);
+    assert!(matches!(again, Err(Error::SegmentChanged { .. })), "{again:?}");
+    check(&disk, &database, &tables, "nothing has changed");
+}
+
+/// Changes a row while somebody does something to the columns of its table.
+#[track_caller]
+fn check_columns(meanwhile: &[Step], needed: &str, is_done: bool) {
+    for is_begun in [false, true] {
+        let (disk, database) = new_database();
+        let mut tables = Tables::new();
+        let steps = [
+            Step::Create("t"),
+            Step::AddColumn("t", "e0", ColumnType::Int64),
+            Step::Import("t", vec![(1, "a", 1), (2, "a", 2)]),
+        ];
+        for step in &steps {
+            step.run(&database).unwrap();
+            step.apply(&mut tables);
+        }
+        let snapshot = database.snapshot("t").unwrap();
+        let segment = snapshot.segments().next().unwrap().meta.id;
+        let needed = [snapshot.schema.find(needed).unwrap().clone()];
+        let begin = || database.begin_change_of(&snapshot, &needed);
+        let add = |mut txn: tidegate_storage::ChangeTxn| {
+            txn.add(&batch(&[(1, "a", 10)], Some("e0"))).map(|()| txn)
+        };
+        let begun = is_begun.then(|| add(begin().unwrap()).unwrap());
+        for step in meanwhile {
+            step.run(&database).unwrap();
+            step.apply(&mut tables);
+        }
+        let txn = begun.map_or_else(|| begin().and_then(add), Ok);
+        let mut gone = [MaskedRows { segment, rows: vec![0] }].into_iter();
+        let removal = Removal { snapshot: &snapshot, rows: &mut gone };
+        let outcome = txn.and_then(|txn| txn.commit(Some(removal)));
+        assert_eq!(outcome.is_ok(), is_done, "{meanwhile:?}: {outcome:?}");
+        if is_done {
+            let table = tables.get_mut("t").unwrap();
+            let at = |name: &str| table.columns.iter().position(|(known, _)| known == name);
+            let (host, e0) = (at("host").or(at("h")), at("e0"));
+            table.rows[0][at("value").unwrap()] = Some("10".to_owned());
+            host.map(|at| table.rows[0][at] = Some("a".to_owned()));
+            e0.map(|at| table.rows[0][at] = Some("100".to_owned()));
+        } else {
+            assert!(matches!(outcome, Err(Error::ColumnDropped { .. })), "{outcome:?}");
+        }
+        let context = format!("CH4, {meanwhile:?}, begun: {is_begun}");
+        check(&disk, &database, &tables, &context);
+        check_reopened(&disk.after_power_loss(), &tables, &context);
+    }
+}
+
+#[test]
+fn rows_are_changed_whatever_becomes_of_other_columns() {
+    let more = || Step::AddColumn("t", "e1", ColumnType::Int64);
+    check_columns(&[more()], "value", true);
+    check_columns(&[more(), Step::DropColumn("t", "e1")], "value", true);
+    check_columns(&[Step::DropColumn("t", "e0")], "value", true);
+    check_columns(&[Step::DropColumn("t", "host"), more()], "value", true);
+    check_columns(&[Step::RenameColumn("t", "host", "h")], "value", true);
+    check_columns(&[Step::DropColumn("t", "e0")], "e0", false);
+    check_columns(&[Step::DropColumn("t", "host")], "host", false);
+}
+
+#[test]
+fn rows_of_a_table_that_was_made_anew_are_not_changed() {
+    let (_, database) = new_database();
+    let rows = || vec![(1, "a", 1)];
+    for step in [Step::Create("t"), Step::Import("t", rows())] {
+        step.run(&database).unwrap();
+    }
+    let snapshot = database.snapshot("t").unwrap();
+    for step in [Step::Drop(vec!["t"]), Step::Create("t"), Step::Import("t", rows())] {
+        step.run(&database).unwrap();
+    }
+    let outcome = database.begin_change_of(&snapshot, &[]);
+    assert!(matches!(outcome, Err(Error::TableDropped { .. })), "{outcome:?}");
+}
+
+/// How long masked rows may stay, in microseconds.
+const PURGE_AFTER: u32 = 1_000_000;
+
+fn open_at(disk: &SimDisk, clock: &Arc<SimClock>) -> Arc<Database> {
+    let clock = Arc::clone(clock);
+    let mut options = OpenOptions::new(clock);
+    options.tail.purge_after_nanos = u64::from(PURGE_AFTER) * 1_000;
+    Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap()
+}
+
+#[test]
+fn masked_rows_go_from_the_disk_of_a_table_that_nobody_writes_to() {
+    let (disk, clock) = (SimDisk::new(1), Arc::new(SimClock::new(1)));
+    let database = open_at(&disk, &clock);
+    let mut tables = Tables::new();
+    let rows = vec![(1, "a", 1), (1, "b", 2), (1, "c", 3), (DAY, "d", 4), (DAY, "e", 5)];
+    for step in [Step::Create("t"), Step::Import("t", rows), Step::Maintain, Step::Delete("t", 2)] {
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+    }
+    let untouched = database.snapshot("t").unwrap().segments().last().unwrap().meta.id;
+    // Another one later does not make the first wait longer.
+    for (purges, masks, step) in
+        [(0, 1, Step::Flush), (0, 1, Step::Delete("t", 3)), (1, 0, Step::Flush)]
+    {
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+        check(&disk, &database, &tables, &format!("{step:?}"));
+        assert_eq!(database.maintain().unwrap().purges, purges, "PU1, {step:?}");
+        assert_eq!(files(&disk, ".mask").len(), masks, "PU1, {step:?}");
+        clock.advance_micros(PURGE_AFTER / 2);
+    }
+    let now = database.snapshot("t").unwrap();
+    assert_eq!(now.segments().last().unwrap().meta.id, untouched, "PU1");
+    check_reopened(&disk.after_power_loss(), &tables, "PU1");
+}
+
+#[test]
+fn masked_rows_that_an_open_finds_are_as_old_as_their_segment() {
+    let (disk, clock) = (SimDisk::new(1), Arc::new(SimClock::new(1)));
+    let database = open_at(&disk, &clock);
+    for step in [Step::Create("t"), Step::Import("t", vec![(1, "a", 1), (2, "a", 2)])] {
+        step.run(&database).unwrap();
+    }
+    Step::Delete("t", 1).run(&database).unwrap();
+    drop(database);
+    // The disk counts, and so its files are as old as the clock says, nearly.
+    for (micros, purges) in [(PURGE_AFTER / 2, 0), (PURGE_AFTER * 2, 1)] {
+        clock.set_micros(micros.into());
+        let database = open_at(&disk, &clock);
+        assert_eq!(database.maintain().unwrap().purges, purges, "PU1, {micros}");
+    }
+}
+
+#[test]
+fn a_purge_keeps_the_order_of_equal_timestamps() {
+    let (disk, clock) = (SimDisk::new(1), Arc::new(SimClock::new(1)));
+    let database = open_at(&disk, &clock);
+    let mut tables = Tables::new();
+    let batches = vec![
+        vec![(1, "w", 1)],
+        vec![(4, "x", 2), (5, "x", 3)],
+        vec![(5, "y", 4), (6, "y", 5)],
+        vec![(6, "z", 6), (7, "z", 7)],
+    ];
+    let steps = [Step::Create("t"), Step::Change("t", 99, batches), Step::Maintain];
+    for step in steps.into_iter().chain([Step::Delete("t", 5)]) {
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+    }
+    let ids = || -> Vec<_> {
+        database.snapshot("t").unwrap().segments().map(|run| run.meta.id).collect()
+    };
+    let before = ids();
+    assert_eq!((before.len(), database.maintain().unwrap().purges), (4, 0));
+    clock.advance_micros(PURGE_AFTER);
+    assert_eq!(database.maintain().unwrap().purges, 1);
+    check(&disk, &database, &tables, "PO4");
+    assert_eq!((ids().len(), ids()[0], files(&disk, ".mask").len()), (2, before[0], 0), "PO4");
+    check_reopened(&disk.after_power_loss(), &tables, "PO4");
 }

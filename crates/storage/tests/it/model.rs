@@ -194,6 +194,10 @@ impl Table {
         let (at, wanted) = (self.position("value"), Some(value.to_string()));
         if let Some(found) = self.rows.iter().position(|row| row[at] == wanted) {
             let old = self.rows.remove(found);
+            if self.has_keys {
+                let host = self.position("host");
+                self.rows.retain(|row| row[0] != old[0] || row[host].is_some());
+            }
             let mut row = vec![None; self.columns.len()];
             row[0].clone_from(&old[0]);
             row[at] = Some((value + 1_000_000).to_string());
@@ -326,6 +330,7 @@ pub(crate) fn read_table(snapshot: &Snapshot) -> Table {
     for group in &snapshot.groups {
         let mut rows = Vec::new();
         for Run::Segment(run) in &group.runs {
+            assert!(run.rows().0 > 0, "MA1: segment {} has no rows", run.meta.id);
             let all = rows_of_segment(snapshot, run).unwrap().into_iter().enumerate();
             let is_live = |row| run.mask.as_ref().is_none_or(|mask| mask.is_live(row as u64));
             rows.extend(all.filter(|&(row, _)| is_live(row)).map(|(_, row)| row));

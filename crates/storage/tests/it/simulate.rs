@@ -161,6 +161,7 @@ fn options(random: &mut Random) -> OpenOptions {
         runs_max: random.pick(&[3, 9]),
         merge_runs: random.pick(&[2, 4]),
         merge_rows_max: random.pick(&[100, 1 << 20]),
+        purge_after_nanos: random.pick(&[0, u64::MAX]),
     };
     let sync_threads = NonZeroUsize::new(1).unwrap();
     let clock = Arc::new(SimClock::new(77));

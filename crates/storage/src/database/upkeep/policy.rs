@@ -7,8 +7,10 @@
 //!   merged together or not at all: their ranges may not come to interleave with that of another.
 //! - PO3. A merge takes at least `merge_runs` neighbours of about a size, so that each row is
 //!   rewritten once for each power of `merge_runs`, up to `merge_rows_max`.
+//! - PO4. A purge takes one segment and, of those of its range of commits, the ones that it shares
+//!   instants with: equal timestamps stand in the order of numbers, and it gets a new one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_model::{PartitionKey, SegmentId, SeqTxn, limits};
@@ -130,6 +132,42 @@ pub(super) fn due_merge(table: &TableState, options: &TailOptions) -> Option<Due
         let barriers: Vec<SeqTxn> = tail.map(|run| run.meta.seq_first).collect();
         due_of_partition(&units(entries), &barriers, options)
     })
+}
+
+/// Segments that are to be written anew without their masked rows, if some are: those without any
+/// row first, then one of those that are `due`, with its neighbours (PO4).
+pub(super) fn due_purge(table: &TableState, due: &BTreeSet<SegmentId>) -> Option<Due> {
+    let entries = &table.manifest.segments;
+    let is_empty = |entry: &&SegmentEntry| entry.mask.is_some_and(|mask| mask.live.0 == 0);
+    let empty: Vec<_> = entries.iter().filter(is_empty).copied().collect();
+    if !empty.is_empty() {
+        return Some(Due { out: empty });
+    }
+    let is_due = |entry: &&SegmentEntry| entry.mask.is_some() && due.contains(&entry.meta.id);
+    let first = entries.iter().find(is_due)?;
+    let range =
+        |entry: &SegmentEntry| (entry.meta.partition, entry.meta.seq_first, entry.meta.seq_last);
+    let pieces = entries.iter().filter(|entry| range(entry) == range(first)).copied();
+    Some(Due { out: connected(first, pieces.collect()) })
+}
+
+/// A segment, and those of others that a chain of common instants connects it with, in the order
+/// of their numbers.
+fn connected(first: &SegmentEntry, mut others: Vec<SegmentEntry>) -> Vec<SegmentEntry> {
+    let (mut low, mut high) = (first.meta.min_ts, first.meta.max_ts);
+    let mut out = Vec::new();
+    loop {
+        let touches = |entry: &SegmentEntry| entry.meta.min_ts <= high && low <= entry.meta.max_ts;
+        let (near, far): (Vec<_>, Vec<_>) = others.into_iter().partition(touches);
+        if near.is_empty() {
+            out.sort_by_key(|entry: &SegmentEntry| entry.meta.id);
+            return out;
+        }
+        low = near.iter().map(|entry| entry.meta.min_ts).fold(low, i64::min);
+        high = near.iter().map(|entry| entry.meta.max_ts).fold(high, i64::max);
+        out.extend(near);
+        others = far;
+    }
 }
 
 fn units(mut entries: Vec<SegmentEntry>) -> Vec<Unit> {
