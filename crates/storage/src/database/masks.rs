@@ -22,6 +22,9 @@ use crate::manifest::MaskMark;
 use crate::mask::RowMask;
 use crate::snapshot::{SegmentRun, Snapshot};
 
+/// What takes the place of segments with these masks.
+type MakeReplace<'a> = dyn Fn(Vec<(SegmentId, Option<MaskMark>)>) -> Replace + 'a;
+
 /// Rows of one segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaskedRows {
@@ -97,11 +100,7 @@ impl Losses {
     }
 
     /// What a commit does with them. `replace` makes what it says of the segments that go too.
-    pub(super) fn into_gone(
-        self,
-        table: &TableState,
-        replace: Option<&dyn Fn(Vec<(SegmentId, Option<MaskMark>)>) -> Replace>,
-    ) -> Gone {
+    pub(super) fn into_gone(self, table: &TableState, replace: Option<&MakeReplace<'_>>) -> Gone {
         let Losses { masks, emptied } = self;
         let replace = match replace {
             Some(replace) => Some(replace(emptied)),
