@@ -35,7 +35,9 @@ fn read(pieces: &[&[u8]], mut opens: bool) -> Vec<Read> {
             let before = input.len();
             let next = match opens {
                 true => take_opening(&mut input).map(|it| it.map(Read::Opening)),
-                false => take_message(&mut input, MESSAGE_BYTES_MAX).map(|it| it.map(Read::Message)),
+                false => {
+                    take_message(&mut input, MESSAGE_BYTES_MAX).map(|it| it.map(Read::Message))
+                }
             };
             match next {
                 Ok(None) => {

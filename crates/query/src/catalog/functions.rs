@@ -114,9 +114,9 @@ const FUNCTIONS: &[Function] = &[
         None => no_text(),
     }),
     Function("quote_ident", Gives::Text, |it| it.map_text(quote_ident)),
-    Function("quote_literal", Gives::Text, |it| it.map_text(|it| {
-        format!("'{}'", it.replace('\'', "''"))
-    })),
+    Function("quote_literal", Gives::Text, |it| {
+        it.map_text(|it| format!("'{}'", it.replace('\'', "''")))
+    }),
     Function("current_setting", Gives::Text, current_setting),
     Function("set_config", Gives::Text, set_config),
     Function("pg_cancel_backend", Gives::Flag, |it| flag(cancel(it))),
@@ -205,10 +205,8 @@ impl Gives {
         match self {
             Gives::Text => DataType::Utf8View,
             Gives::Texts => {
-                let field = datafusion::arrow::datatypes::Field::new_list_field(
-                    DataType::Utf8View,
-                    true,
-                );
+                let field =
+                    datafusion::arrow::datatypes::Field::new_list_field(DataType::Utf8View, true);
                 DataType::List(Arc::new(field))
             }
             Gives::Flag => DataType::Boolean,
@@ -333,8 +331,7 @@ fn all_tables(caller: &Caller) -> Result<Vec<Table>> {
 fn find_table(caller: &Caller, name: &str) -> Result<Option<Table>> {
     let name = name.replace('"', "");
     let (schema, name) = name.split_once('.').unwrap_or(("public", name.as_str()));
-    let is_it =
-        |table: &Table| table.schema == schema && table.name.eq_ignore_ascii_case(name);
+    let is_it = |table: &Table| table.schema == schema && table.name.eq_ignore_ascii_case(name);
     Ok(all_tables(caller)?.into_iter().find(is_it))
 }
 
@@ -478,11 +475,15 @@ mod tests {
 
     #[test]
     fn sizes_and_names_are_written_as_postgresql_does() {
-        let sizes = [(0, "0 bytes"), (10_239, "10239 bytes"), (10_240, "10 kB"), (1 << 30, "1024 MB")];
+        let sizes =
+            [(0, "0 bytes"), (10_239, "10239 bytes"), (10_240, "10 kB"), (1 << 30, "1024 MB")];
         for (bytes, expected) in sizes {
             assert_eq!(pretty(bytes), expected);
         }
-        assert_eq!((quote_ident("a_1"), quote_ident("A \"b\"")), ("a_1".into(), "\"A \"\"b\"\"\"".into()));
+        assert_eq!(
+            (quote_ident("a_1"), quote_ident("A \"b\"")),
+            ("a_1".into(), "\"A \"\"b\"\"\"".into())
+        );
         assert_eq!(quote_ident("1a"), "\"1a\"");
     }
 }

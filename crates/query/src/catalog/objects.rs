@@ -297,7 +297,10 @@ fn activity(caller: &Caller) -> Vec<Row> {
             .with("pid", i64::try_from(running.id & 0x7fff_ffff).unwrap_or(0))
             .with("usesysid", OWNER)
             .with("usename", origin.user.clone().unwrap_or_default())
-            .with("application_name", running.session.setting("application_name").unwrap_or_default())
+            .with(
+                "application_name",
+                running.session.setting("application_name").unwrap_or_default(),
+            )
             .with("client_addr", origin.peer.clone())
             .with("state", "active")
             .with("query", if seen { running.sql.to_string() } else { String::new() })

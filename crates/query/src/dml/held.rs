@@ -1,7 +1,7 @@
 //! Rows of a transaction that wait for its COMMIT.
 //!
-//! - HE1. They are in memory only, and nobody sees them; `commit` writes all of them, of all tables,
-//!   as one record of the log.
+//! - HE1. They are in memory only, and nobody sees them; `commit` writes all of them, of all
+//!   tables, as one record of the log.
 //! - HE2. Together they take at most `HELD_BYTES_MAX`.
 //!
 //! Not here: rows that UPDATE and DELETE change, which are not held back.

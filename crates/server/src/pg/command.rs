@@ -168,8 +168,8 @@ impl<'a> Words<'a> {
         self.modes().map(Command::Begin)
     }
 
-    /// `ISOLATION LEVEL ..`, `READ ONLY`, ..: only the last matters, since every statement sees what
-    /// was committed before it began.
+    /// `ISOLATION LEVEL ..`, `READ ONLY`, ..: only the last matters, since every statement sees
+    /// what was committed before it began.
     fn modes(&mut self) -> Result<Option<Access>, Fault> {
         let mut access = None;
         while self.peek().is_some() {
@@ -338,26 +338,29 @@ impl<'a> Words<'a> {
 
     /// `[direction] [FROM | IN] name`
     fn fetch(&mut self, moves: bool) -> Result<Command, Fault> {
-        let backward = || Fault::new("55000", "a cursor goes forward only");
-        let mut count = Some(1);
-        if self.take("NEXT") {
-        } else if ["PRIOR", "FIRST", "LAST", "ABSOLUTE", "BACKWARD"].iter().any(|it| self.take(it))
-        {
-            return Err(backward());
-        } else {
-            let _ = self.take("FORWARD") || self.take("RELATIVE");
-            if self.take("ALL") {
-                count = None;
-            } else if self.take_sign('-') {
-                return Err(backward());
-            } else if let Some(token) = self.peek().filter(|it| it.kind == TokenKind::Number) {
-                count = Some(token.text.parse().map_err(|_| self.unexpected("a number of rows"))?);
-                self.at += 1;
-            }
-        }
+        let count = if self.take("NEXT") { Some(1) } else { self.direction()? };
         let _ = self.take("FROM") || self.take("IN");
         let name = self.name("the name of a cursor")?;
         self.finish(Command::Fetch { name, count, moves })
+    }
+
+    /// How many rows, forward; `None` is to the end.
+    fn direction(&mut self) -> Result<Option<u32>, Fault> {
+        let backward = ["PRIOR", "FIRST", "LAST", "ABSOLUTE", "BACKWARD"];
+        let is_backward = backward.iter().any(|word| self.take(word));
+        let _ = self.take("FORWARD") || self.take("RELATIVE");
+        if is_backward || self.take_sign('-') {
+            return Err(Fault::new("55000", "a cursor goes forward only"));
+        }
+        if self.take("ALL") {
+            return Ok(None);
+        }
+        let Some(token) = self.peek().filter(|it| it.kind == TokenKind::Number) else {
+            return Ok(Some(1));
+        };
+        let count = token.text.parse().map_err(|_| self.unexpected("a number of rows"))?;
+        self.at += 1;
+        Ok(Some(count))
     }
 
     fn all_or_name(&mut self) -> Result<Option<String>, Fault> {

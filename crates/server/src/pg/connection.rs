@@ -1,9 +1,9 @@
 //! A connection on which somebody has logged in: message after message, in their order.
 //!
-//! - CO1. Every message is answered in its turn, however many came at once. After an error, those of
-//!   the extended protocol are passed over up to the next Sync.
-//! - CO2. What waits to be sent is sent when the client has to be waited for, and when there is more
-//!   than `pg.send_buffer` of it: so a reader that is slow slows its own statement only, and
+//! - CO1. Every message is answered in its turn, however many came at once. After an error, those
+//!   of the extended protocol are passed over up to the next Sync.
+//! - CO2. What waits to be sent is sent when the client has to be waited for, and when there is
+//!   more than `pg.send_buffer` of it: so a reader that is slow slows its own statement only, and
 //!   meanwhile has no turn among those that work.
 //! - CO3. What a connection keeps has a bound: prepared statements and portals
 //!   (`pg.max_prepared_per_connection`), settings and rows of a transaction (`query`).

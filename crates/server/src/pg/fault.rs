@@ -76,7 +76,7 @@ impl Fault {
         self
     }
 
-    /// P-11: clients that know it prepare the statement again.
+    /// Clients know these words, and prepare the statement again.
     pub(super) fn stale_plan() -> Fault {
         let routine = Some("RevalidateCachedQuery");
         Fault { routine, ..Fault::new("0A000", "cached plan must not change result type") }

@@ -45,9 +45,9 @@ pub(super) fn parameter(
         return Err(Fault::new(code, format!("incorrect {what} in parameter {number}")));
     };
     if oid == types::BYTEA.oid {
-        return bytea(&read).map(Parameter::Bytes).ok_or_else(|| {
-            Fault::new("22P02", format!("parameter {number} is no bytea"))
-        });
+        return bytea(&read)
+            .map(Parameter::Bytes)
+            .ok_or_else(|| Fault::new("22P02", format!("parameter {number} is no bytea")));
     }
     if is_time(oid) && matches!(read.trim(), "infinity" | "-infinity") {
         return Err(Fault::new("22008", "infinite timestamps are not kept"));

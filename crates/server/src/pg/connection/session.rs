@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tidegate_query::{Access, Parameter, Session};
 
-use super::extended::{Portal, Prepared, no_cursor};
+use super::extended::{Portal, Prepared, no_cursor, rows_tag};
 use super::run::{Order, Progress, Started, Taken, described};
 use super::{Connection, Stopped};
 use crate::pg::command::{Command, command};
@@ -43,12 +43,7 @@ impl Connection {
                 self.wire.out.row_description(&columns, &formats);
                 let all = (&[][..], u64::MAX, Taken::Sent);
                 let Progress { rows, .. } = self.take_rows(order, &mut rows, all).await?;
-                let tag = match order.sql.get(..4).map(str::to_ascii_uppercase).as_deref() {
-                    Some("SHOW") => "SHOW".to_owned(),
-                    Some("EXPL") => "EXPLAIN".to_owned(),
-                    _ => format!("SELECT {rows}"),
-                };
-                self.wire.out.complete(&tag);
+                self.wire.out.complete(&rows_tag(&order.sql, rows));
                 Ok(())
             }
         }

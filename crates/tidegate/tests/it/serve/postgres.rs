@@ -92,9 +92,21 @@ fn every_type_is_shown_as_postgresql_does() {
         assert_eq!(statement.params(), [Type::FLOAT8, Type::VARCHAR]);
         let types = statement.columns().iter().map(|column| column.type_().clone());
         let expected = [
-            Type::TIMESTAMP, Type::VARCHAR, Type::FLOAT8, Type::INT4, Type::FLOAT4, Type::INT8,
-            Type::INT2, Type::NUMERIC, Type::NUMERIC, Type::UUID, Type::BYTEA, Type::BOOL,
-            Type::VARCHAR, Type::DATE, Type::VARCHAR,
+            Type::TIMESTAMP,
+            Type::VARCHAR,
+            Type::FLOAT8,
+            Type::INT4,
+            Type::FLOAT4,
+            Type::INT8,
+            Type::INT2,
+            Type::NUMERIC,
+            Type::NUMERIC,
+            Type::UUID,
+            Type::BYTEA,
+            Type::BOOL,
+            Type::VARCHAR,
+            Type::DATE,
+            Type::VARCHAR,
         ];
         assert_eq!(types.collect::<Vec<_>>(), expected);
         let row = client.query_one(&statement, &[&0.0, &"oslo"]).await.unwrap();
@@ -107,7 +119,10 @@ fn every_type_is_shown_as_postgresql_does() {
         assert_eq!(done.unwrap(), 1);
         let row = client.query_one("SELECT ts, b, l FROM t WHERE s = 'rome'", &[]).await.unwrap();
         assert_eq!(row.get::<_, std::time::SystemTime>(0), at);
-        assert_eq!((row.get::<_, Vec<u8>>(1), row.get::<_, Option<i64>>(2)), (bytes.to_vec(), None));
+        assert_eq!(
+            (row.get::<_, Vec<u8>>(1), row.get::<_, Option<i64>>(2)),
+            (bytes.to_vec(), None)
+        );
     });
     server.stop();
 }
@@ -264,17 +279,17 @@ fn statements_end_when_they_are_cancelled_or_too_slow() {
 #[test]
 fn only_those_who_know_the_password_come_in() {
     let world = World::new();
-    let server = Server::start_with(&world, &[
-        SECRET,
-        "auth.readonly_enabled=true",
-        "auth.readonly_password=look",
-    ]);
+    let server = Server::start_with(
+        &world,
+        &[SECRET, "auth.readonly_enabled=true", "auth.readonly_password=look"],
+    );
     block_on(async {
         let refused = async |user: &str, password: &str| {
             let (host, port) = (server.pg.ip(), server.pg.port());
             let address =
                 format!("host={host} port={port} user={user} password={password} dbname=test");
-            let error = tokio_postgres::connect(&address, NoTls).await.err().expect("it is refused");
+            let error =
+                tokio_postgres::connect(&address, NoTls).await.err().expect("it is refused");
             let error = error.as_db_error().expect("the server says so").clone();
             (error.code().code().to_owned(), error.message().replace(user, "?"))
         };

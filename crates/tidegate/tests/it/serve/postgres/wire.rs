@@ -102,9 +102,8 @@ fn a_pipeline_goes_on_behind_the_sync_that_follows_an_error() {
     bytes.extend(message(b'Q', b"SELECT 'behind'\0"));
     bytes.extend(message(b'X', b""));
     let answer = answer(open(&server), &bytes);
-    let count = |text: &str| {
-        answer.windows(text.len()).filter(|window| *window == text.as_bytes()).count()
-    };
+    let count =
+        |text: &str| answer.windows(text.len()).filter(|window| *window == text.as_bytes()).count();
     assert_eq!((count("SELECT 1\0"), count("C22012\0")), (501, 1), "500 rows, and the last query");
     assert!(has(&answer, "behind"));
     server.stop();
@@ -113,12 +112,15 @@ fn a_pipeline_goes_on_behind_the_sync_that_follows_an_error() {
 #[test]
 fn too_many_connections_are_told_and_administrators_get_in() {
     let world = World::new();
-    let server = Server::start_with(&world, &[
-        "pg.auth_methods=password",
-        "pg.max_connections=2",
-        "auth.readonly_enabled=true",
-        "auth.readonly_password=look",
-    ]);
+    let server = Server::start_with(
+        &world,
+        &[
+            "pg.auth_methods=password",
+            "pg.max_connections=2",
+            "auth.readonly_enabled=true",
+            "auth.readonly_password=look",
+        ],
+    );
     let enter = |user: &str, password: &str| {
         let mut stream = open(&server);
         stream.write_all(&start(user)).unwrap();
