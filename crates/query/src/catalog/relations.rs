@@ -84,6 +84,11 @@ pub(super) const RELATIONS: &[Relation] = &[
          conexclop oid[]?, conbin pg_node_tree?",
     ),
     pg(
+        "pg_cursors",
+        "name text, statement text, is_holdable bool, is_binary bool, is_scrollable bool, \
+         creation_time timestamptz?",
+    ),
+    pg(
         "pg_database",
         "oid oid, datname name, datdba oid, encoding int4, datlocprovider char, \
          datistemplate bool, datallowconn bool, datconnlimit int4, datfrozenxid xid, \
@@ -154,6 +159,11 @@ pub(super) const RELATIONS: &[Relation] = &[
         "pg_policy",
         "oid oid, polname name, polrelid oid, polcmd char, polpermissive bool, polroles oid[]?, \
          polqual pg_node_tree?, polwithcheck pg_node_tree?",
+    ),
+    pg(
+        "pg_prepared_statements",
+        "name text, statement text, prepare_time timestamptz?, parameter_types text, \
+         result_types text, from_sql bool, generic_plans int8, custom_plans int8",
     ),
     pg(
         "pg_proc",

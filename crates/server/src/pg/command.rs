@@ -18,6 +18,9 @@ pub(super) enum Command {
     Begin(Option<Access>),
     Commit,
     Rollback,
+    Savepoint(String),
+    Release(String),
+    RollBackTo(String),
     /// What the open transaction may do.
     SetTransaction(Option<Access>),
     Prepare {
@@ -63,8 +66,11 @@ pub(super) fn command(sql: &str) -> Result<Command, Fault> {
         "START" if words.take("TRANSACTION") => words.begin(),
         "COMMIT" | "END" => words.end("COMMIT PREPARED", Command::Commit),
         "ROLLBACK" | "ABORT" => words.roll_back(),
-        "SAVEPOINT" => Err(Fault::not_supported("SAVEPOINT")),
-        "RELEASE" => Err(Fault::not_supported("RELEASE SAVEPOINT")),
+        "SAVEPOINT" => words.savepoint(Command::Savepoint),
+        "RELEASE" => {
+            words.take("SAVEPOINT");
+            words.savepoint(Command::Release)
+        }
         "SET" if words.take("TRANSACTION") => words.modes().map(Command::SetTransaction),
         "PREPARE" => words.prepare(),
         "EXECUTE" => words.execute(),
@@ -215,9 +221,15 @@ impl<'a> Words<'a> {
     fn roll_back(&mut self) -> Result<Command, Fault> {
         let _ = self.take("WORK") || self.take("TRANSACTION");
         if self.take("TO") {
-            return Err(Fault::not_supported("ROLLBACK TO SAVEPOINT"));
+            self.take("SAVEPOINT");
+            return self.savepoint(Command::RollBackTo);
         }
         self.end("ROLLBACK PREPARED", Command::Rollback)
+    }
+
+    fn savepoint(&mut self, command: fn(String) -> Command) -> Result<Command, Fault> {
+        let name = self.name("the name of a savepoint")?;
+        self.finish(command(name))
     }
 
     /// `name [(types)] AS statement`
@@ -406,7 +418,9 @@ mod tests {
         check("END TRANSACTION", Command::Commit);
         check("ROLLBACK AND NO CHAIN", Command::Rollback);
         check("SET TRANSACTION READ ONLY", Command::SetTransaction(only));
-        check_fault("ROLLBACK TO a", "0A000", "ROLLBACK TO SAVEPOINT is not supported yet");
+        check("ROLLBACK WORK TO SAVEPOINT \"A\"", Command::RollBackTo("A".to_owned()));
+        check("RELEASE a", Command::Release("a".to_owned()));
+        check_fault("PREPARE TRANSACTION 'a'", "0A000", "PREPARE TRANSACTION is not supported yet");
         check_fault("BEGIN NOW", "42601", "expected the end of the statement, found `NOW`");
     }
 

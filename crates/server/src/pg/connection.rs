@@ -270,12 +270,12 @@ impl Connection {
     /// Tells of an error, which ends what is open.
     pub(super) fn fail(&mut self, fault: &Fault) {
         self.wire.out.fault(fault);
-        self.session.roll_back();
         self.is_implicit = false;
-        if self.status == Status::InTransaction {
+        if self.status == Status::Idle {
+            self.session.roll_back();
+        } else {
+            // A savepoint may be gone back to.
             self.status = Status::Failed;
-        }
-        if self.status != Status::Idle {
             self.portals.clear();
         }
     }

@@ -145,7 +145,7 @@ fn errors_have_their_number_and_their_place() {
             ("EXECUTE nope", "26000", None),
             ("FETCH nope", "34000", None),
             ("DECLARE c CURSOR FOR SELECT 1", "25P01", None),
-            ("SAVEPOINT a", "0A000", None),
+            ("SAVEPOINT a", "25P01", None),
             ("COPY t FROM STDIN", "0A000", None),
             ("SET nope = 1", "42704", Some(5)),
             ("SET client_encoding = 'LATIN1'", "22023", Some(5)),
@@ -188,6 +188,13 @@ fn a_transaction_is_all_or_nothing() {
         assert_eq!(code(&client, "SELECT 1").await.0, "25P02");
         client.simple_query("COMMIT").await.unwrap();
         assert_eq!(rows(&client, count).await, ["2|1"], "COMMIT of a failed one is a ROLLBACK");
+        client.simple_query("BEGIN; INSERT INTO a VALUES ('2027', 3); SAVEPOINT x").await.unwrap();
+        client.simple_query("INSERT INTO a VALUES ('2028', 4)").await.unwrap();
+        assert_eq!(code(&client, "SELECT 1/0").await.0, "22012");
+        client.simple_query("ROLLBACK TO x; INSERT INTO a VALUES ('2029', 5)").await.unwrap();
+        client.simple_query("RELEASE x; COMMIT").await.unwrap();
+        assert_eq!(rows(&client, "SELECT n FROM a").await, ["1", "2", "3", "5"]);
+        client.simple_query("DELETE FROM a WHERE n > 2").await.unwrap();
         let begin = "BEGIN READ ONLY; INSERT INTO a VALUES ('2025', 9)";
         assert_eq!(code(&client, begin).await.0, "25006");
         client.simple_query("ROLLBACK").await.unwrap();
