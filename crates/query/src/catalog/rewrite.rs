@@ -127,7 +127,7 @@ const EMPTY: [&str; 14] = [
     "pg_trigger",
 ];
 
-/// Whether a subquery of one row has none, whatever is around it: it reads a relation that is empty,
+/// Whether a subquery of one row has none, whatever is around it: it reads an empty relation,
 /// or the elements of an array of the catalog, of which there are none.
 fn has_no_row(query: &Query) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else { return false };

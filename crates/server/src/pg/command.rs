@@ -210,10 +210,8 @@ impl<'a> Words<'a> {
         if self.take("PREPARED") {
             return Err(Fault::not_supported(two_phases));
         }
-        if self.take("AND") {
-            if !self.take("NO") || !self.take("CHAIN") {
-                return Err(Fault::not_supported("AND CHAIN"));
-            }
+        if self.take("AND") && !(self.take("NO") && self.take("CHAIN")) {
+            return Err(Fault::not_supported("AND CHAIN"));
         }
         self.finish(command)
     }

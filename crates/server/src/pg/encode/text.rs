@@ -214,7 +214,6 @@ fn push_padded(value: i64, width: u32, bytes: &mut BytesMut) {
 /// Before the year 1 the year is counted backwards; `push_era` says so.
 fn push_date(days: i64, bytes: &mut BytesMut) {
     let CivilDate { year, month, day } = CivilDate::from_days(days);
-    let year = i64::from(year);
     push_padded(if year < 1 { 1 - year } else { year }, 4, bytes);
     bytes.put_u8(b'-');
     push_padded(month.into(), 2, bytes);
