@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Float32Array, Int16Array, Int32Array, Int64Array, RecordBatch,
-    RecordBatchOptions, StringViewArray, UInt32Array,
+    RecordBatchOptions, StringViewArray, UInt32Array, new_null_array,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{DataFusionError, TableReference};
@@ -82,8 +82,15 @@ fn arrow_type(ty: &str) -> DataType {
         "int8" => DataType::Int64,
         "float4" => DataType::Float32,
         "oid" | "xid" | "regproc" => DataType::UInt32,
+        "int2[]" => list(DataType::Int16),
+        "oid[]" => list(DataType::UInt32),
+        "text[]" | "char[]" | "aclitem[]" => list(DataType::Utf8View),
         _ => DataType::Utf8View,
     }
+}
+
+fn list(ty: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(ty, true)))
 }
 
 fn column_of(name: &str, ty: &str, rows: &[Row]) -> ArrayRef {
@@ -98,6 +105,8 @@ fn column_of(name: &str, ty: &str, rows: &[Row]) -> ArrayRef {
     };
     // What is there fits: these are numbers of our own.
     match arrow_type(ty) {
+        // There are none.
+        ty @ DataType::List(_) => new_null_array(&ty, rows.len()),
         DataType::Boolean => {
             let flag = |cell: Option<&Cell>| Some(matches!(cell, Some(Cell::Flag(true))));
             Arc::new(cells.map(flag).collect::<BooleanArray>())

@@ -12,10 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::control::Timeout;
-use crate::dml::Held;
+use crate::dml::{Held, HeldMark};
 use crate::error::SettingProblem;
 
 pub(crate) use settings::{SERVER_VERSION, Shown, all_settings, reset, set, shown};
+
+/// Savepoints of a transaction: a name and two numbers each.
+const SAVEPOINTS_MAX: usize = 1_000;
 
 /// Where statements come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +71,8 @@ struct Inner {
 struct Transaction {
     access: Access,
     held: Held,
+    /// The latest is the last.
+    savepoints: Vec<(String, HeldMark)>,
 }
 
 /// What a transaction may do.
@@ -150,8 +155,8 @@ impl Session {
     /// From now on rows that are inserted are held back, until [`Engine::commit`](crate::Engine)
     /// or [`roll_back`](Self::roll_back).
     pub fn begin(&self, access: Access) {
-        let held = Held::default();
-        self.transaction().get_or_insert(Transaction { access, held });
+        let (held, savepoints) = (Held::default(), Vec::new());
+        self.transaction().get_or_insert(Transaction { access, held, savepoints });
     }
 
     /// Says again what the open transaction may do, if there is one.
@@ -159,6 +164,46 @@ impl Session {
         if let Some(transaction) = self.transaction().as_mut() {
             transaction.access = access;
         }
+    }
+
+    /// Remembers what the open transaction holds back now; false if it remembers too much already.
+    #[must_use]
+    pub fn set_savepoint(&self, name: &str) -> bool {
+        let mut transaction = self.transaction();
+        let Some(transaction) = transaction.as_mut() else { return true };
+        if SAVEPOINTS_MAX <= transaction.savepoints.len() {
+            return false;
+        }
+        let mark = transaction.held.mark();
+        transaction.savepoints.push((name.to_owned(), mark));
+        true
+    }
+
+    /// Forgets a savepoint and those behind it; false if there is none of this name.
+    #[must_use]
+    pub fn release_savepoint(&self, name: &str) -> bool {
+        self.at_savepoint(name, |transaction, at| transaction.savepoints.truncate(at))
+    }
+
+    /// Drops what the transaction has held back since a savepoint, which stays; false if there is
+    /// none of this name.
+    #[must_use]
+    pub fn roll_back_to(&self, name: &str) -> bool {
+        self.at_savepoint(name, |transaction, at| {
+            let (_, mark) = transaction.savepoints[at];
+            transaction.held.back_to(mark);
+            transaction.savepoints.truncate(at + 1);
+        })
+    }
+
+    fn at_savepoint(&self, name: &str, work: impl FnOnce(&mut Transaction, usize)) -> bool {
+        let mut transaction = self.transaction();
+        let Some(transaction) = transaction.as_mut() else { return false };
+        let found = transaction.savepoints.iter().rposition(|(known, _)| known == name);
+        if let Some(at) = found {
+            work(transaction, at);
+        }
+        found.is_some()
     }
 
     /// Ends the transaction, if one is open: what it holds back is gone.

@@ -3,9 +3,9 @@
 //! - AU1. A password is kept as a verifier (RFC 5802): what is kept does not let anybody in.
 //! - AU2. Whether there is a user is not told: for one that is not there, everything is asked and
 //!   answered as for one that has another password.
-//! - AU3. From the fifth failure on, an address waits longer with each, up to `DELAY_MAX`, before it
-//!   is told; others do not wait. Failures are forgotten with the next success, and so are those of
-//!   the address that has been silent for longest when there are `ADDRESSES_MAX`.
+//! - AU3. From the fifth failure on, an address waits longer with each, up to `DELAY_MAX`, before
+//!   it is told; others do not wait. Failures are forgotten with the next success, and so are those
+//!   of the address that has been silent for longest when there are `ADDRESSES_MAX`.
 //!
 //! Passwords are compared as they are, without the normal forms of RFC 4013: whoever has letters in
 //! it that can be written in several ways writes it in one. Not here: how somebody is asked (`pg`).
@@ -154,7 +154,9 @@ mod tests {
         users.succeeded(bad);
         assert_eq!(users.failed(bad), Duration::ZERO, "AU3");
         assert_eq!(delay(u32::MAX), DELAY_MAX);
-        (0..2_000_u32).for_each(|number| drop(users.failed(IpAddr::from(number.to_be_bytes()))));
+        for number in 0..2_000_u32 {
+            users.failed(IpAddr::from(number.to_be_bytes()));
+        }
         assert_eq!(users.failures.lock().unwrap().len(), ADDRESSES_MAX, "AU3");
     }
 }

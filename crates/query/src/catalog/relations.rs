@@ -45,7 +45,7 @@ pub(super) const RELATIONS: &[Relation] = &[
          attcompression char, attnotnull bool, atthasdef bool, atthasmissing bool, \
          attidentity char, attgenerated char, attisdropped bool, attislocal bool, \
          attinhcount int2, attstattarget int2, attcollation oid, attacl aclitem[]?, \
-         attoptions text?, attfdwoptions text?, attmissingval text?",
+         attoptions text[]?, attfdwoptions text[]?, attmissingval text[]?",
     ),
     pg(
         "pg_auth_members",
@@ -65,7 +65,7 @@ pub(super) const RELATIONS: &[Relation] = &[
          relpersistence char, relkind char, relnatts int2, relchecks int2, relhasrules bool, \
          relhastriggers bool, relhassubclass bool, relrowsecurity bool, \
          relforcerowsecurity bool, relispopulated bool, relreplident char, relispartition bool, \
-         relrewrite oid, relfrozenxid xid, relminmxid xid, relacl aclitem[]?, reloptions text?, \
+         relrewrite oid, relfrozenxid xid, relminmxid xid, relacl aclitem[]?, reloptions text[]?, \
          relpartbound pg_node_tree?",
     ),
     pg(
@@ -80,8 +80,13 @@ pub(super) const RELATIONS: &[Relation] = &[
          condeferred bool, convalidated bool, conrelid oid, contypid oid, conindid oid, \
          conparentid oid, confrelid oid, confupdtype char, confdeltype char, confmatchtype char, \
          conislocal bool, coninhcount int2, connoinherit bool, conkey int2[]?, confkey int2[]?, \
-         conpfeqop text?, conppeqop text?, conffeqop text?, confdelsetcols int2[]?, \
-         conexclop text?, conbin pg_node_tree?",
+         conpfeqop oid[]?, conppeqop oid[]?, conffeqop oid[]?, confdelsetcols int2[]?, \
+         conexclop oid[]?, conbin pg_node_tree?",
+    ),
+    pg(
+        "pg_cursors",
+        "name text, statement text, is_holdable bool, is_binary bool, is_scrollable bool, \
+         creation_time timestamptz?",
     ),
     pg(
         "pg_database",
@@ -100,24 +105,24 @@ pub(super) const RELATIONS: &[Relation] = &[
     pg(
         "pg_event_trigger",
         "oid oid, evtname name, evtevent name, evtowner oid, evtfoid oid, evtenabled char, \
-         evttags text?",
+         evttags text[]?",
     ),
     pg(
         "pg_extension",
         "oid oid, extname name, extowner oid, extnamespace oid, extrelocatable bool, \
-         extversion text, extconfig text?, extcondition text?",
+         extversion text, extconfig oid[]?, extcondition text[]?",
     ),
     pg(
         "pg_foreign_data_wrapper",
         "oid oid, fdwname name, fdwowner oid, fdwhandler oid, fdwvalidator oid, \
-         fdwacl aclitem[]?, fdwoptions text?",
+         fdwacl aclitem[]?, fdwoptions text[]?",
     ),
     pg(
         "pg_foreign_server",
         "oid oid, srvname name, srvowner oid, srvfdw oid, srvtype text?, srvversion text?, \
-         srvacl aclitem[]?, srvoptions text?",
+         srvacl aclitem[]?, srvoptions text[]?",
     ),
-    pg("pg_foreign_table", "ftrelid oid, ftserver oid, ftoptions text?"),
+    pg("pg_foreign_table", "ftrelid oid, ftserver oid, ftoptions text[]?"),
     pg(
         "pg_index",
         "indexrelid oid, indrelid oid, indnatts int2, indnkeyatts int2, indisunique bool, \
@@ -152,8 +157,13 @@ pub(super) const RELATIONS: &[Relation] = &[
     ),
     pg(
         "pg_policy",
-        "oid oid, polname name, polrelid oid, polcmd char, polpermissive bool, polroles text?, \
+        "oid oid, polname name, polrelid oid, polcmd char, polpermissive bool, polroles oid[]?, \
          polqual pg_node_tree?, polwithcheck pg_node_tree?",
+    ),
+    pg(
+        "pg_prepared_statements",
+        "name text, statement text, prepare_time timestamptz?, parameter_types text, \
+         result_types text, from_sql bool, generic_plans int8, custom_plans int8",
     ),
     pg(
         "pg_proc",
@@ -161,9 +171,9 @@ pub(super) const RELATIONS: &[Relation] = &[
          prorows float4, provariadic oid, prosupport regproc, prokind char, prosecdef bool, \
          proleakproof bool, proisstrict bool, proretset bool, provolatile char, \
          proparallel char, pronargs int2, pronargdefaults int2, prorettype oid, \
-         proargtypes oidvector, proallargtypes text?, proargmodes text?, proargnames text?, \
-         proargdefaults pg_node_tree?, protrftypes text?, prosrc text, probin text?, \
-         prosqlbody pg_node_tree?, proconfig text?, proacl aclitem[]?",
+         proargtypes oidvector, proallargtypes oid[]?, proargmodes char[]?, proargnames text[]?, \
+         proargdefaults pg_node_tree?, protrftypes oid[]?, prosrc text, probin text?, \
+         prosqlbody pg_node_tree?, proconfig text[]?, proacl aclitem[]?",
     ),
     pg(
         "pg_publication",
@@ -189,7 +199,7 @@ pub(super) const RELATIONS: &[Relation] = &[
         "pg_roles",
         "rolname name, rolsuper bool, rolinherit bool, rolcreaterole bool, rolcreatedb bool, \
          rolcanlogin bool, rolreplication bool, rolconnlimit int4, rolpassword text?, \
-         rolvaliduntil timestamptz?, rolbypassrls bool, rolconfig text?, oid oid",
+         rolvaliduntil timestamptz?, rolbypassrls bool, rolconfig text[]?, oid oid",
     ),
     pg(
         "pg_sequence",
@@ -200,7 +210,7 @@ pub(super) const RELATIONS: &[Relation] = &[
     pg(
         "pg_settings",
         "name text, setting text, unit text?, category text, short_desc text, extra_desc text?, \
-         context text, vartype text, source text, min_val text?, max_val text?, enumvals text?, \
+         context text, vartype text, source text, min_val text?, max_val text?, enumvals text[]?, \
          boot_val text?, reset_val text?, sourcefile text?, sourceline int4?, \
          pending_restart bool",
     ),
@@ -216,14 +226,17 @@ pub(super) const RELATIONS: &[Relation] = &[
     pg(
         "pg_statistic_ext",
         "oid oid, stxrelid oid, stxname name, stxnamespace oid, stxowner oid, \
-         stxstattarget int4, stxkeys int2vector, stxkind text?, stxexprs pg_node_tree?",
+         stxstattarget int4, stxkeys int2vector, stxkind char[]?, stxexprs pg_node_tree?",
     ),
     pg(
         "pg_tables",
         "schemaname name, tablename name, tableowner name, tablespace name?, hasindexes bool, \
          hasrules bool, hastriggers bool, rowsecurity bool",
     ),
-    pg("pg_tablespace", "oid oid, spcname name, spcowner oid, spcacl aclitem[]?, spcoptions text?"),
+    pg(
+        "pg_tablespace",
+        "oid oid, spcname name, spcowner oid, spcacl aclitem[]?, spcoptions text[]?",
+    ),
     pg(
         "pg_trigger",
         "oid oid, tgrelid oid, tgparentid oid, tgname name, tgfoid oid, tgtype int2, \
@@ -245,7 +258,7 @@ pub(super) const RELATIONS: &[Relation] = &[
     pg(
         "pg_user",
         "usename name, usesysid oid, usecreatedb bool, usesuper bool, userepl bool, \
-         usebypassrls bool, passwd text?, valuntil timestamptz?, useconfig text?",
+         usebypassrls bool, passwd text?, valuntil timestamptz?, useconfig text[]?",
     ),
     pg("pg_views", "schemaname name, viewname name, viewowner name, definition text?"),
     information(

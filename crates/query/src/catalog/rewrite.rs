@@ -42,7 +42,12 @@ impl VisitorMut for Rewriter {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
-            Expr::Function(call) => strip_schema(&mut call.name),
+            Expr::Function(call) => {
+                strip_schema(&mut call.name);
+                if self.is_catalog && is_array_of_query(call) {
+                    *expr = no_list();
+                }
+            }
             // There is one collation.
             Expr::Collate { expr: inner, .. } => *expr = std::mem::replace(inner, null()),
             Expr::BinaryOp { op, .. } => {
@@ -60,10 +65,16 @@ impl VisitorMut for Rewriter {
                 }
             }
             Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
-                if let Some(list) = list_of(right) {
-                    let expr_inside = std::mem::replace(left, Box::new(null()));
-                    *expr = Expr::InList { expr: expr_inside, list, negated: false };
-                }
+                let expr_inside = std::mem::replace(left.as_mut(), null());
+                *expr = match list_of(right) {
+                    Some(list) => {
+                        Expr::InList { expr: Box::new(expr_inside), list, negated: false }
+                    }
+                    None => {
+                        let list = std::mem::replace(right.as_mut(), null());
+                        call("array_has", vec![list, expr_inside])
+                    }
+                };
             }
             Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
                 if let Some(list) = list_of(right) {
@@ -72,6 +83,7 @@ impl VisitorMut for Rewriter {
                 }
             }
             // It is asked for one row, which DataFusion wants to be certain of.
+            Expr::Subquery(query) if self.is_catalog && has_no_row(query) => *expr = null(),
             Expr::Subquery(query) if self.is_catalog => one_row(query),
             Expr::Cast { .. } => rewrite_cast(expr),
             _ => {}
@@ -82,6 +94,58 @@ impl VisitorMut for Rewriter {
 
 fn null() -> Expr {
     Expr::Value(Value::Null.into())
+}
+
+/// `ARRAY(SELECT ..)`. In queries on the catalog it is over members, roles and columns of things
+/// that there are none of here.
+fn is_array_of_query(call: &Function) -> bool {
+    matches!(call.args, FunctionArguments::Subquery(_)) && parts(&call.name).1 == "array"
+}
+
+/// A list that is not there.
+fn no_list() -> Expr {
+    let comma = Expr::Value(Value::SingleQuotedString(",".to_owned()).into());
+    call("string_to_array", vec![null(), comma])
+}
+
+/// Relations without rows, as subqueries of one row read them. Columns have the collation of their
+/// type, so that nothing is to be said of it.
+const EMPTY: [&str; 14] = [
+    "pg_attrdef",
+    "pg_collation",
+    "pg_constraint",
+    "pg_depend",
+    "pg_foreign_table",
+    "pg_index",
+    "pg_inherits",
+    "pg_partitioned_table",
+    "pg_policy",
+    "pg_publication_rel",
+    "pg_rewrite",
+    "pg_sequence",
+    "pg_statistic_ext",
+    "pg_trigger",
+];
+
+/// Whether a subquery of one row has none, whatever is around it: it reads an empty relation,
+/// or the elements of an array of the catalog, of which there are none.
+fn has_no_row(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let counts = select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(Expr::Function(call))
+        | SelectItem::ExprWithAlias { expr: Expr::Function(call), .. } => {
+            parts(&call.name).1 == "count"
+        }
+        _ => false,
+    });
+    let is_empty = |factor: &TableFactor| match factor {
+        TableFactor::Table { args: Some(_), .. }
+        | TableFactor::Function { .. }
+        | TableFactor::UNNEST { .. } => true,
+        TableFactor::Table { name, .. } => EMPTY.contains(&parts(name).1.as_str()),
+        _ => false,
+    };
+    !counts && select.from.iter().any(|from| is_empty(&from.relation))
 }
 
 /// Whether a query names a relation of the catalog.
@@ -239,13 +303,7 @@ fn custom_name(ty: &DataType) -> Option<String> {
 
 fn catalog_type(name: &str) -> Option<DataType> {
     Some(match name {
-        "name"
-        | "char"
-        | "text"
-        | "varchar"
-        | "bpchar"
-        | "cstring"
-        | "information_schema.sql_identifier" => DataType::Varchar(None),
+        "name" | "char" | "text" | "varchar" | "bpchar" | "cstring" => DataType::Varchar(None),
         "oid" | "xid" | "int8" => DataType::BigInt(None),
         "int2" => DataType::SmallInt(None),
         "int4" => DataType::Int(None),
@@ -307,8 +365,12 @@ mod tests {
     #[test]
     fn a_subquery_on_the_catalog_has_one_row() {
         check(
-            "SELECT (SELECT d.a FROM pg_catalog.pg_attrdef d WHERE d.b = x LIMIT 1) FROM t",
-            "SELECT (SELECT max(d.a) FROM pg_catalog.pg_attrdef d WHERE d.b = x) FROM t",
+            "SELECT (SELECT d.a FROM pg_catalog.pg_type d WHERE d.b = x LIMIT 1) FROM t",
+            "SELECT (SELECT max(d.a) FROM pg_catalog.pg_type d WHERE d.b = x) FROM t",
+        );
+        check(
+            "SELECT (SELECT f(d.a) FROM pg_attrdef d WHERE d.b = x), array(SELECT 1) FROM t",
+            "SELECT NULL, string_to_array(NULL, ',') FROM t",
         );
         check("SELECT (SELECT a FROM u) FROM t", "SELECT (SELECT a FROM u) FROM t");
     }

@@ -1,7 +1,7 @@
 //! Rows of a transaction that wait for its COMMIT.
 //!
-//! - HE1. They are in memory only, and nobody sees them; `commit` writes all of them, of all tables,
-//!   as one record of the log.
+//! - HE1. They are in memory only, and nobody sees them; `commit` writes all of them, of all
+//!   tables, as one record of the log.
 //! - HE2. Together they take at most `HELD_BYTES_MAX`.
 //!
 //! Not here: rows that UPDATE and DELETE change, which are not held back.
@@ -23,61 +23,85 @@ use crate::session::Session;
 /// Bytes of the rows of a transaction (HE2): as many as a statement writes as one record.
 pub(crate) const HELD_BYTES_MAX: usize = BATCH_BYTES_MAX;
 
-/// The rows that a transaction has inserted so far.
+/// The rows that a transaction has inserted so far, in the order of its statements.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// By their names in lower case.
-    tables: BTreeMap<String, HeldTable>,
+    batches: Vec<HeldBatch>,
     bytes: usize,
 }
 
+/// Rows of a table, with all of its columns.
 #[derive(Debug)]
-struct HeldTable {
-    name: String,
+struct HeldBatch {
+    table: String,
     schema: Arc<Schema>,
-    rows: BatchBuilder,
+    rows: RecordBatch,
+}
+
+/// How much was held back at some moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeldMark {
+    batches: usize,
+    bytes: usize,
 }
 
 impl Held {
     /// Whether rows of this table wait.
     pub(crate) fn has(&self, table: &str) -> bool {
-        self.tables.contains_key(&table.to_lowercase())
+        self.batches.iter().any(|batch| batch.table.eq_ignore_ascii_case(table))
     }
 
-    fn add(&mut self, table: &str, schema: &Arc<Schema>, batch: &RecordBatch) -> Result<()> {
-        self.bytes += batch_bytes(batch);
-        if HELD_BYTES_MAX < self.bytes {
+    pub(crate) fn mark(&self) -> HeldMark {
+        HeldMark { batches: self.batches.len(), bytes: self.bytes }
+    }
+
+    /// Drops what has come since.
+    pub(crate) fn back_to(&mut self, mark: HeldMark) {
+        self.batches.truncate(mark.batches);
+        self.bytes = mark.bytes;
+    }
+
+    fn add(&mut self, table: &str, schema: &Arc<Schema>, rows: RecordBatch) -> Result<()> {
+        let bytes = self.bytes.saturating_add(batch_bytes(&rows));
+        // HE2.
+        if HELD_BYTES_MAX < bytes {
             return Err(Error::TransactionTooLarge);
         }
-        let held = self.tables.entry(table.to_lowercase()).or_insert_with(|| HeldTable {
-            name: table.to_owned(),
-            schema: Arc::clone(schema),
-            rows: BatchBuilder::new(schema.columns(), schema.designated())
-                .with_lengths(schema.lengths()),
-        });
-        if held.schema.version() != schema.version() {
-            let (table, column) = (table.to_owned(), String::from("*"));
-            return Err(StorageError::ColumnDropped { table, column }.into());
-        }
-        held.rows.push(batch)
+        // What cannot be stored is said of the statement, and not of COMMIT.
+        builder(schema).push(&rows)?;
+        self.bytes = bytes;
+        let (table, schema) = (table.to_owned(), Arc::clone(schema));
+        self.batches.push(HeldBatch { table, schema, rows });
+        Ok(())
     }
 
     /// Makes the rows of all tables durable and visible, or none (HE1).
     pub(crate) fn commit(self, database: &Arc<Database>) -> Result<()> {
-        let append = |mut held: HeldTable| TableAppend {
-            table: held.name,
+        let mut tables: BTreeMap<String, (Arc<Schema>, BatchBuilder)> = BTreeMap::new();
+        for HeldBatch { table, schema, rows } in self.batches {
+            let first = || (Arc::clone(&schema), builder(&schema));
+            let (known, gathered) = tables.entry(table.to_lowercase()).or_insert_with(first);
+            if known.version() != schema.version() {
+                return Err(StorageError::ColumnDropped { table, column: String::from("*") }.into());
+            }
+            gathered.push(&rows)?;
+        }
+        let append = |(table, (_, mut gathered)): (String, (_, BatchBuilder))| TableAppend {
+            table,
             create: None,
             add_columns: false,
-            rows: held.rows.take(),
+            rows: gathered.take(),
         };
-        let has_rows = |held: &HeldTable| 0 < held.rows.rows();
-        let tables = self.tables.into_values().filter(has_rows);
-        let appends = tables.map(append).collect::<Vec<_>>();
+        let appends = tables.into_iter().map(append).collect::<Vec<_>>();
         if !appends.is_empty() {
             database.append(&appends, &AppendOptions::default())?;
         }
         Ok(())
     }
+}
+
+fn builder(schema: &Schema) -> BatchBuilder {
+    BatchBuilder::new(schema.columns(), schema.designated()).with_lengths(schema.lengths())
 }
 
 /// Puts the rows of a statement to those that wait.
@@ -101,10 +125,12 @@ impl Holder {
     }
 
     pub(super) fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
         let batch = self.widened(batch)?;
-        self.session.hold(|held| held.add(&self.table, &self.schema, &batch))?;
         self.rows += batch.num_rows() as u64;
-        Ok(())
+        self.session.hold(|held| held.add(&self.table, &self.schema, batch))
     }
 
     pub(super) fn rows(&self) -> u64 {

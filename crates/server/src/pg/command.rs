@@ -18,6 +18,9 @@ pub(super) enum Command {
     Begin(Option<Access>),
     Commit,
     Rollback,
+    Savepoint(String),
+    Release(String),
+    RollBackTo(String),
     /// What the open transaction may do.
     SetTransaction(Option<Access>),
     Prepare {
@@ -65,8 +68,11 @@ pub(super) fn command(sql: &str) -> Result<Command, Fault> {
         "START" if words.take("TRANSACTION") => words.begin(),
         "COMMIT" | "END" => words.end("COMMIT PREPARED", Command::Commit),
         "ROLLBACK" | "ABORT" => words.roll_back(),
-        "SAVEPOINT" => Err(Fault::not_supported("SAVEPOINT")),
-        "RELEASE" => Err(Fault::not_supported("RELEASE SAVEPOINT")),
+        "SAVEPOINT" => words.savepoint(Command::Savepoint),
+        "RELEASE" => {
+            words.take("SAVEPOINT");
+            words.savepoint(Command::Release)
+        }
         "SET" if words.take("TRANSACTION") => words.modes().map(Command::SetTransaction),
         "PREPARE" => words.prepare(),
         "EXECUTE" => words.execute(),
@@ -164,8 +170,8 @@ impl<'a> Words<'a> {
         self.modes().map(Command::Begin)
     }
 
-    /// `ISOLATION LEVEL ..`, `READ ONLY`, ..: only the last matters, since every statement sees what
-    /// was committed before it began.
+    /// `ISOLATION LEVEL ..`, `READ ONLY`, ..: only the last matters, since every statement sees
+    /// what was committed before it began.
     fn modes(&mut self) -> Result<Option<Access>, Fault> {
         let mut access = None;
         while self.peek().is_some() {
@@ -200,10 +206,8 @@ impl<'a> Words<'a> {
         if self.take("PREPARED") {
             return Err(Fault::not_supported(two_phases));
         }
-        if self.take("AND") {
-            if !self.take("NO") || !self.take("CHAIN") {
-                return Err(Fault::not_supported("AND CHAIN"));
-            }
+        if self.take("AND") && !(self.take("NO") && self.take("CHAIN")) {
+            return Err(Fault::not_supported("AND CHAIN"));
         }
         self.finish(command)
     }
@@ -211,9 +215,15 @@ impl<'a> Words<'a> {
     fn roll_back(&mut self) -> Result<Command, Fault> {
         let _ = self.take("WORK") || self.take("TRANSACTION");
         if self.take("TO") {
-            return Err(Fault::not_supported("ROLLBACK TO SAVEPOINT"));
+            self.take("SAVEPOINT");
+            return self.savepoint(Command::RollBackTo);
         }
         self.end("ROLLBACK PREPARED", Command::Rollback)
+    }
+
+    fn savepoint(&mut self, command: fn(String) -> Command) -> Result<Command, Fault> {
+        let name = self.name("the name of a savepoint")?;
+        self.finish(command(name))
     }
 
     /// `name [(types)] AS statement`
@@ -334,26 +344,29 @@ impl<'a> Words<'a> {
 
     /// `[direction] [FROM | IN] name`
     fn fetch(&mut self, moves: bool) -> Result<Command, Fault> {
-        let backward = || Fault::new("55000", "a cursor goes forward only");
-        let mut count = Some(1);
-        if self.take("NEXT") {
-        } else if ["PRIOR", "FIRST", "LAST", "ABSOLUTE", "BACKWARD"].iter().any(|it| self.take(it))
-        {
-            return Err(backward());
-        } else {
-            let _ = self.take("FORWARD") || self.take("RELATIVE");
-            if self.take("ALL") {
-                count = None;
-            } else if self.take_sign('-') {
-                return Err(backward());
-            } else if let Some(token) = self.peek().filter(|it| it.kind == TokenKind::Number) {
-                count = Some(token.text.parse().map_err(|_| self.unexpected("a number of rows"))?);
-                self.at += 1;
-            }
-        }
+        let count = if self.take("NEXT") { Some(1) } else { self.direction()? };
         let _ = self.take("FROM") || self.take("IN");
         let name = self.name("the name of a cursor")?;
         self.finish(Command::Fetch { name, count, moves })
+    }
+
+    /// How many rows, forward; `None` is to the end.
+    fn direction(&mut self) -> Result<Option<u32>, Fault> {
+        let backward = ["PRIOR", "FIRST", "LAST", "ABSOLUTE", "BACKWARD"];
+        let is_backward = backward.iter().any(|word| self.take(word));
+        let _ = self.take("FORWARD") || self.take("RELATIVE");
+        if is_backward || self.take_sign('-') {
+            return Err(Fault::new("55000", "a cursor goes forward only"));
+        }
+        if self.take("ALL") {
+            return Ok(None);
+        }
+        let Some(token) = self.peek().filter(|it| it.kind == TokenKind::Number) else {
+            return Ok(Some(1));
+        };
+        let count = token.text.parse().map_err(|_| self.unexpected("a number of rows"))?;
+        self.at += 1;
+        Ok(Some(count))
     }
 
     fn all_or_name(&mut self) -> Result<Option<String>, Fault> {
@@ -399,7 +412,9 @@ mod tests {
         check("END TRANSACTION", Command::Commit);
         check("ROLLBACK AND NO CHAIN", Command::Rollback);
         check("SET TRANSACTION READ ONLY", Command::SetTransaction(only));
-        check_fault("ROLLBACK TO a", "0A000", "ROLLBACK TO SAVEPOINT is not supported yet");
+        check("ROLLBACK WORK TO SAVEPOINT \"A\"", Command::RollBackTo("A".to_owned()));
+        check("RELEASE a", Command::Release("a".to_owned()));
+        check_fault("PREPARE TRANSACTION 'a'", "0A000", "PREPARE TRANSACTION is not supported yet");
         check_fault("BEGIN NOW", "42601", "expected the end of the statement, found `NOW`");
     }
 

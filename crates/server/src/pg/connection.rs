@@ -1,9 +1,9 @@
 //! A connection on which somebody has logged in: message after message, in their order.
 //!
-//! - CO1. Every message is answered in its turn, however many came at once. After an error, those of
-//!   the extended protocol are passed over up to the next Sync.
-//! - CO2. What waits to be sent is sent when the client has to be waited for, and when there is more
-//!   than `pg.send_buffer` of it: so a reader that is slow slows its own statement only, and
+//! - CO1. Every message is answered in its turn, however many came at once. After an error, those
+//!   of the extended protocol are passed over up to the next Sync.
+//! - CO2. What waits to be sent is sent when the client has to be waited for, and when there is
+//!   more than `pg.send_buffer` of it: so a reader that is slow slows its own statement only, and
 //!   meanwhile has no turn among those that work.
 //! - CO3. What a connection keeps has a bound: prepared statements and portals
 //!   (`pg.max_prepared_per_connection`), settings and rows of a transaction (`query`).
@@ -271,12 +271,12 @@ impl Connection {
     /// Tells of an error, which ends what is open.
     pub(super) fn fail(&mut self, fault: &Fault) {
         self.wire.out.fault(fault);
-        self.session.roll_back();
         self.is_implicit = false;
-        if self.status == Status::InTransaction {
+        if self.status == Status::Idle {
+            self.session.roll_back();
+        } else {
+            // A savepoint may be gone back to.
             self.status = Status::Failed;
-        }
-        if self.status != Status::Idle {
             self.portals.clear();
         }
     }

@@ -23,7 +23,7 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
 
-use super::types::{PgType, per_second, type_of};
+use super::types::{CHAR, PG_TYPE_KEY, PgType, per_second, type_of};
 use crate::cell::{self, plain};
 
 pub(super) use numeric::decimal_text;
@@ -126,7 +126,10 @@ impl<'a> Writer<'a> {
 
 fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowError> {
     let named = field.metadata().get("tidegate.type").map(String::as_str);
-    let is_catalog = field.metadata().contains_key("tidegate.pg");
+    let is_catalog = field.metadata().contains_key(PG_TYPE_KEY);
+    if type_of(field).0 == CHAR {
+        return character(field, array);
+    }
     Ok(match array.data_type() {
         DataType::Boolean => {
             let values = array.as_boolean();
@@ -180,6 +183,18 @@ fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowEr
         DataType::LargeList(values) => lists(array.as_list::<i64>(), values, Format::Binary)?,
         _ => text::writer(field, array)?,
     })
+}
+
+/// One byte, which is 0 where there is none.
+fn character<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowError> {
+    let text = text::writer(field, array)?;
+    Ok(Box::new(move |row, bytes| {
+        let start = bytes.len();
+        text(row, bytes);
+        if bytes.len() == start {
+            bytes.put_u8(0);
+        }
+    }))
 }
 
 /// Values of a primitive type.

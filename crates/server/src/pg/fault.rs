@@ -23,22 +23,26 @@ pub(super) struct Fault {
     pub(super) severity: Severity,
     pub(super) code: &'static str,
     pub(super) message: String,
-    pub(super) detail: Option<String>,
-    pub(super) hint: Option<String>,
     /// Characters of the text before the place.
     pub(super) position: Option<usize>,
-    pub(super) table: Option<String>,
-    pub(super) column: Option<String>,
     /// Clients know some errors by the function of PostgreSQL that they come from.
     pub(super) routine: Option<&'static str>,
+    /// What few errors have.
+    pub(super) more: Option<Box<More>>,
+}
+
+/// What is known of some errors besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct More {
+    pub(super) hint: Option<String>,
+    pub(super) table: Option<String>,
+    pub(super) column: Option<String>,
 }
 
 impl Fault {
     pub(super) fn new(code: &'static str, message: impl Into<String>) -> Fault {
         let (severity, message) = (Severity::Error, message.into());
-        let (detail, hint, position) = (None, None, None);
-        let (table, column, routine) = (None, None, None);
-        Fault { severity, code, message, detail, hint, position, table, column, routine }
+        Fault { severity, code, message, position: None, routine: None, more: None }
     }
 
     /// The connection ends with it.
@@ -67,7 +71,7 @@ impl Fault {
     }
 
     pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Fault {
-        self.hint = Some(hint.into());
+        self.more.get_or_insert_default().hint = Some(hint.into());
         self
     }
 
@@ -76,7 +80,7 @@ impl Fault {
         self
     }
 
-    /// P-11: clients that know it prepare the statement again.
+    /// Clients know these words, and prepare the statement again.
     pub(super) fn stale_plan() -> Fault {
         let routine = Some("RevalidateCachedQuery");
         Fault { routine, ..Fault::new("0A000", "cached plan must not change result type") }
@@ -93,18 +97,26 @@ impl Fault {
             let text = sql.get(..position.offset.min(sql.len())).unwrap_or(sql);
             fault.position = Some(before + text.chars().count());
         }
-        match error {
-            QueryError::NoSuchTable { table, .. } => fault.table = Some(table.clone()),
-            QueryError::NoSuchColumn { column, similar, .. } => {
-                fault.column = Some(column.clone());
-                fault.hint = similar.as_ref().map(|it| format!("perhaps `{it}` was meant"));
-            }
-            QueryError::AmbiguousColumn { column, .. }
-            | QueryError::ColumnTwice { column, .. }
-            | QueryError::TimestampMissing { column, .. } => fault.column = Some(column.clone()),
-            _ => {}
-        }
+        fault.more = more_of(error).map(Box::new);
         fault.message = message;
         fault
+    }
+}
+
+fn more_of(error: &QueryError) -> Option<More> {
+    match error {
+        QueryError::NoSuchTable { table, .. } => {
+            Some(More { table: Some(table.clone()), ..More::default() })
+        }
+        QueryError::NoSuchColumn { column, similar, .. } => {
+            let hint = similar.as_ref().map(|it| format!("perhaps `{it}` was meant"));
+            Some(More { column: Some(column.clone()), hint, ..More::default() })
+        }
+        QueryError::AmbiguousColumn { column, .. }
+        | QueryError::ColumnTwice { column, .. }
+        | QueryError::TimestampMissing { column, .. } => {
+            Some(More { column: Some(column.clone()), ..More::default() })
+        }
+        _ => None,
     }
 }

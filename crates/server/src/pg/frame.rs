@@ -1,7 +1,7 @@
 //! Bytes of a client as messages.
 //!
-//! - FR1. A message is taken from the input when all of it is there, and then as a whole; until then
-//!   the input is not touched. It is the same wherever its bytes were cut.
+//! - FR1. A message is taken from the input when all of it is there, and then as a whole; until
+//!   then the input is not touched. It is the same wherever its bytes were cut.
 //! - FR2. No more is ever waited for, or made room for, than the bound that the caller gives.
 //! - FR3. Any bytes are a message or a `Breach`, after which nothing more can be read.
 //!

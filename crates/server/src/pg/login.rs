@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_query::{Origin, Reach, Session};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::fault::Fault;
 use super::frame::{Breach, Message, Opening, take_message, take_opening};
@@ -81,11 +81,12 @@ impl From<Breach> for End {
 
 /// Lets somebody in, or not (LO3).
 pub(super) async fn arrive(shared: &Arc<Shared>, wire: Wire, peer: SocketAddr) -> Arrival {
-    let mut wire = match timeout(shared.config.pg.startup_timeout, open(shared, wire)).await {
+    let deadline = Instant::now() + shared.config.pg.startup_timeout;
+    let mut wire = match timeout_at(deadline, open(shared, wire)).await {
         Ok(Opened::Start(wire, parts)) => {
             let mut wire = wire;
             let entering = enter(shared, &mut wire, parts, peer);
-            match timeout(shared.config.pg.startup_timeout, entering).await {
+            match timeout_at(deadline, entering).await {
                 Ok(Ok(guest)) => return Arrival::Guest(wire, guest),
                 Ok(Err(End::Gone)) | Err(_) => return Arrival::Gone,
                 Ok(Err(End::Fault(fault))) => {

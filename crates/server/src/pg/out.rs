@@ -138,16 +138,16 @@ impl Out {
             Severity::Warning => "WARNING",
         };
         let position = fault.position.map(|position| (position + 1).to_string());
+        let more = fault.more.clone().unwrap_or_default();
         for (field, value) in [
             (b'S', Some(severity)),
             (b'V', Some(severity)),
             (b'C', Some(fault.code)),
             (b'M', Some(fault.message.as_str())),
-            (b'D', fault.detail.as_deref()),
-            (b'H', fault.hint.as_deref()),
+            (b'H', more.hint.as_deref()),
             (b'P', position.as_deref()),
-            (b't', fault.table.as_deref()),
-            (b'c', fault.column.as_deref()),
+            (b't', more.table.as_deref()),
+            (b'c', more.column.as_deref()),
             (b'R', fault.routine),
         ] {
             if let Some(value) = value {

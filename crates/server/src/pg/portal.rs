@@ -1,5 +1,5 @@
-//! A statement that is being done for a client: its rows come from the engine's threads, a batch at a
-//! time, and go out as far as they are asked for.
+//! A statement that is being done for a client: its rows come from the engine's threads, a batch at
+//! a time, and go out as far as they are asked for.
 //!
 //! - PO1. Between the engine and the client are at most `QUEUE` batches and the one that is being
 //!   sent: whoever takes his rows slowly, or some of them only, slows his statement and costs no

@@ -43,7 +43,7 @@ pub(super) const NUMERIC: PgType = pg(1700, -1, 1231);
 pub(super) const UUID: PgType = pg(2950, 16, 2951);
 
 /// The key of metadata that says which type of PostgreSQL a column of its catalog has.
-const PG_TYPE_KEY: &str = "tidegate.pg";
+pub(super) const PG_TYPE_KEY: &str = "tidegate.pg";
 
 /// A column of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,6 +128,10 @@ fn catalog_type(name: &str) -> Option<PgType> {
         "regclass" => pg(2205, 4, 2210),
         "xid" => pg(28, 4, 1011),
         "aclitem[]" => pg(1034, -1, 0),
+        "text[]" => pg(1009, -1, 0),
+        "char[]" => pg(1002, -1, 0),
+        "oid[]" => pg(1028, -1, 0),
+        "int2[]" => pg(1005, -1, 0),
         "pg_node_tree" => pg(194, -1, 0),
         "timestamptz" => TIMESTAMPTZ,
         _ => return None,

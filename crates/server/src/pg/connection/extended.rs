@@ -2,8 +2,8 @@
 //!
 //! - EP1. A statement is described once, when that is needed: for a Describe, or for the types of
 //!   parameters that the client leaves open.
-//! - EP2. What a statement was described to give is what it gives. If its tables have changed so that
-//!   it would give something else, it fails as PostgreSQL's clients expect it (P-11 of theirs).
+//! - EP2. What a statement was described to give is what it gives. If its tables have changed so
+//!   that it would give something else, it fails in the words that clients know.
 
 use std::sync::Arc;
 
@@ -321,8 +321,7 @@ impl Connection {
         match self.portal_rows(portal, max, Taken::Sent).await? {
             Progress { is_over: false, .. } => self.wire.out.empty(b's'),
             Progress { rows, .. } => {
-                let tag = format!("{} {rows}", rows_tag(&portal.prepared.sql));
-                self.wire.out.complete(&tag);
+                self.wire.out.complete(&rows_tag(&portal.prepared.sql, rows));
             }
         }
         Ok(())
@@ -384,13 +383,13 @@ fn type_of(described: &Described, declared: &[u32], at: usize) -> u32 {
     }
 }
 
-/// How the rows of a statement are counted, as it is not a SELECT that the client has sent.
-fn rows_tag(sql: &str) -> &'static str {
+/// What is said behind the rows of a statement.
+pub(super) fn rows_tag(sql: &str, rows: u64) -> String {
     let first = tidegate_query::tokenize(sql).ok().and_then(|tokens| tokens.first().copied());
     match first {
-        Some(first) if first.is_word("SHOW") => "SHOW",
-        Some(first) if first.is_word("EXPLAIN") => "EXPLAIN",
-        _ => "SELECT",
+        Some(first) if first.is_word("SHOW") => "SHOW".to_owned(),
+        Some(first) if first.is_word("EXPLAIN") => "EXPLAIN".to_owned(),
+        _ => format!("SELECT {rows}"),
     }
 }
 

@@ -3,13 +3,14 @@
 //!
 //! - SE1. Within a transaction, rows that are inserted wait for COMMIT, which makes all of them
 //!   durable and visible at once, or none; other changes are made at once, with a warning.
-//! - SE2. After an error in a transaction, nothing is done until it ends.
+//! - SE2. After an error in a transaction, nothing is done until it ends, or is rolled back to a
+//!   savepoint.
 
 use std::sync::Arc;
 
 use tidegate_query::{Access, Parameter, Session};
 
-use super::extended::{Portal, Prepared, no_cursor};
+use super::extended::{Portal, Prepared, no_cursor, rows_tag};
 use super::run::{Order, Progress, Started, Taken, described};
 use super::{Connection, Stopped};
 use crate::pg::command::{Command, command};
@@ -43,12 +44,7 @@ impl Connection {
                 self.wire.out.row_description(&columns, &formats);
                 let all = (&[][..], u64::MAX, Taken::Sent);
                 let Progress { rows, .. } = self.take_rows(order, &mut rows, all).await?;
-                let tag = match order.sql.get(..4).map(str::to_ascii_uppercase).as_deref() {
-                    Some("SHOW") => "SHOW".to_owned(),
-                    Some("EXPL") => "EXPLAIN".to_owned(),
-                    _ => format!("SELECT {rows}"),
-                };
-                self.wire.out.complete(&tag);
+                self.wire.out.complete(&rows_tag(&order.sql, rows));
                 Ok(())
             }
         }
@@ -65,7 +61,10 @@ impl Connection {
 
     /// SE2.
     pub(super) fn check_state(&self, command: &Command) -> Result<(), Fault> {
-        let ends = matches!(command, Command::Commit | Command::Rollback | Command::Empty);
+        let ends = matches!(
+            command,
+            Command::Commit | Command::Rollback | Command::RollBackTo(_) | Command::Empty
+        );
         if self.status == Status::Failed && !ends {
             let message = "current transaction is aborted, commands ignored until end of \
                            transaction block";
@@ -88,6 +87,28 @@ impl Connection {
             Command::Begin(access) => self.begin(*access),
             Command::Commit => self.commit().await?,
             Command::Rollback => self.roll_back(),
+            Command::Savepoint(name) => {
+                self.within_transaction("SAVEPOINT")?;
+                if !self.session.set_savepoint(name) {
+                    return Err(Fault::new("54000", "there are too many savepoints").into());
+                }
+                self.wire.out.complete("SAVEPOINT");
+            }
+            Command::Release(name) => {
+                self.within_transaction("RELEASE SAVEPOINT")?;
+                if !self.session.release_savepoint(name) {
+                    return Err(no_savepoint(name).into());
+                }
+                self.wire.out.complete("RELEASE");
+            }
+            Command::RollBackTo(name) => {
+                self.within_transaction("ROLLBACK TO SAVEPOINT")?;
+                if !self.session.roll_back_to(name) {
+                    return Err(no_savepoint(name).into());
+                }
+                self.status = Status::InTransaction;
+                self.wire.out.complete("ROLLBACK");
+            }
             Command::SetTransaction(access) => {
                 if let Some(access) = *access {
                     self.session.set_access(access);
@@ -134,6 +155,16 @@ impl Connection {
         }
         (self.status, self.is_implicit) = (Status::InTransaction, false);
         self.wire.out.complete("BEGIN");
+    }
+
+    fn within_transaction(&self, what: &str) -> Result<(), Fault> {
+        match self.status {
+            Status::Idle => {
+                let message = format!("{what} can only be used in transaction blocks");
+                Err(Fault::new("25P01", message))
+            }
+            Status::InTransaction | Status::Failed => Ok(()),
+        }
     }
 
     /// Statements that came together are one transaction.
@@ -277,9 +308,8 @@ impl Connection {
         values: &[Parameter],
         is_binary: bool,
     ) -> Result<(), Fault> {
-        if self.status != Status::InTransaction && !self.is_implicit {
-            let message = "DECLARE CURSOR can only be used in transaction blocks";
-            return Err(Fault::new("25P01", message));
+        if !self.is_implicit {
+            self.within_transaction("DECLARE CURSOR")?;
         }
         if self.portals.contains_key(name) {
             return Err(Fault::new("42P03", format!("cursor \"{name}\" already exists")));
@@ -335,4 +365,8 @@ impl Connection {
         self.wire.out.complete(&format!("{word} {rows}"));
         Ok(())
     }
+}
+
+fn no_savepoint(name: &str) -> Fault {
+    Fault::new("3B001", format!("savepoint \"{name}\" does not exist"))
 }

@@ -1,5 +1,4 @@
-//! Values as the texts that PostgreSQL prints (P-20 of its tests: what psql shows is what is read
-//! back).
+//! Values as the texts that PostgreSQL prints: what its clients show is what they read.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -67,6 +66,17 @@ pub(super) fn writer<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'
             push_era(days, bytes);
         }),
         DataType::Interval(unit) => intervals(array, *unit, push_interval),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => texts(array),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => hex_of(array),
+        DataType::FixedSizeBinary(_) => fixed(array, named == Some("uuid")),
+        DataType::List(values) => lists(array.as_list::<i32>(), values, Format::Text)?,
+        DataType::LargeList(values) => lists(array.as_list::<i64>(), values, Format::Text)?,
+        _ => other(field, array)?,
+    })
+}
+
+fn texts(array: &dyn Array) -> Put<'_> {
+    match array.data_type() {
         DataType::Utf8 => {
             let values = array.as_string::<i32>();
             Box::new(|row, bytes| bytes.put_slice(values.value(row).as_bytes()))
@@ -75,26 +85,22 @@ pub(super) fn writer<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'
             let values = array.as_string::<i64>();
             Box::new(|row, bytes| bytes.put_slice(values.value(row).as_bytes()))
         }
-        DataType::Utf8View => {
+        _ => {
             let values = array.as_string_view();
             Box::new(|row, bytes| bytes.put_slice(values.value(row).as_bytes()))
         }
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => hex_of(array),
-        DataType::FixedSizeBinary(_) if named == Some("uuid") => {
-            let values = array.as_fixed_size_binary();
-            Box::new(|row, bytes| push_uuid(values.value(row), bytes))
-        }
-        DataType::FixedSizeBinary(_) => {
-            let values = array.as_fixed_size_binary();
-            Box::new(|row, bytes| {
-                bytes.put_slice(b"\\x");
-                push_hex(values.value(row), bytes);
-            })
-        }
-        DataType::List(values) => lists(array.as_list::<i32>(), values, Format::Text)?,
-        DataType::LargeList(values) => lists(array.as_list::<i64>(), values, Format::Text)?,
-        _ => other(field, array)?,
-    })
+    }
+}
+
+fn fixed(array: &dyn Array, is_uuid: bool) -> Put<'_> {
+    let values = array.as_fixed_size_binary();
+    match is_uuid {
+        true => Box::new(|row, bytes| push_uuid(values.value(row), bytes)),
+        false => Box::new(|row, bytes| {
+            bytes.put_slice(b"\\x");
+            push_hex(values.value(row), bytes);
+        }),
+    }
 }
 
 fn push(bytes: &mut BytesMut, text: std::fmt::Arguments<'_>) {
@@ -208,7 +214,6 @@ fn push_padded(value: i64, width: u32, bytes: &mut BytesMut) {
 /// Before the year 1 the year is counted backwards; `push_era` says so.
 fn push_date(days: i64, bytes: &mut BytesMut) {
     let CivilDate { year, month, day } = CivilDate::from_days(days);
-    let year = i64::from(year);
     push_padded(if year < 1 { 1 - year } else { year }, 4, bytes);
     bytes.put_u8(b'-');
     push_padded(month.into(), 2, bytes);
@@ -308,4 +313,72 @@ fn needs_quotes(value: &[u8]) -> bool {
     let is_special =
         |byte: &u8| matches!(byte, b'{' | b'}' | b',' | b'"' | b'\\') || byte.is_ascii_whitespace();
     value.is_empty() || value.eq_ignore_ascii_case(b"null") || value.iter().any(is_special)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(push: impl FnOnce(&mut BytesMut)) -> String {
+        let mut bytes = BytesMut::new();
+        push(&mut bytes);
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn floats_have_the_fewest_digits() {
+        for (value, expected) in [
+            (0.1, "0.1"),
+            (3.0, "3"),
+            (-0.0, "-0"),
+            (100_000.0, "100000"),
+            (1e14, "100000000000000"),
+            (1e15, "1e+15"),
+            (1e300, "1e+300"),
+            (5e-324, "5e-324"),
+            (0.0001, "0.0001"),
+            (0.000_012_5, "1.25e-05"),
+            (1_234.5, "1234.5"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(shown(|bytes| push_float(value, 15, bytes)), expected);
+        }
+        assert_eq!(shown(|bytes| push_float(16_777_216_f32, 6, bytes)), "1.6777216e+07");
+        assert_eq!(shown(|bytes| push_float(0.1_f32, 6, bytes)), "0.1");
+    }
+
+    #[test]
+    fn times_end_with_their_last_digit_that_is_not_zero() {
+        let micros = |value| shown(|bytes| push_instant(TimeUnit::Microsecond, value, bytes));
+        assert_eq!(micros(1_740_787_200_500_000), "2025-03-01 00:00:00.5");
+        assert_eq!(micros(-1), "1969-12-31 23:59:59.999999");
+        assert_eq!(micros(0), "1970-01-01 00:00:00");
+        let nanos = shown(|bytes| push_instant(TimeUnit::Nanosecond, 1, bytes));
+        assert_eq!(nanos, "1970-01-01 00:00:00.000000001");
+        let ancient = shown(|bytes| {
+            push_date(-719_529, bytes);
+            push_era(-719_529, bytes);
+        });
+        assert_eq!(ancient, "0002-12-31 BC");
+    }
+
+    #[test]
+    fn intervals_have_their_parts() {
+        let interval = |months, days, nanos| {
+            shown(|bytes| push_interval(Interval { months, days, nanos }, bytes))
+        };
+        assert_eq!(interval(14, 1, 14_706_700_000_000), "1 year 2 mons 1 day 04:05:06.7");
+        assert_eq!(interval(0, 0, 0), "00:00:00");
+        assert_eq!(interval(0, -2, -1_000_000_000), "-2 days -00:00:01");
+    }
+
+    #[test]
+    fn elements_are_quoted_where_they_must() {
+        for (text, expected) in
+            [("a", false), ("", true), ("NULL", true), ("a b", true), ("{", true)]
+        {
+            assert_eq!(needs_quotes(text.as_bytes()), expected, "{text}");
+        }
+    }
 }

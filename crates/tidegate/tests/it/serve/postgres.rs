@@ -147,7 +147,7 @@ fn errors_have_their_number_and_their_place() {
             ("EXECUTE nope", "26000", None),
             ("FETCH nope", "34000", None),
             ("DECLARE c CURSOR FOR SELECT 1", "25P01", None),
-            ("SAVEPOINT a", "0A000", None),
+            ("SAVEPOINT a", "25P01", None),
             ("COPY nope TO STDOUT", "42P01", None),
             ("SET nope = 1", "42704", Some(5)),
             ("SET client_encoding = 'LATIN1'", "22023", Some(5)),
@@ -226,6 +226,13 @@ fn a_transaction_is_all_or_nothing() {
         assert_eq!(code(&client, "SELECT 1").await.0, "25P02");
         client.simple_query("COMMIT").await.unwrap();
         assert_eq!(rows(&client, count).await, ["2|1"], "COMMIT of a failed one is a ROLLBACK");
+        client.simple_query("BEGIN; INSERT INTO a VALUES ('2027', 3); SAVEPOINT x").await.unwrap();
+        client.simple_query("INSERT INTO a VALUES ('2028', 4)").await.unwrap();
+        assert_eq!(code(&client, "SELECT 1/0").await.0, "22012");
+        client.simple_query("ROLLBACK TO x; INSERT INTO a VALUES ('2029', 5)").await.unwrap();
+        client.simple_query("RELEASE x; COMMIT").await.unwrap();
+        assert_eq!(rows(&client, "SELECT n FROM a").await, ["1", "2", "3", "5"]);
+        client.simple_query("DELETE FROM a WHERE n > 2").await.unwrap();
         let begin = "BEGIN READ ONLY; INSERT INTO a VALUES ('2025', 9)";
         assert_eq!(code(&client, begin).await.0, "25006");
         client.simple_query("ROLLBACK").await.unwrap();
@@ -347,8 +354,13 @@ fn only_those_who_know_the_password_come_in() {
 }
 
 /// What psql prints for a command, or nothing if there is no psql.
-pub(super) fn psql(server: &Server, commands: &[&str]) -> Option<(String, String)> {
+fn psql(server: &Server, commands: &[&str]) -> Option<(String, String)> {
+    psql_through("prefer", server, commands)
+}
+
+fn psql_through(mode: &str, server: &Server, commands: &[&str]) -> Option<(String, String)> {
     let mut command = Command::new("psql");
+    command.env("PGSSLMODE", mode);
     command.args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1"]).env("PGPASSWORD", PASSWORD);
     command.args(["-h", "127.0.0.1", "-U", "admin", "-d", "test", "-p"]);
     command.arg(server.pg.port().to_string()).stdin(Stdio::null());
@@ -382,5 +394,33 @@ fn psql_describes_what_there_is() {
         assert!(said.contains(expected), "{command}: {said}");
         assert!(!errors.contains("ERROR"), "{command}: {errors}");
     }
+    server.stop();
+}
+
+#[test]
+fn tls_is_spoken_where_it_is_wanted() {
+    let world = World::new();
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]);
+    openssl.args(["-subj", "/CN=localhost", "-keyout"]).arg(world.path("key.pem"));
+    let made = openssl.arg("-out").arg(world.path("cert.pem")).output();
+    if !made.is_ok_and(|output| output.status.success()) {
+        return;
+    }
+    let path = |name: &str| world.path(name).display().to_string();
+    let (cert, key) =
+        (format!("tls.cert={}", path("cert.pem")), format!("tls.key={}", path("key.pem")));
+    let keys = [SECRET, "tls.mode=require", &cert, &key];
+    let open = Command::new("chmod").arg("644").arg(world.path("key.pem")).status();
+    assert!(open.is_ok_and(|status| status.success()));
+    let run = world.run(&["serve", "--set", "tls.mode=require", "--set", &cert, "--set", &key]);
+    run.fails(2, &["can be read by others"]);
+    let secret = Command::new("chmod").arg("600").arg(world.path("key.pem")).status();
+    assert!(secret.is_ok_and(|status| status.success()));
+    let server = Server::start_with(&world, &keys);
+    let Some((said, errors)) = psql_through("require", &server, &["SELECT 40 + 2"]) else { return };
+    assert_eq!((said.as_str(), errors.as_str()), ("42\n", ""));
+    let (_, errors) = psql_through("disable", &server, &["SELECT 1"]).expect("it is there");
+    assert!(errors.contains("connections without TLS are refused"), "{errors}");
     server.stop();
 }
