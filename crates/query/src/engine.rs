@@ -70,7 +70,8 @@ const SHARE_PER_ROW: usize = 16 << 10;
 /// With fewer rows in a batch, most time would go into what is done once a batch.
 const BATCH_ROWS_MIN: usize = 256;
 
-/// What queries may have spilled at a time: more than any sort needs whose rows fit on the disk twice.
+/// What queries may have spilled at a time: more than any sort needs whose rows fit on the disk
+/// twice.
 pub const SPILL_MAX: ByteCount = ByteCount(100 << 30);
 /// Rows that a FILL makes at most: more are rather a mistake in its bounds or its unit.
 pub const FILL_ROWS_MAX: u64 = 10_000_000;

@@ -52,17 +52,11 @@ impl Config {
 
     /// What a key is.
     fn value(&self, key: &str) -> Option<String> {
-        let (query, http, ilp, tcp) = (&self.query, &self.http, &self.ilp, &self.tcp);
+        let (http, ilp, tcp) = (&self.http, &self.ilp, &self.tcp);
         Some(match key {
             "memory.limit" => size(self.memory_limit.0),
             "memory.ingest_limit" => size(self.ingest_limit.0),
             "ingest.wait_timeout" => span(self.ingest_wait),
-            "query.timeout" => span(query.timeout),
-            "query.max_timeout" => span(query.timeout_max),
-            "query.max_concurrent" => query.max_concurrent.to_string(),
-            "query.queue_timeout" => span(query.queue_timeout),
-            "spill.max_bytes" => size(query.spill_max.0),
-            "sql.max_fill_rows" => query.fill_rows_max.to_string(),
             "durability" => match self.durability {
                 Durability::Sync => "sync".to_owned(),
                 Durability::Async => "async".to_owned(),
@@ -124,7 +118,21 @@ impl Config {
                 None => "none".to_owned(),
             },
             "ilp.tcp.auth_timeout" => span(tcp.auth_timeout),
-            _ => return self.secure_value(key),
+            _ => return self.query_value(key).or_else(|| self.secure_value(key)),
+        })
+    }
+
+    /// What a key is that bounds statements.
+    fn query_value(&self, key: &str) -> Option<String> {
+        let query = &self.query;
+        Some(match key {
+            "query.timeout" => span(query.timeout),
+            "query.max_timeout" => span(query.timeout_max),
+            "query.max_concurrent" => query.max_concurrent.to_string(),
+            "query.queue_timeout" => span(query.queue_timeout),
+            "spill.max_bytes" => size(query.spill_max.0),
+            "sql.max_fill_rows" => query.fill_rows_max.to_string(),
+            _ => return None,
         })
     }
 

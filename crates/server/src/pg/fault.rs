@@ -70,11 +70,6 @@ impl Fault {
         Fault::new("57014", "query cancelled by user")
     }
 
-    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Fault {
-        self.more.get_or_insert_default().hint = Some(hint.into());
-        self
-    }
-
     pub(super) fn at(mut self, position: usize) -> Fault {
         self.position = Some(position);
         self
