@@ -2,8 +2,8 @@
 //!
 //! - CY1. Bytes go to the import as they come, which takes them at its own pace, and the client
 //!   waits with them: nothing of them is kept here.
-//! - CY2. CopyDone makes all rows one commit. Whatever else ends it, an error, CopyFail, a cancel or
-//!   a client that goes away, leaves the table as it was.
+//! - CY2. CopyDone makes all rows one commit. Whatever else ends it, an error, CopyFail, a cancel
+//!   or a client that goes away, leaves the table as it was.
 //! - CY3. Each row that goes out is a message of its own, as clients expect it. They are written on
 //!   the engine's threads, a part at a time.
 //!
