@@ -109,7 +109,8 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use arrow::array::{
-        ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, StringViewArray,
+        ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch,
+        StringViewArray,
     };
     use arrow::record_batch::RecordBatch;
 
@@ -139,11 +140,8 @@ pub(super) mod tests {
         RecordBatch::try_from_iter_with_nullable(cells.iter().map(column)).unwrap()
     }
 
-    pub(crate) fn written_bytes(
-        format: Format,
-        batches: &[RecordBatch],
-        layout: Layout,
-    ) -> Vec<u8> {
+    #[track_caller]
+    pub(crate) fn written(format: Format, batches: &[RecordBatch], layout: Layout) -> String {
         let mut bytes = Vec::new();
         let form = Form { format, layout, is_file: true };
         let mut writer = form.writer(&mut bytes, batches[0].schema()).unwrap();
@@ -151,11 +149,6 @@ pub(super) mod tests {
             writer.write(batch).unwrap();
         }
         writer.finish().unwrap();
-        bytes
-    }
-
-    #[track_caller]
-    pub(crate) fn written(format: Format, batches: &[RecordBatch], layout: Layout) -> String {
-        String::from_utf8(written_bytes(format, batches, layout)).unwrap()
+        String::from_utf8(bytes).unwrap()
     }
 }

@@ -50,7 +50,7 @@ const PLACES: [f64; 7] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6];
 /// Below it, every text of 15 digits is another number, and every integer is one.
 const EXACT: f64 = 1e15;
 /// Below it, `fmt` writes an exponent.
-const SMALL: f64 = 1e-5;
+const SMALL: f64 = 1e-4;
 
 /// Appends a float as `{:?}` does, if it has few digits; else nothing.
 ///

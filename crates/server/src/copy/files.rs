@@ -152,7 +152,7 @@ fn root<'a>(
     path: &Placed,
 ) -> Result<&'a Root, CopyFault> {
     root.as_ref().ok_or_else(|| {
-        let message = format!("files are not copied: {key} names no folder");
+        let message = format!("files are not copied: {key} names no folder that is there");
         CopyFault::new("0A000", message).at(path.offset)
     })
 }
