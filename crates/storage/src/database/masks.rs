@@ -80,11 +80,14 @@ pub(super) enum Loss {
     All(SegmentId, Option<MaskMark>),
 }
 
+/// Segments of which no row is left, with the masks that they had.
+type Emptied = Vec<(SegmentId, Option<MaskMark>)>;
+
 /// What becomes of several segments.
 #[derive(Default)]
 pub(super) struct Losses {
     masks: Vec<NewMask>,
-    emptied: Vec<(SegmentId, Option<MaskMark>)>,
+    emptied: Emptied,
 }
 
 impl Losses {
@@ -100,7 +103,7 @@ impl Losses {
     pub(super) fn into_gone(
         self,
         table: &TableState,
-        replace: Option<&dyn Fn(Vec<(SegmentId, Option<MaskMark>)>) -> Replace>,
+        replace: Option<&dyn Fn(Emptied) -> Replace>,
     ) -> Gone {
         let Losses { masks, emptied } = self;
         let replace = match replace {

@@ -229,8 +229,11 @@ fn check_columns(meanwhile: &[Step], needed: &str, is_done: bool) {
             let at = |name: &str| table.columns.iter().position(|(known, _)| known == name);
             let (host, e0) = (at("host").or(at("h")), at("e0"));
             table.rows[0][at("value").unwrap()] = Some("10".to_owned());
-            host.map(|at| table.rows[0][at] = Some("a".to_owned()));
-            e0.map(|at| table.rows[0][at] = Some("100".to_owned()));
+            for (at, text) in [(host, "a"), (e0, "100")] {
+                if let Some(at) = at {
+                    table.rows[0][at] = Some(text.to_owned());
+                }
+            }
         } else {
             assert!(matches!(outcome, Err(Error::ColumnDropped { .. })), "{outcome:?}");
         }
