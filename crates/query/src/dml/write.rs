@@ -133,7 +133,7 @@ impl Work {
 /// Writes rows into a table.
 pub(super) struct Writer {
     database: Arc<Database>,
-    into: Into,
+    into: Destination,
     batch: BatchBuilder,
     /// There once rows were written.
     txn: Option<ChangeTxn>,
@@ -141,7 +141,7 @@ pub(super) struct Writer {
 }
 
 /// Where rows go.
-enum Into {
+enum Destination {
     /// A table that the commit makes.
     New { name: String, schema: Arc<Schema> },
     /// A table that is to have these columns when they are committed.
@@ -155,19 +155,19 @@ impl Writer {
         snapshot: &Arc<Snapshot>,
         (columns, needed): (&[Column], Vec<Column>),
     ) -> Writer {
-        let into = Into::Table { snapshot: Arc::clone(snapshot), needed };
-        Writer::into(database, into, (&snapshot.schema, columns))
+        let into = Destination::Table { snapshot: Arc::clone(snapshot), needed };
+        Writer::of(database, into, (&snapshot.schema, columns))
     }
 
     /// For all rows of a table that the commit makes.
     pub(super) fn of_new(database: &Arc<Database>, table: &str, schema: &Arc<Schema>) -> Writer {
-        let into = Into::New { name: table.to_owned(), schema: Arc::clone(schema) };
-        Writer::into(database, into, (schema, schema.columns()))
+        let into = Destination::New { name: table.to_owned(), schema: Arc::clone(schema) };
+        Writer::of(database, into, (schema, schema.columns()))
     }
 
-    fn into(
+    fn of(
         database: &Arc<Database>,
-        into: Into,
+        into: Destination,
         (schema, columns): (&Schema, &[Column]),
     ) -> Writer {
         let batch = BatchBuilder::new(columns, schema.designated()).with_lengths(schema.lengths());
@@ -197,11 +197,11 @@ impl Writer {
         let txn = match self.txn.take() {
             Some(txn) => txn,
             None => match &self.into {
-                Into::New { name, schema } => {
+                Destination::New { name, schema } => {
                     let schema = Schema::clone(schema);
                     self.database.begin_change(ImportTarget::New { name, schema })?
                 }
-                Into::Table { snapshot, needed } => {
+                Destination::Table { snapshot, needed } => {
                     self.database.begin_change_of(snapshot, needed)?
                 }
             },
@@ -211,11 +211,11 @@ impl Writer {
 
     /// Commits all rows: those of one batch as a record of the log.
     fn append(mut self) -> Result<u64> {
-        if matches!(self.into, Into::New { .. }) {
+        if matches!(self.into, Destination::New { .. }) {
             self.txn()?;
         }
         if self.batch.rows() > 0 {
-            if let (Into::Table { snapshot, .. }, None) = (&self.into, &self.txn) {
+            if let (Destination::Table { snapshot, .. }, None) = (&self.into, &self.txn) {
                 let (table, rows) = (snapshot.name.clone(), self.batch.take());
                 let append = TableAppend { table, create: None, add_columns: false, rows };
                 let appended = self.database.append(&[append], &AppendOptions::default());

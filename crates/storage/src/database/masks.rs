@@ -22,9 +22,6 @@ use crate::manifest::MaskMark;
 use crate::mask::RowMask;
 use crate::snapshot::{SegmentRun, Snapshot};
 
-/// What takes the place of segments with these masks.
-type MakeReplace<'a> = dyn Fn(Vec<(SegmentId, Option<MaskMark>)>) -> Replace + 'a;
-
 /// Rows of one segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaskedRows {
@@ -83,11 +80,14 @@ pub(super) enum Loss {
     All(SegmentId, Option<MaskMark>),
 }
 
+/// Segments of which no row is left, with the masks that they had.
+type Emptied = Vec<(SegmentId, Option<MaskMark>)>;
+
 /// What becomes of several segments.
 #[derive(Default)]
 pub(super) struct Losses {
     masks: Vec<NewMask>,
-    emptied: Vec<(SegmentId, Option<MaskMark>)>,
+    emptied: Emptied,
 }
 
 impl Losses {
@@ -100,7 +100,11 @@ impl Losses {
     }
 
     /// What a commit does with them. `replace` makes what it says of the segments that go too.
-    pub(super) fn into_gone(self, table: &TableState, replace: Option<&MakeReplace<'_>>) -> Gone {
+    pub(super) fn into_gone(
+        self,
+        table: &TableState,
+        replace: Option<&dyn Fn(Emptied) -> Replace>,
+    ) -> Gone {
         let Losses { masks, emptied } = self;
         let replace = match replace {
             Some(replace) => Some(replace(emptied)),

@@ -229,9 +229,9 @@ fn check_columns(meanwhile: &[Step], needed: &str, is_done: bool) {
             let at = |name: &str| table.columns.iter().position(|(known, _)| known == name);
             let (host, e0) = (at("host").or(at("h")), at("e0"));
             table.rows[0][at("value").unwrap()] = Some("10".to_owned());
-            for (column, value) in [(host, "a"), (e0, "100")] {
-                if let Some(at) = column {
-                    table.rows[0][at] = Some(value.to_owned());
+            for (at, text) in [(host, "a"), (e0, "100")] {
+                if let Some(at) = at {
+                    table.rows[0][at] = Some(text.to_owned());
                 }
             }
         } else {
