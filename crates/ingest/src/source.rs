@@ -146,6 +146,9 @@ impl Walk<'_> {
             ..glob::MatchOptions::default()
         };
         for entry in self.root.list(folder)? {
+            if self.files_max <= self.found.len() {
+                break;
+            }
             let name = &entry.name;
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
             if any_folders {

@@ -251,10 +251,7 @@ pub const KEYS: &[Key] = &[
     Key { name: "http.body_idle_timeout", set: |c, v| put(&mut c.http.body_idle_timeout, span(v)) },
     Key { name: "http.exec_max_rows", set: |c, v| put(&mut c.http.exec_max_rows, number(v)) },
     Key { name: "http.auth", set: |c, v| put(&mut c.http.auth, auth(v)) },
-    Key {
-        name: "http.max_upload_bytes",
-        set: |c, v| put(&mut c.http.max_upload_bytes, size(v).map(|it| it.0)),
-    },
+    Key { name: "http.max_upload_bytes", set: |c, v| put(&mut c.http.max_upload_bytes, upload(v)) },
     Key { name: "http.imp_always_200", set: |c, v| put(&mut c.http.imp_always_200, switch(v)) },
     Key { name: "copy.root", set: |c, v| put(&mut c.copy.root, folder(v)) },
     Key { name: "copy.export_root", set: |c, v| put(&mut c.copy.export_root, folder(v)) },
@@ -457,6 +454,11 @@ impl Config {
         self.sources.insert(found.name, source);
         Ok(())
     }
+}
+
+/// Bytes of an upload; 0 is any number.
+fn upload(value: &str) -> Result<u64, &'static str> {
+    if value == "0" { Ok(0) } else { size(value).map(|size| size.0) }
 }
 
 /// The part of all memory that rows on their way in may use.

@@ -44,7 +44,7 @@ impl Config {
             env_var_name: Some(key.variable()),
             value: self.value(key.name).expect("SH1"),
             value_source: self.sources.get(key.name).map_or("default", |source| source.name()),
-            is_sensitive: key.name.ends_with("password"),
+            is_sensitive: key.name.ends_with("_password") && !key.name.contains("allow"),
             is_reloadable: false,
         };
         KEYS.iter().map(entry).collect()
