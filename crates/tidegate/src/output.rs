@@ -112,7 +112,6 @@ pub(super) mod tests {
         ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch,
         StringViewArray,
     };
-    use arrow::record_batch::RecordBatch;
 
     use super::*;
 
