@@ -48,6 +48,12 @@ impl VisitorMut for Rewriter {
                     *expr = no_list();
                 }
             }
+            // Arrays of the catalog are not there, and equal to nothing.
+            Expr::BinaryOp { op: BinaryOperator::Eq, right, .. }
+                if self.is_catalog && list_of(right).is_some() =>
+            {
+                *expr = null();
+            }
             // There is one collation.
             Expr::Collate { expr: inner, .. } => *expr = std::mem::replace(inner, null()),
             Expr::BinaryOp { op, .. } => {

@@ -443,7 +443,7 @@ mod tests {
         check("FETCH FORWARD 100 FROM c", fetch(Some(100), false));
         check("MOVE ALL IN c", fetch(None, true));
         check_fault("FETCH BACKWARD 1 FROM c", "55000", "a cursor goes forward only");
-        let sql = format!("{}SELECT 1", " ".repeat(36));
+        let sql = format!("{}SELECT 1", " ".repeat(38));
         let declare = Command::Declare { name: "c".to_owned(), sql, is_binary: true };
         check("DECLARE c BINARY NO SCROLL CURSOR FOR SELECT 1", declare.clone());
         check("CLOSE ALL", Command::CloseCursor(None));

@@ -262,9 +262,9 @@ impl Connection {
         values: Vec<Parameter>,
     ) -> Result<Described, Stopped> {
         // What is declared is described by its query.
-        let text = match command(sql)? {
-            Command::Declare { sql, .. } => Arc::from(sql),
-            _ => Arc::clone(sql),
+        let (text, is_declared) = match command(sql)? {
+            Command::Declare { sql, .. } => (Arc::from(sql), true),
+            _ => (Arc::clone(sql), false),
         };
         let services = Arc::clone(&self.services);
         let (session, described) = (self.session.clone(), Arc::clone(&text));
@@ -278,7 +278,12 @@ impl Connection {
             () = self.wire.closed() => return Err(Stopped::Gone),
         };
         match done {
-            Ok(described) => Ok(described.map_err(|error| Fault::of_query(&error, &text, 0))?),
+            Ok(described) => {
+                let mut described = described.map_err(|error| Fault::of_query(&error, &text, 0))?;
+                // Its rows come with FETCH.
+                described.columns = described.columns.filter(|_| !is_declared);
+                Ok(described)
+            }
             Err(_) => Err(Fault::new("XX000", "internal error: planning has panicked").into()),
         }
     }
