@@ -315,8 +315,8 @@ mod tests {
         let both = parts(&["memory.ingest_limit=100MiB", "memory.limit=1GiB"]).unwrap();
         assert_eq!(both, (1 << 30, 100 << 20));
         let error = parts(&["memory.limit=1GiB", "memory.ingest_limit=2GiB"]).unwrap_err();
-        let expected = "the configuration key `memory.ingest_limit` cannot be `2.0 GiB`: it is a part \
-                        of memory.limit, and queries need the rest";
+        let expected = "the configuration key `memory.ingest_limit` cannot be `2.0 GiB`: it is a \
+                        part of memory.limit, and queries need the rest";
         assert_eq!(error.to_string(), expected);
     }
 

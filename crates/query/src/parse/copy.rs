@@ -349,7 +349,10 @@ fn compression(cursor: &mut Cursor<'_>) -> Result<()> {
 fn switch(cursor: &mut Cursor<'_>) -> Result<bool> {
     let words = ["TRUE", "FALSE", "ON", "OFF", "1", "0"];
     let says_it = |token: &super::Token<'_>| words.iter().any(|&it| is(token, it));
-    match cursor.peek().is_some_and(says_it) {
+    // `WAIT ON ERROR ..` are two options.
+    let begins_another = cursor.peek().is_some_and(|token| is(token, "ON"))
+        && cursor.peek_at(1).is_some_and(|token| is(token, "ERROR"));
+    match !begins_another && cursor.peek().is_some_and(says_it) {
         true => Ok(matches!(word(cursor, &words)?, "TRUE" | "ON" | "1")),
         false => Ok(true),
     }
