@@ -130,6 +130,8 @@ impl Connection {
         self.wire.out.ready(self.status);
         let end = loop {
             let message = match self.next().await {
+                // What was answered before is still sent.
+                Ok(Message::Terminate) => break End::Told,
                 Ok(message) => message,
                 Err(end) => break end,
             };
