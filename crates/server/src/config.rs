@@ -70,6 +70,9 @@ pub struct Config {
     pub purge_after: Duration,
     /// Whether nobody may change anything.
     pub read_only: bool,
+    /// With less room on the disk of the database, and less than a twentieth of it, the server is
+    /// not ready; 0 for never.
+    pub min_free: u64,
     /// How long statements may work on when the server is to stop.
     pub stop_timeout: Duration,
     /// Who has set the keys that are not as they are by default.
@@ -239,6 +242,7 @@ pub const KEYS: &[Key] = &[
     Key { name: "durability", set: |c, v| put(&mut c.durability, durability(v)) },
     Key { name: "wal.flush_interval", set: |c, v| put(&mut c.flush_interval, interval(v)) },
     Key { name: "storage.purge_after", set: |c, v| put(&mut c.purge_after, span(v)) },
+    Key { name: "storage.min_free", set: |c, v| put(&mut c.min_free, bytes_or_0(v)) },
     Key { name: "server.read_only", set: |c, v| put(&mut c.read_only, switch(v)) },
     Key { name: "server.stop_timeout", set: |c, v| put(&mut c.stop_timeout, span(v)) },
     Key { name: "http.listen", set: |c, v| put(&mut c.http.listen, listener(v)) },
@@ -251,7 +255,10 @@ pub const KEYS: &[Key] = &[
     Key { name: "http.body_idle_timeout", set: |c, v| put(&mut c.http.body_idle_timeout, span(v)) },
     Key { name: "http.exec_max_rows", set: |c, v| put(&mut c.http.exec_max_rows, number(v)) },
     Key { name: "http.auth", set: |c, v| put(&mut c.http.auth, auth(v)) },
-    Key { name: "http.max_upload_bytes", set: |c, v| put(&mut c.http.max_upload_bytes, upload(v)) },
+    Key {
+        name: "http.max_upload_bytes",
+        set: |c, v| put(&mut c.http.max_upload_bytes, bytes_or_0(v)),
+    },
     Key { name: "http.imp_always_200", set: |c, v| put(&mut c.http.imp_always_200, switch(v)) },
     Key { name: "copy.root", set: |c, v| put(&mut c.copy.root, folder(v)) },
     Key { name: "copy.export_root", set: |c, v| put(&mut c.copy.export_root, folder(v)) },
@@ -401,6 +408,7 @@ impl Config {
             flush_interval: Duration::from_millis(100),
             purge_after: Duration::from_hours(24),
             read_only: false,
+            min_free: 5 << 30,
             stop_timeout: Duration::from_secs(30),
             sources: BTreeMap::new(),
         }
@@ -456,8 +464,8 @@ impl Config {
     }
 }
 
-/// Bytes of an upload; 0 is any number.
-fn upload(value: &str) -> Result<u64, &'static str> {
+/// A size, or 0.
+fn bytes_or_0(value: &str) -> Result<u64, &'static str> {
     if value == "0" { Ok(0) } else { size(value).map(|size| size.0) }
 }
 

@@ -39,8 +39,7 @@ impl Phase {
     }
 }
 
-/// A disk with fewer free bytes is full, or with a smaller part of its own.
-const DISK_BYTES: u64 = 5 << 30;
+/// A disk is full with a smaller part of it free, if that is less than `storage.min_free`.
 const DISK_PART: u64 = 20;
 
 /// Returns when the server is to stop.
@@ -122,9 +121,9 @@ impl fmt::Display for Unready {
 }
 
 impl Services {
-    /// Whether the disk of the database has little room, of what it has or at all.
-    fn has_full_disk(&self) -> bool {
-        let is_full = |(free, all): (u64, u64)| free < (all / DISK_PART).min(DISK_BYTES);
+    /// Whether the disk of the database has little room, of what it has and at all.
+    fn has_full_disk(&self, min_free: u64) -> bool {
+        let is_full = |(free, all): (u64, u64)| free < (all / DISK_PART).min(min_free);
         disk_bytes(&self.folder).is_ok_and(is_full)
     }
 }
@@ -163,7 +162,7 @@ impl Shared {
                 if services.database.is_log_broken() {
                     reasons.push("disk_read_only");
                 }
-                if services.has_full_disk() {
+                if services.has_full_disk(self.config.min_free) {
                     reasons.push("disk_full");
                 }
             }

@@ -63,6 +63,7 @@ impl Config {
             },
             "wal.flush_interval" => span(self.flush_interval),
             "storage.purge_after" => span(self.purge_after),
+            "storage.min_free" => size(self.min_free),
             "server.read_only" => self.read_only.to_string(),
             "server.stop_timeout" => span(self.stop_timeout),
             "http.listen" => listener(http.listen),
