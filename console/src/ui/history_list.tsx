@@ -5,6 +5,7 @@ import { ago, duration } from "../data/format";
 import { forgetAll, past } from "../state/history";
 import { newTab } from "./actions";
 import { Icon } from "./icons";
+import { SearchField } from "./search_field";
 
 export function HistoryList() {
   const filter = useSignal("");
@@ -14,16 +15,7 @@ export function HistoryList() {
   return (
     <section class="side" aria-label="History">
       <div class="side-tools">
-        <label class="field search">
-          <Icon name="search" />
-          <input
-            type="search"
-            placeholder="Statements"
-            aria-label="Filter statements"
-            value={filter.value}
-            onInput={(event) => (filter.value = event.currentTarget.value)}
-          />
-        </label>
+        <SearchField filter={filter} what="Statements" />
         <button
           class="tool"
           title="Forget all of it"

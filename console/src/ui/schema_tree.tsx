@@ -16,6 +16,7 @@ import {
 } from "../state/schema";
 import { insertText, runText } from "./actions";
 import { Icon } from "./icons";
+import { SearchField } from "./search_field";
 
 export function SchemaTree() {
   const filter = useSignal("");
@@ -24,16 +25,7 @@ export function SchemaTree() {
   return (
     <section class="side" aria-label="Tables">
       <div class="side-tools">
-        <label class="field search">
-          <Icon name="search" />
-          <input
-            type="search"
-            placeholder="Tables and columns"
-            aria-label="Filter tables and columns"
-            value={filter.value}
-            onInput={(event) => (filter.value = event.currentTarget.value)}
-          />
-        </label>
+        <SearchField filter={filter} what="Tables and columns" />
         <button
           class="tool"
           title="Read the tables again"

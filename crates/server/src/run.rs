@@ -354,19 +354,15 @@ async fn drain(
 }
 
 async fn accept_http((listener, door): (TcpListener, Door), shared: Arc<Shared>, tracker: Tracker) {
-    let metrics = shared.metrics.of(Transport::Http);
-    let max = i64::try_from(shared.config.http.max_connections).unwrap_or(i64::MAX);
+    let max = shared.config.http.max_connections;
     loop {
         let Some((stream, peer)) = accept(&listener, &shared).await else { continue };
         let (task, tracker) = (Arc::clone(&shared), tracker.clone());
-        if max < metrics.connections.add(1) {
-            metrics.connections.sub(1);
-            metrics.connections_rejected.add(1);
+        let Some(counted) = Counted::one_more(&shared, Transport::Http, max) else {
             tokio::spawn(http::refuse_connection(task, stream));
             continue;
-        }
+        };
         tokio::spawn(async move {
-            let counted = Counted(Arc::clone(&task), Transport::Http);
             http::serve(task, stream, (peer, door), tracker).await;
             drop(counted);
         });
@@ -374,21 +370,16 @@ async fn accept_http((listener, door): (TcpListener, Door), shared: Arc<Shared>,
 }
 
 async fn accept_pg(listener: TcpListener, shared: Arc<Shared>, tracker: Tracker) {
-    let metrics = shared.metrics.of(Transport::Pg);
     // Who it is decides whether he is one too many: that is asked first, of a bounded number.
     let max = shared.config.pg.max_connections.saturating_add(ADMIN_SLOTS + ARRIVING_MAX);
-    let max = i64::try_from(max).unwrap_or(i64::MAX);
     loop {
         let Some((stream, peer)) = accept(&listener, &shared).await else { continue };
         let (task, tracker) = (Arc::clone(&shared), tracker.clone());
-        if max < metrics.connections.add(1) {
-            metrics.connections.sub(1);
-            metrics.connections_rejected.add(1);
+        let Some(counted) = Counted::one_more(&shared, Transport::Pg, max) else {
             tokio::spawn(pg::refuse_connection(task, stream));
             continue;
-        }
+        };
         tokio::spawn(async move {
-            let counted = Counted(Arc::clone(&task), Transport::Pg);
             pg::serve(task, stream, peer, tracker).await;
             drop(counted);
         });
@@ -400,20 +391,16 @@ async fn accept_tcp(
     (shared, services): (Arc<Shared>, Arc<Services>),
     tracker: Tracker,
 ) {
-    let metrics = shared.metrics.of(Transport::Tcp);
-    let max = i64::try_from(shared.config.tcp.max_connections).unwrap_or(i64::MAX);
+    let max = shared.config.tcp.max_connections;
     loop {
         let Some((stream, peer)) = accept(&listener, &shared).await else { continue };
-        if max < metrics.connections.add(1) {
-            metrics.connections.sub(1);
-            metrics.connections_rejected.add(1);
+        let Some(counted) = Counted::one_more(&shared, Transport::Tcp, max) else {
             shared.log.warn_limited("ilp", format_args!("{peer}: too many connections"));
             continue;
-        }
+        };
         let (shared, services) = (Arc::clone(&shared), Arc::clone(&services));
         let tracker = tracker.clone();
         tokio::spawn(async move {
-            let counted = Counted(Arc::clone(&shared), Transport::Tcp);
             ilp::serve(shared, services, (stream, peer), tracker).await;
             drop(counted);
         });
@@ -433,6 +420,19 @@ async fn accept(listener: &TcpListener, shared: &Shared) -> Option<(TcpStream, S
 
 /// A connection that is counted as long as it is there.
 struct Counted(Arc<Shared>, Transport);
+
+impl Counted {
+    /// Another connection, if there are not as many as there may be.
+    fn one_more(shared: &Arc<Shared>, transport: Transport, max: usize) -> Option<Counted> {
+        let metrics = shared.metrics.of(transport);
+        if i64::try_from(max).unwrap_or(i64::MAX) < metrics.connections.add(1) {
+            metrics.connections.sub(1);
+            metrics.connections_rejected.add(1);
+            return None;
+        }
+        Some(Counted(Arc::clone(shared), transport))
+    }
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {

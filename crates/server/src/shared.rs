@@ -94,6 +94,37 @@ pub(crate) struct Services {
     pub(crate) folder: PathBuf,
 }
 
+/// A statement that is being answered, as it is counted: one that nobody waits for any more, and is
+/// dropped, was cancelled.
+pub(crate) struct CountedQuery {
+    shared: Arc<Shared>,
+    protocol: &'static str,
+    start: u64,
+    code: &'static str,
+}
+
+impl CountedQuery {
+    pub(crate) fn begin(shared: &Arc<Shared>, protocol: &'static str) -> CountedQuery {
+        shared.metrics.queries_running.add(1);
+        let start = shared.clock.monotonic_nanos();
+        CountedQuery { shared: Arc::clone(shared), protocol, start, code: "57014" }
+    }
+
+    /// It has ended with this SQLSTATE.
+    pub(crate) fn end(mut self, code: &'static str) {
+        self.code = code;
+    }
+}
+
+impl Drop for CountedQuery {
+    fn drop(&mut self) {
+        let metrics = &self.shared.metrics;
+        metrics.queries_running.sub(1);
+        let nanos = self.shared.clock.monotonic_nanos() - self.start;
+        metrics.query_done(self.protocol, self.code, nanos);
+    }
+}
+
 /// Why nobody answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unready {
@@ -121,6 +152,12 @@ impl fmt::Display for Unready {
 }
 
 impl Services {
+    /// What is said to a statement that had no turn.
+    pub(crate) fn no_turn(&self) -> String {
+        let waited = self.turn_wait.as_secs_f64();
+        format!("too many statements are working: this one had no turn in {waited} s")
+    }
+
     /// Whether the disk of the database has little room, of what it has and at all.
     fn has_full_disk(&self, min_free: u64) -> bool {
         let is_full = |(free, all): (u64, u64)| free < (all / DISK_PART).min(min_free);

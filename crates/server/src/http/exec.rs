@@ -35,7 +35,7 @@ use super::response::{After, JSON, Response};
 use super::wire::BodyError;
 use super::{Exchange, Flow};
 use crate::json::push_string;
-use crate::shared::Services;
+use crate::shared::{CountedQuery, Services};
 use crate::sqlstate;
 use request::ExecRequest;
 pub(super) use request::timeout as timeout_of;
@@ -135,20 +135,12 @@ pub(super) enum Piece {
 
 /// Answers a request to `/exec`.
 pub(super) async fn exec(exchange: &mut Exchange<'_>) -> Flow {
-    let clock = Arc::clone(&exchange.shared.clock);
-    let start = clock.monotonic_nanos();
-    let metrics = &Arc::clone(exchange.shared).metrics;
-    metrics.queries_running.add(1);
+    let counted = CountedQuery::begin(exchange.shared, "http");
     let (flow, code) = match prepare(exchange).await {
         Ok((request, services)) => run(exchange, request, &services).await,
-        Err(Stopped::Refused(refusal)) => {
-            let id = exchange.request_id.clone();
-            (exchange.respond(refusal.response(&id)).await, refusal.code)
-        }
-        Err(Stopped::Gone) => (Flow::Gone, "57014"),
+        Err(stopped) => stopped.answer(exchange).await,
     };
-    metrics.queries_running.sub(1);
-    metrics.query_done("http", code, clock.monotonic_nanos() - start);
+    counted.end(code);
     flow
 }
 
@@ -156,6 +148,19 @@ pub(super) enum Stopped {
     Refused(Refusal),
     /// There is nobody to be told.
     Gone,
+}
+
+impl Stopped {
+    /// Tells the client, if it is still there, and says with which SQLSTATE that ends.
+    pub(super) async fn answer(self, exchange: &mut Exchange<'_>) -> (Flow, &'static str) {
+        match self {
+            Stopped::Refused(refusal) => {
+                let id = exchange.request_id.clone();
+                (exchange.respond(refusal.response(&id)).await, refusal.code)
+            }
+            Stopped::Gone => (Flow::Gone, "57014"),
+        }
+    }
 }
 
 impl From<Refusal> for Stopped {
@@ -382,12 +387,7 @@ pub(super) fn session(exchange: &Exchange<'_>) -> Session {
 pub(super) async fn turn(services: &Services) -> Result<SemaphorePermit<'_>, Refusal> {
     match timeout(services.turn_wait, services.turns.acquire()).await {
         Ok(Ok(turn)) => Ok(turn),
-        Ok(Err(_)) | Err(_) => {
-            let waited = services.turn_wait.as_secs_f64();
-            let message =
-                format!("too many statements are working: this one had no turn in {waited} s");
-            Err(Refusal::new("53400", message))
-        }
+        Ok(Err(_)) | Err(_) => Err(Refusal::new("53400", services.no_turn())),
     }
 }
 

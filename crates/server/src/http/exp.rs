@@ -24,7 +24,7 @@ use super::params::Params;
 use super::response::Response;
 use super::{Exchange, Flow};
 use crate::results::{DelimitedForm, ParquetForm, ResultForm, ResultWriter};
-use crate::shared::Services;
+use crate::shared::{CountedQuery, Services};
 
 /// The last rows of a result that can be asked for: they are held until its end.
 const LAST_ROWS_MAX: u64 = 1_000_000;
@@ -150,20 +150,12 @@ fn harmless(name: &str) -> String {
 
 /// Answers a request to `/exp`.
 pub(super) async fn export(exchange: &mut Exchange<'_>) -> Flow {
-    let clock = Arc::clone(&exchange.shared.clock);
-    let start = clock.monotonic_nanos();
-    let metrics = &Arc::clone(exchange.shared).metrics;
-    metrics.queries_running.add(1);
+    let counted = CountedQuery::begin(exchange.shared, "http");
     let (flow, code) = match prepare(exchange).await {
         Ok((request, services)) => run(exchange, request, &services).await,
-        Err(Stopped::Refused(refusal)) => {
-            let id = exchange.request_id.clone();
-            (exchange.respond(refusal.response(&id)).await, refusal.code)
-        }
-        Err(Stopped::Gone) => (Flow::Gone, "57014"),
+        Err(stopped) => stopped.answer(exchange).await,
     };
-    metrics.queries_running.sub(1);
-    metrics.query_done("http", code, clock.monotonic_nanos() - start);
+    counted.end(code);
     flow
 }
 

@@ -162,7 +162,6 @@ fn a_record_of_more_than_64_mib_is_rejected_with_its_line() {
 }
 
 #[test]
-#[ignore = "slow: a second more for what the test above nearly says"]
 fn a_record_of_64_mib_is_a_row() {
     check_long_record(limits::CSV_ROW_BYTES, false);
 }

@@ -20,13 +20,14 @@ use tidegate_query::{
 };
 use tokio::sync::mpsc::{Sender, channel};
 
-use super::run::panicked;
+use super::run::{code_of, panicked};
 use super::{Connection, Stopped};
 use crate::copy::form_of;
 use crate::pg::fault::Fault;
 use crate::pg::frame::Message;
 use crate::pg::out::Status;
 use crate::results::{Delimited, ResultForm};
+use crate::shared::CountedQuery;
 
 /// Parts that wait for the client.
 const QUEUE: usize = 2;
@@ -44,6 +45,13 @@ enum Part {
 impl Connection {
     /// Does a COPY FROM STDIN or TO STDOUT.
     pub(super) async fn copy(&mut self, sql: &str) -> Result<(), Stopped> {
+        let counted = CountedQuery::begin(&self.shared, "pg");
+        let done = self.copy_rows(sql).await;
+        counted.end(code_of(&done));
+        done
+    }
+
+    async fn copy_rows(&mut self, sql: &str) -> Result<(), Stopped> {
         let canceler = Canceler::default();
         let _cancelable = self.backend.begin(&canceler);
         let options = StatementOptions {

@@ -12,10 +12,8 @@ use crate::pg::encode::Format;
 use crate::pg::fault::Fault;
 use crate::pg::portal::{Event, Rows, Running, Work};
 use crate::pg::types::{Column, columns};
-use crate::shared::Services;
+use crate::shared::{CountedQuery, Services};
 
-/// How long a statement waits for its turn (`query.queue_timeout`).
-const TURN_WAIT: Duration = Duration::from_secs(10);
 /// How often who waits for a turn asks whether it is still wanted.
 const TICK: Duration = Duration::from_millis(20);
 /// How long a client may take to read before others have its turn (CO2).
@@ -67,8 +65,8 @@ impl<'a> Turn<'a> {
     }
 
     async fn take(&mut self, canceler: &Canceler) -> Result<(), Fault> {
-        let mut waited = Duration::ZERO;
-        while waited < TURN_WAIT {
+        let (mut waited, most) = (Duration::ZERO, self.services.turn_wait);
+        while waited < most {
             if canceler.is_canceled() {
                 return Err(Fault::canceled());
             }
@@ -78,7 +76,7 @@ impl<'a> Turn<'a> {
             }
             waited += TICK;
         }
-        Err(Fault::new("53400", "too many statements are working: this one had no turn in 10 s"))
+        Err(Fault::new("53400", self.services.no_turn()))
     }
 }
 
@@ -86,18 +84,9 @@ impl Connection {
     /// Starts a statement, and waits until it has rows or is done.
     pub(super) async fn start(&mut self, order: &Order) -> Result<Started, Stopped> {
         let services = std::sync::Arc::clone(&self.services);
-        let metrics = &std::sync::Arc::clone(&self.shared).metrics;
-        let clock = std::sync::Arc::clone(&self.shared.clock);
-        let begun = clock.monotonic_nanos();
-        metrics.queries_running.add(1);
+        let counted = CountedQuery::begin(&self.shared, "pg");
         let started = self.start_with(&services, order).await;
-        metrics.queries_running.sub(1);
-        let code = match &started {
-            Ok(_) => "00000",
-            Err(Stopped::Fault(fault)) => fault.code,
-            Err(Stopped::Gone) => "57014",
-        };
-        metrics.query_done("pg", code, clock.monotonic_nanos() - begun);
+        counted.end(code_of(&started));
         started
     }
 
@@ -208,6 +197,15 @@ pub(super) fn described(schema: &SchemaRef, formats: &[Format]) -> (Vec<Column>,
     let is_binary = |at: usize| formats.get(at) == Some(&Format::Binary);
     let formats = (0..columns.len()).map(is_binary).collect();
     (columns, formats)
+}
+
+/// The SQLSTATE with which work has ended.
+pub(super) fn code_of<T>(done: &Result<T, Stopped>) -> &'static str {
+    match done {
+        Ok(_) => "00000",
+        Err(Stopped::Fault(fault)) => fault.code,
+        Err(Stopped::Gone) => "57014",
+    }
 }
 
 pub(super) fn panicked() -> Fault {
