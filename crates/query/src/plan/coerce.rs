@@ -212,21 +212,10 @@ fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
 
 fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     match expr {
-        Expr::ScalarFunction(call) => match plain_cast(call) {
-            Ok(cast) => Ok(Transformed::yes(convert_one(cast, schema)?.data)),
-            Err(call) if call.func.name() == "date_bin" => {
-                let ScalarFunction { func, args } = call;
-                let args = date_bin_values(args, schema)?;
-                Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })))
-            }
-            Err(call) if special_types::gives_one(call.func.name()) => {
-                let ScalarFunction { func, args } = call;
-                let args = decimals::alike(args, schema);
-                Ok(Transformed::yes(one_of(ScalarFunction { func, args }, schema)))
-            }
-            Err(call) => Ok(Transformed::no(Expr::ScalarFunction(call))),
-        },
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
+        Expr::ScalarFunction(call) => call_values(call, schema),
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if compares(op) && [&left, &right].iter().any(|it| float_keys::is_made(it, schema)) =>
+        {
             let operand = |side: Box<Expr>| Box::new(float_keys::operand(*side, schema));
             let compared = BinaryExpr { left: operand(left), op, right: operand(right) };
             Ok(Transformed::yes(Expr::BinaryExpr(compared)))
@@ -279,6 +268,27 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             })
         }
         expr => Ok(Transformed::no(expr)),
+    }
+}
+
+/// A call that is a cast, or whose arguments are to be alike.
+fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
+    let call = match plain_cast(call) {
+        Ok(cast) => return Ok(Transformed::yes(convert_one(cast, schema)?.data)),
+        Err(call) => call,
+    };
+    match call.func.name() {
+        "date_bin" => {
+            let ScalarFunction { func, args } = call;
+            let args = date_bin_values(args, schema)?;
+            Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })))
+        }
+        name if special_types::gives_one(name) => {
+            let ScalarFunction { func, args } = call;
+            let args = decimals::alike(args, schema);
+            Ok(Transformed::yes(one_of(ScalarFunction { func, args }, schema)))
+        }
+        _ => Ok(Transformed::no(Expr::ScalarFunction(call))),
     }
 }
 

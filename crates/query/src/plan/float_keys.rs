@@ -160,14 +160,19 @@ pub(crate) fn inside_logical_sort_key(call: &ScalarFunction) -> Option<&Expr> {
 /// An operand of a comparison, as a key if it may be a NaN or a zero that is not the one that is
 /// stored: the sign of a NaN that arithmetic makes is the machine's.
 pub(super) fn operand(expr: Expr, schema: &DFSchema) -> Expr {
-    let is_stored = match &expr {
+    if is_made(&expr, schema) { key(expr, schema) } else { expr }
+}
+
+/// A float that is neither stored nor written.
+pub(super) fn is_made(expr: &Expr, schema: &DFSchema) -> bool {
+    let is_stored = match expr {
         Expr::Literal(..) => true,
         Expr::Column(_) => {
             expr.to_field(schema).is_ok_and(|(_, field)| field.metadata().contains_key(NAME_KEY))
         }
         _ => false,
     };
-    if is_stored { expr } else { key(expr, schema) }
+    !is_stored && is_float(expr, schema)
 }
 
 /// What is compared alike: `x` of `sort key(x)`.

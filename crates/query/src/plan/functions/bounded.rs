@@ -165,7 +165,12 @@ impl Argument<'_> {
     }
 
     fn integers(self) -> Result<Vec<Option<i64>>> {
-        let values = self.cast_to(&DataType::Int64)?;
+        self.integers_of(&DataType::Int64)
+    }
+
+    /// The numbers that values of another type are.
+    fn integers_of(self, ty: &DataType) -> Result<Vec<Option<i64>>> {
+        let values = cast(&self.cast_to(ty)?, &DataType::Int64)?;
         let values = values.as_primitive::<Int64Type>();
         let value = |at| values.is_valid(at).then(|| values.value(at));
         Ok((0..self.rows).map(|row| value(self.place(row))).collect())
@@ -210,14 +215,9 @@ fn replaced(texts: &Argument<'_>, from: &Argument<'_>, to: &Argument<'_>) -> Res
 fn steps(start: &Argument<'_>, end: &Argument<'_>, step: Option<&Argument<'_>>) -> Result<u64> {
     const NANOS_PER_DAY: i64 = 86_400_000_000_000;
     let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
-    let counts = |bound: &Argument<'_>| -> Result<Vec<Option<i64>>> {
-        if !start.value.data_type().is_temporal() {
-            return bound.integers();
-        }
-        let times = ColumnarValue::Array(bound.cast_to(&nanos)?);
-        let times = Argument { value: &times, rows: times.to_array(1)?.len() }.integers()?;
-        Ok((0..bound.rows).map(|row| times[bound.place(row)]).collect())
-    };
+    let is_of_times = start.value.data_type().is_temporal();
+    let ty = if is_of_times { &nanos } else { &DataType::Int64 };
+    let counts = |bound: &Argument<'_>| bound.integers_of(ty);
     let widths = match step {
         None => vec![Some(1); start.rows],
         Some(step) if matches!(step.value.data_type(), DataType::Interval(_)) => {
