@@ -38,5 +38,5 @@ pub use manifest::BatchId;
 pub use mask::RowMask;
 pub use rewrite::Rewrite;
 pub use segment::{SegmentMeta, WrittenSegment};
-pub use snapshot::{Run, ScanGroup, SegmentRun, Snapshot};
+pub use snapshot::{Derived, Run, ScanGroup, SegmentRun, Snapshot};
 pub use symbols::{SymbolTable, SymbolTables};

@@ -10,6 +10,7 @@
 //!
 //! Useful for: planning a scan. Not here: reading rows (`segment::Reader`).
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -40,7 +41,13 @@ pub struct Snapshot {
     pub groups: Vec<ScanGroup>,
     /// Of its symbol columns, each of which has one.
     pub symbols: SymbolTables,
+    /// See [`derived`](Snapshot::derived).
+    pub derived: Derived,
 }
+
+/// What readers have worked out of a snapshot.
+#[derive(Debug, Default)]
+pub struct Derived(OnceLock<Arc<dyn Any + Send + Sync>>);
 
 /// Runs that overlap in time; mostly one.
 #[derive(Debug, Clone)]
@@ -126,7 +133,28 @@ impl Snapshot {
             seq_txn: self.seq_txn,
             groups: self.groups.iter().filter_map(sealed).collect(),
             symbols: self.symbols.clone(),
+            derived: Derived::default(),
         }
+    }
+
+    /// What is worked out of it once for all that read it, and goes when it goes. It is of one
+    /// kind: another one is made each time.
+    ///
+    /// # Errors
+    /// Those of making it.
+    pub fn derived<T: Any + Send + Sync>(
+        &self,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<Arc<T>> {
+        if let Some(known) = self.derived.0.get()
+            && let Ok(known) = Arc::downcast(Arc::clone(known))
+        {
+            return Ok(known);
+        }
+        let made = Arc::new(make()?);
+        // Another reader may have come first, with the same.
+        let _ = self.derived.0.set(Arc::clone(&made) as _);
+        Ok(made)
     }
 
     /// All segments in the order of groups.

@@ -4,19 +4,42 @@
 //! - V2. Groups and their runs keep the order of the snapshot; row ranges ascend.
 //!
 //! Only segments that a range ends in are opened here; whether the others are needed, their
-//! metadata say.
+//! metadata say. The selection of all rows of a snapshot is made once, and so are its tasks: a
+//! small query of a table with many partitions would do little else.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_model::{Column, RowRange, TimeRange, Timestamp};
 use tidegate_storage::{Result, Run, SegmentRun, Snapshot};
+
+use super::task::{ScanTask, TaskShape, tasks};
 
 /// The rows that a scan reads.
 #[derive(Debug)]
 pub(crate) struct Selected {
     pub(crate) groups: Vec<SelectedGroup>,
     pub(crate) counts: Counts,
+    /// At most `SHAPES_MAX`.
+    tasks: Mutex<Vec<(TaskShape, Arc<[ScanTask]>)>>,
+}
+
+/// Ways to cut a selection that are remembered: by the widths of the rows that queries ask for.
+const SHAPES_MAX: usize = 4;
+
+impl Selected {
+    /// Its rows as tasks.
+    pub(crate) fn tasks(&self, shape: TaskShape) -> Arc<[ScanTask]> {
+        let mut known = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, tasks)) = known.iter().find(|(known, _)| *known == shape) {
+            return Arc::clone(tasks);
+        }
+        let made: Arc<[ScanTask]> = tasks(self, shape).into();
+        if known.len() < SHAPES_MAX {
+            known.push((shape, Arc::clone(&made)));
+        }
+        made
+    }
 }
 
 /// Runs that overlap in time, in the order in which equal timestamps stand.
@@ -46,13 +69,22 @@ pub(crate) struct Counts {
 }
 
 /// The rows whose designated timestamp lies in one of the ranges; all if there are none given.
-pub(crate) fn select(snapshot: &Snapshot, ranges: Option<&[TimeRange]>) -> Result<Selected> {
+pub(crate) fn select(snapshot: &Snapshot, ranges: Option<&[TimeRange]>) -> Result<Arc<Selected>> {
+    match ranges {
+        Some(_) => selected(snapshot, ranges).map(Arc::new),
+        None => snapshot.derived(|| selected(snapshot, None)),
+    }
+}
+
+fn selected(snapshot: &Snapshot, ranges: Option<&[TimeRange]>) -> Result<Selected> {
     let designated = snapshot.schema.designated_column().map(|(column, _)| column);
     let mut counts = Counts::default();
-    let (mut all_keys, mut keys) = (BTreeSet::new(), BTreeSet::new());
-    let mut groups = Vec::new();
+    // Groups ascend in time, and so do their partitions.
+    let (mut last, mut last_selected) = (None, None);
+    let mut groups = Vec::with_capacity(snapshot.groups.len());
     for group in &snapshot.groups {
-        all_keys.insert(group.partition);
+        let partition = Some(group.partition);
+        counts.partitions_total += usize::from(mem::replace(&mut last, partition) != partition);
         counts.segments_total += group.runs.len();
         let mut runs = Vec::new();
         for Run::Segment(segment) in &group.runs {
@@ -68,13 +100,13 @@ pub(crate) fn select(snapshot: &Snapshot, ranges: Option<&[TimeRange]>) -> Resul
             }
         }
         if !runs.is_empty() {
-            keys.insert(group.partition);
+            let before = mem::replace(&mut last_selected, partition);
+            counts.partitions += usize::from(before != partition);
             counts.segments += runs.len();
             groups.push(SelectedGroup { runs });
         }
     }
-    (counts.partitions, counts.partitions_total) = (keys.len(), all_keys.len());
-    Ok(Selected { groups, counts })
+    Ok(Selected { groups, counts, tasks: Mutex::default() })
 }
 
 fn rows_in(

@@ -1,9 +1,9 @@
 //! Streams of batches from the tasks of a scan.
 //!
 //! - W1. Any order: each stream takes the next task from a queue that all streams of a scan share.
-//! - W2. Table order: one stream, behind which tasks are decoded ahead on other threads, at most
-//!   `window` of them, of each no more batches than are `batches_ahead`; their batches come out in
-//!   the order of the tasks.
+//! - W2. Table order: one stream, which works on the first task itself, as that may be all that is
+//!   wanted. Behind it tasks are decoded ahead on other threads, at most `window` of them, of each
+//!   no more batches than are `batches_ahead`; their batches come out in the order of the tasks.
 //! - W3. No poll decodes more than `STEPS_PER_POLL` batches that came out empty, and dropping a
 //!   stream ends its tasks at their next step.
 //! - W4. All streams of a scan give together at most the limit.
@@ -28,6 +28,12 @@ use super::task::{BATCH_ROWS, ROW_ID_BYTES, ScanTask, TASK_BYTES_MAX, value_byte
 
 /// W3.
 const STEPS_PER_POLL: usize = 8;
+
+/// Rows of the first batch of an ordered scan, about: who asks for the latest row of a key may need
+/// no more.
+const EAGER_ROWS: usize = 16;
+/// How many times as many the next one has, up to all there are.
+const EAGER_GROWTH: usize = 8;
 
 /// Batches of one task that wait for the stream at most: those of a page frame, so that a task ends
 /// without waiting.
@@ -82,6 +88,26 @@ impl TaskQueue {
         self.wanted() == 0
     }
 
+    /// Finds some rows of a task, about as many as `most`: ready with them, with an error, or if no
+    /// more are wanted of all tasks. A task that has no more is gone.
+    fn step(
+        &self,
+        place: &mut Option<TaskReader>,
+        most: usize,
+    ) -> Poll<Option<Result<RecordBatch>>> {
+        let Some(reader) = place else { return Poll::Pending };
+        match reader.step(self.wanted().min(most)) {
+            Ok(Step::Batch(batch)) => Poll::Ready(self.claim(batch).map(Ok)),
+            Ok(Step::Nothing) if self.is_satisfied() => Poll::Ready(None),
+            Ok(Step::Nothing) => Poll::Pending,
+            Ok(Step::End) => {
+                *place = None;
+                Poll::Pending
+            }
+            Err(error) => Poll::Ready(Some(Err(error))),
+        }
+    }
+
     /// As much of the batch as is still wanted; `None` if nothing is (W4).
     fn claim(&self, batch: RecordBatch) -> Option<RecordBatch> {
         let rows = batch.num_rows();
@@ -113,16 +139,11 @@ impl QueueStream {
             if self.reader.is_none() {
                 self.reader = self.queue.take();
             }
-            let Some(reader) = &mut self.reader else { return Poll::Ready(None) };
-            match reader.step(self.queue.wanted()) {
-                Ok(Step::Batch(batch)) => match self.queue.claim(batch) {
-                    Some(batch) => return Poll::Ready(Some(Ok(batch))),
-                    None => return Poll::Ready(None),
-                },
-                Ok(Step::Nothing) if self.queue.is_satisfied() => return Poll::Ready(None),
-                Ok(Step::Nothing) => {}
-                Ok(Step::End) => self.reader = None,
-                Err(error) => return Poll::Ready(Some(Err(error))),
+            if self.reader.is_none() {
+                return Poll::Ready(None);
+            }
+            if let Poll::Ready(batch) = self.queue.step(&mut self.reader, usize::MAX) {
+                return Poll::Ready(batch);
             }
         }
         context.waker().wake_by_ref();
@@ -160,8 +181,11 @@ struct Ahead {
 /// W2.
 pub(crate) struct OrderedStream {
     queue: Arc<TaskQueue>,
+    first: Option<TaskReader>,
+    /// Rows that its next batch has, about.
+    eager: usize,
     ahead: VecDeque<Ahead>,
-    /// How many tasks may be ahead now: one at first, as the first rows may be all that are wanted.
+    /// How many tasks may be ahead now.
     window: usize,
     window_max: usize,
     metrics: BaselineMetrics,
@@ -174,10 +198,29 @@ impl OrderedStream {
         metrics: BaselineMetrics,
     ) -> OrderedStream {
         assert!(window_max > 0, "W2");
-        OrderedStream { queue, ahead: VecDeque::new(), window: 1, window_max, metrics }
+        let (first, window) = (queue.take(), window_max.min(2));
+        let (eager, ahead) = (EAGER_ROWS, VecDeque::new());
+        OrderedStream { queue, first, eager, ahead, window, window_max, metrics }
     }
 
     fn next_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        for _ in 0..STEPS_PER_POLL {
+            if self.first.is_none() {
+                return self.next_ahead(context);
+            }
+            if let Poll::Ready(batch) = self.queue.step(&mut self.first, self.eager) {
+                self.eager = self.eager.saturating_mul(EAGER_GROWTH);
+                if batch.is_none() || self.queue.is_satisfied() {
+                    self.first = None;
+                }
+                return Poll::Ready(batch);
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn next_ahead(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         loop {
             while self.ahead.len() < self.window {
                 let Some(reader) = self.queue.take() else { break };
@@ -242,7 +285,10 @@ impl Stream for OrderedStream {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<RecordBatch>>> {
+        let elapsed = self.metrics.elapsed_compute().clone();
+        let timer = self.first.is_some().then(|| elapsed.timer());
         let poll = self.next_batch(context);
+        drop(timer);
         self.metrics.record_poll(poll)
     }
 }

@@ -74,11 +74,25 @@ pub(crate) fn value_bytes(ty: ColumnType) -> usize {
     }
 }
 
-/// Cuts the selected rows into tasks (N1). `row_bytes` is what a row takes in arrays; 0 if they are
-/// not decoded ahead.
-pub(crate) fn tasks(selected: &Selected, order: ScanOrder, row_bytes: usize) -> Vec<ScanTask> {
-    let fitting = TASK_BYTES_MAX / row_bytes.max(1) / BATCH_ROWS * BATCH_ROWS;
-    let rows_max = fitting.clamp(BATCH_ROWS, limits::FRAME_ROWS.as_len());
+/// How selected rows are cut into tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TaskShape {
+    pub(crate) order: ScanOrder,
+    rows_max: usize,
+}
+
+impl TaskShape {
+    /// `row_bytes` is what a row takes in arrays; 0 if they are not decoded ahead.
+    pub(crate) fn new(order: ScanOrder, row_bytes: usize) -> TaskShape {
+        let fitting = TASK_BYTES_MAX / row_bytes.max(1) / BATCH_ROWS * BATCH_ROWS;
+        let rows_max = fitting.clamp(BATCH_ROWS, limits::FRAME_ROWS.as_len());
+        TaskShape { order, rows_max }
+    }
+}
+
+/// Cuts the selected rows into tasks (N1).
+pub(crate) fn tasks(selected: &Selected, shape: TaskShape) -> Vec<ScanTask> {
+    let TaskShape { order, rows_max } = shape;
     let mut all = Vec::new();
     for group in &selected.groups {
         match group.runs.as_slice() {

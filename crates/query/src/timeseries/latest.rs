@@ -5,8 +5,7 @@
 //! - N2. Held are the keys and their rows, and nothing else.
 //! - N3. If it is known how many keys there are at most, the input ends when so many are found.
 
-use std::borrow::Cow;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{SortOptions, take_record_batch};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, DFSchemaRef, Result, internal_err};
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
@@ -43,7 +43,7 @@ use super::pick::bytes;
 use super::sample::time_unit;
 use crate::error::{ClauseProblem, Error};
 use crate::plan::table_name;
-use crate::scan::reversed;
+use crate::scan::{ScanSource, reversed};
 
 /// Segments whose footers are looked at for NULL among the keys.
 const SEGMENTS_ASKED_MAX: usize = 1_000;
@@ -54,7 +54,6 @@ const KEY_BYTES: usize = 48;
 pub(super) fn latest(
     clause: &LatestClause,
     rows: LogicalPlan,
-    snapshots: &HashMap<String, Arc<Snapshot>>,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     let column = |expr: &SqlExpr, context: &mut dyn RelationPlannerContext| match context
@@ -70,44 +69,76 @@ pub(super) fn latest(
     };
     time_unit(rows.schema(), &time).map_err(no_time)?;
     let keys = clause.keys.iter().map(|key| column(key, context)).collect::<Result<Vec<_>>>()?;
-    let key_count = key_bound(&rows, &keys, snapshots);
-    Ok(extension(LatestOn { input: rows, time, keys, key_count }))
+    let bounds = key_bounds(&rows, &keys);
+    Ok(extension(LatestOn { input: rows, time, keys, bounds }))
 }
 
-/// How many keys there are at most: the product of how many values each column of them has. `None`
-/// if that is not known.
-fn key_bound(
-    rows: &LogicalPlan,
-    keys: &[Column],
-    snapshots: &HashMap<String, Arc<Snapshot>>,
-) -> Option<usize> {
+/// What is known of how many values a key has.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+enum KeyBound {
+    /// Conditions let no more through.
+    Asked(usize),
+    /// They are those of this column of the table that is read.
+    Symbols(String),
+    Unknown,
+}
+
+/// What is known of each key.
+fn key_bounds(rows: &LogicalPlan, keys: &[Column]) -> Vec<KeyBound> {
     let mut conditions = Vec::new();
-    let snapshot = snapshots.get(read_table(rows, &mut conditions)?.as_ref())?;
-    let mut bound = 1_usize;
-    for key in keys {
+    let reads_table = reads_table(rows, &mut conditions);
+    let bound = |key: &Column| {
         let asked = conditions.iter().filter_map(|condition| values_asked(condition, &key.name));
-        let count = asked.chain(symbol_count(snapshot, &key.name)).min()?;
-        bound = bound.checked_mul(count)?;
-    }
-    Some(bound)
+        match asked.min() {
+            _ if !reads_table => KeyBound::Unknown,
+            Some(count) => KeyBound::Asked(count),
+            None => KeyBound::Symbols(key.name.clone()),
+        }
+    };
+    keys.iter().map(bound).collect()
 }
 
-/// The name of the table that a plan reads, with its columns under their names, and the conditions
-/// that all of its rows pass.
-fn read_table<'a>(plan: &'a LogicalPlan, conditions: &mut Vec<&'a Expr>) -> Option<Cow<'a, str>> {
+/// How many keys there are at most: the product of how many values each of them has. `None` if that
+/// is not known.
+fn key_count(input: &Arc<dyn ExecutionPlan>, bounds: &[KeyBound]) -> Option<usize> {
+    let mut all = 1_usize;
+    for bound in bounds {
+        let count = match bound {
+            KeyBound::Asked(count) => *count,
+            KeyBound::Symbols(column) => symbol_count(scanned(input)?, column)?,
+            KeyBound::Unknown => return None,
+        };
+        all = all.checked_mul(count)?;
+    }
+    Some(all)
+}
+
+/// The table that an operator reads, if it reads one.
+fn scanned(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<Snapshot>> {
+    if let Some(exec) = plan.downcast_ref::<DataSourceExec>() {
+        return Some(exec.data_source().downcast_ref::<ScanSource>()?.snapshot());
+    }
+    match plan.children().as_slice() {
+        [input] => scanned(input),
+        _ => None,
+    }
+}
+
+/// Whether a plan reads one table, with its columns under their names; and the conditions that all
+/// of its rows pass.
+fn reads_table<'a>(plan: &'a LogicalPlan, conditions: &mut Vec<&'a Expr>) -> bool {
     match plan {
-        LogicalPlan::TableScan(scan) => table_name(&scan.table_name),
-        LogicalPlan::SubqueryAlias(alias) => read_table(&alias.input, conditions),
+        LogicalPlan::TableScan(scan) => table_name(&scan.table_name).is_some(),
+        LogicalPlan::SubqueryAlias(alias) => reads_table(&alias.input, conditions),
         LogicalPlan::Filter(filter) => {
             conditions.extend(split_conjunction(&filter.predicate));
-            read_table(&filter.input, conditions)
+            reads_table(&filter.input, conditions)
         }
         LogicalPlan::Projection(projection) => {
             let is_column = |expr: &Expr| matches!(expr, Expr::Column(_));
-            let is_plain = projection.expr.iter().all(is_column);
-            is_plain.then(|| read_table(&projection.input, conditions))?
+            projection.expr.iter().all(is_column) && reads_table(&projection.input, conditions)
         }
-        _ => None,
+        _ => false,
     }
 }
 
@@ -152,8 +183,7 @@ pub(super) struct LatestOn {
     input: LogicalPlan,
     time: Column,
     keys: Vec<Column>,
-    /// How many keys there are at most, if that is known.
-    key_count: Option<usize>,
+    bounds: Vec<KeyBound>,
 }
 
 impl LatestOn {
@@ -168,7 +198,7 @@ impl LatestOn {
         let time = schema.index_of_column(&self.time)?;
         let keys = self.keys.iter().map(|key| schema.index_of_column(key));
         let keys = keys.collect::<Result<Vec<_>>>()?;
-        Ok(Arc::new(LatestExec::new(input, time, keys, self.key_count)))
+        Ok(Arc::new(LatestExec::new(input, time, keys, self.bounds.clone())))
     }
 }
 
@@ -213,7 +243,7 @@ impl UserDefinedLogicalNodeCore for LatestOn {
         match (columns.pop_front(), inputs.pop().filter(|_| inputs.is_empty())) {
             (Some(time), Some(input)) => {
                 let keys = columns.into();
-                Ok(LatestOn { input, time, keys, key_count: self.key_count })
+                Ok(LatestOn { input, time, keys, bounds: self.bounds.clone() })
             }
             _ => internal_err!("LatestOn has a time and an input"),
         }
@@ -227,11 +257,13 @@ impl UserDefinedLogicalNodeCore for LatestOn {
 
 /// The operator.
 #[derive(Debug)]
-struct LatestExec {
+pub(super) struct LatestExec {
     input: Arc<dyn ExecutionPlan>,
     /// The positions of the timestamp and of the keys.
     time: usize,
     keys: Vec<usize>,
+    bounds: Vec<KeyBound>,
+    /// How many keys there are at most, if that is known.
     key_count: Option<usize>,
     properties: Arc<PlanProperties>,
 }
@@ -241,7 +273,7 @@ impl LatestExec {
         input: Arc<dyn ExecutionPlan>,
         time: usize,
         keys: Vec<usize>,
-        key_count: Option<usize>,
+        bounds: Vec<KeyBound>,
     ) -> LatestExec {
         let ascending = Self::by_time(&input, time, SortOptions::new(false, false));
         let properties = Arc::new(PlanProperties::new(
@@ -250,7 +282,8 @@ impl LatestExec {
             EmissionType::Final,
             Boundedness::Bounded,
         ));
-        LatestExec { input, time, keys, key_count, properties }
+        let key_count = key_count(&input, &bounds);
+        LatestExec { input, time, keys, bounds, key_count, properties }
     }
 
     fn by_time(
@@ -315,7 +348,14 @@ impl ExecutionPlan for LatestExec {
         let Some(input) = children.pop().filter(|_| children.is_empty()) else {
             return internal_err!("LatestOnExec has one input");
         };
-        Ok(Arc::new(LatestExec::new(input, self.time, self.keys.clone(), self.key_count)))
+        let (keys, bounds) = (self.keys.clone(), self.bounds.clone());
+        if Arc::ptr_eq(input.properties(), self.input.properties()) {
+            // It reads what the one before does.
+            let (time, key_count) = (self.time, self.key_count);
+            let properties = Arc::clone(&self.properties);
+            return Ok(Arc::new(LatestExec { input, time, keys, bounds, key_count, properties }));
+        }
+        Ok(Arc::new(LatestExec::new(input, self.time, keys, bounds)))
     }
 
     fn apply_expressions(
@@ -379,6 +419,9 @@ impl Found {
         let mut fresh = Vec::new();
         let mut grown = 0;
         for row in 0..batch.num_rows() {
+            if self.key_count == Some(self.seen.len()) {
+                break;
+            }
             let keys = keys.row(row);
             if !self.seen.contains(keys.data()) {
                 self.seen.insert(keys.data().into());

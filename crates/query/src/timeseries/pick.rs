@@ -141,7 +141,7 @@ impl UserDefinedLogicalNodeCore for PickRows {
 
 /// The operator: one stream in, the picked rows of it out.
 #[derive(Debug)]
-struct PickExec {
+pub(super) struct PickExec {
     input: Arc<dyn ExecutionPlan>,
     pick: Pick,
     direction: Direction,

@@ -1,6 +1,6 @@
 //! Plans of the derived tables that `blocks` has marked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::common::{Column, DFSchema, Result, ScalarValue};
@@ -14,7 +14,6 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, Ident, ObjectName, Query, TableAlias, TableFactor, TableWithJoins,
 };
-use tidegate_storage::Snapshot;
 
 use super::asof::time_join;
 use super::blocks::{Mark, is_time_join, mark_number};
@@ -34,8 +33,6 @@ pub(crate) struct MarkedRelations {
     marks: Vec<Mark>,
     aggregates: HashSet<String>,
     simplify: SimplifyContext,
-    /// By the names of their tables in lower case.
-    snapshots: HashMap<String, Arc<Snapshot>>,
     /// Plans that come back as tables while another one is planned.
     slots: Mutex<Vec<LogicalPlan>>,
 }
@@ -45,14 +42,13 @@ impl MarkedRelations {
         state: &SessionState,
         marks: Vec<Mark>,
         aggregates: HashSet<String>,
-        snapshots: HashMap<String, Arc<Snapshot>>,
     ) -> MarkedRelations {
         let simplify = SimplifyContext::builder()
             .with_config_options(Arc::clone(state.config_options()))
             .with_query_execution_start_time(state.execution_props().query_execution_start_time)
             .build();
         let slots = Mutex::new(Vec::new());
-        MarkedRelations { marks, aggregates, simplify, snapshots, slots }
+        MarkedRelations { marks, aggregates, simplify, slots }
     }
 
     /// Whether a function of this name, in lower case, is an aggregate.
@@ -133,7 +129,7 @@ impl MarkedRelations {
             }
             Some(Mark::Latest(clause)) => {
                 let rows = Self::inner(query, context)?;
-                latest(&clause, rows, &self.snapshots, context)
+                latest(&clause, rows, context)
             }
             Some(Mark::Sample(clause)) => sampled(self, &clause, query, context),
             None => Self::inner(query, context),

@@ -12,7 +12,7 @@ use super::tail::{Origin, Tail, TailRun};
 use crate::envelope;
 use crate::error::{Corruption, Error, Result};
 use crate::manifest::{Manifest, Obsolete, SegmentEntry};
-use crate::snapshot::{GroupedSegments, MaskFile, SegmentFile, SegmentRun, Snapshot};
+use crate::snapshot::{Derived, GroupedSegments, MaskFile, SegmentFile, SegmentRun, Snapshot};
 use crate::symbols::{self, SymbolMark, SymbolTable, SymbolTables};
 use crate::wal::TableChange;
 
@@ -207,6 +207,7 @@ impl TableState {
             seq_txn: self.manifest.seq_txn,
             groups: grouped.with_tail(tail),
             symbols,
+            derived: Derived::default(),
         }
     }
 
