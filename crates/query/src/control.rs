@@ -38,7 +38,7 @@ use crate::error::Error;
 use crate::session::Session;
 
 pub(crate) use guard::{guarded, without_guards};
-pub(crate) use rows::{Reader, finish_in_time, plan_apart, run};
+pub(crate) use rows::{Reader, Took, finish_in_time, panicked, plan_apart, run, run_here};
 
 /// How long a statement may work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,8 +261,12 @@ impl Stop {
         self.wait_start.store(self.elapsed_nanos().max(1), Relaxed);
     }
 
+    /// The wait is over, if there was one.
     fn end_wait(&self) {
         let wait_start = self.wait_start.load(Relaxed);
+        if wait_start == 0 {
+            return;
+        }
         self.waited.fetch_add(self.elapsed_nanos().saturating_sub(wait_start), Relaxed);
         self.wait_start.store(0, Relaxed);
     }

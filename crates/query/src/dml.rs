@@ -270,7 +270,8 @@ impl RowChanges<'_> {
         let PlannedRows { plan, snapshot, columns, notices } = planned;
         let plan = guarded(plan, &self.stop)?;
         self.listing.runs(&plan);
-        let stream = run(plan, Arc::clone(&self.context), (&self.stop, Reader::Writer))?;
+        let reader = (&self.stop, Reader::Writer);
+        let stream = run(plan, Arc::clone(&self.context), reader, None)?;
         Ok(Running { stream, snapshot, columns, notices })
     }
 

@@ -9,9 +9,12 @@
 //! and DataFusion's operators run there. Statements that change tables wait for the disk on a
 //! thread of their own.
 
+mod known;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
@@ -28,9 +31,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::SessionConfig;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use tidegate_model::ByteCount;
 use tidegate_storage::{Database, Error as StorageError};
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::activity::{Activity, Listing};
@@ -55,6 +59,7 @@ use crate::scan::FusedAggregates;
 use crate::session::{Session, reset, set};
 use crate::show::{canceled, parameter, show};
 use crate::system::{Caller, System};
+pub use known::KnownAnswer;
 
 /// How many users of memory an error names when memory is used up.
 const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
@@ -76,6 +81,9 @@ pub const SPILL_MAX: ByteCount = ByteCount(100 << 30);
 /// Rows that a FILL makes at most: more are rather a mistake in its bounds or its unit.
 pub const FILL_ROWS_MAX: u64 = 10_000_000;
 
+/// Less than what it costs to hand work to another thread and back, when that is busy.
+const QUICK_MAX: Duration = Duration::from_micros(500);
+
 /// What an engine may use of the machine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
@@ -93,6 +101,8 @@ pub struct EngineOptions {
     pub spill_max: ByteCount,
     /// Rows that a FILL may make.
     pub fill_rows_max: u64,
+    /// What took no longer than this is answered by whoever asks for it again ([`Engine::known`]).
+    pub quick_max: Duration,
 }
 
 impl EngineOptions {
@@ -112,6 +122,7 @@ impl EngineOptions {
             timeout_max: Timeout::Never,
             spill_max: SPILL_MAX,
             fill_rows_max: FILL_ROWS_MAX,
+            quick_max: QUICK_MAX,
         }
     }
 }
@@ -224,6 +235,7 @@ pub const STACK_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 pub struct Engine {
     state: SessionState,
+    plans: Arc<PlanCache>,
     system: Arc<System>,
 }
 
@@ -259,8 +271,10 @@ impl Engine {
         // Behind what answers from statistics alone, before aggregates are shared out.
         let counted = physical.iter().position(|rule| rule.name() == "aggregate_statistics");
         physical.insert(counted.map_or(1, |at| at + 1), Arc::new(FusedAggregates));
+        let plans = Arc::new(PlanCache::new(options.quick_max));
+        let config = session_config(options).with_extension(Arc::clone(&plans));
         let state = SessionStateBuilder::new()
-            .with_config(session_config(options))
+            .with_config(config)
             .with_runtime_env(runtime)
             .with_expr_planners(vec![Arc::new(OperatorPlanner)])
             .with_table_function_list(table_functions())
@@ -277,7 +291,7 @@ impl Engine {
             timeout_max: options.timeout_max,
             fill_rows_max: options.fill_rows_max,
         };
-        Ok(Engine { state, system: Arc::new(system) })
+        Ok(Engine { state, plans, system: Arc::new(system) })
     }
 
     /// The engine of a program that its statements can ask for what it does.
@@ -333,7 +347,12 @@ impl Engine {
         parameters: &[Parameter],
         options: &StatementOptions,
     ) -> Result<Answer> {
-        let statement = parse_statement(sql)?;
+        let sql: Arc<str> = Arc::from(sql);
+        if let Some(known) = self.known((&sql, parameters, options), &Handle::current()) {
+            let KnownAnswer { schema, designated, stream, notices } = known?;
+            return Ok(Answer::Rows { schema, designated, stream, notices });
+        }
+        let statement = parse_statement(&sql)?;
         let session = &options.session;
         if session.is_read_only()
             && let Some(statement) = changing(&statement)
@@ -341,7 +360,6 @@ impl Engine {
             return Err(Error::ReadOnly { statement });
         }
         let notices = Engine::in_transaction(session, &statement)?;
-        let sql: Arc<str> = Arc::from(sql);
         let begun = self.begin(&sql, options);
         let answer = self.answer(statement, (&sql, parameters), (begun, options)).await?;
         Ok(answer.with_notices(notices))
@@ -546,8 +564,11 @@ impl Engine {
         let Begun { stop, listing, .. } = begun;
         let plan = guarded(Arc::clone(&planned.plan), &stop)?;
         listing.runs(&plan);
-        let stream = run(plan, context, (&stop, Reader::Client))?;
-        Ok(renamed(listing.until_the_end_of(stream), planned, sql))
+        let took = self.took(&planned, Duration::ZERO);
+        let stream = run(plan, context, (&stop, Reader::Client), took)?;
+        let stream = renamed(listing.until_the_end_of(stream), &planned.schema, sql);
+        let PlannedQuery { schema, notices, designated, .. } = planned;
+        Ok(Answer::Rows { schema, designated, stream, notices })
     }
 
     async fn plan(&self, bound: Bound, begun: &Begun) -> Result<(PlannedQuery, Arc<TaskContext>)> {
@@ -598,7 +619,8 @@ impl Engine {
         let text = if how.analyze {
             let plan = guarded(plan, &begun.stop)?;
             begun.listing.runs(&plan);
-            let stream = run(Arc::clone(&plan), context, (&begun.stop, Reader::Writer));
+            let reader = (&begun.stop, Reader::Writer);
+            let stream = run(Arc::clone(&plan), context, reader, None);
             let mut stream = stream?;
             while let Some(batch) = stream.next().await {
                 batch?;
@@ -718,7 +740,6 @@ fn merge_bytes(engine: &EngineOptions) -> usize {
 
 fn session_config(engine: &EngineOptions) -> SessionConfig {
     let mut config = SessionConfig::new()
-        .with_extension(Arc::new(PlanCache::default()))
         .with_target_partitions(engine.threads.get())
         .with_collect_statistics(false)
         .with_create_default_catalog_and_schema(false)
@@ -745,19 +766,18 @@ fn rows_of(batch: RecordBatch) -> Answer {
     Answer::Rows { schema, designated: None, stream, notices: Vec::new() }
 }
 
-/// The rows of a plan under the names that users see; its errors have their place in `sql`.
-fn renamed(stream: SendableRecordBatchStream, planned: PlannedQuery, sql: Arc<str>) -> Answer {
-    let PlannedQuery { schema, notices, designated, .. } = planned;
-    let named = Arc::clone(&schema);
-    let batches = stream.and_then(move |batch| {
-        let named = Arc::clone(&named);
-        async move {
-            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-            let columns = batch.columns().to_vec();
-            Ok(RecordBatch::try_new_with_options(named, columns, &options)?)
-        }
+/// The rows of a plan under the names that users see; errors have their place in `sql`.
+fn renamed(
+    stream: SendableRecordBatchStream,
+    schema: &SchemaRef,
+    sql: Arc<str>,
+) -> SendableRecordBatchStream {
+    let named = Arc::clone(schema);
+    let batches = stream.map(move |batch| {
+        let batch = batch.map_err(|error| locate_running(&sql, error))?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = batch.columns().to_vec();
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&named), columns, &options)?)
     });
-    let batches = batches.map_err(move |error| locate_running(&sql, error));
-    let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
-    Answer::Rows { schema, designated, stream, notices }
+    Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), batches))
 }

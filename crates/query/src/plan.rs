@@ -26,6 +26,8 @@ mod tables;
 mod order;
 mod locate;
 mod cache;
+mod pattern;
+mod compared;
 mod named_columns;
 mod rows;
 
@@ -37,8 +39,8 @@ use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::planner::RelationPlanner;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::sql::parser::Statement;
@@ -47,16 +49,17 @@ use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
+use crate::control::Stop;
 use crate::error::{Error, Result};
 use crate::scan::{NAME_KEY, ScanOrder, ScanTable, without_name};
 use crate::timeseries::{Mark, MarkedRelations, OurNodes, designated, mark_blocks};
-use cache::CachedPlan;
+use cache::TablesNow;
 use order::limits_in_table_order;
 use query_text::{OutputNames, QueryText, parse_query};
 use rows::{Purpose, TargetRows as Rows, stored};
 use tables::Tables;
 
-pub(crate) use cache::PlanCache;
+pub(crate) use cache::{CachedPlan, PlanCache};
 pub(crate) use casts::cast_to_integer;
 pub(crate) use coerce::OperatorPlanner;
 pub(crate) use describe::{ParameterTypes, describe_query, described_with, parameter_count};
@@ -97,6 +100,51 @@ pub(crate) struct PlannedQuery {
     pub(crate) schema: SchemaRef,
     /// Which of them is the designated timestamp.
     pub(crate) designated: Option<usize>,
+    /// The plan that is kept for the next time; `None` if none is.
+    pub(crate) kept: Option<Arc<CachedPlan>>,
+}
+
+impl PlannedQuery {
+    /// The query of a plan that is kept.
+    fn of_known(cached: Arc<CachedPlan>, plan: Arc<dyn ExecutionPlan>) -> PlannedQuery {
+        let schema = match cached.pattern() {
+            Some(pattern) => Arc::clone(&pattern.schema),
+            None => output_schema(&plan.schema(), &cached.names, &cached.columns),
+        };
+        let (notices, designated) = (cached.notices.clone(), cached.designated);
+        PlannedQuery { plan, notices, schema, designated, kept: Some(cached) }
+    }
+}
+
+/// A query that was planned before, if another plan can be made of that one (`cache`, `pattern`).
+pub(crate) fn known_query(
+    (cache, database): (&PlanCache, &Database),
+    (sql, parameters): (&str, &[Parameter]),
+) -> Option<KnownQuery> {
+    let known = find_known((cache, database), (sql, parameters))?;
+    known.cached.pattern().is_some().then_some(known)
+}
+
+/// See [`known_query`].
+pub(crate) struct KnownQuery {
+    cached: Arc<CachedPlan>,
+    tables: TablesNow,
+    /// Of its one scan, if parameters have other values than in the plan.
+    filters: Option<Arc<[Expr]>>,
+}
+
+impl KnownQuery {
+    /// Whether it took little time when it last ran.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.cached.is_quick()
+    }
+
+    /// Its plan for a statement.
+    pub(crate) fn planned(self, stop: &Arc<Stop>) -> Result<PlannedQuery> {
+        let pattern = self.cached.pattern().expect("it was asked for");
+        let plan = pattern.over(&self.tables, self.filters.as_ref(), stop)?;
+        Ok(PlannedQuery::of_known(self.cached, plan))
+    }
 }
 
 /// Plans a query with values for its parameters. Every error has its place in `sql`, as far as that
@@ -108,19 +156,48 @@ pub(crate) async fn plan_query(
     parameters: &[Parameter],
 ) -> Result<PlannedQuery> {
     let cache = state.config().get_extension::<PlanCache>();
-    let key = cache_key(sql, parameters);
-    if let Some(cache) = &cache
-        && let Some((plan, cached)) = cache.find(&key, database)?
-    {
-        let notices = cached.notices.clone();
-        let planned = physical(state, &plan, (&cached.names, &cached.columns), notices).await?;
-        return Ok(PlannedQuery { designated: cached.designated, ..planned });
+    let asked = (sql, parameters);
+    if let Some(known) = cache.as_ref().and_then(|cache| find_known((cache, database), asked)) {
+        let stop = state.config().get_extension::<Stop>();
+        return match stop.filter(|_| known.cached.pattern().is_some()) {
+            Some(stop) => known.planned(&stop),
+            None => {
+                let plan = physical_plan(state, &known.cached.over(&known.tables)?).await?;
+                known.cached.planned(&plan)?;
+                Ok(PlannedQuery::of_known(known.cached, plan))
+            }
+        };
     }
     let query = parse_query(sql, parameters)?;
-    match plan_parsed(state, database, (sql, &key), query).await {
+    match plan_parsed((state, cache.as_deref()), database, asked, query).await {
         Ok(planned) => Ok(planned),
         Err(error) => Err(locate::locate(sql, parameters::locate(sql, parameters, error))),
     }
+}
+
+/// A query that was planned before.
+fn find_known(
+    (cache, database): (&PlanCache, &Database),
+    (sql, parameters): (&str, &[Parameter]),
+) -> Option<KnownQuery> {
+    if !parameters.is_empty()
+        && let Some((cached, tables)) = cache.find(&key_for_any(sql, parameters), database)
+        && let Some(filters) = cached.pattern().and_then(|it| it.filters_with(parameters))
+    {
+        return Some(KnownQuery { cached, tables, filters: Some(filters) });
+    }
+    let (cached, tables) = cache.find(&cache_key(sql, parameters), database)?;
+    Some(KnownQuery { cached, tables, filters: None })
+}
+
+/// What a plan for any values of parameters of such types is kept under.
+fn key_for_any(sql: &str, parameters: &[Parameter]) -> String {
+    let mut key = format!("{sql}\0\0");
+    for parameter in parameters {
+        key.push_str(parameter.kind());
+        key.push(' ');
+    }
+    key
 }
 
 /// What a plan is kept under: a plan is one for these values.
@@ -133,39 +210,39 @@ fn cache_key<'s>(sql: &'s str, parameters: &[Parameter]) -> Cow<'s, str> {
 }
 
 async fn plan_parsed(
-    state: &SessionState,
+    (state, cache): (&SessionState, Option<&PlanCache>),
     database: &Database,
-    (sql, key): (&str, &str),
-    query: QueryText,
+    (sql, parameters): (&str, &[Parameter]),
+    mut query: QueryText,
 ) -> Result<PlannedQuery> {
     let (names, notices) = (query.names.clone(), query.notices.clone());
+    let compared = query.compared.take();
     let (written, snapshots) = logical_plan((state, database), sql, query, &Purpose::default())?;
     let columns = planned_names(written.schema());
     let designated = designated(&written);
     let designated = designated.and_then(|it| written.schema().maybe_index_of_column(&it));
     let (ordered, _) = in_table_order(written.clone(), ScanOrder::Forward)?;
     let plan = state.optimize(&ordered)?;
-    let planned = physical(state, &plan, (&names, &columns), notices.clone()).await?;
-    if let Some(cache) = state.config().get_extension::<PlanCache>() {
-        let make = |plan| {
-            let mut cached = CachedPlan::new(plan, (names, columns), notices, &snapshots)?;
-            cached.designated = designated;
-            Ok(cached)
+    let physical = physical_plan(state, &plan).await?;
+    let schema = output_schema(&physical.schema(), &names, &columns);
+    let make = |plan| {
+        let mut cached = CachedPlan::new(plan, (names, columns), notices.clone(), &snapshots)?;
+        cached.designated = designated;
+        let is_for_any = match &compared {
+            Some(compared) => cached.planned_with(&physical, (compared, parameters))?,
+            None => cached.planned(&physical).map(|()| false)?,
         };
-        cache.keep(key, &written, plan, make)?;
-    }
-    Ok(PlannedQuery { designated, ..planned })
-}
-
-async fn physical(
-    state: &SessionState,
-    plan: &LogicalPlan,
-    (names, columns): (&OutputNames, &[(String, Option<String>)]),
-    notices: Vec<String>,
-) -> Result<PlannedQuery> {
-    let plan = physical_plan(state, plan).await?;
-    let schema = output_schema(&plan.schema(), names, columns);
-    Ok(PlannedQuery { plan, notices, schema, designated: None })
+        let key = match is_for_any {
+            true => key_for_any(sql, parameters),
+            false => cache_key(sql, parameters).into_owned(),
+        };
+        Ok((key, cached))
+    };
+    let kept = match cache {
+        Some(cache) => cache.keep((&written, plan), make)?,
+        None => None,
+    };
+    Ok(PlannedQuery { plan: physical, notices, schema, designated, kept })
 }
 
 async fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
@@ -238,7 +315,7 @@ fn plan_on(
         name.as_str() != TARGET || purpose.rows != Rows::None
     };
     let sources = snapshots.iter().filter(is_read).map(source).collect();
-    let relations = MarkedRelations::new(state, marks, aggregates, snapshots.clone());
+    let relations = MarkedRelations::new(state, marks, aggregates);
     let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(relations)];
     let tables = Tables { state, sources, relations };
     let plan = SqlToRel::new(&tables).statement_to_plan(statement)?;

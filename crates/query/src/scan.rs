@@ -6,6 +6,8 @@
 //!   as there are threads and promises no order.
 //! - C3. Planning reads only metadata, segments that a time range ends in, and, where an aggregate
 //!   groups by integers or texts, the footers of the others (`fused::key`).
+//! - C4. The streams of a scan share its work, however many there are: operators above that were
+//!   planned for some number of them can have that again.
 //!
 //! What a filter says of the designated timestamp becomes row ranges; the rest is evaluated where
 //! rows are decoded. Not here: which scans must be in order (`plan::order`).
@@ -66,7 +68,7 @@ use prune::{Counts, Selected};
 use read::{Conjunct, ReadPlan};
 use row_filter::RowFilter;
 use stream::{OrderedStream, QueueStream, TaskQueue};
-use task::{BATCH_ROWS, ROW_ID_BYTES, ScanTask, tasks, value_bytes};
+use task::{BATCH_ROWS, ROW_ID_BYTES, ScanTask, TaskShape, value_bytes};
 use time_filter::{TimeColumn, split_filters};
 
 /// Of how many rows one passes a condition, as long as nobody knows: joins go by it.
@@ -174,6 +176,13 @@ impl ScanTable {
         Ok((Some(Arc::new(filter)), rest))
     }
 
+    fn passing<'a>(&self, filters: &'a [Expr]) -> Result<Passing<'a>> {
+        let (ranges, rest) = self.split(filters);
+        let (filter, rest) = self.filter(&rest)?;
+        let selected = prune::select(&self.snapshot, ranges.as_deref()).map_err(Error::Storage)?;
+        Ok(Passing { selected, ranges, filter, rest })
+    }
+
     fn conjunct(&self, session: &dyn Session, filter: &Expr) -> Result<Conjunct> {
         let table = DFSchema::try_from(Arc::clone(&self.schema))?;
         let expr = session.create_physical_expr(filter.clone(), &table)?;
@@ -227,9 +236,7 @@ impl TableProvider for ScanTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (ranges, rest) = self.split(filters);
-        let (filter, rest) = self.filter(&rest)?;
-        let selected = prune::select(&self.snapshot, ranges.as_deref()).map_err(Error::Storage)?;
+        let Passing { selected, ranges, filter, rest } = self.passing(filters)?;
         let conjuncts = rest.into_iter().map(|filter| self.conjunct(session, filter));
         let output = match projection {
             Some(positions) => positions.clone(),
@@ -247,15 +254,29 @@ impl TableProvider for ScanTable {
             stop: session.config().get_extension::<Stop>(),
         };
         let threads = session.config().target_partitions();
-        let source =
-            ScanSource::new(read, Arc::new(selected), ScanBounds { ranges, limit, threads });
+        let filters = filters.into();
+        let bounds = ScanBounds { schema: self.schema(), filters, ranges, limit, threads };
+        let source = ScanSource::new(read, selected, bounds);
         Ok(DataSourceExec::from_data_source(source))
     }
 }
 
-/// What a scan is held to, besides its columns and conditions.
+/// The rows that pass filters, as far as planning finds out.
+struct Passing<'a> {
+    selected: Arc<Selected>,
+    ranges: Option<Vec<TimeRange>>,
+    filter: Option<Arc<RowFilter>>,
+    /// What only DataFusion knows.
+    rest: Vec<&'a Expr>,
+}
+
+/// What a scan is held to, besides its columns.
 #[derive(Debug, Clone)]
 struct ScanBounds {
+    /// Of the table.
+    schema: SchemaRef,
+    /// As they were given.
+    filters: Arc<[Expr]>,
     /// For EXPLAIN: what pruned.
     ranges: Option<Vec<TimeRange>>,
     limit: Option<usize>,
@@ -268,6 +289,7 @@ pub(crate) struct ScanSource {
     read: Arc<ReadPlan>,
     selected: Arc<Selected>,
     tasks: Arc<[ScanTask]>,
+    partitions: usize,
     bounds: ScanBounds,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -285,9 +307,50 @@ impl ScanSource {
             _ if read.filter.is_some() => 0,
             _ => read.output.iter().chain(filtered).map(bytes_of).sum(),
         };
-        let tasks = tasks(&selected, order, row_bytes).into();
+        let tasks = selected.tasks(TaskShape::new(order, row_bytes));
+        let partitions = match read.order {
+            ScanOrder::Any => bounds.threads.min(tasks.len()).max(1),
+            ScanOrder::Forward | ScanOrder::Backward => 1,
+        };
         let metrics = ExecutionPlanMetricsSet::new();
-        ScanSource { read: Arc::new(read), selected, tasks, bounds, metrics }
+        ScanSource { read: Arc::new(read), selected, tasks, partitions, bounds, metrics }
+    }
+
+    /// What is read.
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.read.snapshot
+    }
+
+    /// The same scan for another statement, of the table as of another moment, at which it has the
+    /// same columns. It has as many partitions as before (C4).
+    pub(crate) fn again(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        filters: &Arc<[Expr]>,
+        stop: Option<&Arc<Stop>>,
+    ) -> Result<ScanSource> {
+        let table = ScanTable {
+            snapshot: Arc::clone(snapshot),
+            schema: Arc::clone(&self.bounds.schema),
+            order: self.read.order,
+        };
+        let Passing { selected, ranges, filter, .. } = table.passing(filters)?;
+        let (snapshot, stop) = (table.snapshot, stop.cloned());
+        let read = ReadPlan { snapshot, filter, stop, ..self.read.copy() };
+        let filters = Arc::clone(filters);
+        let bounds = ScanBounds { filters, ranges, ..self.bounds.clone() };
+        let partitions = self.partitions;
+        Ok(ScanSource { partitions, ..ScanSource::new(read, selected, bounds) })
+    }
+
+    /// The conditions as they were given.
+    pub(crate) fn filters(&self) -> &Arc<[Expr]> {
+        &self.bounds.filters
+    }
+
+    /// Whether nothing of it changes while it runs, and another statement can have the same.
+    pub(crate) fn is_lasting(&self) -> bool {
+        self.read.dynamic.is_none()
     }
 
     /// The same scan in this order. `None` if it has a limit: other rows would come out.
@@ -307,13 +370,6 @@ impl ScanSource {
             ..self.read.copy()
         };
         Ok(ScanSource::new(read, Arc::clone(&self.selected), self.bounds.clone()))
-    }
-
-    fn partitions(&self) -> usize {
-        match self.read.order {
-            ScanOrder::Any => self.bounds.threads.min(self.tasks.len()).max(1),
-            ScanOrder::Forward | ScanOrder::Backward => 1,
-        }
     }
 
     /// Rows that come out; exactly so many if the second value is true, else about as many.
@@ -432,7 +488,7 @@ impl DataSource for ScanSource {
     }
 
     fn output_partitioning(&self) -> Partitioning {
-        Partitioning::UnknownPartitioning(self.partitions())
+        Partitioning::UnknownPartitioning(self.partitions)
     }
 
     fn scheduling_type(&self) -> SchedulingType {
@@ -463,8 +519,8 @@ impl DataSource for ScanSource {
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
         let mut statistics = Statistics::new_unknown(&self.read.schema);
         let (rows, is_exact) = self.rows();
-        if partition.is_some() && self.partitions() > 1 {
-            statistics.num_rows = Precision::Inexact(rows / self.partitions());
+        if partition.is_some() && self.partitions > 1 {
+            statistics.num_rows = Precision::Inexact(rows / self.partitions);
             return Ok(Arc::new(statistics));
         }
         statistics.num_rows =

@@ -48,14 +48,19 @@ pub(crate) use zone::{Zone, parse_offset};
 use asof::AsofJoin;
 use designated::Designated;
 use fill::FillGaps;
-use latest::LatestOn;
-use pick::PickRows;
+use latest::{LatestExec, LatestOn};
+use pick::{PickExec, PickRows};
 
 /// What names begin with that only we give.
 const OURS: char = '\u{1}';
 
 fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node: Arc::new(node) })
+}
+
+/// Whether an operator depends on nothing but its input, and keeps nothing of a run.
+pub(crate) fn is_pattern(node: &dyn ExecutionPlan) -> bool {
+    node.is::<LatestExec>() || node.is::<PickExec>()
 }
 
 /// Makes operators of our logical nodes.

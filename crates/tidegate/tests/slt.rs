@@ -24,6 +24,8 @@ mod changes;
 mod overtaken;
 #[path = "slt/cancel.rs"]
 mod cancel;
+#[path = "slt/known.rs"]
+mod known;
 #[path = "slt/host.rs"]
 mod host;
 
@@ -117,6 +119,12 @@ fn main() -> ExitCode {
     }));
     trials.push(Trial::test("engine::a_statement_is_listed_until_its_rows_end", || {
         on_runtime(cancel::a_statement_is_listed_until_its_rows_end())
+    }));
+    trials.push(Trial::test("engine::queries_that_come_again_answer_as_new_ones", || {
+        on_runtime(known::queries_that_come_again_answer_as_new_ones())
+    }));
+    trials.push(Trial::test("engine::what_is_known_ends_as_anything_else", || {
+        on_runtime(known::what_is_known_ends_as_anything_else())
     }));
     libtest_mimic::run(&arguments, trials).exit_code()
 }

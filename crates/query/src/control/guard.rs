@@ -164,6 +164,12 @@ impl Stream for Guarded {
     }
 }
 
+/// What this thread does from now on is another piece of work of its task: a connection's next
+/// statement, say.
+pub(super) fn begin_turn() {
+    WORKING.with(|working| working.set(None));
+}
+
 /// Pending, and soon asked again, for a task whose turn is over (U3).
 fn give_way(context: &Context<'_>) -> Poll<()> {
     let (task, now) = (task::try_id(), Instant::now());

@@ -3,10 +3,16 @@
 //! - P1. The plan runs on a task of its own; at most `BATCHES_WAITING` batches wait for the reader.
 //! - P2. Dropping the rows, their end and their error all end the task.
 //! - P3. A cancel ends the work also while its rows wait for a reader; he learns of it behind them.
+//! - P4. What is known to be quick has no task at first: whoever asks for rows works on them, until
+//!   something has to be waited for. He works no longer than an operator before it gives way (K4),
+//!   and what is left of it then is done on a task as anything else.
 
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -17,7 +23,9 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, Stream, StreamExt};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
+use super::guard::begin_turn;
 use super::{CancelReason, Stop};
 use crate::error::{Error, Result};
 
@@ -55,25 +63,79 @@ pub(crate) fn plan_apart<T: Send + 'static>(
     SpawnedTask::spawn_blocking(move || runtime.block_on(planning))
 }
 
-/// Runs a plan that is guarded by `stop`.
+/// Runs a plan that is guarded by `stop`, and says how long it has worked when its rows have ended.
 pub(crate) fn run(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
     (stop, reader): (&Arc<Stop>, Reader),
+    took: Option<Took>,
 ) -> Result<SendableRecordBatchStream> {
     let schema = plan.schema();
-    let stream = execute_stream(plan, context)?;
-    let (sender, batches) = mpsc::channel(BATCHES_WAITING);
-    let task = SpawnedTask::spawn(hand_over(stream, sender, (Arc::clone(stop), reader)));
-    let ended = Arc::clone(stop);
-    let alarm: Alarm = Box::pin(async move { ended.ended().await });
-    let running = Some(Running { batches, task, alarm });
-    Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), running }))
+    let stream = Timed::new(execute_stream(plan, context)?, took);
+    let work = Work::Apart(Running::start(stream, (stop, reader)));
+    Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work }))
+}
+
+/// The same for a plan that is known to be quick, and its client (P4). `threads` are those on which
+/// it works if it is not.
+pub(crate) fn run_here(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    (stop, threads): (&Arc<Stop>, &Handle),
+    took: Took,
+) -> Result<SendableRecordBatchStream> {
+    let schema = plan.schema();
+    let entered = threads.enter();
+    let stream = Timed::new(execute_stream(plan, context)?, Some(took));
+    drop(entered);
+    let work = Work::Here { stream, threads: threads.clone() };
+    Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work }))
+}
+
+/// What is said of work that has panicked on the thread of whoever asked for it; what it has said
+/// itself is on standard error.
+pub(crate) fn panicked() -> DataFusionError {
+    DataFusionError::Internal("the statement has panicked".to_owned())
+}
+
+/// Is told how long a plan has worked.
+pub(crate) type Took = Box<dyn FnOnce(Duration) + Send>;
+
+/// A plan's rows, and how long it works on them.
+struct Timed {
+    stream: SendableRecordBatchStream,
+    worked: Duration,
+    took: Option<Took>,
+}
+
+impl Timed {
+    fn new(stream: SendableRecordBatchStream, took: Option<Took>) -> Timed {
+        Timed { stream, worked: Duration::ZERO, took }
+    }
+}
+
+impl Stream for Timed {
+    type Item = PlanResult<RecordBatch>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<PlanResult<RecordBatch>>> {
+        let start = Instant::now();
+        let polled = self.stream.poll_next_unpin(context);
+        self.worked += start.elapsed();
+        if let Poll::Ready(None) = polled
+            && let Some(took) = self.took.take()
+        {
+            took(self.worked);
+        }
+        polled
+    }
 }
 
 /// Sends the batches of a stream, until nobody takes them any more.
 async fn hand_over(
-    mut stream: SendableRecordBatchStream,
+    mut stream: Timed,
     sender: mpsc::Sender<PlanResult<RecordBatch>>,
     (stop, reader): (Arc<Stop>, Reader),
 ) {
@@ -118,17 +180,17 @@ struct Running {
 
 type Alarm = Pin<Box<dyn Future<Output = CancelReason> + Send>>;
 
-/// The rows of a plan that runs.
-struct Rows {
-    schema: SchemaRef,
-    stop: Arc<Stop>,
-    /// `None` once it has ended (P2).
-    running: Option<Running>,
-}
+impl Running {
+    /// The rest of a stream on a task of its own.
+    fn start(stream: Timed, (stop, reader): (&Arc<Stop>, Reader)) -> Running {
+        let (sender, batches) = mpsc::channel(BATCHES_WAITING);
+        let task = SpawnedTask::spawn(hand_over(stream, sender, (Arc::clone(stop), reader)));
+        let ended = Arc::clone(stop);
+        Running { batches, task, alarm: Box::pin(async move { ended.ended().await }) }
+    }
 
-impl Rows {
     fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<PlanResult<RecordBatch>>> {
-        let Some(running) = &mut self.running else { return Poll::Ready(None) };
+        let running = self;
         match running.batches.poll_recv(context) {
             Poll::Ready(Some(batch)) => Poll::Ready(Some(batch)),
             // All is sent, unless the task has panicked.
@@ -144,6 +206,50 @@ impl Rows {
     }
 }
 
+/// Who works on rows.
+enum Work {
+    /// Whoever asks for them (P4).
+    Here { stream: Timed, threads: Handle },
+    /// A task of its own (P1).
+    Apart(Running),
+    /// Nobody any more (P2).
+    Over,
+}
+
+/// The rows of a plan that runs.
+struct Rows {
+    schema: SchemaRef,
+    stop: Arc<Stop>,
+    work: Work,
+}
+
+impl Rows {
+    fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<PlanResult<RecordBatch>>> {
+        let Work::Here { stream, threads } = &mut self.work else {
+            return match &mut self.work {
+                Work::Apart(running) => running.poll_batch(context),
+                Work::Here { .. } | Work::Over => Poll::Ready(None),
+            };
+        };
+        let threads = threads.clone();
+        let _entered = threads.enter();
+        self.stop.end_wait();
+        begin_turn();
+        // Whoever asks has others to ask for: a panic is the end of this statement only.
+        let polled = catch_unwind(AssertUnwindSafe(|| stream.poll_next_unpin(context)));
+        let polled = polled.unwrap_or_else(|_| Poll::Ready(Some(Err(panicked()))));
+        if polled.is_ready() {
+            // Until the reader comes again (K3).
+            self.stop.begin_wait();
+            return polled;
+        }
+        if let Work::Here { stream, .. } = mem::replace(&mut self.work, Work::Over) {
+            self.work = Work::Apart(Running::start(stream, (&self.stop, Reader::Client)));
+        }
+        self.poll_batch(context)
+    }
+}
+
 impl Stream for Rows {
     type Item = PlanResult<RecordBatch>;
 
@@ -154,7 +260,7 @@ impl Stream for Rows {
         let batch = ready!(self.poll_batch(context));
         if !matches!(batch, Some(Ok(_))) {
             self.stop.abandon();
-            self.running = None;
+            self.work = Work::Over;
         }
         Poll::Ready(batch)
     }
@@ -269,7 +375,7 @@ mod tests {
         let filter = FilterExec::try_new(nothing, Arc::new(Endless::new(given))).unwrap();
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(filter)));
         let plan = guarded(plan, stop).unwrap();
-        run(plan, Arc::default(), (stop, Reader::Client)).unwrap()
+        run(plan, Arc::default(), (stop, Reader::Client), None).unwrap()
     }
 
     /// Batches given from now until all work has ended.
@@ -347,7 +453,7 @@ mod tests {
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
         let stop = Arc::new(Stop::new(Timeout::After(Duration::from_secs(30))));
         let plan = guarded(plan, &stop).unwrap();
-        let mut rows = run(plan, Arc::default(), (&stop, Reader::Client)).unwrap();
+        let mut rows = run(plan, Arc::default(), (&stop, Reader::Client), None).unwrap();
         for _ in 0..3 {
             assert!(rows.next().await.unwrap().is_ok());
             yield_often().await;
@@ -370,7 +476,7 @@ mod tests {
         let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(Endless::new(&given))));
         let stop = Arc::new(Stop::new(Timeout::Never));
         let plan = guarded(plan, &stop).unwrap();
-        let mut rows = run(plan, Arc::default(), (&stop, Reader::Client)).unwrap();
+        let mut rows = run(plan, Arc::default(), (&stop, Reader::Client), None).unwrap();
         yield_often().await;
         assert!(stop.waiting().is_some() && Arc::strong_count(&given) > 1);
         stop.cancel();

@@ -1,26 +1,35 @@
-//! Logical plans of statements that come again and again.
+//! Plans of statements that come again and again.
 //!
-//! - PC1. A plan is used again only for the same text, and while all of its tables have the columns
-//!   that they had. What it reads are the tables as they are now: physical planning, and with it
-//!   pruning, is done every time.
+//! - PC1. A plan is used again only for the same text, and the same values of parameters unless it
+//!   is one for any (`compared`), and while all of its tables have the columns
+//!   that they had. What it reads are the tables as they are now: pruning is done every time, and
+//!   physical planning is too, unless nothing in it depends on what is in the tables (`pattern`).
 //! - PC2. A plan that depends on the moment (`now()`), on chance, or on a table in any other way
 //!   than by its columns is not kept.
 //! - PC3. A plan that is kept holds on to no rows: its tables are empty, so that the files of
 //!   dropped segments can go.
 //! - PC4. At most `PLANS_MAX` plans are kept, none of a text longer than `TEXT_BYTES_MAX`.
 //!
-//! DataFusion plans a small query in about a millisecond, most of it before physical planning.
+//! DataFusion plans a small query in about a millisecond, most of it before physical planning, and
+//! the rest in a third of that.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::Result as PlanResult;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan, Volatility};
+use datafusion::physical_plan::ExecutionPlan;
 use tidegate_model::{Schema, TableId};
-use tidegate_storage::{Database, Snapshot};
+use tidegate_storage::{Database, Derived, Snapshot};
 
+use super::compared::Compared;
+use super::output_schema;
+use super::parameters::Parameter;
+use super::pattern::PlanPattern;
 use super::query_text::OutputNames;
 use crate::error::Result;
 use crate::scan::ScanTable;
@@ -31,8 +40,11 @@ const PLANS_MAX: usize = 512;
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// Plans by the text of their statements.
-#[derive(Debug, Default)]
-pub(crate) struct PlanCache(Mutex<HashMap<String, Arc<CachedPlan>>>);
+#[derive(Debug)]
+pub(crate) struct PlanCache {
+    plans: Mutex<HashMap<String, Arc<CachedPlan>>>,
+    quick_max: Duration,
+}
 
 /// A plan that was made before.
 #[derive(Debug)]
@@ -46,6 +58,10 @@ pub(crate) struct CachedPlan {
     /// Which column is the designated timestamp.
     pub(crate) designated: Option<usize>,
     tables: Vec<KnownTable>,
+    /// Of the first physical plan; `None` if others cannot be made of it.
+    pattern: OnceLock<Option<PlanPattern>>,
+    /// Whether it took little time when it last ran.
+    is_quick: AtomicBool,
 }
 
 /// A table as a plan knows it.
@@ -56,6 +72,9 @@ struct KnownTable {
     schema: Arc<Schema>,
 }
 
+/// The tables of a plan as they are now.
+pub(crate) type TablesNow = HashMap<TableId, Arc<Snapshot>>;
+
 impl KnownTable {
     fn is(&self, snapshot: &Snapshot) -> bool {
         let same = Arc::ptr_eq(&self.schema, &snapshot.schema) || self.schema == snapshot.schema;
@@ -64,45 +83,57 @@ impl KnownTable {
 }
 
 impl PlanCache {
-    /// The plan of a text, over the tables as they are now; `None` if it is not known (PC1).
+    /// A cache that takes for quick what took no longer than this.
+    pub(crate) fn new(quick_max: Duration) -> PlanCache {
+        PlanCache { plans: Mutex::default(), quick_max }
+    }
+
+    /// The plan of a text, and its tables as they are now; `None` if it is not known (PC1).
     pub(crate) fn find(
         &self,
         sql: &str,
         database: &Database,
-    ) -> Result<Option<(LogicalPlan, Arc<CachedPlan>)>> {
-        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
-        let Some(cached) = found else { return Ok(None) };
+    ) -> Option<(Arc<CachedPlan>, TablesNow)> {
+        let cached = self.plans().get(sql).cloned()?;
         let names = cached.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>();
         // A table that is gone makes planning say so.
-        let Ok(snapshots) = database.snapshots(&names) else { return Ok(None) };
-        let same = cached.tables.iter().zip(&snapshots).all(|(table, now)| table.is(now));
-        if !same {
-            return Ok(None);
-        }
-        let by_id = snapshots.into_iter().map(|snapshot| (snapshot.table, snapshot)).collect();
-        Ok(Some((over(cached.plan.clone(), &by_id)?, cached)))
+        let snapshots = database.snapshots(&names).ok()?;
+        let is_same = cached.tables.iter().zip(&snapshots).all(|(table, now)| table.is(now));
+        let by_id = snapshots.into_iter().map(|snapshot| (snapshot.table, snapshot));
+        is_same.then(|| (cached, by_id.collect()))
     }
 
-    /// Keeps what `make` gives of an optimized plan, if that may be used again (PC2). `written` is
-    /// the plan before.
+    /// Keeps what `make` gives of an optimized plan, if that may be used again (PC2), under the key
+    /// that it says. `written` is the plan before.
     pub(crate) fn keep(
         &self,
-        sql: &str,
-        written: &LogicalPlan,
-        optimized: LogicalPlan,
-        make: impl FnOnce(LogicalPlan) -> PlanResult<CachedPlan>,
-    ) -> Result<()> {
-        if sql.len() > TEXT_BYTES_MAX || !is_lasting(written)? || !is_lasting(&optimized)? {
-            return Ok(());
+        (written, optimized): (&LogicalPlan, LogicalPlan),
+        make: impl FnOnce(LogicalPlan) -> PlanResult<(String, CachedPlan)>,
+    ) -> Result<Option<Arc<CachedPlan>>> {
+        if !is_lasting(written)? || !is_lasting(&optimized)? {
+            return Ok(None);
         }
-        let cached = make(optimized)?;
-        let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (key, cached) = make(optimized)?;
+        if TEXT_BYTES_MAX < key.len() {
+            return Ok(None);
+        }
+        let cached = Arc::new(cached);
+        let mut plans = self.plans();
         if plans.len() >= PLANS_MAX {
             // Rare, and a plan is soon made again.
             plans.clear();
         }
-        plans.insert(sql.to_owned(), Arc::new(cached));
-        Ok(())
+        plans.insert(key, Arc::clone(&cached));
+        Ok(Some(cached))
+    }
+
+    /// A plan has run, and took so long.
+    pub(crate) fn took(&self, cached: &CachedPlan, time: Duration) {
+        cached.is_quick.store(time <= self.quick_max, Relaxed);
+    }
+
+    fn plans(&self) -> MutexGuard<'_, HashMap<String, Arc<CachedPlan>>> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,12 +153,76 @@ impl CachedPlan {
         // PC3.
         let empty = |snapshot: &Arc<Snapshot>| (snapshot.table, Arc::new(without_rows(snapshot)));
         let plan = over(plan, &snapshots.values().map(empty).collect())?;
-        Ok(CachedPlan { plan, names, columns, notices, designated: None, tables })
+        Ok(CachedPlan {
+            plan,
+            names,
+            columns,
+            notices,
+            designated: None,
+            tables,
+            pattern: OnceLock::new(),
+            is_quick: AtomicBool::new(false),
+        })
+    }
+
+    /// The logical plan over the tables as they are now.
+    pub(crate) fn over(&self, tables: &TablesNow) -> PlanResult<LogicalPlan> {
+        over(self.plan.clone(), tables)
+    }
+
+    /// A physical plan of it has been made: others may be made of that one.
+    pub(crate) fn planned(&self, physical: &Arc<dyn ExecutionPlan>) -> PlanResult<()> {
+        if self.pattern.get().is_none() {
+            let pattern = self.pattern_of(physical)?;
+            // Another statement may have come first, with the same.
+            let _ = self.pattern.set(pattern);
+        }
+        Ok(())
+    }
+
+    /// The same of one for which parameters have these values, and are compared so. Says whether it
+    /// is one for any values.
+    pub(crate) fn planned_with(
+        &self,
+        physical: &Arc<dyn ExecutionPlan>,
+        (compared, parameters): (&[Compared], &[Parameter]),
+    ) -> PlanResult<bool> {
+        let mut pattern = self.pattern_of(physical)?;
+        let is_for_any = match &mut pattern {
+            Some(pattern) => pattern.open(compared, parameters)?,
+            None => false,
+        };
+        let _ = self.pattern.set(pattern);
+        Ok(is_for_any)
+    }
+
+    fn pattern_of(&self, physical: &Arc<dyn ExecutionPlan>) -> PlanResult<Option<PlanPattern>> {
+        let schema = output_schema(&physical.schema(), &self.names, &self.columns);
+        PlanPattern::of((physical, schema), scans(&self.plan)?)
+    }
+
+    pub(crate) fn pattern(&self) -> Option<&PlanPattern> {
+        self.pattern.get()?.as_ref()
+    }
+
+    /// Whether it is quick, as far as is known.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.is_quick.load(Relaxed)
     }
 }
 
+/// How often a plan reads a table.
+fn scans(plan: &LogicalPlan) -> PlanResult<usize> {
+    let mut scans = 0;
+    plan.apply_with_subqueries(|node| {
+        scans += usize::from(matches!(node, LogicalPlan::TableScan(_)));
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(scans)
+}
+
 /// A table's columns.
-fn without_rows(snapshot: &Snapshot) -> Snapshot {
+pub(super) fn without_rows(snapshot: &Snapshot) -> Snapshot {
     Snapshot {
         table: snapshot.table,
         name: snapshot.name.clone(),
@@ -135,11 +230,12 @@ fn without_rows(snapshot: &Snapshot) -> Snapshot {
         seq_txn: snapshot.seq_txn,
         groups: Vec::new(),
         symbols: std::iter::empty().collect(),
+        derived: Derived::default(),
     }
 }
 
 /// The same plan over other snapshots of its tables.
-fn over(plan: LogicalPlan, snapshots: &HashMap<TableId, Arc<Snapshot>>) -> PlanResult<LogicalPlan> {
+fn over(plan: LogicalPlan, snapshots: &TablesNow) -> PlanResult<LogicalPlan> {
     let replaced = plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = node else { return Ok(Transformed::no(node)) };
         let Some(table) = scan_table(&scan) else {
@@ -162,8 +258,6 @@ fn is_lasting(plan: &LogicalPlan) -> PlanResult<bool> {
     let mut is_lasting = true;
     plan.apply_with_subqueries(|node| {
         is_lasting &= match node {
-            // Others of ours look at a snapshot when they are planned.
-            LogicalPlan::Extension(extension) => extension.node.name() == "PickRows",
             LogicalPlan::TableScan(scan) => scan_table(scan).is_some(),
             LogicalPlan::Analyze(_) | LogicalPlan::Explain(_) => false,
             _ => true,

@@ -5,7 +5,7 @@
 //! - PA2. No position moves: what is wrong with a value is said at its place.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
@@ -52,14 +52,33 @@ impl fmt::Display for Parameter {
     }
 }
 
+impl Parameter {
+    /// What all values have in common that are written alike.
+    pub(super) fn kind(&self) -> &str {
+        match self {
+            Parameter::Null => "null",
+            Parameter::Boolean(_) => "boolean",
+            Parameter::Integer(_) => "integer",
+            Parameter::Double(_) => "double",
+            Parameter::Text(_) => "text",
+            Parameter::Bytes(_) => "bytes",
+            Parameter::Typed(ty, _) => ty,
+            Parameter::Open => "open",
+        }
+    }
+}
+
+/// Where values stand, and of which parameter each is, counted from 0.
+pub(super) type Places = HashMap<Location, usize>;
+
 /// Puts the values in their places, and says where those are: a value that is NULL is not the
 /// literal NULL, which is asked for by `=`.
 pub(super) fn put_parameters(
     sql: &str,
     tokens: &mut Vec<TokenWithSpan>,
     parameters: &[Parameter],
-) -> Result<HashSet<Location>> {
-    let mut places = HashSet::new();
+) -> Result<Places> {
+    let mut places = Places::new();
     let mut put = Vec::with_capacity(tokens.len());
     for token in tokens.drain(..) {
         let Token::Placeholder(name) = &token.token else {
@@ -67,12 +86,12 @@ pub(super) fn put_parameters(
             continue;
         };
         let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
-        let value = number.and_then(|number| parameters.get(number.checked_sub(1)?));
-        let Some(value) = value else {
+        let at = number.and_then(|number| number.checked_sub(1));
+        let Some((at, value)) = at.and_then(|at| Some((at, parameters.get(at)?))) else {
             let what = SyntaxError::NoParameter { name: name.clone(), known: parameters.len() };
             return Err(Error::Syntax { position: position_at(sql, token.span.start), what });
         };
-        places.insert(token.span.start);
+        places.insert(token.span.start, at);
         if *value == Parameter::Open {
             put.push(token);
             continue;

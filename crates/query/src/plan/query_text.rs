@@ -28,8 +28,9 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
+use super::compared::{Compared, compared_parameters};
 use super::functions::AT_TIME_ZONE;
-use super::parameters::{Parameter, put_parameters};
+use super::parameters::{Parameter, Places, put_parameters};
 use super::precedence::bind_by_precedence;
 use crate::catalog::rewrite;
 use crate::error::{Error, Result, SyntaxError};
@@ -83,6 +84,8 @@ pub(crate) struct QueryText {
     pub(crate) names: OutputNames,
     /// What the user should know, a sentence each.
     pub(crate) notices: Vec<String>,
+    /// What parameters are compared with, if that is all they are for (`compared`).
+    pub(crate) compared: Option<Vec<Compared>>,
 }
 
 /// Reads a query with values for its parameters.
@@ -96,7 +99,7 @@ pub(super) fn parse_tokens(
     mut tokens: Vec<TokenWithSpan>,
     parameters: &[Parameter],
 ) -> Result<QueryText> {
-    let parameters = put_parameters(sql, &mut tokens, parameters)?;
+    let places = put_parameters(sql, &mut tokens, parameters)?;
     wrap_timestamps(&mut tokens);
     let intervals = bracket_intervals(&mut tokens);
     bracket_interval_calls(&mut tokens);
@@ -110,13 +113,15 @@ pub(super) fn parse_tokens(
         }
     }
     let mut query = parse(sql, tokens)?;
+    let compared = compared_parameters(&query, &places);
     rewrite(&mut query);
-    let mut lifter = Lifter { sql, intervals: &intervals, parameters, notices: Vec::new() };
+    let mut lifter = Lifter { sql, intervals: &intervals, parameters: places, notices: Vec::new() };
     if let ControlFlow::Break(error) = query.visit(&mut lifter) {
         return Err(*error);
     }
     let names = OutputNames::of(*written);
-    Ok(QueryText { statement: query, clauses, names, notices: lifter.notices })
+    let notices = lifter.notices;
+    Ok(QueryText { statement: query, clauses, names, notices, compared })
 }
 
 pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
@@ -263,7 +268,7 @@ struct Lifter<'a> {
     sql: &'a str,
     intervals: &'a HashSet<Location>,
     /// Where values of parameters stand.
-    parameters: HashSet<Location>,
+    parameters: Places,
     notices: Vec<String>,
 }
 
@@ -297,7 +302,7 @@ impl Lifter<'_> {
     fn is_null(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Value(value) => {
-                value.value == Value::Null && !self.parameters.contains(&value.span.start)
+                value.value == Value::Null && !self.parameters.contains_key(&value.span.start)
             }
             Expr::Nested(inner) => self.is_null(inner),
             _ => false,

@@ -20,15 +20,21 @@ struct Row {
 }
 
 /// A random sequence that is the same for a seed: `SplitMix64`.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         (mixed ^ (mixed >> 31)) % bound
+    }
+
+    /// One of these.
+    pub(super) fn one_of<'a, T>(&mut self, all: &'a [T]) -> (usize, &'a T) {
+        let at = usize::try_from(self.below(all.len() as u64)).expect("it is below");
+        (at, &all[at])
     }
 
     fn row(&mut self) -> Row {

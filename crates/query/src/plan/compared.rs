@@ -1,0 +1,308 @@
+//! Parameters that are only compared with a column of a table: a plan for some of their values is
+//! one for others too, with these in their places.
+//!
+//! - CP1. Each parameter stands once, in a condition `column = $n` (or `<`, `<=`, `>`, `>=`, either
+//!   way round) of those that WHERE joins by AND, in a query of one table.
+//! - CP2. No other condition is about such a column, but for one that bounds it on the other side:
+//!   so planning never finds out that one of them is needless, and which one, from their values.
+//! - CP3. A plan is taken for others only if the condition is found in its scan with the very value
+//!   that [`value_like`] gives; other values must give one of the same type, or the query is
+//!   planned for them.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::logical_expr::expr::BinaryExpr;
+use datafusion::logical_expr::{Expr, Operator};
+use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr as SqlExpr, Query, SetExpr, TableFactor, Visit, Visitor,
+};
+use tidegate_model::{ColumnType, TimeUnit};
+
+use super::parameters::{Parameter, Places};
+use super::value_of_text;
+
+/// Integers of which each is a double of its own.
+const WHOLE_DOUBLES: i64 = 1 << 53;
+/// `2025-03-01T00:00:00`: a text that is shorter may mean more than an instant.
+const INSTANT_DIGITS: usize = 19;
+
+/// A condition `column op $n`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Compared {
+    column: String,
+    op: Operator,
+    /// Counted from 0.
+    parameter: usize,
+}
+
+/// A condition of WHERE.
+struct Condition {
+    /// All columns that it is about.
+    columns: Vec<String>,
+    /// If it compares one of them with something else.
+    op: Option<Operator>,
+    parameter: Option<usize>,
+}
+
+/// What the parameters of a query are compared with; `None` if that is not all they are for (CP1),
+/// or others say something of it (CP2).
+pub(super) fn compared_parameters(query: &Query, places: &Places) -> Option<Vec<Compared>> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let [table] = select.from.as_slice() else { return None };
+    let is_one_table = matches!(table.relation, TableFactor::Table { args: None, .. });
+    if places.is_empty() || !is_one_table || !table.joins.is_empty() || query.with.is_some() {
+        return None;
+    }
+    let mut conditions = Vec::new();
+    split(select.selection.as_ref()?, places, &mut conditions)?;
+    let mut all = Vec::new();
+    for condition in &conditions {
+        let Some(parameter) = condition.parameter else { continue };
+        let (op, column) = (condition.op?, condition.columns.first()?);
+        let others = conditions.iter().filter(|other| other.columns.contains(column));
+        let is_bounded_once = match others.collect::<Vec<_>>().as_slice() {
+            [_] => true,
+            [one, other] => match (one.op, other.op) {
+                (Some(one), Some(other)) => {
+                    is_lower(one) && is_upper(other) || is_upper(one) && is_lower(other)
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        if !is_bounded_once {
+            return None;
+        }
+        all.push(Compared { column: column.clone(), op, parameter });
+    }
+    (all.len() == places.len()).then_some(all)
+}
+
+fn is_lower(op: Operator) -> bool {
+    matches!(op, Operator::Gt | Operator::GtEq)
+}
+
+fn is_upper(op: Operator) -> bool {
+    matches!(op, Operator::Lt | Operator::LtEq)
+}
+
+/// `None` if a parameter stands elsewhere than in a comparison with a column.
+fn split(expr: &SqlExpr, places: &Places, conditions: &mut Vec<Condition>) -> Option<()> {
+    match expr {
+        SqlExpr::Nested(inner) => return split(inner, places, conditions),
+        SqlExpr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            split(left, places, conditions)?;
+            return split(right, places, conditions);
+        }
+        _ => {}
+    }
+    let Seen { columns, parameters } = Seen::in_expr(expr, places);
+    let comparison = comparison(expr);
+    let (op, parameter) = match (comparison, parameters.as_slice()) {
+        (Some((op, other)), []) if columns.len() == 1 && is_value(other) => (Some(op), None),
+        (_, []) => (None, None),
+        (Some((op, other)), [parameter]) if columns.len() == 1 && is_value(other) => {
+            (Some(op), Some(*parameter))
+        }
+        _ => return None,
+    };
+    conditions.push(Condition { columns, op, parameter });
+    Some(())
+}
+
+/// `column op other`, as it is or the other way round.
+fn comparison(expr: &SqlExpr) -> Option<(Operator, &SqlExpr)> {
+    let SqlExpr::BinaryOp { left, op, right } = expr else { return None };
+    let op = match op {
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        BinaryOperator::GtEq => Operator::GtEq,
+        _ => return None,
+    };
+    let is_column =
+        |expr: &SqlExpr| matches!(expr, SqlExpr::Identifier(_) | SqlExpr::CompoundIdentifier(_));
+    match (is_column(left), is_column(right)) {
+        (true, false) => Some((op, right)),
+        (false, true) => Some((op.swap()?, left)),
+        _ => None,
+    }
+}
+
+/// A constant as it is written, or as `parameters` writes one.
+fn is_value(expr: &SqlExpr) -> bool {
+    match expr {
+        SqlExpr::Value(_) => true,
+        SqlExpr::Nested(inner) => is_value(inner),
+        SqlExpr::UnaryOp { expr, .. } | SqlExpr::Cast { expr, .. } => is_value(expr),
+        _ => false,
+    }
+}
+
+/// What an expression is about.
+struct Seen {
+    /// Each once.
+    columns: Vec<String>,
+    parameters: Vec<usize>,
+}
+
+impl Seen {
+    fn in_expr(expr: &SqlExpr, places: &Places) -> Seen {
+        struct Seeing<'a>(Seen, &'a Places);
+        impl Visitor for Seeing<'_> {
+            type Break = ();
+
+            fn pre_visit_expr(&mut self, expr: &SqlExpr) -> ControlFlow<()> {
+                let Seeing(seen, places) = self;
+                let name = match expr {
+                    SqlExpr::Identifier(name) => Some(name),
+                    SqlExpr::CompoundIdentifier(path) => path.last(),
+                    _ => None,
+                };
+                if let Some(name) = name
+                    && !seen.columns.contains(&name.value)
+                {
+                    seen.columns.push(name.value.clone());
+                }
+                if let SqlExpr::Value(value) = expr {
+                    seen.parameters.extend(places.get(&value.span.start));
+                }
+                ControlFlow::Continue(())
+            }
+        }
+        let seen = Seen { columns: Vec::new(), parameters: Vec::new() };
+        let mut seeing = Seeing(seen, places);
+        let _ = expr.visit(&mut seeing);
+        seeing.0
+    }
+}
+
+impl Compared {
+    /// Which of the conditions of a scan it is (CP3); `None` if it is none, or several.
+    fn find(&self, filters: &[Expr], parameters: &[Parameter]) -> Option<usize> {
+        let is_it = |filter: &Expr| {
+            let Some((column, op, value)) = compared_value(filter) else { return false };
+            let like = parameters.get(self.parameter).and_then(|it| value_like(value, it));
+            column == self.column && op == self.op && like.as_ref() == Some(value)
+        };
+        let mut found = filters.iter().enumerate().filter(|(_, filter)| is_it(filter));
+        match (found.next(), found.next()) {
+            (Some((at, _)), None) => Some(at),
+            _ => None,
+        }
+    }
+}
+
+/// Where the values of parameters are in the conditions of a scan.
+#[derive(Debug)]
+pub(super) struct Slots(Vec<Slot>);
+
+#[derive(Debug)]
+struct Slot {
+    filter: usize,
+    parameter: usize,
+}
+
+impl Slots {
+    /// Where they are if these are the conditions with these values; `None` if not all are found.
+    pub(super) fn find(
+        compared: &[Compared],
+        filters: &[Expr],
+        parameters: &[Parameter],
+    ) -> Option<Slots> {
+        let slot = |it: &Compared| {
+            let filter = it.find(filters, parameters)?;
+            Some(Slot { filter, parameter: it.parameter })
+        };
+        compared.iter().map(slot).collect::<Option<_>>().map(Slots)
+    }
+
+    /// The constants that stand in them.
+    pub(super) fn values<'a>(&self, filters: &'a [Expr]) -> Vec<&'a ScalarValue> {
+        let value = |slot: &Slot| compared_value(&filters[slot.filter]).map(|(_, _, value)| value);
+        self.0.iter().filter_map(value).collect()
+    }
+
+    /// The conditions with other values; `None` if they do not fit (CP3).
+    pub(super) fn with_values(
+        &self,
+        filters: &[Expr],
+        parameters: &[Parameter],
+    ) -> Option<Arc<[Expr]>> {
+        let mut filters = filters.to_vec();
+        for Slot { filter, parameter } in &self.0 {
+            filters[*filter] = with_value(&filters[*filter], parameters.get(*parameter)?)?;
+        }
+        Some(filters.into())
+    }
+}
+
+/// `column op value` of a scan's condition.
+fn compared_value(filter: &Expr) -> Option<(&str, Operator, &ScalarValue)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else { return None };
+    match (left.as_ref(), right.as_ref()) {
+        (Expr::Column(column), Expr::Literal(value, _)) => Some((&column.name, *op, value)),
+        (Expr::Literal(value, _), Expr::Column(column)) => Some((&column.name, op.swap()?, value)),
+        _ => None,
+    }
+}
+
+/// The condition with the value of a parameter in place of the one it has; `None` if that is of
+/// another type (CP3).
+fn with_value(filter: &Expr, parameter: &Parameter) -> Option<Expr> {
+    let (_, _, old) = compared_value(filter)?;
+    let value = value_like(old, parameter)?;
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else { return None };
+    let put = |side: &Expr| match side {
+        Expr::Literal(_, metadata) => Box::new(Expr::Literal(value.clone(), metadata.clone())),
+        other => Box::new(other.clone()),
+    };
+    Some(Expr::BinaryExpr(BinaryExpr { left: put(left), op: *op, right: put(right) }))
+}
+
+/// The value of a parameter in the type of a constant that planning has made of another value;
+/// `None` if it has none there, or planning might have made something else of it.
+fn value_like(old: &ScalarValue, parameter: &Parameter) -> Option<ScalarValue> {
+    use ScalarValue as S;
+    Some(match (old, parameter) {
+        (S::Int8(_), Parameter::Integer(x)) => S::Int8(Some(i8::try_from(*x).ok()?)),
+        (S::Int16(_), Parameter::Integer(x)) => S::Int16(Some(i16::try_from(*x).ok()?)),
+        (S::Int32(_), Parameter::Integer(x)) => S::Int32(Some(i32::try_from(*x).ok()?)),
+        (S::Int64(_), Parameter::Integer(x)) => S::Int64(Some(*x)),
+        (S::UInt8(_), Parameter::Integer(x)) => S::UInt8(Some(u8::try_from(*x).ok()?)),
+        (S::UInt16(_), Parameter::Integer(x)) => S::UInt16(Some(u16::try_from(*x).ok()?)),
+        (S::UInt32(_), Parameter::Integer(x)) => S::UInt32(Some(u32::try_from(*x).ok()?)),
+        (S::UInt64(_), Parameter::Integer(x)) => S::UInt64(Some(u64::try_from(*x).ok()?)),
+        (S::Float64(_), Parameter::Integer(x)) if x.abs() <= WHOLE_DOUBLES => {
+            S::Float64(Some(*x as f64))
+        }
+        (S::Float64(_), Parameter::Double(x)) if x.is_finite() && x.to_bits() != SIGNED_ZERO => {
+            S::Float64(Some(*x))
+        }
+        (S::Utf8(_), Parameter::Text(text)) => S::Utf8(Some(text.clone())),
+        (S::Utf8View(_), Parameter::Text(text)) => S::Utf8View(Some(text.clone())),
+        (_, Parameter::Text(text)) => of_text(old, text)?,
+        (_, Parameter::Typed(ty, Some(text))) if matches!(ty.as_ref(), "TIMESTAMP" | "UUID") => {
+            of_text(old, text)?
+        }
+        _ => return None,
+    })
+}
+
+const SIGNED_ZERO: u64 = 1 << 63;
+
+/// The instant or the UUID that a text is.
+fn of_text(old: &ScalarValue, text: &str) -> Option<ScalarValue> {
+    let ty = match old {
+        ScalarValue::TimestampMicrosecond(_, None) => ColumnType::Timestamp(TimeUnit::Micros),
+        ScalarValue::TimestampNanosecond(_, None) => ColumnType::Timestamp(TimeUnit::Nanos),
+        ScalarValue::FixedSizeBinary(16, _) => ColumnType::Uuid,
+        _ => return None,
+    };
+    let is_whole = text.len() >= INSTANT_DIGITS && text.is_ascii();
+    let value = value_of_text(text, ty).filter(|_| is_whole)?.ok()?;
+    (value.data_type() == old.data_type() && !value.is_null()).then_some(value)
+}

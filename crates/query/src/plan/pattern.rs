@@ -1,0 +1,153 @@
+//! Physical plans that are made of an earlier one, where planning would come to the same.
+//!
+//! - PP1. A pattern is made only of operators that do not depend on what is in the tables, and that
+//!   keep nothing of a run: then only the scans differ from one statement to the next.
+//! - PP2. If planning has answered from statistics, a scan is missing, and there is no pattern.
+//! - PP3. A pattern holds on to no rows (`cache` PC3).
+//! - PP4. The values of parameters stand in the conditions of its one scan and nowhere else, if it
+//!   is one for any values (`compared`).
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::UnionExec;
+
+use super::cache::{TablesNow, without_rows};
+use super::compared::{Compared, Slots};
+use super::parameters::Parameter;
+use crate::control::Stop;
+use crate::scan::ScanSource;
+use crate::timeseries::is_pattern;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct PlanPattern {
+    /// Its scans are of tables without rows (PP3).
+    plan: Arc<dyn ExecutionPlan>,
+    /// Of the answer.
+    pub(super) schema: SchemaRef,
+    /// Where the values of parameters are, and in what (PP4).
+    slots: Option<(Slots, Arc<[Expr]>)>,
+}
+
+impl PlanPattern {
+    /// The pattern of a plan that reads tables so often, with the columns of its answer; `None` if
+    /// it has none.
+    pub(super) fn of(
+        (plan, schema): (&Arc<dyn ExecutionPlan>, SchemaRef),
+        scans: usize,
+    ) -> Result<Option<PlanPattern>> {
+        let (mut found, mut is_one) = (0, true);
+        plan.apply(|node| {
+            match scan(node) {
+                Some(scan) => {
+                    found += 1;
+                    is_one &= scan.is_lasting();
+                }
+                None => is_one &= is_plain(node.as_ref()),
+            }
+            Ok(if is_one { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+        })?;
+        if !is_one || found != scans {
+            return Ok(None);
+        }
+        let empty = |scan: &ScanSource| {
+            let empty = Arc::new(without_rows(scan.snapshot()));
+            scan.again(&empty, scan.filters(), None)
+        };
+        let plan = with_scans(Arc::clone(plan), &empty)?;
+        Ok(Some(PlanPattern { plan, schema, slots: None }))
+    }
+
+    /// From now on it is one for any values of parameters, which have these values in it, and are
+    /// compared so; `false` if it stays one for these values only (PP4).
+    pub(super) fn open(&mut self, compared: &[Compared], parameters: &[Parameter]) -> Result<bool> {
+        let mut filters = None;
+        self.plan.apply(|node| {
+            filters = scan(node).map(|scan| Arc::clone(scan.filters())).or(filters.take());
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        let Some(filters) = filters else { return Ok(false) };
+        let Some(slots) = Slots::find(compared, &filters, parameters) else { return Ok(false) };
+        let values = slots.values(&filters);
+        let mut is_elsewhere = false;
+        self.plan.apply(|node| {
+            node.apply_expressions(&mut |expr| {
+                expr.apply(|part| {
+                    let literal = part.downcast_ref::<Literal>();
+                    is_elsewhere |= literal.is_some_and(|it| values.contains(&it.value()));
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        })?;
+        if !is_elsewhere {
+            self.slots = Some((slots, filters));
+        }
+        Ok(!is_elsewhere)
+    }
+
+    /// The conditions of its scan with these values of parameters. `None` if it has none of them,
+    /// or is not for these.
+    pub(super) fn filters_with(&self, parameters: &[Parameter]) -> Option<Arc<[Expr]>> {
+        let (slots, filters) = self.slots.as_ref()?;
+        slots.with_values(filters, parameters)
+    }
+
+    /// The plan of a statement over the tables as they are now; with other conditions of its one
+    /// scan, if there are some.
+    pub(super) fn over(
+        &self,
+        tables: &TablesNow,
+        filters: Option<&Arc<[Expr]>>,
+        stop: &Arc<Stop>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let now = |scan: &ScanSource| {
+            let now = tables.get(&scan.snapshot().table).expect("PC1: all tables are known");
+            scan.again(now, filters.unwrap_or(scan.filters()), Some(stop))
+        };
+        with_scans(Arc::clone(&self.plan), &now)
+    }
+}
+
+fn scan(node: &Arc<dyn ExecutionPlan>) -> Option<&ScanSource> {
+    node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ScanSource>()
+}
+
+/// PP1. Operators with state of their own are made anew when their inputs are.
+fn is_plain(node: &dyn ExecutionPlan) -> bool {
+    node.is::<ProjectionExec>()
+        || node.is::<FilterExec>()
+        || node.is::<CoalescePartitionsExec>()
+        || node.is::<SortPreservingMergeExec>()
+        || node.is::<GlobalLimitExec>()
+        || node.is::<LocalLimitExec>()
+        || node.is::<UnionExec>()
+        || node.is::<CooperativeExec>()
+        || node.is::<PlaceholderRowExec>()
+        || is_pattern(node)
+}
+
+/// The same plan with other scans.
+fn with_scans(
+    plan: Arc<dyn ExecutionPlan>,
+    other: &dyn Fn(&ScanSource) -> Result<ScanSource>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = plan.transform_up(|node| match scan(&node) {
+        Some(scan) => Ok(Transformed::yes(DataSourceExec::from_data_source(other(scan)?) as _)),
+        None => Ok(Transformed::no(node)),
+    })?;
+    Ok(plan.data)
+}

@@ -1,0 +1,222 @@
+//! Queries that come again and again: their answers are those of queries that never came before,
+//! whatever values their parameters have, and whatever has happened to their tables.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use tidegate_platform::{SimClock, SimDisk};
+use tidegate_query::{
+    Answer, Canceler, Engine, EngineOptions, Error, KnownAnswer, Parameter, StatementOptions,
+};
+use tidegate_storage::{Database, OpenOptions};
+use tokio::runtime::Handle;
+
+use super::changes::Random;
+use super::{MEMORY_MAX, THREADS, TestError, cells};
+
+const SEEDS: [u64; 3] = [1, 2, 3];
+const STEPS: usize = 120;
+
+/// What is asked again and again. Those before the bar are known for any values; the others are for
+/// theirs, or not at all, as planning makes something else of each value.
+const QUERIES: [(&str, &[Kind]); 20] = [
+    ("SELECT * FROM t WHERE s = $1 LATEST ON ts PARTITION BY s", &[Kind::Symbol]),
+    ("SELECT n, x FROM t WHERE $1 = s AND n > $2", &[Kind::Symbol, Kind::Integer]),
+    ("SELECT ts, v FROM t WHERE ts >= $1 AND ts < $2", &[Kind::Time, Kind::Time]),
+    ("SELECT v FROM t WHERE ts >= $1 AND ts < $2 AND s = 's1'", &[Kind::Time, Kind::Time]),
+    ("SELECT ts, n FROM t WHERE (n <= $1) AND s != 's2' LIMIT -3", &[Kind::Integer]),
+    ("SELECT n FROM t WHERE b = $1 LIMIT 2", &[Kind::Integer]),
+    ("SELECT v FROM t WHERE v = $1", &[Kind::Text]),
+    ("SELECT v, x * 2 FROM t WHERE x < $1", &[Kind::Double]),
+    ("SELECT v FROM t WHERE ts = $1", &[Kind::Time]),
+    // Those that are not.
+    ("SELECT n FROM t WHERE n > $1 AND n > 10", &[Kind::Integer]),
+    ("SELECT n FROM t WHERE n > $1 AND n > $2", &[Kind::Integer, Kind::Integer]),
+    ("SELECT n FROM t WHERE n = $1 OR b = $1", &[Kind::Integer]),
+    ("SELECT n + $1 AS m FROM t WHERE n = $1", &[Kind::Integer]),
+    ("SELECT count(*), max(n) FROM t WHERE s = $1", &[Kind::Symbol]),
+    ("SELECT s, count(*) FROM t WHERE n > $1 GROUP BY s ORDER BY s", &[Kind::Integer]),
+    ("SELECT a.n FROM t a JOIN t b ON a.n = b.n WHERE a.s = $1 ORDER BY 1", &[Kind::Symbol]),
+    ("SELECT n FROM t WHERE s = $1 ORDER BY n LIMIT 5", &[Kind::Symbol]),
+    ("SELECT * FROM t LATEST ON ts PARTITION BY s", &[]),
+    ("SELECT count(*), min(ts) FROM t", &[]),
+    ("SELECT n FROM t WHERE s IN ('s0', 's3') LIMIT 4", &[]),
+];
+const FOR_ANY: usize = 9;
+
+/// Values of a parameter.
+#[derive(Clone, Copy)]
+enum Kind {
+    Symbol,
+    Text,
+    Integer,
+    Double,
+    Time,
+}
+
+impl Kind {
+    /// A value, and how it is written.
+    fn value(self, random: &mut Random) -> (Parameter, String) {
+        let text = |text: String| {
+            let written = format!("'{}'", text.replace('\'', "''"));
+            (Parameter::Text(text), written)
+        };
+        match self {
+            Kind::Symbol => text(format!("s{}", random.below(6))),
+            Kind::Text => text((*random.one_of(&["", "it's", "v1", "v2", "V1"]).1).to_owned()),
+            Kind::Integer => {
+                let (_, &value) = random.one_of(&[-5, 0, 3, 10, 17, 300, 3_000_000_000]);
+                (Parameter::Integer(value), value.to_string())
+            }
+            Kind::Double => {
+                let (_, &value) = random.one_of(&[-0.5, -0.0, 0.0, 2.5, 7.0]);
+                (Parameter::Double(value), format!("{value:e}"))
+            }
+            Kind::Time => {
+                let (day, hour) = (1 + random.below(4), random.below(24));
+                let instant = format!("2025-03-0{day}T{hour:02}:00:00");
+                match random.below(8) {
+                    // All of a day, where that is asked for.
+                    0 => text(format!("2025-03-0{day}")),
+                    1..=6 => text(instant),
+                    _ => {
+                        let written = format!("CAST('{instant}' AS TIMESTAMP)");
+                        (Parameter::Typed("TIMESTAMP".into(), Some(instant)), written)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An engine for which everything that it knows is quick.
+fn engine() -> Result<Engine, TestError> {
+    let disk = SimDisk::new(1);
+    let options = OpenOptions::new(Arc::new(SimClock::new(1)));
+    let database = Database::open(Arc::new(disk), Path::new("/db"), &options);
+    let database = database.map_err(|error| TestError::of(&error))?;
+    let options = EngineOptions::standard(THREADS, MEMORY_MAX, PathBuf::from("/spill"));
+    let options = EngineOptions { quick_max: Duration::from_hours(1), ..options };
+    Ok(Engine::new(database, &options)?)
+}
+
+async fn done(engine: &Engine, sql: &str) -> Result<(), TestError> {
+    match engine.execute(sql).await? {
+        Answer::Done { .. } => Ok(()),
+        Answer::Rows { .. } => Err(TestError(format!("{sql} gives rows"))),
+    }
+}
+
+/// All rows of an answer, in their order.
+async fn rows(answer: Answer) -> Result<Vec<Vec<Option<String>>>, TestError> {
+    let Answer::Rows { mut stream, schema, .. } = answer else {
+        return Err(TestError("no rows".to_owned()));
+    };
+    let mut rows = vec![schema.fields().iter().map(|field| Some(field.name().clone())).collect()];
+    while let Some(batch) = stream.try_next().await.map_err(Error::from)? {
+        assert_eq!(batch.schema(), schema, "batches have the columns that were announced");
+        let columns = cells(&batch)?;
+        let row = |at: usize| columns.iter().map(|column| column[at].clone()).collect();
+        rows.extend((0..batch.num_rows()).map(row));
+    }
+    Ok(rows)
+}
+
+/// What happens to the table between two queries.
+async fn change(engine: &Engine, random: &mut Random) -> Result<(), TestError> {
+    match random.below(12) {
+        0..=5 => {
+            let row = |random: &mut Random| {
+                let (day, hour) = (1 + random.below(3), random.below(24));
+                let (n, x, v) = (random.below(20), random.below(9), random.below(4));
+                format!(
+                    "('2025-03-0{day}T{hour:02}:00:00', 's{}', {n}, {n}, {x}.5, 'v{v}')",
+                    random.below(5)
+                )
+            };
+            let values: Vec<_> = (0..1 + random.below(20)).map(|_| row(random)).collect();
+            done(engine, &format!("INSERT INTO t VALUES {}", values.join(", "))).await
+        }
+        6 | 7 => done(engine, &format!("DELETE FROM t WHERE n = {}", random.below(20))).await,
+        8 => done(engine, &format!("UPDATE t SET s = 's9' WHERE n = {}", random.below(20))).await,
+        9 => {
+            done(engine, "DROP TABLE t").await?;
+            create(engine).await
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn create(engine: &Engine) -> Result<(), TestError> {
+    let columns = "ts TIMESTAMP, s SYMBOL, n INT, b BIGINT, x DOUBLE, v VARCHAR";
+    done(engine, &format!("CREATE TABLE t ({columns}) TIMESTAMP(ts) PARTITION BY DAY")).await
+}
+
+pub(super) async fn queries_that_come_again_answer_as_new_ones() -> Result<(), TestError> {
+    let mut known = [0; QUERIES.len()];
+    for seed in SEEDS {
+        let engine = engine()?;
+        let mut random = Random(seed);
+        create(&engine).await?;
+        for step in 0..STEPS {
+            change(&engine, &mut random).await?;
+            let (at, &(sql, kinds)) = random.one_of(&QUERIES);
+            let (values, written): (Vec<_>, Vec<_>) =
+                kinds.iter().map(|kind| kind.value(&mut random)).unzip();
+            let mut new = format!("{sql} -- {step}");
+            for (number, text) in written.iter().enumerate() {
+                new = new.replace(&format!("${}", number + 1), text);
+            }
+            let expected = rows(engine.execute(&new).await?).await?;
+            let options = StatementOptions::default();
+            let asked = (&Arc::from(sql), values.as_slice(), &options);
+            let answer = match engine.known(asked, &Handle::current()) {
+                Some(answer) => {
+                    known[at] += 1;
+                    let KnownAnswer { schema, designated, stream, notices } = answer?;
+                    Answer::Rows { schema, designated, stream, notices }
+                }
+                None => engine.execute_bound(sql, &values, &options).await?,
+            };
+            let found = rows(answer).await?;
+            assert_eq!(found, expected, "seed {seed}, step {step}: {sql} with {values:?}");
+        }
+    }
+    for (at, (sql, _)) in QUERIES.iter().enumerate().take(FOR_ANY) {
+        assert!(known[at] > 0, "{sql} is never known");
+    }
+    Ok(())
+}
+
+/// Timeout, cancel and the list of statements hold for what whoever asks works on.
+pub(super) async fn what_is_known_ends_as_anything_else() -> Result<(), TestError> {
+    let engine = engine()?;
+    create(&engine).await?;
+    let values = (0..20_000).map(|n| format!("({n}000000, 's{}', {n}, {n}, 1, 'v')", n % 7));
+    let values = values.collect::<Vec<_>>().join(", ");
+    done(&engine, &format!("INSERT INTO t VALUES {values}")).await?;
+    let sql: Arc<str> = Arc::from("SELECT * FROM t WHERE n >= 0");
+    let all = rows(engine.execute(&sql).await?).await?;
+    let canceler = Canceler::default();
+    let options = StatementOptions { canceler: Some(canceler.clone()), ..Default::default() };
+    let mut answer = engine.known((&sql, &[], &options), &Handle::current()).expect("known")?;
+    let first = answer.stream.next().await.expect("it has rows").map_err(Error::from)?;
+    assert!(0 < first.num_rows() && first.num_rows() < all.len() - 1, "there are more");
+    let listed = rows(engine.execute("SELECT query FROM query_activity()").await?).await?;
+    assert!(listed.contains(&vec![Some(sql.to_string())]), "{listed:?}");
+    canceler.cancel();
+    let error = answer.stream.next().await.expect("it was cancelled").expect_err("no more rows");
+    assert_eq!(Error::from(error).to_string(), "query cancelled by user");
+    drop(answer);
+    let listed = rows(engine.execute("SELECT query FROM query_activity() -- 2").await?).await?;
+    assert!(!listed.contains(&vec![Some(sql.to_string())]), "{listed:?}");
+    let canceler = Canceler::default();
+    canceler.cancel();
+    let options = StatementOptions { canceler: Some(canceler), ..Default::default() };
+    let mut answer = engine.known((&sql, &[], &options), &Handle::current()).expect("known")?;
+    let error = answer.stream.next().await.expect("it was cancelled").expect_err("no rows");
+    assert_eq!(Error::from(error).to_string(), "query cancelled by user", "before it has begun");
+    Ok(())
+}
