@@ -262,7 +262,7 @@ fn services(
         engine: Arc::new(engine),
         copier,
         query_threads: queries.handle().clone(),
-        turns: Semaphore::new(statements.min(Semaphore::MAX_PERMITS)),
+        turns: Arc::new(Semaphore::new(statements.min(Semaphore::MAX_PERMITS))),
         folder: options.spill_dir.clone(),
         turn_wait: config.query.queue_timeout,
         timeout: options.timeout,

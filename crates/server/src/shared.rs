@@ -85,7 +85,7 @@ pub(crate) struct Services {
     pub(crate) copier: Arc<Copier>,
     pub(crate) query_threads: Handle,
     /// One for each statement that may work at the same time.
-    pub(crate) turns: Semaphore,
+    pub(crate) turns: Arc<Semaphore>,
     /// How long one waits for it.
     pub(crate) turn_wait: Duration,
     pub(crate) timeout: Timeout,
@@ -113,6 +113,17 @@ impl CountedQuery {
     /// It has ended with this SQLSTATE.
     pub(crate) fn end(mut self, code: &'static str) {
         self.code = code;
+    }
+
+    /// This is what has come of it if it is dropped now.
+    pub(crate) fn note(&mut self, code: &'static str) {
+        self.code = code;
+    }
+}
+
+impl fmt::Debug for CountedQuery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CountedQuery").field("code", &self.code).finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,10 @@
 //!   sent: whoever takes his rows slowly, or some of them only, slows his statement and costs no
 //!   memory.
 //! - PO2. Dropping it ends the statement.
+//! - PO3. A query that is known to be quick is worked on by the connection itself: no thread waits
+//!   for another (`tidegate_query::Engine::known`).
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
@@ -14,14 +17,16 @@ use arrow::error::ArrowError;
 use bytes::BytesMut;
 use futures::StreamExt;
 use tidegate_query::{
-    Answer, Canceler, Error as QueryError, Parameter, Session, StatementOptions, is_cancel,
+    Answer, Canceler, Error as QueryError, Parameter, SendableRecordBatchStream, Session,
+    StatementOptions, is_cancel,
 };
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
 use super::encode::{Format, RowWriter, arrays};
-use crate::shared::Services;
+use crate::shared::{CountedQuery, Services};
 
 /// Batches that wait for the client (PO1).
 const QUEUE: usize = 2;
@@ -46,15 +51,32 @@ pub(super) enum Event {
 }
 
 /// A statement that works (PO2).
-#[derive(Debug)]
-pub(super) struct Running {
-    pub(super) events: Receiver<Event>,
-    work: JoinHandle<()>,
+pub(super) enum Running {
+    /// On the engine's threads.
+    Apart {
+        events: Receiver<Event>,
+        #[expect(dead_code, reason = "dropping it ends the work")]
+        work: AbortOnDrop,
+    },
+    /// Here, as its rows are asked for (PO3).
+    Here(SendableRecordBatchStream),
 }
 
-impl Drop for Running {
+/// Ends a task.
+pub(super) struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        self.work.abort();
+        self.0.abort();
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Running::Apart { .. } => "Apart",
+            Running::Here(_) => "Here",
+        })
     }
 }
 
@@ -67,7 +89,15 @@ pub(super) struct Work {
     pub(super) canceler: Canceler,
 }
 
+impl Work {
+    pub(super) fn options(&self) -> StatementOptions {
+        let (session, canceler) = (self.session.clone(), Some(self.canceler.clone()));
+        StatementOptions { timeout: None, session, canceler }
+    }
+}
+
 impl Running {
+    /// A statement that works apart; what it says first is still to come.
     pub(super) fn start(services: &Arc<Services>, work: Work) -> Running {
         let (sender, events) = channel(QUEUE);
         let services = Arc::clone(services);
@@ -80,7 +110,19 @@ impl Running {
             // If nobody waits for it any more, nobody needs to know.
             let _ = run(&services, work, &sender).await;
         });
-        Running { events, work }
+        Running::Apart { events, work: AbortOnDrop(work) }
+    }
+
+    /// What the engine says next; `None` if it has panicked.
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        match self {
+            Running::Apart { events, .. } => events.recv().await,
+            Running::Here(stream) => Some(match stream.next().await {
+                Some(Ok(batch)) => Event::Batch(batch),
+                Some(Err(error)) => Event::Failed(Box::new(QueryError::from(error))),
+                None => Event::End,
+            }),
+        }
     }
 }
 
@@ -90,9 +132,8 @@ struct Abandoned;
 async fn run(services: &Services, work: Work, sender: &Sender<Event>) -> Result<(), Abandoned> {
     let send = async |event| sender.send(event).await.map_err(|_| Abandoned);
     let failed = |error| Event::Failed(Box::new(error));
-    let Work { sql, parameters, session, canceler } = work;
-    let options = StatementOptions { timeout: None, session, canceler: Some(canceler) };
-    match services.engine.execute_bound(&sql, &parameters, &options).await {
+    let options = work.options();
+    match services.engine.execute_bound(&work.sql, &work.parameters, &options).await {
         Err(error) => send(failed(error)).await,
         Ok(Answer::Done { tag, notices, .. }) => send(Event::Done { tag, notices }).await,
         Ok(Answer::Rows { schema, mut stream, notices, .. }) => {
@@ -119,6 +160,14 @@ pub(super) enum State {
     Over,
 }
 
+/// A statement as the server has let it in.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    /// None is needed to end another statement, or while nobody asks for rows.
+    pub(super) turn: Option<OwnedSemaphorePermit>,
+    pub(super) counted: CountedQuery,
+}
+
 /// A statement whose rows are being found.
 #[derive(Debug)]
 pub(super) struct Rows {
@@ -127,6 +176,7 @@ pub(super) struct Rows {
     /// Those that were found and not taken.
     pending: Option<Pending>,
     pub(super) canceler: Canceler,
+    pub(super) admitted: Admitted,
 }
 
 #[derive(Debug)]
@@ -138,8 +188,12 @@ struct Pending {
 }
 
 impl Rows {
-    pub(super) fn new(running: Running, schema: SchemaRef, canceler: Canceler) -> Rows {
-        Rows { running, schema, pending: None, canceler }
+    pub(super) fn new(
+        running: Running,
+        schema: SchemaRef,
+        (canceler, admitted): (Canceler, Admitted),
+    ) -> Rows {
+        Rows { running, schema, pending: None, canceler, admitted }
     }
 
     /// Whether rows wait that can be taken at once.

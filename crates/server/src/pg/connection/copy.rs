@@ -47,7 +47,7 @@ impl Connection {
     pub(super) async fn copy(&mut self, sql: &str) -> Result<(), Stopped> {
         let counted = CountedQuery::begin(&self.shared, "pg");
         let done = self.copy_rows(sql).await;
-        counted.end(code_of(&done));
+        counted.end(done.as_ref().map_or_else(code_of, |()| "00000"));
         done
     }
 
@@ -75,6 +75,7 @@ impl Connection {
                 self.copy_in(sink, &canceler).await
             }
             Some(CopyStream::Out { schema, stream, options, .. }) => {
+                let _turn = self.turn(&canceler).await?;
                 self.wire.out.copy(b'H', schema.fields().len());
                 self.copy_out(stream, &options).await
             }

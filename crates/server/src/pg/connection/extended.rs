@@ -173,9 +173,8 @@ impl Connection {
                 let columns = match &portal.state {
                     State::Rows(rows) => Some(Arc::clone(&rows.schema)),
                     State::Ready | State::Over => {
-                        let (prepared, values) =
-                            (Arc::clone(&portal.prepared), portal.values.clone());
-                        self.columns_with(&prepared, &values).await?
+                        let prepared = Arc::clone(&portal.prepared);
+                        self.description(&prepared).await?.columns
                     }
                 };
                 self.push_description(columns.as_ref(), &formats);

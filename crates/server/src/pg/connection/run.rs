@@ -1,18 +1,19 @@
 //! A statement of the engine, from its start to as many of its rows as are asked for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use tidegate_query::{Canceler, Parameter, is_cancel};
-use tokio::sync::SemaphorePermit;
-use tokio::time::timeout;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{sleep, timeout};
 
 use super::{Connection, Stopped};
 use crate::pg::encode::Format;
 use crate::pg::fault::Fault;
-use crate::pg::portal::{Event, Rows, Running, Work};
+use crate::pg::portal::{Admitted, Event, Rows, Running, Work};
 use crate::pg::types::{Column, columns};
-use crate::shared::{CountedQuery, Services};
+use crate::shared::CountedQuery;
 
 /// How often who waits for a turn asks whether it is still wanted.
 const TICK: Duration = Duration::from_millis(20);
@@ -24,7 +25,7 @@ const PART_BYTES: usize = 64 << 10;
 /// How a statement is to be done.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
-    pub(super) sql: std::sync::Arc<str>,
+    pub(super) sql: Arc<str>,
     pub(super) parameters: Vec<Parameter>,
     /// Characters of what the client has sent before the statement.
     pub(super) before: usize,
@@ -45,6 +46,12 @@ pub(super) enum Taken {
     Skipped,
 }
 
+/// What the engine has said first of a statement.
+enum Begun {
+    Rows(Running, SchemaRef, Canceler),
+    Done(String),
+}
+
 /// How far rows were taken.
 pub(super) struct Progress {
     pub(super) rows: u64,
@@ -52,80 +59,91 @@ pub(super) struct Progress {
     pub(super) is_over: bool,
 }
 
-/// The right to work, which others wait for.
-struct Turn<'a> {
-    services: &'a Services,
-    permit: Option<SemaphorePermit<'a>>,
-}
-
-impl<'a> Turn<'a> {
-    /// None is needed to end another statement.
-    fn none(services: &'a Services) -> Turn<'a> {
-        Turn { services, permit: None }
-    }
-
-    async fn take(&mut self, canceler: &Canceler) -> Result<(), Fault> {
-        let (mut waited, most) = (Duration::ZERO, self.services.turn_wait);
-        while waited < most {
-            if canceler.is_canceled() {
-                return Err(Fault::canceled());
-            }
-            if let Ok(permit) = timeout(TICK, self.services.turns.acquire()).await {
-                self.permit = permit.ok();
-                return Ok(());
-            }
-            waited += TICK;
-        }
-        Err(Fault::new("53400", self.services.no_turn()))
-    }
-}
-
 impl Connection {
     /// Starts a statement, and waits until it has rows or is done.
     pub(super) async fn start(&mut self, order: &Order) -> Result<Started, Stopped> {
-        let services = std::sync::Arc::clone(&self.services);
         let counted = CountedQuery::begin(&self.shared, "pg");
-        let started = self.start_with(&services, order).await;
-        counted.end(code_of(&started));
-        started
+        let work = Work {
+            sql: Arc::clone(&order.sql),
+            parameters: order.parameters.clone(),
+            session: self.session.clone(),
+            canceler: Canceler::default(),
+        };
+        let _cancelable = self.backend.begin(&work.canceler);
+        let mut admitted = Admitted { turn: None, counted };
+        let done = self.start_with(order, work, &mut admitted.turn).await;
+        match done {
+            Ok(Begun::Rows(running, schema, canceler)) => {
+                let rows = Rows::new(running, schema, (canceler, admitted));
+                Ok(Started::Rows(Box::new(rows)))
+            }
+            Ok(Begun::Done(tag)) => {
+                admitted.counted.end("00000");
+                Ok(Started::Done(tag))
+            }
+            Err(stopped) => {
+                admitted.counted.end(code_of(&stopped));
+                Err(stopped)
+            }
+        }
     }
 
     async fn start_with(
         &mut self,
-        services: &std::sync::Arc<Services>,
         order: &Order,
-    ) -> Result<Started, Stopped> {
-        let canceler = Canceler::default();
-        let _cancelable = self.backend.begin(&canceler);
-        let mut turn = Turn::none(services);
+        work: Work,
+        turn: &mut Option<OwnedSemaphorePermit>,
+    ) -> Result<Begun, Stopped> {
         if !is_cancel(&order.sql) {
-            turn.take(&canceler).await?;
+            *turn = Some(self.turn(&work.canceler).await?);
         }
-        let work = Work {
-            sql: std::sync::Arc::clone(&order.sql),
-            parameters: order.parameters.clone(),
-            session: self.session.clone(),
-            canceler: canceler.clone(),
-        };
-        let mut running = Running::start(services, work);
+        let failed = |error| Stopped::from(Fault::of_query(&error, &order.sql, order.before));
+        let (services, canceler) = (Arc::clone(&self.services), work.canceler.clone());
+        let known = (&work.sql, work.parameters.as_slice(), &work.options());
+        let known = services.engine.known(known, &services.query_threads);
+        if let Some(known) = known.transpose().map_err(failed)? {
+            self.notices(&known.notices);
+            return Ok(Begun::Rows(Running::Here(known.stream), known.schema, canceler));
+        }
+        let mut running = Running::start(&services, work);
         let event = tokio::select! {
             biased;
-            event = running.events.recv() => event,
+            event = running.next() => event,
             () = self.wire.closed() => return Err(Stopped::Gone),
         };
         match event {
             Some(Event::Rows { schema, notices }) => {
                 self.notices(&notices);
-                Ok(Started::Rows(Box::new(Rows::new(running, schema, canceler))))
+                Ok(Begun::Rows(running, schema, canceler))
             }
             Some(Event::Done { tag, notices }) => {
                 self.notices(&notices);
-                Ok(Started::Done(tag))
+                Ok(Begun::Done(tag))
             }
-            Some(Event::Failed(error)) => {
-                Err(Fault::of_query(&error, &order.sql, order.before).into())
-            }
+            Some(Event::Failed(error)) => Err(failed(*error)),
             Some(Event::Batch(_) | Event::End) | None => Err(panicked().into()),
+        }
+    }
+
+    /// Waits for the right to work, which others wait for, too.
+    pub(super) async fn turn(
+        &mut self,
+        canceler: &Canceler,
+    ) -> Result<OwnedSemaphorePermit, Stopped> {
+        let services = Arc::clone(&self.services);
+        let turns = &services.turns;
+        if let Ok(turn) = Arc::clone(turns).try_acquire_owned() {
+            return Ok(turn);
+        }
+        let turn = timeout(services.turn_wait, Arc::clone(turns).acquire_owned());
+        tokio::select! {
+            biased;
+            turn = turn => match turn {
+                Ok(Ok(turn)) => Ok(turn),
+                Ok(Err(_)) | Err(_) => Err(Fault::new("53400", services.no_turn()).into()),
+            },
+            () = canceled(canceler) => Err(Fault::canceled().into()),
+            () = self.wire.closed() => Err(Stopped::Gone),
         }
     }
 
@@ -136,11 +154,28 @@ impl Connection {
         rows: &mut Rows,
         (formats, max, taken): (&[Format], u64, Taken),
     ) -> Result<Progress, Stopped> {
-        let services = std::sync::Arc::clone(&self.services);
         let canceler = rows.canceler.clone();
         let _cancelable = self.backend.begin(&canceler);
-        let mut turn = Turn::none(&services);
-        turn.take(&canceler).await?;
+        rows.admitted.counted.note("57014");
+        if rows.admitted.turn.is_none() {
+            rows.admitted.turn = Some(self.turn(&canceler).await?);
+        }
+        let taken = self.take_with(order, rows, (formats, max, taken)).await;
+        rows.admitted.turn = None;
+        match &taken {
+            // It has given what was wanted so far.
+            Ok(_) => rows.admitted.counted.note("00000"),
+            Err(stopped) => rows.admitted.counted.note(code_of(stopped)),
+        }
+        taken
+    }
+
+    async fn take_with(
+        &mut self,
+        order: &Order,
+        rows: &mut Rows,
+        (formats, max, taken): (&[Format], u64, Taken),
+    ) -> Result<Progress, Stopped> {
         let mut done = 0;
         loop {
             while rows.has_pending() && done < max {
@@ -154,7 +189,7 @@ impl Connection {
                     }
                 };
                 if self.shared.config.pg.send_buffer <= self.wire.out.len() {
-                    self.send(&mut turn, &canceler).await?;
+                    self.send(rows).await?;
                 }
             }
             if done == max {
@@ -162,7 +197,7 @@ impl Connection {
             }
             let event = tokio::select! {
                 biased;
-                event = rows.running.events.recv() => event,
+                event = rows.running.next() => event,
                 () = self.wire.closed() => return Err(Stopped::Gone),
             };
             match event {
@@ -181,13 +216,21 @@ impl Connection {
     }
 
     /// Sends what waits; if that takes long, others have the turn meanwhile (CO2).
-    async fn send(&mut self, turn: &mut Turn<'_>, canceler: &Canceler) -> Result<(), Stopped> {
+    async fn send(&mut self, rows: &mut Rows) -> Result<(), Stopped> {
         if let Ok(sent) = timeout(SLOW, self.wire.flush()).await {
             return Ok(sent?);
         }
-        turn.permit = None;
+        rows.admitted.turn = None;
         self.wire.flush().await?;
-        Ok(turn.take(canceler).await?)
+        rows.admitted.turn = Some(self.turn(&rows.canceler).await?);
+        Ok(())
+    }
+}
+
+/// Returns when somebody has ended the statement.
+async fn canceled(canceler: &Canceler) {
+    while !canceler.is_canceled() {
+        sleep(TICK).await;
     }
 }
 
@@ -200,11 +243,10 @@ pub(super) fn described(schema: &SchemaRef, formats: &[Format]) -> (Vec<Column>,
 }
 
 /// The SQLSTATE with which work has ended.
-pub(super) fn code_of<T>(done: &Result<T, Stopped>) -> &'static str {
-    match done {
-        Ok(_) => "00000",
-        Err(Stopped::Fault(fault)) => fault.code,
-        Err(Stopped::Gone) => "57014",
+pub(super) fn code_of(stopped: &Stopped) -> &'static str {
+    match stopped {
+        Stopped::Fault(fault) => fault.code,
+        Stopped::Gone => "57014",
     }
 }
 
