@@ -335,6 +335,7 @@ impl Engine {
     ) -> Result<Answer> {
         let statement = parse_statement(sql)?;
         let session = &options.session;
+        let deed = self.admit(session, &statement, sql)?;
         if session.is_read_only()
             && let Some(statement) = changing(&statement)
         {
@@ -343,8 +344,9 @@ impl Engine {
         let notices = Engine::in_transaction(session, &statement)?;
         let sql: Arc<str> = Arc::from(sql);
         let begun = self.begin(&sql, options);
-        let answer = self.answer(statement, (&sql, parameters), (begun, options)).await?;
-        Ok(answer.with_notices(notices))
+        let answer = self.answer(statement, (&sql, parameters), (begun, options)).await;
+        self.audit(session, (deed, &sql), answer.as_ref().err());
+        Ok(answer?.with_notices(notices))
     }
 
     async fn answer(

@@ -21,8 +21,8 @@ use arrow::error::ArrowError;
 use futures::StreamExt;
 use tidegate_platform::{Clock, sentence};
 use tidegate_query::{
-    Answer, CancelReason, Engine, Error as QueryError, Origin, Reach, Session, StatementOptions,
-    Timeout, is_cancel,
+    Answer, CancelReason, Engine, Error as QueryError, Origin, Session, StatementOptions, Timeout,
+    is_cancel,
 };
 use tokio::runtime::Handle;
 use tokio::sync::SemaphorePermit;
@@ -30,6 +30,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::guard;
 use super::params::Params;
 use super::response::{After, JSON, Response};
 use super::wire::BodyError;
@@ -376,11 +377,15 @@ impl Running {
     }
 }
 
-/// Whose a request is. Nobody is asked who he is, so that everybody is the administrator; and it is
-/// a session of its own: HTTP knows no longer ones.
+/// Whose a request is: a session of its own, since HTTP knows no longer ones.
 pub(super) fn session(exchange: &Exchange<'_>) -> Session {
+    let guard::Sender { user, role } = exchange.sender.clone();
     let peer = Some(exchange.peer.to_string());
-    Session::new(Origin { protocol: "http", peer, user: None, reach: Reach::All })
+    let session = Session::new(Origin { protocol: "http", peer, user, role });
+    if exchange.shared.config.http.get_readonly && exchange.head.method == "GET" {
+        session.keep_read_only();
+    }
+    session
 }
 
 /// Waits until a statement may begin.
