@@ -329,7 +329,6 @@ async fn reload_when_told(
 ) {
     while hangup.recv().await.is_some() {
         let log = &shared.log;
-        log.info("server", format_args!("asked to reload"));
         match reread() {
             Ok(config) => log.set_levels(config.log_levels),
             Err(error) => log.warn("server", format_args!("keys stay as they were: {error}")),
@@ -339,6 +338,7 @@ async fn reload_when_told(
             log.warn("server", format_args!("certificates stay as they were: {error}"));
         }
         shared.users.reload();
+        log.info("server", format_args!("reloaded"));
     }
     std::future::pending().await
 }

@@ -346,9 +346,9 @@ fn only_those_who_know_the_password_come_in() {
         let (client, connection) = tokio_postgres::connect(&reader, NoTls).await.unwrap();
         tokio::spawn(connection);
         assert_eq!(rows(&client, "SELECT current_user, current_database()").await, ["user|test"]);
-        assert_eq!(code(&client, "CREATE TABLE t (ts TIMESTAMP)").await.0, "25006");
+        assert_eq!(code(&client, "CREATE TABLE t (ts TIMESTAMP)").await.0, "42501");
         let set = "SET default_transaction_read_only = off; CREATE TABLE t (ts TIMESTAMP)";
-        assert_eq!(code(&client, set).await.0, "25006");
+        assert_eq!(code(&client, set).await.0, "42501");
     });
     server.stop();
 }

@@ -85,6 +85,12 @@ impl Server {
         }
     }
 
+    /// What of the log nobody has asked for yet.
+    pub(super) fn log(&self) -> String {
+        let lines = self.lines.lock().expect("nobody panics");
+        lines.try_iter().collect::<Vec<_>>().join("\n")
+    }
+
     pub(super) fn connect(&self) -> TcpStream {
         connect(self.http)
     }
