@@ -165,13 +165,15 @@ impl std::fmt::Debug for Answer {
 pub struct Described {
     /// The columns of its answer; `None` if it has none.
     pub columns: Option<SchemaRef>,
+    /// Which of them is the designated timestamp, if that is known.
+    pub designated: Option<usize>,
     /// Its parameters, as far as their types follow from the statement.
     pub parameters: Vec<Option<FieldRef>>,
 }
 
 impl Described {
     fn of_columns(columns: SchemaRef) -> Described {
-        Described { columns: Some(columns), parameters: Vec::new() }
+        Described { columns: Some(columns), designated: None, parameters: Vec::new() }
     }
 }
 
@@ -432,7 +434,8 @@ impl Engine {
         match statement {
             Statement::Query if count == 0 => {
                 let (planned, _) = self.plan(Bound { sql, parameters: Vec::new() }, &begun).await?;
-                Ok(Described::of_columns(planned.schema))
+                let designated = planned.designated;
+                Ok(Described { designated, ..Described::of_columns(planned.schema) })
             }
             Statement::Query => self.describe_query(sql, parameters, &begun).await,
             Statement::Explain(how) => {
@@ -445,15 +448,16 @@ impl Engine {
                         self.describe_query(sql, parameters, &begun).await?.parameters
                     }
                 };
-                Ok(Described { columns: Some(explained_batch("")?.schema()), parameters })
+                let columns = Some(explained_batch("")?.schema());
+                Ok(Described { columns, designated: None, parameters })
             }
             Statement::Show(what) => Ok(of_batch(show(&begun.caller, &sql, &what)?)),
             Statement::Cancel { id, .. } => Ok(of_batch(canceled(id)?)),
             Statement::ChangeRows(change) => {
                 let parameters = self.describe_change(&sql, change, (parameters, &begun)).await?;
-                Ok(Described { columns: None, parameters })
+                Ok(Described { columns: None, designated: None, parameters })
             }
-            _ => Ok(Described { columns: None, parameters: vec![None; count] }),
+            _ => Ok(Described { columns: None, designated: None, parameters: vec![None; count] }),
         }
     }
 
@@ -469,7 +473,8 @@ impl Engine {
         let database = Arc::clone(&self.system.database);
         let task = plan_apart(async move { describe_query((&state, &database), &sql, &values) });
         let (columns, types) = finish_in_time(task, &begun.stop).await?;
-        Ok(Described { columns: Some(columns), parameters: parameter_types(&known, &types) })
+        let (columns, parameters) = (Some(columns), parameter_types(&known, &types));
+        Ok(Described { columns, designated: None, parameters })
     }
 
     async fn describe_change(

@@ -221,7 +221,7 @@ mod tests {
             "ALTER TABLE t DROP PARTITION WHERE ts < '2025'",
             "REINDEX TABLE t",
             "COPY t FROM 'a.csv'",
-            "COPY t TO 'a.csv'",
+            "COPY t TO 'a.csv' WITH (FORMAT csv)",
         ] {
             check(sql, &[Role::Admin]);
         }

@@ -8,7 +8,7 @@
 //!   are told so, but where health and metrics are alone.
 //!
 //! Who may come in is in `guard`. Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`), `/write` (`write`), `/` (`console`),
-//! and small ones (`small`). Not here: bytes (`wire`), and what they are wrapped in (`unpack`).
+//! a description of them (`openapi`), and small ones (`small`). Not here: bytes (`wire`), and what they are wrapped in (`unpack`).
 
 mod wire;
 mod params;
@@ -16,8 +16,11 @@ mod guard;
 mod response;
 mod multipart;
 mod unpack;
+mod pack;
 mod exec;
 mod exp;
+mod validate;
+mod openapi;
 mod imp;
 mod write;
 mod console;
@@ -212,6 +215,9 @@ enum Route {
     Settings,
     Check,
     InfluxQuery,
+    Validate,
+    Warnings,
+    OpenApi,
     Console,
     Health,
     Live,
@@ -219,36 +225,50 @@ enum Route {
     Metrics,
 }
 
+/// Where routes are, but for the parts of the console.
+const PATHS: [(&str, Route); 18] = [
+    ("/", Route::Console),
+    ("/exec", Route::Exec),
+    ("/api/v1/sql/execute", Route::Exec),
+    ("/api/v1/sql/validate", Route::Validate),
+    ("/exp", Route::Export),
+    ("/imp", Route::Import),
+    ("/write", Route::Write),
+    ("/api/v2/write", Route::Write),
+    ("/ping", Route::Ping),
+    ("/settings", Route::Settings),
+    ("/chk", Route::Check),
+    ("/query", Route::InfluxQuery),
+    ("/warnings", Route::Warnings),
+    ("/openapi.json", Route::OpenApi),
+    ("/health", Route::Health),
+    ("/health/live", Route::Live),
+    ("/health/ready", Route::Ready),
+    ("/metrics", Route::Metrics),
+];
+
 impl Route {
     fn of(path: &str, door: Door) -> Option<Route> {
-        let route = match path {
-            "/health/live" => Route::Live,
-            "/health/ready" => Route::Ready,
-            "/health" => Route::Health,
-            "/metrics" => Route::Metrics,
-            _ if door == Door::Admin => Route::Health,
-            "/exec" | "/api/v1/sql/execute" => Route::Exec,
-            "/exp" => Route::Export,
-            "/imp" => Route::Import,
-            "/write" | "/api/v2/write" => Route::Write,
-            "/ping" => Route::Ping,
-            "/settings" => Route::Settings,
-            "/chk" => Route::Check,
-            "/query" => Route::InfluxQuery,
-            _ if console::has(path) => Route::Console,
-            _ => return None,
-        };
-        Some(route)
+        let found = PATHS.iter().find(|(known, _)| *known == path).map(|(_, route)| *route);
+        let of_admins = [Route::Live, Route::Ready, Route::Health, Route::Metrics];
+        match (found, door) {
+            (Some(route), Door::Main) => Some(route),
+            (Some(route), Door::Admin) if of_admins.contains(&route) => Some(route),
+            (_, Door::Admin) => Some(Route::Health),
+            (None, Door::Main) => console::has(path).then_some(Route::Console),
+        }
     }
 
     /// The methods it takes.
     fn methods(self) -> &'static [&'static str] {
         match self {
-            Route::Exec | Route::Export | Route::InfluxQuery => &["GET", "POST"],
+            Route::Exec | Route::Export | Route::InfluxQuery | Route::Validate => &["GET", "POST"],
             Route::Write | Route::Import => &["POST"],
             Route::Ping
             | Route::Settings
             | Route::Check
+            | Route::Warnings
+            | Route::OpenApi
             | Route::Console
             | Route::Health
             | Route::Live
@@ -301,6 +321,9 @@ impl Exchange<'_> {
                 let response = small::influx_query(self).await;
                 self.respond(response).await
             }
+            Route::Validate => validate::validate(self).await,
+            Route::Warnings => self.respond(small::warnings(self.shared)).await,
+            Route::OpenApi => self.respond(openapi::description()).await,
             Route::Console => self.respond(console::page(self.head)).await,
             Route::Health | Route::Ready => self.respond(small::ready(self.shared)).await,
             Route::Live => self.respond(Response::new(200, TEXT, "Status: Healthy\n")).await,
@@ -357,6 +380,10 @@ impl Exchange<'_> {
     }
 
     async fn chunk(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        // A chunk without bytes would be the end.
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let size = format!("{:x}\r\n", bytes.len());
         self.wire.write(&mut size.as_bytes().chain(&bytes[..]).chain(&b"\r\n"[..])).await
     }

@@ -8,7 +8,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender as StdSender, channel as std_chan
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tidegate_platform::{Clock, Disk, RealDisk, let_others_go_first, sentence};
+use tidegate_platform::{
+    Clock, Disk, RealDisk, let_others_go_first, raise_descriptor_limit, sentence,
+};
 use tidegate_query::{Engine, EngineOptions, STACK_BYTES};
 use tidegate_storage::{Database, Durability};
 use tokio::net::{TcpListener, TcpStream};
@@ -36,6 +38,8 @@ use crate::tls::Tls;
 const COMMIT_THREADS: usize = 64;
 /// How often the database is asked what is due.
 const MAINTENANCE: Duration = Duration::from_millis(100);
+/// With fewer files, connections and segments may not have enough.
+const FILES_ADVISED: u64 = 32_768;
 /// How long a listener waits when there are no more file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Statements that work at the same time, for each thread of the engine.
@@ -68,7 +72,8 @@ pub struct Host<'a> {
 pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let Host { clock, log, engine, users, reread, open } = host;
     log.set_levels(config.log_levels.clone());
-    check_reach(&config, &log)?;
+    let warnings = check_reach(&config)?;
+    warnings.iter().for_each(|warning| log.warn("server", format_args!("{warning}")));
     let users = Users::new(User::configured(&config.auth), users, Arc::clone(&log))?;
     let (keys, tls) = (keys(&config)?, Tls::new(&config.tls)?);
     let network = runtime("network", engine.threads, || {})?;
@@ -76,7 +81,8 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let (stop, hangup) = network.block_on(async { (StopSignals::new(), hangups()) });
     let (stop, hangup) = (stop?, hangup?);
     let (phase, phases) = watch::channel(Phase::Running);
-    let shared = Shared::new(config, (users, keys, tls), (clock, Arc::clone(&log)), phases);
+    let shared =
+        Shared::new((config, warnings), (users, keys, tls), (clock, Arc::clone(&log)), phases);
     let shared = Arc::new(shared);
     let (tracker, all_gone) = Tracker::new();
     network.spawn(stop.wait(phase.clone(), Arc::clone(&log)));
@@ -168,8 +174,9 @@ fn keys(config: &Config) -> Result<Option<Keys>> {
     Ok(Some(Keys::parse(&String::from_utf8_lossy(&bytes), path)?))
 }
 
-/// Nobody from elsewhere is let in without a secret, unless that is wanted.
-fn check_reach(config: &Config, log: &Log) -> Result<()> {
+/// Nobody from elsewhere is let in without a secret, unless that is wanted. Gives what somebody
+/// should look at all the same.
+fn check_reach(config: &Config) -> Result<Vec<String>> {
     let is_open =
         |address: &Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback());
     let listeners = [config.http.listen, config.tcp.listen, config.pg.listen];
@@ -193,15 +200,23 @@ fn check_reach(config: &Config, log: &Log) -> Result<()> {
             return Err(Error::Open { key, address, advice });
         }
     }
+    let mut warnings = Vec::new();
     if let Some(address) = is_open(&config.http.listen) {
-        let text = match (asks_http, config.tls.mode) {
-            (false, _) => "lets everybody in, without asking who he is",
-            (true, TlsMode::Off) => "takes passwords in the clear: tls.mode can change that",
-            (true, TlsMode::Allow | TlsMode::Require) => return Ok(()),
-        };
-        log.warn("server", format_args!("http.listen = {address} {text}"));
+        match (asks_http, config.tls.mode) {
+            (false, _) => warnings.push(format!(
+                "http.listen = {address} lets everybody in, without asking who he is"
+            )),
+            (true, TlsMode::Off | TlsMode::Allow) => warnings.push(format!(
+                "http.listen = {address} takes passwords in the clear; tls.mode = require would not"
+            )),
+            (true, TlsMode::Require) => {}
+        }
     }
-    Ok(())
+    let files = raise_descriptor_limit().unwrap_or(u64::MAX);
+    if files < FILES_ADVISED {
+        warnings.push(format!("open file limit {files} is low, {FILES_ADVISED} advised"));
+    }
+    Ok(warnings)
 }
 
 /// `begin` is what each of its threads does first.

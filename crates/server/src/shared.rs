@@ -74,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) ids: Ids,
+    /// What somebody should look at, as of the start.
+    pub(crate) warnings: Vec<String>,
     services: OnceLock<Arc<Services>>,
 }
 
@@ -167,7 +169,7 @@ impl Services {
 
 impl Shared {
     pub(crate) fn new(
-        config: Config,
+        (config, warnings): (Config, Vec<String>),
         (users, keys, tls): (Users, Option<Keys>, Option<Tls>),
         (clock, log): (Arc<dyn Clock>, Arc<Log>),
         phase: watch::Receiver<Phase>,
@@ -175,7 +177,20 @@ impl Shared {
         let ids = Ids::new(clock.as_ref());
         let metrics = Metrics::default();
         let (backends, services) = (Arc::default(), OnceLock::new());
-        Shared { config, keys, users, tls, backends, clock, log, metrics, phase, ids, services }
+        Shared {
+            config,
+            keys,
+            users,
+            tls,
+            backends,
+            clock,
+            log,
+            metrics,
+            phase,
+            ids,
+            warnings,
+            services,
+        }
     }
 
     /// From now on there is somebody to answer.

@@ -89,7 +89,7 @@ fn a_reader_reads() {
         "DELETE FROM t",
         "CREATE TABLE u (v INT)",
         "DROP TABLE t",
-        "COPY t TO 'x.csv'",
+        "COPY t TO 'x.csv' WITH (FORMAT csv)",
         "EXPLAIN ANALYZE DELETE FROM t",
     ] {
         check(&exec(&server, sql, &reader), 403, r#""code":"42501""#);
