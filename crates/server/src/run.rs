@@ -73,7 +73,6 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let Host { clock, log, engine, users, reread, open } = host;
     log.set_levels(config.log_levels.clone());
     let warnings = check_reach(&config)?;
-    warnings.iter().for_each(|warning| log.warn("server", format_args!("{warning}")));
     let users = Users::new(User::configured(&config.auth), users, Arc::clone(&log))?;
     let (keys, tls) = (keys(&config)?, Tls::new(&config.tls)?);
     let network = runtime("network", engine.threads, || {})?;
@@ -87,6 +86,9 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let (tracker, all_gone) = Tracker::new();
     network.spawn(stop.wait(phase.clone(), Arc::clone(&log)));
     listeners.announce(&log);
+    for warning in &shared.warnings {
+        log.warn("server", format_args!("{warning}"));
+    }
     let Listeners { http, admin, tcp, pg } = listeners;
     let mut doors = Vec::new();
     for (listener, door) in [(http, Door::Main), (admin, Door::Admin)] {

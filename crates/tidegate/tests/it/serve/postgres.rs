@@ -398,6 +398,37 @@ fn psql_describes_what_there_is() {
 }
 
 #[test]
+fn a_writer_writes_and_makes_no_tables() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    let added = world.run_with(&["user", "add", "ann", "--role", "writer"], b"hers");
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    block_on(async {
+        let admin = connect(&server).await;
+        let table = "CREATE TABLE t (ts TIMESTAMP, n INT) TIMESTAMP(ts)";
+        admin.simple_query(table).await.unwrap();
+        let (host, port) = (server.pg.ip(), server.pg.port());
+        let ann = format!("host={host} port={port} user=ann password=hers dbname=test");
+        let (ann, connection) = tokio_postgres::connect(&ann, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        ann.simple_query("INSERT INTO t VALUES (1, 1); UPDATE t SET n = 2").await.unwrap();
+        let sink = ann.copy_in("COPY t FROM STDIN WITH (FORMAT csv)").await.unwrap();
+        let mut sink = std::pin::pin!(sink);
+        sink.send(Bytes::from_static(b"2025-01-01,3\n")).await.unwrap();
+        assert_eq!(sink.finish().await.unwrap(), 1);
+        for sql in [table, "DROP TABLE t", "COPY t FROM 'x.csv'", "ALTER TABLE t ADD COLUMN m INT"]
+        {
+            assert_eq!(code(&ann, sql).await.0, "42501", "{sql}");
+        }
+        // What is prepared is asked for when it is done.
+        let error = ann.execute("TRUNCATE TABLE t", &[]).await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+        assert_eq!(rows(&ann, "SELECT n FROM t ORDER BY n").await, ["2", "3"]);
+    });
+    server.stop();
+}
+
+#[test]
 fn tls_is_spoken_where_it_is_wanted() {
     let world = World::new();
     let mut openssl = Command::new("openssl");
