@@ -7,10 +7,10 @@
 //! - HT4. Whoever begins with the first byte of TLS speaks TLS; with `tls.mode = require`, others
 //!   are told so, but where health and metrics are alone.
 //!
-//! Who may come in is in `guard`. Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`), `/write`
-//! (`write`), `/` (`console`), what a statement would give (`validate`), a description of them all
-//! (`openapi`), and small ones (`small`). Not here: bytes (`wire`), and what they are wrapped in
-//! (`unpack`, `pack`).
+//! Who may come in is in `guard`. Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`),
+//! `/write` (`write`), `/` (`console`), what a statement would give (`validate`), a description of
+//! them all (`openapi`), and small ones (`small`). Not here: bytes (`wire`), and what they are
+//! wrapped in (`unpack`, `pack`).
 
 mod wire;
 mod params;
