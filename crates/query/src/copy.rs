@@ -71,7 +71,9 @@ impl Engine {
         sql: &str,
         options: &StatementOptions,
     ) -> Result<Option<CopyStream>> {
-        let Statement::Copy(copy) = parse_statement(sql)? else { return Ok(None) };
+        let statement = parse_statement(sql)?;
+        self.admit(&options.session, &statement, sql)?;
+        let Statement::Copy(copy) = statement else { return Ok(None) };
         match *copy {
             Copy::Import {
                 table,

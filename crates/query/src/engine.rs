@@ -176,13 +176,15 @@ impl std::fmt::Debug for Answer {
 pub struct Described {
     /// The columns of its answer; `None` if it has none.
     pub columns: Option<SchemaRef>,
+    /// Which of them is the designated timestamp, if that is known.
+    pub designated: Option<usize>,
     /// Its parameters, as far as their types follow from the statement.
     pub parameters: Vec<Option<FieldRef>>,
 }
 
 impl Described {
     fn of_columns(columns: SchemaRef) -> Described {
-        Described { columns: Some(columns), parameters: Vec::new() }
+        Described { columns: Some(columns), designated: None, parameters: Vec::new() }
     }
 }
 
@@ -354,6 +356,7 @@ impl Engine {
         }
         let statement = parse_statement(&sql)?;
         let session = &options.session;
+        let deed = self.admit(session, &statement, sql)?;
         if session.is_read_only()
             && let Some(statement) = changing(&statement)
         {
@@ -361,8 +364,9 @@ impl Engine {
         }
         let notices = Engine::in_transaction(session, &statement)?;
         let begun = self.begin(&sql, options);
-        let answer = self.answer(statement, (&sql, parameters), (begun, options)).await?;
-        Ok(answer.with_notices(notices))
+        let answer = self.answer(statement, (&sql, parameters), (begun, options)).await;
+        self.audit(session, (deed, &sql), answer.as_ref().err());
+        Ok(answer?.with_notices(notices))
     }
 
     async fn answer(
@@ -448,7 +452,8 @@ impl Engine {
         match statement {
             Statement::Query if count == 0 => {
                 let (planned, _) = self.plan(Bound { sql, parameters: Vec::new() }, &begun).await?;
-                Ok(Described::of_columns(planned.schema))
+                let designated = planned.designated;
+                Ok(Described { designated, ..Described::of_columns(planned.schema) })
             }
             Statement::Query => self.describe_query(sql, parameters, &begun).await,
             Statement::Explain(how) => {
@@ -461,15 +466,16 @@ impl Engine {
                         self.describe_query(sql, parameters, &begun).await?.parameters
                     }
                 };
-                Ok(Described { columns: Some(explained_batch("")?.schema()), parameters })
+                let columns = Some(explained_batch("")?.schema());
+                Ok(Described { columns, designated: None, parameters })
             }
             Statement::Show(what) => Ok(of_batch(show(&begun.caller, &sql, &what)?)),
             Statement::Cancel { id, .. } => Ok(of_batch(canceled(id)?)),
             Statement::ChangeRows(change) => {
                 let parameters = self.describe_change(&sql, change, (parameters, &begun)).await?;
-                Ok(Described { columns: None, parameters })
+                Ok(Described { columns: None, designated: None, parameters })
             }
-            _ => Ok(Described { columns: None, parameters: vec![None; count] }),
+            _ => Ok(Described { columns: None, designated: None, parameters: vec![None; count] }),
         }
     }
 
@@ -485,7 +491,8 @@ impl Engine {
         let database = Arc::clone(&self.system.database);
         let task = plan_apart(async move { describe_query((&state, &database), &sql, &values) });
         let (columns, types) = finish_in_time(task, &begun.stop).await?;
-        Ok(Described { columns: Some(columns), parameters: parameter_types(&known, &types) })
+        let (columns, parameters) = (Some(columns), parameter_types(&known, &types));
+        Ok(Described { columns, designated: None, parameters })
     }
 
     async fn describe_change(

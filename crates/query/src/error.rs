@@ -94,6 +94,14 @@ pub enum Error {
         /// Arrow's name of it.
         ty: String,
     },
+    /// Somebody has no right to do this.
+    #[error("permission denied: a {role} may not do {deed}")]
+    Denied {
+        /// What he is.
+        role: &'static str,
+        /// What he wanted to do.
+        deed: &'static str,
+    },
     /// A session that wants to change nothing has a statement change something.
     #[error("cannot execute {statement} in a read-only transaction")]
     ReadOnly {
@@ -267,6 +275,7 @@ impl Error {
             | Error::NoSuchTable { .. }
             | Error::SystemTable { .. }
             | Error::NoColumnType { .. }
+            | Error::Denied { .. }
             | Error::ReadOnly { .. }
             | Error::Pending { .. }
             | Error::TransactionTooLarge
@@ -329,6 +338,7 @@ impl Error {
             | Error::Bulk { position, .. }
             | Error::Engine { position, .. } => *position,
             Error::ValueTooLong { .. }
+            | Error::Denied { .. }
             | Error::ReadOnly { .. }
             | Error::Pending { .. }
             | Error::TransactionTooLarge

@@ -5,6 +5,9 @@
 
 use std::fmt;
 
+use crate::error::Error;
+use crate::session::Session;
+
 /// A program that runs an engine.
 pub trait Host: fmt::Debug + Send + Sync {
     /// Its configuration, for `SHOW PARAMETERS`.
@@ -12,6 +15,10 @@ pub trait Host: fmt::Debug + Send + Sync {
 
     /// Who takes how much memory, besides queries and tails, for `memory_metrics()`.
     fn memory(&self) -> Vec<MemoryUse>;
+
+    /// Somebody has changed a table or used a file of the server, has tried to, or had no right to
+    /// do something.
+    fn audit(&self, _session: &Session, _sql: &str, _error: Option<&Error>) {}
 
     /// Who is connected and sends lines, for `ilp_connections()`.
     fn line_connections(&self) -> Vec<LineConnection>;

@@ -14,6 +14,7 @@
 
 mod error;
 mod session;
+mod rights;
 mod control;
 mod activity;
 mod parse;
@@ -50,4 +51,5 @@ pub use parse::{
     split_statements, tokenize,
 };
 pub use plan::Parameter;
-pub use session::{Access, Origin, Reach, Session};
+pub use rights::{Deed, Role};
+pub use session::{Access, Origin, Session};

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use crate::control::Timeout;
 use crate::dml::{Held, HeldMark};
 use crate::error::SettingProblem;
+use crate::rights::Role;
 
 pub(crate) use settings::{SERVER_VERSION, Shown, all_settings, reset, set, shown};
 
@@ -29,23 +30,15 @@ pub struct Origin {
     pub peer: Option<String>,
     /// Who says so, if anybody was asked.
     pub user: Option<String>,
-    /// Whose statements he may see and end.
-    pub reach: Reach,
-}
-
-/// Whose statements somebody may see and end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Those of the same user.
-    Own,
-    /// Everybody's: an administrator.
-    All,
+    /// What he may do. An administrator sees and ends the statements of everybody, others those of
+    /// the same user.
+    pub role: Role,
 }
 
 impl Origin {
     /// The program that the engine is a part of.
     pub const EMBEDDED: Origin =
-        Origin { protocol: "embedded", peer: None, user: None, reach: Reach::All };
+        Origin { protocol: "embedded", peer: None, user: None, role: Role::Admin };
 }
 
 /// What is the same from one statement to the next (SE1). Clones are the same session.
@@ -111,7 +104,7 @@ impl Session {
         let is_same = Arc::ptr_eq(&self.0, &other.0);
         let user = self.0.origin.user.as_ref();
         is_same
-            || self.0.origin.reach == Reach::All
+            || self.0.origin.role == Role::Admin
             || user.is_some() && user == other.0.origin.user.as_ref()
     }
 
@@ -270,14 +263,14 @@ mod tests {
 
     #[test]
     fn users_reach_their_own_statements_and_administrators_all() {
-        let session = |user: Option<&str>, reach| {
+        let session = |user: Option<&str>, role| {
             let user = user.map(str::to_owned);
-            Session::new(Origin { user, reach, ..Origin::EMBEDDED })
+            Session::new(Origin { user, role, ..Origin::EMBEDDED })
         };
-        let (ann, again) = (session(Some("ann"), Reach::Own), session(Some("ann"), Reach::Own));
-        let (bob, nobody) = (session(Some("bob"), Reach::Own), session(None, Reach::Own));
+        let (ann, again) = (session(Some("ann"), Role::Reader), session(Some("ann"), Role::Writer));
+        let (bob, nobody) = (session(Some("bob"), Role::Reader), session(None, Role::Reader));
         assert!(ann.reaches(&again) && !ann.reaches(&bob) && !ann.reaches(&nobody));
-        assert!(nobody.reaches(&nobody.clone()) && !nobody.reaches(&session(None, Reach::Own)));
-        assert!(session(Some("root"), Reach::All).reaches(&nobody));
+        assert!(nobody.reaches(&nobody.clone()) && !nobody.reaches(&session(None, Role::Reader)));
+        assert!(session(Some("root"), Role::Admin).reaches(&nobody));
     }
 }

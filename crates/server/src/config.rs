@@ -22,10 +22,11 @@ use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Ttl, limits};
 use tidegate_query::{FILL_ROWS_MAX, SPILL_MAX};
 use tidegate_storage::Durability;
 
-use secure::{auth_methods, message_bytes, secret, tls_mode};
+use secure::{auth, auth_methods, message_bytes, origins, secret, tls_mode};
 use value::{address, listener, number, partition, size, span, switch, text};
 
 use crate::copy::CopyConfig;
+use crate::log::LogLevels;
 
 pub use secure::{AuthConfig, AuthMethod, PgConfig, Secret, TlsConfig, TlsMode};
 pub use shown::Source;
@@ -73,6 +74,8 @@ pub struct Config {
     /// With less room on the disk of the database, and less than a twentieth of it, the server is
     /// not ready; 0 for never.
     pub min_free: u64,
+    /// Which lines of the log are written.
+    pub log_levels: LogLevels,
     /// How long statements may work on when the server is to stop.
     pub stop_timeout: Duration,
     /// Who has set the keys that are not as they are by default.
@@ -117,8 +120,12 @@ pub struct HttpConfig {
     pub body_idle_timeout: Duration,
     /// Rows of an answer; 0 for all.
     pub exec_max_rows: u64,
-    /// Whether it may be open to other machines, although nobody is asked who he is.
+    /// Who is asked who he is.
     pub auth: Auth,
+    /// Whether a GET changes nothing.
+    pub get_readonly: bool,
+    /// Pages of other places that may send requests: `https://grafana.example`.
+    pub cors_origins: Vec<String>,
     /// Bytes of a body of line protocol, decompressed.
     pub max_ilp_body: usize,
     /// Whether the line protocol is taken.
@@ -129,12 +136,14 @@ pub struct HttpConfig {
     pub imp_always_200: bool,
 }
 
-/// Who is let in.
+/// Who is asked who he is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auth {
-    /// Everybody on this machine, nobody else.
+    /// Everybody, if other machines can reach the listener; nobody, if it is for this one.
     Auto,
     /// Everybody.
+    Required,
+    /// Nobody.
     Off,
 }
 
@@ -244,6 +253,7 @@ pub const KEYS: &[Key] = &[
     Key { name: "storage.purge_after", set: |c, v| put(&mut c.purge_after, span(v)) },
     Key { name: "storage.min_free", set: |c, v| put(&mut c.min_free, bytes_or_0(v)) },
     Key { name: "server.read_only", set: |c, v| put(&mut c.read_only, switch(v)) },
+    Key { name: "log.level", set: |c, v| put(&mut c.log_levels, log_levels(v)) },
     Key { name: "server.stop_timeout", set: |c, v| put(&mut c.stop_timeout, span(v)) },
     Key { name: "http.listen", set: |c, v| put(&mut c.http.listen, listener(v)) },
     Key { name: "http.admin_listen", set: |c, v| put(&mut c.http.admin_listen, listener(v)) },
@@ -255,6 +265,8 @@ pub const KEYS: &[Key] = &[
     Key { name: "http.body_idle_timeout", set: |c, v| put(&mut c.http.body_idle_timeout, span(v)) },
     Key { name: "http.exec_max_rows", set: |c, v| put(&mut c.http.exec_max_rows, number(v)) },
     Key { name: "http.auth", set: |c, v| put(&mut c.http.auth, auth(v)) },
+    Key { name: "http.get_readonly", set: |c, v| put(&mut c.http.get_readonly, switch(v)) },
+    Key { name: "http.cors_origins", set: |c, v| put(&mut c.http.cors_origins, origins(v)) },
     Key {
         name: "http.max_upload_bytes",
         set: |c, v| put(&mut c.http.max_upload_bytes, bytes_or_0(v)),
@@ -359,6 +371,8 @@ impl Config {
                 body_idle_timeout: Duration::from_mins(1),
                 exec_max_rows: 0,
                 auth: Auth::Auto,
+                get_readonly: false,
+                cors_origins: Vec::new(),
                 max_ilp_body: 256 << 20,
                 ilp_enabled: true,
                 max_upload_bytes: 0,
@@ -409,6 +423,7 @@ impl Config {
             purge_after: Duration::from_hours(24),
             read_only: false,
             min_free: 5 << 30,
+            log_levels: LogLevels::ALL,
             stop_timeout: Duration::from_secs(30),
             sources: BTreeMap::new(),
         }
@@ -462,6 +477,10 @@ impl Config {
         self.sources.insert(found.name, source);
         Ok(())
     }
+}
+
+fn log_levels(value: &str) -> Result<LogLevels, &'static str> {
+    LogLevels::parse(value).ok_or("it is info, warn or off, and for targets like warn,audit=info")
 }
 
 /// A size, or 0.
@@ -589,15 +608,6 @@ fn rate(value: &str) -> Result<u32, &'static str> {
 
 fn precision(value: &str) -> Result<Precision, &'static str> {
     Precision::parse(value).ok_or("it is one of n, ns, u, us, ms, s, m, h")
-}
-
-fn auth(value: &str) -> Result<Auth, &'static str> {
-    match value {
-        "auto" => Ok(Auth::Auto),
-        "off" => Ok(Auth::Off),
-        "required" => Err("this version cannot ask for passwords yet"),
-        _ => Err("it is auto or off"),
-    }
 }
 
 fn on_bad_line(value: &str) -> Result<OnBadLine, &'static str> {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use thiserror::Error;
 
+use crate::auth::UserFileError;
 use crate::copy::FolderError;
 use crate::ilp::KeyFileError;
 use crate::tls::TlsError;
@@ -45,6 +46,9 @@ pub enum Error {
     /// A folder of COPY cannot be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// Users cannot be read.
+    #[error(transparent)]
+    Users(#[from] UserFileError),
     /// TLS is wanted and cannot be had.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -74,6 +78,7 @@ impl Error {
             | Error::Open { .. }
             | Error::Keys(_)
             | Error::Folder(_)
+            | Error::Users(_)
             | Error::Tls(_)
             | Error::Nothing => true,
             Error::Threads { .. } | Error::Storage(_) | Error::Query(_) => false,

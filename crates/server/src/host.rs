@@ -1,14 +1,19 @@
-//! What the statements of a server can ask of it: its configuration, its memory, who sends lines.
+//! What the statements of a server can ask of it: its configuration, its memory, who sends lines;
+//! and what it wants to know of them.
 //!
 //! - HO1. It does not keep the server: the server keeps the engine, which keeps this.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use tidegate_platform::rss_anon_bytes;
-use tidegate_query::{ConfigEntry, Host, LineConnection, MemoryUse};
+use tidegate_platform::{rss_anon_bytes, sentence};
+use tidegate_query::{ConfigEntry, Error, Host, LineConnection, MemoryUse, Origin, Session};
 
+use crate::ilp::shortened;
 use crate::shared::Shared;
+
+/// Bytes of a statement that are logged.
+const SQL_BYTES: usize = 1_024;
 
 /// A server, as its engine sees it (HO1).
 pub(crate) struct ServerHost(Weak<Shared>);
@@ -40,6 +45,22 @@ impl Host for ServerHost {
             MemoryUse { tag: "ingest", bytes: ingest },
             MemoryUse { tag: "ingest_limit", bytes: config.ingest_limit.0 },
         ]
+    }
+
+    fn audit(&self, session: &Session, sql: &str, error: Option<&Error>) {
+        let Some(shared) = self.0.upgrade() else { return };
+        let Origin { protocol, peer, user, .. } = session.origin();
+        let peer = peer.as_deref().unwrap_or("here");
+        let user = user.as_deref().map_or_else(String::new, |user| format!("`{user}`: "));
+        let sql = shortened(sql, SQL_BYTES);
+        match error {
+            None => shared.log.info("audit", format_args!("{protocol}: {peer}: {user}{sql}")),
+            Some(error) => {
+                let error = sentence(error);
+                let text = format_args!("{protocol}: {peer}: {user}{sql}: {error}");
+                shared.log.warn_limited("audit", text);
+            }
+        }
     }
 
     fn line_connections(&self) -> Vec<LineConnection> {

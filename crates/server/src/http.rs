@@ -4,19 +4,25 @@
 //!   at once.
 //! - HT2. A request whose body was not read to its end is the last of its connection.
 //! - HT3. Every answer has an id that the log has too.
-//! - HT4. A request from a page of another place is refused, so that no web page writes to a server
-//!   on the machine of whoever looks at it.
+//! - HT4. Whoever begins with the first byte of TLS speaks TLS; with `tls.mode = require`, others
+//!   are told so, but where health and metrics are alone.
 //!
-//! Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`), `/write` (`write`), `/` (`console`),
-//! and small ones (`small`). Not here: bytes (`wire`), and what they are wrapped in (`unpack`).
+//! Who may come in is in `guard`. Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`),
+//! `/write` (`write`), `/` (`console`), what a statement would give (`validate`), a description of
+//! them all (`openapi`), and small ones (`small`). Not here: bytes (`wire`), and what they are
+//! wrapped in (`unpack`, `pack`).
 
 mod wire;
 mod params;
+mod guard;
 mod response;
 mod multipart;
 mod unpack;
+mod pack;
 mod exec;
 mod exp;
+mod validate;
+mod openapi;
 mod imp;
 mod write;
 mod console;
@@ -33,10 +39,13 @@ use std::sync::Arc;
 
 use bytes::Buf;
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::ilp::RejectLimit;
 use crate::shared::{Shared, Tracker, stopping};
+use crate::socket::Socket;
+use crate::tls::TLS_HANDSHAKE;
+use guard::Sender;
 use response::{After, Length, Response, TEXT};
 use wire::{Body, Head, HeadError, Wire, WireLimits};
 
@@ -57,6 +66,8 @@ pub(crate) struct Exchange<'a> {
     body: Body,
     request_id: String,
     peer: SocketAddr,
+    /// Once it is known.
+    sender: Sender,
     /// Of the connection.
     reject_limit: &'a mut RejectLimit,
 }
@@ -87,7 +98,8 @@ pub(crate) async fn serve(
     };
     // Without it an answer may wait for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
-    let mut wire = Wire::new(stream, limits);
+    let Some(socket) = open(&shared, stream, (door, limits)).await else { return };
+    let mut wire = Wire::new(socket, limits);
     let mut reject_limit = RejectLimit::new(shared.config.ilp.reject_rate, Instant::now());
     let mut phase = shared.phase.clone();
     loop {
@@ -111,6 +123,7 @@ pub(crate) async fn serve(
                     body,
                     request_id,
                     peer,
+                    sender: Sender::ANYBODY,
                     reject_limit: &mut reject_limit,
                 };
                 exchange.answer(door).await
@@ -127,19 +140,57 @@ pub(crate) async fn serve(
     drop(tracker);
 }
 
-/// Tells a client that there are too many.
+/// A socket that speaks as its client does (HT4); `None` if that has ended it.
+async fn open(
+    shared: &Shared,
+    stream: TcpStream,
+    (door, limits): (Door, WireLimits),
+) -> Option<Socket> {
+    let Some(tls) = &shared.tls else { return Some(Socket::Plain(stream)) };
+    let (mut first, mut phase) = ([0], shared.phase.clone());
+    let peeked = tokio::select! {
+        peeked = timeout(limits.idle, stream.peek(&mut first)) => peeked,
+        () = stopping(&mut phase) => return None,
+    };
+    match peeked {
+        Ok(Ok(1)) if first[0] == TLS_HANDSHAKE => {
+            let accepted = timeout(limits.head_time, tls.http_acceptor().accept(stream)).await;
+            Some(Socket::Tls(Box::new(accepted.ok()?.ok()?)))
+        }
+        Ok(Ok(1)) if tls.is_required() && door == Door::Main => {
+            let mut wire = Wire::new(Socket::Plain(stream), limits);
+            let id = shared.ids.request();
+            let response = Response::error(400, "this port speaks TLS: https://", None, &id);
+            if let Flow::Close = last_words(shared, &mut wire, (&response, &id)).await {
+                wire.linger().await;
+            }
+            None
+        }
+        Ok(Ok(1)) => Some(Socket::Plain(stream)),
+        _ => None,
+    }
+}
+
+/// Sends an answer behind which nothing follows.
+async fn last_words(shared: &Shared, wire: &mut Wire, (response, id): (&Response, &str)) -> Flow {
+    let stamp = (id, shared.clock.now_micros());
+    let head = response::head(response, Length::Bytes(response.body.len()), After::Close, stamp);
+    match wire.write(&mut head.chain(&response.body[..])).await {
+        Ok(()) => Flow::Close,
+        Err(_) => Flow::Gone,
+    }
+}
+
+/// Tells a client that there are too many, in the clear: there is no room for a handshake.
 pub(crate) async fn refuse_connection(shared: Arc<Shared>, stream: TcpStream) {
     let http = &shared.config.http;
     let (idle, head_time) = (http.head_timeout, http.head_timeout);
     let limits = WireLimits { head_bytes: 0, idle, head_time, body_idle: idle };
-    let mut wire = Wire::new(stream, limits);
+    let mut wire = Wire::new(Socket::Plain(stream), limits);
     let id = shared.ids.request();
     let message = format!("too many connections [limit={}]", http.max_connections);
     let response = Response::error(429, &message, Some("53300"), &id).with("Retry-After", "1");
-    let now = shared.clock.now_micros();
-    let head =
-        response::head(&response, Length::Bytes(response.body.len()), After::Close, (&id, now));
-    if wire.write(&mut head.chain(&response.body[..])).await.is_ok() {
+    if let Flow::Close = last_words(&shared, &mut wire, (&response, &id)).await {
         wire.linger().await;
     }
 }
@@ -152,13 +203,7 @@ async fn refuse_head(shared: &Shared, wire: &mut Wire, error: HeadError) -> Flow
     };
     let id = shared.ids.request();
     let response = Response::error(status, &error.to_string(), None, &id);
-    let now = shared.clock.now_micros();
-    let head =
-        response::head(&response, Length::Bytes(response.body.len()), After::Close, (&id, now));
-    match wire.write(&mut head.chain(&response.body[..])).await {
-        Ok(()) => Flow::Close,
-        Err(_) => Flow::Gone,
-    }
+    last_words(shared, wire, (&response, &id)).await
 }
 
 /// What a path leads to.
@@ -172,6 +217,9 @@ enum Route {
     Settings,
     Check,
     InfluxQuery,
+    Validate,
+    Warnings,
+    OpenApi,
     Console,
     Health,
     Live,
@@ -179,36 +227,50 @@ enum Route {
     Metrics,
 }
 
+/// Where routes are, but for the parts of the console.
+const PATHS: [(&str, Route); 18] = [
+    ("/", Route::Console),
+    ("/exec", Route::Exec),
+    ("/api/v1/sql/execute", Route::Exec),
+    ("/api/v1/sql/validate", Route::Validate),
+    ("/exp", Route::Export),
+    ("/imp", Route::Import),
+    ("/write", Route::Write),
+    ("/api/v2/write", Route::Write),
+    ("/ping", Route::Ping),
+    ("/settings", Route::Settings),
+    ("/chk", Route::Check),
+    ("/query", Route::InfluxQuery),
+    ("/warnings", Route::Warnings),
+    ("/openapi.json", Route::OpenApi),
+    ("/health", Route::Health),
+    ("/health/live", Route::Live),
+    ("/health/ready", Route::Ready),
+    ("/metrics", Route::Metrics),
+];
+
 impl Route {
     fn of(path: &str, door: Door) -> Option<Route> {
-        let route = match path {
-            "/health/live" => Route::Live,
-            "/health/ready" => Route::Ready,
-            "/health" => Route::Health,
-            "/metrics" => Route::Metrics,
-            _ if door == Door::Admin => Route::Health,
-            "/exec" | "/api/v1/sql/execute" => Route::Exec,
-            "/exp" => Route::Export,
-            "/imp" => Route::Import,
-            "/write" | "/api/v2/write" => Route::Write,
-            "/ping" => Route::Ping,
-            "/settings" => Route::Settings,
-            "/chk" => Route::Check,
-            "/query" => Route::InfluxQuery,
-            _ if console::has(path) => Route::Console,
-            _ => return None,
-        };
-        Some(route)
+        let found = PATHS.iter().find(|(known, _)| *known == path).map(|(_, route)| *route);
+        let of_admins = [Route::Live, Route::Ready, Route::Health, Route::Metrics];
+        match (found, door) {
+            (Some(route), Door::Main) => Some(route),
+            (Some(route), Door::Admin) if of_admins.contains(&route) => Some(route),
+            (_, Door::Admin) => Some(Route::Health),
+            (None, Door::Main) => console::has(path).then_some(Route::Console),
+        }
     }
 
     /// The methods it takes.
     fn methods(self) -> &'static [&'static str] {
         match self {
-            Route::Exec | Route::Export | Route::InfluxQuery => &["GET", "POST"],
+            Route::Exec | Route::Export | Route::InfluxQuery | Route::Validate => &["GET", "POST"],
             Route::Write | Route::Import => &["POST"],
             Route::Ping
             | Route::Settings
             | Route::Check
+            | Route::Warnings
+            | Route::OpenApi
             | Route::Console
             | Route::Health
             | Route::Live
@@ -221,6 +283,11 @@ impl Route {
     fn is_guarded(self) -> bool {
         matches!(self, Route::Exec | Route::Export | Route::Import | Route::Write)
     }
+
+    /// Whether it says only that there is a server, and how it is (`guard` GD1).
+    fn is_open(self) -> bool {
+        matches!(self, Route::Ping | Route::Settings | Route::Health | Route::Live | Route::Ready)
+    }
 }
 
 impl Exchange<'_> {
@@ -228,12 +295,21 @@ impl Exchange<'_> {
         let Some(route) = Route::of(&self.head.path, door) else {
             return self.refuse(404, "there is nothing at this path", None).await;
         };
+        if let Some(response) = guard::preflight(self, route) {
+            return self.respond(response).await;
+        }
         if !route.methods().contains(&self.head.method.as_str()) {
             return self.refuse_method(route).await;
         }
-        if route.is_guarded() && self.is_foreign() {
+        if route.is_guarded() && guard::is_foreign(self) {
             let message = "requests of web pages from elsewhere are refused";
             return self.refuse(403, message, Some("42501")).await;
+        }
+        if door == Door::Main && !route.is_open() {
+            match guard::sender(self, route).await {
+                Ok(sender) => self.sender = sender,
+                Err(response) => return self.respond(response).await,
+            }
         }
         match route {
             Route::Exec => exec::exec(self).await,
@@ -247,6 +323,9 @@ impl Exchange<'_> {
                 let response = small::influx_query(self).await;
                 self.respond(response).await
             }
+            Route::Validate => validate::validate(self).await,
+            Route::Warnings => self.respond(small::warnings(self.shared)).await,
+            Route::OpenApi => self.respond(openapi::description()).await,
             Route::Console => self.respond(console::page(self.head)).await,
             Route::Health | Route::Ready => self.respond(small::ready(self.shared)).await,
             Route::Live => self.respond(Response::new(200, TEXT, "Status: Healthy\n")).await,
@@ -269,14 +348,6 @@ impl Exchange<'_> {
         self.respond(response.with("Allow", route.methods().join(", "))).await
     }
 
-    /// Whether a browser sent it for a page that is not ours (HT4).
-    fn is_foreign(&self) -> bool {
-        let Some(origin) = self.head.field("origin") else { return false };
-        let host = self.head.field("host").unwrap_or_default();
-        let of_origin = origin.split_once("://").map_or(origin, |(_, rest)| rest);
-        !of_origin.eq_ignore_ascii_case(host)
-    }
-
     /// Whether another request can follow (HT2).
     fn after(&self) -> After {
         let is_stopping = self.shared.phase.borrow().is_stopping();
@@ -285,7 +356,8 @@ impl Exchange<'_> {
     }
 
     /// Sends an answer that is there as a whole.
-    async fn respond(&mut self, response: Response) -> Flow {
+    async fn respond(&mut self, mut response: Response) -> Flow {
+        response.fields.extend(guard::cors_fields(self));
         let after = self.after();
         let length = match response.status {
             204 | 304 => Length::None,
@@ -302,11 +374,18 @@ impl Exchange<'_> {
     /// Begins an answer that comes in parts; its own body is not sent.
     async fn start_chunks(&mut self, response: &Response) -> io::Result<()> {
         let stamp = (self.request_id.as_str(), self.now());
+        let Response { status, content_type, ref fields, .. } = *response;
+        let fields = fields.iter().cloned().chain(guard::cors_fields(self)).collect();
+        let response = &Response { status, content_type, fields, body: Vec::new() };
         let head = response::head(response, Length::Chunks, self.after(), stamp);
         self.wire.write(&mut &head[..]).await
     }
 
     async fn chunk(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        // A chunk without bytes would be the end.
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let size = format!("{:x}\r\n", bytes.len());
         self.wire.write(&mut size.as_bytes().chain(&bytes[..]).chain(&b"\r\n"[..])).await
     }

@@ -24,6 +24,7 @@ mod host;
 mod sqlstate;
 mod auth;
 mod tls;
+mod socket;
 mod http;
 mod pg;
 mod ilp;
@@ -31,8 +32,9 @@ mod system_rows;
 pub mod copy;
 mod run;
 
+pub use auth::{StoredToken, StoredUser, UserFile, UserFileError};
 pub use error::{Error, Result};
 pub use ilp::KeyFileError;
-pub use log::Log;
+pub use log::{Log, LogLevels};
 pub use run::{Host, serve};
 pub use tls::TlsError;

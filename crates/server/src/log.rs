@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tidegate_model::time::CivilDate;
 use tidegate_platform::Clock;
@@ -15,9 +15,25 @@ use tidegate_platform::Clock;
 const PER_SECOND: u32 = 10;
 const SECOND_NANOS: u64 = 1_000_000_000;
 
+/// Which lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Info,
+    Warn,
+    Off,
+}
+
+/// `info`, or with exceptions for targets `warn,audit=info`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLevels {
+    level: Level,
+    targets: Vec<(String, Level)>,
+}
+
 /// Where lines go.
 pub struct Log {
     clock: Arc<dyn Clock>,
+    levels: RwLock<LogLevels>,
     state: Mutex<State>,
 }
 
@@ -40,21 +56,75 @@ impl fmt::Debug for Log {
     }
 }
 
+impl Level {
+    const ALL: [Level; 3] = [Level::Info, Level::Warn, Level::Off];
+
+    fn name(self) -> &'static str {
+        match self {
+            Level::Info => "info",
+            Level::Warn => "warn",
+            Level::Off => "off",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Level> {
+        Level::ALL.into_iter().find(|level| level.name() == name)
+    }
+}
+
+impl LogLevels {
+    /// All lines.
+    pub(crate) const ALL: LogLevels = LogLevels { level: Level::Info, targets: Vec::new() };
+
+    pub(crate) fn parse(text: &str) -> Option<LogLevels> {
+        let mut levels = LogLevels::ALL;
+        for part in text.split(',').map(str::trim) {
+            match part.split_once('=') {
+                None => levels.level = Level::parse(part)?,
+                Some(("", _)) => return None,
+                Some((target, level)) => {
+                    levels.targets.push((target.trim().to_owned(), Level::parse(level.trim())?));
+                }
+            }
+        }
+        Some(levels)
+    }
+
+    /// Of several for a target, the last counts.
+    fn of(&self, target: &str) -> Level {
+        let found = self.targets.iter().rev().find(|(known, _)| known == target);
+        found.map_or(self.level, |(_, level)| *level)
+    }
+}
+
+impl fmt::Display for LogLevels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.level.name())?;
+        self.targets.iter().try_for_each(|(target, level)| write!(f, ",{target}={}", level.name()))
+    }
+}
+
 impl Log {
     /// A log that is written there.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, out: Box<dyn Write + Send>) -> Log {
-        Log { clock, state: Mutex::new(State { out, kinds: HashMap::new() }) }
+        let levels = RwLock::new(LogLevels::ALL);
+        Log { clock, levels, state: Mutex::new(State { out, kinds: HashMap::new() }) }
+    }
+
+    /// From now on these lines are written.
+    pub(crate) fn set_levels(&self, levels: LogLevels) {
+        *self.levels.write().unwrap_or_else(PoisonError::into_inner) = levels;
     }
 
     /// Something that is as it should be.
     pub fn info(&self, target: &str, message: fmt::Arguments<'_>) {
-        self.write(" INFO", target, message, 0);
+        self.write(Level::Info, target, message, 0);
     }
 
     /// Something that somebody should look at.
     pub fn warn(&self, target: &str, message: fmt::Arguments<'_>) {
-        self.write(" WARN", target, message, 0);
+        self.write(Level::Warn, target, message, 0);
     }
 
     /// The same for what may happen often; `kind` is what is counted (LO1).
@@ -72,10 +142,17 @@ impl Log {
         counted.written += 1;
         let left_out = std::mem::take(&mut counted.left_out);
         drop(state);
-        self.write(" WARN", kind, message, left_out);
+        self.write(Level::Warn, kind, message, left_out);
     }
 
-    fn write(&self, level: &str, target: &str, message: fmt::Arguments<'_>, left_out: u64) {
+    fn write(&self, level: Level, target: &str, message: fmt::Arguments<'_>, left_out: u64) {
+        if level < self.levels.read().unwrap_or_else(PoisonError::into_inner).of(target) {
+            return;
+        }
+        let level = match level {
+            Level::Info => " INFO",
+            Level::Warn | Level::Off => " WARN",
+        };
         let now = timestamp(self.clock.now_micros());
         let more = match left_out {
             0 => String::new(),
@@ -134,6 +211,22 @@ mod tests {
         log.info("http", format_args!("a\nb"));
         let expected = "2025-03-01T09:00:00.000001Z  INFO http: a b\n";
         assert_eq!(lines.try_iter().collect::<String>(), expected);
+    }
+
+    #[test]
+    fn targets_have_levels_of_their_own() {
+        let (_, log, lines) = log();
+        log.set_levels(LogLevels::parse("warn, audit=info,http=off").unwrap());
+        for target in ["audit", "http", "pg"] {
+            log.info(target, format_args!("info"));
+            log.warn(target, format_args!("warn"));
+        }
+        let said = lines.try_iter().map(|line| line[28..].trim().to_owned()).collect::<Vec<_>>();
+        assert_eq!(said, ["INFO audit: info", "WARN audit: warn", "WARN pg: warn"]);
+        assert_eq!(LogLevels::parse("warn,a=info").unwrap().to_string(), "warn,a=info");
+        for bad in ["", "loud", "a=loud", "=info", "info,"] {
+            assert_eq!(LogLevels::parse(bad), None, "{bad}");
+        }
     }
 
     #[test]

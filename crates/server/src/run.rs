@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender as StdSender, channel as std_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tidegate_platform::{Clock, Disk, RealDisk, let_others_go_first, sentence};
+use tidegate_platform::{
+    Clock, Disk, RealDisk, let_others_go_first, raise_descriptor_limit, sentence,
+};
 use tidegate_query::{Engine, EngineOptions, STACK_BYTES};
 use tidegate_storage::{Database, Durability};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,7 +20,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle as TaskHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::config::{Auth, Config};
+use crate::auth::{User, Users};
+use crate::config::{Auth, Config, TlsMode};
 use crate::copy::{Copier, CopyHost};
 use crate::error::{Error, Result};
 use crate::host::ServerHost;
@@ -34,6 +38,8 @@ use crate::tls::Tls;
 const COMMIT_THREADS: usize = 64;
 /// How often the database is asked what is due.
 const MAINTENANCE: Duration = Duration::from_millis(100);
+/// With fewer files, connections and segments may not have enough.
+const FILES_ADVISED: u64 = 32_768;
 /// How long a listener waits when there are no more file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Statements that work at the same time, for each thread of the engine.
@@ -51,6 +57,10 @@ pub struct Host<'a> {
     pub log: Arc<Log>,
     /// What queries may use.
     pub engine: EngineOptions,
+    /// The file of users beside those of the configuration.
+    pub users: PathBuf,
+    /// Reads the configuration again.
+    pub reread: &'a dyn Fn() -> std::result::Result<Config, String>,
     /// Opens the database; called when the listeners are bound.
     pub open: &'a mut dyn FnMut() -> tidegate_storage::Result<Arc<Database>>,
 }
@@ -60,18 +70,25 @@ pub struct Host<'a> {
 /// # Errors
 /// If it cannot start, or cannot leave the database as it should be left.
 pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
-    let Host { clock, log, engine, open } = host;
-    check_reach(&config)?;
+    let Host { clock, log, engine, users, reread, open } = host;
+    log.set_levels(config.log_levels.clone());
+    let warnings = check_reach(&config)?;
+    let users = Users::new(User::configured(&config.auth), users, Arc::clone(&log))?;
     let (keys, tls) = (keys(&config)?, Tls::new(&config.tls)?);
     let network = runtime("network", engine.threads, || {})?;
     let listeners = network.block_on(Listeners::bind(&config))?;
-    let stop = network.block_on(async { StopSignals::new() })?;
+    let (stop, hangup) = network.block_on(async { (StopSignals::new(), hangups()) });
+    let (stop, hangup) = (stop?, hangup?);
     let (phase, phases) = watch::channel(Phase::Running);
-    let shared = Shared::new((config, keys, tls), (clock, Arc::clone(&log)), phases);
+    let shared =
+        Shared::new((config, warnings), (users, keys, tls), (clock, Arc::clone(&log)), phases);
     let shared = Arc::new(shared);
     let (tracker, all_gone) = Tracker::new();
     network.spawn(stop.wait(phase.clone(), Arc::clone(&log)));
     listeners.announce(&log);
+    for warning in &shared.warnings {
+        log.warn("server", format_args!("{warning}"));
+    }
     let Listeners { http, admin, tcp, pg } = listeners;
     let mut doors = Vec::new();
     for (listener, door) in [(http, Door::Main), (admin, Door::Admin)] {
@@ -108,7 +125,12 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     let threads = [Some(maintenance), Ticking::flushes(&shared, &database)?];
     let ticking = threads.into_iter().flatten().collect();
     log.info("server", format_args!("ready"));
-    network.block_on(drain(&shared, &phase, (doors, all_gone)));
+    network.block_on(async {
+        tokio::select! {
+            () = reload_when_told(hangup, &shared, reread) => {}
+            () = drain(&shared, &phase, (doors, all_gone)) => {}
+        }
+    });
     network.block_on(end_jobs(&services));
     end(Ending { network, streams, queries, shared, services, writing, ticking, database })
 }
@@ -154,19 +176,14 @@ fn keys(config: &Config) -> Result<Option<Keys>> {
     Ok(Some(Keys::parse(&String::from_utf8_lossy(&bytes), path)?))
 }
 
-/// Nobody is asked who he is: so nobody from elsewhere is let in, unless that is wanted.
-fn check_reach(config: &Config) -> Result<()> {
+/// Nobody from elsewhere is let in without a secret, unless that is wanted. Gives what somebody
+/// should look at all the same.
+fn check_reach(config: &Config) -> Result<Vec<String>> {
     let is_open =
         |address: &Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback());
     let listeners = [config.http.listen, config.tcp.listen, config.pg.listen];
     if listeners.iter().all(Option::is_none) {
         return Err(Error::Nothing);
-    }
-    if let Some(address) = is_open(&config.http.listen)
-        && config.http.auth == Auth::Auto
-    {
-        let advice = "http.auth = off allows it all the same";
-        return Err(Error::Open { key: "http.listen", address, advice });
     }
     if let Some(address) = is_open(&config.tcp.listen)
         && !config.tcp.allow_anonymous
@@ -176,14 +193,32 @@ fn check_reach(config: &Config) -> Result<()> {
                       ilp.tcp.allow_anonymous = true lets everybody";
         return Err(Error::Open { key: "ilp.tcp.listen", address, advice });
     }
-    if let Some(address) = is_open(&config.pg.listen)
-        && config.auth.has_default_password()
-        && !config.auth.allow_default_password
-    {
-        let advice = "auth.admin_password and auth.readonly_password say better ones";
-        return Err(Error::Open { key: "pg.listen", address, advice });
+    let asks_http = config.http.auth != Auth::Off;
+    let has_secrets = !config.auth.has_default_password() || config.auth.allow_default_password;
+    let http = ("http.listen", config.http.listen.filter(|_| asks_http));
+    for (key, address) in [http, ("pg.listen", config.pg.listen)] {
+        if let Some(address) = is_open(&address).filter(|_| !has_secrets) {
+            let advice = "auth.admin_password and auth.readonly_password say better ones";
+            return Err(Error::Open { key, address, advice });
+        }
     }
-    Ok(())
+    let mut warnings = Vec::new();
+    if let Some(address) = is_open(&config.http.listen) {
+        match (asks_http, config.tls.mode) {
+            (false, _) => warnings.push(format!(
+                "http.listen = {address} lets everybody in, without asking who he is"
+            )),
+            (true, TlsMode::Off | TlsMode::Allow) => warnings.push(format!(
+                "http.listen = {address} takes passwords in the clear; tls.mode = require would not"
+            )),
+            (true, TlsMode::Require) => {}
+        }
+    }
+    let files = raise_descriptor_limit().unwrap_or(u64::MAX);
+    if files < FILES_ADVISED {
+        warnings.push(format!("open file limit {files} is low, {FILES_ADVISED} advised"));
+    }
+    Ok(warnings)
 }
 
 /// `begin` is what each of its threads does first.
@@ -296,6 +331,33 @@ async fn end_jobs(services: &Services) {
     };
     // A job that reads a disk that does not answer is left behind.
     let _ = timeout(LAST_WAIT, idle).await;
+}
+
+fn hangups() -> Result<Signal> {
+    signal(SignalKind::hangup()).map_err(|source| Error::Threads { source })
+}
+
+/// With each SIGHUP, what can change without a restart is read again: certificates, users, and what
+/// is logged.
+async fn reload_when_told(
+    mut hangup: Signal,
+    shared: &Shared,
+    reread: &dyn Fn() -> std::result::Result<Config, String>,
+) {
+    while hangup.recv().await.is_some() {
+        let log = &shared.log;
+        match reread() {
+            Ok(config) => log.set_levels(config.log_levels),
+            Err(error) => log.warn("server", format_args!("keys stay as they were: {error}")),
+        }
+        if let Some(Err(error)) = shared.tls.as_ref().map(Tls::reload) {
+            let error = sentence(&error);
+            log.warn("server", format_args!("certificates stay as they were: {error}"));
+        }
+        shared.users.reload();
+        log.info("server", format_args!("reloaded"));
+    }
+    std::future::pending().await
 }
 
 /// The signals that end a server.

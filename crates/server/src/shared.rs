@@ -14,8 +14,8 @@ use tidegate_storage::Database;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::auth::{Role, Users};
-use crate::config::{AuthConfig, Config};
+use crate::auth::Users;
+use crate::config::Config;
 use crate::copy::Copier;
 use crate::ilp::{Ingest, Keys};
 use crate::log::Log;
@@ -74,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) ids: Ids,
+    /// What somebody should look at, as of the start.
+    pub(crate) warnings: Vec<String>,
     services: OnceLock<Arc<Services>>,
 }
 
@@ -178,15 +180,28 @@ impl Services {
 
 impl Shared {
     pub(crate) fn new(
-        (config, keys, tls): (Config, Option<Keys>, Option<Tls>),
+        (config, warnings): (Config, Vec<String>),
+        (users, keys, tls): (Users, Option<Keys>, Option<Tls>),
         (clock, log): (Arc<dyn Clock>, Arc<Log>),
         phase: watch::Receiver<Phase>,
     ) -> Shared {
         let ids = Ids::new(clock.as_ref());
         let metrics = Metrics::default();
-        let (users, backends) = (users(&config.auth), Arc::default());
-        let services = OnceLock::new();
-        Shared { config, keys, users, tls, backends, clock, log, metrics, phase, ids, services }
+        let (backends, services) = (Arc::default(), OnceLock::new());
+        Shared {
+            config,
+            keys,
+            users,
+            tls,
+            backends,
+            clock,
+            log,
+            metrics,
+            phase,
+            ids,
+            warnings,
+            services,
+        }
     }
 
     /// From now on there is somebody to answer.
@@ -251,17 +266,6 @@ impl Shared {
         }
         self.metrics.text(&shown)
     }
-}
-
-/// Those who may log in.
-fn users(config: &AuthConfig) -> Users {
-    let mut users =
-        vec![(config.admin_user.as_str(), config.admin_password.0.as_str(), Role::Admin)];
-    if config.readonly_enabled {
-        let password = config.readonly_password.0.as_str();
-        users.push((config.readonly_user.as_str(), password, Role::Reader));
-    }
-    Users::new(&users)
 }
 
 fn storage_shown(database: &Database) -> Vec<Shown> {

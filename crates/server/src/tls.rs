@@ -3,8 +3,10 @@
 //! - TL1. The key is a secret: a file that others can read is refused.
 //! - TL2. Files that have changed are picked up for connections that begin later; if they are no
 //!   pair, those from before stay.
+//! - TL3. Each protocol has its own name in the handshake (ALPN), and refuses those who name
+//!   another: what is meant for one is never taken for the other.
 //!
-//! Not here: which protocol asks for it, and how (`pg`).
+//! Not here: which protocol asks for it, and how (`pg`, `http`).
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +16,7 @@ use std::time::Duration;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use thiserror::Error;
 use tidegate_platform::{Disk, RealDisk};
@@ -29,6 +31,11 @@ pub(crate) type ServerStream = tokio_rustls::server::TlsStream<TcpStream>;
 
 /// What PostgreSQL's clients name when they begin with TLS at once.
 const PG_PROTOCOL: &[u8] = b"postgresql";
+const HTTP_PROTOCOL: &[u8] = b"http/1.1";
+/// The first byte of a connection of TLS.
+pub(crate) const TLS_HANDSHAKE: u8 = 0x16;
+/// Sessions of HTTP's clients that may be resumed.
+const SESSIONS_MAX: usize = 256;
 /// How often it is looked whether files have changed (TL2).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -87,9 +94,16 @@ pub(crate) struct Tls {
 }
 
 struct Current {
-    acceptor: TlsAcceptor,
+    acceptors: Acceptors,
     stamps: Vec<Option<Stamp>>,
     looked: Instant,
+}
+
+/// For each protocol one, which agrees to no other (TL3).
+#[derive(Clone)]
+struct Acceptors {
+    http: TlsAcceptor,
+    pg: TlsAcceptor,
 }
 
 /// What changes when a file does.
@@ -101,8 +115,11 @@ impl Tls {
         if config.mode == TlsMode::Off {
             return Ok(None);
         }
-        let current =
-            Current { acceptor: acceptor(config)?, stamps: stamps(config), looked: Instant::now() };
+        let current = Current {
+            acceptors: acceptors(config)?,
+            stamps: stamps(config),
+            looked: Instant::now(),
+        };
         Ok(Some(Tls { config: config.clone(), current: Mutex::new(current) }))
     }
 
@@ -111,23 +128,40 @@ impl Tls {
         self.config.mode == TlsMode::Require
     }
 
-    /// For a connection that begins now (TL2).
+    /// For a connection of PostgreSQL's protocol that begins now (TL2).
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        self.current().pg
+    }
+
+    /// For one of HTTP.
+    pub(crate) fn http_acceptor(&self) -> TlsAcceptor {
+        self.current().http
+    }
+
+    fn current(&self) -> Acceptors {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if LOOK_AGAIN <= current.looked.elapsed() {
             current.looked = Instant::now();
             let stamps = stamps(&self.config);
             if stamps != current.stamps
-                && let Ok(acceptor) = acceptor(&self.config)
+                && let Ok(acceptors) = acceptors(&self.config)
             {
-                (current.acceptor, current.stamps) = (acceptor, stamps);
+                (current.acceptors, current.stamps) = (acceptors, stamps);
             }
         }
-        current.acceptor.clone()
+        current.acceptors.clone()
+    }
+
+    /// Reads the files now.
+    pub(crate) fn reload(&self) -> Result<(), TlsError> {
+        let (stamps, acceptors) = (stamps(&self.config), acceptors(&self.config)?);
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Current { acceptors, stamps, looked: Instant::now() };
+        Ok(())
     }
 }
 
-fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, TlsError> {
+fn acceptors(config: &TlsConfig) -> Result<Acceptors, TlsError> {
     let cert = config.cert.as_ref().ok_or(TlsError::Missing { key: "tls.cert" })?;
     let key = config.key.as_ref().ok_or(TlsError::Missing { key: "tls.key" })?;
     let (chain, key) = (certificates(cert)?, private_key(key)?);
@@ -149,9 +183,14 @@ fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, TlsError> {
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let mut server = builder.with_single_cert(chain, key).map_err(unusable)?;
-    server.alpn_protocols = vec![PG_PROTOCOL.to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(server)))
+    let mut pg = builder.with_single_cert(chain, key).map_err(unusable)?;
+    let mut http = pg.clone();
+    pg.alpn_protocols = vec![PG_PROTOCOL.to_vec()];
+    http.alpn_protocols = vec![HTTP_PROTOCOL.to_vec()];
+    // A session of one listener is not resumed at the other (TL3).
+    http.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+    let [pg, http] = [pg, http].map(|config| TlsAcceptor::from(Arc::new(config)));
+    Ok(Acceptors { http, pg })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tidegate_bench::tsbs::TsbsCommand;
 use tidegate_ingest::timestamp::TimestampFormat;
 use tidegate_model::{ByteCount, PartitionUnit};
-use tidegate_query::Timeout;
+use tidegate_query::{Role, Timeout};
 
 use crate::output::Format;
 use crate::progress::ProgressStyle;
@@ -70,6 +70,23 @@ and by a file in TOML; what is typed wins over the environment, and that over th
 `tidegate config print` shows all keys.
 SIGTERM and Ctrl-C end it after everything that was read is committed.";
 
+const USER_EXAMPLES: &str = "\
+Examples:
+  tidegate user add ann --role writer                # asks for the password
+  tidegate user add grafana --role reader < password.txt
+
+An admin may do everything. A writer may look, add, change and remove rows; what it sends by /write,
+/imp and COPY FROM STDIN makes tables and columns. A reader may look.
+A server that runs on the directory notices.";
+
+const TOKEN_EXAMPLES: &str = "\
+Examples:
+  tidegate user token ann --expires 90d
+  tidegate user token list
+  tidegate user token revoke 5f0c33a1
+
+A token is shown once, and may do what its user may, over HTTP: Authorization: Bearer TOKEN.";
+
 /// A time-series database: import files, ask SQL
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, after_help = EXIT_CODES, max_term_width = 100)]
@@ -96,6 +113,9 @@ pub(crate) enum Command {
     Verify,
     /// Serve SQL and the line protocol over HTTP, and the line protocol over TCP
     Serve(ServeArguments),
+    /// Say who may do what at the server, and make tokens
+    #[command(subcommand)]
+    User(UserCommand),
     /// Check or show the configuration that `serve` would have
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -232,6 +252,56 @@ pub(crate) enum ConfigCommand {
     Print(ConfigArguments),
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum UserCommand {
+    /// Add a user; the password is asked for, or read from standard input
+    #[command(after_help = USER_EXAMPLES)]
+    Add {
+        /// What he is called
+        name: String,
+        /// What he may do: admin, writer or reader
+        #[arg(long, value_parser = parse_role)]
+        role: Role,
+    },
+    /// Give a user another password
+    Passwd {
+        /// Whom
+        name: String,
+    },
+    /// List users
+    List(ListArguments),
+    /// Remove a user, and his tokens
+    Remove {
+        /// Whom
+        name: String,
+    },
+    /// Make a token of a user, list tokens, or end one
+    #[command(args_conflicts_with_subcommands = true, after_help = TOKEN_EXAMPLES)]
+    Token(UserTokenArguments),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct UserTokenArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<TokenCommand>,
+    /// Whose
+    pub(crate) name: Option<String>,
+    /// For how long it is valid, such as 90d or 12h [default: until it is revoked]
+    #[arg(long, value_name = "TIME", value_parser = parse_validity)]
+    pub(crate) expires: Option<i64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// List tokens, which are not shown themselves
+    List(ListArguments),
+    /// End a token
+    Revoke {
+        /// What `list` calls it
+        id: String,
+    },
+}
+
 #[derive(Args, Debug)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct ServeArguments {
@@ -363,6 +433,18 @@ impl Arguments {
     }
 }
 
+impl UserCommand {
+    fn name(&self) -> &'static str {
+        match self {
+            UserCommand::Add { .. } => "user add",
+            UserCommand::Passwd { .. } => "user passwd",
+            UserCommand::List(_) => "user list",
+            UserCommand::Remove { .. } => "user remove",
+            UserCommand::Token(_) => "user token",
+        }
+    }
+}
+
 impl Command {
     /// The word it is called by.
     pub(crate) fn name(&self) -> &'static str {
@@ -373,6 +455,7 @@ impl Command {
             Command::Describe(_) => "describe",
             Command::Verify => "verify",
             Command::Serve(_) => "serve",
+            Command::User(command) => command.name(),
             Command::Config(ConfigCommand::Check(_)) => "config check",
             Command::Config(ConfigCommand::Print(_)) => "config print",
             Command::Bench(BenchCommand::Roofline(_)) => "bench roofline",
@@ -384,6 +467,27 @@ impl Command {
 
 fn parse_name(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("a table has a name".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn parse_role(text: &str) -> Result<Role, String> {
+    Role::parse(text).ok_or_else(|| "not admin, writer or reader".to_owned())
+}
+
+/// Seconds; up to a hundred years.
+fn parse_validity(text: &str) -> Result<i64, String> {
+    const SECONDS_MAX: i64 = 100 * 366 * 86_400;
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit {
+        "s" => Some(1),
+        "m" => Some(60),
+        "h" => Some(3_600),
+        "d" => Some(86_400),
+        _ => None,
+    };
+    let seconds = number.parse::<i64>().ok().zip(unit).and_then(|(n, unit)| n.checked_mul(unit));
+    let seconds = seconds.filter(|seconds| (1..=SECONDS_MAX).contains(seconds));
+    seconds.ok_or_else(|| "not a time such as 12h or 90d".to_owned())
 }
 
 fn parse_unit(text: &str) -> Result<PartitionUnit, String> {

@@ -12,6 +12,7 @@ use thiserror::Error;
 use tidegate_ingest::source::SourceError;
 use tidegate_model::{ByteCount, SchemaError, limits};
 pub(crate) use tidegate_platform::sentence;
+use tidegate_server::UserFileError;
 use tidegate_storage::{Class, Error as StorageError};
 
 use crate::config::Problems;
@@ -69,6 +70,16 @@ pub(crate) enum Error {
     Schema(#[from] SchemaError),
     #[error("write {place}")]
     Output { place: String, source: WriteError },
+    #[error(transparent)]
+    Users(#[from] UserFileError),
+    #[error("`{name}` is a user of the configuration, and his password is there")]
+    ConfiguredUser { name: String },
+    #[error("the two are not the same")]
+    PasswordsDiffer,
+    #[error("a password is UTF-8")]
+    PasswordNotText,
+    #[error("whose token? `tidegate user token NAME` makes one")]
+    TokenOfNobody,
     #[error("read standard input")]
     Stdin { source: io::Error },
     #[error("start the threads of queries")]
@@ -130,7 +141,9 @@ impl Error {
             Error::Tsbs(source) if source.is_usage() => Exit::Usage,
             Error::Server(source) => exit_of_server(source),
             Error::Configuration(_) | Error::ConfigFile { .. } => Exit::Usage,
-            Error::StdinAmongFiles
+            Error::ConfiguredUser { .. }
+            | Error::TokenOfNobody
+            | Error::StdinAmongFiles
             | Error::BinaryToTerminal { .. }
             | Error::BinaryList { .. }
             | Error::ManyStatements { .. }
@@ -141,6 +154,9 @@ impl Error {
             Error::Interrupted { .. } => Exit::Interrupted,
             Error::Panicked => Exit::Internal,
             Error::Disk { .. }
+            | Error::Users(_)
+            | Error::PasswordsDiffer
+            | Error::PasswordNotText
             | Error::Tsbs(_)
             | Error::Source(_)
             | Error::Schema(_)

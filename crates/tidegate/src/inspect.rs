@@ -52,6 +52,25 @@ fn show(list: impl FnOnce(&mut Target) -> Result<()>) -> Result<Exit> {
     }
 }
 
+/// A list of another command.
+pub(crate) fn show_columns(
+    named: &[(&str, ArrayRef)],
+    format: Format,
+    session: &Session,
+) -> Result<Exit> {
+    let (form, batch) = (form(format, session)?, columns(named));
+    show(|target| write(&batch, form, target))
+}
+
+/// One line on standard output.
+pub(crate) fn show_line(line: &str) -> Result<Exit> {
+    show(|target| {
+        let place = target.place().to_owned();
+        let written = target.write_all(format!("{line}\n").as_bytes());
+        written.map_err(|error| Error::Output { place, source: error.into() })
+    })
+}
+
 fn form(format: Format, session: &Session) -> Result<Form> {
     if format.is_binary() {
         return Err(Error::BinaryList { format: format.name() });
@@ -180,7 +199,7 @@ fn facts(snapshot: &Snapshot) -> String {
     text
 }
 
-fn texts(values: impl Iterator<Item = Option<String>>) -> ArrayRef {
+pub(crate) fn texts(values: impl Iterator<Item = Option<String>>) -> ArrayRef {
     Arc::new(StringArray::from_iter(values))
 }
 

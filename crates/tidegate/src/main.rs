@@ -20,6 +20,7 @@ mod inspect;
 mod verify;
 mod config;
 mod serve;
+mod user;
 mod bench;
 mod demo;
 mod output;
@@ -83,6 +84,7 @@ fn run(command: &Command, session: &Session) -> Result<Exit> {
         Command::Describe(arguments) => inspect::describe(arguments, session),
         Command::Verify => verify::run(session),
         Command::Serve(arguments) => serve::run(arguments, session),
+        Command::User(command) => user::run(command, session),
         Command::Config(command) => config::run(command, session),
         Command::Bench(BenchCommand::Roofline(arguments)) => bench::roofline(arguments, session),
         Command::Tsbs(command) => Ok(tidegate_bench::tsbs::run(command).map(|()| Exit::Done)?),

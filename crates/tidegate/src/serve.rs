@@ -12,7 +12,7 @@ use tidegate_storage::Access;
 
 use crate::args::ServeArguments;
 use crate::config;
-use crate::error::{Exit, Result};
+use crate::error::{Exit, Result, sentence};
 use crate::session::Session;
 
 pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit> {
@@ -37,7 +37,10 @@ pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit>
     if config.read_only {
         options.access = Access::ReadOnly;
     }
+    let users = session.db.join("conf").join("users.toml");
+    let reread = || config::read(&arguments.config, session).map_err(|error| sentence(&error));
+    let reread: &dyn Fn() -> _ = &reread;
     let mut open = || session.open_with(&options);
-    tidegate_server::serve(config, Host { clock, log, engine, open: &mut open })?;
+    tidegate_server::serve(config, Host { clock, log, engine, users, reread, open: &mut open })?;
     Ok(Exit::Done)
 }

@@ -33,7 +33,7 @@ pub enum Condition {
     UndefinedTable,
     /// No such partition, setting or statement.
     UndefinedObject,
-    /// The table is one of the system's.
+    /// The table is one of the system's, or the right is missing.
     NotAllowed,
     /// Nothing is to be changed.
     ReadOnly,
@@ -98,7 +98,7 @@ impl Error {
             }
             Error::BadText { .. } => Condition::InvalidText,
             Error::NoSuchTable { .. } => Condition::UndefinedTable,
-            Error::SystemTable { .. } => Condition::NotAllowed,
+            Error::SystemTable { .. } | Error::Denied { .. } => Condition::NotAllowed,
             Error::ReadOnly { .. } => Condition::ReadOnly,
             Error::Pending { .. } => Condition::ActiveTransaction,
             Error::NoColumnType { .. } => Condition::InvalidTableDefinition,

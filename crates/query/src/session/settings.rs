@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use tidegate_model::limits;
 
-use super::{Reach, Session};
+use super::Session;
 use crate::control::Timeout;
 use crate::error::SettingProblem;
+use crate::rights::Role;
 use crate::timeseries::Zone;
 
 /// The version of PostgreSQL that clients are to take us for.
@@ -190,7 +191,7 @@ pub(crate) struct Shown {
 }
 
 fn is_superuser(session: &Session) -> String {
-    switch_text(session.origin().reach == Reach::All)
+    switch_text(session.origin().role == Role::Admin)
 }
 
 fn switch_text(is_on: bool) -> String {

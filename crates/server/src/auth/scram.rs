@@ -72,7 +72,7 @@ fn mac(key: &[u8], text: &[u8]) -> [u8; KEY_BYTES] {
     hmac::sign(&key, text).as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-fn hash(bytes: &[u8]) -> [u8; KEY_BYTES] {
+pub(super) fn hash(bytes: &[u8]) -> [u8; KEY_BYTES] {
     digest::digest(&digest::SHA256, bytes).as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
@@ -121,6 +121,13 @@ impl Verifier {
         let salt = BASE64.decode(salt).ok().filter(|salt| !salt.is_empty())?;
         let (stored_key, server_key) = (key(stored_key)?, key(server_key)?);
         Some(Verifier { iterations: iterations?, salt, stored_key, server_key })
+    }
+
+    /// As `parse` reads it.
+    pub(crate) fn to_text(&self) -> String {
+        let [salt, stored, server] =
+            [&self.salt[..], &self.stored_key, &self.server_key].map(|bytes| BASE64.encode(bytes));
+        format!("{NAME}{}:{salt}${stored}:{server}", self.iterations)
     }
 
     /// Whether it is of this password.

@@ -1,11 +1,13 @@
-//! What of the configuration is about PostgreSQL's protocol, users and TLS.
+//! What of the configuration is about PostgreSQL's protocol, who is asked who he is, and TLS.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Auth;
 use super::value::address;
+use crate::auth::Verifier;
 
 /// The password that a new installation has.
 const DEFAULT_PASSWORD: &str = "quest";
@@ -126,8 +128,10 @@ impl AuthConfig {
 
     /// Whether somebody could come in with a password that everybody knows, or without one.
     pub(crate) fn has_default_password(&self) -> bool {
-        let is_known =
-            |Secret(password): &Secret| password.is_empty() || password == DEFAULT_PASSWORD;
+        let is_known = |Secret(password): &Secret| match Verifier::parse(password) {
+            Some(verifier) => [DEFAULT_PASSWORD, ""].iter().any(|it| verifier.is_of(it.as_bytes())),
+            None => password.is_empty() || password == DEFAULT_PASSWORD,
+        };
         is_known(&self.admin_password) || self.readonly_enabled && is_known(&self.readonly_password)
     }
 }
@@ -135,6 +139,16 @@ impl AuthConfig {
 impl TlsConfig {
     pub(super) fn standard() -> TlsConfig {
         TlsConfig { mode: TlsMode::Off, cert: None, key: None, client_ca: None }
+    }
+}
+
+impl Auth {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Auth::Auto => "auto",
+            Auth::Required => "required",
+            Auth::Off => "off",
+        }
     }
 }
 
@@ -170,6 +184,26 @@ pub(super) fn auth_methods(value: &str) -> Result<Vec<AuthMethod>, &'static str>
     methods.ok_or("it is a list of scram-sha-256, password and trust")
 }
 
+pub(super) fn auth(value: &str) -> Result<Auth, &'static str> {
+    let all = [Auth::Auto, Auth::Required, Auth::Off];
+    all.into_iter().find(|auth| auth.name() == value).ok_or("it is auto, required or off")
+}
+
+/// `https://a.example,http://b.example:8080`, perhaps as a list in brackets.
+pub(super) fn origins(value: &str) -> Result<Vec<String>, &'static str> {
+    let names = value.trim().trim_start_matches('[').trim_end_matches(']').split(',');
+    let names = names.map(|name| name.trim().trim_matches('"')).filter(|name| !name.is_empty());
+    let origin = |name: &str| {
+        let (scheme, host) = name.split_once("://")?;
+        let is_one = matches!(scheme, "http" | "https")
+            && !host.is_empty()
+            && host.bytes().all(|byte| byte.is_ascii_graphic() && !b"/*,;\"'".contains(&byte));
+        is_one.then(|| name.to_ascii_lowercase())
+    };
+    let origins = names.map(origin).collect::<Option<Vec<_>>>();
+    origins.ok_or("it is a list of origins, like https://grafana.example:3000")
+}
+
 #[expect(clippy::unnecessary_wraps, reason = "as all that read a value")]
 pub(super) fn secret(value: &str) -> Result<Secret, &'static str> {
     Ok(Secret(value.to_owned()))
@@ -200,10 +234,25 @@ mod tests {
     }
 
     #[test]
+    fn origins_are_schemes_with_hosts() {
+        let list = |text: &str| origins(text).map(|all| all.join(" "));
+        assert_eq!(list(""), Ok(String::new()));
+        let expected = "https://a.example http://b:80";
+        assert_eq!(list("[\"https://A.example\", http://b:80]").as_deref(), Ok(expected));
+        for bad in ["*", "a.example", "https://", "https://a/", "ftp://a", "https://*"] {
+            assert!(list(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn secrets_are_not_shown_and_known_ones_are_found() {
         let mut auth = AuthConfig::standard();
         assert!(auth.has_default_password() && !format!("{auth:?}").contains(DEFAULT_PASSWORD));
         auth.admin_password = Secret("a better one".to_owned());
+        assert!(!auth.has_default_password());
+        auth.admin_password = Secret(Verifier::new(DEFAULT_PASSWORD).to_text());
+        assert!(auth.has_default_password());
+        auth.admin_password = Secret(Verifier::new("a better one").to_text());
         assert!(!auth.has_default_password());
         auth.readonly_enabled = true;
         assert!(auth.has_default_password());

@@ -12,7 +12,7 @@ use tidegate_model::{PartitionUnit, Ttl};
 use tidegate_query::ConfigEntry;
 use tidegate_storage::Durability;
 
-use super::{Auth, Config, KEYS, Key, OnBadLine};
+use super::{Config, KEYS, Key, OnBadLine};
 
 /// Who has set a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Config {
             value: self.value(key.name).expect("SH1"),
             value_source: self.sources.get(key.name).map_or("default", |source| source.name()),
             is_sensitive: key.name.ends_with("_password") && !key.name.contains("allow"),
-            is_reloadable: false,
+            is_reloadable: key.name == "log.level",
         };
         KEYS.iter().map(entry).collect()
     }
@@ -65,6 +65,7 @@ impl Config {
             "storage.purge_after" => span(self.purge_after),
             "storage.min_free" => size(self.min_free),
             "server.read_only" => self.read_only.to_string(),
+            "log.level" => self.log_levels.to_string(),
             "server.stop_timeout" => span(self.stop_timeout),
             "http.listen" => listener(http.listen),
             "http.admin_listen" => listener(http.admin_listen),
@@ -75,10 +76,6 @@ impl Config {
             "http.head_timeout" => span(http.head_timeout),
             "http.body_idle_timeout" => span(http.body_idle_timeout),
             "http.exec_max_rows" => http.exec_max_rows.to_string(),
-            "http.auth" => match http.auth {
-                Auth::Auto => "auto".to_owned(),
-                Auth::Off => "off".to_owned(),
-            },
             "http.max_upload_bytes" => size(http.max_upload_bytes),
             "http.imp_always_200" => http.imp_always_200.to_string(),
             "copy.root" => folder(self.copy.root.as_deref()),
@@ -145,6 +142,9 @@ impl Config {
             None => "none".to_owned(),
         };
         Some(match key {
+            "http.auth" => self.http.auth.name().to_owned(),
+            "http.get_readonly" => self.http.get_readonly.to_string(),
+            "http.cors_origins" => self.http.cors_origins.join(","),
             "pg.listen" => listener(pg.listen),
             "pg.max_connections" => pg.max_connections.to_string(),
             "pg.auth_methods" => {

@@ -14,6 +14,7 @@ use std::io::{self, Read};
 
 use flate2::read::GzDecoder;
 
+use super::pack::takes_gzip;
 use super::response::{Response, TEXT};
 use super::wire::Head;
 
@@ -82,7 +83,7 @@ fn serve(file: &Embedded, head: &Head) -> Response {
 
 /// The bytes as the client takes them, and what they are wrapped in (CN3).
 fn body(file: &Embedded, head: &Head) -> (Vec<u8>, Option<&'static str>) {
-    if takes_gzip(head.field("accept-encoding").unwrap_or_default()) {
+    if takes_gzip(head) {
         return (file.gzip.to_vec(), Some("gzip"));
     }
     (unpack(file.gzip).expect("the build has compressed it"), None)
@@ -92,15 +93,6 @@ fn unpack(gzip: &[u8]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     GzDecoder::new(gzip).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Whether `Accept-Encoding` names gzip, and not with a weight of nothing.
-fn takes_gzip(accepted: &str) -> bool {
-    accepted.split(',').any(|choice| {
-        let (name, weight) = choice.split_once(';').unwrap_or((choice, ""));
-        let weight = weight.trim().strip_prefix("q=").and_then(|text| text.parse::<f32>().ok());
-        name.trim().eq_ignore_ascii_case("gzip") && weight.is_none_or(|weight| 0.0 < weight)
-    })
 }
 
 fn content_type(path: &str) -> &'static str {
@@ -179,21 +171,6 @@ mod tests {
         let policy = field(&policy, "Content-Security-Policy").unwrap();
         assert!(policy.starts_with("default-src 'none'; script-src 'self';"), "CN2: {policy}");
         assert!(!policy.contains("http") && !policy.contains("unsafe"), "CN2: {policy}");
-    }
-
-    #[test]
-    fn weights_are_understood() {
-        for (accepted, expected) in [
-            ("gzip", true),
-            ("br;q=1.0, GZIP;q=0.5", true),
-            ("gzip;q=1", true),
-            ("", false),
-            ("identity", false),
-            ("gzip;q=0", false),
-            ("gzip;q=0.000", false),
-        ] {
-            assert_eq!(takes_gzip(accepted), expected, "{accepted}");
-        }
     }
 
     #[test]

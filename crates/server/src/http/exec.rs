@@ -21,8 +21,8 @@ use arrow::error::ArrowError;
 use futures::StreamExt;
 use tidegate_platform::{Clock, sentence};
 use tidegate_query::{
-    Answer, CancelReason, Engine, Error as QueryError, Origin, Reach, Session, StatementOptions,
-    Timeout, is_cancel,
+    Answer, CancelReason, Engine, Error as QueryError, Origin, Parameter, Session,
+    StatementOptions, Timeout, is_cancel,
 };
 use tokio::runtime::Handle;
 use tokio::sync::SemaphorePermit;
@@ -30,6 +30,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::guard;
+use super::pack::{Coding, Packer};
 use super::params::Params;
 use super::response::{After, JSON, Response};
 use super::wire::BodyError;
@@ -47,6 +49,8 @@ const QUEUE: usize = 2;
 pub(super) const PART_BYTES: usize = 64 << 10;
 /// The SQLSTATE of what was done.
 pub(super) const DONE: &str = "00000";
+/// As PostgreSQL's protocol counts them.
+const PARAMETERS_MAX: usize = 65_535;
 /// How much later than the engine the connection gives up, whatever the engine's threads do.
 const GRACE: Duration = Duration::from_millis(50);
 
@@ -223,13 +227,37 @@ fn add_json(body: &str, params: &mut Params) -> Result<(), Refusal> {
             serde_json::Value::Number(number) => params.set(&name, number.to_string()),
             serde_json::Value::Bool(is) => params.set(&name, is.to_string()),
             serde_json::Value::Null => {}
-            _ if name == "params" => {
-                return Err(Refusal::new("0A000", "bind parameters are not supported yet"));
+            serde_json::Value::Array(values) if name == "params" => {
+                params.bound = bound(values)?;
             }
             _ => return Err(bad(&format!("`{name}` is a list or an object"))),
         }
     }
     Ok(())
+}
+
+/// Values for `$1`, `$2`, ...: a text stands for whatever its place wants.
+fn bound(values: Vec<serde_json::Value>) -> Result<Vec<Parameter>, Refusal> {
+    if PARAMETERS_MAX < values.len() {
+        let message = format!("a statement has at most {PARAMETERS_MAX} parameters");
+        return Err(Refusal::new("54000", message));
+    }
+    let parameter = |value| match value {
+        serde_json::Value::Null => Ok(Parameter::Null),
+        serde_json::Value::Bool(is) => Ok(Parameter::Boolean(is)),
+        serde_json::Value::String(text) => Ok(Parameter::Text(text)),
+        serde_json::Value::Number(number) => Ok(match (number.as_i64(), number.as_f64()) {
+            (Some(integer), _) => Parameter::Integer(integer),
+            // A number of 64 bits without a sign, say, which a text keeps as it is.
+            (None, _) if number.is_u64() => Parameter::Text(number.to_string()),
+            (None, Some(double)) => Parameter::Double(double),
+            (None, None) => Parameter::Text(number.to_string()),
+        }),
+        serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
+            Err(Refusal::new("22P02", "a parameter is a list or an object"))
+        }
+    };
+    values.into_iter().map(parameter).collect()
 }
 
 async fn read_body(exchange: &mut Exchange<'_>) -> Result<Vec<u8>, Stopped> {
@@ -263,7 +291,8 @@ async fn run(
     let sql = request.sql.clone();
     let timeout = request.timeout.unwrap_or(services.timeout);
     let running = Running::start(exchange, request, services);
-    deliver(exchange, running, (Response::new(200, JSON, ""), timeout), &sql).await
+    let head = Coding::of(exchange.head).describe(Response::new(200, JSON, ""));
+    deliver(exchange, running, (head, timeout), &sql).await
 }
 
 /// Sends what comes of a statement; an answer in parts begins as `head` does.
@@ -350,7 +379,7 @@ impl Running {
     fn start(exchange: &Exchange<'_>, request: ExecRequest, services: &Arc<Services>) -> Running {
         let clock = Arc::clone(&exchange.shared.clock);
         let (id, services) = (exchange.request_id.clone(), Arc::clone(services));
-        let session = session(exchange);
+        let (session, packer) = (session(exchange), Coding::of(exchange.head).packer());
         // EX1.
         let threads = match is_cancel(&request.sql) {
             true => Handle::current(),
@@ -358,7 +387,8 @@ impl Running {
         };
         Running::on(&threads, |sender| async move {
             let text = String::new();
-            let mut answer = Answering { sender, clock, session, text, sent_any: false };
+            let sent_any = false;
+            let mut answer = Answering { sender, clock, session, text, packer, sent_any };
             if let Err(refusal) = answer.run(&request, &services).await {
                 // If nobody waits for it any more, nobody needs to know.
                 let _ = answer.sender.send(Piece::Whole(refusal.response(&id), refusal.code)).await;
@@ -376,11 +406,20 @@ impl Running {
     }
 }
 
-/// Whose a request is. Nobody is asked who he is, so that everybody is the administrator; and it is
-/// a session of its own: HTTP knows no longer ones.
+/// Whose a request is: a session of its own, since HTTP knows no longer ones.
 pub(super) fn session(exchange: &Exchange<'_>) -> Session {
+    let guard::Sender { user, role } = exchange.sender.clone();
     let peer = Some(exchange.peer.to_string());
-    Session::new(Origin { protocol: "http", peer, user: None, reach: Reach::All })
+    let session = Session::new(Origin { protocol: "http", peer, user, role });
+    if exchange.shared.config.http.get_readonly && exchange.head.method == "GET" {
+        session.keep_read_only();
+    }
+    session
+}
+
+/// The columns of an answer, as it begins.
+pub(super) fn columns_of(schema: &SchemaRef, text: &mut String) {
+    push_columns(schema, &(0..schema.fields().len()).collect::<Vec<_>>(), text);
 }
 
 /// Waits until a statement may begin.
@@ -396,7 +435,9 @@ struct Answering {
     sender: Sender<Piece>,
     clock: Arc<dyn Clock>,
     session: Session,
+    /// What is not sent yet.
     text: String,
+    packer: Packer,
     sent_any: bool,
 }
 
@@ -417,7 +458,7 @@ impl Answering {
         let (timeout, session) = (request.timeout, self.session.clone());
         let options = StatementOptions { timeout, session, canceler: None };
         let engine: &Engine = &services.engine;
-        let answer = engine.execute_with(sql, &options).await;
+        let answer = engine.execute_bound(sql, &request.parameters, &options).await;
         let answer = answer.map_err(|error| Refusal::of_error(&error, sql))?;
         let planned = self.clock.monotonic_nanos() - start;
         match answer {
@@ -492,7 +533,9 @@ impl Answering {
         let count = if request.window.counts_all { seen } else { sent };
         let executed = self.clock.monotonic_nanos() - start;
         self.end(request, count, (planned, executed));
-        if self.send().await.is_ok() {
+        let bytes = std::mem::take(&mut self.text).into_bytes();
+        let bytes = self.packer.finish(bytes);
+        if self.sender.send(Piece::Rows(bytes)).await.is_ok() {
             let _ = self.sender.send(Piece::End).await;
         }
         Ok(())
@@ -552,6 +595,7 @@ impl Answering {
     async fn send(&mut self) -> Result<(), Abandoned> {
         let bytes = std::mem::take(&mut self.text).into_bytes();
         self.sent_any = true;
+        let bytes = self.packer.push(bytes);
         self.sender.send(Piece::Rows(bytes)).await.map_err(|_| Abandoned)
     }
 
@@ -562,6 +606,7 @@ impl Answering {
         }
         let mut bytes = std::mem::take(&mut self.text).into_bytes();
         bytes.extend(refusal.end_of_answer(sent));
+        let bytes = self.packer.finish(bytes);
         let _ = self.sender.send(Piece::Broken(bytes, refusal.code)).await;
         Ok(())
     }
@@ -636,6 +681,17 @@ mod tests {
         assert_eq!((params.find("limit"), params.find("nm")), (Some("5"), None));
         assert!(params.is_on("count"));
         assert_eq!(add_json("[1]", &mut params).unwrap_err().status, 400);
-        assert_eq!(add_json(r#"{"params":[1]}"#, &mut params).unwrap_err().code, "0A000");
+        add_json(r#"{"params":[1, -0.5, "a", true, null]}"#, &mut params).unwrap();
+        let expected = [
+            Parameter::Integer(1),
+            Parameter::Double(-0.5),
+            Parameter::Text("a".to_owned()),
+            Parameter::Boolean(true),
+            Parameter::Null,
+        ];
+        assert_eq!(params.bound, expected);
+        assert_eq!(add_json(r#"{"params":[[1]]}"#, &mut params).unwrap_err().code, "22P02");
+        let many = format!("{{\"params\":[{}0]}}", "0,".repeat(PARAMETERS_MAX));
+        assert_eq!(add_json(&many, &mut params).unwrap_err().code, "54000");
     }
 }

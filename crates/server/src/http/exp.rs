@@ -12,7 +12,8 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use futures::StreamExt;
 use tidegate_query::{
-    Answer, Error as QueryError, SendableRecordBatchStream, Session, StatementOptions, Timeout,
+    Answer, Error as QueryError, Parameter, SendableRecordBatchStream, Session, StatementOptions,
+    Timeout,
 };
 use tokio::sync::mpsc::Sender;
 
@@ -20,6 +21,7 @@ use super::exec::{
     PART_BYTES, Piece, Refusal, Running, Stopped, deliver, read_params, session, timeout_of,
     too_large, turn,
 };
+use super::pack::{Coding, Packer};
 use super::params::Params;
 use super::response::Response;
 use super::{Exchange, Flow};
@@ -35,6 +37,8 @@ const FILE_TIMEOUT: Duration = Duration::from_mins(5);
 #[derive(Clone, Debug, PartialEq)]
 struct ExportRequest {
     sql: String,
+    /// Values for `$1`, `$2`, ...
+    parameters: Vec<Parameter>,
     rows: Rows,
     form: ResultForm,
     content_type: &'static str,
@@ -78,7 +82,8 @@ impl ExportRequest {
         };
         let is_file = !matches!(form, ResultForm::Delimited(_));
         let timeout = timeout.or_else(|| is_file.then_some(Timeout::After(FILE_TIMEOUT)));
-        Ok(ExportRequest { sql, rows, form, content_type, file_name, timeout })
+        let parameters = params.bound.clone();
+        Ok(ExportRequest { sql, parameters, rows, form, content_type, file_name, timeout })
     }
 }
 
@@ -181,13 +186,20 @@ async fn run(
     request: ExportRequest,
     services: &Arc<Services>,
 ) -> (Flow, &'static str) {
-    let head = Response::new(200, request.content_type, "")
+    // Parquet is compressed already.
+    let coding = match request.form {
+        ResultForm::Parquet(_) => Coding::Plain,
+        _ => Coding::of(exchange.head),
+    };
+    let head = coding
+        .describe(Response::new(200, request.content_type, ""))
         .with("Content-Disposition", format!("attachment; filename=\"{}\"", request.file_name));
     let timeout = request.timeout.unwrap_or(services.timeout);
     let (sql, id) = (request.sql.clone(), exchange.request_id.clone());
     let (session, work) = (session(exchange), Arc::clone(services));
     let running = Running::on(&services.query_threads, |sender| async move {
-        let mut writing = Writing { sender, sent_any: false, bytes: Bytes::default() };
+        let (packer, bytes) = (coding.packer(), Bytes::default());
+        let mut writing = Writing { sender, sent_any: false, bytes, packer };
         if let Err(refusal) = writing.run(&request, session, &work).await {
             let piece = match writing.sent_any {
                 false => Piece::Whole(refusal.response(&id), refusal.code),
@@ -228,6 +240,7 @@ struct Writing {
     sender: Sender<Piece>,
     sent_any: bool,
     bytes: Bytes,
+    packer: Packer,
 }
 
 impl Writing {
@@ -240,7 +253,7 @@ impl Writing {
         let sql = request.sql.as_str();
         let _turn = turn(services).await.map_err(|refusal| refusal.of(sql))?;
         let options = StatementOptions { timeout: request.timeout, session, canceler: None };
-        let answer = services.engine.execute_with(sql, &options).await;
+        let answer = services.engine.execute_bound(sql, &request.parameters, &options).await;
         let answer = answer.map_err(|error| Refusal::of_error(&error, sql))?;
         let Answer::Rows { schema, stream, .. } = answer else {
             let message = "only statements that give rows can be exported";
@@ -266,7 +279,8 @@ impl Writing {
         finished.map_err(|error| Refusal::new("XX000", error.to_string()).of(sql))?;
         // An answer without any bytes is one of no length.
         let rest = self.bytes.take(0).unwrap_or_default();
-        if self.send(rest).await.is_ok() {
+        let rest = self.packer.finish(rest);
+        if self.sender.send(Piece::Rows(rest)).await.is_ok() {
             let _ = self.sender.send(Piece::End).await;
         }
         Ok(())
@@ -333,6 +347,7 @@ impl Writing {
 
     async fn send(&mut self, bytes: Vec<u8>) -> Result<(), Ended> {
         self.sent_any = true;
+        let bytes = self.packer.push(bytes);
         self.sender.send(Piece::Rows(bytes)).await.map_err(|_| Ended::Abandoned)
     }
 }

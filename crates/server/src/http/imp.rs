@@ -14,7 +14,7 @@ mod answer;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_query::Session;
+use tidegate_query::{Deed, Session};
 
 use super::exec::session;
 use super::multipart::{BadParts, Multipart, PartSink, disposition};
@@ -119,6 +119,11 @@ async fn take(
 ) -> Result<(Arc<Ended>, ImportRequest), Stopped> {
     if exchange.shared.config.read_only {
         return Err(CopyFault::new("25006", "the server is read-only").into());
+    }
+    let denied = |message| Stopped::from(CopyFault::new("42501", message));
+    exchange.allow(Deed::Write("an import")).map_err(denied)?;
+    if params.is_on("overwrite") {
+        exchange.allow(Deed::Define("an import that replaces a table")).map_err(denied)?;
     }
     let services = exchange.shared.services();
     let services =

@@ -5,9 +5,15 @@
 
 use std::collections::HashMap;
 
+use tidegate_query::Parameter;
+
 /// Decoded parameters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Params(HashMap<String, String>);
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Params {
+    named: HashMap<String, String>,
+    /// Values for `$1`, `$2`, ... of a statement.
+    pub(crate) bound: Vec<Parameter>,
+}
 
 /// A text that percent signs do not encode, or that is not UTF-8 (PA1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +31,17 @@ impl Params {
     pub(crate) fn add(&mut self, text: &str) -> Result<(), NotDecodable> {
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            self.0.insert(decode(name)?, decode(value)?);
+            self.named.insert(decode(name)?, decode(value)?);
         }
         Ok(())
     }
 
     pub(crate) fn set(&mut self, name: &str, value: String) {
-        self.0.insert(name.to_owned(), value);
+        self.named.insert(name.to_owned(), value);
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.named.get(name).map(String::as_str)
     }
 
     /// Whether it is there and says yes.

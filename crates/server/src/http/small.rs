@@ -7,6 +7,7 @@ use tidegate_model::limits;
 use super::Exchange;
 use super::params::Params;
 use super::response::{JSON, Response, TEXT};
+use crate::json::push_string;
 use crate::shared::Shared;
 
 /// As Influx's clients know it.
@@ -46,6 +47,18 @@ pub(super) fn ready(shared: &Shared) -> Response {
 
 pub(super) fn metrics(shared: &Shared) -> Response {
     Response::new(200, "text/plain; version=0.0.4; charset=utf-8", shared.metrics_text())
+}
+
+/// What somebody should look at, as of the start.
+pub(super) fn warnings(shared: &Shared) -> Response {
+    let mut text = String::from("[");
+    for (at, warning) in shared.warnings.iter().enumerate() {
+        text.push_str(if at == 0 { "{\"warning\":" } else { ",{\"warning\":" });
+        push_string(warning, &mut text);
+        text.push('}');
+    }
+    text.push(']');
+    Response::new(200, JSON, text)
 }
 
 /// Whether a table is there.

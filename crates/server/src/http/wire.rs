@@ -17,11 +17,11 @@ use std::mem;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::FutureExt;
 use thiserror::Error;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::socket::Socket;
 
 pub(crate) use body::{BadBody, Body};
 pub(crate) use head::{Framing, Head, HeadError};
@@ -52,7 +52,7 @@ pub(crate) struct WireLimits {
 
 /// A connection.
 pub(crate) struct Wire {
-    stream: TcpStream,
+    stream: Socket,
     buffer: BytesMut,
     limits: WireLimits,
 }
@@ -100,7 +100,7 @@ impl Body {
 }
 
 impl Wire {
-    pub(crate) fn new(stream: TcpStream, limits: WireLimits) -> Wire {
+    pub(crate) fn new(stream: Socket, limits: WireLimits) -> Wire {
         Wire { stream, buffer: BytesMut::new(), limits }
     }
 
@@ -160,21 +160,14 @@ impl Wire {
             }
         }
         // Unread bytes hide the end, but not from the kernel.
-        loop {
-            match self.stream.ready(Interest::READABLE).await {
-                Ok(ready) if !ready.is_read_closed() => sleep(CLOSED_TICK).await,
-                Ok(_) | Err(_) => return,
-            }
+        while !self.stream.is_closed() {
+            sleep(CLOSED_TICK).await;
         }
     }
 
     /// Whether the client has closed its side. Does not wait.
     pub(crate) fn is_closed(&self) -> bool {
-        match self.stream.ready(Interest::READABLE).now_or_never() {
-            Some(Ok(ready)) => ready.is_read_closed(),
-            Some(Err(_)) => true,
-            None => false,
-        }
+        self.stream.is_closed()
     }
 
     /// Writes all of it, waiting for the client no longer than for a silent one.
@@ -187,7 +180,11 @@ impl Wire {
                 Err(_) => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
-        Ok(())
+        // What TLS has encrypted and the kernel has not taken.
+        match timeout(self.limits.idle, self.stream.flush()).await {
+            Ok(flushed) => flushed,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
     }
 
     /// Ends the connection so that the client still sees what was written.

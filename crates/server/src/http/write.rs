@@ -17,6 +17,7 @@ use bytes::Bytes;
 use tidegate_ingest::line::{Fault, LineParser, OnBadLine, Precision};
 use tidegate_model::ByteCount;
 use tidegate_platform::{Class, sentence};
+use tidegate_query::Deed;
 use tidegate_storage::{BatchId, Error as StorageError};
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::{Instant, timeout};
@@ -73,6 +74,7 @@ impl Refusal {
     fn new(status: u16, code: &'static str, message: impl Into<String>) -> Refusal {
         let kind = match status {
             413 => "too_long",
+            403 => "forbidden",
             415 => "encoding",
             421 => "read_only",
             503 => "retry",
@@ -156,6 +158,15 @@ impl From<BodyError> for Stopped {
 pub(super) fn wrong_method(exchange: &Exchange<'_>) -> Response {
     let message = format!("{} does not take {}", exchange.head.path, exchange.head.method);
     Refusal::new(404, "invalid", message).response(&exchange.shared.ids.error())
+}
+
+/// The answer to who may not send lines.
+pub(super) fn refused(
+    exchange: &Exchange<'_>,
+    (status, code): (u16, &'static str),
+    message: &str,
+) -> Response {
+    Refusal::new(status, code, message).response(&exchange.shared.ids.error())
 }
 
 /// Answers a request to `/write`.
@@ -271,6 +282,8 @@ async fn take(exchange: &mut Exchange<'_>) -> Result<Answer, Stopped> {
     let services = exchange.shared.services().map_err(|unready| {
         Stopped::from(Refusal::new(503, "retry operation", unready.to_string()))
     })?;
+    let allowed = exchange.allow(Deed::Write("lines"));
+    allowed.map_err(|message| Refusal::new(403, "forbidden", message))?;
     let Some(name) = &wanted.name else { return take_lines(exchange, &services, &wanted).await };
     let answers = &services.ingest.answers;
     if let Some(answer) = answers.find(name, Instant::now()) {

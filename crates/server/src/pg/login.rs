@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_query::{Origin, Reach, Session};
+use tidegate_query::{Origin, Session};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::fault::Fault;
@@ -20,11 +20,10 @@ use super::wire::Wire;
 use crate::auth::{Refused, Role, Scram};
 use crate::config::AuthMethod;
 use crate::shared::Shared;
+use crate::tls::TLS_HANDSHAKE;
 
 /// Bytes of an answer to what is asked at login.
 const ANSWER_BYTES_MAX: usize = 4 << 10;
-/// The first byte of a TLS connection that begins without being asked.
-const TLS_HANDSHAKE: u8 = 0x16;
 const MECHANISM: &str = "SCRAM-SHA-256";
 
 /// Somebody who may come in.
@@ -198,13 +197,10 @@ async fn enter(
         return Err(end);
     }
     shared.users.succeeded(peer.ip());
-    let role = shared.users.find(&user).map_or(Role::Reader, |user| user.role);
     // Whoever is trusted without being known is who he says, and may do everything.
-    let is_known = shared.users.find(&user).is_some();
-    let role = if is_known { role } else { Role::Admin };
-    let reach = if role == Role::Admin { Reach::All } else { Reach::Own };
+    let role = shared.users.role_of(&user).unwrap_or(Role::Admin);
     let origin =
-        Origin { protocol: "pg", peer: Some(peer.to_string()), user: Some(user.clone()), reach };
+        Origin { protocol: "pg", peer: Some(peer.to_string()), user: Some(user.clone()), role };
     let session = Session::new(origin);
     for (name, value) in &wishes.settings {
         // What nobody knows is no reason to refuse a connection; a bad value is.
@@ -215,9 +211,6 @@ async fn enter(
             }
             Err(_) => {}
         }
-    }
-    if role == Role::Reader {
-        session.keep_read_only();
     }
     Ok(Guest { session, role, user, database: wishes.database })
 }

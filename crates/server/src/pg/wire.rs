@@ -7,16 +7,15 @@
 //!   the end of the connection is noticed all the same.
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::out::Out;
+use crate::socket::Socket;
 use crate::tls::ServerStream;
 
 /// Bytes that are made room for when a message is waited for.
@@ -29,12 +28,6 @@ const IDLE_BYTES: usize = 8 << 10;
 const SEND_PATIENCE: Duration = Duration::from_mins(5);
 /// How often a connection whose input is full is asked whether it is still there.
 const TICK: Duration = Duration::from_millis(50);
-
-/// A socket.
-pub(super) enum Socket {
-    Plain(TcpStream),
-    Tls(Box<ServerStream>),
-}
 
 /// A connection.
 pub(super) struct Wire {
@@ -49,7 +42,7 @@ impl Wire {
     }
 
     pub(super) fn is_tls(&self) -> bool {
-        matches!(self.socket, Socket::Tls(_))
+        self.socket.is_tls()
     }
 
     /// The socket as it came, to speak TLS on it; `None` if that is done already.
@@ -122,60 +115,5 @@ impl Wire {
             }
         })
         .await;
-    }
-}
-
-impl Socket {
-    fn is_closed(&self) -> bool {
-        let stream = match self {
-            Socket::Plain(stream) => stream,
-            Socket::Tls(stream) => stream.get_ref().0,
-        };
-        let ready = stream.ready(tokio::io::Interest::READABLE);
-        match futures::FutureExt::now_or_never(ready) {
-            Some(Ok(ready)) => ready.is_read_closed(),
-            Some(Err(_)) => true,
-            None => false,
-        }
-    }
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
-        }
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Socket::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
-            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_write(cx, buf),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Socket::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
-        }
     }
 }

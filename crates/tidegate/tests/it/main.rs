@@ -13,6 +13,7 @@
 
 mod world;
 mod usage;
+mod user;
 mod round_trip;
 mod import;
 mod bad_input;

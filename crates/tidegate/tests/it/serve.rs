@@ -7,6 +7,8 @@ mod query;
 mod write;
 mod tcp;
 mod life;
+mod access;
+mod tls;
 mod crash;
 mod disk;
 mod activity;

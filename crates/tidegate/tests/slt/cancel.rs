@@ -6,7 +6,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use futures::TryStreamExt;
 use tidegate_query::{
-    Answer, Condition, Engine, Error, Origin, Reach, Session, StatementOptions, Timeout,
+    Answer, Condition, Engine, Error, Origin, Role, Session, StatementOptions, Timeout,
 };
 use tokio::runtime::Handle;
 
@@ -23,12 +23,12 @@ const ENDLESS: [&str; 6] = [
      WHERE t = (SELECT max(a.t || b.t || random()) FROM many a, many b)",
 ];
 
-fn options(user: &str, reach: Reach) -> StatementOptions {
+fn options(user: &str, role: Role) -> StatementOptions {
     let origin = Origin {
         protocol: "test",
         peer: Some("here".to_owned()),
         user: Some(user.to_owned()),
-        reach,
+        role,
     };
     let (timeout, session) = (Some(Timeout::Never), Session::new(origin));
     StatementOptions { timeout, session, canceler: None }
@@ -82,14 +82,14 @@ pub(crate) async fn a_cancel_ends_statements_of_any_kind() -> Result<(), TestErr
     let before = Arc::strong_count(&snapshot);
     let mut last_id = 0;
     for sql in ENDLESS {
-        let working = take_all(Arc::clone(&engine), sql.to_owned(), options("a", Reach::Own));
+        let working = take_all(Arc::clone(&engine), sql.to_owned(), options("a", Role::Reader));
         let working = tokio::spawn(working);
         let id = wait_for(&engine, sql, "running").await?;
         assert!(last_id < id, "ids are given once");
         last_id = id;
         let (canceling, handle) = (Arc::clone(&engine), Handle::current());
         let cancel = move || {
-            let own = options("a", Reach::Own);
+            let own = options("a", Role::Reader);
             let sql = format!("CANCEL QUERY {id}");
             handle.block_on(canceling.execute_with(&sql, &own)).map(drop)
         };
@@ -110,7 +110,7 @@ pub(crate) async fn a_cancel_ends_statements_of_any_kind() -> Result<(), TestErr
     }
     // Nobody is ended by the id of another one.
     let sql = ENDLESS[0];
-    let working = take_all(Arc::clone(&engine), sql.to_owned(), options("a", Reach::Own));
+    let working = take_all(Arc::clone(&engine), sql.to_owned(), options("a", Role::Reader));
     let working = tokio::spawn(working);
     let id = wait_for(&engine, sql, "running").await?;
     for old in 1..=last_id.min(3) {
@@ -132,13 +132,13 @@ pub(crate) async fn statements_of_others_are_out_of_reach() -> Result<(), TestEr
     test.run_sql(MANY_ROWS).await?;
     let engine = Arc::clone(test.engine());
     let sql = ENDLESS[0];
-    let working = take_all(Arc::clone(&engine), sql.to_owned(), options("ann", Reach::Own));
+    let working = take_all(Arc::clone(&engine), sql.to_owned(), options("ann", Role::Reader));
     let working = tokio::spawn(working);
     let id = wait_for(&engine, sql, "running").await?;
     let ask = |sql: String, user: &'static str| {
         let engine = Arc::clone(&engine);
         async move {
-            let bob = options(user, Reach::Own);
+            let bob = options(user, Role::Reader);
             let answer = engine.execute_with(&sql, &bob).await?;
             let Answer::Rows { stream, .. } = answer else { panic!("it gives rows") };
             stream.try_collect::<Vec<_>>().await.map_err(Error::from)

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tidegate_query::Timeout;
+use tidegate_query::{Parameter, Timeout};
 
 use super::Refusal;
 use crate::http::params::Params;
@@ -17,6 +17,8 @@ const TIMEOUT_MAX: Duration = Duration::from_hours(24);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExecRequest {
     pub(crate) sql: String,
+    /// Values for `$1`, `$2`, ...
+    pub(crate) parameters: Vec<Parameter>,
     pub(crate) window: RowWindow,
     /// Columns of the answer; `None` for all.
     pub(crate) columns: Option<Vec<String>>,
@@ -81,6 +83,7 @@ impl ExecRequest {
         let columns = params.find("cols").filter(|text| !text.is_empty());
         let columns = columns.map(|text| text.split(',').map(|name| name.trim().to_owned()));
         Ok(ExecRequest {
+            parameters: params.bound.clone(),
             window: RowWindow { skip, take, counts_all },
             columns: columns.map(Iterator::collect),
             form,

@@ -1,7 +1,7 @@
 //! The console: its page, and what a person does with it in a browser.
 //!
 //! Its tests are its own (`console/tests`) and need what `cargo xtask console` installs, and the
-//! second one `/usr/bin/chromium` too, or the browser at `$CHROMIUM`. Where that is not there, a
+//! last two `/usr/bin/chromium` too, or the browser at `$CHROMIUM`. Where that is not there, a
 //! test says that it was skipped.
 
 use std::env;
@@ -64,17 +64,33 @@ fn the_console_passes_its_own_tests() {
     }
 }
 
-#[test]
-fn a_person_works_with_the_console() {
+/// The browser, if it and what drives it are there.
+fn browser() -> Option<String> {
     let browser = env::var("CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".to_owned());
     let parts = ["node_modules/playwright-core", "dist/index.html"].map(|part| folder().join(part));
-    if !parts.iter().all(|part| is_there(part)) || !is_there(Path::new(&browser)) {
-        return;
-    }
+    let is_there = parts.iter().all(|part| is_there(part)) && is_there(Path::new(&browser));
+    is_there.then_some(browser)
+}
+
+#[test]
+fn a_person_works_with_the_console() {
+    let Some(browser) = browser() else { return };
     let world = World::new();
     let server = Server::start(&world);
     let url = format!("http://{}", server.http);
     let settings = [("TIDEGATE_URL", &*url), ("CHROMIUM", &*browser), ("CONSOLE_ROWS", ROWS)];
     run("test:browser", &settings);
+    server.stop();
+}
+
+#[test]
+fn the_browser_asks_who_somebody_is_and_the_console_goes_on() {
+    let Some(browser) = browser() else { return };
+    let world = World::new();
+    let keys = ["http.auth=required", "auth.admin_password=a better one"];
+    let server = Server::start_with(&world, &keys);
+    let url = format!("http://{}", server.http);
+    let login = ("LOGIN", "admin:a better one");
+    run("test:login", &[("TIDEGATE_URL", &*url), ("CHROMIUM", &*browser), login]);
     server.stop();
 }

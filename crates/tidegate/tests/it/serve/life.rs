@@ -94,7 +94,8 @@ fn a_taken_port_is_said_before_anything_is_touched() {
 fn other_machines_are_not_let_in_by_accident() {
     let world = World::new();
     let run = world.run(&["serve", "--http", "0.0.0.0:0", "--ilp", "none"]);
-    run.fails(2, &["http.listen = 0.0.0.0:0 is open to other machines", "http.auth = off"]);
+    let expected = ["http.listen = 0.0.0.0:0 is open to other machines", "auth.admin_password"];
+    run.fails(2, &expected);
     let run = world.run(&["serve", "--http", "none", "--ilp", "0.0.0.0:0"]);
     run.fails(2, &["ilp.tcp.listen = 0.0.0.0:0 is open", "ilp.tcp.allow_anonymous = true"]);
     let open = ["serve", "--ilp", "none", "--http", "none", "--set", "pg.listen=0.0.0.0:0"];

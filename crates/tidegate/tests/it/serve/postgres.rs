@@ -346,9 +346,9 @@ fn only_those_who_know_the_password_come_in() {
         let (client, connection) = tokio_postgres::connect(&reader, NoTls).await.unwrap();
         tokio::spawn(connection);
         assert_eq!(rows(&client, "SELECT current_user, current_database()").await, ["user|test"]);
-        assert_eq!(code(&client, "CREATE TABLE t (ts TIMESTAMP)").await.0, "25006");
+        assert_eq!(code(&client, "CREATE TABLE t (ts TIMESTAMP)").await.0, "42501");
         let set = "SET default_transaction_read_only = off; CREATE TABLE t (ts TIMESTAMP)";
-        assert_eq!(code(&client, set).await.0, "25006");
+        assert_eq!(code(&client, set).await.0, "42501");
     });
     server.stop();
 }
@@ -394,6 +394,37 @@ fn psql_describes_what_there_is() {
         assert!(said.contains(expected), "{command}: {said}");
         assert!(!errors.contains("ERROR"), "{command}: {errors}");
     }
+    server.stop();
+}
+
+#[test]
+fn a_writer_writes_and_makes_no_tables() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    let added = world.run_with(&["user", "add", "ann", "--role", "writer"], b"hers");
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    block_on(async {
+        let admin = connect(&server).await;
+        let table = "CREATE TABLE t (ts TIMESTAMP, n INT) TIMESTAMP(ts)";
+        admin.simple_query(table).await.unwrap();
+        let (host, port) = (server.pg.ip(), server.pg.port());
+        let ann = format!("host={host} port={port} user=ann password=hers dbname=test");
+        let (ann, connection) = tokio_postgres::connect(&ann, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        ann.simple_query("INSERT INTO t VALUES (1, 1); UPDATE t SET n = 2").await.unwrap();
+        let sink = ann.copy_in("COPY t FROM STDIN WITH (FORMAT csv)").await.unwrap();
+        let mut sink = std::pin::pin!(sink);
+        sink.send(Bytes::from_static(b"2025-01-01,3\n")).await.unwrap();
+        assert_eq!(sink.finish().await.unwrap(), 1);
+        for sql in [table, "DROP TABLE t", "COPY t FROM 'x.csv'", "ALTER TABLE t ADD COLUMN m INT"]
+        {
+            assert_eq!(code(&ann, sql).await.0, "42501", "{sql}");
+        }
+        // What is prepared is asked for when it is done.
+        let error = ann.execute("TRUNCATE TABLE t", &[]).await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+        assert_eq!(rows(&ann, "SELECT n FROM t ORDER BY n").await, ["2", "3"]);
+    });
     server.stop();
 }
 

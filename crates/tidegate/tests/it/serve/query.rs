@@ -283,3 +283,94 @@ fn connections_have_a_limit() {
     kept.pop();
     wait_until("the next one to be let in", || server.get("/ping").status == 204);
 }
+
+#[test]
+fn answers_are_compressed_as_clients_like_it() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let sql = encode("SELECT x, 'some text' AS t FROM long_sequence(100000)");
+    for (target, name) in [("/exec?nm=true&query=", "JSON"), ("/exp?fmt=csv&query=", "CSV")] {
+        let target = format!("{target}{sql}");
+        let plain = server.get(&target);
+        assert_eq!((plain.status, plain.field("Vary")), (200, Some("Accept-Encoding")));
+        for accepted in ["gzip, deflate, br", "gzip;q=0.5, zstd"] {
+            let head =
+                format!("GET {target} HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {accepted}\r\n");
+            let bytes = server.bytes(&head, b"");
+            let (status, head, body, _) = Answer::parts(&bytes);
+            let (coding, mut unpacked) = ("Content-Encoding: ", Vec::new());
+            if accepted.contains("zstd") {
+                assert!(head.contains(&format!("{coding}zstd")), "{head}");
+                unpacked = zstd::decode_all(&body[..]).unwrap();
+            } else {
+                assert!(head.contains(&format!("{coding}gzip")), "{head}");
+                flate2::read::GzDecoder::new(&body[..]).read_to_end(&mut unpacked).unwrap();
+            }
+            assert!(status == 200 && unpacked == plain.body.as_bytes(), "{name}, {accepted}");
+            assert!(body.len() * 3 < unpacked.len(), "{name}: {} bytes", body.len());
+        }
+    }
+    // An error behind rows that were sent is a part of the answer.
+    let sql = encode("SELECT 1 / (99999 - x) FROM long_sequence(100000)");
+    let head = format!("GET /exec?query={sql} HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n");
+    let bytes = server.bytes(&head, b"");
+    let (_, head, body, _) = Answer::parts(&bytes);
+    let mut text = String::new();
+    match head.contains("Content-Encoding: gzip") {
+        true => drop(flate2::read::GzDecoder::new(&body[..]).read_to_string(&mut text).unwrap()),
+        false => text = String::from_utf8(body).unwrap(),
+    }
+    assert!(text.contains("\"code\":\"22012\""), "{text}");
+    server.stop();
+}
+
+#[test]
+fn parameters_of_statements_come_in_json() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let json = "Content-Type: application/json\r\n";
+    let post = |body: &str| server.post("/exec?nm=true", json, body);
+    let answer = post(r#"{"query":"SELECT $1 + 2, $2, $3","params":[40, "a'b", null]}"#);
+    assert!(answer.body.contains(r#"[[42,"a'b",null]]"#), "{}", answer.body);
+    assert_eq!(server.exec("CREATE TABLE t (ts TIMESTAMP, v DOUBLE) TIMESTAMP(ts)").status, 200);
+    let insert = r#"{"query":"INSERT INTO t VALUES ($1, $2)","params":["2025-03-01", 0.5]}"#;
+    assert!(post(insert).body.contains("\"inserted\":1"), "{}", post(insert).body);
+    let missing = post(r#"{"query":"SELECT $1","params":[]}"#);
+    assert_eq!(missing.status, 400, "{}", missing.body);
+    server.stop();
+}
+
+#[test]
+fn a_statement_can_be_looked_at_without_doing_it() {
+    let world = World::new();
+    let server = Server::start(&world);
+    assert_eq!(server.exec("CREATE TABLE t (v INT, ts TIMESTAMP) TIMESTAMP(ts)").status, 200);
+    let ask = |sql: &str| server.get(&format!("/api/v1/sql/validate?query={}", encode(sql)));
+    let expected = concat!(
+        r#"{"query":"SELECT * FROM t","columns":[{"name":"v","type":"INT"},"#,
+        r#"{"name":"ts","type":"TIMESTAMP"}],"timestamp":1}"#
+    );
+    assert_eq!(ask("SELECT * FROM t").body, expected);
+    assert_eq!(ask("insert into t values (1, 0)").body, r#"{"queryType":"INSERT"}"#);
+    assert_eq!(ask("drop table t").body, r#"{"queryType":"DROP"}"#);
+    let wrong = ask("SELECT nope FROM t");
+    assert!(wrong.status == 400 && wrong.body.contains("\"42703\""), "{}", wrong.body);
+    assert_eq!(server.count("t"), Some(0));
+    server.stop();
+}
+
+#[test]
+fn the_server_describes_itself() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let answer = server.get("/openapi.json");
+    assert!(answer.body.contains("\"openapi\": \"3.1.0\""), "{}", answer.body);
+    assert_eq!(answer.field("Content-Type"), Some("application/json; charset=utf-8"));
+    let warnings = server.get("/warnings").body;
+    assert!(warnings == "[]" || warnings.contains("open file limit"), "{warnings}");
+    server.stop();
+    let open = ["serve", "--http", "0.0.0.0:0", "--ilp", "none", "--set", "http.auth=off"];
+    let open = Server::spawn(&mut world.command(&open));
+    assert!(open.get("/warnings").body.starts_with("[{\"warning\":\"http.listen"));
+    open.stop();
+}

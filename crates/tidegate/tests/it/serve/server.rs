@@ -85,6 +85,12 @@ impl Server {
         }
     }
 
+    /// What of the log nobody has asked for yet.
+    pub(super) fn log(&self) -> String {
+        let lines = self.lines.lock().expect("nobody panics");
+        lines.try_iter().collect::<Vec<_>>().join("\n")
+    }
+
     pub(super) fn connect(&self) -> TcpStream {
         connect(self.http)
     }
@@ -118,6 +124,11 @@ impl Server {
 
     /// Sends one request and takes everything that comes.
     pub(super) fn request(&self, head: &str, body: &[u8]) -> Answer {
+        Answer::parse(&self.bytes(head, body)).0
+    }
+
+    /// What comes of a request, as it comes.
+    pub(super) fn bytes(&self, head: &str, body: &[u8]) -> Vec<u8> {
         let mut stream = self.connect();
         let head = format!("{head}Connection: close\r\n\r\n");
         let mut all = head.into_bytes();
@@ -127,7 +138,7 @@ impl Server {
         let mut bytes = Vec::new();
         let read = stream.read_to_end(&mut bytes);
         assert!(!bytes.is_empty(), "no answer: {sent:?} {read:?}");
-        Answer::parse(&bytes).0
+        bytes
     }
 
     /// What `/exec` says to a statement.
@@ -208,6 +219,12 @@ fn connect(address: SocketAddr) -> TcpStream {
 impl Answer {
     /// The answer at the start of the bytes, and what is behind it.
     pub(super) fn parse(bytes: &[u8]) -> (Answer, &[u8]) {
+        let (status, head, body, rest) = Answer::parts(bytes);
+        (Answer { status, head, body: String::from_utf8(body).expect("text") }, rest)
+    }
+
+    /// The same of an answer that is no text.
+    pub(super) fn parts(bytes: &[u8]) -> (u16, String, Vec<u8>, &[u8]) {
         let end = find(bytes, b"\r\n\r\n").expect("a head");
         let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
         let mut rest = &bytes[end + 4..];
@@ -232,7 +249,7 @@ impl Answer {
             rest = &rest[length..];
             body
         };
-        (Answer { status, head, body: String::from_utf8(body).expect("text") }, rest)
+        (status, head, body, rest)
     }
 
     /// A field of the head.

@@ -1,0 +1,237 @@
+//! Who may do what.
+//!
+//! - RT1. This is the one place that says so, for every protocol: an engine asks it for each
+//!   statement, and whoever takes rows without one asks it by [`Session::allow`].
+//! - RT2. A statement that nobody has thought of is for administrators.
+//!
+//! Not here: who somebody is, and how he shows it (`server`).
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::parse::{Copy, CopyPlace, Explain, RowChange, Statement};
+use crate::session::Session;
+
+/// What somebody is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// May do everything, and see and end the statements of others.
+    Admin,
+    /// May add, change and remove rows; lines and files that it sends make tables and columns.
+    Writer,
+    /// May look.
+    Reader,
+}
+
+/// What somebody wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Look at rows and settings, and end statements of his own.
+    Look,
+    /// Add, change or remove rows.
+    Write(&'static str),
+    /// Make, change or remove tables.
+    Define(&'static str),
+    /// Read or write a file of the server.
+    File(&'static str),
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Role; 3] = [Role::Admin, Role::Writer, Role::Reader];
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Admin => "admin",
+            Role::Writer => "writer",
+            Role::Reader => "reader",
+        }
+    }
+
+    /// The role of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Role> {
+        Role::ALL.into_iter().find(|role| role.name() == name)
+    }
+
+    /// Whether it may (RT1).
+    fn may(self, deed: Deed) -> bool {
+        match (self, deed) {
+            (Role::Admin, _) | (_, Deed::Look) => true,
+            (Role::Writer, Deed::Write(_)) => true,
+            (Role::Writer, Deed::Define(_) | Deed::File(_)) => false,
+            (Role::Reader, Deed::Write(_) | Deed::Define(_) | Deed::File(_)) => false,
+        }
+    }
+}
+
+impl Deed {
+    /// What a statement would do (RT2).
+    pub(crate) fn of(statement: &Statement) -> Deed {
+        match statement {
+            Statement::Query
+            | Statement::Show(_)
+            | Statement::Set { .. }
+            | Statement::Cancel { .. }
+            | Statement::Explain(Explain { change: None, .. } | Explain { analyze: false, .. }) => {
+                Deed::Look
+            }
+            Statement::Explain(Explain { change: Some(change), .. })
+            | Statement::ChangeRows(change) => Deed::of_rows(change),
+            Statement::Copy(copy) => Deed::of_copy(copy),
+            Statement::CreateTable(_)
+            | Statement::CreateTableAs(_)
+            | Statement::CreateTableLike { .. } => Deed::Define("CREATE TABLE"),
+            Statement::DropTables { .. } => Deed::Define("DROP TABLE"),
+            Statement::TruncateTable { .. } => Deed::Define("TRUNCATE TABLE"),
+            Statement::RenameTable { .. } => Deed::Define("RENAME TABLE"),
+            Statement::AlterTable { .. } => Deed::Define("ALTER TABLE"),
+        }
+    }
+
+    fn of_rows(change: &RowChange) -> Deed {
+        match change {
+            RowChange::Insert(_) => Deed::Write("INSERT"),
+            RowChange::Update(_) => Deed::Write("UPDATE"),
+            RowChange::Delete(_) => Deed::Write("DELETE"),
+            RowChange::DropPartitions(_) => Deed::Define("ALTER TABLE"),
+        }
+    }
+
+    fn of_copy(copy: &Copy) -> Deed {
+        match copy {
+            Copy::Import { from: CopyPlace::Connection { .. }, .. } => Deed::Write("COPY FROM"),
+            Copy::Import { from: CopyPlace::File(_), .. } => Deed::File("COPY FROM a file"),
+            Copy::Export { to: CopyPlace::File(_), .. } => Deed::File("COPY TO a file"),
+            // Of jobs, those that it reaches.
+            Copy::Export { to: CopyPlace::Connection { .. }, .. } | Copy::Cancel { .. } => {
+                Deed::Look
+            }
+        }
+    }
+
+    /// What it is called; nothing if it only looks.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Deed::Look => None,
+            Deed::Write(name) | Deed::Define(name) | Deed::File(name) => Some(name),
+        }
+    }
+
+    /// Whether somebody will ask one day who has done it.
+    #[must_use]
+    pub fn is_audited(self) -> bool {
+        matches!(self, Deed::Define(_) | Deed::File(_))
+    }
+}
+
+impl Session {
+    /// Whether whoever has this session may do this (RT1).
+    ///
+    /// # Errors
+    /// If he may not.
+    pub fn allow(&self, deed: Deed) -> Result<()> {
+        let role = self.origin().role;
+        match deed.name().filter(|_| !role.may(deed)) {
+            Some(deed) => Err(Error::Denied { role: role.name(), deed }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Engine {
+    /// Whether a session may do a statement, and what it is then.
+    pub(crate) fn admit(
+        &self,
+        session: &Session,
+        statement: &Statement,
+        sql: &str,
+    ) -> Result<Deed> {
+        let deed = Deed::of(statement);
+        let admitted = session.allow(deed);
+        if admitted.is_err() {
+            self.audit(session, (deed, sql), admitted.as_ref().err());
+        }
+        admitted.map(|()| deed)
+    }
+
+    pub(crate) fn audit(
+        &self,
+        session: &Session,
+        (deed, sql): (Deed, &str),
+        error: Option<&Error>,
+    ) {
+        if deed.is_audited() || matches!(error, Some(Error::Denied { .. })) {
+            self.system().host.audit(session, sql, error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::parse_statement;
+    use crate::session::Origin;
+
+    /// The roles that may do it.
+    #[track_caller]
+    fn check(sql: &str, expected: &[Role]) {
+        let deed = Deed::of(&parse_statement(sql).unwrap());
+        let may = |role: &Role| {
+            let session = Session::new(Origin { role: *role, ..Origin::EMBEDDED });
+            session.allow(deed).is_ok()
+        };
+        let allowed = Role::ALL.into_iter().filter(may).collect::<Vec<_>>();
+        assert_eq!(allowed, expected, "RT1: {sql}");
+    }
+
+    #[test]
+    fn roles_may_what_they_may() {
+        for sql in [
+            "SELECT 1",
+            "SHOW TABLES",
+            "SET statement_timeout = 5",
+            "EXPLAIN DELETE FROM t",
+            "EXPLAIN ANALYZE SELECT 1",
+            "COPY t TO STDOUT",
+            "COPY (SELECT 1) TO STDOUT",
+            "CANCEL QUERY 1",
+        ] {
+            check(sql, &Role::ALL);
+        }
+        for sql in [
+            "INSERT INTO t VALUES (1)",
+            "UPDATE t SET a = 1",
+            "DELETE FROM t",
+            "EXPLAIN ANALYZE DELETE FROM t",
+            "COPY t FROM STDIN",
+        ] {
+            check(sql, &[Role::Admin, Role::Writer]);
+        }
+        for sql in [
+            "CREATE TABLE t (a INT)",
+            "CREATE TABLE t AS (SELECT 1 a)",
+            "CREATE TABLE t (LIKE u)",
+            "DROP TABLE t",
+            "TRUNCATE TABLE t",
+            "RENAME TABLE t TO u",
+            "ALTER TABLE t ADD COLUMN b INT",
+            "ALTER TABLE t DROP PARTITION WHERE ts < '2025'",
+            "REINDEX TABLE t",
+            "COPY t FROM 'a.csv'",
+            "COPY t TO 'a.csv' WITH (FORMAT csv)",
+        ] {
+            check(sql, &[Role::Admin]);
+        }
+    }
+
+    #[test]
+    fn roles_have_names() {
+        for role in Role::ALL {
+            assert_eq!(Role::parse(role.name()), Some(role));
+        }
+        assert_eq!(Role::parse("Admin"), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! What a client shows of itself: the field `Authorization` of HTTP.
+//!
+//! - CR1. What is shown is a secret: it has no form in which it could be logged.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// Who somebody says he is, and what shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Credentials {
+    Password { user: String, password: String },
+    Token(String),
+}
+
+/// CR1.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials")
+    }
+}
+
+impl Credentials {
+    /// `Basic` with name and password in base64, `Bearer` with a token, or `Token` with either, as
+    /// clients of InfluxDB write it.
+    pub(crate) fn parse(field: &str) -> Option<Credentials> {
+        let (scheme, shown) = field.trim().split_once(' ')?;
+        let shown = shown.trim();
+        match scheme.to_ascii_lowercase().as_str() {
+            "basic" => {
+                let bytes = STANDARD.decode(shown).ok()?;
+                Credentials::password(&String::from_utf8(bytes).ok()?)
+            }
+            "bearer" => Some(Credentials::Token(shown.to_owned())),
+            "token" => {
+                Credentials::password(shown).or_else(|| Some(Credentials::Token(shown.to_owned())))
+            }
+            _ => None,
+        }
+    }
+
+    /// `user:password`; the password may have colons.
+    fn password(text: &str) -> Option<Credentials> {
+        let (user, password) = text.split_once(':')?;
+        Some(Credentials::Password { user: user.to_owned(), password: password.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(field: &str, expected: Option<Credentials>) {
+        assert!(Credentials::parse(field) == expected, "{field}");
+    }
+
+    #[test]
+    fn fields_are_read_as_clients_write_them() {
+        let password = |user: &str, password: &str| {
+            Some(Credentials::Password { user: user.to_owned(), password: password.to_owned() })
+        };
+        let token = |text: &str| Some(Credentials::Token(text.to_owned()));
+        check("Basic YWRtaW46cXVlc3Q=", password("admin", "quest"));
+        check("basic  YW46YTpi", password("an", "a:b"));
+        check("Token admin:quest", password("admin", "quest"));
+        check("Token tg_x", token("tg_x"));
+        check("Bearer tg_x", token("tg_x"));
+        for field in ["", "Basic", "Basic x", "Basic YWRtaW4=", "Digest x", "Basic gICA"] {
+            check(field, None);
+        }
+        assert_eq!(format!("{:?}", token("tg_x")), "Some(Credentials)", "CR1");
+    }
+}

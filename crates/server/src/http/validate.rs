@@ -1,0 +1,86 @@
+//! `/api/v1/sql/validate`: what a statement would give, without doing it.
+//!
+//! - VL1. Nothing is changed, and no row is read: so nobody needs a right for it but to come in.
+
+use std::sync::Arc;
+
+use tidegate_query::{Described, StatementOptions, TokenKind, tokenize};
+
+use super::exec::{DONE, columns_of, too_large};
+use super::exec::{Piece, Refusal, Running, Stopped, deliver, read_params, session, turn};
+use super::response::{JSON, Response};
+use super::{Exchange, Flow};
+use crate::json::push_string;
+use crate::shared::{CountedQuery, Services};
+
+/// Answers a request to `/api/v1/sql/validate`.
+pub(super) async fn validate(exchange: &mut Exchange<'_>) -> Flow {
+    let counted = CountedQuery::begin(exchange.shared, "http");
+    let (flow, code) = match prepare(exchange).await {
+        Ok((sql, services)) => run(exchange, sql, &services).await,
+        Err(stopped) => stopped.answer(exchange).await,
+    };
+    counted.end(code);
+    flow
+}
+
+async fn prepare(exchange: &mut Exchange<'_>) -> Result<(String, Arc<Services>), Stopped> {
+    let params = read_params(exchange).await?;
+    let sql = params.find("query").unwrap_or_default().to_owned();
+    if sql.trim().is_empty() {
+        return Err(Refusal::new("42601", "empty query").of(&sql).into());
+    }
+    if exchange.shared.config.http.max_sql_bytes < sql.len() {
+        return Err(too_large(exchange).into());
+    }
+    match exchange.shared.services() {
+        Ok(services) => Ok((sql, services)),
+        Err(unready) => Err(Refusal::new(unready.code(), unready.to_string()).of(&sql).into()),
+    }
+}
+
+async fn run(
+    exchange: &mut Exchange<'_>,
+    sql: String,
+    services: &Arc<Services>,
+) -> (Flow, &'static str) {
+    let (id, text, timeout) = (exchange.request_id.clone(), sql.clone(), services.timeout);
+    let (session, work) = (session(exchange), Arc::clone(services));
+    let running = Running::on(&services.query_threads, |sender| async move {
+        let piece = match described(&sql, session, &work).await {
+            Ok(body) => Piece::Whole(Response::new(200, JSON, body), DONE),
+            Err(refusal) => Piece::Whole(refusal.response(&id), refusal.code),
+        };
+        // If nobody waits for it any more, nobody needs to know.
+        let _ = sender.send(piece).await;
+    });
+    deliver(exchange, running, (Response::new(200, JSON, ""), timeout), &text).await
+}
+
+async fn described(
+    sql: &str,
+    session: tidegate_query::Session,
+    services: &Services,
+) -> Result<String, Refusal> {
+    let _turn = turn(services).await.map_err(|refusal| refusal.of(sql))?;
+    let options = StatementOptions { timeout: None, session, canceler: None };
+    let described = services.engine.describe(sql, &[], &options).await;
+    let described = described.map_err(|error| Refusal::of_error(&error, sql))?;
+    let Described { columns: Some(schema), designated, .. } = described else {
+        return Ok(format!("{{\"queryType\":\"{}\"}}", first_word(sql)));
+    };
+    let mut text = String::from("{\"query\":");
+    push_string(sql, &mut text);
+    text.push_str(",\"columns\":");
+    columns_of(&schema, &mut text);
+    let designated = designated.map_or("-1".to_owned(), |it| it.to_string());
+    text.push_str(&format!(",\"timestamp\":{designated}}}"));
+    Ok(text)
+}
+
+/// What a statement begins with.
+fn first_word(sql: &str) -> String {
+    let tokens = tokenize(sql).unwrap_or_default();
+    let word = tokens.iter().find(|token| token.kind == TokenKind::Word);
+    word.map(|token| token.text.to_ascii_uppercase()).unwrap_or_default()
+}

@@ -1,0 +1,124 @@
+//! Asking for a password.
+//!
+//! - PW1. It is never shown, and never an argument, where other users of the machine could see it.
+//! - PW2. Whatever happens, the terminal is left as it was.
+
+use std::io::{self, BufRead, Read, Write};
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use crate::error::{Error, Result};
+use crate::session::Session;
+
+/// Bytes of a line with a password; more is none.
+const BYTES_MAX: usize = 4 << 10;
+const CTRL_C: u8 = 3;
+const CTRL_D: u8 = 4;
+const BACKSPACE: u8 = 8;
+const DELETE: u8 = 0x7f;
+
+/// The first line of standard input; on a terminal, what is typed twice.
+pub(super) fn ask(session: &Session) -> Result<String> {
+    if !session.environment.stdin_is_terminal {
+        let line = read_line(&mut io::stdin().lock());
+        return text(line.map_err(|source| Error::Stdin { source })?);
+    }
+    let first = typed("Password: ")?;
+    if typed("Once more: ")? == first { Ok(first) } else { Err(Error::PasswordsDiffer) }
+}
+
+fn text(bytes: Vec<u8>) -> Result<String> {
+    String::from_utf8(bytes).map_err(|_| Error::PasswordNotText)
+}
+
+fn read_line(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    // One byte more, so that what is too long is refused and not cut.
+    for byte in input.bytes().take(BYTES_MAX + 1) {
+        match byte? {
+            b'\n' => break,
+            byte => line.push(byte),
+        }
+    }
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    Ok(line)
+}
+
+/// A terminal that shows nothing of what is typed, until it is dropped (PW2).
+struct Hidden(Termios);
+
+impl Hidden {
+    fn new() -> io::Result<Hidden> {
+        let before = tcgetattr(io::stdin())?;
+        let mut hidden = before.clone();
+        // Ctrl-C comes as a byte, so that nothing ends the process before the terminal is back.
+        let shown = LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
+        hidden.local_modes.remove(shown);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &hidden)?;
+        Ok(Hidden(before))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        // Nobody can be told who would see it.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+/// A line that is typed and not seen (PW1).
+fn typed(prompt: &str) -> Result<String> {
+    let failed = |source| Error::Stdin { source };
+    let say = |text: &str| {
+        let mut terminal = io::stderr().lock();
+        let _ = terminal.write_all(text.as_bytes()).and_then(|()| terminal.flush());
+    };
+    let hidden = Hidden::new().map_err(failed)?;
+    say(prompt);
+    let line = keys(&mut io::stdin().lock());
+    drop(hidden);
+    say("\n");
+    text(line.map_err(failed)?.ok_or(Error::Interrupted { consequence: "" })?)
+}
+
+/// What keys make of a line; `None` if it is given up.
+fn keys(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line: Vec<u8> = Vec::new();
+    for byte in input.bytes() {
+        match byte? {
+            b'\n' | b'\r' => return Ok(Some(line)),
+            CTRL_C | CTRL_D => return Ok(None),
+            BACKSPACE | DELETE => {
+                // All bytes of the last character.
+                while line.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
+            }
+            byte if line.len() <= BYTES_MAX => line.push(byte),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_make_a_line() {
+        let typed = |bytes: &[u8]| keys(&mut &bytes[..]).unwrap();
+        assert_eq!(typed(b"secret\r"), Some(b"secret".to_vec()));
+        assert_eq!(typed("a\u{e9}\u{7f}b\n".as_bytes()), Some(b"ab".to_vec()));
+        assert_eq!(typed(b"\x7f\x08x\n"), Some(b"x".to_vec()));
+        assert_eq!((typed(b"secret\x03\n"), typed(b"")), (None, None));
+    }
+
+    #[test]
+    fn a_line_is_all_up_to_its_end() {
+        let line = |bytes: &[u8]| read_line(&mut &bytes[..]).unwrap();
+        assert_eq!(line(b" a b \r\nc"), b" a b ");
+        assert_eq!(line(b"x"), b"x");
+        assert_eq!(line(&[b'x'; 10_000]).len(), BYTES_MAX + 1);
+    }
+}
