@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
+use tidegate_model::limits;
 use tidegate_query::{Described, Parameter, StatementOptions};
 
 use super::run::{Order, Progress, Started, Taken, described};
@@ -16,7 +17,7 @@ use super::{Connection, Stopped};
 use crate::pg::command::{Command, command};
 use crate::pg::encode::Format;
 use crate::pg::fault::Fault;
-use crate::pg::frame::{Bind, Object, PARAMETERS_MAX};
+use crate::pg::frame::{Bind, Object};
 use crate::pg::portal::State;
 use crate::pg::types;
 use crate::pg::value::{Known, example, parameter};
@@ -50,6 +51,11 @@ pub(super) struct Portal {
 
 impl Prepared {
     pub(super) fn new(sql: &str, types: Vec<u32>) -> Result<Prepared, Fault> {
+        let max = limits::STATEMENT_PARAMETERS;
+        if max < types.len() {
+            let message = format!("a statement has at most {max} parameters");
+            return Err(Fault::new("54000", message));
+        }
         let command = command(sql)?;
         Ok(Prepared { sql: Arc::from(sql), command, types, described: Default::default() })
     }
@@ -124,7 +130,7 @@ impl Connection {
             true => self.description(&prepared).await?.types,
             false => prepared.types.clone(),
         };
-        if types.len() != count || PARAMETERS_MAX < count {
+        if types.len() != count {
             let message = format!(
                 "bind message supplies {count} parameters, but prepared statement requires {}",
                 types.len()

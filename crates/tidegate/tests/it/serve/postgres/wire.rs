@@ -144,3 +144,30 @@ fn too_many_connections_are_told_and_administrators_get_in() {
     assert!(seen.ends_with(b"I"), "{}", String::from_utf8_lossy(&seen));
     server.stop();
 }
+
+// `SELECT $1000000000000` made a vector of so many values when it was described, and a statement
+// prepared with more types than two bytes count met a panic.
+#[test]
+fn numbers_of_parameters_that_cannot_be_harm_nobody() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust"]);
+    let types = vec!["int"; 65_536].join(",");
+    let prepare = format!("PREPARE many({types}) AS SELECT 1\0");
+    let bytes = [
+        start("ann"),
+        message(b'P', b"far\0SELECT $1000000000000\0\0\0"),
+        message(b'D', b"Sfar\0"),
+        message(b'S', b""),
+        message(b'P', b"near\0SELECT $70000 + 1\0\0\0"),
+        message(b'D', b"Snear\0"),
+        message(b'S', b""),
+        message(b'Q', prepare.as_bytes()),
+        message(b'Q', b"SELECT 40 + 2\0"),
+        message(b'X', b""),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    let text = String::from_utf8_lossy(&answer);
+    assert_eq!(text.matches("there is no value for").count(), 2, "{text}");
+    assert!(has(&answer, "54000") && has(&answer, "42"), "{text}");
+    server.stop();
+}
