@@ -5,7 +5,8 @@
 //! - HT2. A request whose body was not read to its end is the last of its connection.
 //! - HT3. Every answer has an id that the log has too.
 //! - HT4. A request from a page of another place is refused, so that no web page writes to a server
-//!   on the machine of whoever looks at it.
+//!   on the machine of whoever looks at it: browsers say so by `Sec-Fetch-Site`, also for images and
+//!   links, and by `Origin`.
 //!
 //! Routes: `/exec` (`exec`), `/exp` (`exp`), `/imp` (`imp`), `/write` (`write`), `/` (`console`),
 //! and small ones (`small`). Not here: bytes (`wire`), and what they are wrapped in (`unpack`).
@@ -271,6 +272,11 @@ impl Exchange<'_> {
 
     /// Whether a browser sent it for a page that is not ours (HT4).
     fn is_foreign(&self) -> bool {
+        // No `Origin` comes with a link, an image or a form that gets.
+        let site = self.head.field("sec-fetch-site");
+        if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+            return true;
+        }
         let Some(origin) = self.head.field("origin") else { return false };
         let host = self.head.field("host").unwrap_or_default();
         let of_origin = origin.split_once("://").map_or(origin, |(_, rest)| rest);

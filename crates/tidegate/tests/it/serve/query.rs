@@ -267,6 +267,26 @@ fn requests_that_cannot_be_are_refused() {
     assert_eq!(server.request(own, b"").status, 200);
 }
 
+// Only `Origin` was looked at, which browsers do not send with `<img src="..">` or a link: any page
+// that somebody looked at could drop his tables. They send `Sec-Fetch-Site` with all of them.
+#[test]
+fn no_page_of_another_place_gets_what_it_could_not_post() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for (path, site, status) in [
+        ("exec", "cross-site", 403),
+        // Another port of the same machine.
+        ("exec", "same-site", 403),
+        ("exp", "cross-site", 403),
+        ("exec", "same-origin", 200),
+        ("exec", "none", 200),
+    ] {
+        let request =
+            format!("GET /{path}?query=select+1 HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: {site}\r\n");
+        assert_eq!(server.request(&request, b"").status, status, "HT4: {path} {site}");
+    }
+}
+
 #[test]
 fn connections_have_a_limit() {
     let world = World::new();
