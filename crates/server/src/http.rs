@@ -313,6 +313,10 @@ impl Exchange<'_> {
     }
 
     async fn chunk(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        // It would be the last one (HT1).
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let size = format!("{:x}\r\n", bytes.len());
         self.wire.write(&mut size.as_bytes().chain(&bytes[..]).chain(&b"\r\n"[..])).await
     }

@@ -94,6 +94,31 @@ fn rows_are_exported_as_they_are_asked_for() {
     assert_eq!(posted.body, "\"a\"\r\n1\r\n");
 }
 
+// A chunk without bytes is the last one. An answer whose rows had all been sent when it ended, and
+// one that had none, ended twice: what the client read as the next answer began with `0`.
+#[test]
+fn an_export_ends_once_and_the_next_answer_follows() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let get = |sql: &str, parameters: &str| {
+        format!("GET /exp?query={}{parameters} HTTP/1.1\r\nHost: x\r\n\r\n", encode(sql))
+    };
+    let mut stream = server.connect();
+    let empty = get("select * from generate_series(1, 0) as t(x)", "&fmt=ndjson");
+    // One batch, which is larger than a part.
+    let large = get("select repeat('x', 100000) as x", "&nm=true");
+    let ping = "GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all(format!("{empty}{large}{ping}").as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut stream, &mut bytes).unwrap();
+    let (first, rest) = Answer::parse(&bytes);
+    let (second, rest) = Answer::parse(rest);
+    let (third, rest) = Answer::parse(rest);
+    assert_eq!((first.status, first.body.as_str()), (200, ""));
+    assert_eq!((second.status, second.body.len()), (200, 100_004));
+    assert_eq!((third.status, rest.len()), (204, 0), "HT1: {}", third.head);
+}
+
 #[test]
 fn an_export_that_fails_has_no_end() {
     let world = World::new();
