@@ -202,6 +202,8 @@ impl Session {
         let found = transaction.savepoints.iter().rposition(|(known, _)| known == name);
         if let Some(at) = found {
             work(transaction, at);
+            let latest = transaction.savepoints.last().map(|(_, mark)| *mark);
+            transaction.held.keep(latest);
         }
         found.is_some()
     }
