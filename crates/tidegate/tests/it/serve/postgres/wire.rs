@@ -171,3 +171,37 @@ fn numbers_of_parameters_that_cannot_be_harm_nobody() {
     assert!(has(&answer, "54000") && has(&answer, "42"), "{text}");
     server.stop();
 }
+
+// Only the number of statements had a bound: 1,024 times 64 MiB on one connection.
+#[test]
+fn what_a_connection_keeps_has_a_bound_in_bytes() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust", "pg.max_message=1MiB"]);
+    let parse = |name: &str, bytes: usize| {
+        let text = format!("{name}\0SELECT 1 -- {}\0\0\0", "x".repeat(bytes));
+        [message(b'P', text.as_bytes()), message(b'S', b"")].concat()
+    };
+    let query = |text: &str| message(b'Q', format!("{text}\0").as_bytes());
+    let long = "n".repeat(128);
+    let bytes = [
+        start("ann"),
+        parse("a", 600_000),
+        parse("b", 600_000),
+        query("SELECT 'second refused'"),
+        // Those without a name take each other's place.
+        parse("", 600_000),
+        parse("", 600_000),
+        query("DEALLOCATE a"),
+        parse("c", 600_000),
+        query("SELECT 'third taken'"),
+        parse(&long, 1),
+        query(&format!("BEGIN; SAVEPOINT {long}")),
+        message(b'X', b""),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    let text = String::from_utf8_lossy(&answer);
+    let (before, after) = text.split_once("second refused").expect("the first query");
+    assert_eq!((before.matches("C53400").count(), after.matches("C53400").count()), (1, 0), "CO3");
+    assert_eq!(after.split_once("third taken").unwrap().1.matches("C42622").count(), 2, "CO3");
+    server.stop();
+}
