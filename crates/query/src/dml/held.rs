@@ -239,13 +239,13 @@ impl Holder {
 mod tests {
     use datafusion::arrow::array::{Int64Array, StringViewArray};
     use datafusion::arrow::datatypes::Int64Type;
-    use tidegate_model::{ColumnId, ColumnType, PartitionUnit};
+    use tidegate_model::{ColumnType, PartitionUnit};
 
     use super::*;
 
     fn table() -> Arc<Schema> {
-        let column = |id, name: &str, ty| Column { id: ColumnId(id), name: name.to_owned(), ty };
-        let columns = [column(0, "n", ColumnType::Int64), column(1, "text", ColumnType::Varchar)];
+        let column = |name: &str, ty| (name.to_owned(), ty);
+        let columns = [column("n", ColumnType::Int64), column("text", ColumnType::Varchar)];
         Arc::new(Schema::new(&columns, None, PartitionUnit::None).unwrap())
     }
 
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn what_a_savepoint_counts_stays_apart() {
         let (table, mut held) = (table(), Held::default());
-        let mut add = |held: &mut Held, name: &str, number| {
+        let add = |held: &mut Held, name: &str, number| {
             held.add(name, &table, rows(vec![number], Some("x"))).unwrap();
         };
         add(&mut held, "t", 1);
