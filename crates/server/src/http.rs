@@ -308,7 +308,8 @@ impl Exchange<'_> {
     /// Begins an answer that comes in parts; its own body is not sent.
     async fn start_chunks(&mut self, response: &Response) -> io::Result<()> {
         let stamp = (self.request_id.as_str(), self.now());
-        let head = response::head(response, Length::Chunks, self.after(), stamp);
+        let length = if self.head.is_old { Length::Close } else { Length::Chunks };
+        let head = response::head(response, length, self.after(), stamp);
         self.wire.write(&mut &head[..]).await
     }
 
@@ -317,16 +318,31 @@ impl Exchange<'_> {
         if bytes.is_empty() {
             return Ok(());
         }
+        if self.head.is_old {
+            return self.wire.write(&mut &bytes[..]).await;
+        }
         let size = format!("{:x}\r\n", bytes.len());
         self.wire.write(&mut size.as_bytes().chain(&bytes[..]).chain(&b"\r\n"[..])).await
     }
 
     async fn end_chunks(&mut self, after: After) -> Flow {
+        if self.head.is_old {
+            return Flow::Close;
+        }
         match self.wire.write(&mut &b"0\r\n\r\n"[..]).await {
             Ok(()) if after == After::KeepAlive => flow(self.after()),
             Ok(()) => Flow::Close,
             Err(_) => Flow::Gone,
         }
+    }
+
+    /// Ends an answer in its midst, so that nobody takes it for a whole one.
+    fn cut(&self) -> Flow {
+        if self.head.is_old {
+            // Without chunks an end looks like any other.
+            self.wire.reset_at_end();
+        }
+        Flow::Gone
     }
 
     fn now(&self) -> i64 {

@@ -317,8 +317,8 @@ pub(super) async fn deliver(
                 }
                 return (exchange.end_chunks(After::Close).await, code);
             }
-            Some(Piece::Cut(code)) => return (Flow::Gone, code),
-            None if is_started => return (Flow::Gone, "XX000"),
+            Some(Piece::Cut(code)) => return (exchange.cut(), code),
+            None if is_started => return (exchange.cut(), "XX000"),
             None => {
                 let refusal = Refusal::new("XX000", "internal error: the statement has panicked");
                 return (exchange.respond(refusal.of(sql).response(&id)).await, "XX000");

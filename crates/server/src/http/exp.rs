@@ -1,7 +1,8 @@
 //! `/exp`: the rows of a query as a file.
 //!
 //! - XP1. Rows are sent as they are found, in bounded memory, as those of `/exec` are (EX1, EX2).
-//! - XP2. An answer that is whole is right: one whose query fails ends without its last chunk.
+//! - XP2. An answer that is whole is right: one whose query fails ends without its last chunk, and
+//!   for HTTP/1.0, which has no chunks, with a reset of the connection.
 //! - XP3. No parameter adds a field to the answer, or a folder to its name.
 
 use std::collections::VecDeque;

@@ -131,6 +131,31 @@ fn an_export_that_fails_has_no_end() {
     std::io::Read::read_to_end(&mut stream, &mut bytes).unwrap();
     assert!(bytes.starts_with(b"HTTP/1.1 200 "), "some rows were sent");
     assert!(!bytes.ends_with(b"0\r\n\r\n"), "XP2: the last chunk is missing");
+    let mut old = server.connect();
+    old.write_all(head.replace("HTTP/1.1", "HTTP/1.0").as_bytes()).unwrap();
+    let read = std::io::Read::read_to_end(&mut old, &mut Vec::new());
+    assert!(read.is_err(), "XP2: the connection is reset");
+}
+
+// Answers to HTTP/1.0, which knows no chunks, came in chunks: their sizes were a part of the file.
+#[test]
+fn an_old_client_gets_a_file_without_chunks() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for (path, expected) in [
+        ("exp?query=select+1+as+a", "\"a\"\r\n1\r\n"),
+        ("exec?nm=true&query=select+1+as+a", r#"{"dataset":[[1]],"count":1}"#),
+    ] {
+        let mut stream = server.connect();
+        let request = format!("GET /{path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(!head.contains("Transfer-Encoding"), "{head}");
+        assert!(head.ends_with("Connection: close"), "{head}");
+        assert_eq!(body, expected);
+    }
 }
 
 #[test]
