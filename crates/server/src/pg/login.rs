@@ -216,6 +216,7 @@ async fn enter(
             Err(_) => {}
         }
     }
+    session.keep_first();
     if role == Role::Reader {
         session.keep_read_only();
     }
