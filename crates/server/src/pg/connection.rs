@@ -261,11 +261,14 @@ impl Connection {
             return Ok(());
         }
         let hold = 1 < statements.len() && statements.iter().all(|(_, sql)| is_held_back(sql));
+        // Characters before a statement are counted on from those before the last one.
+        let (mut at, mut before) = (0, 0);
         for (offset, sql) in statements {
             if hold && self.status == Status::Idle {
                 self.begin_implicit();
             }
-            let before = text[..offset].chars().count();
+            before += text[at..offset].chars().count();
+            at = offset;
             self.statement(sql, before).await?;
         }
         self.end_implicit().await
