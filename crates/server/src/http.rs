@@ -243,7 +243,10 @@ impl Exchange<'_> {
             Route::Write => write::write(self).await,
             Route::Ping => self.respond(small::ping()).await,
             Route::Settings => self.respond(small::settings()).await,
-            Route::Check => self.respond(small::check(self)).await,
+            Route::Check => {
+                let response = small::check(self).await;
+                self.respond(response).await
+            }
             Route::InfluxQuery => {
                 let response = small::influx_query(self).await;
                 self.respond(response).await
@@ -251,7 +254,10 @@ impl Exchange<'_> {
             Route::Console => self.respond(console::page(self.head)).await,
             Route::Health | Route::Ready => self.respond(small::ready(self.shared)).await,
             Route::Live => self.respond(Response::new(200, TEXT, "Status: Healthy\n")).await,
-            Route::Metrics => self.respond(small::metrics(self.shared)).await,
+            Route::Metrics => {
+                let response = small::metrics(self).await;
+                self.respond(response).await
+            }
         }
     }
 

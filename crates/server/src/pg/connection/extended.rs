@@ -10,9 +10,9 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use tidegate_model::limits;
-use tidegate_query::{Described, Parameter, StatementOptions};
+use tidegate_query::{Canceler, Described, Parameter, StatementOptions};
 
-use super::run::{Order, Progress, Started, Taken, described};
+use super::run::{Ending, Order, Progress, Started, Taken, described};
 use super::{Connection, Stopped};
 use crate::pg::command::{Command, check_name, command};
 use crate::pg::encode::Format;
@@ -305,10 +305,13 @@ impl Connection {
         };
         let services = Arc::clone(&self.services);
         let (session, described) = (self.session.clone(), Arc::clone(&text));
+        let canceler = Canceler::default();
+        let _cancelable = self.backend.begin(&canceler);
         let work = self.services.query_threads.spawn(async move {
-            let options = StatementOptions { timeout: None, session, canceler: None };
+            let options = StatementOptions { timeout: None, session, canceler: Some(canceler) };
             services.engine.describe(&described, &values, &options).await
         });
+        let _ending = Ending(work.abort_handle());
         let done = tokio::select! {
             biased;
             done = work => done,

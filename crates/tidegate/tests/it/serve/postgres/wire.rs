@@ -205,3 +205,20 @@ fn what_a_connection_keeps_has_a_bound_in_bytes() {
     assert_eq!(after.split_once("third taken").unwrap().1.matches("C42622").count(), 2, "CO3");
     server.stop();
 }
+
+// Who was silent in the midst of a COPY was cut off without a word.
+#[test]
+fn a_client_whose_copy_is_ended_is_told_why() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust", "pg.idle_timeout=500ms"]);
+    let bytes = [
+        start("ann"),
+        message(b'Q', b"CREATE TABLE t (n INT)\0"),
+        message(b'Q', b"COPY t FROM STDIN\0"),
+        message(b'd', b"1\n"),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    assert!(has(&answer, "57P05"), "{}", String::from_utf8_lossy(&answer));
+    assert_eq!(server.count("t"), Some(0), "CY2");
+    server.stop();
+}
