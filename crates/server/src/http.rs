@@ -129,13 +129,13 @@ pub(crate) async fn serve(
 }
 
 /// Tells a client that there are too many.
-pub(crate) async fn refuse_connection(shared: Arc<Shared>, stream: TcpStream) {
+pub(crate) async fn refuse_connection(shared: Arc<Shared>, stream: TcpStream, max: usize) {
     let http = &shared.config.http;
     let (idle, head_time) = (http.head_timeout, http.head_timeout);
     let limits = WireLimits { head_bytes: 0, idle, head_time, body_idle: idle };
     let mut wire = Wire::new(stream, limits);
     let id = shared.ids.request();
-    let message = format!("too many connections [limit={}]", http.max_connections);
+    let message = format!("too many connections [limit={max}]");
     let response = Response::error(429, &message, Some("53300"), &id).with("Retry-After", "1");
     let now = shared.clock.now_micros();
     let head =

@@ -1,7 +1,7 @@
 //! `/exec` and the small routes.
 
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 
 use super::server::{Answer, Server, encode};
 use crate::world::{World, wait_until};
@@ -290,7 +290,8 @@ fn no_page_of_another_place_gets_what_it_could_not_post() {
 #[test]
 fn connections_have_a_limit() {
     let world = World::new();
-    let server = Server::start_with(&world, &["http.max_connections=2"]);
+    let server =
+        Server::start_with(&world, &["http.max_connections=2", "http.admin_listen=127.0.0.1:0"]);
     let mut kept: Vec<_> = (0..2).map(|_| server.connect()).collect();
     for stream in &mut kept {
         stream.write_all(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -300,6 +301,12 @@ fn connections_have_a_limit() {
     let refused = server.get("/ping");
     assert_eq!((refused.status, refused.field("Retry-After")), (429, Some("1")));
     assert!(refused.body.contains("too many connections [limit=2]"), "{}", refused.body);
+    // Who asks how it is has places of his own: a server that is busy is not a dead one.
+    let mut admin = TcpStream::connect(server.admin).unwrap();
+    admin.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut bytes = Vec::new();
+    admin.read_to_end(&mut bytes).unwrap();
+    assert!(bytes.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&bytes));
     kept.pop();
     wait_until("the next one to be let in", || server.get("/ping").status == 204);
 }
