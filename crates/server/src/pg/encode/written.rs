@@ -153,7 +153,7 @@ mod tests {
         let binary = "0000000100000000000004a2000000010000000100000010";
         let element = "00000000000f42400000000000000000";
         check(list(Arc::clone(&spans)), "{00:00:01}", &format!("{binary}{element}"));
-        let text = "{{00:00:01}}";
+        let text = r#"{"{00:00:01}"}"#;
         let hex = text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
         check(list(list(spans)), text, &hex);
         let pair: ArrayRef = Arc::new(DurationSecondArray::from(vec![1]));
