@@ -381,6 +381,36 @@ fn copy_never_leaves_its_root() {
     assert_eq!(server.count("t"), None);
 }
 
+// While an upload waited for its turn, nobody looked whether its client was still there: repeats of
+// clients that had gone filled the queue.
+#[test]
+fn an_upload_that_waits_for_its_turn_ends_with_its_client() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let upload = |name: &str, text: &str| {
+        let mut stream = server.connect();
+        let head = format!(
+            "POST /imp?name={name} HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n\
+             Content-Length: 100000000\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    };
+    let jobs = |condition: &str| {
+        server.rows(&format!("SELECT count(*) FROM copy_progress() WHERE {condition}"))
+    };
+    let first = upload("a", &"1,2\n".repeat(100_000));
+    wait_until("the first to work", || jobs("TRUE") == "[[1]]");
+    // More than is taken before the turn has come.
+    let second = upload("b", &"1,2\n".repeat(1_000_000));
+    wait_until("the second to wait", || jobs("queue_position > 0") == "[[1]]");
+    drop(second);
+    wait_until("the second to end", || jobs("TRUE") == "[[1]]");
+    drop(first);
+    wait_until("the first to end", || jobs("TRUE") == "[[0]]");
+}
+
 #[test]
 fn jobs_wait_for_their_turn_and_can_be_cancelled() {
     // Enough rows that the first is still at work when the others come.
