@@ -81,6 +81,9 @@ pub const SESSION_SETTINGS: usize = 256;
 /// Bytes of the name and the value of a setting: a session has at most half a mebibyte of them.
 pub const SETTING_BYTES: usize = 2 << 10;
 
+/// Parameters of a statement: PostgreSQL's protocol counts them in two bytes.
+pub const STATEMENT_PARAMETERS: usize = 65_535;
+
 /// Bytes of a statement.
 pub const SQL_BYTES: usize = 16 << 20;
 

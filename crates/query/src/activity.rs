@@ -34,6 +34,9 @@ pub(crate) struct Activity {
     running: Mutex<BTreeMap<u64, Arc<Running>>>,
 }
 
+/// From here on are the numbers of statements whose sessions have none: connections are counted.
+const OTHERS_FROM: u32 = 1 << 30;
+
 /// A statement that works.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -154,6 +157,16 @@ impl Running {
                 (State::Waiting, now.saturating_sub(waiting))
             }
             _ => (stage.state, stage.since),
+        }
+    }
+
+    /// The number that PostgreSQL's clients know it by: that of their connection, so that none is
+    /// `pg_backend_pid()` but one's own; statements of others have numbers that connections do not
+    /// reach.
+    pub(crate) fn process(&self) -> u32 {
+        match self.session.process() {
+            0 => OTHERS_FROM | u32::try_from(self.id % u64::from(OTHERS_FROM)).expect("30 bits"),
+            process => process,
         }
     }
 

@@ -90,6 +90,15 @@ impl Canceler {
         self.0.is_canceled.load(SeqCst)
     }
 
+    /// Waits until somebody, whoever it is, wants the statement to end; for ever before it has
+    /// begun.
+    pub async fn canceled(&self) {
+        match self.0.stop.get() {
+            Some(stop) => stop.canceled().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// From now on the statement can be ended.
     pub(crate) fn of(&self, stop: &Arc<Stop>) {
         let stop = self.0.stop.get_or_init(|| Arc::clone(stop));

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::DataFusionError;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
 use tidegate_model::is_system_table;
 
@@ -141,7 +143,14 @@ impl Engine {
         let (job, waits) = match copy {
             Copy::Cancel { id } => {
                 check_id(sql, &id)?;
-                return copy_canceled(&id.text, self.bulk().cancel(&id.text, session));
+                let (bulk, text, session) =
+                    (Arc::clone(self.bulk()), id.text.clone(), session.clone());
+                // It writes what has come of the job.
+                let canceled = SpawnedTask::spawn_blocking(move || bulk.cancel(&text, &session));
+                let status = canceled.join_unwind().await.map_err(|error| {
+                    Error::from(DataFusionError::ExecutionJoin(Box::new(error)))
+                })?;
+                return copy_canceled(&id.text, status);
             }
             Copy::Import { from: CopyPlace::Connection { offset }, .. } => {
                 let (feature, instead) = ("COPY FROM STDIN by this protocol", "see /imp");

@@ -356,7 +356,7 @@ impl Engine {
         }
         let statement = parse_statement(&sql)?;
         let session = &options.session;
-        let deed = self.admit(session, &statement, sql)?;
+        let deed = self.admit(session, &statement, &sql)?;
         if session.is_read_only()
             && let Some(statement) = changing(&statement)
         {

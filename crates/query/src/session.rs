@@ -50,6 +50,8 @@ struct Inner {
     origin: Origin,
     /// What was set, by names as `settings` has them.
     values: Mutex<BTreeMap<String, String>>,
+    /// What was set when it began, which is what everything is at first.
+    first: OnceLock<BTreeMap<String, String>>,
     transaction: Mutex<Option<Transaction>>,
     /// What it has asked to be connected to.
     database: OnceLock<String>,
@@ -85,6 +87,7 @@ impl Session {
         Session(Arc::new(Inner {
             origin,
             values,
+            first: OnceLock::new(),
             transaction,
             database: OnceLock::new(),
             process: AtomicU32::new(0),
@@ -138,6 +141,12 @@ impl Session {
 
     pub(crate) fn database(&self) -> &str {
         self.0.database.get().map_or("tidegate", String::as_str)
+    }
+
+    /// Makes what is set now what everything is at first; the first time counts.
+    pub fn keep_first(&self) {
+        let values = self.values().clone();
+        self.0.first.get_or_init(|| values);
     }
 
     /// Gives all settings what they were at first.
@@ -195,6 +204,8 @@ impl Session {
         let found = transaction.savepoints.iter().rposition(|(known, _)| known == name);
         if let Some(at) = found {
             work(transaction, at);
+            let latest = transaction.savepoints.last().map(|(_, mark)| *mark);
+            transaction.held.keep(latest);
         }
         found.is_some()
     }

@@ -304,6 +304,18 @@ impl Inner {
         }
         status
     }
+
+    /// Writes the last row of a job that never worked where the disk may be waited for: whoever
+    /// gives it up may be on a thread of connections.
+    fn log_end_apart(self: &Arc<Self>, job: Arc<Job>, fault: CopyFault) {
+        let inner = Arc::clone(self);
+        let write = move || inner.log.ended(&job, &Err(fault));
+        match Handle::try_current() {
+            // Nobody waits for it.
+            Ok(runtime) => drop(runtime.spawn_blocking(write)),
+            Err(_) => write(),
+        }
+    }
 }
 
 /// The import of a job, and its log meanwhile.

@@ -182,13 +182,13 @@ async fn last_words(shared: &Shared, wire: &mut Wire, (response, id): (&Response
 }
 
 /// Tells a client that there are too many, in the clear: there is no room for a handshake.
-pub(crate) async fn refuse_connection(shared: Arc<Shared>, stream: TcpStream) {
+pub(crate) async fn refuse_connection(shared: Arc<Shared>, stream: TcpStream, max: usize) {
     let http = &shared.config.http;
     let (idle, head_time) = (http.head_timeout, http.head_timeout);
     let limits = WireLimits { head_bytes: 0, idle, head_time, body_idle: idle };
     let mut wire = Wire::new(Socket::Plain(stream), limits);
     let id = shared.ids.request();
-    let message = format!("too many connections [limit={}]", http.max_connections);
+    let message = format!("too many connections [limit={max}]");
     let response = Response::error(429, &message, Some("53300"), &id).with("Retry-After", "1");
     if let Flow::Close = last_words(&shared, &mut wire, (&response, &id)).await {
         wire.linger().await;
@@ -318,7 +318,10 @@ impl Exchange<'_> {
             Route::Write => write::write(self).await,
             Route::Ping => self.respond(small::ping()).await,
             Route::Settings => self.respond(small::settings()).await,
-            Route::Check => self.respond(small::check(self)).await,
+            Route::Check => {
+                let response = small::check(self).await;
+                self.respond(response).await
+            }
             Route::InfluxQuery => {
                 let response = small::influx_query(self).await;
                 self.respond(response).await
@@ -329,7 +332,10 @@ impl Exchange<'_> {
             Route::Console => self.respond(console::page(self.head)).await,
             Route::Health | Route::Ready => self.respond(small::ready(self.shared)).await,
             Route::Live => self.respond(Response::new(200, TEXT, "Status: Healthy\n")).await,
-            Route::Metrics => self.respond(small::metrics(self.shared)).await,
+            Route::Metrics => {
+                let response = small::metrics(self).await;
+                self.respond(response).await
+            }
         }
     }
 
@@ -377,25 +383,41 @@ impl Exchange<'_> {
         let Response { status, content_type, ref fields, .. } = *response;
         let fields = fields.iter().cloned().chain(guard::cors_fields(self)).collect();
         let response = &Response { status, content_type, fields, body: Vec::new() };
-        let head = response::head(response, Length::Chunks, self.after(), stamp);
+        let length = if self.head.is_old { Length::Close } else { Length::Chunks };
+        let head = response::head(response, length, self.after(), stamp);
         self.wire.write(&mut &head[..]).await
     }
 
     async fn chunk(&mut self, bytes: Vec<u8>) -> io::Result<()> {
-        // A chunk without bytes would be the end.
+        // It would be the last one (HT1).
         if bytes.is_empty() {
             return Ok(());
+        }
+        if self.head.is_old {
+            return self.wire.write(&mut &bytes[..]).await;
         }
         let size = format!("{:x}\r\n", bytes.len());
         self.wire.write(&mut size.as_bytes().chain(&bytes[..]).chain(&b"\r\n"[..])).await
     }
 
     async fn end_chunks(&mut self, after: After) -> Flow {
+        if self.head.is_old {
+            return Flow::Close;
+        }
         match self.wire.write(&mut &b"0\r\n\r\n"[..]).await {
             Ok(()) if after == After::KeepAlive => flow(self.after()),
             Ok(()) => Flow::Close,
             Err(_) => Flow::Gone,
         }
+    }
+
+    /// Ends an answer in its midst, so that nobody takes it for a whole one.
+    fn cut(&self) -> Flow {
+        if self.head.is_old {
+            // Without chunks an end looks like any other.
+            self.wire.reset_at_end();
+        }
+        Flow::Gone
     }
 
     fn now(&self) -> i64 {

@@ -26,22 +26,25 @@ const BOUNDS: [u64; 14] = [
     60_000_000_000,
 ];
 
-/// How rows come in.
+/// How clients come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     Http,
     Tcp,
     Pg,
+    /// HTTP, for health and metrics alone.
+    Admin,
 }
 
 impl Transport {
-    const ALL: [Transport; 3] = [Transport::Http, Transport::Tcp, Transport::Pg];
+    const ALL: [Transport; 4] = [Transport::Http, Transport::Tcp, Transport::Pg, Transport::Admin];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Transport::Http => "http",
             Transport::Tcp => "tcp",
             Transport::Pg => "pg",
+            Transport::Admin => "admin",
         }
     }
 }
@@ -124,6 +127,7 @@ pub(crate) struct Metrics {
     http: LineMetrics,
     tcp: LineMetrics,
     pg: LineMetrics,
+    admin: LineMetrics,
     rejects: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
     pub(crate) queries_running: Gauge,
     queries: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
@@ -145,6 +149,7 @@ impl Metrics {
             Transport::Http => &self.http,
             Transport::Tcp => &self.tcp,
             Transport::Pg => &self.pg,
+            Transport::Admin => &self.admin,
         }
     }
 

@@ -42,6 +42,8 @@ const MAINTENANCE: Duration = Duration::from_millis(100);
 const FILES_ADVISED: u64 = 32_768;
 /// How long a listener waits when there are no more file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Connections that ask for health and metrics alone: probes and scrapers are few.
+const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Statements that work at the same time, for each thread of the engine.
 const STATEMENTS_PER_THREAD: usize = 4;
 /// How often it is looked whether jobs have ended.
@@ -416,12 +418,16 @@ async fn drain(
 }
 
 async fn accept_http((listener, door): (TcpListener, Door), shared: Arc<Shared>, tracker: Tracker) {
-    let max = shared.config.http.max_connections;
+    // Who asks how a busy server is has places of his own.
+    let (transport, max) = match door {
+        Door::Main => (Transport::Http, shared.config.http.max_connections),
+        Door::Admin => (Transport::Admin, ADMIN_CONNECTIONS_MAX),
+    };
     loop {
         let Some((stream, peer)) = accept(&listener, &shared).await else { continue };
         let (task, tracker) = (Arc::clone(&shared), tracker.clone());
-        let Some(counted) = Counted::one_more(&shared, Transport::Http, max) else {
-            tokio::spawn(http::refuse_connection(task, stream));
+        let Some(counted) = Counted::one_more(&shared, transport, max) else {
+            tokio::spawn(http::refuse_connection(task, stream, max));
             continue;
         };
         tokio::spawn(async move {

@@ -32,6 +32,11 @@ impl Socket {
         }
     }
 
+    /// Has the other side told, when the socket is closed, that something is missing.
+    pub(crate) fn set_zero_linger(&self) -> io::Result<()> {
+        self.stream().set_zero_linger()
+    }
+
     /// Returns when there may be something to read, or the end (SO1).
     pub(crate) async fn readable(&self) -> io::Result<()> {
         if let Socket::Tls(stream) = self

@@ -282,6 +282,13 @@ impl Database {
         tables.map(|table| TableEntry { id: table.id(), name: table.name.clone() }).collect()
     }
 
+    /// What a table is called, in the case it was created with; `None` if there is none with this
+    /// number.
+    #[must_use]
+    pub fn table_name(&self, id: TableId) -> Option<String> {
+        self.published().tables.by_id.get(&id).map(|table| table.name.clone())
+    }
+
     /// What a query reads of a table, whose name is compared without regard to case.
     ///
     /// # Errors

@@ -17,7 +17,9 @@ use datafusion::logical_expr::{
 };
 use tidegate_storage::Snapshot;
 
-use super::objects::{self, Table, column_description, owner, schema_oid, table_name, tables};
+use super::objects::{
+    self, Table, column_description, owner, schema_oid, table, table_name, table_of, tables,
+};
 use super::types::{self, format_type};
 use crate::error::{Error, SettingProblem};
 use crate::session::shown;
@@ -283,7 +285,7 @@ impl Call<'_> {
             None => Ok(None),
         };
         let Some(oid) = self.oid(0) else { return by_name() };
-        Ok(all_tables(self.caller)?.into_iter().find(|table| table.oid == oid))
+        Ok(table(&self.caller.system.database, oid)?)
     }
 
     fn map_text(&self, map: impl FnOnce(&str) -> String) -> Result<ScalarValue> {
@@ -331,8 +333,7 @@ fn all_tables(caller: &Caller) -> Result<Vec<Table>> {
 fn find_table(caller: &Caller, name: &str) -> Result<Option<Table>> {
     let name = name.replace('"', "");
     let (schema, name) = name.split_once('.').unwrap_or(("public", name.as_str()));
-    let is_it = |table: &Table| table.schema == schema && table.name.eq_ignore_ascii_case(name);
-    Ok(all_tables(caller)?.into_iter().find(is_it))
+    Ok(table_of(&caller.system.database, schema, name)?)
 }
 
 fn current_schemas(call: &Call<'_>) -> Result<ScalarValue> {
@@ -404,9 +405,9 @@ fn setting_error(what: SettingProblem) -> datafusion::common::DataFusionError {
 /// A statement by the number that `pg_stat_activity` has for it.
 fn cancel(call: &Call<'_>) -> bool {
     let Caller { system, session } = call.caller;
-    let number = call.number(0).and_then(|number| u64::try_from(number).ok());
+    let process = call.oid(0);
     let all = system.activity.list();
-    let found = all.iter().find(|running| Some(running.id & 0x7fff_ffff) == number);
+    let found = all.iter().find(|running| Some(running.process()) == process);
     found.is_some_and(|running| system.activity.cancel(running.id, session))
 }
 

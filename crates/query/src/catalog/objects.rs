@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{Column, Schema, is_system_table};
+use tidegate_model::{Column, SYSTEM_PREFIX, Schema, TableId, is_system_table};
 use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
 use super::rows::{Cell, Row};
@@ -67,13 +67,35 @@ fn shown(snapshot: Arc<Snapshot>) -> Table {
     Table { oid: FIRST_TABLE.saturating_add(number), schema, name, snapshot }
 }
 
-/// The name of a table by its number, with its schema unless that is `public`.
+/// A table by its number. Functions are called for each row of a relation: no other is looked at.
+pub(super) fn table(database: &Database, oid: u32) -> Result<Option<Table>> {
+    match table_name(database, oid) {
+        Some(name) => table_called(database, &name),
+        None => Ok(None),
+    }
+}
+
+/// A table by the name that it is stored with.
+fn table_called(database: &Database, name: &str) -> Result<Option<Table>> {
+    match database.snapshot(name) {
+        Ok(snapshot) => Ok(Some(shown(snapshot))),
+        Err(StorageError::NoSuchTable { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A table by its schema and its name there, in whichever case.
+pub(super) fn table_of(database: &Database, schema: &str, name: &str) -> Result<Option<Table>> {
+    match schema {
+        "public" if !is_system_table(name) => table_called(database, name),
+        "sys" => table_called(database, &format!("{SYSTEM_PREFIX}{name}")),
+        _ => Ok(None),
+    }
+}
+
+/// The name of a table by its number, with its schema unless that is `public`: as it is stored.
 pub(super) fn table_name(database: &Database, oid: u32) -> Option<String> {
-    let table = tables(database).ok()?.into_iter().find(|table| table.oid == oid)?;
-    Some(match table.schema {
-        "public" => table.name,
-        schema => format!("{schema}.{}", table.name),
-    })
+    database.table_name(TableId(oid.checked_sub(FIRST_TABLE)?.into()))
 }
 
 pub(super) fn schema_oid(name: &str) -> Option<u32> {
@@ -294,7 +316,7 @@ fn activity(caller: &Caller) -> Vec<Row> {
         Row::new()
             .with("datid", DATABASE)
             .with("datname", running.session.database())
-            .with("pid", i64::try_from(running.id & 0x7fff_ffff).unwrap_or(0))
+            .with("pid", i64::from(running.process()))
             .with("usesysid", OWNER)
             .with("usename", origin.user.clone().unwrap_or_default())
             .with(

@@ -7,7 +7,9 @@
 //!
 //! Not here: positions in errors, which stay those of the text.
 
+use std::iter::Peekable;
 use std::ops::ControlFlow;
+use std::str::Chars;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
@@ -73,6 +75,7 @@ impl VisitorMut for Rewriter {
             Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
                 let expr_inside = std::mem::replace(left.as_mut(), null());
                 *expr = match list_of(right) {
+                    Some(list) if list.is_empty() => boolean(false),
                     Some(list) => {
                         Expr::InList { expr: Box::new(expr_inside), list, negated: false }
                     }
@@ -85,7 +88,10 @@ impl VisitorMut for Rewriter {
             Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
                 if let Some(list) = list_of(right) {
                     let expr_inside = std::mem::replace(left, Box::new(null()));
-                    *expr = Expr::InList { expr: expr_inside, list, negated: true };
+                    *expr = match list.is_empty() {
+                        true => boolean(true),
+                        false => Expr::InList { expr: expr_inside, list, negated: true },
+                    };
                 }
             }
             // It is asked for one row, which DataFusion wants to be certain of.
@@ -102,6 +108,10 @@ fn null() -> Expr {
     Expr::Value(Value::Null.into())
 }
 
+fn boolean(value: bool) -> Expr {
+    Expr::Value(Value::Boolean(value).into())
+}
+
 /// `ARRAY(SELECT ..)`. In queries on the catalog it is over members, roles and columns of things
 /// that there are none of here.
 fn is_array_of_query(call: &Function) -> bool {
@@ -110,8 +120,7 @@ fn is_array_of_query(call: &Function) -> bool {
 
 /// A list that is not there.
 fn no_list() -> Expr {
-    let comma = Expr::Value(Value::SingleQuotedString(",".to_owned()).into());
-    call("string_to_array", vec![null(), comma])
+    call("string_to_array", vec![null(), string(",")])
 }
 
 /// Relations without rows, as subqueries of one row read them. Columns have the collation of their
@@ -232,17 +241,69 @@ fn operator(name: &str) -> Option<BinaryOperator> {
 fn list_of(expr: &Expr) -> Option<Vec<Expr>> {
     match expr {
         Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => list_of(inner),
-        Expr::Array(array) if !array.elem.is_empty() => Some(array.elem.clone()),
-        Expr::Value(value) => {
-            let Value::SingleQuotedString(text) = &value.value else { return None };
-            let inside = text.strip_prefix('{')?.strip_suffix('}')?;
-            let element = |it: &str| {
-                Expr::Value(Value::SingleQuotedString(it.trim_matches('"').to_owned()).into())
-            };
-            Some(inside.split(',').map(element).collect())
-        }
+        Expr::Array(array) => Some(array.elem.clone()),
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => elements(text),
+            _ => None,
+        },
         _ => None,
     }
+}
+
+/// The elements of a text `{a,"b,c",NULL}`; `None` if it is no list of one dimension.
+fn elements(text: &str) -> Option<Vec<Expr>> {
+    let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    if inside.trim().is_empty() {
+        return Some(Vec::new());
+    }
+    let (mut rest, mut all) = (inside.chars().peekable(), Vec::new());
+    loop {
+        all.push(element(&mut rest)?);
+        match rest.next() {
+            None => return Some(all),
+            Some(',') => {}
+            Some(_) => return None,
+        }
+    }
+}
+
+/// The next element, in quotes or up to a comma, without the blanks around it.
+fn element(rest: &mut Peekable<Chars<'_>>) -> Option<Expr> {
+    let skip_blanks = |rest: &mut Peekable<Chars<'_>>| {
+        while rest.next_if(|char| char.is_whitespace()).is_some() {}
+    };
+    skip_blanks(rest);
+    let is_quoted = rest.next_if_eq(&'"').is_some();
+    let (mut text, mut is_plain) = (String::new(), !is_quoted);
+    loop {
+        match rest.peek() {
+            Some('"') if is_quoted => {
+                rest.next();
+                break;
+            }
+            Some(',') | None if !is_quoted => break,
+            Some('"' | '{' | '}') if !is_quoted => return None,
+            _ => {}
+        }
+        text.push(match rest.next()? {
+            '\\' => {
+                is_plain = false;
+                rest.next()?
+            }
+            char => char,
+        });
+    }
+    skip_blanks(rest);
+    match text.trim_end() {
+        "" if is_plain => None,
+        word if is_plain && word.eq_ignore_ascii_case("NULL") => Some(null()),
+        word if is_plain => Some(string(word)),
+        _ => Some(string(&text)),
+    }
+}
+
+fn string(text: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
 }
 
 /// `(SELECT x FROM ..)` is `(SELECT max(x) FROM ..)`: there is one row, or none.
@@ -366,6 +427,26 @@ mod tests {
             "SELECT tidegate_regclass('t'), tidegate_regclass_name(c.oid)::VARCHAR FROM c",
         );
         check("SELECT current_schema", "SELECT current_schema()");
+    }
+
+    // `'{}'` was a list of one empty text: rows with such a text were found, and no number could
+    // be compared with it. What stood in quotes was cut at its commas, and NULL was a text.
+    #[test]
+    fn a_text_of_a_list_has_the_elements_of_postgresql() {
+        let any = |text: &str, expected: &str| {
+            check(&format!("SELECT 1 WHERE a = ANY({text})"), &format!("SELECT 1 WHERE {expected}"))
+        };
+        any("'{}'", "false");
+        any("'{ }'::INT[]", "false");
+        any("ARRAY[]", "false");
+        check("SELECT 1 WHERE a <> ALL('{}')", "SELECT 1 WHERE true");
+        any(r#"'{"a,b",c}'"#, "a IN ('a,b', 'c')");
+        any(r#"'{ a b , "", "NULL" , null}'"#, "a IN ('a b', '', 'NULL', NULL)");
+        any(r#"'{"say \"x\"","\\",a\,b}'"#, r#"a IN ('say "x"', '\', 'a,b')"#);
+        // What is no list stays, and is refused by whoever plans it.
+        for bad in [r#"'{"a}'"#, "'{a,}'", "'{,a}'", "'{{1},{2}}'", r#"'{"a"b}'"#, "'a'"] {
+            any(bad, &format!("array_has({bad}, a)"));
+        }
     }
 
     #[test]

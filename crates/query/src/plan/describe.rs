@@ -5,6 +5,8 @@
 //!   types, as long as no table changes in between.
 //! - DS2. What a parameter is follows from what it is compared with, calculated with, cast to or
 //!   stored in. Where nothing of that says it, there is no type, and the value is a text.
+//! - DS3. A number above `limits::STATEMENT_PARAMETERS` is no parameter's: nothing is made room for
+//!   because of it, and nobody can give it a value.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -18,7 +20,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, Query, SelectItem, SetExpr, Value, Visit, Visitor,
 };
-use tidegate_model::Column;
+use tidegate_model::{Column, limits};
 use tidegate_storage::Database;
 use tidegate_storage::segment::arrow_field;
 
@@ -38,10 +40,11 @@ pub(crate) fn parameter_count(sql: &str) -> Result<usize> {
     Ok(numbers.max().unwrap_or(0))
 }
 
-/// The number of `$n`, if these two tokens are one.
+/// The number of `$n`, if these two tokens are one (DS3).
 fn parameter_number(pair: &[Token<'_>]) -> Option<usize> {
     let is_one = pair[0].is_sign('$') && pair[0].offset + 1 == pair[1].offset;
-    is_one.then(|| pair[1].text.parse().ok()).flatten()
+    let number = is_one.then(|| pair[1].text.parse().ok()).flatten();
+    number.filter(|number| *number <= limits::STATEMENT_PARAMETERS)
 }
 
 /// Values to describe a statement with: those that are not given are open, unless they stand where
@@ -182,4 +185,24 @@ fn cast_types(query: &Query) -> ParameterTypes {
     let mut casts = Casts(ParameterTypes::new());
     let _ = query.visit(&mut casts);
     casts.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A vector was made as long as the highest number in the text says. A description of
+    // `SELECT $1000000000000` asked for terabytes, and an allocation that fails ends the process:
+    // one statement ended the server.
+    #[test]
+    fn a_number_makes_no_more_room_than_there_can_be_values() {
+        let sizes = |sql: &str| {
+            let values = described_with(sql, &[Parameter::Null]).unwrap();
+            (parameter_count(sql).unwrap(), values.len())
+        };
+        assert_eq!(sizes("SELECT $1000000000000"), (0, 1), "DS3");
+        assert_eq!(sizes("SELECT $2, $65536"), (2, 2), "DS3");
+        assert_eq!(sizes("SELECT $65535"), (65_535, 65_535));
+        assert_eq!(sizes("SELECT $99999999999999999999999"), (0, 1));
+    }
 }

@@ -229,6 +229,7 @@ pub(crate) fn set(
             (quiet.or(own).ok_or_else(unknown)?, value.map(str::to_owned))
         }
     };
+    let value = value.or_else(|| session.0.first.get()?.get(&key).cloned());
     let mut values = session.values();
     // ST3.
     if value.is_some() && values.len() >= limits::SESSION_SETTINGS && !values.contains_key(&key) {
@@ -243,7 +244,7 @@ pub(crate) fn set(
 
 /// Gives all settings of a session what they were at first.
 pub(crate) fn reset(session: &Session) {
-    session.values().clear();
+    *session.values() = session.0.first.get().cloned().unwrap_or_default();
 }
 
 /// The value as it is kept (ST2).
@@ -483,6 +484,25 @@ mod tests {
         assert!(all_settings(&session, MINUTE).iter().any(|it| it.value == "0"));
         reset(&session);
         assert_eq!(session.timeout(), None);
+    }
+
+    #[test]
+    fn what_a_session_began_with_is_what_its_settings_are_at_first() {
+        let session = Session::default();
+        let zone = || shown(&session, MINUTE, "timezone").unwrap().value;
+        set(&session, "TimeZone", Some("Europe/Oslo")).unwrap();
+        session.keep_first();
+        set(&session, "TimeZone", Some("Asia/Tokyo")).unwrap();
+        set(&session, "jit", Some("on")).unwrap();
+        session.keep_first();
+        reset(&session);
+        assert_eq!(
+            (zone().as_str(), session.setting("jit").unwrap().as_str()),
+            ("Europe/Oslo", "off")
+        );
+        set(&session, "TimeZone", Some("Asia/Tokyo")).unwrap();
+        set(&session, "TimeZone", None).unwrap();
+        assert_eq!(zone(), "Europe/Oslo");
     }
 
     #[test]

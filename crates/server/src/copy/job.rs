@@ -373,7 +373,10 @@ impl Inner {
             let spawned = thread.spawn(move || {
                 let mut turn = Turn { inner, job: begun, outcome: None };
                 let _ = turn.job.started.set(turn.inner.database.now_micros());
-                turn.inner.log.started(&turn.job);
+                // An import says so beside its work.
+                if turn.job.kind == Kind::Export {
+                    turn.inner.log.started(&turn.job);
+                }
                 turn.outcome = Some(work(&turn.inner, &turn.job));
             });
             if let Err(error) = spawned {
@@ -386,12 +389,13 @@ impl Inner {
     fn end(self: &Arc<Self>, job: &Arc<Job>, outcome: Result<Ended, CopyFault>) {
         let outcome = outcome.map(Arc::new);
         let status = super::log::status(&outcome);
+        // CJ3. The end of the server waits for those that work, and so for this row.
+        self.log.ended(job, &outcome);
         {
             let mut state = self.queue.state();
             state.working.remove(&job.id);
             state.remember(&job.id, status);
         }
-        self.log.ended(job, &outcome);
         job.end.send_replace(Some(outcome));
     }
 }
@@ -448,7 +452,7 @@ impl Drop for JobHandle {
         }
         let (_, waited) = self.inner.queue.cancel(&self.job.id, &self.job.session);
         if let Some(job) = waited {
-            self.inner.log.ended(&job, &Err(cancelled()));
+            self.inner.log_end_apart(job, cancelled());
         }
     }
 }

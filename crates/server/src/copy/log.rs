@@ -106,7 +106,8 @@ impl CopyLog {
     pub(super) fn watch(&self, job: &Job, rejects: &Rejects, over: &Receiver<()>) {
         let mut phase = Phase::Setup;
         let mut rates = Rates { since: self.database.now_micros(), rows: 0, bytes: 0 };
-        self.write(job, &[self.row(Some(phase_name(phase)), "started")]);
+        // One commit, beside the import's work.
+        self.write(job, &[self.row(None, "started"), self.row(Some(phase_name(phase)), "started")]);
         loop {
             let over = !matches!(over.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout));
             let now = job.progress().sample().phase;

@@ -127,6 +127,9 @@ fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyFa
         // What nobody has seen is what it is by default.
         (None, false) => (said.format == Some(CopyFormat::Csv) || is_stream).then_some(b','),
     };
+    if let Some(delimiter) = delimiter.filter(|_| is_text) {
+        check_text_delimiter(delimiter)?;
+    }
     let quote = if is_text { None } else { said.quote };
     let header = match said.header {
         Some(CopyHeader::Auto) => Header::Auto,
@@ -156,6 +159,29 @@ fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyFa
     })
 }
 
+/// Whether a text can have such a delimiter: behind a backslash, these mean something else.
+fn check_text_delimiter(delimiter: u8) -> Result<(), CopyFault> {
+    match delimiter.is_ascii_alphanumeric() || matches!(delimiter, b'\\' | b'.') {
+        true => {
+            let message = "DELIMITER of a text cannot be a letter, a digit, a point or a backslash";
+            Err(CopyFault::new("22023", message))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Whether a NULL can be told from what stands around it.
+fn check_null(null: &str, signs: &[u8]) -> Result<(), CopyFault> {
+    let is_sign = |byte: u8| signs.contains(&byte) || matches!(byte, b'\r' | b'\n');
+    match null.bytes().any(is_sign) {
+        true => {
+            let message = "NULL cannot have DELIMITER, QUOTE or a line end in it";
+            Err(CopyFault::new("22023", message))
+        }
+        false => Ok(()),
+    }
+}
+
 /// How a file is written, or what goes over a connection.
 pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyFault> {
     let has_header = |default| match said.header {
@@ -171,19 +197,25 @@ pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyFault> {
                 let message = "DELIMITER and QUOTE must be two characters";
                 return Err(CopyFault::new("22023", message));
             }
+            let null = said.null.clone().unwrap_or_default();
+            check_null(&null, &[delimiter, quote])?;
             ResultForm::Delimited(DelimitedForm {
                 delimiter,
                 escapes: Escapes::Quotes(quote, Quoting::WhereNeeded),
-                null: said.null.clone().unwrap_or_default(),
+                null,
                 header: has_header(false),
                 ..DelimitedForm::csv()
             })
         }
         CopyFormat::Text => {
             let form = DelimitedForm::text();
+            let delimiter = said.delimiter.unwrap_or(form.delimiter);
+            check_text_delimiter(delimiter)?;
+            let null = said.null.clone().unwrap_or_else(|| form.null.clone());
+            check_null(&null, &[delimiter])?;
             ResultForm::Delimited(DelimitedForm {
-                delimiter: said.delimiter.unwrap_or(form.delimiter),
-                null: said.null.clone().unwrap_or_else(|| form.null.clone()),
+                delimiter,
+                null,
                 header: has_header(false),
                 ..form
             })
@@ -209,4 +241,30 @@ fn parquet_form(said: &CopyOptions) -> Result<ParquetForm, CopyFault> {
 
 fn no_such_codec() -> CopyFault {
     CopyFault::new("22023", "there is no such codec, or it has no such level")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(format: CopyFormat, (delimiter, null): (u8, &str), expected: Option<&'static str>) {
+        let (delimiter, null) = (Some(delimiter), Some(null.to_owned()));
+        let said = CopyOptions { format: Some(format), delimiter, null, ..CopyOptions::default() };
+        let found = form_of(&said).err().map(|fault| fault.error.code);
+        assert_eq!(found, expected, "{said:?}");
+    }
+
+    // `n` was escaped to `\\n`, which every reader takes for a line feed.
+    #[test]
+    fn signs_that_cannot_be_told_from_values_are_refused() {
+        for delimiter in *b"nN0.\\" {
+            check(CopyFormat::Text, (delimiter, "\\N"), Some("22023"));
+        }
+        check(CopyFormat::Text, (b'|', "a|b"), Some("22023"));
+        check(CopyFormat::Csv, (b',', "a\nb"), Some("22023"));
+        check(CopyFormat::Csv, (b',', "\""), Some("22023"));
+        check(CopyFormat::Csv, (b'n', "0"), None);
+        check(CopyFormat::Text, (b'-', "\\N"), None);
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! - EX1. A statement works on the engine's threads, and so does the writing of its rows; at most
 //!   `QUEUE` parts of an answer wait, so a slow client slows its statement and costs no memory. A
-//!   cancel works where the connection does, and has no turn: it is for when others have all.
+//!   cancel works where the connection does, and has no turn: it is for when others have all. It
+//!   ends a statement whose client takes nothing, too, and gives its turn to others.
 //! - EX2. When the client has gone, or the connection is given up, the statement ends.
 //! - EX3. Nothing is sent before the first part of an answer is full or the whole is there, so that
 //!   most errors have a status of their own.
@@ -21,12 +22,13 @@ use arrow::error::ArrowError;
 use futures::StreamExt;
 use tidegate_platform::{Clock, sentence};
 use tidegate_query::{
-    Answer, CancelReason, Engine, Error as QueryError, Origin, Parameter, Session,
+    Answer, CancelReason, Canceler, Engine, Error as QueryError, Origin, Parameter, Session,
     StatementOptions, Timeout, is_cancel,
 };
 use tokio::runtime::Handle;
 use tokio::sync::SemaphorePermit;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::error::SendError;
+use tokio::sync::mpsc::{Permit, Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -176,8 +178,9 @@ impl From<Refusal> for Stopped {
 /// What is asked for, and those who can answer.
 async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExecRequest, Arc<Services>), Stopped> {
     let params = read_params(exchange).await?;
-    let rows_max = exchange.shared.config.http.exec_max_rows;
-    let request = ExecRequest::new(exchange.head, &params, rows_max)?;
+    let config = &exchange.shared.config;
+    let max = (config.http.exec_max_rows, config.query.timeout_max);
+    let request = ExecRequest::new(exchange.head, &params, max)?;
     if request.sql.len() > exchange.shared.config.http.max_sql_bytes {
         return Err(too_large(exchange).into());
     }
@@ -346,8 +349,8 @@ pub(super) async fn deliver(
                 }
                 return (exchange.end_chunks(After::Close).await, code);
             }
-            Some(Piece::Cut(code)) => return (Flow::Gone, code),
-            None if is_started => return (Flow::Gone, "XX000"),
+            Some(Piece::Cut(code)) => return (exchange.cut(), code),
+            None if is_started => return (exchange.cut(), "XX000"),
             None => {
                 let refusal = Refusal::new("XX000", "internal error: the statement has panicked");
                 return (exchange.respond(refusal.of(sql).response(&id)).await, "XX000");
@@ -386,12 +389,18 @@ impl Running {
             false => services.query_threads.clone(),
         };
         Running::on(&threads, |sender| async move {
-            let text = String::new();
-            let sent_any = false;
-            let mut answer = Answering { sender, clock, session, text, packer, sent_any };
-            if let Err(refusal) = answer.run(&request, &services).await {
-                // If nobody waits for it any more, nobody needs to know.
-                let _ = answer.sender.send(Piece::Whole(refusal.response(&id), refusal.code)).await;
+            let (text, canceler) = (String::new(), Canceler::default());
+            let (sent_any, sent) = (false, 0);
+            let mut answer =
+                Answering { sender, clock, session, canceler, text, packer, sent_any, sent };
+            let last = match answer.run(&request, &services).await {
+                Ok(last) => last,
+                Err(refusal) => Some(answer.failed(&refusal, &id)),
+            };
+            // The turn is another's now, however long the client takes (EX1). If nobody waits for
+            // it any more, nobody needs to know.
+            if let Some(last) = last {
+                let _ = answer.sender.send(last).await;
             }
         })
     }
@@ -435,20 +444,58 @@ struct Answering {
     sender: Sender<Piece>,
     clock: Arc<dyn Clock>,
     session: Session,
+    canceler: Canceler,
     /// What is not sent yet.
     text: String,
     packer: Packer,
     sent_any: bool,
+    /// Rows that were written.
+    sent: u64,
 }
 
-/// Nobody takes the answer any more.
-struct Abandoned;
+/// Why a part of an answer is not on its way.
+enum Unsent {
+    /// Nobody takes it any more.
+    Abandoned,
+    /// The statement was ended while its client took nothing.
+    Canceled,
+}
+
+impl Unsent {
+    fn end(self, sql: &str) -> Result<Option<Piece>, Refusal> {
+        match self {
+            Unsent::Abandoned => Ok(None),
+            Unsent::Canceled => Err(Refusal::of_error(&canceled(), sql)),
+        }
+    }
+}
+
+pub(super) fn canceled() -> QueryError {
+    QueryError::Canceled { reason: CancelReason::Requested }
+}
+
+/// Waits for room for a piece, unless the statement is ended meanwhile (EX1).
+pub(super) async fn room<'a>(
+    sender: &'a Sender<Piece>,
+    canceler: &Canceler,
+) -> Option<Result<Permit<'a, Piece>, SendError<()>>> {
+    tokio::select! {
+        biased;
+        room = sender.reserve() => Some(room),
+        () = canceler.canceled() => None,
+    }
+}
 
 impl Answering {
-    async fn run(&mut self, request: &ExecRequest, services: &Services) -> Result<(), Refusal> {
+    /// Says what is the last to be sent, if anything.
+    async fn run(
+        &mut self,
+        request: &ExecRequest,
+        services: &Services,
+    ) -> Result<Option<Piece>, Refusal> {
         let sql = request.sql.as_str();
         if sql.trim().is_empty() {
-            return self.empty(request).await;
+            return empty(request).map(Some);
         }
         let _turn = match is_cancel(sql) {
             true => None,
@@ -456,7 +503,8 @@ impl Answering {
         };
         let start = self.clock.monotonic_nanos();
         let (timeout, session) = (request.timeout, self.session.clone());
-        let options = StatementOptions { timeout, session, canceler: None };
+        let canceler = Some(self.canceler.clone());
+        let options = StatementOptions { timeout, session, canceler };
         let engine: &Engine = &services.engine;
         let answer = engine.execute_bound(sql, &request.parameters, &options).await;
         let answer = answer.map_err(|error| Refusal::of_error(&error, sql))?;
@@ -464,27 +512,15 @@ impl Answering {
         match answer {
             Answer::Done { tag, rows, .. } => {
                 let response = Response::new(200, JSON, done_body(&tag, rows));
-                let _ = self.sender.send(Piece::Whole(response, DONE)).await;
-                Ok(())
+                Ok(Some(Piece::Whole(response, DONE)))
             }
             Answer::Rows { schema, designated, stream, .. } => {
                 if self.sender.send(Piece::Running).await.is_err() {
-                    return Ok(());
+                    return Ok(None);
                 }
                 self.rows(request, (&schema, designated), stream, planned).await
             }
         }
-    }
-
-    async fn empty(&mut self, request: &ExecRequest) -> Result<(), Refusal> {
-        if request.version < 2 {
-            return Err(Refusal::new("42601", "empty query").of(&request.sql).at(0));
-        }
-        let mut text = String::from("{\"notice\":\"empty query\",\"query\":");
-        push_string(&request.sql, &mut text);
-        text.push_str(",\"position\":0}");
-        let _ = self.sender.send(Piece::Whole(Response::new(200, JSON, text), DONE)).await;
-        Ok(())
     }
 
     async fn rows<E>(
@@ -493,7 +529,7 @@ impl Answering {
         (schema, designated): (&SchemaRef, Option<usize>),
         mut stream: impl futures::Stream<Item = Result<RecordBatch, E>> + Unpin,
         planned: u64,
-    ) -> Result<(), Refusal>
+    ) -> Result<Option<Piece>, Refusal>
     where
         QueryError: From<E>,
     {
@@ -502,14 +538,14 @@ impl Answering {
         let start = self.clock.monotonic_nanos();
         let designated = designated.and_then(|it| columns.iter().position(|&at| at == it));
         self.begin(request, (schema, designated), &columns);
-        let (mut seen, mut sent) = (0_u64, 0_u64);
+        let mut seen = 0_u64;
         let end = request.window.skip.saturating_add(request.window.take);
         while request.window.counts_all || seen < end {
             let batch = match stream.next().await {
                 None => break,
                 Some(Ok(batch)) => batch,
                 Some(Err(error)) => {
-                    return self.fail(Refusal::of_error(&QueryError::from(error), sql), sent).await;
+                    return Err(Refusal::of_error(&QueryError::from(error), sql));
                 }
             };
             let rows = batch.num_rows() as u64;
@@ -519,26 +555,33 @@ impl Answering {
             let picked = |rows: u64| usize::try_from(rows).expect("rows of a batch");
             for row_group in groups(picked(from)..picked(to.max(from))) {
                 let count = row_group.len() as u64;
-                let pushed = self.push(&batch, (schema, &columns), row_group, (request, sent));
-                if let Err(error) = pushed {
-                    let refusal = Refusal::new("XX000", error.to_string()).of(sql);
-                    return self.fail(refusal, sent).await;
-                }
-                sent += count;
-                if PART_BYTES <= self.text.len() && self.send().await.is_err() {
-                    return Ok(());
+                let pushed = self.push(&batch, (schema, &columns), row_group, request);
+                pushed.map_err(|error| Refusal::new("XX000", error.to_string()).of(sql))?;
+                self.sent += count;
+                if PART_BYTES <= self.text.len()
+                    && let Err(unsent) = self.send().await
+                {
+                    return unsent.end(sql);
                 }
             }
         }
-        let count = if request.window.counts_all { seen } else { sent };
+        let count = if request.window.counts_all { seen } else { self.sent };
         let executed = self.clock.monotonic_nanos() - start;
+        let without_end = self.text.len();
         self.end(request, count, (planned, executed));
-        let bytes = std::mem::take(&mut self.text).into_bytes();
-        let bytes = self.packer.finish(bytes);
-        if self.sender.send(Piece::Rows(bytes)).await.is_ok() {
-            let _ = self.sender.send(Piece::End).await;
+        let room = room(&self.sender, &self.canceler).await;
+        match room {
+            Some(Ok(room)) => {
+                let bytes = std::mem::take(&mut self.text).into_bytes();
+                room.send(Piece::Rows(self.packer.finish(bytes)));
+                Ok(Some(Piece::End))
+            }
+            Some(Err(_)) => Unsent::Abandoned.end(sql),
+            None => {
+                self.text.truncate(without_end);
+                Unsent::Canceled.end(sql)
+            }
         }
-        Ok(())
     }
 
     fn begin(
@@ -564,13 +607,13 @@ impl Answering {
         batch: &RecordBatch,
         (schema, columns): (&SchemaRef, &[usize]),
         rows: std::ops::Range<usize>,
-        (request, sent): (&ExecRequest, u64),
+        request: &ExecRequest,
     ) -> Result<(), ArrowError> {
         let slice = batch.slice(rows.start, rows.len());
         let arrays = arrays(&slice, columns)?;
         let text = RowText::new(schema, columns, &arrays, request.form)?;
         for row in 0..rows.len() {
-            if 0 < sent || 0 < row {
+            if 0 < self.sent || 0 < row {
                 self.text.push(',');
             }
             text.push(row, &mut self.text);
@@ -592,24 +635,34 @@ impl Answering {
         self.text.push('}');
     }
 
-    async fn send(&mut self) -> Result<(), Abandoned> {
-        let bytes = std::mem::take(&mut self.text).into_bytes();
+    async fn send(&mut self) -> Result<(), Unsent> {
+        let room = room(&self.sender, &self.canceler).await.ok_or(Unsent::Canceled)?;
+        let room = room.map_err(|_| Unsent::Abandoned)?;
         self.sent_any = true;
-        let bytes = self.packer.push(bytes);
-        self.sender.send(Piece::Rows(bytes)).await.map_err(|_| Abandoned)
-    }
-
-    /// An error of a query that was running.
-    async fn fail(&mut self, refusal: Refusal, sent: u64) -> Result<(), Refusal> {
-        if !self.sent_any {
-            return Err(refusal);
-        }
-        let mut bytes = std::mem::take(&mut self.text).into_bytes();
-        bytes.extend(refusal.end_of_answer(sent));
-        let bytes = self.packer.finish(bytes);
-        let _ = self.sender.send(Piece::Broken(bytes, refusal.code)).await;
+        let bytes = std::mem::take(&mut self.text).into_bytes();
+        room.send(Piece::Rows(self.packer.push(bytes)));
         Ok(())
     }
+
+    /// How an answer ends that fails.
+    fn failed(&mut self, refusal: &Refusal, id: &str) -> Piece {
+        if !self.sent_any {
+            return Piece::Whole(refusal.response(id), refusal.code);
+        }
+        let mut bytes = std::mem::take(&mut self.text).into_bytes();
+        bytes.extend(refusal.end_of_answer(self.sent));
+        Piece::Broken(self.packer.finish(bytes), refusal.code)
+    }
+}
+
+fn empty(request: &ExecRequest) -> Result<Piece, Refusal> {
+    if request.version < 2 {
+        return Err(Refusal::new("42601", "empty query").of(&request.sql).at(0));
+    }
+    let mut text = String::from("{\"notice\":\"empty query\",\"query\":");
+    push_string(&request.sql, &mut text);
+    text.push_str(",\"position\":0}");
+    Ok(Piece::Whole(Response::new(200, JSON, text), DONE))
 }
 
 /// Rows that are written before it is looked how many bytes they are.

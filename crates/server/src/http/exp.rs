@@ -1,7 +1,8 @@
 //! `/exp`: the rows of a query as a file.
 //!
 //! - XP1. Rows are sent as they are found, in bounded memory, as those of `/exec` are (EX1, EX2).
-//! - XP2. An answer that is whole is right: one whose query fails ends without its last chunk.
+//! - XP2. An answer that is whole is right: one whose query fails ends without its last chunk, and
+//!   for HTTP/1.0, which has no chunks, with a reset of the connection.
 //! - XP3. No parameter adds a field to the answer, or a folder to its name.
 
 use std::collections::VecDeque;
@@ -10,16 +11,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
 use tidegate_query::{
-    Answer, Error as QueryError, Parameter, SendableRecordBatchStream, Session, StatementOptions,
-    Timeout,
+    Answer, Canceler, Error as QueryError, Parameter, SendableRecordBatchStream, Session,
+    StatementOptions, Timeout,
 };
 use tokio::sync::mpsc::Sender;
 
 use super::exec::{
-    PART_BYTES, Piece, Refusal, Running, Stopped, deliver, read_params, session, timeout_of,
-    too_large, turn,
+    PART_BYTES, Piece, Refusal, Running, Stopped, canceled, deliver, read_params, room, session,
+    timeout_of, too_large, turn,
 };
 use super::pack::{Coding, Packer};
 use super::params::Params;
@@ -30,7 +32,9 @@ use crate::shared::{CountedQuery, Services};
 
 /// The last rows of a result that can be asked for: they are held until its end.
 const LAST_ROWS_MAX: u64 = 1_000_000;
-/// How long a file with columns may take, which somebody will keep, unless he says otherwise.
+/// Bytes of those rows, which no budget of the engine knows.
+const LAST_BYTES_MAX: usize = 256 << 20;
+/// How long a file that somebody will keep may take at least, unless he says otherwise.
 const FILE_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// A query with what was said about its file.
@@ -80,10 +84,18 @@ impl ExportRequest {
             Some(name) => name,
             None => format!("tidegate-query-{}.{ending}", now_micros.div_euclid(1_000)),
         };
-        let is_file = !matches!(form, ResultForm::Delimited(_));
-        let timeout = timeout.or_else(|| is_file.then_some(Timeout::After(FILE_TIMEOUT)));
         let parameters = params.bound.clone();
         Ok(ExportRequest { sql, parameters, rows, form, content_type, file_name, timeout })
+    }
+
+    /// How long it may take, where statements have so long of which nothing is said.
+    fn timeout(&self, usual: Timeout) -> Timeout {
+        let is_file = !matches!(self.form, ResultForm::Delimited(_));
+        match (self.timeout, usual) {
+            (Some(said), _) => said,
+            (None, Timeout::After(usual)) if is_file => Timeout::After(usual.max(FILE_TIMEOUT)),
+            (None, usual) => usual,
+        }
     }
 }
 
@@ -166,9 +178,9 @@ pub(super) async fn export(exchange: &mut Exchange<'_>) -> Flow {
 
 async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExportRequest, Arc<Services>), Stopped> {
     let params = read_params(exchange).await?;
-    let timeout = timeout_of(exchange.head, &params).map_err(|text| {
-        Refusal::new("22023", format!("'{text}' is no timeout of up to 24 hours"))
-    })?;
+    let max = exchange.shared.config.query.timeout_max;
+    let timeout = timeout_of(exchange.head, &params, max);
+    let timeout = timeout.map_err(|message| Refusal::new("22023", message))?;
     let request = ExportRequest::new(&params, timeout, exchange.now())?;
     if exchange.shared.config.http.max_sql_bytes < request.sql.len() {
         return Err(too_large(exchange).into());
@@ -183,7 +195,7 @@ async fn prepare(exchange: &mut Exchange<'_>) -> Result<(ExportRequest, Arc<Serv
 
 async fn run(
     exchange: &mut Exchange<'_>,
-    request: ExportRequest,
+    mut request: ExportRequest,
     services: &Arc<Services>,
 ) -> (Flow, &'static str) {
     // Parquet is compressed already.
@@ -194,19 +206,24 @@ async fn run(
     let head = coding
         .describe(Response::new(200, request.content_type, ""))
         .with("Content-Disposition", format!("attachment; filename=\"{}\"", request.file_name));
-    let timeout = request.timeout.unwrap_or(services.timeout);
+    let timeout = request.timeout(services.timeout);
+    request.timeout = Some(timeout);
     let (sql, id) = (request.sql.clone(), exchange.request_id.clone());
     let (session, work) = (session(exchange), Arc::clone(services));
     let running = Running::on(&services.query_threads, |sender| async move {
-        let (packer, bytes) = (coding.packer(), Bytes::default());
-        let mut writing = Writing { sender, sent_any: false, bytes, packer };
-        if let Err(refusal) = writing.run(&request, session, &work).await {
-            let piece = match writing.sent_any {
-                false => Piece::Whole(refusal.response(&id), refusal.code),
-                true => Piece::Cut(refusal.code), // XP2
-            };
-            // If nobody waits for it any more, nobody needs to know.
-            let _ = writing.sender.send(piece).await;
+        let (canceler, bytes) = (Canceler::default(), Bytes::default());
+        let packer = coding.packer();
+        let mut writing = Writing { sender, canceler, sent_any: false, bytes, packer };
+        let last = match writing.run(&request, session, &work).await {
+            Ok(last) => last,
+            Err(refusal) if !writing.sent_any => {
+                Some(Piece::Whole(refusal.response(&id), refusal.code))
+            }
+            Err(refusal) => Some(Piece::Cut(refusal.code)), // XP2
+        };
+        // The turn is another's now (EX1). If nobody waits for it any more, nobody needs to know.
+        if let Some(last) = last {
+            let _ = writing.sender.send(last).await;
         }
     });
     deliver(exchange, running, (head, timeout), &sql).await
@@ -238,21 +255,27 @@ impl Write for Bytes {
 /// The engine's side of a file.
 struct Writing {
     sender: Sender<Piece>,
+    canceler: Canceler,
     sent_any: bool,
     bytes: Bytes,
     packer: Packer,
 }
 
+/// How bytes are packed: as some, or as the last ones.
+type Pack = fn(&mut Packer, Vec<u8>) -> Vec<u8>;
+
 impl Writing {
+    /// Says what is the last to be sent, if anything.
     async fn run(
         &mut self,
         request: &ExportRequest,
         session: Session,
         services: &Services,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<Piece>, Refusal> {
         let sql = request.sql.as_str();
         let _turn = turn(services).await.map_err(|refusal| refusal.of(sql))?;
-        let options = StatementOptions { timeout: request.timeout, session, canceler: None };
+        let canceler = Some(self.canceler.clone());
+        let options = StatementOptions { timeout: request.timeout, session, canceler };
         let answer = services.engine.execute_bound(sql, &request.parameters, &options).await;
         let answer = answer.map_err(|error| Refusal::of_error(&error, sql))?;
         let Answer::Rows { schema, stream, .. } = answer else {
@@ -260,30 +283,37 @@ impl Writing {
             return Err(Refusal::new("42601", message).of(sql));
         };
         if self.sender.send(Piece::Running).await.is_err() {
-            return Ok(());
+            return Ok(None);
         }
+        match self.file(request, schema, stream).await {
+            Ok(()) => Ok(Some(Piece::End)),
+            Err(Ended::Abandoned) => Ok(None),
+            Err(Ended::Failed(error)) => Err(Refusal::of_error(&error, sql)),
+            Err(Ended::TooLarge) => {
+                let message = format!("the last rows have more than {LAST_BYTES_MAX} bytes");
+                Err(Refusal::new("53200", message).of(sql))
+            }
+            Err(Ended::NotWritten(message)) => Err(Refusal::new("0A000", message).of(sql)),
+            Err(Ended::NotFinished(message)) => Err(Refusal::new("XX000", message).of(sql)),
+        }
+    }
+
+    async fn file(
+        &mut self,
+        request: &ExportRequest,
+        schema: SchemaRef,
+        stream: SendableRecordBatchStream,
+    ) -> Result<(), Ended> {
         let writer = request.form.writer(self.bytes.clone(), schema);
-        let mut writer =
-            writer.map_err(|error| Refusal::new("0A000", error.to_string()).of(sql))?;
-        let done = match request.rows {
-            Rows::Range { skip, end } => self.range(writer.as_mut(), stream, (skip, end)).await,
-            Rows::Last(rows) => self.last(writer.as_mut(), stream, rows).await,
-        };
-        match done {
-            Ok(()) => {}
-            Err(Ended::Abandoned) => return Ok(()),
-            Err(Ended::Failed(error)) => return Err(Refusal::of_error(&error, sql)),
-            Err(Ended::NotWritten(message)) => return Err(Refusal::new("0A000", message).of(sql)),
+        let mut writer = writer.map_err(|error| Ended::NotWritten(error.to_string()))?;
+        match request.rows {
+            Rows::Range { skip, end } => self.range(writer.as_mut(), stream, (skip, end)).await?,
+            Rows::Last(rows) => self.last(writer.as_mut(), stream, rows).await?,
         }
-        let finished = writer.finish();
-        finished.map_err(|error| Refusal::new("XX000", error.to_string()).of(sql))?;
+        writer.finish().map_err(|error| Ended::NotFinished(error.to_string()))?;
         // An answer without any bytes is one of no length.
         let rest = self.bytes.take(0).unwrap_or_default();
-        let rest = self.packer.finish(rest);
-        if self.sender.send(Piece::Rows(rest)).await.is_ok() {
-            let _ = self.sender.send(Piece::End).await;
-        }
-        Ok(())
+        self.send(rest, Packer::finish).await
     }
 
     async fn range(
@@ -311,17 +341,22 @@ impl Writing {
         mut stream: SendableRecordBatchStream,
         wanted: u64,
     ) -> Result<(), Ended> {
-        let (mut held, mut rows) = (VecDeque::new(), 0_u64);
+        let (mut held, mut rows, mut bytes) = (VecDeque::new(), 0_u64, 0_usize);
         while let Some(batch) = stream.next().await {
             let batch: RecordBatch =
                 batch.map_err(|error| Ended::Failed(QueryError::from(error)))?;
             rows += batch.num_rows() as u64;
+            bytes += batch.get_array_memory_size();
             held.push_back(batch);
-            while let Some(first) = held.front().map(|first| first.num_rows() as u64)
-                && wanted + first <= rows
+            while let Some(first) = held.front()
+                && wanted + first.num_rows() as u64 <= rows
             {
-                rows -= first;
+                rows -= first.num_rows() as u64;
+                bytes -= first.get_array_memory_size();
                 held.pop_front();
+            }
+            if LAST_BYTES_MAX < bytes {
+                return Err(Ended::TooLarge);
             }
         }
         for batch in held {
@@ -340,15 +375,18 @@ impl Writing {
     ) -> Result<(), Ended> {
         writer.write(batch).map_err(|error| Ended::NotWritten(error.to_string()))?;
         match self.bytes.take(PART_BYTES) {
-            Some(bytes) => self.send(bytes).await,
+            Some(bytes) => self.send(bytes, Packer::push).await,
             None => Ok(()),
         }
     }
 
-    async fn send(&mut self, bytes: Vec<u8>) -> Result<(), Ended> {
+    async fn send(&mut self, bytes: Vec<u8>, pack: Pack) -> Result<(), Ended> {
+        let room = room(&self.sender, &self.canceler).await;
+        let room = room.ok_or_else(|| Ended::Failed(canceled()))?;
+        let room = room.map_err(|_| Ended::Abandoned)?;
         self.sent_any = true;
-        let bytes = self.packer.push(bytes);
-        self.sender.send(Piece::Rows(bytes)).await.map_err(|_| Ended::Abandoned)
+        room.send(Piece::Rows(pack(&mut self.packer, bytes)));
+        Ok(())
     }
 }
 
@@ -357,8 +395,12 @@ enum Ended {
     /// Nobody takes them any more.
     Abandoned,
     Failed(QueryError),
+    /// Those that would have to be held are too many bytes (XP1).
+    TooLarge,
     /// The form has not one of their values.
     NotWritten(String),
+    /// The end of the file could not be written.
+    NotFinished(String),
 }
 
 fn slice(batch: &RecordBatch, from: u64, to: u64) -> RecordBatch {
@@ -386,6 +428,23 @@ mod tests {
             ("1,", None),
         ] {
             assert_eq!(limit(text), expected, "{text}");
+        }
+    }
+
+    // Five minutes took the place of `query.timeout`, also where that was longer.
+    #[test]
+    fn a_file_has_as_long_as_any_statement_or_longer() {
+        let after = |minutes| Timeout::After(Duration::from_mins(minutes));
+        for (form, usual, expected) in [
+            ("csv", after(1), after(1)),
+            ("parquet", after(1), after(5)),
+            ("parquet", after(30), after(30)),
+            ("ndjson", Timeout::Never, Timeout::Never),
+        ] {
+            let request = request(&format!("query=x&fmt={form}")).unwrap();
+            assert_eq!(request.timeout(usual), expected, "{form}");
+            let said = ExportRequest { timeout: Some(after(2)), ..request };
+            assert_eq!(said.timeout(usual), after(2), "{form}");
         }
     }
 

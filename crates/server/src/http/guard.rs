@@ -119,7 +119,10 @@ fn listed_origin<'a>(exchange: &'a Exchange<'_>) -> Option<&'a str> {
 
 /// Whether a browser sent it for a page that may not (GD4).
 pub(super) fn is_foreign(exchange: &Exchange<'_>) -> bool {
-    foreign_origin(exchange).is_some() && listed_origin(exchange).is_none()
+    // No `Origin` comes with a link, an image or a form that gets.
+    let site = exchange.head.field("sec-fetch-site");
+    let is_elsewhere = site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
+    (is_elsewhere || foreign_origin(exchange).is_some()) && listed_origin(exchange).is_none()
 }
 
 /// What a browser is told before it lets a page of another place see an answer.

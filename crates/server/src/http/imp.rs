@@ -142,16 +142,30 @@ async fn take(
         }
         while !piece.is_empty() {
             let plain = unpacker.next(&mut piece)?;
-            receiving.push(plain).await?;
+            push(exchange, &mut receiving, plain).await?;
         }
     }
     let rest = unpacker.finish()?;
-    receiving.push(rest).await?;
+    push(exchange, &mut receiving, rest).await?;
     let finish = receiving.finish();
     tokio::select! {
         biased;
         ended = finish => ended,
         // Nobody waits for an answer: then it is not made either (IP2).
+        () = exchange.wire.closed() => Err(Stopped::Gone),
+    }
+}
+
+/// Hands bytes over; an import that waits for its turn takes no more at some time, and its client
+/// may go meanwhile (IP2).
+async fn push(
+    exchange: &mut Exchange<'_>,
+    receiving: &mut Receiving<'_>,
+    bytes: Bytes,
+) -> Result<(), Stopped> {
+    tokio::select! {
+        biased;
+        pushed = receiving.push(bytes) => pushed,
         () = exchange.wire.closed() => Err(Stopped::Gone),
     }
 }

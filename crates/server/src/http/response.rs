@@ -57,6 +57,8 @@ pub(crate) enum After {
 pub(crate) enum Length {
     Bytes(usize),
     Chunks,
+    /// It ends with the connection: HTTP/1.0 knows no chunks.
+    Close,
     /// 204 and 304 have no body.
     None,
 }
@@ -82,6 +84,7 @@ pub(crate) fn head(
         Length::Chunks => {
             format!("Content-Type: {content_type}\r\nTransfer-Encoding: chunked\r\n")
         }
+        Length::Close => format!("Content-Type: {content_type}\r\n"),
         Length::None => String::new(),
     };
     text.push_str(&body);

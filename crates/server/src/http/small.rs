@@ -1,8 +1,10 @@
 //! Answers without work: who we are, how we are, what is there.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use tidegate_model::limits;
+use tokio::task::spawn_blocking;
 
 use super::Exchange;
 use super::params::Params;
@@ -45,8 +47,16 @@ pub(super) fn ready(shared: &Shared) -> Response {
     Response::new(503, TEXT, text).with("Retry-After", "1")
 }
 
-pub(super) fn metrics(shared: &Shared) -> Response {
-    Response::new(200, "text/plain; version=0.0.4; charset=utf-8", shared.metrics_text())
+/// Numbers for Prometheus. What a table has may have to be read from the disk first.
+pub(super) async fn metrics(exchange: &Exchange<'_>) -> Response {
+    let shared = Arc::clone(exchange.shared);
+    match spawn_blocking(move || shared.metrics_text()).await {
+        Ok(text) => Response::new(200, "text/plain; version=0.0.4; charset=utf-8", text),
+        Err(_) => {
+            let message = "internal error: the metrics have panicked";
+            Response::error(500, message, Some("XX000"), &exchange.request_id)
+        }
+    }
 }
 
 /// What somebody should look at, as of the start.
@@ -62,7 +72,7 @@ pub(super) fn warnings(shared: &Shared) -> Response {
 }
 
 /// Whether a table is there.
-pub(super) fn check(exchange: &Exchange<'_>) -> Response {
+pub(super) async fn check(exchange: &Exchange<'_>) -> Response {
     let id = &exchange.request_id;
     let Ok(params) = Params::parse(&exchange.head.query) else {
         return Response::error(400, "the address is not UTF-8, or not encoded", None, id);
@@ -77,7 +87,9 @@ pub(super) fn check(exchange: &Exchange<'_>) -> Response {
             return response.with("Retry-After", "1");
         }
     };
-    let exists = services.database.snapshot(table).is_ok();
+    let (database, table) = (Arc::clone(&services.database), table.to_owned());
+    let exists = spawn_blocking(move || database.snapshot(&table).is_ok()).await;
+    let exists = exists.unwrap_or(false);
     let status = if exists { "Exists" } else { "Does not exist" };
     match params.find("f") {
         Some("json") => Response::new(200, JSON, format!("{{\"status\":\"{status}\"}}")),

@@ -187,6 +187,12 @@ impl Wire {
         }
     }
 
+    /// Has the client told, when the connection ends, that something is missing.
+    pub(crate) fn reset_at_end(&self) {
+        // A client that cannot be told is not worse off than before.
+        let _ = self.stream.set_zero_linger();
+    }
+
     /// Ends the connection so that the client still sees what was written.
     pub(crate) async fn linger(mut self) {
         if self.stream.shutdown().await.is_err() {

@@ -54,8 +54,9 @@ impl Backends {
             return None;
         }
         let process = loop {
-            // No number is 0, and none is given twice at a time.
-            let process = self.next.fetch_add(1, Relaxed).wrapping_add(1) & 0x7fff_ffff;
+            // No number is 0, none is given twice at a time, and those from 2^30 on are for
+            // statements without a connection of ours.
+            let process = self.next.fetch_add(1, Relaxed).wrapping_add(1) & 0x3fff_ffff;
             if process != 0 && !all.contains_key(&process) {
                 break process;
             }

@@ -5,9 +5,11 @@
 //!
 //! Not here: doing them (`connection::session`).
 
+use tidegate_model::limits;
 use tidegate_query::{Access, Parameter, Token, TokenKind, tokenize};
 
 use super::fault::Fault;
+use super::value::bytes_of;
 
 /// A statement, as far as the connection has to know it.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +54,30 @@ pub(super) enum Command {
     Copy(String),
     /// It does nothing, and says that it was done.
     Nothing(&'static str),
+}
+
+impl Command {
+    /// What it takes besides the text that it was read from.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Command::Prepare { types, sql, .. } => {
+                sql.len() + types.iter().map(|name| size_of::<String>() + name.len()).sum::<usize>()
+            }
+            Command::Execute { values, .. } => bytes_of(values),
+            Command::Declare { sql, .. } | Command::Copy(sql) => sql.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// Whether something may be called so: connections keep names.
+pub(super) fn check_name(name: &str) -> Result<(), Fault> {
+    match limits::NAME_BYTES {
+        max if max < name.len() => {
+            Err(Fault::new("42622", format!("a name has at most {max} bytes")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Which command a statement is.
@@ -152,17 +178,14 @@ impl<'a> Words<'a> {
 
     /// In lower case unless it is in quotes, as PostgreSQL has it.
     fn name(&mut self, what: &str) -> Result<String, Fault> {
-        match self.peek() {
-            Some(token) if token.kind == TokenKind::Word => {
-                self.at += 1;
-                Ok(token.text.to_lowercase())
-            }
-            Some(token) if token.kind == TokenKind::QuotedName => {
-                self.at += 1;
-                Ok(token.unquoted())
-            }
-            _ => Err(self.unexpected(what)),
-        }
+        let name = match self.peek() {
+            Some(token) if token.kind == TokenKind::Word => token.text.to_lowercase(),
+            Some(token) if token.kind == TokenKind::QuotedName => token.unquoted(),
+            _ => return Err(self.unexpected(what)),
+        };
+        check_name(&name)?;
+        self.at += 1;
+        Ok(name)
     }
 
     fn begin(&mut self) -> Result<Command, Fault> {

@@ -5,8 +5,9 @@
 //! - CO2. What waits to be sent is sent when the client has to be waited for, and when there is
 //!   more than `pg.send_buffer` of it: so a reader that is slow slows its own statement only, and
 //!   meanwhile has no turn among those that work.
-//! - CO3. What a connection keeps has a bound: prepared statements and portals
-//!   (`pg.max_prepared_per_connection`), settings and rows of a transaction (`query`).
+//! - CO3. What a connection keeps has a bound: prepared statements and portals, in their number
+//!   (`pg.max_prepared_per_connection`) and their bytes (those that have a name, `pg.max_message`
+//!   together; those without, a message each), names, settings and rows of a transaction (`query`).
 //! - CO4. When the client has gone, what works for it ends, and an open transaction is rolled back.
 //!
 //! Not here: the statements about the connection itself (`session`), single rows (`portal`).
@@ -260,11 +261,14 @@ impl Connection {
             return Ok(());
         }
         let hold = 1 < statements.len() && statements.iter().all(|(_, sql)| is_held_back(sql));
+        // Characters before a statement are counted on from those before the last one.
+        let (mut at, mut before) = (0, 0);
         for (offset, sql) in statements {
             if hold && self.status == Status::Idle {
                 self.begin_implicit();
             }
-            let before = text[..offset].chars().count();
+            before += text[at..offset].chars().count();
+            at = offset;
             self.statement(sql, before).await?;
         }
         self.end_implicit().await

@@ -3,11 +3,13 @@
 //! - EN1. A batch is prepared once: of every column it is known then which array it is and how its
 //!   values are written. A value is written into the buffer of the connection and nowhere else.
 //! - EN2. What the binary form cannot hold is cut: nanoseconds to microseconds, toward the past.
+//!   Times of day have microseconds in both forms.
 //!
 //! COPY writes its text with the same `Writer`s. Not here: which type a column has (`types`).
 
 mod numeric;
 mod text;
+mod written;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, PrimitiveArray, RecordBatch,
@@ -17,13 +19,13 @@ use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Field,
     Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, SchemaRef,
-    TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
 
-use super::types::{CHAR, PG_TYPE_KEY, PgType, per_second, type_of};
+use super::types::{CHAR, PG_TYPE_KEY, PgType, TEXT, per_second, type_of};
 use crate::cell::{self, plain};
 
 pub(super) use numeric::decimal_text;
@@ -54,9 +56,11 @@ pub(super) struct RowWriter<'a> {
     columns: Vec<Writer<'a>>,
 }
 
-/// The arrays of a batch without indirection.
+/// The arrays of a batch without indirection, of types that are written as they are (EN1).
 pub(super) fn arrays(batch: &RecordBatch) -> Result<Vec<ArrayRef>, ArrowError> {
-    batch.columns().iter().map(plain).collect()
+    let schema = batch.schema();
+    let columns = schema.fields().iter().zip(batch.columns());
+    columns.map(|(field, array)| written::written(field, plain(array)?)).collect()
 }
 
 impl<'a> RowWriter<'a> {
@@ -169,6 +173,9 @@ fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowEr
             let days = i32::try_from(v.div_euclid(86_400_000)).unwrap_or(i32::MAX);
             bytes.put_i32(days.saturating_sub(DAYS_TO_2000));
         }),
+        DataType::Time64(TimeUnit::Microsecond) => {
+            with::<Time64MicrosecondType>(array, |v, bytes| bytes.put_i64(v))
+        }
         DataType::Interval(unit) => intervals(array, *unit, |interval, bytes| {
             bytes.put_i64(interval.nanos.div_euclid(1_000));
             bytes.put_i32(interval.days);
@@ -178,6 +185,10 @@ fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowEr
         DataType::FixedSizeBinary(_) => {
             let values = array.as_fixed_size_binary();
             Box::new(|row, bytes| bytes.put_slice(values.value(row)))
+        }
+        // A list of what there are no arrays of.
+        DataType::List(_) | DataType::LargeList(_) if type_of(field).0 == TEXT => {
+            text::writer(field, array)?
         }
         DataType::List(values) => lists(array.as_list::<i32>(), values, Format::Binary)?,
         DataType::LargeList(values) => lists(array.as_list::<i64>(), values, Format::Binary)?,

@@ -15,8 +15,6 @@ use thiserror::Error;
 const LENGTH_BYTES: usize = 4;
 /// Bytes of a start-up message: more is none (PostgreSQL's own bound).
 pub(crate) const OPENING_BYTES_MAX: usize = 10_000;
-/// Parameters of one statement, and formats: their count has two bytes.
-pub(crate) const PARAMETERS_MAX: usize = 65_535;
 
 const CANCEL_CODE: u32 = 80_877_102;
 const SSL_CODE: u32 = 80_877_103;

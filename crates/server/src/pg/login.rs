@@ -212,6 +212,7 @@ async fn enter(
             Err(_) => {}
         }
     }
+    session.keep_first();
     Ok(Guest { session, role, user, database: wishes.database })
 }
 

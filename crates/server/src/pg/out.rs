@@ -109,7 +109,8 @@ impl Out {
 
     pub(super) fn parameter_types(&mut self, types: &[u32]) {
         let begun = self.begin(b't');
-        self.bytes.put_u16(u16::try_from(types.len()).expect("a statement has 65,535 at most"));
+        let count = u16::try_from(types.len());
+        self.bytes.put_u16(count.expect("limits::STATEMENT_PARAMETERS fits into two bytes"));
         types.iter().for_each(|&oid| self.bytes.put_u32(oid));
         self.end(begun);
     }

@@ -251,6 +251,17 @@ fn instant(micros: i64) -> String {
     format!("{date}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
 }
 
+/// What values take.
+pub(super) fn bytes_of(values: &[Parameter]) -> usize {
+    let text = |value: &Parameter| match value {
+        Parameter::Text(text) => text.len(),
+        Parameter::Bytes(bytes) => bytes.len(),
+        Parameter::Typed(_, text) => text.as_ref().map_or(0, String::len),
+        _ => 0,
+    };
+    size_of_val(values) + values.iter().map(text).sum::<usize>()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -103,13 +103,22 @@ impl DelimitedForm {
 pub struct Delimited {
     form: DelimitedForm,
     fields: SchemaRef,
+    /// Whether a number can have a sign of the form in it, or be its NULL (O3).
+    looks_at_numbers: bool,
 }
 
 impl Delimited {
     /// For rows of this schema.
     #[must_use]
     pub fn new(form: DelimitedForm, fields: SchemaRef) -> Delimited {
-        Delimited { form, fields }
+        let is_of_number = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+        let looks_at_numbers = is_of_number(form.delimiter)
+            || match form.escapes {
+                // No backslash makes a NULL a value, and none is needed by its usual text.
+                Escapes::Backslashes => false,
+                Escapes::Quotes(quote, _) => is_of_number(quote) || !form.null.is_empty(),
+            };
+        Delimited { form, fields, looks_at_numbers }
     }
 
     /// Appends the names, if the form has them.
@@ -175,8 +184,20 @@ impl Delimited {
                 text.push_str(suffix);
             }),
             Shape::Boolean | Shape::Integer | Shape::Float | Shape::Decimal => {
-                column.push(row, text);
+                self.push_number(column, row, text);
             }
+        }
+    }
+
+    fn push_number(&self, column: &Column<'_>, row: usize, text: &mut String) {
+        let start = text.len();
+        column.push(row, text);
+        if !self.looks_at_numbers {
+            return;
+        }
+        match self.form.escapes {
+            Escapes::Backslashes => self.escape(start, text),
+            Escapes::Quotes(quote, _) => self.quote_where_needed(quote, start, text),
         }
     }
 
@@ -199,12 +220,16 @@ impl Delimited {
             Escapes::Quotes(quote, Quoting::WhereNeeded) => {
                 let start = text.len();
                 push(text);
-                if self.needs_quotes(quote, &text[start..]) {
-                    double(quote, start, text);
-                    text.insert(start, char::from(quote));
-                    text.push(char::from(quote));
-                }
+                self.quote_where_needed(quote, start, text);
             }
+        }
+    }
+
+    fn quote_where_needed(&self, quote: u8, start: usize, text: &mut String) {
+        if self.needs_quotes(quote, &text[start..]) {
+            double(quote, start, text);
+            text.insert(start, char::from(quote));
+            text.push(char::from(quote));
         }
     }
 
@@ -306,7 +331,7 @@ impl<W: Write> ResultWriter for DelimitedWriter<W> {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Date32Array, StringViewArray};
+    use arrow::array::{ArrayRef, Date32Array, Float64Array, StringViewArray};
 
     use super::super::ResultForm;
     use super::super::tests::{sample, written};
@@ -348,6 +373,30 @@ mod tests {
         check(" edge", "\" edge\"");
         check("\"", "\"\"\"\"");
         check("nil", "\"nil\"");
+    }
+
+    // Numbers were written as they are: a point between fields made two fields of 1.5, and the
+    // value 0 was the NULL that `NULL '0'` asks for.
+    #[test]
+    fn numbers_are_told_from_signs_and_from_null() {
+        let batch = || {
+            let numbers: ArrayRef = Arc::new(Float64Array::from(vec![Some(-1.5), Some(0.0), None]));
+            RecordBatch::try_from_iter([("n", Arc::clone(&numbers)), ("m", numbers)]).unwrap()
+        };
+        let csv = |delimiter, null: &str| {
+            let null = null.to_owned();
+            let form = DelimitedForm { delimiter, null, header: false, ..DelimitedForm::csv() };
+            written(&ResultForm::Delimited(form), &[batch()])
+        };
+        assert_eq!(csv(b'.', ""), "\"-1.5\".\"-1.5\"\n\"0.0\".\"0.0\"\n.\n", "O3");
+        assert_eq!(csv(b',', "0.0"), "-1.5,-1.5\n\"0.0\",\"0.0\"\n0.0,0.0\n", "O3");
+        assert_eq!(csv(b',', ""), "-1.5,-1.5\n0.0,0.0\n,\n");
+        let form = DelimitedForm { delimiter: b'-', ..DelimitedForm::text() };
+        let text = written(&ResultForm::Delimited(form), &[batch()]);
+        assert_eq!(text, "\\-1.5-\\-1.5\n0.0-0.0\n\\N-\\N\n", "O3");
+        let form = DelimitedForm { delimiter: b'.', ..DelimitedForm::questdb() };
+        let text = written(&ResultForm::Delimited(form), &[batch()]);
+        assert!(text.contains("\"-1.5\".\"-1.5\"\r\n"), "O3: {text}");
     }
 
     #[test]

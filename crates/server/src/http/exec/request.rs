@@ -10,9 +10,6 @@ use super::Refusal;
 use crate::http::params::Params;
 use crate::http::wire::Head;
 
-/// The longest time that a statement may ask for (`query.max_timeout`).
-const TIMEOUT_MAX: Duration = Duration::from_hours(24);
-
 /// A statement with everything that was said about its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExecRequest {
@@ -54,8 +51,13 @@ pub(crate) struct ExecForm {
 }
 
 impl ExecRequest {
-    /// Reads the parameters. `rows_max` is the bound for who gives none; 0 for none.
-    pub(crate) fn new(head: &Head, params: &Params, rows_max: u64) -> Result<Self, Refusal> {
+    /// Reads the parameters. `rows_max` is the bound for who gives none, 0 for none; `timeout_max`
+    /// is the longest time that may be asked for.
+    pub(crate) fn new(
+        head: &Head,
+        params: &Params,
+        (rows_max, timeout_max): (u64, Duration),
+    ) -> Result<Self, Refusal> {
         let sql = params.find("query").unwrap_or_default().to_owned();
         let refuse = |code, message: String| Refusal::new(code, message).of(&sql);
         let counts_all = params.is_on("count");
@@ -87,9 +89,8 @@ impl ExecRequest {
             window: RowWindow { skip, take, counts_all },
             columns: columns.map(Iterator::collect),
             form,
-            timeout: timeout(head, params).map_err(|text| {
-                refuse("22023", format!("'{text}' is no timeout of up to 24 hours"))
-            })?,
+            timeout: timeout(head, params, timeout_max)
+                .map_err(|message| refuse("22023", message))?,
             version: params.find("version").and_then(|text| text.parse().ok()).unwrap_or(1),
             sql,
         })
@@ -112,8 +113,12 @@ fn limit(text: &str) -> Option<(u64, u64)> {
     }
 }
 
-/// The parameter in seconds, or the field in milliseconds.
-pub(in crate::http) fn timeout(head: &Head, params: &Params) -> Result<Option<Timeout>, String> {
+/// The parameter in seconds, or the field in milliseconds; or what is wrong with it.
+pub(in crate::http) fn timeout(
+    head: &Head,
+    params: &Params,
+    max: Duration,
+) -> Result<Option<Timeout>, String> {
     let (text, unit_ms) = match (params.find("timeout"), head.field("statement-timeout")) {
         (Some(text), _) => (text, 1_000.0),
         (None, Some(text)) => (text, 1.0),
@@ -123,8 +128,8 @@ pub(in crate::http) fn timeout(head: &Head, params: &Params) -> Result<Option<Ti
     let seconds = number.map(|number| number * unit_ms / 1_000.0);
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     match duration {
-        Some(duration) if duration <= TIMEOUT_MAX => Ok(Some(Timeout::After(duration))),
-        _ => Err(text.to_owned()),
+        Some(duration) if duration <= max => Ok(Some(Timeout::After(duration))),
+        _ => Err(format!("'{text}' is no timeout of up to {} s", max.as_secs_f64())),
     }
 }
 
@@ -138,7 +143,8 @@ mod tests {
         let text = format!("GET /exec HTTP/1.0\r\n{fields}\r\n");
         let head = Head::of_text(&mut BytesMut::from(text.as_str()));
         let params = Params::parse(params).unwrap();
-        ExecRequest::new(&head, &params, 0).map_err(|refusal| refusal.message)
+        ExecRequest::new(&head, &params, (0, Duration::from_hours(48)))
+            .map_err(|refusal| refusal.message)
     }
 
     #[track_caller]
@@ -166,8 +172,10 @@ mod tests {
         assert_eq!(request(field, "query=x").unwrap().timeout, after(50));
         assert_eq!(request(field, "query=x&timeout=0.25").unwrap().timeout, after(250));
         assert_eq!(request("", "query=x").unwrap().timeout, None);
-        for bad in ["0", "-1", "NaN", "x", "86401", "1e300"] {
-            let expected = format!("'{bad}' is no timeout of up to 24 hours");
+        // More than 24 hours, the default of `query.max_timeout`, were refused whatever it was.
+        assert_eq!(request("", "query=x&timeout=100000").unwrap().timeout, after(100_000_000));
+        for bad in ["0", "-1", "NaN", "x", "172801", "1e300"] {
+            let expected = format!("'{bad}' is no timeout of up to 172800 s");
             assert_eq!(request("", &format!("timeout={bad}")), Err(expected), "EQ1");
         }
     }

@@ -19,12 +19,14 @@ use tidegate_query::{
     StatementOptions,
 };
 use tokio::sync::mpsc::{Sender, channel};
+use tokio::time::timeout;
 
-use super::run::{code_of, panicked};
-use super::{Connection, Stopped};
+use super::run::{Ending, code_of, panicked};
+use super::{Connection, End, Stopped};
 use crate::copy::form_of;
 use crate::pg::fault::Fault;
 use crate::pg::frame::Message;
+use crate::pg::login::PARTING;
 use crate::pg::out::Status;
 use crate::results::{Delimited, ResultForm};
 use crate::shared::CountedQuery;
@@ -64,7 +66,12 @@ impl Connection {
             .services
             .query_threads
             .spawn(async move { services.engine.copy_stream(&text, &options).await });
-        let stream = begun.await.map_err(|_| Stopped::from(panicked()))?;
+        let _ending = Ending(begun.abort_handle());
+        let stream = tokio::select! {
+            biased;
+            stream = begun => stream.map_err(|_| Stopped::from(panicked()))?,
+            () = self.wire.closed() => return Err(Stopped::Gone),
+        };
         match stream.map_err(|error| Fault::of_query(&error, sql, 0))? {
             Some(CopyStream::In { sink, columns, .. }) => {
                 if self.status == Status::InTransaction {
@@ -92,8 +99,12 @@ impl Connection {
         loop {
             let message = match self.next().await {
                 Ok(message) => message,
-                // What was to be said is said.
-                Err(_) => return Err(Stopped::Gone),
+                Err(End::Gone) => return Err(Stopped::Gone),
+                Err(End::Told) => {
+                    // A client that does not listen is not waited for.
+                    let _ = timeout(PARTING, self.wire.flush()).await;
+                    return Err(Stopped::Gone);
+                }
             };
             if canceler.is_canceled() {
                 return Err(Fault::canceled().into());

@@ -9,17 +9,18 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
-use tidegate_query::{Described, Parameter, StatementOptions};
+use tidegate_model::limits;
+use tidegate_query::{Canceler, Described, Parameter, StatementOptions};
 
-use super::run::{Order, Progress, Started, Taken, described};
+use super::run::{Ending, Order, Progress, Started, Taken, described};
 use super::{Connection, Stopped};
-use crate::pg::command::{Command, command};
+use crate::pg::command::{Command, check_name, command};
 use crate::pg::encode::Format;
 use crate::pg::fault::Fault;
-use crate::pg::frame::{Bind, Object, PARAMETERS_MAX};
+use crate::pg::frame::{Bind, Object};
 use crate::pg::portal::State;
 use crate::pg::types;
-use crate::pg::value::{Known, example, parameter};
+use crate::pg::value::{Known, bytes_of, example, parameter};
 
 /// A statement with a name, or the one without.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Prepared {
     pub(super) command: Command,
     /// As the client has said them; 0 is left open.
     pub(super) types: Vec<u32>,
+    /// What it takes, without its description.
+    bytes: usize,
     described: tokio::sync::OnceCell<Description>,
 }
 
@@ -50,8 +53,14 @@ pub(super) struct Portal {
 
 impl Prepared {
     pub(super) fn new(sql: &str, types: Vec<u32>) -> Result<Prepared, Fault> {
+        let max = limits::STATEMENT_PARAMETERS;
+        if max < types.len() {
+            let message = format!("a statement has at most {max} parameters");
+            return Err(Fault::new("54000", message));
+        }
         let command = command(sql)?;
-        Ok(Prepared { sql: Arc::from(sql), command, types, described: Default::default() })
+        let bytes = sql.len() + command.bytes() + size_of_val(types.as_slice());
+        Ok(Prepared { sql: Arc::from(sql), command, types, bytes, described: Default::default() })
     }
 }
 
@@ -62,6 +71,11 @@ impl Portal {
         formats: Vec<Format>,
     ) -> Portal {
         Portal { prepared: Arc::clone(prepared), values, formats, state: State::Ready }
+    }
+
+    /// What it takes until its rows come: its statement may be kept by nobody else any more.
+    fn bytes(&self) -> usize {
+        self.prepared.bytes + bytes_of(&self.values) + size_of_val(self.formats.as_slice())
     }
 
     pub(super) fn order(&self) -> Order {
@@ -77,7 +91,7 @@ impl Connection {
         sql: &Bytes,
         types: Vec<u32>,
     ) -> Result<(), Stopped> {
-        let name = text(name)?;
+        let name = new_name(name)?;
         if !name.is_empty() && self.prepared.contains_key(name) {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Fault::new("42P05", message).into());
@@ -100,8 +114,30 @@ impl Connection {
             let message = format!("a connection keeps at most {max} prepared statements");
             return Err(Fault::new("53400", message));
         }
+        self.check_room(name, prepared.bytes)?;
         self.prepared.insert(name.to_owned(), Arc::new(prepared));
         Ok(())
+    }
+
+    /// Whether what has this name and takes so many bytes may be kept (CO3).
+    fn check_room(&self, name: &str, bytes: usize) -> Result<(), Fault> {
+        // What has no name makes room for the next one without.
+        if name.is_empty() {
+            return Ok(());
+        }
+        let prepared = self.prepared.iter().filter(|(name, _)| !name.is_empty());
+        let portals = self.portals.iter().filter(|(name, _)| !name.is_empty());
+        let kept = prepared.map(|(_, it)| it.bytes).chain(portals.map(|(_, it)| it.bytes()));
+        let max = self.shared.config.pg.max_message;
+        match kept.sum::<usize>() + bytes <= max {
+            true => Ok(()),
+            false => {
+                let message = format!(
+                    "a connection keeps at most {max} bytes of prepared statements and portals"
+                );
+                Err(Fault::new("53400", message))
+            }
+        }
     }
 
     pub(super) fn find_prepared(&self, name: &str) -> Result<Arc<Prepared>, Fault> {
@@ -112,7 +148,7 @@ impl Connection {
     }
 
     pub(super) async fn bind(&mut self, bind: Bind) -> Result<(), Stopped> {
-        let name = text(&bind.portal)?.to_owned();
+        let name = new_name(&bind.portal)?.to_owned();
         let prepared = self.find_prepared(text(&bind.statement)?)?;
         if !name.is_empty() && self.portals.contains_key(&name) {
             let message = format!("portal \"{name}\" already exists");
@@ -124,7 +160,7 @@ impl Connection {
             true => self.description(&prepared).await?.types,
             false => prepared.types.clone(),
         };
-        if types.len() != count || PARAMETERS_MAX < count {
+        if types.len() != count {
             let message = format!(
                 "bind message supplies {count} parameters, but prepared statement requires {}",
                 types.len()
@@ -154,6 +190,7 @@ impl Connection {
             let message = format!("a connection keeps at most {max} portals");
             return Err(Fault::new("53400", message));
         }
+        self.check_room(name, portal.bytes())?;
         self.portals.insert(name.to_owned(), portal);
         Ok(())
     }
@@ -267,10 +304,13 @@ impl Connection {
         };
         let services = Arc::clone(&self.services);
         let (session, described) = (self.session.clone(), Arc::clone(&text));
+        let canceler = Canceler::default();
+        let _cancelable = self.backend.begin(&canceler);
         let work = self.services.query_threads.spawn(async move {
-            let options = StatementOptions { timeout: None, session, canceler: None };
+            let options = StatementOptions { timeout: None, session, canceler: Some(canceler) };
             services.engine.describe(&described, &values, &options).await
         });
+        let _ending = Ending(work.abort_handle());
         let done = tokio::select! {
             biased;
             done = work => done,
@@ -399,6 +439,12 @@ pub(super) fn rows_tag(sql: &str, rows: u64) -> String {
 
 pub(super) fn text(bytes: &Bytes) -> Result<&str, Fault> {
     std::str::from_utf8(bytes).map_err(|_| Fault::not_text())
+}
+
+/// The name of something that is to be kept.
+fn new_name(bytes: &Bytes) -> Result<&str, Fault> {
+    let name = text(bytes)?;
+    check_name(name).map(|()| name)
 }
 
 pub(super) fn no_portal(name: &str) -> Fault {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use arrow::datatypes::SchemaRef;
 use tidegate_query::{Canceler, Parameter, is_cancel};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::{Connection, Stopped};
@@ -57,6 +58,15 @@ pub(super) struct Progress {
     pub(super) rows: u64,
     /// Whether there are no more.
     pub(super) is_over: bool,
+}
+
+/// Ends work with whoever waits for it (CO4).
+pub(super) struct Ending(pub(super) AbortHandle);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Connection {

@@ -6,8 +6,8 @@ use std::ops::Range;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{
     DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Field, Float16Type,
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, UInt8Type,
-    UInt16Type, UInt32Type, UInt64Type,
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64MicrosecondType,
+    TimeUnit, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
@@ -65,6 +65,12 @@ pub(super) fn writer<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'
             push_date(days, bytes);
             push_era(days, bytes);
         }),
+        DataType::Time64(TimeUnit::Microsecond) => {
+            with::<Time64MicrosecondType>(array, |micros, bytes| {
+                push_clock(micros.div_euclid(1_000_000), bytes);
+                push_fraction(micros.rem_euclid(1_000_000), 1_000_000, bytes);
+            })
+        }
         DataType::Interval(unit) => intervals(array, *unit, push_interval),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => texts(array),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => hex_of(array),

@@ -65,6 +65,40 @@ fn a_cancel_does_not_wait_for_those_that_work() {
     wait_until("all of them to end", || server.rows(&ids) == "[]");
 }
 
+// A client that took no rows kept its turn, also when its statement had been cancelled: with as
+// many of them as there are turns, nobody else could do anything until they went.
+#[test]
+fn a_cancel_takes_the_turn_of_whose_client_takes_nothing() {
+    let world = World::new();
+    let keys = ["query.max_concurrent=2", "query.queue_timeout=2s"];
+    let server = Server::start_with(&world, &keys);
+    for (path, last) in [("exec", "41"), ("exp", "42")] {
+        let sql = format!("select x, {last} from generate_series(1, 100000000) as t(x)");
+        let request = format!("GET /{path}?query={} HTTP/1.1\r\nHost: here\r\n\r\n", encode(&sql));
+        let start = || {
+            let mut stream = server.connect();
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        };
+        let mut first = start();
+        let ids = format!("select query_id from query_activity() where query = '{sql}'");
+        let waiting = format!("{ids} and state = 'waiting'");
+        wait_until("its rows to wait", || server.rows(&waiting) != "[]");
+        let id = server.rows(&waiting).replace(['[', ']'], "");
+        let second = start();
+        wait_until("all turns to be taken", || server.metric("tidegate_queries_running") == 2.0);
+        assert_eq!(server.rows(&format!("cancel query {id}")), format!("[[{id},\"cancelled\"]]"));
+        assert_eq!(server.rows("select 1"), "[[1]]", "EX1: {path}");
+        drop(second);
+        let mut bytes = Vec::new();
+        first.read_to_end(&mut bytes).unwrap();
+        assert!(!bytes.ends_with(b"\r\n0\r\n\r\n") || path == "exec", "XP2");
+        let is_told = String::from_utf8_lossy(&bytes).contains("query cancelled by user");
+        assert_eq!(is_told, path == "exec");
+        wait_until("both to end", || server.metric("tidegate_queries_running") == 0.0);
+    }
+}
+
 #[test]
 fn parameters_are_shown_with_who_has_set_them() {
     let world = World::new();

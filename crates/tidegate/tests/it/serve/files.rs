@@ -94,6 +94,31 @@ fn rows_are_exported_as_they_are_asked_for() {
     assert_eq!(posted.body, "\"a\"\r\n1\r\n");
 }
 
+// A chunk without bytes is the last one. An answer whose rows had all been sent when it ended, and
+// one that had none, ended twice: what the client read as the next answer began with `0`.
+#[test]
+fn an_export_ends_once_and_the_next_answer_follows() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let get = |sql: &str, parameters: &str| {
+        format!("GET /exp?query={}{parameters} HTTP/1.1\r\nHost: x\r\n\r\n", encode(sql))
+    };
+    let mut stream = server.connect();
+    let empty = get("select * from generate_series(1, 0) as t(x)", "&fmt=ndjson");
+    // One batch, which is larger than a part.
+    let large = get("select repeat('x', 100000) as x", "&nm=true");
+    let ping = "GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all(format!("{empty}{large}{ping}").as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut stream, &mut bytes).unwrap();
+    let (first, rest) = Answer::parse(&bytes);
+    let (second, rest) = Answer::parse(rest);
+    let (third, rest) = Answer::parse(rest);
+    assert_eq!((first.status, first.body.as_str()), (200, ""));
+    assert_eq!((second.status, second.body.len()), (200, 100_004));
+    assert_eq!((third.status, rest.len()), (204, 0), "HT1: {}", third.head);
+}
+
 #[test]
 fn an_export_that_fails_has_no_end() {
     let world = World::new();
@@ -106,6 +131,31 @@ fn an_export_that_fails_has_no_end() {
     std::io::Read::read_to_end(&mut stream, &mut bytes).unwrap();
     assert!(bytes.starts_with(b"HTTP/1.1 200 "), "some rows were sent");
     assert!(!bytes.ends_with(b"0\r\n\r\n"), "XP2: the last chunk is missing");
+    let mut old = server.connect();
+    old.write_all(head.replace("HTTP/1.1", "HTTP/1.0").as_bytes()).unwrap();
+    let read = std::io::Read::read_to_end(&mut old, &mut Vec::new());
+    assert!(read.is_err(), "XP2: the connection is reset");
+}
+
+// Answers to HTTP/1.0, which knows no chunks, came in chunks: their sizes were a part of the file.
+#[test]
+fn an_old_client_gets_a_file_without_chunks() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for (path, expected) in [
+        ("exp?query=select+1+as+a", "\"a\"\r\n1\r\n"),
+        ("exec?nm=true&query=select+1+as+a", r#"{"dataset":[[1]],"count":1}"#),
+    ] {
+        let mut stream = server.connect();
+        let request = format!("GET /{path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(!head.contains("Transfer-Encoding"), "{head}");
+        assert!(head.ends_with("Connection: close"), "{head}");
+        assert_eq!(body, expected);
+    }
 }
 
 #[test]
@@ -329,6 +379,36 @@ fn copy_never_leaves_its_root() {
     fs::create_dir(root.join("folder")).unwrap();
     check_code(&server.exec("COPY t FROM 'folder'"), 400, "42809");
     assert_eq!(server.count("t"), None);
+}
+
+// While an upload waited for its turn, nobody looked whether its client was still there: repeats of
+// clients that had gone filled the queue.
+#[test]
+fn an_upload_that_waits_for_its_turn_ends_with_its_client() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let upload = |name: &str, text: &str| {
+        let mut stream = server.connect();
+        let head = format!(
+            "POST /imp?name={name} HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n\
+             Content-Length: 100000000\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    };
+    let jobs = |condition: &str| {
+        server.rows(&format!("SELECT count(*) FROM copy_progress() WHERE {condition}"))
+    };
+    let first = upload("a", &"1,2\n".repeat(100_000));
+    wait_until("the first to work", || jobs("TRUE") == "[[1]]");
+    // More than is taken before the turn has come.
+    let second = upload("b", &"1,2\n".repeat(1_000_000));
+    wait_until("the second to wait", || jobs("queue_position > 0") == "[[1]]");
+    drop(second);
+    wait_until("the second to end", || jobs("TRUE") == "[[1]]");
+    drop(first);
+    wait_until("the first to end", || jobs("TRUE") == "[[0]]");
 }
 
 #[test]

@@ -277,6 +277,61 @@ fn cursors_prepared_statements_and_portals_go_step_by_step() {
     server.stop();
 }
 
+// `pg_stat_activity` had a number of its own for each statement, so that none was the one that a
+// client knows, and `pg_cancel_backend` found nothing. DISCARD ALL forgot what the connection had
+// begun with, so that whom a pool gave it next had no timeout and could write.
+#[test]
+fn a_connection_keeps_its_number_and_what_it_began_with() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let options = format!("{} options='-c statement_timeout=5s'", address(&server));
+        let (client, connection) = tokio_postgres::connect(&options, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let own = "SELECT count(*) FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+        assert_eq!(rows(&client, own).await, ["1"]);
+        let other = connect(&server).await;
+        let pid = rows(&other, "SELECT pg_backend_pid()").await.remove(0);
+        let long = "SELECT count(*) FROM long_sequence(1000000) a, long_sequence(1000000) b";
+        let cancel = async {
+            let cancel = format!("SELECT pg_cancel_backend({pid})");
+            while rows(&client, &cancel).await != ["t"] {}
+        };
+        assert_eq!(tokio::join!(code(&other, long), cancel).0.0, "57014");
+        let timeout = "SHOW statement_timeout";
+        for again in ["DISCARD ALL", "RESET ALL", "SET statement_timeout TO DEFAULT"] {
+            client.simple_query("SET statement_timeout = 1234").await.unwrap();
+            assert_eq!(rows(&client, timeout).await, ["1234ms"]);
+            client.simple_query(again).await.unwrap();
+            assert_eq!(rows(&client, timeout).await, ["5s"], "{again}");
+        }
+    });
+    server.stop();
+}
+
+#[test]
+fn functions_of_the_catalog_find_tables_by_number_and_name() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    // It makes the table of lines that were not taken.
+    server.send_lines("t v=x\n");
+    server.wait_for_rows("sys.ilp_rejects", 1);
+    block_on(async {
+        let client = connect(&server).await;
+        client.simple_query("CREATE TABLE \"Some\" (n INT)").await.unwrap();
+        let found = "SELECT c.oid::regclass, pg_table_is_visible(c.oid), \
+             c.oid = (CASE c.relname WHEN 'Some' THEN 'public.\"some\"'::regclass \
+                 ELSE 'sys.ilp_rejects'::regclass END) \
+             FROM pg_class c WHERE relname IN ('Some', 'ilp_rejects') ORDER BY relname";
+        assert_eq!(rows(&client, found).await, ["Some|t|t", "sys.ilp_rejects|f|t"]);
+        for nowhere in ["ilp_rejects", "sys.some", "x.some"] {
+            assert_eq!(rows(&client, &format!("SELECT to_regclass('{nowhere}')")).await, ["NULL"]);
+        }
+        assert_eq!(rows(&client, "SELECT 1::regclass, 99999999::regclass").await, ["1|99999999"]);
+    });
+    server.stop();
+}
+
 #[test]
 fn a_changed_table_makes_clients_prepare_again() {
     let world = World::new();

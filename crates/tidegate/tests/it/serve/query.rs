@@ -1,7 +1,7 @@
 //! `/exec` and the small routes.
 
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 
 use super::server::{Answer, Server, encode};
 use crate::world::{World, wait_until};
@@ -267,10 +267,31 @@ fn requests_that_cannot_be_are_refused() {
     assert_eq!(server.request(own, b"").status, 200);
 }
 
+// Only `Origin` was looked at, which browsers do not send with `<img src="..">` or a link: any page
+// that somebody looked at could drop his tables. They send `Sec-Fetch-Site` with all of them.
+#[test]
+fn no_page_of_another_place_gets_what_it_could_not_post() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for (path, site, status) in [
+        ("exec", "cross-site", 403),
+        // Another port of the same machine.
+        ("exec", "same-site", 403),
+        ("exp", "cross-site", 403),
+        ("exec", "same-origin", 200),
+        ("exec", "none", 200),
+    ] {
+        let request =
+            format!("GET /{path}?query=select+1 HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: {site}\r\n");
+        assert_eq!(server.request(&request, b"").status, status, "HT4: {path} {site}");
+    }
+}
+
 #[test]
 fn connections_have_a_limit() {
     let world = World::new();
-    let server = Server::start_with(&world, &["http.max_connections=2"]);
+    let server =
+        Server::start_with(&world, &["http.max_connections=2", "http.admin_listen=127.0.0.1:0"]);
     let mut kept: Vec<_> = (0..2).map(|_| server.connect()).collect();
     for stream in &mut kept {
         stream.write_all(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -280,6 +301,12 @@ fn connections_have_a_limit() {
     let refused = server.get("/ping");
     assert_eq!((refused.status, refused.field("Retry-After")), (429, Some("1")));
     assert!(refused.body.contains("too many connections [limit=2]"), "{}", refused.body);
+    // Who asks how it is has places of his own: a server that is busy is not a dead one.
+    let mut admin = TcpStream::connect(server.admin).unwrap();
+    admin.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut bytes = Vec::new();
+    admin.read_to_end(&mut bytes).unwrap();
+    assert!(bytes.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&bytes));
     kept.pop();
     wait_until("the next one to be let in", || server.get("/ping").status == 204);
 }

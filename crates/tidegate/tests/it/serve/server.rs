@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) struct Server {
     child: Child,
     pub(super) http: SocketAddr,
+    pub(super) admin: SocketAddr,
     pub(super) ilp: SocketAddr,
     pub(super) pg: SocketAddr,
     lines: Mutex<Receiver<String>>,
@@ -57,9 +58,11 @@ impl Server {
         });
         let nowhere: SocketAddr = "0.0.0.0:0".parse().expect("an address");
         let lines = Mutex::new(lines);
-        let mut server = Server { child, http: nowhere, ilp: nowhere, pg: nowhere, lines };
+        let (http, admin, ilp, pg) = (nowhere, nowhere, nowhere, nowhere);
+        let mut server = Server { child, http, admin, ilp, pg, lines };
         let lines = server.lines_until("ready");
         server.http = address(&lines, "HTTP listens on ").unwrap_or(nowhere);
+        server.admin = address(&lines, "metrics listens on ").unwrap_or(nowhere);
         server.ilp = address(&lines, "line protocol listens on ").unwrap_or(nowhere);
         server.pg = address(&lines, "PostgreSQL's protocol listens on ").unwrap_or(nowhere);
         server

@@ -144,3 +144,81 @@ fn too_many_connections_are_told_and_administrators_get_in() {
     assert!(seen.ends_with(b"I"), "{}", String::from_utf8_lossy(&seen));
     server.stop();
 }
+
+// `SELECT $1000000000000` made a vector of so many values when it was described, and a statement
+// prepared with more types than two bytes count met a panic.
+#[test]
+fn numbers_of_parameters_that_cannot_be_harm_nobody() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust"]);
+    let types = vec!["int"; 65_536].join(",");
+    let prepare = format!("PREPARE many({types}) AS SELECT 1\0");
+    let bytes = [
+        start("ann"),
+        message(b'P', b"far\0SELECT $1000000000000\0\0\0"),
+        message(b'D', b"Sfar\0"),
+        message(b'S', b""),
+        message(b'P', b"near\0SELECT $70000 + 1\0\0\0"),
+        message(b'D', b"Snear\0"),
+        message(b'S', b""),
+        message(b'Q', prepare.as_bytes()),
+        message(b'Q', b"SELECT 40 + 2\0"),
+        message(b'X', b""),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    let text = String::from_utf8_lossy(&answer);
+    assert_eq!(text.matches("there is no value for").count(), 2, "{text}");
+    assert!(has(&answer, "54000") && has(&answer, "42"), "{text}");
+    server.stop();
+}
+
+// Only the number of statements had a bound: 1,024 times 64 MiB on one connection.
+#[test]
+fn what_a_connection_keeps_has_a_bound_in_bytes() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust", "pg.max_message=1MiB"]);
+    let parse = |name: &str, bytes: usize| {
+        let text = format!("{name}\0SELECT 1 -- {}\0\0\0", "x".repeat(bytes));
+        [message(b'P', text.as_bytes()), message(b'S', b"")].concat()
+    };
+    let query = |text: &str| message(b'Q', format!("{text}\0").as_bytes());
+    let long = "n".repeat(128);
+    let bytes = [
+        start("ann"),
+        parse("a", 600_000),
+        parse("b", 600_000),
+        query("SELECT 'second refused'"),
+        // Those without a name take each other's place.
+        parse("", 600_000),
+        parse("", 600_000),
+        query("DEALLOCATE a"),
+        parse("c", 600_000),
+        query("SELECT 'third taken'"),
+        parse(&long, 1),
+        query(&format!("BEGIN; SAVEPOINT {long}")),
+        message(b'X', b""),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    let text = String::from_utf8_lossy(&answer);
+    let (before, after) = text.split_once("second refused").expect("the first query");
+    assert_eq!((before.matches("C53400").count(), after.matches("C53400").count()), (1, 0), "CO3");
+    assert_eq!(after.split_once("third taken").unwrap().1.matches("C42622").count(), 2, "CO3");
+    server.stop();
+}
+
+// Who was silent in the midst of a COPY was cut off without a word.
+#[test]
+fn a_client_whose_copy_is_ended_is_told_why() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust", "pg.idle_timeout=500ms"]);
+    let bytes = [
+        start("ann"),
+        message(b'Q', b"CREATE TABLE t (n INT)\0"),
+        message(b'Q', b"COPY t FROM STDIN\0"),
+        message(b'd', b"1\n"),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    assert!(has(&answer, "57P05"), "{}", String::from_utf8_lossy(&answer));
+    assert_eq!(server.count("t"), Some(0), "CY2");
+    server.stop();
+}

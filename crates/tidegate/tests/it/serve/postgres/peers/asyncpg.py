@@ -15,6 +15,13 @@ async def main():
         assert [tuple(r) for r in found] == [row], found
         found = await db.fetch("SELECT s FROM t WHERE ts = $1 AND g = $2", row[0], row[5])
         assert [tuple(r) for r in found] == [('oslo',)], found
+        # Of what only expressions have, in the binary form too.
+        found = await db.fetchrow(
+            "SELECT '2025-03-03T01:00:00.5'::timestamp - '2025-03-01'::timestamp, "
+            "CAST('01:02:03.5' AS TIME), make_array(make_array(1, 2), make_array(3))")
+        expected = (datetime.timedelta(days=2, hours=1, milliseconds=500),
+                    datetime.time(1, 2, 3, 500000), '{"{1,2}","{3}"}')
+        assert tuple(found) == expected, found
         many = [(datetime.datetime(2025, 4, 1, 0, 0, n), 'many', n) for n in range(50)]
         await db.executemany("INSERT INTO t (ts, s, n) VALUES ($1, $2, $3)", many)
         assert await db.fetchval("SELECT count(*) FROM t WHERE s = $1", 'many') == 50

@@ -1,0 +1,164 @@
+//! Arrays of types that are not written as they are, made such of types that are: once a batch
+//! (EN1), and in both formats alike.
+//!
+//! - WR1. What a column is announced as (`types`) is what its array has a form for: spans of time
+//!   are intervals of days and parts of a day, decimals of every width are wide ones, times of day
+//!   are microseconds, and what PostgreSQL has no type for is a text. Lists have such elements.
+//!
+//! Not here: indirections, which are gone already (`cell::plain`).
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, StringViewBuilder,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DataType, Field, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit,
+};
+use arrow::error::ArrowError;
+
+use super::per_second;
+use crate::cell;
+
+const DAY_SECONDS: i64 = 86_400;
+
+/// The array as it is written (WR1).
+pub(super) fn written(field: &Field, array: ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match array.data_type() {
+        DataType::Struct(_)
+        | DataType::Map(..)
+        | DataType::Union(..)
+        | DataType::FixedSizeList(..)
+        | DataType::ListView(_)
+        | DataType::LargeListView(_) => texts(field, array.as_ref()),
+        _ => value(array),
+    }
+}
+
+/// A value, or an element of a list.
+fn value(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match array.data_type() {
+        DataType::Duration(unit) => spans(&array, *unit),
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            cast(&array, &DataType::Decimal128(*precision, *scale))
+        }
+        DataType::Time32(_) | DataType::Time64(TimeUnit::Nanosecond) => {
+            cast(&array, &DataType::Time64(TimeUnit::Microsecond))
+        }
+        DataType::List(_) => list(array.as_list::<i32>()),
+        DataType::LargeList(_) => list(array.as_list::<i64>()),
+        _ => Ok(array),
+    }
+}
+
+/// As the difference of two times is in PostgreSQL: `2 days 01:00:00`.
+fn spans(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef, ArrowError> {
+    let second = per_second(unit);
+    let span = |count: i64| {
+        let days = i32::try_from(count / (DAY_SECONDS * second));
+        let out_of_range =
+            |_| ArrowError::ComputeError("a span of time is out of range".to_owned());
+        let rest = count % (DAY_SECONDS * second) * (1_000_000_000 / second);
+        Ok(IntervalMonthDayNano::new(0, days.map_err(out_of_range)?, rest))
+    };
+    let counts = cast(array, &DataType::Int64)?;
+    let spans = counts.as_primitive::<Int64Type>();
+    Ok(Arc::new(spans.try_unary::<_, IntervalMonthDayNanoType, ArrowError>(span)?))
+}
+
+fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> Result<ArrayRef, ArrowError> {
+    let (field, offsets, values, nulls) = array.clone().into_parts();
+    let values = value(values)?;
+    let field = field.as_ref().clone().with_data_type(values.data_type().clone());
+    Ok(Arc::new(GenericListArray::try_new(Arc::new(field), offsets, values, nulls)?))
+}
+
+/// What `cell` writes, for types that only expressions give.
+fn texts(field: &Field, array: &dyn Array) -> Result<ArrayRef, ArrowError> {
+    let column = cell::Column::new(field, array)?;
+    let (mut all, mut text) = (StringViewBuilder::new(), String::new());
+    for row in 0..array.len() {
+        if column.is_null(row) {
+            all.append_null();
+            continue;
+        }
+        text.clear();
+        column.push(row, &mut text);
+        all.append_value(&text);
+    }
+    Ok(Arc::new(all.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{
+        Decimal64Array, DurationMillisecondArray, DurationSecondArray, ListArray, RecordBatch,
+        StructArray, Time32SecondArray, Time64NanosecondArray,
+    };
+    use arrow::buffer::OffsetBuffer;
+    use bytes::BytesMut;
+
+    use super::super::{Format, RowWriter, arrays};
+    use super::*;
+
+    /// The text and the binary form of the first value of a column, in hexadecimal the latter.
+    fn both(array: ArrayRef) -> (String, String) {
+        let batch = RecordBatch::try_from_iter([("c", array)]).unwrap();
+        let arrays = arrays(&batch).unwrap();
+        let schema = batch.schema();
+        let value = |format: Format| {
+            let mut bytes = BytesMut::new();
+            RowWriter::new(&schema, &arrays, &[format]).unwrap().push(0, &mut bytes);
+            // The tag, two lengths and a count stand before it.
+            bytes[11..].to_vec()
+        };
+        let binary = value(Format::Binary);
+        let hex = binary.iter().map(|byte| format!("{byte:02x}")).collect();
+        (String::from_utf8(value(Format::Text)).unwrap(), hex)
+    }
+
+    #[track_caller]
+    fn check(array: ArrayRef, text: &str, binary: &str) {
+        assert_eq!(both(array), (text.to_owned(), binary.to_owned()), "WR1");
+    }
+
+    // A span of time was announced as an interval and came as letters to whoever asked for the
+    // binary form, and so did short decimals and times of day. Lists of lists, announced as texts,
+    // came as arrays.
+    #[test]
+    fn a_value_has_the_form_of_the_type_that_is_announced() {
+        let millis = 2 * 86_400_000 + 3_600_500;
+        let span = "00000000d69b45200000000200000000";
+        check(Arc::new(DurationMillisecondArray::from(vec![millis])), "2 days 01:00:00.5", span);
+        let back = "fffffffffff0bdc00000000000000000";
+        check(Arc::new(DurationSecondArray::from(vec![-1])), "-00:00:01", back);
+        let short = Decimal64Array::from(vec![1_250]).with_precision_and_scale(9, 2).unwrap();
+        check(Arc::new(short), "12.50", "0002000000000002000c1388");
+        let hour = "00000000d693a400";
+        check(Arc::new(Time32SecondArray::from(vec![3_600])), "01:00:00", hour);
+        let nanos = Time64NanosecondArray::from(vec![1_000_500_999]);
+        check(Arc::new(nanos), "00:00:01.0005", "00000000000f4434");
+    }
+
+    #[test]
+    fn lists_have_elements_with_a_form_and_lists_of_lists_are_texts() {
+        let list = |values: ArrayRef| -> ArrayRef {
+            let field = Arc::new(Field::new("item", values.data_type().clone(), true));
+            let offsets = OffsetBuffer::from_lengths([values.len()]);
+            Arc::new(ListArray::new(field, offsets, values, None))
+        };
+        let spans: ArrayRef = Arc::new(DurationSecondArray::from(vec![1]));
+        // One dimension without NULL, of intervals; one element, which has sixteen bytes.
+        let binary = "0000000100000000000004a2000000010000000100000010";
+        let element = "00000000000f42400000000000000000";
+        check(list(Arc::clone(&spans)), "{00:00:01}", &format!("{binary}{element}"));
+        let text = r#"{"{00:00:01}"}"#;
+        let hex = text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+        check(list(list(spans)), text, &hex);
+        let pair: ArrayRef = Arc::new(DurationSecondArray::from(vec![1]));
+        let field = Arc::new(Field::new("a", pair.data_type().clone(), true));
+        let (text, binary) = both(Arc::new(StructArray::from(vec![(field, pair)])));
+        assert_eq!(binary, text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>());
+    }
+}
