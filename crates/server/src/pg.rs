@@ -43,6 +43,7 @@ use login::{Arrival, PARTING, arrive};
 use wire::Wire;
 
 pub(crate) use backends::{ADMIN_SLOTS, Backends};
+pub(crate) use wire::Spinning;
 
 /// Sockets on which nobody has logged in yet, beyond the connections that there may be.
 pub(crate) const ARRIVING_MAX: usize = 128;

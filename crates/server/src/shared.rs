@@ -20,7 +20,7 @@ use crate::copy::Copier;
 use crate::ilp::{Ingest, Keys};
 use crate::log::Log;
 use crate::metrics::{Metrics, Shown};
-use crate::pg::Backends;
+use crate::pg::{Backends, Spinning};
 use crate::tls::Tls;
 
 /// How far a server is from its end.
@@ -69,6 +69,7 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Tls>,
     /// Those who are logged in over PostgreSQL's protocol.
     pub(crate) backends: Arc<Backends>,
+    pub(crate) spinning: Spinning,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) metrics: Metrics,
@@ -194,6 +195,7 @@ impl Shared {
             users,
             tls,
             backends,
+            spinning: Spinning::default(),
             clock,
             log,
             metrics,

@@ -2,8 +2,8 @@
 //!
 //! - HE1. They are in memory only, and nobody sees them; `commit` writes all of them, of all
 //!   tables, as one record of the log.
-//! - HE2. Together they take at most `HELD_BYTES_MAX`, with all that is kept because of them: arrays
-//!   hold no more than their own values, and what a batch costs besides them is counted too.
+//! - HE2. Together they take at most `HELD_BYTES_MAX`, with all that is kept because of them:
+//!   arrays hold no more than their own values, and what a batch costs besides them is counted too.
 //! - HE3. Small batches of a table that no savepoint stands between become one, so that rows that
 //!   come one at a time cost little more than those that come together.
 //!
@@ -37,7 +37,8 @@ const COLUMN_BYTES: usize = 256;
 /// batch costs is little.
 const MERGED_BYTES_MAX: usize = 512 << 10;
 
-/// The rows that a transaction has inserted so far; those of a table in the order of its statements.
+/// The rows that a transaction has inserted so far; those of a table in the order of its
+/// statements.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     batches: Vec<HeldBatch>,

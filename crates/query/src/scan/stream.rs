@@ -29,9 +29,9 @@ use super::task::{BATCH_ROWS, ROW_ID_BYTES, ScanTask, TASK_BYTES_MAX, value_byte
 /// W3.
 const STEPS_PER_POLL: usize = 8;
 
-/// Rows of the first batch of an ordered scan, about: who asks for the latest row of a key may need
-/// no more.
-const EAGER_ROWS: usize = 16;
+/// Rows of the first batch of an ordered scan: who asks for the latest row of a key may need no
+/// more.
+const EAGER_ROWS: usize = 1;
 /// How many times as many the next one has, up to all there are.
 const EAGER_GROWTH: usize = 8;
 
@@ -199,7 +199,9 @@ impl OrderedStream {
     ) -> OrderedStream {
         assert!(window_max > 0, "W2");
         let (first, window) = (queue.take(), window_max.min(2));
-        let (eager, ahead) = (EAGER_ROWS, VecDeque::new());
+        // A limit says better how many rows are wanted.
+        let eager = if queue.wanted() < usize::MAX { usize::MAX } else { EAGER_ROWS };
+        let ahead = VecDeque::new();
         OrderedStream { queue, first, eager, ahead, window, window_max, metrics }
     }
 

@@ -163,12 +163,11 @@ impl Connection {
                 Err(breach) => return Err(self.part(&Fault::breach(&breach))),
             }
             self.wire.flush().await.map_err(|_| End::Gone)?;
-            self.wire.rest();
             let patience = self.patience();
             let mut phase = self.shared.phase.clone();
             tokio::select! {
                 biased;
-                read = timeout(patience, self.wire.fill()) => match read {
+                read = timeout(patience, self.wire.fill_next(&self.shared.spinning)) => match read {
                     Ok(Ok(1..)) => {}
                     Ok(Ok(0) | Err(_)) => return Err(End::Gone),
                     Err(_) => return Err(self.part(&self.too_slow())),

@@ -5,14 +5,19 @@
 //! - WR2. A connection that waits for its client keeps no buffer beyond `IDLE_BYTES`.
 //! - WR3. While a statement works, no more than `AHEAD_BYTES` are read of what comes behind it, and
 //!   the end of the connection is noticed all the same.
+//! - WR4. A client that has answered at once before is waited for on the processor for `SPIN`, since
+//!   going to sleep and being woken takes as long as its small statements do; only one connection
+//!   of a server does so at a time, and others have their turn meanwhile.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use futures::FutureExt as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::out::Out;
 use crate::socket::Socket;
@@ -24,6 +29,10 @@ const ROOM: usize = 4 << 10;
 const AHEAD_BYTES: usize = 64 << 10;
 /// Bytes of a buffer that is kept while nothing is to be done (WR2).
 const IDLE_BYTES: usize = 8 << 10;
+/// How long a client that answers at once takes for that (WR4).
+const SPIN: Duration = Duration::from_micros(100);
+/// One that took no longer, with being woken, may have answered at once.
+const SOON: Duration = Duration::from_micros(300);
 /// How long a client may take nothing of what is sent to it.
 const SEND_PATIENCE: Duration = Duration::from_mins(5);
 /// How often a connection whose input is full is asked whether it is still there.
@@ -34,11 +43,36 @@ pub(super) struct Wire {
     socket: Socket,
     pub(super) input: BytesMut,
     pub(super) out: Out,
+    /// Whether the client has answered at once (WR4).
+    is_prompt: bool,
+}
+
+/// Whether a connection of this server waits on the processor (WR4).
+#[derive(Debug, Default)]
+pub(crate) struct Spinning(AtomicBool);
+
+/// The one that does.
+struct Spinner<'a>(&'a Spinning);
+
+impl Spinning {
+    fn begin(&self) -> Option<Spinner<'_>> {
+        (!self.0.swap(true, Relaxed)).then_some(Spinner(self))
+    }
+}
+
+impl Drop for Spinner<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(false, Relaxed);
+    }
 }
 
 impl Wire {
     pub(super) fn new(stream: TcpStream) -> Wire {
-        Wire { socket: Socket::Plain(stream), input: BytesMut::new(), out: Out::default() }
+        Wire::of(Socket::Plain(stream))
+    }
+
+    fn of(socket: Socket) -> Wire {
+        Wire { socket, input: BytesMut::new(), out: Out::default(), is_prompt: false }
     }
 
     pub(super) fn is_tls(&self) -> bool {
@@ -54,8 +88,7 @@ impl Wire {
     }
 
     pub(super) fn of_tls(stream: ServerStream) -> Wire {
-        let socket = Socket::Tls(Box::new(stream));
-        Wire { socket, input: BytesMut::new(), out: Out::default() }
+        Wire::of(Socket::Tls(Box::new(stream)))
     }
 
     /// The first byte, without taking it; `None` at the end.
@@ -71,8 +104,28 @@ impl Wire {
         self.socket.read_buf(&mut self.input).await
     }
 
+    /// Reads the client's next bytes, as [`fill`](Self::fill) does (WR4).
+    pub(super) async fn fill_next(&mut self, spinning: &Spinning) -> io::Result<usize> {
+        let start = Instant::now();
+        if self.is_prompt
+            && let Some(_spinner) = spinning.begin()
+        {
+            while start.elapsed() < SPIN {
+                if let Some(read) = self.fill().now_or_never() {
+                    return read;
+                }
+                // Others work, and the kernel is asked for news.
+                tokio::task::yield_now().await;
+            }
+        }
+        self.rest();
+        let read = self.fill().await;
+        self.is_prompt = start.elapsed() < SOON;
+        read
+    }
+
     /// Gives back what nobody uses while nothing is done (WR2).
-    pub(super) fn rest(&mut self) {
+    fn rest(&mut self) {
         if self.input.is_empty() {
             self.input = BytesMut::new();
         }
