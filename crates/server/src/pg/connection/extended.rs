@@ -205,19 +205,32 @@ impl Connection {
             }
             Object::Portal(name) => {
                 let name = text(&name)?;
-                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
-                let formats = portal.formats.clone();
-                let columns = match &portal.state {
-                    State::Rows(rows) => Some(Arc::clone(&rows.schema)),
-                    State::Ready | State::Over => {
-                        let prepared = Arc::clone(&portal.prepared);
-                        self.description(&prepared).await?.columns
-                    }
-                };
-                self.push_description(columns.as_ref(), &formats);
+                let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+                let columns = self.portal_columns(&mut portal).await?;
+                self.push_description(columns.as_ref(), &portal.formats);
+                self.portals.insert(name.to_owned(), portal);
             }
         }
         Ok(())
+    }
+
+    /// The columns of a portal. A query that is known begins with it: what is found of it says what
+    /// it gives.
+    async fn portal_columns(&mut self, portal: &mut Portal) -> Result<Option<SchemaRef>, Stopped> {
+        if let State::Ready = portal.state
+            && portal.prepared.command == Command::Statement
+            && self.check_state(&portal.prepared.command).is_ok()
+            && let Some(rows) = self.start_known(&portal.order()).await?
+        {
+            portal.state = State::Rows(rows);
+        }
+        match &portal.state {
+            State::Rows(rows) => Ok(Some(Arc::clone(&rows.schema))),
+            State::Ready | State::Over => {
+                let (prepared, values) = (Arc::clone(&portal.prepared), portal.values.clone());
+                self.columns_with(&prepared, &values).await
+            }
+        }
     }
 
     fn push_description(&mut self, columns: Option<&SchemaRef>, formats: &[Format]) {

@@ -49,7 +49,12 @@ pub(super) enum Taken {
 
 /// What the engine has said first of a statement.
 enum Begun {
-    Rows(Running, SchemaRef, Canceler),
+    Rows {
+        running: Running,
+        schema: SchemaRef,
+        canceler: Canceler,
+        turn: Option<OwnedSemaphorePermit>,
+    },
     Done(String),
 }
 
@@ -72,49 +77,71 @@ impl Drop for Ending {
 impl Connection {
     /// Starts a statement, and waits until it has rows or is done.
     pub(super) async fn start(&mut self, order: &Order) -> Result<Started, Stopped> {
-        let counted = CountedQuery::begin(&self.shared, "pg");
-        let work = Work {
-            sql: Arc::clone(&order.sql),
-            parameters: order.parameters.clone(),
-            session: self.session.clone(),
-            canceler: Canceler::default(),
-        };
+        if let Some(rows) = self.start_known(order).await? {
+            return Ok(Started::Rows(Box::new(rows)));
+        }
+        let work = self.work(order);
         let _cancelable = self.backend.begin(&work.canceler);
-        let mut admitted = Admitted { turn: None, counted };
-        let done = self.start_with(order, work, &mut admitted.turn).await;
+        let counted = CountedQuery::begin(&self.shared, "pg");
+        let done = self.start_apart(order, work).await;
         match done {
-            Ok(Begun::Rows(running, schema, canceler)) => {
+            Ok(Begun::Rows { running, schema, canceler, turn }) => {
+                let admitted = Admitted { turn, counted };
                 let rows = Rows::new(running, schema, (canceler, admitted));
                 Ok(Started::Rows(Box::new(rows)))
             }
             Ok(Begun::Done(tag)) => {
-                admitted.counted.end("00000");
+                counted.end("00000");
                 Ok(Started::Done(tag))
             }
             Err(stopped) => {
-                admitted.counted.end(code_of(&stopped));
+                counted.end(code_of(&stopped));
                 Err(stopped)
             }
         }
     }
 
-    async fn start_with(
-        &mut self,
-        order: &Order,
-        work: Work,
-        turn: &mut Option<OwnedSemaphorePermit>,
-    ) -> Result<Begun, Stopped> {
-        if !is_cancel(&order.sql) {
-            *turn = Some(self.turn(&work.canceler).await?);
+    fn work(&self, order: &Order) -> Work {
+        Work {
+            sql: Arc::clone(&order.sql),
+            parameters: order.parameters.clone(),
+            session: self.session.clone(),
+            canceler: Canceler::default(),
         }
-        let failed = |error| Stopped::from(Fault::of_query(&error, &order.sql, order.before));
-        let (services, canceler) = (Arc::clone(&self.services), work.canceler.clone());
+    }
+
+    /// Starts a query that is known to be quick; `None` if it is not, or all turns are taken (PO3).
+    pub(super) async fn start_known(&mut self, order: &Order) -> Result<Option<Rows>, Stopped> {
+        let services = Arc::clone(&self.services);
+        let Ok(turn) = Arc::clone(&services.turns).try_acquire_owned() else { return Ok(None) };
+        let work = self.work(order);
         let known = (&work.sql, work.parameters.as_slice(), &work.options());
-        let known = services.engine.known(known, &services.query_threads);
-        if let Some(known) = known.transpose().map_err(failed)? {
-            self.notices(&known.notices);
-            return Ok(Begun::Rows(Running::Here(known.stream), known.schema, canceler));
+        let Some(known) = services.engine.known(known, &services.query_threads) else {
+            return Ok(None);
+        };
+        let counted = CountedQuery::begin(&self.shared, "pg");
+        match known {
+            Ok(known) => {
+                self.notices(&known.notices);
+                let admitted = Admitted { turn: Some(turn), counted };
+                let running = Running::Here(known.stream);
+                Ok(Some(Rows::new(running, known.schema, (work.canceler, admitted))))
+            }
+            Err(error) => {
+                let fault = Fault::of_query(&error, &order.sql, order.before);
+                counted.end(fault.code);
+                Err(fault.into())
+            }
         }
+    }
+
+    async fn start_apart(&mut self, order: &Order, work: Work) -> Result<Begun, Stopped> {
+        let canceler = work.canceler.clone();
+        let turn = match is_cancel(&order.sql) {
+            true => None,
+            false => Some(self.turn(&canceler).await?),
+        };
+        let services = Arc::clone(&self.services);
         let mut running = Running::start(&services, work);
         let event = tokio::select! {
             biased;
@@ -124,13 +151,15 @@ impl Connection {
         match event {
             Some(Event::Rows { schema, notices }) => {
                 self.notices(&notices);
-                Ok(Begun::Rows(running, schema, canceler))
+                Ok(Begun::Rows { running, schema, canceler, turn })
             }
             Some(Event::Done { tag, notices }) => {
                 self.notices(&notices);
                 Ok(Begun::Done(tag))
             }
-            Some(Event::Failed(error)) => Err(failed(*error)),
+            Some(Event::Failed(error)) => {
+                Err(Fault::of_query(&error, &order.sql, order.before).into())
+            }
             Some(Event::Batch(_) | Event::End) | None => Err(panicked().into()),
         }
     }
