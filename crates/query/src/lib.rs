@@ -38,6 +38,7 @@ pub use bulk::{
 pub use control::{CancelReason, Canceler, StatementOptions, Timeout};
 pub use copy::CopyStream;
 pub use datafusion::execution::SendableRecordBatchStream;
+pub use dml::KeptRows;
 pub use engine::{Answer, Described, Engine, EngineOptions, FILL_ROWS_MAX, SPILL_MAX, STACK_BYTES};
 pub use error::{
     ClauseProblem, Condition, Error, Result, SettingProblem, SyntaxError, TextProblem,

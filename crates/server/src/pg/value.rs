@@ -56,6 +56,16 @@ pub(super) fn parameter(
         .ok_or_else(|| Fault::new("22P02", format!("parameter {number} is no value of its type")))
 }
 
+/// A value of a binary COPY as COPY's text has it.
+pub(super) fn copied_text(ty: PgType, value: &[u8]) -> Result<String, Fault> {
+    let read = binary(ty.oid, value)?;
+    let read = read.ok_or_else(|| Fault::new("22P03", "incorrect binary data format"))?;
+    match is_time(ty.oid) && read == "infinity" {
+        true => Err(Fault::new("22008", "infinite timestamps are not kept")),
+        false => Ok(read),
+    }
+}
+
 /// A value to describe a statement with, for a parameter of this type.
 pub(super) fn example(oid: u32) -> Parameter {
     match sql_type(oid, "0") {
