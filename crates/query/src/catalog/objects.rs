@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{Column, Schema, is_system_table};
+use tidegate_model::{Column, Schema, TableId, is_system_table};
 use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
 use super::rows::{Cell, Row};
@@ -58,13 +58,17 @@ pub(super) fn tables(database: &Database) -> Result<Vec<Table>> {
     Ok(tables)
 }
 
+/// OB1.
+pub(crate) fn table_oid(table: TableId) -> u32 {
+    FIRST_TABLE.saturating_add(u32::try_from(table.0).unwrap_or(u32::MAX))
+}
+
 fn shown(snapshot: Arc<Snapshot>) -> Table {
-    let number = u32::try_from(snapshot.table.0).unwrap_or(u32::MAX - FIRST_TABLE);
     let (schema, name) = match is_system_table(&snapshot.name) {
         true => ("sys", snapshot.name.trim_start_matches("sys.").to_owned()),
         false => ("public", snapshot.name.clone()),
     };
-    Table { oid: FIRST_TABLE.saturating_add(number), schema, name, snapshot }
+    Table { oid: table_oid(snapshot.table), schema, name, snapshot }
 }
 
 /// The name of a table by its number, with its schema unless that is `public`.

@@ -12,9 +12,10 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableFactor,
-    Value, VisitMut, VisitorMut,
+    Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
+use super::lists::{self, list_of};
 use super::relations;
 
 /// Rewrites a query in place.
@@ -46,11 +47,13 @@ impl VisitorMut for Rewriter {
                 strip_schema(&mut call.name);
                 if self.is_catalog && is_array_of_query(call) {
                     *expr = no_list();
+                } else if parts(&call.name).1 == "generate_subscripts" {
+                    number_elements(expr);
                 }
             }
             // Arrays of the catalog are not there, and equal to nothing.
             Expr::BinaryOp { op: BinaryOperator::Eq, right, .. }
-                if self.is_catalog && list_of(right).is_some() =>
+                if self.is_catalog && list_of(right).is_some_and(|it| !it.is_empty()) =>
             {
                 *expr = null();
             }
@@ -70,35 +73,24 @@ impl VisitorMut for Rewriter {
                     *expr = call(&name.value.clone(), Vec::new());
                 }
             }
-            Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
-                let expr_inside = std::mem::replace(left.as_mut(), null());
-                *expr = match list_of(right) {
-                    Some(list) => {
-                        Expr::InList { expr: Box::new(expr_inside), list, negated: false }
-                    }
-                    None => {
-                        let list = std::mem::replace(right.as_mut(), null());
-                        call("array_has", vec![list, expr_inside])
-                    }
-                };
-            }
-            Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
-                if let Some(list) = list_of(right) {
-                    let expr_inside = std::mem::replace(left, Box::new(null()));
-                    *expr = Expr::InList { expr: expr_inside, list, negated: true };
-                }
+            Expr::AnyOp { .. } | Expr::AllOp { .. } => lists::rewrite_comparison(expr),
+            Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
+                escape_by_backslash(pattern, escape_char);
             }
             // It is asked for one row, which DataFusion wants to be certain of.
             Expr::Subquery(query) if self.is_catalog && has_no_row(query) => *expr = null(),
             Expr::Subquery(query) if self.is_catalog => one_row(query),
-            Expr::Cast { .. } => rewrite_cast(expr),
+            Expr::Cast { .. } => {
+                lists::rewrite_cast(expr);
+                rewrite_cast(expr);
+            }
             _ => {}
         }
         ControlFlow::Continue(())
     }
 }
 
-fn null() -> Expr {
+pub(super) fn null() -> Expr {
     Expr::Value(Value::Null.into())
 }
 
@@ -228,20 +220,55 @@ fn operator(name: &str) -> Option<BinaryOperator> {
     })
 }
 
-/// The elements of `ARRAY[..]`, or of a text `'{a,b}'`; casts around them say nothing.
-fn list_of(expr: &Expr) -> Option<Vec<Expr>> {
-    match expr {
-        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => list_of(inner),
-        Expr::Array(array) if !array.elem.is_empty() => Some(array.elem.clone()),
-        Expr::Value(value) => {
-            let Value::SingleQuotedString(text) = &value.value else { return None };
-            let inside = text.strip_prefix('{')?.strip_suffix('}')?;
-            let element = |it: &str| {
-                Expr::Value(Value::SingleQuotedString(it.trim_matches('"').to_owned()).into())
-            };
-            Some(inside.split(',').map(element).collect())
+/// `generate_subscripts(list, 1)` is a row for each element, as `unnest` gives them.
+fn number_elements(expr: &mut Expr) {
+    let Expr::Function(function) = expr else { return };
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(of))) = list.args.first_mut() else {
+        return;
+    };
+    let length = call("array_length", vec![std::mem::replace(of, null())]);
+    let one = Expr::Value(Value::Number("1".to_owned(), false).into());
+    *expr = call("unnest", vec![call("generate_series", vec![one, length])]);
+}
+
+/// `x LIKE 'a/_b' ESCAPE '/'`, with the sign that DataFusion knows. What is no text that is written
+/// out stays, and is refused.
+fn escape_by_backslash(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) {
+    let Some(Value::SingleQuotedString(sign)) = escape.as_ref().map(|it| &it.value) else { return };
+    let mut signs = sign.chars();
+    let (Some(sign), None) = (signs.next(), signs.next()) else { return };
+    if sign != '\\' && escape_texts(pattern, sign) {
+        *escape = None;
+    }
+}
+
+/// Whether all of a pattern is written out; then its signs are backslashes.
+fn escape_texts(pattern: &mut Expr, sign: char) -> bool {
+    match pattern {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => escape_texts(inner, sign),
+        Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } => {
+            escape_texts(left, sign) && escape_texts(right, sign)
         }
-        _ => None,
+        Expr::Value(value) => {
+            let Value::SingleQuotedString(text) = &mut value.value else { return false };
+            let mut escaped = String::with_capacity(text.len());
+            let mut chars = text.chars();
+            while let Some(char) = chars.next() {
+                match char {
+                    '\\' => escaped.push_str("\\\\"),
+                    _ if char == sign => match chars.next() {
+                        Some(next @ ('%' | '_' | '\\')) => escaped.extend(['\\', next]),
+                        Some(next) => escaped.push(next),
+                        None => return false,
+                    },
+                    _ => escaped.push(char),
+                }
+            }
+            *text = escaped;
+            true
+        }
+        _ => false,
     }
 }
 
@@ -299,7 +326,7 @@ fn rewrite_cast(expr: &mut Expr) {
 }
 
 /// The name of a type that SQL does not have, without its schema.
-fn custom_name(ty: &DataType) -> Option<String> {
+pub(super) fn custom_name(ty: &DataType) -> Option<String> {
     match ty {
         DataType::Custom(name, _) => Some(parts(name).1),
         DataType::Regclass => Some("regclass".to_owned()),
@@ -307,10 +334,10 @@ fn custom_name(ty: &DataType) -> Option<String> {
     }
 }
 
-fn catalog_type(name: &str) -> Option<DataType> {
+pub(super) fn catalog_type(name: &str) -> Option<DataType> {
     Some(match name {
         "name" | "char" | "text" | "varchar" | "bpchar" | "cstring" => DataType::Varchar(None),
-        "oid" | "xid" | "int8" => DataType::BigInt(None),
+        "xid" | "int8" => DataType::BigInt(None),
         "int2" => DataType::SmallInt(None),
         "int4" => DataType::Int(None),
         "bool" => DataType::Boolean,
@@ -319,7 +346,7 @@ fn catalog_type(name: &str) -> Option<DataType> {
     })
 }
 
-fn call(name: &str, args: Vec<Expr>) -> Expr {
+pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
     Expr::Function(Function {
         name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),
@@ -366,6 +393,27 @@ mod tests {
             "SELECT tidegate_regclass('t'), tidegate_regclass_name(c.oid)::VARCHAR FROM c",
         );
         check("SELECT current_schema", "SELECT current_schema()");
+    }
+
+    #[test]
+    fn lists_become_what_is_known() {
+        check("SELECT 1 WHERE a = ANY($1)", "SELECT 1 WHERE a = $1[]");
+        check("SELECT 1 WHERE a = ANY($1::INT[])", "SELECT 1 WHERE a = $1[]::INT");
+        check("SELECT 1 WHERE a = ANY('{}')", "SELECT 1 WHERE false");
+        check("SELECT 1 WHERE a <> ALL(ARRAY[])", "SELECT 1 WHERE true");
+        check("SELECT 1 WHERE a < ANY(ARRAY[1, 2])", "SELECT 1 WHERE (a < 1 OR a < 2)");
+        check("SELECT 1 WHERE a = ANY(b)", "SELECT 1 WHERE array_has(b, a)");
+        check("SELECT '{1,NULL}'::INT[]", "SELECT ARRAY['1'::INT, NULL::INT]");
+        check("SELECT CAST(ARRAY[a] AS UUID[])", "SELECT ARRAY[CAST(a AS UUID)]");
+        check("SELECT ARRAY[]::INT[]", "SELECT ARRAY[]::INT[]");
+        check(
+            "SELECT generate_subscripts(a, 1)",
+            "SELECT unnest(generate_series(1, array_length(a)))",
+        );
+        check(
+            "SELECT 1 WHERE a LIKE 'p/_q' || '//%' ESCAPE '/'",
+            "SELECT 1 WHERE a LIKE 'p\\_q' || '/%'",
+        );
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub enum Parameter {
     Bytes(Vec<u8>),
     /// A value of this type of SQL wherever it stands, by its text; `None` is NULL.
     Typed(Cow<'static, str>, Option<String>),
+    /// Values in their order; a type of SQL for them if there is none that says it.
+    List(Option<Cow<'static, str>>, Vec<Parameter>),
     /// A value that is not known yet: a statement is described with it, and not done.
     Open,
 }
@@ -47,6 +49,11 @@ impl fmt::Display for Parameter {
             Parameter::Text(value) => write!(f, "{value:?}"),
             Parameter::Bytes(value) => write!(f, "bytes {}", hex(value)),
             Parameter::Typed(ty, value) => write!(f, "{ty} {value:?}"),
+            Parameter::List(ty, values) => {
+                write!(f, "list {ty:?} [")?;
+                values.iter().try_for_each(|value| write!(f, "{value}, "))?;
+                f.write_str("]")
+            }
             Parameter::Open => f.write_str("open"),
         }
     }
@@ -121,8 +128,27 @@ fn constant(value: &Parameter) -> Vec<Token> {
         Parameter::Bytes(value) => vec![Token::HexStringLiteral(hex(value))],
         Parameter::Typed(ty, Some(text)) => cast(Token::SingleQuotedString(text.clone()), ty),
         Parameter::Typed(ty, None) => cast(Token::make_keyword("NULL"), ty),
+        Parameter::List(ty, values) => list(ty.as_deref(), values),
         Parameter::Open => unreachable!("it stays what it is"),
     }
+}
+
+/// `ARRAY[..]`; without elements, `CAST(ARRAY[] AS type[])`.
+fn list(ty: Option<&str>, values: &[Parameter]) -> Vec<Token> {
+    let mut tokens = vec![Token::make_keyword("ARRAY"), Token::LBracket];
+    for (at, value) in values.iter().enumerate() {
+        if 0 < at {
+            tokens.push(Token::Comma);
+        }
+        tokens.extend(constant(value));
+    }
+    tokens.push(Token::RBracket);
+    if let (Some(ty), true) = (ty, values.is_empty()) {
+        tokens.splice(0..0, [Token::make_keyword("CAST"), Token::LParen]);
+        tokens.extend([Token::make_keyword("AS"), Token::make_keyword(ty)]);
+        tokens.extend([Token::LBracket, Token::RBracket, Token::RParen]);
+    }
+    tokens
 }
 
 fn hex(bytes: &[u8]) -> String {

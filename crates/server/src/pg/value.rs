@@ -4,6 +4,8 @@
 //!   inferred from its place is written as at that place, where it means the same.
 //! - VA2. Digits of a NUMERIC are kept as they are: it is never a double.
 
+mod list;
+
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -35,6 +37,9 @@ pub(super) fn parameter(
     number: usize,
 ) -> Result<Parameter, Fault> {
     let Some(value) = value else { return Ok(null(oid, known)) };
+    if let Some(element) = types::element_of(oid) {
+        return list::parameter(value, (element, known), format, number);
+    }
     let read = match format {
         Format::Text => text(value)?.map(str::to_owned),
         Format::Binary => binary(oid, value)?,
@@ -68,6 +73,9 @@ pub(super) fn copied_text(ty: PgType, value: &[u8]) -> Result<String, Fault> {
 
 /// A value to describe a statement with, for a parameter of this type.
 pub(super) fn example(oid: u32) -> Parameter {
+    if let Some(element) = types::element_of(oid) {
+        return Parameter::List(list::sql_type_of(element), Vec::new());
+    }
     match sql_type(oid, "0") {
         Some(ty) => Parameter::Typed(ty, None),
         None if is_integer(oid) => Parameter::Integer(0),
