@@ -10,6 +10,7 @@ use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
 use super::rows::{Cell, Row};
 use super::types::{self, TYPES};
+use crate::activity::Running;
 use crate::error::Result;
 use crate::session::{Shown, all_settings};
 use crate::system::Caller;
@@ -292,13 +293,13 @@ fn settings(caller: &Caller) -> Vec<Row> {
 
 fn activity(caller: &Caller) -> Vec<Row> {
     let all = caller.system.activity.list();
-    let row = |running: &Arc<crate::activity::Running>| {
+    let row = |running: &Arc<Running>| {
         let seen = caller.session.reaches(&running.session);
         let origin = running.session.origin();
         Row::new()
             .with("datid", DATABASE)
             .with("datname", running.session.database())
-            .with("pid", i64::try_from(running.id & 0x7fff_ffff).unwrap_or(0))
+            .with("pid", i64::try_from(backend_of(running)).unwrap_or(0))
             .with("usesysid", OWNER)
             .with("usename", origin.user.clone().unwrap_or_default())
             .with(
@@ -311,6 +312,14 @@ fn activity(caller: &Caller) -> Vec<Row> {
             .with("backend_type", "client backend")
     };
     all.iter().map(row).collect()
+}
+
+/// The number of the connection that a statement came by; of one that has none, its own.
+pub(super) fn backend_of(running: &Running) -> u64 {
+    match running.session.process() {
+        0 => running.id & 0x7fff_ffff,
+        process => process.into(),
+    }
 }
 
 fn pg_table(caller: &Caller, table: &Table) -> Row {

@@ -62,8 +62,6 @@ pub(crate) fn described_with(sql: &str, given: &[Parameter]) -> Result<Vec<Param
         let Some(before) = at.checked_sub(1).map(|at| tokens[at]) else { continue };
         if ["LIMIT", "OFFSET", "FETCH"].iter().any(|word| before.is_word(word)) {
             values[number - 1] = Parameter::Integer(0);
-        } else if before.is_word("IN") {
-            values[number - 1] = Parameter::Text("2000-01-01".to_owned());
         }
     }
     Ok(values)

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::query_text::position_at;
@@ -84,7 +85,11 @@ pub(super) fn put_parameters(
             put.push(token);
             continue;
         }
-        put.extend(constant(value).into_iter().map(|it| TokenWithSpan::new(it, token.span)));
+        let tokens = match value {
+            Parameter::List(_, values) if is_after_in(&put) => elements(values),
+            value => constant(value),
+        };
+        put.extend(tokens.into_iter().map(|it| TokenWithSpan::new(it, token.span)));
     }
     *tokens = put;
     Ok(places)
@@ -133,15 +138,28 @@ fn constant(value: &Parameter) -> Vec<Token> {
     }
 }
 
+/// Whether IN is what stands before: the list of `x IN $1` is that of `x IN (..)`.
+fn is_after_in(tokens: &[TokenWithSpan]) -> bool {
+    let is_blank = |token: &&TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    let last = tokens.iter().rev().find(|token| !is_blank(token)).map(|token| &token.token);
+    matches!(last, Some(Token::Word(word)) if word.keyword == Keyword::IN)
+}
+
+/// `(a, b)`; without elements it is of NULL, which nothing is equal to.
+fn elements(values: &[Parameter]) -> Vec<Token> {
+    let mut tokens = vec![Token::LParen];
+    push_list(values, &mut tokens);
+    if values.is_empty() {
+        tokens.push(Token::make_keyword("NULL"));
+    }
+    tokens.push(Token::RParen);
+    tokens
+}
+
 /// `ARRAY[..]`; without elements, `CAST(ARRAY[] AS type[])`.
 fn list(ty: Option<&str>, values: &[Parameter]) -> Vec<Token> {
     let mut tokens = vec![Token::make_keyword("ARRAY"), Token::LBracket];
-    for (at, value) in values.iter().enumerate() {
-        if 0 < at {
-            tokens.push(Token::Comma);
-        }
-        tokens.extend(constant(value));
-    }
+    push_list(values, &mut tokens);
     tokens.push(Token::RBracket);
     if let (Some(ty), true) = (ty, values.is_empty()) {
         tokens.splice(0..0, [Token::make_keyword("CAST"), Token::LParen]);
@@ -149,6 +167,15 @@ fn list(ty: Option<&str>, values: &[Parameter]) -> Vec<Token> {
         tokens.extend([Token::LBracket, Token::RBracket, Token::RParen]);
     }
     tokens
+}
+
+fn push_list(values: &[Parameter], tokens: &mut Vec<Token>) {
+    for (at, value) in values.iter().enumerate() {
+        if 0 < at {
+            tokens.push(Token::Comma);
+        }
+        tokens.extend(constant(value));
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -206,7 +206,12 @@ fn of_arrow(ty: &DataType) -> (PgType, i32) {
         DataType::Dictionary(_, values) => return of_arrow(values),
         DataType::RunEndEncoded(_, values) => return type_of(values),
         DataType::List(values) | DataType::LargeList(values) => {
-            let (value, modifier) = type_of(values);
+            let (value, modifier) = match type_of(values) {
+                // What no column says is as in any other database.
+                (VARCHAR, modifier) => (TEXT, modifier),
+                _ if values.name() == "oid" => (OID, -1),
+                known => known,
+            };
             return match value.array {
                 0 => (TEXT, -1),
                 array => (pg(array, -1, 0), modifier),
