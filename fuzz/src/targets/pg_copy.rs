@@ -1,5 +1,5 @@
-//! CP1, CP2 of `server::pg::copy_frame`: fields are the same wherever the bytes of a binary COPY are
-//! cut, and any bytes are fields or a breach.
+//! CP1, CP2 of `server::pg::copy_frame`: fields are the same wherever the bytes of a binary COPY
+//! are cut, and any bytes are fields or a breach.
 //!
 //! The first byte says how many columns there are, the second how the rest is cut. A third one that
 //! is odd has the rest stand behind a header, which few bytes begin with otherwise.

@@ -1,5 +1,5 @@
-//! The bodies of the fuzz targets for messages and for binary COPY, run over their committed corpora
-//! (STYLE 39). Fuzzing itself: `fuzz/README.md`.
+//! The bodies of the fuzz targets for messages and for binary COPY, run over their committed
+//! corpora (STYLE 39). Fuzzing itself: `fuzz/README.md`.
 
 use std::path::Path;
 

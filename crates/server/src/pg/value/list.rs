@@ -105,7 +105,8 @@ mod tests {
         let expected =
             |values: &[Parameter]| Ok(Parameter::List(Some("INT".into()), values.into()));
         let both = [Parameter::Integer(7), Parameter::Null];
-        let bytes = b"\0\0\0\x01\0\0\0\x01\0\0\0\x17\0\0\0\x02\0\0\0\x01\0\0\0\x04\0\0\0\x07\xff\xff\xff\xff";
+        let bytes = b"\0\0\0\x01\0\0\0\x01\0\0\0\x17\0\0\0\x02\0\0\0\x01\
+                      \0\0\0\x04\0\0\0\x07\xff\xff\xff\xff";
         assert_eq!(read(bytes, Format::Binary), expected(&both));
         assert_eq!(read(b"{7,NULL}", Format::Text), expected(&both));
         assert_eq!(read(b"\0\0\0\0\0\0\0\0\0\0\0\x17", Format::Binary), expected(&[]));

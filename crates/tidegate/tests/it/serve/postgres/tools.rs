@@ -1,5 +1,5 @@
-//! What tools with a picture send that no test can run: Grafana with its PostgreSQL and QuestDB data
-//! sources, and TSBS. The statements are what their query builders, pickers, checks and macros
+//! What tools send that no test can run: Grafana with its PostgreSQL and QuestDB data sources, and
+//! TSBS. The statements are what their query builders, pickers, checks and macros
 //! make.
 
 use std::time::{Duration, SystemTime};
@@ -97,8 +97,8 @@ fn grafana_draws_panels_and_annotations() {
             &["2025-03-01 00:00:00|91", "2025-03-01 00:05:00|95"],
         ),
         (
-            "SELECT extract(epoch from timestamp) AS time, hostname AS text, 'a,b' AS tags FROM cpu \
-             WHERE extract(epoch from timestamp) BETWEEN 1740787200 AND 1740787230",
+            "SELECT extract(epoch from timestamp) AS time, hostname AS text, 'a,b' AS tags FROM \
+             cpu WHERE extract(epoch from timestamp) BETWEEN 1740787200 AND 1740787230",
             &["1740787200|host_0|a,b", "1740787230|host_1|a,b"],
         ),
         (
@@ -140,7 +140,8 @@ fn grafana_speaks_to_questdb() {
     ]);
 }
 
-/// The statements of TSBS for cpu-only have a list of hosts as one parameter; each gives what the same question gives that names neither.
+/// The statements of TSBS for cpu-only have a list of hosts as one parameter; each gives what the
+/// same question gives in plain SQL.
 #[test]
 fn tsbs_asks_in_the_dialect_of_questdb() {
     let world = World::new();
@@ -158,8 +159,9 @@ fn tsbs_asks_in_the_dialect_of_questdb() {
                 "SELECT max(usage_user) AS max_usage_user FROM cpu WHERE hostname IN $1 AND \
                  timestamp >= $2 AND timestamp < $3 SAMPLE BY 1m",
                 three,
-                "SELECT max(usage_user) FROM cpu WHERE (hostname = 'host_0' OR hostname = 'host_1') \
-                 AND timestamp >= '2025-03-01T00:00:00Z' AND timestamp < '2025-03-01T01:00:00Z' \
+                "SELECT max(usage_user) FROM cpu WHERE (hostname = 'host_0' OR hostname = \
+                 'host_1') AND timestamp >= '2025-03-01T00:00:00Z' AND timestamp < \
+                 '2025-03-01T01:00:00Z' \
                  GROUP BY date_trunc('minute', timestamp) ORDER BY date_trunc('minute', timestamp)",
             ),
             (
