@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableFactor,
-    Value, ValueWithSpan, VisitMut, VisitorMut,
+    TimezoneInfo, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
 use super::lists::{self, list_of};
@@ -376,6 +376,11 @@ pub(super) fn catalog_type(name: &str) -> Option<DataType> {
         "int2" => DataType::SmallInt(None),
         "int4" => DataType::Int(None),
         "bool" => DataType::Boolean,
+        "float4" => DataType::Real,
+        "numeric" => DataType::Numeric(datafusion::sql::sqlparser::ast::ExactNumberInfo::None),
+        "date" => DataType::Date,
+        "timestamp" | "timestamptz" => DataType::Timestamp(None, TimezoneInfo::None),
+        "uuid" => DataType::Uuid,
         "float8" => DataType::Double(datafusion::sql::sqlparser::ast::ExactNumberInfo::None),
         _ => return None,
     })

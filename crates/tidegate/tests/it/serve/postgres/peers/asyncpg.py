@@ -36,7 +36,7 @@ async def main():
             assert await db.fetchval(count, [value]) == 1, column
             assert await db.fetchval(count, []) == 0, column
         found = await db.fetchval("SELECT count(*) FROM t WHERE n <> ALL($1::int[])", [7, 8])
-        assert found == 49, found
+        assert found == 48, found
         found = await db.fetchval("SELECT count(*) FROM t WHERE s IN $1", ['oslo', 'rome'])
         assert found == 1, found
         for kind, value in (('int', [1, -2]), ('bigint', [1 << 40]), ('text', ['a', 'b"c']),
@@ -48,7 +48,7 @@ async def main():
         found = await db.fetch("SELECT unnest($1::int[])", [4, 5])
         assert [n for (n,) in found] == [4, 5], found
         # Rows by COPY, in binary form.
-        copied = [(datetime.datetime(2025, 5, 1, 0, 0, n),) + row[1:] for n in range(1000)]
+        copied = [(datetime.datetime(2025, 5, 1, 0, n // 60, n % 60),) + row[1:] for n in range(1000)]
         assert await db.copy_records_to_table('t', records=copied) == 'COPY 1000'
         async with db.transaction():
             records = [(datetime.datetime(2025, 5, 2), 'held')]

@@ -104,13 +104,19 @@ def refused(work, error):
     raise Exception(f"{error} was expected")
 def too_many():
     with db.cursor().copy("COPY t (ts, s) FROM STDIN") as copy:
-        for n in range(70):
-            copy.write("2025-01-01\t" + chr(65 + n % 26) * 1_000_000 + "\n")
+        for n in range(7000):
+            copy.write("2025-01-01\t" + chr(65 + n % 26) * 10_000 + "\n")
 refused(too_many, errors.ProgramLimitExceeded)
 def no_number():
     with db.cursor().copy("COPY t (ts, n) FROM STDIN") as copy:
         copy.write("2025-01-01\tx\n")
 refused(no_number, errors.InvalidTextRepresentation)
+def no_number_and_much_behind_it():
+    with db.cursor().copy("COPY t (ts, n) FROM STDIN") as copy:
+        copy.write("2025-01-01\tx\n")
+        for n in range(2000):
+            copy.write("2025-01-01\t1\n" * 1000)
+refused(no_number_and_much_behind_it, errors.InvalidTextRepresentation)
 def too_wide():
     with db.cursor().copy("COPY t (ts, n) FROM STDIN (FORMAT BINARY)") as copy:
         copy.set_types(['timestamp', 'int8'])
