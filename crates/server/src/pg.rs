@@ -10,7 +10,8 @@
 //! login (`login`), and the others to statements (`connection`), whose rows (`portal`) become bytes
 //! (`encode`, `out`). COPY has a binary form of its own (`copy_frame`, `binary_copy`). Messages,
 //! values and SCRAM are our own code: values are written straight from Arrow's arrays into the
-//! connection's buffer, and bounds are checked before anything is made room for. Not here: SQL and the catalog (`query`), users (`auth`), TLS (`tls`).
+//! connection's buffer, and bounds are checked before anything is made room for. Not here: SQL and
+//! the catalog (`query`), users (`auth`), TLS (`tls`).
 
 mod frame;
 mod types;

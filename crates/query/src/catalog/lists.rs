@@ -41,12 +41,12 @@ pub(super) fn rewrite_comparison(expr: &mut Expr) {
         // LI1.
         Some(list) if list.is_empty() => Expr::Value(Value::Boolean(joined == Joined::All).into()),
         Some(list) => with_elements(left, (joined, op), list),
-        None => match element_of(right) {
-            Ok(element) => {
+        None => match element_of(&right) {
+            Some(element) => {
                 let (left, right) = (Box::new(left), Box::new(element));
                 Expr::BinaryOp { left, op, right }
             }
-            Err(list) => with_list(left, (joined, op), list),
+            None => with_list(left, (joined, op), right),
         },
     };
 }
@@ -99,27 +99,23 @@ fn with_list(left: Expr, (joined, op): (Joined, BinaryOperator), list: Expr) -> 
 }
 
 /// An element of a parameter whose value is not known yet, in place of the list that it is (LI3).
-fn element_of(list: Expr) -> Result<Expr, Expr> {
+fn element_of(list: &Expr) -> Option<Expr> {
     match list {
-        Expr::Nested(inner) => element_of(*inner),
-        Expr::Cast { kind, expr, data_type, array, format } => {
-            match (element_type(&data_type).cloned(), element_of(*expr)) {
-                (Some(data_type), Ok(element)) => {
-                    Ok(Expr::Cast { kind, expr: Box::new(element), data_type, array, format })
-                }
-                (_, Ok(expr) | Err(expr)) => {
-                    Err(Expr::Cast { kind, expr: Box::new(expr), data_type, array, format })
-                }
-            }
+        Expr::Nested(inner) => element_of(inner),
+        Expr::Cast { kind, expr, data_type, array, format } => Some(Expr::Cast {
+            kind: kind.clone(),
+            expr: Box::new(element_of(expr)?),
+            data_type: element_type(data_type)?.clone(),
+            array: *array,
+            format: format.clone(),
+        }),
+        Expr::Value(value) => {
+            let Value::Placeholder(name) = &value.value else { return None };
+            let mut value = value.clone();
+            value.value = Value::Placeholder(format!("{name}{LIST_MARK}"));
+            Some(Expr::Value(value))
         }
-        Expr::Value(mut value) => match &value.value {
-            Value::Placeholder(name) => {
-                value.value = Value::Placeholder(format!("{name}{LIST_MARK}"));
-                Ok(Expr::Value(value))
-            }
-            _ => Err(Expr::Value(value)),
-        },
-        list => Err(list),
+        _ => None,
     }
 }
 
