@@ -1,7 +1,7 @@
 //! The bodies of the fuzz targets, with the plain readers of the tests that they compare with.
 //!
 //! Not here: the corpora, and the tests that run them in every check (`ingest/tests/it/fuzz.rs`,
-//! and `server/src/{http,pg}/fuzz.rs` for `http` and `pg`).
+//! and `server/src/{http,pg}/fuzz.rs` for `http`, `pg` and `pg_copy`).
 
 #![expect(dead_code, reason = "the modules that are shared with the tests have more than is used")]
 
@@ -21,6 +21,8 @@ mod targets;
 mod server_targets;
 #[path = "targets/pg.rs"]
 mod pg_target;
+#[path = "targets/pg_copy.rs"]
+mod pg_copy_target;
 
 macro_rules! run {
     ($($target:ident),* $(,)?) => {
@@ -41,6 +43,11 @@ pub fn http_request(bytes: &[u8]) {
 /// As the others; it has a part of the server of its own.
 pub fn pg_messages(bytes: &[u8]) {
     pg_target::check(bytes);
+}
+
+/// As `pg_messages`.
+pub fn pg_copy(bytes: &[u8]) {
+    pg_copy_target::check(bytes);
 }
 
 run!(

@@ -19,7 +19,7 @@ use tidegate_ingest::index::{Before, FieldIndex, Kernel, QuoteState, Start, Stru
 use tidegate_ingest::sniff::Header;
 use tidegate_ingest::{
     ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, ImportOptions, MissingFields,
-    OnError, Phase, Progress, Quote, RejectList, Source, import,
+    OnError, Phase, Progress, Quote, RejectList, RowsTo, Source, import,
 };
 use tidegate_model::time::IsoTimestamp;
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit, TimeUnit, Timestamp};
@@ -124,6 +124,7 @@ impl Files {
             on_error: OnError::Abort,
             errors_max: None,
             rejects: RejectList::File(dir.join("rejects.ndjson")),
+            rows_to: RowsTo::Table,
             workers: NonZeroUsize::MIN,
             memory_max: ByteCount(512 << 20),
             io: IoMode::Auto,

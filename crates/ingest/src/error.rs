@@ -6,6 +6,7 @@ use thiserror::Error;
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit, SchemaError, limits};
 use tidegate_platform::Class;
 
+use crate::options::RowsRefused;
 use crate::reject::{Reason, RejectError, RejectPlace, Rejected};
 use crate::sniff::SniffError;
 use crate::source::SourceError;
@@ -25,6 +26,9 @@ pub enum Error {
     Input(tidegate_platform::Error),
     #[error(transparent)]
     Storage(#[from] tidegate_storage::Error),
+    // Whoever takes the rows says it.
+    #[error("{source}")]
+    Refused { source: RowsRefused },
     #[error(transparent)]
     Source(#[from] SourceError),
     #[error(transparent)]
@@ -150,6 +154,7 @@ impl Error {
                 Class::Environment
             }
             Error::Reject(_)
+            | Error::Refused { .. }
             | Error::Source(_)
             | Error::Schema(_)
             | Error::Sniff { .. }

@@ -1,7 +1,8 @@
 //! An import from beginning to end: look at the input, read it once, seal, commit.
 //!
 //! - I1. All rows become visible in one commit, or none do: whatever fails before it leaves the
-//!   table as it was, and the transaction takes its files with it.
+//!   table as it was, and the transaction takes its files with it. So it does when somebody takes
+//!   the rows (`RowsTo::Taker`).
 //! - I2. Rows are the same whatever the number of workers, the memory, the kind of I/O: the order
 //!   of equal timestamps is that of files and of records in them.
 //!
@@ -28,7 +29,7 @@ use tidegate_storage::{Database, ImportTarget, ImportTxn, WrittenSegment};
 use crate::bucket::{BucketPlan, Buckets, SpillFile};
 use crate::error::{Error, Result};
 use crate::layout::RowLayout;
-use crate::options::{Existing, ImportOptions, Source};
+use crate::options::{Existing, ImportOptions, RowsTo, Source};
 use crate::parquet_file;
 use crate::progress::{Phase, Progress};
 use crate::refine::{RefineJob, refine};
@@ -266,7 +267,7 @@ impl ImportContext<'_> {
             rows_read - rows_rejected,
             "I1: every row that was read and not rejected"
         );
-        txn.commit(written)?;
+        self.end(txn, written)?;
         phases.end(Phase::Commit);
         self.progress.enter(Phase::Done);
         Ok(ImportSummary {
@@ -288,6 +289,17 @@ impl ImportContext<'_> {
             notes,
             phases: phases.phases,
         })
+    }
+
+    fn end(&self, txn: ImportTxn, written: Vec<WrittenSegment>) -> Result<()> {
+        match &self.options.rows_to {
+            RowsTo::Table => txn.commit(written).map(|_| ())?,
+            RowsTo::Taker(taker) => txn.read_back(&written, |columns| {
+                self.check_cancelled()?;
+                taker.take(txn.schema(), columns).map_err(|source| Error::Refused { source })
+            })?,
+        }
+        Ok(())
     }
 
     fn seal(

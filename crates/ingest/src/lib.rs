@@ -42,7 +42,7 @@ pub use error::{Error, Result};
 pub use import::{ImportSummary, import};
 pub use options::{
     ByteStream, ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, ImportOptions,
-    MissingFields, OnError, Quote, RejectList, Source,
+    MissingFields, OnError, Quote, RejectList, RowsRefused, RowsTo, Source, TakeRows,
 };
 pub use progress::{Phase, Progress, ProgressSample};
 pub use sniff::Header;

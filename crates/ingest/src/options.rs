@@ -6,7 +6,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_model::{ByteCount, ColumnType, PartitionUnit};
+use arrow::array::ArrayRef;
+use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Schema};
 use tidegate_platform::{DiskFile, IoMode};
 
 use crate::reject::TakeRejects;
@@ -48,6 +49,8 @@ pub struct ImportOptions {
     pub errors_max: Option<u64>,
     /// Where rejects are listed.
     pub rejects: RejectList,
+    /// Where rows go.
+    pub rows_to: RowsTo,
     /// How many threads parse and seal.
     pub workers: NonZeroUsize,
     /// The most anonymous memory; past it, rows are spilled.
@@ -99,6 +102,28 @@ impl fmt::Debug for ByteStream {
         write!(f, "ByteStream({})", self.name.display())
     }
 }
+
+/// Where rows go when all of them are read.
+#[derive(Debug, Clone)]
+pub enum RowsTo {
+    /// They are committed to the table.
+    Table,
+    /// Somebody takes them, and the table stays as it is.
+    Taker(Arc<dyn TakeRows>),
+}
+
+/// Takes the rows of an import that commits nothing.
+pub trait TakeRows: fmt::Debug + Send + Sync {
+    /// Takes some: an array for each column of the table. Those of a partition come in the order
+    /// of time.
+    ///
+    /// # Errors
+    /// If it wants no more.
+    fn take(&self, schema: &Arc<Schema>, columns: Vec<ArrayRef>) -> Result<(), RowsRefused>;
+}
+
+/// Why somebody takes no more rows.
+pub type RowsRefused = Box<dyn std::error::Error + Send + Sync>;
 
 /// Where rejects are listed.
 #[derive(Debug, Clone)]

@@ -8,6 +8,7 @@
 //! Not here: what COPY says as a text (`parse`), and doing it (`server`, over `ingest`).
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::execution::SendableRecordBatchStream;
@@ -15,6 +16,7 @@ use thiserror::Error as ThisError;
 use tidegate_model::PartitionUnit;
 use tidegate_storage::Class;
 
+use crate::dml::KeptRows;
 use crate::session::Session;
 
 /// The result of what others do.
@@ -26,10 +28,12 @@ pub trait BulkIo: fmt::Debug + Send + Sync {
     /// Begins to import files, or has it wait for its turn.
     async fn import(&self, import: BulkImport, session: &Session) -> BulkResult<Box<dyn BulkJob>>;
 
-    /// Begins to import bytes that are handed over. Waits for its turn.
+    /// Begins to import bytes that are handed over. Waits for its turn. If somebody keeps the rows,
+    /// nothing is committed.
     async fn import_bytes(
         &self,
         import: BulkImport,
+        keeper: Option<Arc<KeptRows>>,
         session: &Session,
     ) -> BulkResult<Box<dyn BulkSink>>;
 
@@ -162,6 +166,8 @@ pub enum CopyFormat {
     Jsonl,
     /// Arrow IPC.
     Arrow,
+    /// PostgreSQL's own, over a connection.
+    Binary,
 }
 
 /// Whether the first record has names.
@@ -268,7 +274,12 @@ impl BulkIo for NoBulk {
         Err(NoBulk::refusal())
     }
 
-    async fn import_bytes(&self, _: BulkImport, _: &Session) -> BulkResult<Box<dyn BulkSink>> {
+    async fn import_bytes(
+        &self,
+        _: BulkImport,
+        _: Option<Arc<KeptRows>>,
+        _: &Session,
+    ) -> BulkResult<Box<dyn BulkSink>> {
         Err(NoBulk::refusal())
     }
 

@@ -15,6 +15,7 @@ mod types;
 mod rows;
 mod objects;
 mod functions;
+mod lists;
 mod rewrite;
 
 use std::collections::HashMap;
@@ -36,6 +37,9 @@ use relations::Relation;
 use rows::{Cell, Row};
 
 pub(crate) use functions::{catalog_function, catalog_functions};
+pub use lists::parse_list;
+pub(crate) use lists::{LIST_MARK, element_type};
+pub(crate) use objects::table_oid;
 pub(crate) use rewrite::rewrite;
 
 /// The key of metadata that says which type of PostgreSQL a column has.
@@ -82,8 +86,8 @@ fn arrow_type(ty: &str) -> DataType {
         "int8" => DataType::Int64,
         "float4" => DataType::Float32,
         "oid" | "xid" | "regproc" => DataType::UInt32,
-        "int2[]" => list(DataType::Int16),
-        "oid[]" => list(DataType::UInt32),
+        "int2[]" | "int2vector" => list(DataType::Int16),
+        "oid[]" | "oidvector" => list(DataType::UInt32),
         "text[]" | "char[]" | "aclitem[]" => list(DataType::Utf8View),
         _ => DataType::Utf8View,
     }

@@ -4,21 +4,25 @@
 //!   if they are written later.
 //! - CP2. A statement that waits ends its job with itself: by its timeout, a cancel, or a client
 //!   that goes away. One that does not wait has nothing to do with the job any more.
+//! - CP3. Rows that come over a connection in a transaction are held back, as those of INSERT are
+//!   (`dml::held`); what is imported from a file is committed at once.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Field, Schema as ArrowSchema, SchemaRef};
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
-use tidegate_model::is_system_table;
+use tidegate_model::{Schema, is_system_table};
+use tidegate_storage::segment::arrow_field;
 
 use crate::bulk::{
     BulkError, BulkExport, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkSink, CopyFormat,
     CopyOptions, Placed,
 };
 use crate::control::{StatementOptions, Stop, Timeout};
+use crate::dml::KeptRows;
 use crate::engine::{Answer, Engine};
 use crate::error::{Error, Result};
 use crate::parse::{
@@ -33,10 +37,14 @@ pub enum CopyStream {
     In {
         /// Takes the bytes, as they are.
         sink: Box<dyn BulkSink>,
-        /// How they are written.
+        /// How they are written. What is binary is for the caller to read: `sink` takes text then.
         format: CopyFormat,
         /// How many columns a row has; 0 if a table is to be made of what comes.
         columns: usize,
+        /// These columns, unless a table is to be made.
+        fields: SchemaRef,
+        /// In a transaction, what is told to hold the rows back when `sink` has finished.
+        keeper: Option<Arc<KeptRows>>,
     },
     /// `COPY ... TO STDOUT`.
     Out {
@@ -44,7 +52,7 @@ pub enum CopyStream {
         schema: SchemaRef,
         /// The rows, as they are found. Dropping it ends the work.
         stream: SendableRecordBatchStream,
-        /// How they are to be written; csv or text.
+        /// How they are to be written; csv, text or binary.
         format: CopyFormat,
         /// What else is said about that.
         options: Box<CopyOptions>,
@@ -87,14 +95,13 @@ impl Engine {
                     return Err(Error::ReadOnly { statement: "COPY" });
                 }
                 let path = Placed { text: "STDIN".to_owned(), offset };
-                let (sink, format, columns) =
-                    self.copy_in(sql, (table, columns), (path, said), &options.session).await?;
-                Ok(Some(CopyStream::In { sink, format, columns }))
+                let begun = self.copy_in(sql, (table, columns), (path, said), &options.session);
+                Ok(Some(begun.await?))
             }
             Copy::Export { what, to: CopyPlace::Connection { offset }, options: said } => {
                 let format = said.format.unwrap_or(CopyFormat::Text);
-                if !matches!(format, CopyFormat::Csv | CopyFormat::Text) {
-                    let feature = "COPY TO STDOUT in a format other than csv and text";
+                if !matches!(format, CopyFormat::Csv | CopyFormat::Text | CopyFormat::Binary) {
+                    let feature = "COPY TO STDOUT in a format other than csv, text and binary";
                     let position = Some(Position::at(sql, offset));
                     return Err(Error::NotSupported { position, feature });
                 }
@@ -116,20 +123,32 @@ impl Engine {
         (table, columns): (Name, Vec<Name>),
         (path, mut options): (Placed, CopyOptions),
         session: &Session,
-    ) -> Result<(Box<dyn BulkSink>, CopyFormat, usize)> {
+    ) -> Result<CopyStream> {
         let format = *options.format.get_or_insert(CopyFormat::Text);
-        if !matches!(format, CopyFormat::Csv | CopyFormat::Text) {
-            let feature = "COPY FROM STDIN in a format other than csv and text";
-            let position = Some(Position::at(sql, path.offset));
-            return Err(Error::NotSupported { position, feature });
+        match format {
+            CopyFormat::Csv | CopyFormat::Text => {}
+            CopyFormat::Binary => options.format = Some(CopyFormat::Text),
+            CopyFormat::Parquet | CopyFormat::Jsonl | CopyFormat::Arrow => {
+                let feature = "COPY FROM STDIN in a format other than csv, text and binary";
+                let position = Some(Position::at(sql, path.offset));
+                return Err(Error::NotSupported { position, feature });
+            }
         }
-        let count = match columns.len() {
-            0 => self.database().snapshot(&table.text).map_or(0, |it| it.schema.columns().len()),
-            count => count,
-        };
+        let known = self.database().schema_of(&table.text);
+        let is_held = session.is_in_transaction();
+        // Only text says what the columns of a new table are, and a table is not held back.
+        if known.is_none() && (is_held || format == CopyFormat::Binary) {
+            let position = Some(Position::at(sql, table.offset));
+            return Err(Error::NoSuchTable { position, table: table.text });
+        }
+        let fields = known.map_or_else(|| Ok(Vec::new()), |it| fields_of(sql, &it, &columns))?;
+        let count = if columns.is_empty() { fields.len() } else { columns.len() };
+        let keeper = is_held.then(|| Arc::new(KeptRows::new(session, &table.text)));
         let import = bulk_import(sql, (table, columns), path, options)?;
-        let sink = self.bulk().import_bytes(import, session).await;
-        Ok((sink.map_err(|error| placed(sql, error))?, format, count))
+        let sink = self.bulk().import_bytes(import, keeper.clone(), session).await;
+        let sink = sink.map_err(|error| placed(sql, error))?;
+        let fields = Arc::new(ArrowSchema::new(fields));
+        Ok(CopyStream::In { sink, format, columns: count, fields, keeper })
     }
 
     /// Does a COPY that needs no connection.
@@ -218,6 +237,21 @@ impl Engine {
             }
         }
     }
+}
+
+/// The columns of the rows of an import.
+fn fields_of(sql: &str, schema: &Schema, columns: &[Name]) -> Result<Vec<Field>> {
+    if columns.is_empty() {
+        return Ok(schema.columns().iter().map(arrow_field).collect());
+    }
+    let field = |name: &Name| match schema.find(&name.text) {
+        Some(column) => Ok(arrow_field(column)),
+        None => {
+            let (position, column) = (Some(Position::at(sql, name.offset)), name.text.clone());
+            Err(Error::NoSuchColumn { position, column, similar: None })
+        }
+    };
+    columns.iter().map(field).collect()
 }
 
 /// Waits for the end of a job, and ends it with the statement (CP2).

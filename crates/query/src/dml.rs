@@ -42,6 +42,7 @@ use crate::session::Session;
 use held::Holder;
 use write::{Work, Writer, write};
 
+pub use held::KeptRows;
 pub(crate) use held::{HELD_BYTES_MAX, Held, HeldMark};
 
 /// DM2. Whoever changes the same rows all the time is not waited for.

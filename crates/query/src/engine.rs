@@ -673,6 +673,10 @@ fn tables_of(statement: &Statement) -> Vec<&Name> {
         Statement::ChangeRows(change) => vec![table_of(change)],
         Statement::Explain(how) => how.change.iter().map(table_of).collect(),
         Statement::DropTables { names, .. } => names.iter().collect(),
+        Statement::Copy(copy) => match copy.as_ref() {
+            Copy::Import { table, .. } => vec![table],
+            Copy::Export { .. } | Copy::Cancel { .. } => Vec::new(),
+        },
         Statement::TruncateTable { table }
         | Statement::RenameTable { table, .. }
         | Statement::AlterTable { table, .. } => vec![table],

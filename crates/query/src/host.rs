@@ -22,6 +22,12 @@ pub trait Host: fmt::Debug + Send + Sync {
 
     /// Who is connected and sends lines, for `ilp_connections()`.
     fn line_connections(&self) -> Vec<LineConnection>;
+
+    /// Ends the connection of this number, and what it works on; false if there is none.
+    fn end_connection(&self, process: u32) -> bool {
+        let _ = process;
+        false
+    }
 }
 
 /// A key of a configuration.

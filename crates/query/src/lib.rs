@@ -36,9 +36,11 @@ pub use bulk::{
     BulkError, BulkExport, BulkFile, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkProgress,
     BulkResult, BulkSink, CopyFormat, CopyHeader, CopyOptions, CopyPolicy, Placed,
 };
+pub use catalog::parse_list;
 pub use control::{CancelReason, Canceler, StatementOptions, Timeout};
 pub use copy::CopyStream;
 pub use datafusion::execution::SendableRecordBatchStream;
+pub use dml::KeptRows;
 pub use engine::{
     Answer, Described, Engine, EngineOptions, FILL_ROWS_MAX, KnownAnswer, SPILL_MAX, STACK_BYTES,
 };

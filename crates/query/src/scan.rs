@@ -59,6 +59,7 @@ use tidegate_model::{TimeRange, Timestamp};
 use tidegate_storage::Snapshot;
 use tidegate_storage::segment::arrow_field;
 
+use crate::catalog::table_oid;
 use crate::control::Stop;
 use crate::error::Error;
 use crate::plan::time_value;
@@ -77,6 +78,9 @@ const FILTERED_SHARE: usize = 5;
 /// The metadata key of the name that a column is stored under.
 pub(crate) const NAME_KEY: &str = "tidegate.name";
 
+/// The metadata key of the number of a column's table, and its own there from 1: `16385.2`.
+pub(crate) const COLUMN_KEY: &str = "tidegate.column";
+
 /// The name of the column that says where a row is. Queries see tables without it.
 pub(crate) use tidegate_model::schema::ROW_ID;
 
@@ -91,15 +95,17 @@ pub(crate) struct ScanTable {
 impl ScanTable {
     pub(crate) fn new(snapshot: Arc<Snapshot>) -> ScanTable {
         let designated = snapshot.schema.designated();
-        let field_of = |column: &tidegate_model::Column| {
+        let oid = table_oid(snapshot.table);
+        let field_of = |(at, column): (usize, &tidegate_model::Column)| {
             let field = arrow_field(column);
             let mut metadata = field.metadata().clone();
             metadata.insert(NAME_KEY.to_owned(), column.name.clone());
+            metadata.insert(COLUMN_KEY.to_owned(), format!("{oid}.{}", at + 1));
             let is_nullable = designated != Some(column.id);
             Field::new(column.name.to_lowercase(), field.data_type().clone(), is_nullable)
                 .with_metadata(metadata)
         };
-        let fields = snapshot.schema.columns().iter().map(field_of).collect::<Vec<_>>();
+        let fields = snapshot.schema.columns().iter().enumerate().map(field_of).collect::<Vec<_>>();
         ScanTable { snapshot, schema: Arc::new(Schema::new(fields)), order: ScanOrder::Any }
     }
 

@@ -23,13 +23,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use tidegate_ingest::{ImportOptions, ImportSummary, RejectList, Source};
-use tidegate_model::{ByteCount, PartitionUnit, Ttl};
+use tidegate_ingest::{
+    Existing, ImportOptions, ImportSummary, RejectList, RowsRefused, RowsTo, Source, TakeRows,
+};
+use tidegate_model::{ByteCount, PartitionUnit, Schema, Ttl};
 use tidegate_query::{
     BulkExport, BulkFile, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkProgress, BulkResult,
-    BulkSink, CopyOptions, SendableRecordBatchStream, Session,
+    BulkSink, CopyOptions, KeptRows, SendableRecordBatchStream, Session,
 };
 use tidegate_storage::Database;
 use tokio::runtime::Handle;
@@ -203,11 +206,16 @@ impl BulkIo for Copier {
     async fn import_bytes(
         &self,
         import: BulkImport,
+        keeper: Option<Arc<KeptRows>>,
         session: &Session,
     ) -> BulkResult<Box<dyn BulkSink>> {
         let named = (import.table.text.clone(), import.path.text.clone());
         let upload = self.upload(named, session, move |inner, source, rejects| {
-            options::of_statement(inner, &import, (source, rejects))
+            let options = options::of_statement(inner, &import, (source, rejects))?;
+            let Some(keeper) = keeper else { return Ok(options) };
+            // No table is held back.
+            let (existing, rows_to) = (Existing::Require, RowsTo::Taker(Arc::new(Keeper(keeper))));
+            Ok(ImportOptions { existing, rows_to, ..options })
         });
         Ok(Box::new(upload.await?))
     }
@@ -238,6 +246,16 @@ impl BulkIo for Copier {
 
     fn ends_with_its_statement(&self) -> bool {
         self.is_of_command
+    }
+}
+
+/// Hands the rows of an import to a transaction.
+#[derive(Debug)]
+struct Keeper(Arc<KeptRows>);
+
+impl TakeRows for Keeper {
+    fn take(&self, schema: &Arc<Schema>, columns: Vec<ArrayRef>) -> Result<(), RowsRefused> {
+        Ok(self.0.take(schema, columns)?)
     }
 }
 

@@ -68,4 +68,8 @@ impl Host for ServerHost {
         let services = shared.services();
         services.map_or_else(|_| Vec::new(), |services| services.ingest.connections.list())
     }
+
+    fn end_connection(&self, process: u32) -> bool {
+        self.0.upgrade().is_some_and(|shared| shared.backends.end(process))
+    }
 }

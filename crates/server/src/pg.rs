@@ -8,9 +8,10 @@
 //!
 //! The way of a connection: bytes (`wire`) become messages (`frame`), the first of which lead to a
 //! login (`login`), and the others to statements (`connection`), whose rows (`portal`) become bytes
-//! (`encode`, `out`). Messages, values and SCRAM are our own code: values are written straight from
-//! Arrow's arrays into the connection's buffer, and bounds are checked before anything is made room
-//! for. Not here: SQL and the catalog (`query`), users (`auth`), TLS (`tls`).
+//! (`encode`, `out`). COPY has a binary form of its own (`copy_frame`, `binary_copy`). Messages,
+//! values and SCRAM are our own code: values are written straight from Arrow's arrays into the
+//! connection's buffer, and bounds are checked before anything is made room for. Not here: SQL and
+//! the catalog (`query`), users (`auth`), TLS (`tls`).
 
 mod frame;
 mod types;
@@ -21,6 +22,8 @@ mod wire;
 mod backends;
 mod login;
 mod value;
+mod copy_frame;
+mod binary_copy;
 mod command;
 mod portal;
 mod connection;
@@ -29,6 +32,9 @@ mod fuzz;
 #[cfg(test)]
 #[path = "../../../fuzz/src/targets/pg.rs"]
 mod fuzz_target;
+#[cfg(test)]
+#[path = "../../../fuzz/src/targets/pg_copy.rs"]
+mod fuzz_copy_target;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

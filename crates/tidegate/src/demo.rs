@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use tidegate_ingest::{
     ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header, ImportOptions,
-    ImportSummary, MissingFields, OnError, Quote, RejectList, Source,
+    ImportSummary, MissingFields, OnError, Quote, RejectList, RowsTo, Source,
 };
 use tidegate_model::schema::same_name;
 use tidegate_model::{ByteCount, PartitionUnit};
@@ -182,6 +182,7 @@ impl Demo<'_> {
             on_error: OnError::Abort,
             errors_max: None,
             rejects: RejectList::File(csv.with_extension("rejects.ndjson")),
+            rows_to: RowsTo::Table,
             workers: self.threads(),
             memory_max: ByteCount(self.session.environment.memory.0 / 4),
             io: IoMode::Auto,

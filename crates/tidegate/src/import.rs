@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use tidegate_ingest::{
     ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header, ImportOptions,
-    ImportSummary, MissingFields, OnError, Phase, Progress, RejectList, Source, expand_paths,
+    ImportSummary, MissingFields, OnError, Phase, Progress, RejectList, RowsTo, Source,
+    expand_paths,
 };
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit};
 use tidegate_platform::IoMode;
@@ -166,6 +167,7 @@ fn options(arguments: &ImportArguments, session: &Session) -> Result<ImportOptio
         rejects: RejectList::File(
             arguments.rejects.clone().unwrap_or_else(|| rejects_file(&arguments.table)),
         ),
+        rows_to: RowsTo::Table,
         workers: arguments.threads.unwrap_or(session.environment.cores),
         memory_max: arguments.memory.unwrap_or(memory),
         io: match arguments.io {

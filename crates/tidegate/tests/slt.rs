@@ -49,7 +49,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use sqllogictest::{AsyncDB, ColumnType, DBOutput, Runner};
 use tidegate_ingest::{
     ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header, ImportOptions,
-    MissingFields, OnError, Progress, Quote, RejectList, Source,
+    MissingFields, OnError, Progress, Quote, RejectList, RowsTo, Source,
 };
 use tidegate_model::time::{CivilDate, IsoTimestamp};
 use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Timestamp};
@@ -444,6 +444,7 @@ fn import_options(folder: &Path) -> ImportOptions {
         on_error: OnError::Abort,
         errors_max: None,
         rejects: RejectList::File(folder.join("rejects.ndjson")),
+        rows_to: RowsTo::Table,
         workers: NonZeroUsize::new(2).expect("2 is not 0"),
         memory_max: MEMORY_MAX,
         io: IoMode::Auto,

@@ -13,7 +13,7 @@ use tidegate_ingest::options::Quote;
 use tidegate_ingest::sniff::Header;
 use tidegate_ingest::{
     ColumnSource, DialectOptions, Error, Existing, ExtraFields, FileFormat, ImportOptions,
-    ImportSummary, MissingFields, OnError, Progress, RejectList, Source, import,
+    ImportSummary, MissingFields, OnError, Progress, RejectList, RowsTo, Source, import,
 };
 use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Schema, TimeUnit, Value};
 use tidegate_platform::{Disk, IoMode, OpenMode, SimClock};
@@ -80,6 +80,7 @@ impl World {
             on_error: OnError::SkipRow,
             errors_max: None,
             rejects: RejectList::File(self.rejects()),
+            rows_to: RowsTo::Table,
             workers: NonZeroUsize::new(2).unwrap(),
             memory_max: ByteCount(256 << 20),
             io: IoMode::Sync,

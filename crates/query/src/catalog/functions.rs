@@ -22,6 +22,7 @@ use super::objects::{
 };
 use super::types::{self, format_type};
 use crate::error::{Error, SettingProblem};
+use crate::rights::Role;
 use crate::session::shown;
 use crate::system::Caller;
 
@@ -30,6 +31,7 @@ use crate::system::Caller;
 enum Gives {
     Text,
     Texts,
+    Oids,
     Flag,
     Oid,
     Int,
@@ -122,6 +124,7 @@ const FUNCTIONS: &[Function] = &[
     Function("current_setting", Gives::Text, current_setting),
     Function("set_config", Gives::Text, set_config),
     Function("pg_cancel_backend", Gives::Flag, |it| flag(cancel(it))),
+    Function("pg_terminate_backend", Gives::Flag, |it| flag(terminate(it))),
     Function("to_regclass", Gives::Text, |it| {
         let Some(name) = it.text(0) else { return no_text() };
         let found = find_table(it.caller, &name)?;
@@ -139,6 +142,17 @@ const FUNCTIONS: &[Function] = &[
         Some(length) if 0 < length => int(1),
         _ => Ok(ScalarValue::Int32(None)),
     }),
+    Function("pg_collation_is_visible", Gives::Flag, |_| flag(true)),
+    Function("pg_operator_is_visible", Gives::Flag, |_| flag(true)),
+    Function("pg_opfamily_is_visible", Gives::Flag, |_| flag(true)),
+    Function("pg_conversion_is_visible", Gives::Flag, |_| flag(true)),
+    Function("pg_statistics_obj_is_visible", Gives::Flag, |_| flag(true)),
+    Function("has_sequence_privilege", Gives::Flag, |_| flag(true)),
+    Function("has_tablespace_privilege", Gives::Flag, |_| flag(true)),
+    Function("has_type_privilege", Gives::Flag, |_| flag(true)),
+    Function("has_language_privilege", Gives::Flag, |_| flag(true)),
+    Function("parse_ident", Gives::Texts, parse_ident),
+    Function("tidegate_no_oids", Gives::Oids, |_| ScalarValue::try_from(&Gives::Oids.data_type())),
     // What casts to and from names of objects are made of (`rewrite`).
     Function("tidegate_regclass", Gives::Oid, regclass),
     Function("tidegate_regclass_name", Gives::Text, regclass_name),
@@ -209,6 +223,11 @@ impl Gives {
             Gives::Texts => {
                 let field =
                     datafusion::arrow::datatypes::Field::new_list_field(DataType::Utf8View, true);
+                DataType::List(Arc::new(field))
+            }
+            // By its name it is known that they are numbers of types (`server::pg::types`).
+            Gives::Oids => {
+                let field = datafusion::arrow::datatypes::Field::new("oid", DataType::UInt32, true);
                 DataType::List(Arc::new(field))
             }
             Gives::Flag => DataType::Boolean,
@@ -343,6 +362,25 @@ fn current_schemas(call: &Call<'_>) -> Result<ScalarValue> {
     Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, &DataType::Utf8View)))
 }
 
+/// The parts of a name as it is written: in lower case, unless they are in quotes.
+fn parse_ident(call: &Call<'_>) -> Result<ScalarValue> {
+    let Some(name) = call.text(0) else {
+        return ScalarValue::try_from(&Gives::Texts.data_type());
+    };
+    let (mut parts, mut part, mut is_quoted) = (Vec::new(), String::new(), false);
+    for char in name.chars() {
+        match char {
+            '"' => is_quoted = !is_quoted,
+            '.' if !is_quoted => parts.push(std::mem::take(&mut part)),
+            _ if is_quoted => part.push(char),
+            _ => part.extend(char.to_lowercase()),
+        }
+    }
+    parts.push(part);
+    let values = parts.into_iter().map(|it| ScalarValue::Utf8View(Some(it))).collect::<Vec<_>>();
+    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, &DataType::Utf8View)))
+}
+
 fn describe_column(call: &Call<'_>) -> Result<ScalarValue> {
     let Some(table) = call.table()? else { return no_text() };
     let schema = &table.snapshot.schema;
@@ -400,6 +438,14 @@ fn set_config(call: &Call<'_>) -> Result<ScalarValue> {
 fn setting_error(what: SettingProblem) -> datafusion::common::DataFusionError {
     let position = crate::parse::Position { offset: 0, line: 1, column: 1 };
     Error::Setting { position, what }.into()
+}
+
+/// Ends a connection by the number that its client knows; only administrators can.
+fn terminate(call: &Call<'_>) -> bool {
+    let Caller { system, session } = call.caller;
+    let number = call.number(0).and_then(|number| u32::try_from(number).ok());
+    let may = session.origin().role == Role::Admin;
+    number.is_some_and(|number| may && system.host.end_connection(number))
 }
 
 /// A statement by the number that `pg_stat_activity` has for it.

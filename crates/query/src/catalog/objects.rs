@@ -10,6 +10,7 @@ use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
 use super::rows::{Cell, Row};
 use super::types::{self, TYPES};
+use crate::activity::Running;
 use crate::error::Result;
 use crate::session::{Shown, all_settings};
 use crate::system::Caller;
@@ -58,13 +59,17 @@ pub(super) fn tables(database: &Database) -> Result<Vec<Table>> {
     Ok(tables)
 }
 
+/// OB1.
+pub(crate) fn table_oid(table: TableId) -> u32 {
+    FIRST_TABLE.saturating_add(u32::try_from(table.0).unwrap_or(u32::MAX))
+}
+
 fn shown(snapshot: Arc<Snapshot>) -> Table {
-    let number = u32::try_from(snapshot.table.0).unwrap_or(u32::MAX - FIRST_TABLE);
     let (schema, name) = match is_system_table(&snapshot.name) {
         true => ("sys", snapshot.name.trim_start_matches("sys.").to_owned()),
         false => ("public", snapshot.name.clone()),
     };
-    Table { oid: FIRST_TABLE.saturating_add(number), schema, name, snapshot }
+    Table { oid: table_oid(snapshot.table), schema, name, snapshot }
 }
 
 /// A table by its number. Functions are called for each row of a relation: no other is looked at.
@@ -310,7 +315,7 @@ fn settings(caller: &Caller) -> Vec<Row> {
 
 fn activity(caller: &Caller) -> Vec<Row> {
     let all = caller.system.activity.list();
-    let row = |running: &Arc<crate::activity::Running>| {
+    let row = |running: &Arc<Running>| {
         let seen = caller.session.reaches(&running.session);
         let origin = running.session.origin();
         Row::new()

@@ -132,6 +132,10 @@ pub(super) const RELATIONS: &[Relation] = &[
          indclass oidvector, indoption int2vector, indexprs pg_node_tree?, \
          indpred pg_node_tree?",
     ),
+    pg(
+        "pg_indexes",
+        "schemaname name, tablename name, indexname name, tablespace name?, indexdef text?",
+    ),
     pg("pg_inherits", "inhrelid oid, inhparent oid, inhseqno int4, inhdetachpending bool"),
     pg(
         "pg_language",
@@ -143,7 +147,19 @@ pub(super) const RELATIONS: &[Relation] = &[
         "schemaname name, matviewname name, matviewowner name, tablespace name?, \
                        hasindexes bool, ispopulated bool, definition text?",
     ),
+    pg(
+        "pg_locks",
+        "locktype text, database oid?, relation oid?, page int4?, tuple int2?, virtualxid text?, \
+         transactionid xid?, classid oid?, objid oid?, objsubid int2?, virtualtransaction text, \
+         pid int4?, mode text, granted bool, fastpath bool, waitstart timestamptz?",
+    ),
     pg("pg_namespace", "oid oid, nspname name, nspowner oid, nspacl aclitem[]?"),
+    pg(
+        "pg_opclass",
+        "oid oid, opcmethod oid, opcname name, opcnamespace oid, opcowner oid, opcfamily oid, \
+         opcintype oid, opcdefault bool, opckeytype oid",
+    ),
+    pg("pg_opfamily", "oid oid, opfmethod oid, opfname name, opfnamespace oid, opfowner oid"),
     pg(
         "pg_operator",
         "oid oid, oprname name, oprnamespace oid, oprowner oid, oprkind char, oprcanmerge bool, \

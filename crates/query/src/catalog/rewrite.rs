@@ -7,16 +7,15 @@
 //!
 //! Not here: positions in errors, which stay those of the text.
 
-use std::iter::Peekable;
 use std::ops::ControlFlow;
-use std::str::Chars;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableFactor,
-    Value, VisitMut, VisitorMut,
+    TimezoneInfo, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
+use super::lists::{self, list_of};
 use super::relations;
 
 /// Rewrites a query in place.
@@ -48,11 +47,21 @@ impl VisitorMut for Rewriter {
                 strip_schema(&mut call.name);
                 if self.is_catalog && is_array_of_query(call) {
                     *expr = no_list();
+                } else if parts(&call.name).1 == "generate_subscripts" {
+                    number_elements(expr);
                 }
+            }
+            Expr::InSubquery { expr: inside, subquery, negated }
+                if self.is_catalog && reads_search_path(subquery) =>
+            {
+                let schema = Value::SingleQuotedString("public".to_owned());
+                let (list, negated) = (vec![Expr::Value(schema.into())], *negated);
+                let inside = std::mem::replace(inside, Box::new(null()));
+                *expr = Expr::InList { expr: inside, list, negated };
             }
             // Arrays of the catalog are not there, and equal to nothing.
             Expr::BinaryOp { op: BinaryOperator::Eq, right, .. }
-                if self.is_catalog && list_of(right).is_some() =>
+                if self.is_catalog && list_of(right).is_some_and(|it| !it.is_empty()) =>
             {
                 *expr = null();
             }
@@ -72,44 +81,32 @@ impl VisitorMut for Rewriter {
                     *expr = call(&name.value.clone(), Vec::new());
                 }
             }
-            Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
-                let expr_inside = std::mem::replace(left.as_mut(), null());
-                *expr = match list_of(right) {
-                    Some(list) if list.is_empty() => boolean(false),
-                    Some(list) => {
-                        Expr::InList { expr: Box::new(expr_inside), list, negated: false }
-                    }
-                    None => {
-                        let list = std::mem::replace(right.as_mut(), null());
-                        call("array_has", vec![list, expr_inside])
-                    }
-                };
-            }
-            Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
-                if let Some(list) = list_of(right) {
-                    let expr_inside = std::mem::replace(left, Box::new(null()));
-                    *expr = match list.is_empty() {
-                        true => boolean(true),
-                        false => Expr::InList { expr: expr_inside, list, negated: true },
-                    };
-                }
+            Expr::AnyOp { .. } | Expr::AllOp { .. } => lists::rewrite_comparison(expr),
+            Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
+                escape_by_backslash(pattern, escape_char);
             }
             // It is asked for one row, which DataFusion wants to be certain of.
+            Expr::Subquery(query) if self.is_catalog && lists_types(query) => {
+                *expr = call("tidegate_no_oids", Vec::new());
+            }
             Expr::Subquery(query) if self.is_catalog && has_no_row(query) => *expr = null(),
             Expr::Subquery(query) if self.is_catalog => one_row(query),
-            Expr::Cast { .. } => rewrite_cast(expr),
+            Expr::Cast { .. } => {
+                lists::rewrite_cast(expr);
+                rewrite_cast(expr);
+            }
             _ => {}
         }
         ControlFlow::Continue(())
     }
 }
 
-fn null() -> Expr {
+pub(super) fn null() -> Expr {
     Expr::Value(Value::Null.into())
 }
 
-fn boolean(value: bool) -> Expr {
-    Expr::Value(Value::Boolean(value).into())
+fn string(text: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
 }
 
 /// `ARRAY(SELECT ..)`. In queries on the catalog it is over members, roles and columns of things
@@ -143,8 +140,12 @@ const EMPTY: [&str; 14] = [
 ];
 
 /// Whether a subquery of one row has none, whatever is around it: it reads an empty relation,
-/// or the elements of an array of the catalog, of which there are none.
+/// or the elements of an array of the catalog, of which there are none, or goes from domain to
+/// domain, of which there are none.
 fn has_no_row(query: &Query) -> bool {
+    if query.with.as_ref().is_some_and(|with| with.recursive) {
+        return true;
+    }
     let SetExpr::Select(select) = query.body.as_ref() else { return false };
     let counts = select.projection.iter().any(|item| match item {
         SelectItem::UnnamedExpr(Expr::Function(call))
@@ -161,6 +162,26 @@ fn has_no_row(query: &Query) -> bool {
         _ => false,
     };
     !counts && select.from.iter().any(|from| is_empty(&from.relation))
+}
+
+/// Whether a subquery lists the types of what a type is made of: there are no such types, and
+/// clients know the list by its own.
+fn lists_types(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let [SelectItem::UnnamedExpr(Expr::Function(call))] = select.projection.as_slice() else {
+        return false;
+    };
+    parts(&call.name).1 == "array_agg" && call.args.to_string().contains(".atttypid")
+}
+
+/// Whether a subquery gives the schemas in which names are looked for: that is one.
+fn reads_search_path(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let is_it = |factor: &TableFactor| {
+        let text = factor.to_string();
+        text.contains("current_setting") && text.contains("'search_path'")
+    };
+    select.from.iter().any(|from| is_it(&from.relation))
 }
 
 /// Whether a query names a relation of the catalog.
@@ -237,73 +258,56 @@ fn operator(name: &str) -> Option<BinaryOperator> {
     })
 }
 
-/// The elements of `ARRAY[..]`, or of a text `'{a,b}'`; casts around them say nothing.
-fn list_of(expr: &Expr) -> Option<Vec<Expr>> {
-    match expr {
-        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => list_of(inner),
-        Expr::Array(array) => Some(array.elem.clone()),
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => elements(text),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// The elements of a text `{a,"b,c",NULL}`; `None` if it is no list of one dimension.
-fn elements(text: &str) -> Option<Vec<Expr>> {
-    let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
-    if inside.trim().is_empty() {
-        return Some(Vec::new());
-    }
-    let (mut rest, mut all) = (inside.chars().peekable(), Vec::new());
-    loop {
-        all.push(element(&mut rest)?);
-        match rest.next() {
-            None => return Some(all),
-            Some(',') => {}
-            Some(_) => return None,
-        }
-    }
-}
-
-/// The next element, in quotes or up to a comma, without the blanks around it.
-fn element(rest: &mut Peekable<Chars<'_>>) -> Option<Expr> {
-    let skip_blanks = |rest: &mut Peekable<Chars<'_>>| {
-        while rest.next_if(|char| char.is_whitespace()).is_some() {}
+/// `generate_subscripts(list, 1)` is a row for each element, as `unnest` gives them.
+fn number_elements(expr: &mut Expr) {
+    let Expr::Function(function) = expr else { return };
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(of))) = list.args.first_mut() else {
+        return;
     };
-    skip_blanks(rest);
-    let is_quoted = rest.next_if_eq(&'"').is_some();
-    let (mut text, mut is_plain) = (String::new(), !is_quoted);
-    loop {
-        match rest.peek() {
-            Some('"') if is_quoted => {
-                rest.next();
-                break;
-            }
-            Some(',') | None if !is_quoted => break,
-            Some('"' | '{' | '}') if !is_quoted => return None,
-            _ => {}
-        }
-        text.push(match rest.next()? {
-            '\\' => {
-                is_plain = false;
-                rest.next()?
-            }
-            char => char,
-        });
-    }
-    skip_blanks(rest);
-    match text.trim_end() {
-        "" if is_plain => None,
-        word if is_plain && word.eq_ignore_ascii_case("NULL") => Some(null()),
-        word if is_plain => Some(string(word)),
-        _ => Some(string(&text)),
+    let length = call("array_length", vec![std::mem::replace(of, null())]);
+    let one = Expr::Value(Value::Number("1".to_owned(), false).into());
+    *expr = call("unnest", vec![call("generate_series", vec![one, length])]);
+}
+
+/// `x LIKE 'a/_b' ESCAPE '/'`, with the sign that DataFusion knows. What is no text that is written
+/// out stays, and is refused.
+fn escape_by_backslash(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) {
+    let Some(Value::SingleQuotedString(sign)) = escape.as_ref().map(|it| &it.value) else { return };
+    let mut signs = sign.chars();
+    let (Some(sign), None) = (signs.next(), signs.next()) else { return };
+    if sign != '\\' && escape_texts(pattern, sign) {
+        *escape = None;
     }
 }
 
-fn string(text: &str) -> Expr {
-    Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
+/// Whether all of a pattern is written out; then its signs are backslashes.
+fn escape_texts(pattern: &mut Expr, sign: char) -> bool {
+    match pattern {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => escape_texts(inner, sign),
+        Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } => {
+            escape_texts(left, sign) && escape_texts(right, sign)
+        }
+        Expr::Value(value) => {
+            let Value::SingleQuotedString(text) = &mut value.value else { return false };
+            let mut escaped = String::with_capacity(text.len());
+            let mut chars = text.chars();
+            while let Some(char) = chars.next() {
+                match char {
+                    '\\' => escaped.push_str("\\\\"),
+                    _ if char == sign => match chars.next() {
+                        Some(next @ ('%' | '_' | '\\')) => escaped.extend(['\\', next]),
+                        Some(next) => escaped.push(next),
+                        None => return false,
+                    },
+                    _ => escaped.push(char),
+                }
+            }
+            *text = escaped;
+            true
+        }
+        _ => false,
+    }
 }
 
 /// `(SELECT x FROM ..)` is `(SELECT max(x) FROM ..)`: there is one row, or none.
@@ -360,7 +364,7 @@ fn rewrite_cast(expr: &mut Expr) {
 }
 
 /// The name of a type that SQL does not have, without its schema.
-fn custom_name(ty: &DataType) -> Option<String> {
+pub(super) fn custom_name(ty: &DataType) -> Option<String> {
     match ty {
         DataType::Custom(name, _) => Some(parts(name).1),
         DataType::Regclass => Some("regclass".to_owned()),
@@ -368,19 +372,24 @@ fn custom_name(ty: &DataType) -> Option<String> {
     }
 }
 
-fn catalog_type(name: &str) -> Option<DataType> {
+pub(super) fn catalog_type(name: &str) -> Option<DataType> {
     Some(match name {
         "name" | "char" | "text" | "varchar" | "bpchar" | "cstring" => DataType::Varchar(None),
-        "oid" | "xid" | "int8" => DataType::BigInt(None),
+        "xid" | "int8" => DataType::BigInt(None),
         "int2" => DataType::SmallInt(None),
         "int4" => DataType::Int(None),
         "bool" => DataType::Boolean,
+        "float4" => DataType::Real,
+        "numeric" => DataType::Numeric(datafusion::sql::sqlparser::ast::ExactNumberInfo::None),
+        "date" => DataType::Date,
+        "timestamp" | "timestamptz" => DataType::Timestamp(None, TimezoneInfo::None),
+        "uuid" => DataType::Uuid,
         "float8" => DataType::Double(datafusion::sql::sqlparser::ast::ExactNumberInfo::None),
         _ => return None,
     })
 }
 
-fn call(name: &str, args: Vec<Expr>) -> Expr {
+pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
     Expr::Function(Function {
         name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),
@@ -447,6 +456,27 @@ mod tests {
         for bad in [r#"'{"a}'"#, "'{a,}'", "'{,a}'", "'{{1},{2}}'", r#"'{"a"b}'"#, "'a'"] {
             any(bad, &format!("array_has({bad}, a)"));
         }
+    }
+
+    #[test]
+    fn lists_become_what_is_known() {
+        check("SELECT 1 WHERE a = ANY($1)", "SELECT 1 WHERE a = $1[]");
+        check("SELECT 1 WHERE a = ANY($1::INT[])", "SELECT 1 WHERE a = $1[]::INT");
+        check("SELECT 1 WHERE a = ANY('{}')", "SELECT 1 WHERE false");
+        check("SELECT 1 WHERE a <> ALL(ARRAY[])", "SELECT 1 WHERE true");
+        check("SELECT 1 WHERE a < ANY(ARRAY[1, 2])", "SELECT 1 WHERE (a < 1 OR a < 2)");
+        check("SELECT 1 WHERE a = ANY(b)", "SELECT 1 WHERE array_has(b, a)");
+        check("SELECT '{1,NULL}'::INT[]", "SELECT ARRAY['1'::INT, NULL::INT]");
+        check("SELECT CAST(ARRAY[a] AS UUID[])", "SELECT ARRAY[CAST(a AS UUID)]");
+        check("SELECT ARRAY[]::INT[]", "SELECT ARRAY[]::INT[]");
+        check(
+            "SELECT generate_subscripts(a, 1)",
+            "SELECT unnest(generate_series(1, array_length(a)))",
+        );
+        check(
+            "SELECT 1 WHERE a LIKE 'p/_q' || '//%' ESCAPE '/'",
+            "SELECT 1 WHERE a LIKE 'p\\_q' || '/%'",
+        );
     }
 
     #[test]

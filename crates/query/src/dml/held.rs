@@ -6,11 +6,13 @@
 //!   arrays hold no more than their own values, and what a batch costs besides them is counted too.
 //! - HE3. Small batches of a table that no savepoint stands between become one, so that rows that
 //!   come one at a time cost little more than those that come together.
+//! - HE4. Rows of a COPY are put to them when all of it has come: what ends it before, in whatever
+//!   way, leaves none.
 //!
 //! Not here: rows that UPDATE and DELETE change, which are not held back.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
@@ -185,6 +187,74 @@ fn builder(schema: &Schema) -> BatchBuilder {
     BatchBuilder::new(schema.columns(), schema.designated()).with_lengths(schema.lengths())
 }
 
+/// Rows of a COPY in a transaction, which whoever imports them hands over (HE4).
+#[derive(Debug)]
+pub struct KeptRows {
+    session: Session,
+    table: String,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    batches: Vec<(Arc<Schema>, RecordBatch)>,
+    bytes: usize,
+}
+
+impl KeptRows {
+    pub(crate) fn new(session: &Session, table: &str) -> KeptRows {
+        let (session, table) = (session.clone(), table.to_owned());
+        KeptRows { session, table, kept: Mutex::default() }
+    }
+
+    /// Takes some: an array for each column of the table.
+    ///
+    /// # Errors
+    /// If they are more than a transaction holds back.
+    pub fn take(&self, schema: &Arc<Schema>, columns: Vec<ArrayRef>) -> Result<()> {
+        let batch = batch_of(schema, columns)?;
+        let mut kept = self.kept();
+        kept.bytes = kept.bytes.saturating_add(batch_bytes(&batch));
+        // HE2.
+        if HELD_BYTES_MAX < kept.bytes {
+            return Err(Error::TransactionTooLarge);
+        }
+        kept.batches.push((Arc::clone(schema), batch));
+        Ok(())
+    }
+
+    /// All have come: they wait for COMMIT.
+    ///
+    /// # Errors
+    /// If they cannot be stored, or are more than a transaction holds back with those it has.
+    pub fn hold(&self) -> Result<()> {
+        let Kept { batches, .. } = std::mem::take(&mut *self.kept());
+        self.session.hold(|held| {
+            let mut add = |(schema, rows)| held.add(&self.table, &schema, rows);
+            batches.into_iter().try_for_each(&mut add)
+        })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // Whole batches are put in.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Rows with all columns of a table.
+fn batch_of(schema: &Schema, arrays: Vec<ArrayRef>) -> Result<RecordBatch> {
+    let rows = arrays.first().map_or(0, |array| array.len());
+    let fields = schema
+        .columns()
+        .iter()
+        .zip(&arrays)
+        .map(|(column, array)| Field::new(&column.name, array.data_type().clone(), true));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let schema = Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()));
+    let batch = RecordBatch::try_new_with_options(schema, arrays, &options);
+    Ok(batch.map_err(DataFusionError::from)?)
+}
+
 /// Puts the rows of a statement to those that wait.
 pub(super) struct Holder {
     session: Session,
@@ -221,18 +291,14 @@ impl Holder {
     /// The rows with all columns of the table: those that were not named are NULL.
     fn widened(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
-        let column = |column: &Column| -> (Field, ArrayRef) {
+        let array = |column: &Column| {
             let at = self.columns.iter().position(|given| given.id == column.id);
-            let array = match at {
+            match at {
                 Some(at) => Arc::clone(batch.column(at)),
                 None => new_null_array(&arrow_type(column.ty), rows),
-            };
-            (Field::new(&column.name, array.data_type().clone(), true), array)
+            }
         };
-        let (fields, arrays): (Vec<_>, Vec<_>) = self.schema.columns().iter().map(column).unzip();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let schema = Arc::new(ArrowSchema::new(fields));
-        RecordBatch::try_new_with_options(schema, arrays, &options).map_err(arrow)
+        batch_of(&self.schema, self.schema.columns().iter().map(array).collect())
     }
 }
 

@@ -55,6 +55,18 @@ pub enum Condition {
     InvalidTableDefinition,
     /// A table cannot be ordered, partitioned or kept as it is said.
     InvalidObjectDefinition,
+    /// A column is neither grouped by nor aggregated, or an aggregate stands where none can.
+    Grouping,
+    /// A subquery that stands for a value has more than one row.
+    Cardinality,
+    /// A pattern that is no regular expression.
+    InvalidPattern,
+    /// What the sign is that takes the meaning from others in a pattern.
+    InvalidEscape,
+    /// What is sorted, grouped or limited by is no column of the answer.
+    InvalidColumnReference,
+    /// Two tables of a query have the same name.
+    DuplicateAlias,
     /// The statement cannot be planned.
     InvalidStatement,
     /// A value that must be there is NULL.
@@ -180,6 +192,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         ClauseProblem::Operands { .. } | ClauseProblem::Argument { .. } => {
             Condition::UndefinedFunction
         }
+        ClauseProblem::LimitColumn => Condition::InvalidColumnReference,
         ClauseProblem::TimeRange => Condition::OutOfRange,
         ClauseProblem::SampleGrouped | ClauseProblem::SampleItems => Condition::InvalidStatement,
         ClauseProblem::LimitBound
@@ -199,7 +212,8 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
 fn engine_condition(error: &DataFusionError) -> Condition {
     match error {
         DataFusionError::External(foreign) => {
-            foreign.downcast_ref::<Error>().map_or(Condition::Environment, Error::condition)
+            let ours = foreign.downcast_ref::<Error>().map(Error::condition);
+            ours.unwrap_or_else(|| foreign_condition(&foreign.to_string()))
         }
         DataFusionError::NotImplemented(_) => Condition::FeatureNotSupported,
         DataFusionError::SQL(parser, _) => match parser.as_ref() {
@@ -209,6 +223,7 @@ fn engine_condition(error: &DataFusionError) -> Condition {
         DataFusionError::SchemaError(problem, _) => match problem.as_ref() {
             SchemaError::FieldNotFound { .. } => Condition::UndefinedColumn,
             SchemaError::AmbiguousReference { .. } => Condition::AmbiguousName,
+            SchemaError::DuplicateQualifiedField { .. } => Condition::DuplicateAlias,
             _ => Condition::DuplicateColumn,
         },
         DataFusionError::Plan(message)
@@ -216,8 +231,16 @@ fn engine_condition(error: &DataFusionError) -> Condition {
         {
             Condition::UndefinedFunction
         }
+        DataFusionError::Plan(message) => planning_condition(message),
+        DataFusionError::Execution(message) if message.starts_with("Scalar subquery returned") => {
+            Condition::Cardinality
+        }
         DataFusionError::ArrowError(problem, _) => match problem.as_ref() {
             ArrowError::DivideByZero => Condition::DivisionByZero,
+            ArrowError::ComputeError(text) if text.contains("Regular expression") => {
+                Condition::InvalidPattern
+            }
+            ArrowError::ExternalError(foreign) => foreign_condition(&foreign.to_string()),
             ArrowError::CastError(text) if is_out_of_range(text) => Condition::OutOfRange,
             ArrowError::CastError(_) | ArrowError::ParseError(_) => Condition::InvalidText,
             ArrowError::ArithmeticOverflow(_) => Condition::OutOfRange,
@@ -231,6 +254,41 @@ fn engine_condition(error: &DataFusionError) -> Condition {
         DataFusionError::Internal(text) if is_about_arguments(text) => Condition::UndefinedFunction,
         DataFusionError::Internal(_) => Condition::Internal,
         _ => Condition::InvalidStatement,
+    }
+}
+
+/// What an error of planning is about: only its message tells it.
+fn planning_condition(message: &str) -> Condition {
+    let begins = |texts: &[&str]| texts.iter().any(|text| message.starts_with(text));
+    let grouping = [
+        "Column in SELECT must be in GROUP BY",
+        "Column in HAVING must be in GROUP BY",
+        "Column in ORDER BY must be in GROUP BY",
+        "Column in QUALIFY must be in GROUP BY",
+        "HAVING clause references",
+        "Aggregate function calls cannot be nested",
+        "Aggregate functions are not allowed in the WHERE clause",
+    ];
+    if begins(&grouping) {
+        Condition::Grouping
+    } else if begins(&["Order by column out of bounds", "Cannot find column with position"]) {
+        Condition::InvalidColumnReference
+    } else if begins(&["WITH query name"]) {
+        Condition::DuplicateAlias
+    } else if begins(&["Invalid escape character in LIKE"]) {
+        Condition::InvalidEscape
+    } else if begins(&["UNION queries have different number", "UNION query has different number"]) {
+        Condition::SyntaxError
+    } else {
+        Condition::InvalidStatement
+    }
+}
+
+/// What an error of a library is about that nobody else knows.
+fn foreign_condition(message: &str) -> Condition {
+    match message.starts_with("regex parse error") {
+        true => Condition::InvalidPattern,
+        false => Condition::Environment,
     }
 }
 

@@ -83,6 +83,9 @@ pub enum ClauseProblem {
         /// Which clause.
         clause: &'static str,
     },
+    /// LIMIT and OFFSET are the same for all rows.
+    #[error("LIMIT and OFFSET take no columns")]
+    LimitColumn,
     /// A function would make more than memory is for.
     #[error("`{function}` would make more than {mebibytes} MiB of the values of a batch of rows")]
     ValuesTooLarge {

@@ -297,10 +297,11 @@ fn option(
 }
 
 fn format(cursor: &mut Cursor<'_>, way: Way) -> Result<CopyFormat> {
-    let word = word(cursor, &["CSV", "TEXT", "PARQUET", "JSONL", "NDJSON", "ARROW"])?;
-    Ok(match (word, way) {
+    let words = ["CSV", "TEXT", "BINARY", "PARQUET", "JSONL", "NDJSON", "ARROW"];
+    Ok(match (word(cursor, &words)?, way) {
         ("CSV", _) => CopyFormat::Csv,
         ("TEXT", _) => CopyFormat::Text,
+        ("BINARY", _) => CopyFormat::Binary,
         ("PARQUET", _) => CopyFormat::Parquet,
         ("ARROW", Way::Out) => CopyFormat::Arrow,
         (_, Way::Out) => CopyFormat::Jsonl,

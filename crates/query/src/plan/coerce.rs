@@ -13,7 +13,8 @@ use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::expr::{
-    AggregateFunction, Between, BinaryExpr, Case, Cast, InList, ScalarFunction, TryCast,
+    AggregateFunction, Between, BinaryExpr, Case, Cast, InList, Placeholder, ScalarFunction,
+    TryCast,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{
@@ -37,6 +38,7 @@ use super::named_casts::{plain_cast, with_named_casts, with_named_sort_casts};
 use super::query_text::{distinct_operator, is_in_operator};
 use super::special_types;
 use super::time_text::{TimeScale, parse_interval};
+use crate::catalog::LIST_MARK;
 use crate::error::{Error, TextProblem};
 
 type PlanResult<T> = std::result::Result<T, DataFusionError>;
@@ -590,8 +592,23 @@ fn in_text(left: Expr, right: Expr, schema: &DFSchema) -> PlanResult<Expr> {
         let ranges = parse_interval(text, scale).map_err(bad_text(text, ty))?;
         return Ok(in_ranges(&left, &ranges, ty));
     }
+    if let Expr::Placeholder(Placeholder { id, .. }) = right {
+        return Ok(in_open(left, id, scale.is_some()));
+    }
     let right = as_type_of(right, &left, schema)?;
     Ok(left.eq(right))
+}
+
+/// `left IN $1`, whose value is not known yet: an interval as a text if `left` is a time, or else
+/// a list.
+fn in_open(left: Expr, id: String, is_time: bool) -> Expr {
+    if is_time {
+        let field = Arc::new(Field::new("", DataType::Utf8View, true));
+        let interval = Expr::Placeholder(Placeholder { id, field: Some(field) });
+        return left.is_not_null().and(interval.is_not_null());
+    }
+    let id = format!("{id}{LIST_MARK}");
+    left.eq(Expr::Placeholder(Placeholder { id, field: None }))
 }
 
 /// Whether a time is in one of these ranges, which ascend.

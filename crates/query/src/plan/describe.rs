@@ -26,7 +26,9 @@ use tidegate_storage::segment::arrow_field;
 
 use super::query_text::{QueryText, parse_query};
 use super::rows::Purpose;
+use super::type_names::list_field;
 use super::{Parameter, locate, logical_plan, output_schema, planned_names};
+use crate::catalog::LIST_MARK;
 use crate::error::Result;
 use crate::parse::{Token, tokenize};
 
@@ -63,8 +65,6 @@ pub(crate) fn described_with(sql: &str, given: &[Parameter]) -> Result<Vec<Param
         let Some(before) = at.checked_sub(1).map(|at| tokens[at]) else { continue };
         if ["LIMIT", "OFFSET", "FETCH"].iter().any(|word| before.is_word(word)) {
             values[number - 1] = Parameter::Integer(0);
-        } else if before.is_word("IN") {
-            values[number - 1] = Parameter::Text("2000-01-01".to_owned());
         }
     }
     Ok(values)
@@ -115,16 +115,26 @@ pub(super) fn describe(
 fn learn(expr: &Expr, types: &mut ParameterTypes) -> TreeNodeRecursion {
     match expr {
         Expr::Placeholder(Placeholder { id, field: Some(field) }) => {
-            types.entry(id.clone()).or_insert_with(|| Arc::clone(field));
+            let (name, field) = named(id, field);
+            types.entry(name).or_insert(field);
         }
         Expr::Cast(cast) => {
             if let Expr::Placeholder(Placeholder { id, .. }) = cast.expr.as_ref() {
-                types.insert(id.clone(), Arc::clone(&cast.field));
+                let (name, field) = named(id, &cast.field);
+                types.insert(name, field);
             }
         }
         _ => {}
     }
     TreeNodeRecursion::Continue
+}
+
+/// A parameter and its type: what is called an element of one makes it a list.
+fn named(name: &str, field: &FieldRef) -> (String, FieldRef) {
+    match name.strip_suffix(LIST_MARK) {
+        Some(list) => (list.to_owned(), list_field(field)),
+        None => (name.to_owned(), Arc::clone(field)),
+    }
 }
 
 /// What the values of an INSERT are stored in.
@@ -177,6 +187,7 @@ fn cast_types(query: &Query) -> ParameterTypes {
                 && let Some(name) = placeholder(expr)
                 && let Some(field) = super::type_names::field_of(data_type)
             {
+                let (name, field) = named(&name, &field);
                 self.0.insert(name, field);
             }
             ControlFlow::Continue(())

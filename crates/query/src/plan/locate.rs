@@ -164,6 +164,9 @@ fn located(sql: &str, foreign: Box<DataFusionError>) -> Error {
             diagnostic.span.and_then(|span| position_of(sql, span.start.line, span.start.column))
         }
         _ => match innermost(&foreign) {
+            DataFusionError::Plan(message) if let Some(place) = written_place(sql, message) => {
+                Some(place)
+            }
             DataFusionError::Plan(message)
             | DataFusionError::Internal(message)
             | DataFusionError::NotImplemented(message) => function_name(message).and_then(|name| {
@@ -174,6 +177,28 @@ fn located(sql: &str, foreign: Box<DataFusionError>) -> Error {
         },
     };
     Error::Engine { position, foreign }
+}
+
+/// The place of what only a message names: a position in ORDER BY or GROUP BY, or the second of two
+/// names in WITH.
+fn written_place(sql: &str, message: &str) -> Option<Position> {
+    let number =
+        ["Order by column out of bounds, specified: ", "Cannot find column with position "]
+            .iter()
+            .find_map(|text| message.strip_prefix(text));
+    if let Some(number) = number.and_then(|rest| rest.split([',', ' ']).next()) {
+        let tokens = tokenize(sql).ok()?;
+        let by = tokens.iter().rposition(|token| token.is_word("BY"))?;
+        let found = tokens[by..].iter().find(|token| token.text == number)?;
+        return Some(Position::at(sql, found.offset));
+    }
+    let name = message.strip_prefix("WITH query name \"")?.split('"').next()?;
+    let tokens = tokenize(sql).ok()?;
+    let is_named = |pair: &&[Token<'_>]| {
+        pair[0].unquoted().eq_ignore_ascii_case(name) && pair[1].is_word("AS")
+    };
+    let second = tokens.windows(2).filter(is_named).nth(1)?;
+    Some(Position::at(sql, second[0].offset))
 }
 
 fn no_such_column(sql: &str, field: &Column, valid_fields: &[Column]) -> Error {

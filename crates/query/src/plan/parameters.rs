@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::query_text::position_at;
@@ -32,6 +33,8 @@ pub enum Parameter {
     Bytes(Vec<u8>),
     /// A value of this type of SQL wherever it stands, by its text; `None` is NULL.
     Typed(Cow<'static, str>, Option<String>),
+    /// Values in their order; a type of SQL for them if there is none that says it.
+    List(Option<Cow<'static, str>>, Vec<Parameter>),
     /// A value that is not known yet: a statement is described with it, and not done.
     Open,
 }
@@ -47,6 +50,11 @@ impl fmt::Display for Parameter {
             Parameter::Text(value) => write!(f, "{value:?}"),
             Parameter::Bytes(value) => write!(f, "bytes {}", hex(value)),
             Parameter::Typed(ty, value) => write!(f, "{ty} {value:?}"),
+            Parameter::List(ty, values) => {
+                write!(f, "list {ty:?} [")?;
+                values.iter().try_for_each(|value| write!(f, "{value}, "))?;
+                f.write_str("]")
+            }
             Parameter::Open => f.write_str("open"),
         }
     }
@@ -63,6 +71,7 @@ impl Parameter {
             Parameter::Text(_) => "text",
             Parameter::Bytes(_) => "bytes",
             Parameter::Typed(ty, _) => ty,
+            Parameter::List(..) => "list",
             Parameter::Open => "open",
         }
     }
@@ -96,7 +105,11 @@ pub(super) fn put_parameters(
             put.push(token);
             continue;
         }
-        put.extend(constant(value).into_iter().map(|it| TokenWithSpan::new(it, token.span)));
+        let tokens = match value {
+            Parameter::List(_, values) if is_after_in(&put) => elements(values),
+            value => constant(value),
+        };
+        put.extend(tokens.into_iter().map(|it| TokenWithSpan::new(it, token.span)));
     }
     *tokens = put;
     Ok(places)
@@ -140,7 +153,48 @@ fn constant(value: &Parameter) -> Vec<Token> {
         Parameter::Bytes(value) => vec![Token::HexStringLiteral(hex(value))],
         Parameter::Typed(ty, Some(text)) => cast(Token::SingleQuotedString(text.clone()), ty),
         Parameter::Typed(ty, None) => cast(Token::make_keyword("NULL"), ty),
+        Parameter::List(ty, values) => list(ty.as_deref(), values),
         Parameter::Open => unreachable!("it stays what it is"),
+    }
+}
+
+/// Whether IN is what stands before: the list of `x IN $1` is that of `x IN (..)`.
+fn is_after_in(tokens: &[TokenWithSpan]) -> bool {
+    let is_blank = |token: &&TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    let last = tokens.iter().rev().find(|token| !is_blank(token)).map(|token| &token.token);
+    matches!(last, Some(Token::Word(word)) if word.keyword == Keyword::IN)
+}
+
+/// `(a, b)`; without elements it is of NULL, which nothing is equal to.
+fn elements(values: &[Parameter]) -> Vec<Token> {
+    let mut tokens = vec![Token::LParen];
+    push_list(values, &mut tokens);
+    if values.is_empty() {
+        tokens.push(Token::make_keyword("NULL"));
+    }
+    tokens.push(Token::RParen);
+    tokens
+}
+
+/// `ARRAY[..]`; without elements, `CAST(ARRAY[] AS type[])`.
+fn list(ty: Option<&str>, values: &[Parameter]) -> Vec<Token> {
+    let mut tokens = vec![Token::make_keyword("ARRAY"), Token::LBracket];
+    push_list(values, &mut tokens);
+    tokens.push(Token::RBracket);
+    if let (Some(ty), true) = (ty, values.is_empty()) {
+        tokens.splice(0..0, [Token::make_keyword("CAST"), Token::LParen]);
+        tokens.extend([Token::make_keyword("AS"), Token::make_keyword(ty)]);
+        tokens.extend([Token::LBracket, Token::RBracket, Token::RParen]);
+    }
+    tokens
+}
+
+fn push_list(values: &[Parameter], tokens: &mut Vec<Token>) {
+    for (at, value) in values.iter().enumerate() {
+        if 0 < at {
+            tokens.push(Token::Comma);
+        }
+        tokens.extend(constant(value));
     }
 }
 

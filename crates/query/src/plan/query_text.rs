@@ -33,7 +33,7 @@ use super::functions::AT_TIME_ZONE;
 use super::parameters::{Parameter, Places, put_parameters};
 use super::precedence::bind_by_precedence;
 use crate::catalog::rewrite;
-use crate::error::{Error, Result, SyntaxError};
+use crate::error::{ClauseProblem, Error, Result, SyntaxError};
 use crate::parse::Position;
 use crate::timeseries::{Clauses, lift_clauses, wrap_timestamps};
 use names::number_repeated_items;
@@ -323,6 +323,11 @@ impl VisitorMut for Lifter<'_> {
         if !query.locks.is_empty() {
             return self.not_supported(Span::empty(), "FOR UPDATE and FOR SHARE");
         }
+        if let Some(column) = limit_column(query) {
+            let position = Some(position_at(self.sql, column.span.start));
+            let error = Error::Clause { position, what: ClauseProblem::LimitColumn };
+            return ControlFlow::Break(Box::new(error));
+        }
         if let Some(fetch) = query.fetch.take() {
             if fetch.with_ties || fetch.percent {
                 return self.not_supported(Span::empty(), "FETCH with PERCENT or TIES");
@@ -412,6 +417,21 @@ impl VisitorMut for Lifter<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// A column that LIMIT or OFFSET goes by.
+fn limit_column(query: &Query) -> Option<&Ident> {
+    let bounds = match query.limit_clause.as_ref()? {
+        LimitClause::LimitOffset { limit, offset, .. } => {
+            [limit.as_ref(), offset.as_ref().map(|offset| &offset.value)]
+        }
+        LimitClause::OffsetCommaLimit { offset, limit } => [Some(offset), Some(limit)],
+    };
+    bounds.into_iter().flatten().find_map(|bound| match bound {
+        Expr::Identifier(column) => Some(column),
+        Expr::CompoundIdentifier(path) => path.first(),
+        _ => None,
+    })
 }
 
 /// `IS [NOT] DISTINCT FROM` as an operator of ours.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::FieldRef;
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::DataType;
@@ -11,6 +11,7 @@ use tidegate_model::{Column, ColumnId};
 use tidegate_storage::segment::arrow_field;
 
 use super::casts::LENGTH_KEY;
+use crate::catalog::{PG_TYPE_KEY, element_type};
 use crate::error::Error;
 use crate::parse::column_type;
 
@@ -31,6 +32,11 @@ impl TypePlanner for ColumnTypePlanner {
             }
             _ => {
                 let name = sql_type.to_string();
+                if name == "oid" {
+                    let named = HashMap::from([(PG_TYPE_KEY.to_owned(), name)]);
+                    let field = Field::new("", ArrowType::UInt32, true).with_metadata(named);
+                    return Ok(Some(Arc::new(field)));
+                }
                 let Some(ty) = column_type(&name) else { return Ok(None) };
                 let field: FieldRef = of_column(ty);
                 let Some(length) = varchar_length(&name) else { return Ok(Some(field)) };
@@ -49,5 +55,14 @@ fn varchar_length(name: &str) -> Option<&str> {
 
 /// The type that a cast names, if it is one that columns can have.
 pub(super) fn field_of(ty: &DataType) -> Option<FieldRef> {
-    ColumnTypePlanner.plan_type_field(ty).ok().flatten()
+    match element_type(ty) {
+        Some(element) => field_of(element).map(|element| list_field(&element)),
+        None => ColumnTypePlanner.plan_type_field(ty).ok().flatten(),
+    }
+}
+
+/// Lists of what a field has.
+pub(super) fn list_field(element: &FieldRef) -> FieldRef {
+    let element = Arc::new(element.as_ref().clone().with_name("item"));
+    Arc::new(Field::new("", ArrowType::List(element), true))
 }

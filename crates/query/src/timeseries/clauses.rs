@@ -40,11 +40,11 @@ pub(super) struct BlockClauses {
     pub(super) sample: Option<SampleClause>,
 }
 
-/// `LATEST ON ts PARTITION BY k, ..`
+/// `LATEST ON ts PARTITION BY k, ..`, or `LATEST BY k, ..` by the designated timestamp.
 #[derive(Debug, Clone)]
 pub(crate) struct LatestClause {
     pub(super) position: Position,
-    pub(super) timestamp: Expr,
+    pub(super) timestamp: Option<Expr>,
     pub(super) keys: Vec<Expr>,
 }
 
@@ -433,12 +433,14 @@ impl Lifter<'_> {
     fn latest(&mut self) -> Result<LatestClause> {
         let position = self.position();
         self.advance();
-        if self.take_word("BY") {
-            return Err(Error::NotSupported { position: Some(position), feature: "LATEST BY" });
-        }
-        self.expect_words(&["ON"])?;
-        let timestamp = self.column()?;
-        self.expect_words(&["PARTITION", "BY"])?;
+        let timestamp = if self.take_word("BY") {
+            None
+        } else {
+            self.expect_words(&["ON"])?;
+            let timestamp = self.column()?;
+            self.expect_words(&["PARTITION", "BY"])?;
+            Some(timestamp)
+        };
         let mut keys = vec![self.column()?];
         while self.take(&Token::Comma) {
             keys.push(self.column()?);

@@ -37,6 +37,7 @@ use tidegate_model::ColumnType;
 use tidegate_storage::Snapshot;
 
 use super::clauses::LatestClause;
+use super::designated::designated;
 use super::extension;
 use super::keys::KeyMaker;
 use super::pick::bytes;
@@ -62,7 +63,13 @@ pub(super) fn latest(
         Expr::Column(column) => Ok(column),
         _ => internal_err!("a name is no column"),
     };
-    let time = column(&clause.timestamp, context)?;
+    let time = match &clause.timestamp {
+        Some(timestamp) => column(timestamp, context)?,
+        None => designated(&rows).ok_or_else(|| {
+            let what = ClauseProblem::NoDesignated { clause: "LATEST BY" };
+            Error::Clause { position: Some(clause.position), what }
+        })?,
+    };
     let no_time = |_| {
         let what = ClauseProblem::NoTimestamp { column: time.name.clone() };
         Error::Clause { position: Some(clause.position), what }

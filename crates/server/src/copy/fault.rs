@@ -5,7 +5,7 @@ use tidegate_ingest::reject::{RejectError, RejectPlace};
 use tidegate_ingest::source::SourceError;
 use tidegate_model::SchemaError;
 use tidegate_platform::{Class, Error as DiskError, sentence};
-use tidegate_query::BulkError;
+use tidegate_query::{BulkError, Error as QueryError};
 use tidegate_storage::Error as StorageError;
 
 use crate::sqlstate;
@@ -70,6 +70,9 @@ fn code(error: &ImportError) -> &'static str {
     match error {
         ImportError::Disk { source, .. } | ImportError::Input(source) => of_disk(source),
         ImportError::Storage(source) => of_storage(source),
+        ImportError::Refused { source } => {
+            source.downcast_ref::<QueryError>().map_or("XX000", sqlstate::of_query)
+        }
         ImportError::Source(SourceError::NoMatch { .. }) => "58P01",
         ImportError::Source(_) => "42809",
         ImportError::Schema(source) => of_schema(source),

@@ -3,7 +3,7 @@
 use tidegate_ingest::timestamp::TimestampFormat;
 use tidegate_ingest::{
     ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, Header, ImportOptions,
-    MissingFields, OnError, Quote, RejectList, Source,
+    MissingFields, OnError, Quote, RejectList, RowsTo, Source,
 };
 use tidegate_model::schema::same_name;
 use tidegate_model::{PartitionUnit, is_system_table};
@@ -28,8 +28,8 @@ pub(super) fn of_statement(
         Some(CopyFormat::Text) => FileFormat::Backslashed,
         Some(CopyFormat::Parquet) => FileFormat::Parquet,
         None => FileFormat::Auto,
-        Some(CopyFormat::Jsonl | CopyFormat::Arrow) => {
-            return Err(CopyFault::new("0A000", "jsonl and arrow are not imported yet"));
+        Some(CopyFormat::Jsonl | CopyFormat::Arrow | CopyFormat::Binary) => {
+            return Err(CopyFault::new("0A000", "jsonl, arrow and binary are no formats of files"));
         }
     };
     options.dialect = dialect(said, is_stream)?;
@@ -112,6 +112,7 @@ pub(crate) fn defaults(
         on_error: OnError::SkipRow,
         errors_max: None,
         rejects,
+        rows_to: RowsTo::Table,
         workers: inner.threads,
         memory_max: inner.config.memory_limit,
         io: IoMode::Auto,
@@ -223,6 +224,9 @@ pub(crate) fn form_of(said: &CopyOptions) -> Result<ResultForm, CopyFault> {
         CopyFormat::Parquet => ResultForm::Parquet(parquet_form(said)?),
         CopyFormat::Jsonl => ResultForm::Ndjson,
         CopyFormat::Arrow => ResultForm::ArrowFile,
+        CopyFormat::Binary => {
+            return Err(CopyFault::new("0A000", "binary is no format of files"));
+        }
     })
 }
 

@@ -92,6 +92,8 @@ impl Upload {
             biased;
             sent = self.sender.send(piece) => if sent.is_ok() { return Ok(()) },
             () = job.stopped() => {}
+            // Whoever reads may not have noticed yet, and never take it.
+            _ = job.ended() => {}
         }
         // The import takes nothing more: it has ended, or will.
         let (closed, _) = channel(1);

@@ -4,12 +4,14 @@
 //!   that follows: each has a `Canceler` of its own, which is taken away when it is over.
 //! - BE2. Whoever does not know the secret of a connection ends nothing of it.
 //! - BE3. There are at most `pg.max_connections`, and `ADMIN_SLOTS` more for administrators.
+//! - BE4. A connection that somebody ends has its statement cancelled, and is told why it ends.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_query::Canceler;
+use tokio::sync::Notify;
 
 use crate::auth::{Role, random_bytes};
 
@@ -28,6 +30,8 @@ struct Entry {
     secret: u32,
     /// Of the statement that works (BE1).
     running: Arc<Mutex<Option<Canceler>>>,
+    /// BE4.
+    ending: Arc<Notify>,
 }
 
 /// A connection in the list; dropping it takes it out.
@@ -37,6 +41,7 @@ pub(super) struct Backend {
     pub(super) process: u32,
     pub(super) secret: u32,
     running: Arc<Mutex<Option<Canceler>>>,
+    ending: Arc<Notify>,
 }
 
 /// A statement that can be cancelled until this is dropped.
@@ -48,7 +53,7 @@ impl Backends {
     pub(super) fn enter(self: &Arc<Self>, role: Role, max: usize) -> Option<Backend> {
         let most = if role == Role::Admin { max.saturating_add(ADMIN_SLOTS) } else { max };
         let secret = u32::from_be_bytes(random_bytes());
-        let running = Arc::default();
+        let (running, ending) = (Arc::default(), Arc::new(Notify::new()));
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if most <= all.len() {
             return None;
@@ -61,18 +66,33 @@ impl Backends {
                 break process;
             }
         };
-        all.insert(process, Entry { secret, running: Arc::clone(&running) });
-        Some(Backend { backends: Arc::clone(self), process, secret, running })
+        let entry = Entry { secret, running: Arc::clone(&running), ending: Arc::clone(&ending) };
+        all.insert(process, entry);
+        Some(Backend { backends: Arc::clone(self), process, secret, running, ending })
     }
 
     /// Ends what the connection works on, if the secret is its own (BE2).
     pub(super) fn cancel(&self, process: u32, secret: &[u8]) {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = all.get(&process) else { return };
-        if entry.secret.to_be_bytes() != *secret {
-            return;
+        if entry.secret.to_be_bytes() == *secret {
+            entry.cancel();
         }
-        let running = entry.running.lock().unwrap_or_else(PoisonError::into_inner);
+    }
+
+    /// Ends a connection, if there is one of this number (BE4).
+    pub(crate) fn end(&self, process: u32) -> bool {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = all.get(&process) else { return false };
+        entry.ending.notify_one();
+        entry.cancel();
+        true
+    }
+}
+
+impl Entry {
+    fn cancel(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(canceler) = running.as_ref() {
             canceler.cancel();
         }
@@ -80,6 +100,11 @@ impl Backends {
 }
 
 impl Backend {
+    /// Waits until somebody ends the connection (BE4).
+    pub(super) async fn ended(&self) {
+        self.ending.notified().await;
+    }
+
     /// From now on the statement can be cancelled.
     pub(super) fn begin(&self, canceler: &Canceler) -> Cancelable {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);

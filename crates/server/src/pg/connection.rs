@@ -172,6 +172,10 @@ impl Connection {
                     Ok(Ok(0) | Err(_)) => return Err(End::Gone),
                     Err(_) => return Err(self.part(&self.too_slow())),
                 },
+                () = self.backend.ended() => {
+                    let why = "terminating connection due to administrator command";
+                    return Err(self.part(&Fault::fatal("57P01", why)));
+                }
                 () = stopping(&mut phase) => {
                     return Err(self.part(&Fault::fatal("57P01", "the server is stopping")));
                 }

@@ -79,9 +79,24 @@ impl<'a> RowWriter<'a> {
 
     /// Appends a row as a DataRow message.
     pub(super) fn push(&self, row: usize, bytes: &mut BytesMut) {
-        bytes.put_u8(b'D');
+        self.push_message((b'D', &[]), row, bytes);
+    }
+
+    /// Appends a row as a CopyData message, which has the same form if its values are binary;
+    /// `lead` comes first in it.
+    pub(super) fn push_copied(&self, row: usize, lead: &[u8], bytes: &mut BytesMut) {
+        self.push_message((b'd', lead), row, bytes);
+    }
+
+    pub(super) fn columns(&self) -> &[Writer<'a>] {
+        &self.columns
+    }
+
+    fn push_message(&self, (tag, lead): (u8, &[u8]), row: usize, bytes: &mut BytesMut) {
+        bytes.put_u8(tag);
         let start = bytes.len();
         bytes.put_u32(0);
+        bytes.put_slice(lead);
         bytes.put_u16(u16::try_from(self.columns.len()).unwrap_or(u16::MAX));
         for column in &self.columns {
             column.push_sized(row, bytes);

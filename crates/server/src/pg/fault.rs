@@ -37,6 +37,8 @@ pub(super) struct More {
     pub(super) hint: Option<String>,
     pub(super) table: Option<String>,
     pub(super) column: Option<String>,
+    /// Where in the rows of a COPY.
+    pub(super) place: Option<String>,
 }
 
 impl Fault {

@@ -1,15 +1,15 @@
-//! The body of the fuzz target for messages, run over its committed corpus (STYLE 39). Fuzzing
-//! itself: `fuzz/README.md`.
+//! The bodies of the fuzz targets for messages and for binary COPY, run over their committed
+//! corpora (STYLE 39). Fuzzing itself: `fuzz/README.md`.
 
 use std::path::Path;
 
 use tidegate_platform::{Disk, RealDisk};
 
-use super::fuzz_target::check;
+use super::{fuzz_copy_target, fuzz_target};
 
-#[test]
-fn messages_are_read_the_same_wherever_they_are_cut() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus-seed/pg");
+/// Runs a target over its corpus, cut in many ways, and over what is in no corpus.
+fn replay(corpus: &str, check: fn(&[u8])) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus-seed").join(corpus);
     let entries = RealDisk.list(&dir).unwrap();
     assert!(!entries.is_empty(), "{}", dir.display());
     for entry in entries {
@@ -26,4 +26,14 @@ fn messages_are_read_the_same_wherever_they_are_cut() {
         check(&vec![0; length.into()]);
         check(&(0..length).map(|byte| byte.wrapping_mul(37)).collect::<Vec<u8>>());
     }
+}
+
+#[test]
+fn messages_are_read_the_same_wherever_they_are_cut() {
+    replay("pg", fuzz_target::check);
+}
+
+#[test]
+fn copied_rows_are_read_the_same_wherever_they_are_cut() {
+    replay("pg_copy", fuzz_copy_target::check);
 }

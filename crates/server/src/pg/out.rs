@@ -5,6 +5,7 @@
 
 use bytes::{BufMut, BytesMut};
 
+use super::encode::Format;
 use super::fault::{Fault, Severity};
 use super::types::Column;
 
@@ -97,13 +98,14 @@ impl Out {
         self.end(begun);
     }
 
-    /// Rows of a COPY come (`G`) or go (`H`) now, with so many columns, as text.
-    pub(super) fn copy(&mut self, tag: u8, columns: usize) {
+    /// Rows of a COPY come (`G`) or go (`H`) now, with so many columns.
+    pub(super) fn copy(&mut self, tag: u8, columns: usize, format: Format) {
         let begun = self.begin(tag);
-        self.bytes.put_u8(0);
+        let code = u8::from(format == Format::Binary);
+        self.bytes.put_u8(code);
         let columns = u16::try_from(columns).unwrap_or(u16::MAX);
         self.bytes.put_u16(columns);
-        (0..columns).for_each(|_| self.bytes.put_u16(0));
+        (0..columns).for_each(|_| self.bytes.put_u16(code.into()));
         self.end(begun);
     }
 
@@ -147,6 +149,7 @@ impl Out {
             (b'M', Some(fault.message.as_str())),
             (b'H', more.hint.as_deref()),
             (b'P', position.as_deref()),
+            (b'W', more.place.as_deref()),
             (b't', more.table.as_deref()),
             (b'c', more.column.as_deref()),
             (b'R', fault.routine),

@@ -42,8 +42,40 @@ pub(super) const INTERVAL: PgType = pg(1186, 16, 1187);
 pub(super) const NUMERIC: PgType = pg(1700, -1, 1231);
 pub(super) const UUID: PgType = pg(2950, 16, 2951);
 
+/// Types of which there are arrays that a client may send.
+const ELEMENTS: [PgType; 20] = [
+    BOOL,
+    BYTEA,
+    CHAR,
+    NAME,
+    INT8,
+    INT2,
+    INT4,
+    TEXT,
+    OID,
+    JSON,
+    FLOAT4,
+    FLOAT8,
+    INET,
+    BPCHAR,
+    VARCHAR,
+    DATE,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    NUMERIC,
+    UUID,
+];
+
+/// What arrays of this type are made of, if it is one of arrays.
+pub(super) fn element_of(oid: u32) -> Option<PgType> {
+    ELEMENTS.into_iter().find(|ty| ty.array == oid)
+}
+
 /// The key of metadata that says which type of PostgreSQL a column of its catalog has.
 pub(super) const PG_TYPE_KEY: &str = "tidegate.pg";
+
+/// The key of metadata that says which column of which table a column of an answer is.
+const PG_COLUMN_KEY: &str = "tidegate.column";
 
 /// A column of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,9 +129,16 @@ pub(super) fn named(name: &str) -> Option<PgType> {
 pub(super) fn columns(schema: &Schema) -> Vec<Column> {
     let column = |field: &std::sync::Arc<Field>| {
         let (ty, modifier) = type_of(field);
-        Column { name: field.name().clone(), ty, modifier, table: 0, number: 0 }
+        let (table, number) = place_of(field).unwrap_or((0, 0));
+        Column { name: field.name().clone(), ty, modifier, table, number }
     };
     schema.fields().iter().map(column).collect()
+}
+
+/// The table and the number there of what is a plain column of one.
+fn place_of(field: &Field) -> Option<(u32, i16)> {
+    let (table, number) = field.metadata().get(PG_COLUMN_KEY)?.split_once('.')?;
+    Some((table.parse().ok()?, number.parse().ok()?))
 }
 
 /// The type of a column, and what modifies it (TY1).
@@ -167,7 +206,12 @@ fn of_arrow(ty: &DataType) -> (PgType, i32) {
         DataType::Dictionary(_, values) => return of_arrow(values),
         DataType::RunEndEncoded(_, values) => return type_of(values),
         DataType::List(values) | DataType::LargeList(values) => {
-            let (value, modifier) = type_of(values);
+            let (value, modifier) = match type_of(values) {
+                // What no column says is as in any other database.
+                (VARCHAR, modifier) => (TEXT, modifier),
+                _ if values.name() == "oid" => (OID, -1),
+                known => known,
+            };
             return match value.array {
                 0 => (TEXT, -1),
                 array => (pg(array, -1, 0), modifier),

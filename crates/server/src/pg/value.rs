@@ -4,6 +4,8 @@
 //!   inferred from its place is written as at that place, where it means the same.
 //! - VA2. Digits of a NUMERIC are kept as they are: it is never a double.
 
+mod list;
+
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -35,6 +37,9 @@ pub(super) fn parameter(
     number: usize,
 ) -> Result<Parameter, Fault> {
     let Some(value) = value else { return Ok(null(oid, known)) };
+    if let Some(element) = types::element_of(oid) {
+        return list::parameter(value, (element, known), format, number);
+    }
     let read = match format {
         Format::Text => text(value)?.map(str::to_owned),
         Format::Binary => binary(oid, value)?,
@@ -56,8 +61,21 @@ pub(super) fn parameter(
         .ok_or_else(|| Fault::new("22P02", format!("parameter {number} is no value of its type")))
 }
 
+/// A value of a binary COPY as COPY's text has it.
+pub(super) fn copied_text(ty: PgType, value: &[u8]) -> Result<String, Fault> {
+    let read = binary(ty.oid, value)?;
+    let read = read.ok_or_else(|| Fault::new("22P03", "incorrect binary data format"))?;
+    match is_time(ty.oid) && read == "infinity" {
+        true => Err(Fault::new("22008", "infinite timestamps are not kept")),
+        false => Ok(read),
+    }
+}
+
 /// A value to describe a statement with, for a parameter of this type.
 pub(super) fn example(oid: u32) -> Parameter {
+    if let Some(element) = types::element_of(oid) {
+        return Parameter::List(list::sql_type_of(element), Vec::new());
+    }
     match sql_type(oid, "0") {
         Some(ty) => Parameter::Typed(ty, None),
         None if is_integer(oid) => Parameter::Integer(0),

@@ -140,16 +140,6 @@ impl Delimited {
     /// # Errors
     /// If Arrow has no text for a type.
     pub fn rows(&self, batch: &RecordBatch, text: &mut String) -> Result<(), ArrowError> {
-        self.rows_with_ends(batch, text, |_| {})
-    }
-
-    /// The same, and says after each row where in `text` it ends.
-    pub(crate) fn rows_with_ends(
-        &self,
-        batch: &RecordBatch,
-        text: &mut String,
-        mut ended: impl FnMut(usize),
-    ) -> Result<(), ArrowError> {
         let arrays = batch.columns().iter().map(plain).collect::<Result<Vec<_>, _>>()?;
         let fields = self.fields.fields().iter();
         let columns = fields
@@ -168,9 +158,25 @@ impl Delimited {
                 self.push_cell(column, suffix, row, text);
             }
             text.push_str(self.form.line_end);
-            ended(text.len());
         }
         Ok(())
+    }
+
+    /// Appends a field that somebody else has made a text of; `None` is NULL. Fields of a record
+    /// count from 0.
+    pub(crate) fn push_field(&self, position: usize, value: Option<&str>, text: &mut String) {
+        if position > 0 {
+            text.push(char::from(self.form.delimiter));
+        }
+        match value {
+            Some(value) => self.push_text(text, |text| text.push_str(value)),
+            None => text.push_str(&self.form.null),
+        }
+    }
+
+    /// A record ends.
+    pub(crate) fn end_record(&self, text: &mut String) {
+        text.push_str(self.form.line_end);
     }
 
     fn push_cell(&self, column: &Column<'_>, suffix: &str, row: usize, text: &mut String) {

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arrow::array::ArrayRef;
 use tidegate_model::{
     Column, ColumnId, PartitionKey, Schema, SegmentId, SeqTxn, SymbolId, TableId,
 };
@@ -31,7 +32,7 @@ use crate::catalog::check_name;
 use crate::error::{Error, Result};
 use crate::manifest::check_segment;
 use crate::rewrite::{self, Rewrite};
-use crate::segment::{Direct, SegmentMeta, WrittenSegment};
+use crate::segment::{Direct, PickedRows, SegmentMeta, WrittenSegment};
 use crate::snapshot::{SegmentFile, SegmentRun, Snapshot};
 use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
 use crate::wal::Fate;
@@ -266,6 +267,32 @@ impl ImportTxn {
     /// If a segment is not one that `new_segment` made, or cannot be one of the table.
     pub fn commit(self, segments: Vec<WrittenSegment>) -> Result<SeqTxn> {
         self.commit_by_keys(&segments)
+    }
+
+    /// The rows of segments that are not to be committed, as arrays of all columns, at most a page
+    /// frame at a time: segment after segment, and those of one in their order.
+    ///
+    /// # Errors
+    /// If a segment cannot be read, or whoever takes the rows does not want them.
+    ///
+    /// # Panics
+    /// If a segment is not one that `new_segment` made.
+    pub fn read_back<E: From<Error>>(
+        &self,
+        segments: &[WrittenSegment],
+        mut take: impl FnMut(Vec<ArrayRef>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (mut metas, symbols) = (self.check(segments), self.symbols());
+        metas.sort_by_key(|meta| meta.id);
+        for meta in metas {
+            let run = SegmentRun::of_tail(meta, &self.file_of(meta), None);
+            let reader = run.reader()?;
+            for frame in 0..reader.frame_count() {
+                let rows = PickedRows::Range(0..reader.frame_rows(frame));
+                take(reader.arrays(frame, &rows, self.schema.columns(), &symbols)?)?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes the segments part of the table and takes rows out of it, without a look at keys;

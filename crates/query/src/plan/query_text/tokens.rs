@@ -36,7 +36,8 @@ pub(super) fn bracket_intervals(tokens: &mut Vec<TokenWithSpan>) -> HashSet<Loca
     let mut bracketed = Vec::with_capacity(tokens.len());
     let mut after_in = false;
     for token in tokens.drain(..) {
-        let is_text = matches!(token.token, Token::SingleQuotedString(_));
+        // A parameter whose value is not known yet may be a text or a list.
+        let is_text = matches!(token.token, Token::SingleQuotedString(_) | Token::Placeholder(_));
         let span = token.span;
         if after_in && is_text {
             intervals.insert(span.start);

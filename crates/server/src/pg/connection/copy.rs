@@ -7,16 +7,22 @@
 //! - CY3. Each row that goes out is a message of its own, as clients expect it. They are written on
 //!   the engine's threads, a part at a time.
 //!
-//! Not here: what the options say, and what rows look like (`copy`, `results`).
+//! - CY4. In a transaction, CopyDone puts the rows to those that wait for COMMIT; an error leaves
+//!   none of them.
+//!
+//! Not here: what the options say, and what rows look like (`copy`, `results`, `binary_copy`).
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
 use futures::StreamExt;
 use tidegate_platform::sentence;
 use tidegate_query::{
-    BulkSink, Canceler, CopyOptions, CopyStream, Error as QueryError, SendableRecordBatchStream,
-    StatementOptions,
+    BulkOutcome, BulkSink, Canceler, CopyFormat, CopyOptions, CopyStream, Error as QueryError,
+    SendableRecordBatchStream, StatementOptions,
 };
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::timeout;
@@ -24,10 +30,12 @@ use tokio::time::timeout;
 use super::run::{Ending, code_of, panicked};
 use super::{Connection, End, Stopped};
 use crate::copy::form_of;
+use crate::pg::binary_copy::BinaryReader;
+use crate::pg::copy_frame::{HEADER, TRAILER};
+use crate::pg::encode::{Format, RowWriter, arrays};
 use crate::pg::fault::Fault;
 use crate::pg::frame::Message;
 use crate::pg::login::PARTING;
-use crate::pg::out::Status;
 use crate::results::{Delimited, ResultForm};
 use crate::shared::CountedQuery;
 
@@ -73,18 +81,24 @@ impl Connection {
             () = self.wire.closed() => return Err(Stopped::Gone),
         };
         match stream.map_err(|error| Fault::of_query(&error, sql, 0))? {
-            Some(CopyStream::In { sink, columns, .. }) => {
-                if self.status == Status::InTransaction {
-                    let warning = "COPY is committed at once, and not with the transaction";
-                    self.wire.out.fault(&Fault::warning(warning));
+            Some(CopyStream::In { sink, format, columns, fields, keeper }) => {
+                let reader = (format == CopyFormat::Binary).then(|| BinaryReader::new(&fields));
+                self.wire.out.copy(b'G', columns, format_of(format));
+                let outcome = self.copy_in((sink, reader), &canceler).await?;
+                if let Some(keeper) = keeper {
+                    keeper.hold().map_err(|error| Fault::of_query(&error, sql, 0))?;
                 }
-                self.wire.out.copy(b'G', columns);
-                self.copy_in(sink, &canceler).await
+                self.copied(&outcome);
+                Ok(())
             }
-            Some(CopyStream::Out { schema, stream, options, .. }) => {
+            Some(CopyStream::Out { schema, stream, format, options }) => {
                 let _turn = self.turn(&canceler).await?;
-                self.wire.out.copy(b'H', schema.fields().len());
-                self.copy_out(stream, &options).await
+                self.wire.out.copy(b'H', schema.fields().len(), format_of(format));
+                let rows = match format {
+                    CopyFormat::Binary => OutRows::Binary(schema),
+                    _ => OutRows::Delimited(delimited(&options, &schema)?, schema),
+                };
+                self.copy_out(stream, rows).await
             }
             None => Err(Fault::new("42601", "COPY has neither STDIN nor STDOUT").into()),
         }
@@ -92,10 +106,11 @@ impl Connection {
 
     async fn copy_in(
         &mut self,
-        mut sink: Box<dyn BulkSink>,
+        (mut sink, mut reader): (Box<dyn BulkSink>, Option<BinaryReader>),
         canceler: &Canceler,
-    ) -> Result<(), Stopped> {
+    ) -> Result<BulkOutcome, Stopped> {
         let failed = |error: tidegate_query::BulkError| Fault::new(error.code, error.message);
+        let mut text = Vec::new();
         loop {
             let message = match self.next().await {
                 Ok(message) => message,
@@ -110,7 +125,14 @@ impl Connection {
                 return Err(Fault::canceled().into());
             }
             match message {
-                Message::CopyData(bytes) => sink.push(&bytes).await.map_err(failed)?,
+                Message::CopyData(bytes) => match &mut reader {
+                    None => sink.push(&bytes).await.map_err(failed)?,
+                    Some(reader) => {
+                        text.clear();
+                        reader.read(&bytes, &mut text)?;
+                        sink.push(&text).await.map_err(failed)?;
+                    }
+                },
                 Message::CopyDone => break,
                 Message::CopyFail(reason) => {
                     let reason = String::from_utf8_lossy(&reason);
@@ -126,26 +148,25 @@ impl Connection {
                 }
             }
         }
-        let outcome = sink.finish().await.map_err(failed)?;
+        if let Some(reader) = reader {
+            reader.end()?;
+        }
+        Ok(sink.finish().await.map_err(failed)?)
+    }
+
+    fn copied(&mut self, outcome: &BulkOutcome) {
         if 0 < outcome.errors {
             let warning = format!("{} rows or values were left out", outcome.errors);
             self.wire.out.fault(&Fault::warning(warning));
         }
         self.wire.out.complete(&format!("COPY {}", outcome.rows_imported));
-        Ok(())
     }
 
     async fn copy_out(
         &mut self,
         stream: SendableRecordBatchStream,
-        options: &CopyOptions,
+        rows: OutRows,
     ) -> Result<(), Stopped> {
-        let form =
-            form_of(options).map_err(|fault| Fault::new(fault.error.code, fault.error.message))?;
-        let ResultForm::Delimited(form) = form else {
-            return Err(Fault::not_supported("COPY TO STDOUT but as csv and text").into());
-        };
-        let rows = Delimited::new(form, stream.schema());
         let (sender, mut parts) = channel(QUEUE);
         let work = self.services.query_threads.spawn(write(stream, rows, sender));
         let mut count = 0;
@@ -176,48 +197,142 @@ impl Connection {
     }
 }
 
-/// Writes the rows of a stream as messages (CY3).
-async fn write(mut stream: SendableRecordBatchStream, rows: Delimited, sender: Sender<Part>) {
-    let mut text = String::new();
-    let mut part = BytesMut::with_capacity(2 * PART_BYTES);
-    let mut count = 0;
-    rows.header(&mut text);
-    if !text.is_empty() {
-        push(&mut part, text.as_bytes());
+/// How rows that go out are written.
+enum OutRows {
+    /// Their values as PostgreSQL writes them.
+    Delimited(Delimited, SchemaRef),
+    Binary(SchemaRef),
+}
+
+fn delimited(options: &CopyOptions, schema: &SchemaRef) -> Result<Delimited, Fault> {
+    let form = form_of(options);
+    match form.map_err(|fault| Fault::new(fault.error.code, fault.error.message))? {
+        ResultForm::Delimited(form) => Ok(Delimited::new(form, Arc::clone(schema))),
+        _ => Err(Fault::not_supported("COPY TO STDOUT but as csv, text and binary")),
     }
+}
+
+fn format_of(format: CopyFormat) -> Format {
+    if format == CopyFormat::Binary { Format::Binary } else { Format::Text }
+}
+
+impl OutRows {
+    /// What stands before all rows.
+    fn header(&self, parts: &mut Parts) {
+        match self {
+            OutRows::Delimited(rows, _) => {
+                let mut text = String::new();
+                rows.header(&mut text);
+                if !text.is_empty() {
+                    push(&mut parts.part, text.as_bytes());
+                }
+            }
+            // Clients expect it in one message with what comes next.
+            OutRows::Binary(_) => parts.lead = &HEADER,
+        }
+    }
+
+    /// What stands behind them.
+    fn trailer(&self, parts: &mut Parts) {
+        if let OutRows::Binary(_) = self {
+            let last = [parts.lead, &TRAILER].concat();
+            push(&mut parts.part, &last);
+        }
+    }
+
+    /// The rows of a batch.
+    fn rows(&self, batch: &RecordBatch, parts: &mut Parts) -> Result<(), ArrowError> {
+        let arrays = arrays(batch)?;
+        match self {
+            OutRows::Delimited(rows, schema) => {
+                let writer = RowWriter::new(schema, &arrays, &[])?;
+                let (mut value, mut text) = (BytesMut::new(), String::new());
+                for row in 0..batch.num_rows() {
+                    text.clear();
+                    for (at, column) in writer.columns().iter().enumerate() {
+                        value.clear();
+                        if column.is_null(row) {
+                            rows.push_field(at, None, &mut text);
+                            continue;
+                        }
+                        column.push(row, &mut value);
+                        rows.push_field(at, Some(&String::from_utf8_lossy(&value)), &mut text);
+                    }
+                    rows.end_record(&mut text);
+                    push(&mut parts.part, text.as_bytes());
+                    parts.row_ends();
+                }
+            }
+            OutRows::Binary(schema) => {
+                let formats = vec![Format::Binary; arrays.len()];
+                let writer = RowWriter::new(schema, &arrays, &formats)?;
+                for row in 0..batch.num_rows() {
+                    writer.push_copied(row, std::mem::take(&mut parts.lead), &mut parts.part);
+                    parts.row_ends();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Messages that are written, and how many rows they are.
+struct Parts {
+    full: Vec<(BytesMut, u64)>,
+    part: BytesMut,
+    rows: u64,
+    /// What the next message begins with.
+    lead: &'static [u8],
+}
+
+impl Parts {
+    fn new() -> Parts {
+        let part = BytesMut::with_capacity(2 * PART_BYTES);
+        Parts { full: Vec::new(), part, rows: 0, lead: &[] }
+    }
+
+    fn row_ends(&mut self) {
+        self.rows += 1;
+        if PART_BYTES <= self.part.len() {
+            let part = std::mem::replace(&mut self.part, BytesMut::with_capacity(2 * PART_BYTES));
+            self.full.push((part, std::mem::take(&mut self.rows)));
+        }
+    }
+}
+
+/// Writes the rows of a stream as messages (CY3).
+async fn write(stream: SendableRecordBatchStream, rows: OutRows, sender: Sender<Part>) {
+    let end = match write_all(stream, rows, &sender).await {
+        Ok(()) => Part::End,
+        Err(fault) => Part::Failed(Box::new(fault)),
+    };
+    // If nobody waits for it any more, nobody needs to know.
+    let _ = sender.send(end).await;
+}
+
+async fn write_all(
+    mut stream: SendableRecordBatchStream,
+    rows: OutRows,
+    sender: &Sender<Part>,
+) -> Result<(), Fault> {
+    let mut parts = Parts::new();
+    rows.header(&mut parts);
     while let Some(batch) = stream.next().await {
-        text.clear();
-        let mut ends = Vec::new();
-        let written = batch.map_err(|error| {
+        let batch = batch.map_err(|error| {
             let error = QueryError::from(error);
             Fault::new(crate::sqlstate::of_query(&error), sentence(&error))
-        });
-        let written = written.and_then(|batch| {
-            let written = rows.rows_with_ends(&batch, &mut text, |end| ends.push(end));
-            written.map_err(|error| Fault::new("0A000", error.to_string()))
-        });
-        if let Err(fault) = written {
-            // If nobody waits for it any more, nobody needs to know.
-            let _ = sender.send(Part::Failed(Box::new(fault))).await;
-            return;
-        }
-        let mut start = 0;
-        for end in ends {
-            push(&mut part, &text.as_bytes()[start..end]);
-            start = end;
-            count += 1;
-            if PART_BYTES <= part.len() {
-                let full = std::mem::replace(&mut part, BytesMut::with_capacity(2 * PART_BYTES));
-                if sender.send(Part::Rows(full, count)).await.is_err() {
-                    return;
-                }
-                count = 0;
+        })?;
+        let written = rows.rows(&batch, &mut parts);
+        written.map_err(|error| Fault::new("0A000", error.to_string()))?;
+        for (part, count) in parts.full.drain(..) {
+            if sender.send(Part::Rows(part, count)).await.is_err() {
+                return Ok(());
             }
         }
     }
-    if sender.send(Part::Rows(part, count)).await.is_ok() {
-        let _ = sender.send(Part::End).await;
-    }
+    rows.trailer(&mut parts);
+    let _ = sender.send(Part::Rows(parts.part, parts.rows)).await;
+    Ok(())
 }
 
 /// A CopyData message.

@@ -4,6 +4,7 @@
 //! A client that is not installed is skipped with a word; docs/server.md says how they are made.
 
 mod peers;
+mod tools;
 mod wire;
 
 use std::process::{Command, Stdio};
@@ -150,6 +151,16 @@ fn errors_have_their_number_and_their_place() {
             ("SAVEPOINT a", "25P01", None),
             ("COPY nope TO STDOUT", "42P01", None),
             ("SET nope = 1", "42704", Some(5)),
+            ("SELECT ts, n, count(*) FROM t GROUP BY ts", "42803", Some(12)),
+            ("SELECT n FROM t WHERE sum(n) > 1", "42803", None),
+            ("SELECT n FROM t ORDER BY 7", "42P10", Some(26)),
+            ("SELECT n FROM t GROUP BY 9", "42P10", Some(26)),
+            ("SELECT n FROM t LIMIT n", "42P10", Some(23)),
+            ("WITH a AS (SELECT 1), a AS (SELECT 2) SELECT * FROM a", "42712", Some(23)),
+            ("SELECT * FROM t a, t a", "42712", None),
+            ("SELECT (SELECT x FROM long_sequence(2))", "21000", None),
+            ("SELECT 'a' ~ '('", "2201B", None),
+            ("SELECT 1 UNION SELECT 1, 2", "42601", None),
             ("SET client_encoding = 'LATIN1'", "22023", Some(5)),
         ] {
             let (code, at) = code(&client, sql).await;

@@ -49,6 +49,16 @@ public class Peer {
                     check(count == 5, "5 rows, not " + count);
                 }
             }
+            if (!options.contains("simple")) {
+                ResultSet plain = statement.executeQuery(
+                    "SELECT a.s AS place, a.v + 1, (SELECT 1) FROM (SELECT * FROM t WHERE n > 0) a");
+                org.postgresql.PGResultSetMetaData columns =
+                    plain.getMetaData().unwrap(org.postgresql.PGResultSetMetaData.class);
+                check(plain.getMetaData().getTableName(1).equals("t"), "the table of a column");
+                check(columns.getBaseColumnName(1).equals("s"), "the name of a column in its table");
+                check(columns.getBaseTableName(2).equals(""), "an expression is of no table");
+                check(columns.getBaseTableName(3).equals(""), "a subquery is of no table");
+            }
             db.setAutoCommit(false);
             Statement far = db.createStatement();
             far.setFetchSize(100);

@@ -1,4 +1,4 @@
-import asyncio, datetime, decimal, sys, uuid
+import asyncio, datetime, decimal, io, sys, uuid
 import asyncpg
 
 port, password = sys.argv[1:3]
@@ -36,6 +36,46 @@ async def main():
             pass
         else:
             raise Exception("a column was found")
+        # Arrays, as parameters and as results.
+        for column, value in zip(('ts', 's', 'v', 'n', 'd', 'g', 'ok', 'day'),
+                                 (row[0], 'oslo', 1e300, 7, row[4], row[5], True, row[8])):
+            count = f"SELECT count(*) FROM t WHERE s = 'oslo' AND {column} = ANY($1)"
+            assert await db.fetchval(count, [value]) == 1, column
+            assert await db.fetchval(count, []) == 0, column
+        found = await db.fetchval("SELECT count(*) FROM t WHERE n <> ALL($1::int[])", [7, 8])
+        assert found == 48, found
+        found = await db.fetchval("SELECT count(*) FROM t WHERE s IN $1", ['oslo', 'rome'])
+        assert found == 1, found
+        for kind, value in (('int', [1, -2]), ('bigint', [1 << 40]), ('text', ['a', 'b"c']),
+                            ('double precision', [0.5]), ('timestamp', [row[0]]),
+                            ('boolean', [True, False]), ('smallint', [3]), ('date', [row[8]])):
+            found = await db.fetchval(f"SELECT $1::{kind}[]", value)
+            assert found == value, (kind, found)
+        assert await db.fetchval("SELECT array_agg(x) FROM long_sequence(3)") == [1, 2, 3]
+        found = await db.fetch("SELECT unnest($1::int[])", [4, 5])
+        assert [n for (n,) in found] == [4, 5], found
+        # Rows by COPY, in binary form.
+        copied = [(datetime.datetime(2025, 5, 1, 0, n // 60, n % 60),) + row[1:] for n in range(1000)]
+        assert await db.copy_records_to_table('t', records=copied) == 'COPY 1000'
+        async with db.transaction():
+            records = [(datetime.datetime(2025, 5, 2), 'held')]
+            await db.copy_records_to_table('t', columns=['ts', 's'], records=records)
+        try:
+            async with db.transaction():
+                await db.copy_records_to_table('t', columns=['ts', 's'], records=records)
+                raise KeyError
+        except KeyError:
+            pass
+        assert await db.fetchval("SELECT count(*) FROM t WHERE s = 'held'") == 1
+        for form in ('text', 'csv', 'binary'):
+            out = io.BytesIO()
+            query = "SELECT ts, s, n FROM t WHERE ts >= $1 AND s = 'oslo'"
+            said = await db.copy_from_query(query, copied[0][0], output=out, format=form)
+            assert said == 'COPY 1000', said
+            out.seek(0)
+            said = await db.copy_to_table('t', source=out, columns=['ts', 's', 'n'], format=form)
+            assert said == 'COPY 1000', said
+            await db.execute("DELETE FROM t WHERE day IS NULL AND s = 'oslo'")
         await db.fetch("SELECT * FROM t LIMIT 1")
         await db.execute("ALTER TABLE t ADD COLUMN more INT")
         found = await db.fetch("SELECT * FROM t LIMIT 1")

@@ -53,6 +53,90 @@ try:
 except KeyError:
     pass
 assert db.execute("SELECT count(*) FROM t WHERE s = 'gone'").fetchone() == (0,)
+# COPY, which waits for the end of its transaction.
+types = ['timestamp', 'varchar', 'float8', 'int4', 'numeric', 'uuid', 'bytea', 'bool', 'date']
+empty = (datetime.datetime(2025, 3, 2),) + (None,) * 8
+odd = (datetime.datetime(1969, 12, 31, 23, 59, 59), 'a\tb\n\\N "c"') + row[2:]
+for form in ('TEXT', 'BINARY'):
+    db.execute("TRUNCATE TABLE t")
+    with db.transaction():
+        db.execute("INSERT INTO t (ts, s) VALUES ('2025-01-01', 'inserted')")
+        with db.cursor().copy(f"COPY t FROM STDIN (FORMAT {form})") as copy:
+            copy.set_types(types)
+            for one in (row, empty, odd):
+                copy.write_row(one)
+        assert db.execute("SELECT count(*) FROM t").fetchone() == (0,)
+    assert db.execute("SELECT count(*) FROM t").fetchone() == (4,)
+    found = db.execute("SELECT * FROM t WHERE s IS NULL OR s <> 'inserted'").fetchall()
+    assert found == [odd, row, empty], found
+    with db.cursor().copy(f"COPY (SELECT * FROM t) TO STDOUT (FORMAT {form})") as copy:
+        copy.set_types(types)
+        copied = [one for one in copy.rows() if one[1] != 'inserted']
+    assert copied == [odd, row, empty], copied
+    with db.cursor().copy(f"COPY (SELECT * FROM t WHERE v = 7) TO STDOUT (FORMAT {form})") as copy:
+        copy.set_types(types)
+        assert list(copy.rows()) == []
+    try:
+        with db.transaction():
+            with db.cursor().copy(f"COPY t (ts, s) FROM STDIN (FORMAT {form})") as copy:
+                copy.set_types(types[:2])
+                copy.write_row((row[0], 'gone'))
+            raise KeyError
+    except KeyError:
+        pass
+    with db.transaction():
+        with db.cursor().copy(f"COPY t (ts, s) FROM STDIN (FORMAT {form})") as copy:
+            copy.set_types(types[:2])
+            copy.write_row((row[0], 'kept'))
+        try:
+            with db.transaction():
+                with db.cursor().copy(f"COPY t (ts, s) FROM STDIN (FORMAT {form})") as copy:
+                    copy.set_types(types[:2])
+                    copy.write_row((row[0], 'gone'))
+                raise KeyError
+        except KeyError:
+            pass
+    found = db.execute("SELECT s FROM t WHERE s IN ('kept', 'gone')").fetchall()
+    assert found == [('kept',)], found
+def refused(work, error):
+    before = db.execute("SELECT count(*) FROM t").fetchone()
+    try:
+        with db.transaction():
+            work()
+    except error as refusal:
+        assert db.execute("SELECT count(*) FROM t").fetchone() == before
+        return refusal.diag
+    raise Exception(f"{error} was expected")
+def too_many():
+    with db.cursor().copy("COPY t (ts, s) FROM STDIN") as copy:
+        for n in range(7000):
+            copy.write("2025-01-01\t" + chr(65 + n % 26) * 10_000 + "\n")
+refused(too_many, errors.ProgramLimitExceeded)
+def no_number():
+    with db.cursor().copy("COPY t (ts, n) FROM STDIN") as copy:
+        copy.write("2025-01-01\tx\n")
+refused(no_number, errors.InvalidTextRepresentation)
+def no_number_and_much_behind_it():
+    with db.cursor().copy("COPY t (ts, n) FROM STDIN") as copy:
+        copy.write("2025-01-01\tx\n")
+        for n in range(2000):
+            copy.write("2025-01-01\t1\n" * 1000)
+refused(no_number_and_much_behind_it, errors.InvalidTextRepresentation)
+def too_wide():
+    with db.cursor().copy("COPY t (ts, n) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(['timestamp', 'int8'])
+        copy.write_row((row[0], 1))
+diag = refused(too_wide, errors.InvalidBinaryRepresentation)
+assert (diag.context, diag.column_name) == ('COPY, row 1, column n', 'n'), diag.context
+def too_few():
+    with db.cursor().copy("COPY t (ts, n) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(['timestamp'])
+        copy.write_row((row[0],))
+refused(too_few, errors.BadCopyFileFormat)
+def no_table():
+    with db.cursor().copy("COPY nope FROM STDIN") as copy:
+        copy.write("1\n")
+refused(no_table, errors.UndefinedTable)
 with db.pipeline():
     cursors = [db.execute("SELECT %s::int", (n,)) for n in range(20)]
 assert [cursor.fetchone() for cursor in cursors] == [(n,) for n in range(20)]

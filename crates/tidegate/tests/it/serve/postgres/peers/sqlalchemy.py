@@ -20,4 +20,39 @@ table = Table('t', MetaData(), Column('ts', TIMESTAMP), Column('s', String), Col
 with engine.connect() as db:
     found = db.execute(select(func.count(), func.sum(table.c.v)).where(table.c.s == 'a')).one()
     assert tuple(found) == (5, 5.0), found
+# What tools ask to know a table.
+inspector = inspect(engine)
+names = [column['name'] for column in inspector.get_columns('t')]
+assert names == ['ts', 's', 'v', 'n', 'd', 'g', 'b', 'ok', 'day'], names
+nullable = [column['name'] for column in inspector.get_columns('t') if not column['nullable']]
+assert nullable == ['ts'], nullable
+assert inspector.get_pk_constraint('t')['constrained_columns'] == []
+assert inspector.get_indexes('t') == [] and inspector.get_foreign_keys('t') == []
+assert inspector.get_unique_constraints('t') == [] and inspector.get_check_constraints('t') == []
+assert inspector.get_table_comment('t') == {'text': None}
+assert 'public' in inspector.get_schema_names() and inspector.get_view_names() == []
+assert inspector.get_enums() == [] and inspector.get_sequence_names() == []
+found = Table('t', MetaData(), autoload_with=engine)
+assert [column.name for column in found.columns] == names
+assert str(found.c.d.type) == 'NUMERIC(10, 3)' and str(found.c.n.type) == 'INTEGER'
+everything = MetaData()
+everything.reflect(engine)
+assert list(everything.tables) == ['t']
+with engine.begin() as db:
+    db.execute(found.insert(), [dict(ts=datetime.datetime(2025, 3, 2, n), s='b', n=n) for n in range(3)])
+    rows = db.execute(select(found.c.n).where(found.c.s.in_(['b'])).order_by(found.c.n)).all()
+    assert rows == [], 'a statement reads what was committed before it'
+with engine.connect() as db:
+    rows = db.execute(select(found.c.n).where(found.c.s.in_(['b'])).order_by(found.c.n)).all()
+    assert [n for (n,) in rows] == [0, 1, 2], rows
+try:
+    import pandas
+except ImportError:
+    pandas = None
+if pandas:
+    frame = pandas.DataFrame({'ts': [datetime.datetime(2025, 4, 1)], 's': ['p'], 'v': [1.5], 'n': [3]})
+    for method in (None, 'multi'):
+        frame.to_sql('t', engine, if_exists='append', index=False, method=method)
+    read = pandas.read_sql("SELECT s, v, n FROM t WHERE s = 'p'", engine)
+    assert read.values.tolist() == [['p', 1.5, 3]] * 2, read
 print("done")

@@ -1,0 +1,278 @@
+//! Arrays in SQL as PostgreSQL's clients write them, as DataFusion knows lists.
+//!
+//! - LI1. `x = ANY(list)` of a list that is written out is `x IN (..)`, with what follows from it:
+//!   indexes of time, symbols as codes. Of an empty list it is false.
+//! - LI2. A cast of a list that is written out is one of each of its elements: so times, decimals
+//!   and UUIDs are read as anywhere else.
+//! - LI3. A parameter that is the list of `x = ANY($1)` is described as a list of what `x` is: it
+//!   is called `$1[]` until its type is known (`plan::describe`).
+//!
+//! Lists have one dimension.
+
+use datafusion::sql::sqlparser::ast::{
+    Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, Value,
+};
+
+use super::rewrite::{call, catalog_type, custom_name, null};
+
+/// Behind the name of a parameter that is a list (LI3).
+pub(crate) const LIST_MARK: &str = "[]";
+
+/// What stands between two values and has either.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Joined {
+    Any,
+    All,
+}
+
+/// `x = ANY(list)`, `x <> ALL(list)` and their like.
+pub(super) fn rewrite_comparison(expr: &mut Expr) {
+    let (joined, left, op, right) = match expr {
+        Expr::AnyOp { left, compare_op, right, .. } => (Joined::Any, left, compare_op, right),
+        Expr::AllOp { left, compare_op, right } => (Joined::All, left, compare_op, right),
+        _ => return,
+    };
+    if matches!(inside(right), Expr::Subquery(_)) {
+        return;
+    }
+    let (left, op) = (std::mem::replace(left.as_mut(), null()), op.clone());
+    let right = std::mem::replace(right.as_mut(), null());
+    *expr = match list_of(&right) {
+        // LI1.
+        Some(list) if list.is_empty() => Expr::Value(Value::Boolean(joined == Joined::All).into()),
+        Some(list) => with_elements(left, (joined, op), list),
+        None => match element_of(&right) {
+            Some(element) => {
+                let (left, right) = (Box::new(left), Box::new(element));
+                Expr::BinaryOp { left, op, right }
+            }
+            None => with_list(left, (joined, op), right),
+        },
+    };
+}
+
+fn with_elements(left: Expr, (joined, op): (Joined, BinaryOperator), list: Vec<Expr>) -> Expr {
+    let is_in = matches!(
+        (joined, &op),
+        (Joined::Any, BinaryOperator::Eq) | (Joined::All, BinaryOperator::NotEq)
+    );
+    if is_in {
+        return Expr::InList { expr: Box::new(left), list, negated: joined == Joined::All };
+    }
+    let join = match joined {
+        Joined::Any => BinaryOperator::Or,
+        Joined::All => BinaryOperator::And,
+    };
+    let compared = list.into_iter().map(|element| Expr::BinaryOp {
+        left: Box::new(left.clone()),
+        op: op.clone(),
+        right: Box::new(element),
+    });
+    let all = compared.reduce(|all, next| Expr::BinaryOp {
+        left: Box::new(all),
+        op: join.clone(),
+        right: Box::new(next),
+    });
+    Expr::Nested(Box::new(all.expect("there is an element")))
+}
+
+/// Of a list that is found when the query runs.
+fn with_list(left: Expr, (joined, op): (Joined, BinaryOperator), list: Expr) -> Expr {
+    match (joined, &op) {
+        (Joined::Any, BinaryOperator::Eq) => call("array_has", vec![list, left]),
+        (Joined::All, BinaryOperator::NotEq) => {
+            let has = call("array_has", vec![list, left]);
+            Expr::Nested(Box::new(Expr::UnaryOp {
+                op: datafusion::sql::sqlparser::ast::UnaryOperator::Not,
+                expr: Box::new(has),
+            }))
+        }
+        // DataFusion says what it does not know.
+        (joined, _) => {
+            let (left, right) = (Box::new(left), Box::new(list));
+            match joined {
+                Joined::Any => Expr::AnyOp { left, compare_op: op, right, is_some: false },
+                Joined::All => Expr::AllOp { left, compare_op: op, right },
+            }
+        }
+    }
+}
+
+/// An element of a parameter whose value is not known yet, in place of the list that it is (LI3).
+fn element_of(list: &Expr) -> Option<Expr> {
+    match list {
+        Expr::Nested(inner) => element_of(inner),
+        Expr::Cast { kind, expr, data_type, array, format } => Some(Expr::Cast {
+            kind: kind.clone(),
+            expr: Box::new(element_of(expr)?),
+            data_type: element_type(data_type)?.clone(),
+            array: *array,
+            format: format.clone(),
+        }),
+        Expr::Value(value) => {
+            let Value::Placeholder(name) = &value.value else { return None };
+            let mut value = value.clone();
+            value.value = Value::Placeholder(format!("{name}{LIST_MARK}"));
+            Some(Expr::Value(value))
+        }
+        _ => None,
+    }
+}
+
+/// A cast to a type of lists (LI2).
+pub(super) fn rewrite_cast(expr: &mut Expr) {
+    let Expr::Cast { kind, expr: inner, data_type, .. } = expr else { return };
+    let Some(element) = element_type(data_type) else { return };
+    let Some(list) = list_of(inner).filter(|list| !list.is_empty()) else {
+        // DataFusion reads no list from a text.
+        if matches!(inside(inner), Expr::Value(value) if list_text(&value.value).is_some()) {
+            **inner = array_of(Vec::new());
+        }
+        return;
+    };
+    let element = custom_name(element)
+        .and_then(|name| catalog_type(&name))
+        .unwrap_or_else(|| element.clone());
+    let kind = kind.clone();
+    let cast = |value: Expr| Expr::Cast {
+        kind: kind.clone(),
+        expr: Box::new(value),
+        data_type: element.clone(),
+        array: false,
+        format: None,
+    };
+    *expr = array_of(list.into_iter().map(cast).collect());
+}
+
+fn array_of(elem: Vec<Expr>) -> Expr {
+    Expr::Array(Array { elem, named: true })
+}
+
+/// What lists of a type are made of.
+pub(crate) fn element_type(ty: &DataType) -> Option<&DataType> {
+    match ty {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _))
+        | DataType::Array(ArrayElemTypeDef::AngleBracket(element)) => Some(element),
+        _ => None,
+    }
+}
+
+fn inside(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => inside(inner),
+        Expr::Cast {
+            expr: inner, data_type, kind: CastKind::Cast | CastKind::DoubleColon, ..
+        } if element_type(data_type).is_some() => inside(inner),
+        other => other,
+    }
+}
+
+/// The elements of `ARRAY[..]`, or of a text `'{a,b}'`; casts around them say nothing that their
+/// elements do not say.
+pub(super) fn list_of(expr: &Expr) -> Option<Vec<Expr>> {
+    match inside(expr) {
+        Expr::Array(array) => Some(array.elem.clone()),
+        Expr::Value(value) => {
+            let element = |text: Option<String>| match text {
+                Some(text) => Expr::Value(Value::SingleQuotedString(text).into()),
+                None => null(),
+            };
+            Some(list_text(&value.value)?.into_iter().map(element).collect())
+        }
+        _ => None,
+    }
+}
+
+fn list_text(value: &Value) -> Option<Vec<Option<String>>> {
+    match value {
+        Value::SingleQuotedString(text) => parse_list(text),
+        _ => None,
+    }
+}
+
+/// The elements of an array as PostgreSQL writes it: `{a,"b,c",NULL}`. `None` if it is none of one
+/// dimension.
+#[must_use]
+pub fn parse_list(text: &str) -> Option<Vec<Option<String>>> {
+    let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let (mut elements, mut rest) = (Vec::new(), inside.trim());
+    if rest.is_empty() {
+        return Some(elements);
+    }
+    loop {
+        let (element, behind) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted_element(quoted)?,
+            None => plain_element(rest)?,
+        };
+        elements.push(element);
+        let behind = behind.trim_start();
+        if behind.is_empty() {
+            return Some(elements);
+        }
+        rest = behind.strip_prefix(',')?.trim_start();
+    }
+}
+
+type Element<'t> = (Option<String>, &'t str);
+
+fn quoted_element(text: &str) -> Option<Element<'_>> {
+    let mut element = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, char)) = chars.next() {
+        match char {
+            '"' => return Some((Some(element), &text[at + 1..])),
+            '\\' => element.push(chars.next()?.1),
+            _ => element.push(char),
+        }
+    }
+    None
+}
+
+fn plain_element(text: &str) -> Option<Element<'_>> {
+    let (mut element, mut is_escaped) = (String::new(), false);
+    let mut chars = text.char_indices();
+    let end = loop {
+        match chars.next() {
+            Some((at, ',')) => break at,
+            None => break text.len(),
+            Some((_, '\\')) => {
+                is_escaped = true;
+                element.push(chars.next()?.1);
+            }
+            Some((_, '{' | '}' | '"')) => return None,
+            Some((_, char)) => element.push(char),
+        }
+    };
+    element.truncate(element.trim_end().len());
+    if element.is_empty() {
+        return None;
+    }
+    let is_null = !is_escaped && element.eq_ignore_ascii_case("null");
+    Some(((!is_null).then_some(element), &text[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<&[Option<&str>]>) {
+        let expected =
+            expected.map(|it| it.iter().map(|it| it.map(str::to_owned)).collect::<Vec<_>>());
+        assert_eq!(parse_list(text), expected, "{text}");
+    }
+
+    #[test]
+    fn arrays_are_read_as_postgresql_writes_them() {
+        check("{}", Some(&[]));
+        check(" { 1 , 2 } ", Some(&[Some("1"), Some("2")]));
+        check("{NULL,null,\"NULL\"}", Some(&[None, None, Some("NULL")]));
+        check(
+            r#"{"a,b","c\"d\\e","",f g}"#,
+            Some(&[Some("a,b"), Some("c\"d\\e"), Some(""), Some("f g")]),
+        );
+        for bad in ["", "1", "{", "{1", "{1,}", "{,1}", "{{1},{2}}", "{\"a}", "{\"a\"b}", "{a\\}"] {
+            check(bad, None);
+        }
+    }
+}

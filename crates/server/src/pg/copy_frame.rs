@@ -1,0 +1,177 @@
+//! The bytes of a binary COPY as fields of rows.
+//!
+//! - CP1. Fields are the same wherever the bytes were cut. What is kept of them is one field at
+//!   most, of `value_max` bytes at most.
+//! - CP2. Any bytes are fields of rows that all have as many as there are columns, or a
+//!   `CopyBreach`, after which nothing more can be read.
+//!
+//! The form: `HEADER`, whose last eight bytes are flags and the length of an extension, rows of a
+//! count (2 bytes) and fields behind their lengths (4 bytes, -1 is NULL), and `TRAILER`, which may
+//! be missing. Not here: what fields mean (`binary_copy`).
+
+use bytes::{Buf, BytesMut};
+use thiserror::Error;
+
+const SIGNATURE: [u8; 11] = *b"PGCOPY\n\xff\r\n\0";
+/// Flags of which a reader must know what they mean; none is known here.
+const CRITICAL_FLAGS: u32 = 0xffff_0000;
+/// More than any extension has that somebody has thought of.
+const EXTENSION_MAX: usize = 64 << 10;
+
+/// What stands before rows that go out: no flags, and no extension.
+pub(crate) const HEADER: [u8; 19] = *b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+/// What stands behind them.
+pub(crate) const TRAILER: [u8; 2] = [0xff; 2];
+
+/// Reads fields (CP1).
+#[derive(Debug)]
+pub(crate) struct CopyFrame {
+    columns: usize,
+    value_max: usize,
+    pending: BytesMut,
+    next: Next,
+    /// Rows that have begun.
+    row: u64,
+}
+
+/// What is read next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Header,
+    /// So many bytes say nothing.
+    Extension(usize),
+    Row,
+    Field(usize),
+    Nothing,
+}
+
+/// A field of the row that has begun last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CopyField {
+    pub(crate) column: usize,
+    /// `None` is NULL.
+    pub(crate) value: Option<BytesMut>,
+}
+
+/// What no client may send.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum CopyBreach {
+    #[error("COPY file signature not recognized")]
+    Signature,
+    #[error("the header has the flags {0:#010x}, which are not known")]
+    Flags(u32),
+    #[error("the header says that {0} bytes follow it: {EXTENSION_MAX} at most")]
+    Extension(i32),
+    #[error("row field count is {count}, expected {expected}")]
+    Count { count: i16, expected: usize },
+    #[error("a field has the length {length}: at least -1 and at most {max}")]
+    Length { length: i32, max: usize },
+    #[error("the rows end in the middle of one")]
+    Cut,
+    #[error("there is more behind the last row")]
+    Behind,
+}
+
+impl CopyFrame {
+    /// For rows of so many columns, one at least, with values of so many bytes.
+    pub(crate) fn new(columns: usize, value_max: usize) -> CopyFrame {
+        assert!(0 < columns, "a table has columns");
+        let (pending, next) = (BytesMut::new(), Next::Header);
+        CopyFrame { columns, value_max, pending, next, row: 0 }
+    }
+
+    /// Takes what has come; then `next` is asked until it has nothing more.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
+    }
+
+    /// The row that has begun last, from 1, and which column of it comes next, if one does.
+    pub(crate) fn place(&self) -> (u64, Option<usize>) {
+        match self.next {
+            Next::Field(column) => (self.row, Some(column)),
+            _ => (self.row, None),
+        }
+    }
+
+    /// The next field, if all of it is there.
+    pub(crate) fn next(&mut self) -> Result<Option<CopyField>, CopyBreach> {
+        loop {
+            self.next = match self.next {
+                Next::Field(column) => return self.field(column),
+                Next::Header if self.header_is_there()? => self.header()?,
+                Next::Extension(left) => {
+                    let skipped = left.min(self.pending.len());
+                    self.pending.advance(skipped);
+                    if skipped < left {
+                        self.next = Next::Extension(left - skipped);
+                        return Ok(None);
+                    }
+                    Next::Row
+                }
+                Next::Row if 2 <= self.pending.len() => self.row()?,
+                Next::Header | Next::Row => return Ok(None),
+                Next::Nothing if self.pending.is_empty() => return Ok(None),
+                Next::Nothing => return Err(CopyBreach::Behind),
+            }
+        }
+    }
+
+    /// All has come. As in PostgreSQL, rows need no trailer.
+    pub(crate) fn end(&self) -> Result<(), CopyBreach> {
+        let is_whole = matches!(self.next, Next::Row | Next::Nothing);
+        if is_whole && self.pending.is_empty() { Ok(()) } else { Err(CopyBreach::Cut) }
+    }
+
+    fn header_is_there(&self) -> Result<bool, CopyBreach> {
+        let known = self.pending.len().min(SIGNATURE.len());
+        match self.pending[..known] == SIGNATURE[..known] {
+            true => Ok(HEADER.len() <= self.pending.len()),
+            false => Err(CopyBreach::Signature),
+        }
+    }
+
+    fn header(&mut self) -> Result<Next, CopyBreach> {
+        self.pending.advance(SIGNATURE.len());
+        let (flags, extension) = (self.pending.get_u32(), self.pending.get_i32());
+        if flags & CRITICAL_FLAGS != 0 {
+            return Err(CopyBreach::Flags(flags));
+        }
+        let bytes = usize::try_from(extension).ok().filter(|it| *it <= EXTENSION_MAX);
+        bytes.map(Next::Extension).ok_or(CopyBreach::Extension(extension))
+    }
+
+    fn row(&mut self) -> Result<Next, CopyBreach> {
+        let count = self.pending.get_i16();
+        if count == -1 {
+            return Ok(Next::Nothing);
+        }
+        self.row += 1;
+        match usize::try_from(count) == Ok(self.columns) {
+            true => Ok(Next::Field(0)),
+            false => Err(CopyBreach::Count { count, expected: self.columns }),
+        }
+    }
+
+    fn field(&mut self, column: usize) -> Result<Option<CopyField>, CopyBreach> {
+        let Some(head) = self.pending.first_chunk::<4>() else { return Ok(None) };
+        let value = match i32::from_be_bytes(*head) {
+            -1 => {
+                self.pending.advance(4);
+                None
+            }
+            length => {
+                let max = self.value_max;
+                let bytes = usize::try_from(length).ok().filter(|it| *it <= max);
+                let bytes = bytes.ok_or(CopyBreach::Length { length, max })?;
+                if self.pending.len() < 4 + bytes {
+                    return Ok(None);
+                }
+                self.pending.advance(4);
+                Some(self.pending.split_to(bytes))
+            }
+        };
+        let is_last = column + 1 == self.columns;
+        self.next = if is_last { Next::Row } else { Next::Field(column + 1) };
+        Ok(Some(CopyField { column, value }))
+    }
+}

@@ -1,0 +1,43 @@
+//! CP1, CP2 of `server::pg::copy_frame`: fields are the same wherever the bytes of a binary COPY
+//! are cut, and any bytes are fields or a breach.
+//!
+//! The first byte says how many columns there are, the second how the rest is cut. A third one that
+//! is odd has the rest stand behind a header, which few bytes begin with otherwise.
+
+use crate::pg::copy_frame::{CopyBreach, CopyField, CopyFrame, HEADER};
+
+/// Longer values are refused, as a server would.
+const VALUE_MAX: usize = 1 << 10;
+
+/// What was read, up to the first breach, and where that is.
+type Read = (Vec<CopyField>, Result<(), (CopyBreach, (u64, Option<usize>))>);
+
+pub(crate) fn check(bytes: &[u8]) {
+    let &[columns, cut, form, ref rest @ ..] = bytes else { return };
+    let columns = 1 + usize::from(columns) % 5;
+    let header = if form % 2 == 1 { &HEADER[..] } else { &[] };
+    let bytes = [header, rest].concat();
+    let whole = read(columns, &[&bytes]);
+    let pieces = bytes.chunks(1 + usize::from(cut) % 37).collect::<Vec<_>>();
+    assert_eq!(read(columns, &pieces), whole, "CP1");
+    for (at, field) in whole.0.iter().enumerate() {
+        assert_eq!(field.column, at % columns, "CP2");
+        assert!(field.value.as_ref().is_none_or(|it| it.len() <= VALUE_MAX), "CP1");
+    }
+}
+
+fn read(columns: usize, pieces: &[&[u8]]) -> Read {
+    let (mut frame, mut fields) = (CopyFrame::new(columns, VALUE_MAX), Vec::new());
+    for piece in pieces {
+        frame.push(piece);
+        loop {
+            match frame.next() {
+                Ok(Some(field)) => fields.push(field),
+                Ok(None) => break,
+                Err(breach) => return (fields, Err((breach, frame.place()))),
+            }
+        }
+    }
+    let end = frame.end().map_err(|breach| (breach, frame.place()));
+    (fields, end)
+}
