@@ -5,9 +5,9 @@
 //! - WR2. A connection that waits for its client keeps no buffer beyond `IDLE_BYTES`.
 //! - WR3. While a statement works, no more than `AHEAD_BYTES` are read of what comes behind it, and
 //!   the end of the connection is noticed all the same.
-//! - WR4. A client that has answered at once before is waited for on the processor for `SPIN`, since
-//!   going to sleep and being woken takes as long as its small statements do; only one connection
-//!   of a server does so at a time, and others have their turn meanwhile.
+//! - WR4. A client that has answered at once before is waited for on the processor for `SPIN`,
+//!   since going to sleep and being woken takes as long as its small statements do; only one
+//!   connection of a server does so at a time, and others have their turn meanwhile.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
