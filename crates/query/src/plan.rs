@@ -116,13 +116,14 @@ impl PlannedQuery {
     }
 }
 
-/// A query that was planned before, if another plan can be made of that one (`cache`, `pattern`).
+/// A query that was planned before and took little time, if another plan can be made of that one
+/// (`cache`, `pattern`). Tables are not looked at for others.
 pub(crate) fn known_query(
     (cache, database): (&PlanCache, &Database),
     (sql, parameters): (&str, &[Parameter]),
 ) -> Option<KnownQuery> {
-    let known = find_known((cache, database), (sql, parameters))?;
-    known.cached.pattern().is_some().then_some(known)
+    let is_wanted = |cached: &CachedPlan| cached.is_quick() && cached.pattern().is_some();
+    find_known((cache, database), (sql, parameters), is_wanted)
 }
 
 /// See [`known_query`].
@@ -134,11 +135,6 @@ pub(crate) struct KnownQuery {
 }
 
 impl KnownQuery {
-    /// Whether it took little time when it last ran.
-    pub(crate) fn is_quick(&self) -> bool {
-        self.cached.is_quick()
-    }
-
     /// Its plan for a statement.
     pub(crate) fn planned(self, stop: &Arc<Stop>) -> Result<PlannedQuery> {
         let pattern = self.cached.pattern().expect("it was asked for");
@@ -157,7 +153,9 @@ pub(crate) async fn plan_query(
 ) -> Result<PlannedQuery> {
     let cache = state.config().get_extension::<PlanCache>();
     let asked = (sql, parameters);
-    if let Some(known) = cache.as_ref().and_then(|cache| find_known((cache, database), asked)) {
+    if let Some(known) =
+        cache.as_ref().and_then(|cache| find_known((cache, database), asked, |_| true))
+    {
         let stop = state.config().get_extension::<Stop>();
         return match stop.filter(|_| known.cached.pattern().is_some()) {
             Some(stop) => known.planned(&stop),
@@ -179,14 +177,20 @@ pub(crate) async fn plan_query(
 fn find_known(
     (cache, database): (&PlanCache, &Database),
     (sql, parameters): (&str, &[Parameter]),
+    is_wanted: impl Fn(&CachedPlan) -> bool,
 ) -> Option<KnownQuery> {
+    // Keys are told apart by it, and it stands in no statement.
+    if sql.contains('\0') {
+        return None;
+    }
     if !parameters.is_empty()
-        && let Some((cached, tables)) = cache.find(&key_for_any(sql, parameters), database)
+        && let Some((cached, tables)) =
+            cache.find(&key_for_any(sql, parameters), database, &is_wanted)
         && let Some(filters) = cached.pattern().and_then(|it| it.filters_with(parameters))
     {
         return Some(KnownQuery { cached, tables, filters: Some(filters) });
     }
-    let (cached, tables) = cache.find(&cache_key(sql, parameters), database)?;
+    let (cached, tables) = cache.find(&cache_key(sql, parameters), database, is_wanted)?;
     Some(KnownQuery { cached, tables, filters: None })
 }
 

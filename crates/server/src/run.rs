@@ -31,6 +31,7 @@ use crate::log::Log;
 use crate::metrics::Transport;
 use crate::pg::{self, ADMIN_SLOTS, ARRIVING_MAX};
 use crate::shared::{Phase, Services, Shared, Tracker};
+use crate::spread::Spread;
 use crate::tls::Tls;
 
 /// Threads on which commits compute and wait for the disk: those that wait share a sync, and more
@@ -101,8 +102,10 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
             tracker.clone(),
         )));
     }
+    let backends = Arc::new(Spread::new("backends", engine.threads)?);
     if let Some(listener) = pg {
-        doors.push(network.spawn(accept_pg(listener, Arc::clone(&shared), tracker.clone())));
+        let (shared, backends) = (Arc::clone(&shared), Arc::clone(&backends));
+        doors.push(network.spawn(accept_pg(listener, (shared, backends), tracker.clone())));
     }
     let database = open()?;
     let queries = runtime("query", engine.threads, || {})?;
@@ -134,12 +137,13 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
         }
     });
     network.block_on(end_jobs(&services));
+    let network = (network, backends);
     end(Ending { network, streams, queries, shared, services, writing, ticking, database })
 }
 
 /// Everything that is there until the end.
 struct Ending {
-    network: Runtime,
+    network: (Runtime, Arc<Spread>),
     streams: Runtime,
     queries: Runtime,
     shared: Arc<Shared>,
@@ -152,7 +156,7 @@ struct Ending {
 /// Leaves the database as it should be left (SV3).
 fn end(ending: Ending) -> Result<()> {
     let Ending { network, streams, queries, shared, services, writing, ticking, database } = ending;
-    let log = Arc::clone(&shared.log);
+    let (log, (network, backends)) = (Arc::clone(&shared.log), network);
     ticking.into_iter().for_each(Ticking::stop);
     // Nobody can hand in rejects any more; what was handed in is written.
     drop((services, shared));
@@ -164,6 +168,10 @@ fn end(ending: Ending) -> Result<()> {
     streams.shutdown_timeout(LAST_WAIT);
     queries.shutdown_timeout(LAST_WAIT);
     network.shutdown_timeout(LAST_WAIT);
+    // Nobody accepts connections any more.
+    if let Some(backends) = Arc::into_inner(backends) {
+        backends.end(LAST_WAIT);
+    }
     database.close()?;
     log.info("server", format_args!("stopped"));
     Ok(())
@@ -437,7 +445,11 @@ async fn accept_http((listener, door): (TcpListener, Door), shared: Arc<Shared>,
     }
 }
 
-async fn accept_pg(listener: TcpListener, shared: Arc<Shared>, tracker: Tracker) {
+async fn accept_pg(
+    listener: TcpListener,
+    (shared, backends): (Arc<Shared>, Arc<Spread>),
+    tracker: Tracker,
+) {
     // Who it is decides whether he is one too many: that is asked first, of a bounded number.
     let max = shared.config.pg.max_connections.saturating_add(ADMIN_SLOTS + ARRIVING_MAX);
     loop {
@@ -447,10 +459,13 @@ async fn accept_pg(listener: TcpListener, shared: Arc<Shared>, tracker: Tracker)
             tokio::spawn(pg::refuse_connection(task, stream));
             continue;
         };
-        tokio::spawn(async move {
+        let given = backends.give((stream, peer), async move |stream, peer| {
             pg::serve(task, stream, peer, tracker).await;
             drop(counted);
         });
+        if let Err(error) = given {
+            shared.log.warn_limited("server", format_args!("{peer}: {error}"));
+        }
     }
 }
 

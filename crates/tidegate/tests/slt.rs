@@ -123,6 +123,9 @@ fn main() -> ExitCode {
     trials.push(Trial::test("engine::queries_that_come_again_answer_as_new_ones", || {
         on_runtime(known::queries_that_come_again_answer_as_new_ones())
     }));
+    trials.push(Trial::test("engine::what_is_done_to_a_value_is_done_to_the_next", || {
+        on_runtime(known::what_is_done_to_a_value_is_done_to_the_next())
+    }));
     trials.push(Trial::test("engine::what_is_known_ends_as_anything_else", || {
         on_runtime(known::what_is_known_ends_as_anything_else())
     }));

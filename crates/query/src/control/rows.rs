@@ -88,6 +88,8 @@ pub(crate) fn run_here(
     let entered = threads.enter();
     let stream = Timed::new(execute_stream(plan, context)?, Some(took));
     drop(entered);
+    // Until its reader comes (K3).
+    stop.begin_wait();
     let work = Work::Here { stream, threads: threads.clone() };
     Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work }))
 }

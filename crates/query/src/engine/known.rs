@@ -46,9 +46,6 @@ impl Engine {
         threads: &Handle,
     ) -> Option<Result<KnownAnswer>> {
         let known = known_query((&self.plans, &self.system.database), (sql, parameters))?;
-        if !known.is_quick() {
-            return None;
-        }
         let run = AssertUnwindSafe(|| self.run_known(sql, known, (options, threads)));
         Some(catch_unwind(run).unwrap_or_else(|_| Err(Error::from(panicked()))))
     }

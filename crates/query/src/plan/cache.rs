@@ -88,13 +88,15 @@ impl PlanCache {
         PlanCache { plans: Mutex::default(), quick_max }
     }
 
-    /// The plan of a text, and its tables as they are now; `None` if it is not known (PC1).
+    /// The plan of a text, and its tables as they are now; `None` if it is not known (PC1), or not
+    /// one that is wanted.
     pub(crate) fn find(
         &self,
         sql: &str,
         database: &Database,
+        is_wanted: impl Fn(&CachedPlan) -> bool,
     ) -> Option<(Arc<CachedPlan>, TablesNow)> {
-        let cached = self.plans().get(sql).cloned()?;
+        let cached = self.plans().get(sql).cloned().filter(|cached| is_wanted(cached))?;
         let names = cached.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>();
         // A table that is gone makes planning say so.
         let snapshots = database.snapshots(&names).ok()?;

@@ -16,7 +16,7 @@ use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr as SqlExpr, Query, SetExpr, TableFactor, Visit, Visitor,
+    BinaryOperator, Expr as SqlExpr, Query, SetExpr, TableFactor, UnaryOperator, Visit, Visitor,
 };
 use tidegate_model::{ColumnType, TimeUnit};
 
@@ -48,7 +48,10 @@ struct Condition {
 
 /// What the parameters of a query are compared with; `None` if that is not all they are for (CP1),
 /// or others say something of it (CP2).
-pub(super) fn compared_parameters(query: &Query, places: &Places) -> Option<Vec<Compared>> {
+pub(super) fn compared_parameters(
+    query: &Query,
+    (places, parameters): (&Places, &[Parameter]),
+) -> Option<Vec<Compared>> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [table] = select.from.as_slice() else { return None };
     let is_one_table = matches!(table.relation, TableFactor::Table { args: None, .. });
@@ -56,7 +59,7 @@ pub(super) fn compared_parameters(query: &Query, places: &Places) -> Option<Vec<
         return None;
     }
     let mut conditions = Vec::new();
-    split(select.selection.as_ref()?, places, &mut conditions)?;
+    split(select.selection.as_ref()?, (places, parameters), &mut conditions)?;
     let mut all = Vec::new();
     for condition in &conditions {
         let Some(parameter) = condition.parameter else { continue };
@@ -89,12 +92,16 @@ fn is_upper(op: Operator) -> bool {
 }
 
 /// `None` if a parameter stands elsewhere than in a comparison with a column.
-fn split(expr: &SqlExpr, places: &Places, conditions: &mut Vec<Condition>) -> Option<()> {
+fn split(
+    expr: &SqlExpr,
+    (places, values): (&Places, &[Parameter]),
+    conditions: &mut Vec<Condition>,
+) -> Option<()> {
     match expr {
-        SqlExpr::Nested(inner) => return split(inner, places, conditions),
+        SqlExpr::Nested(inner) => return split(inner, (places, values), conditions),
         SqlExpr::BinaryOp { left, op: BinaryOperator::And, right } => {
-            split(left, places, conditions)?;
-            return split(right, places, conditions);
+            split(left, (places, values), conditions)?;
+            return split(right, (places, values), conditions);
         }
         _ => {}
     }
@@ -103,8 +110,9 @@ fn split(expr: &SqlExpr, places: &Places, conditions: &mut Vec<Condition>) -> Op
     let (op, parameter) = match (comparison, parameters.as_slice()) {
         (Some((op, other)), []) if columns.len() == 1 && is_value(other) => (Some(op), None),
         (_, []) => (None, None),
-        (Some((op, other)), [parameter]) if columns.len() == 1 && is_value(other) => {
-            (Some(op), Some(*parameter))
+        (Some((op, other)), [parameter]) if columns.len() == 1 => {
+            let is_alone = values.get(*parameter).is_some_and(|value| is_written(other, value));
+            is_alone.then_some((Some(op), Some(*parameter)))?
         }
         _ => return None,
     };
@@ -132,7 +140,25 @@ fn comparison(expr: &SqlExpr) -> Option<(Operator, &SqlExpr)> {
     }
 }
 
-/// A constant as it is written, or as `parameters` writes one.
+/// Whether an expression is the value of a parameter as `parameters` writes it, and nothing is done
+/// to it: a sign or a cast of the statement's own would be lost with the next value.
+fn is_written(expr: &SqlExpr, value: &Parameter) -> bool {
+    let is_plain = |expr: &SqlExpr| matches!(expr, SqlExpr::Value(_));
+    match (expr, value) {
+        (SqlExpr::Nested(inner), _) => is_written(inner, value),
+        (SqlExpr::UnaryOp { op: UnaryOperator::Minus, expr }, Parameter::Integer(number)) => {
+            *number < 0 && is_plain(expr)
+        }
+        (SqlExpr::UnaryOp { op: UnaryOperator::Minus, expr }, Parameter::Double(number)) => {
+            number.is_sign_negative() && is_plain(expr)
+        }
+        (SqlExpr::Cast { expr, .. }, Parameter::Typed(..)) => is_plain(expr),
+        (SqlExpr::Value(_), Parameter::Typed(..)) => false,
+        (expr, _) => is_plain(expr),
+    }
+}
+
+/// A constant as it is written.
 fn is_value(expr: &SqlExpr) -> bool {
     match expr {
         SqlExpr::Value(_) => true,
@@ -285,7 +311,11 @@ fn value_like(old: &ScalarValue, parameter: &Parameter) -> Option<ScalarValue> {
         (S::Utf8(_), Parameter::Text(text)) => S::Utf8(Some(text.clone())),
         (S::Utf8View(_), Parameter::Text(text)) => S::Utf8View(Some(text.clone())),
         (_, Parameter::Text(text)) => of_text(old, text)?,
-        (_, Parameter::Typed(ty, Some(text))) if matches!(ty.as_ref(), "TIMESTAMP" | "UUID") => {
+        (_, Parameter::Typed(ty, Some(text))) if ty == "UUID" => of_text(old, text)?,
+        // It is one of microseconds first, whatever it is compared with.
+        (_, Parameter::Typed(ty, Some(text))) if ty == "TIMESTAMP" => {
+            let micros = ColumnType::Timestamp(TimeUnit::Micros);
+            value_of_text(text, micros)?.ok()?;
             of_text(old, text)?
         }
         _ => return None,

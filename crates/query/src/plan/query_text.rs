@@ -113,7 +113,7 @@ pub(super) fn parse_tokens(
         }
     }
     let mut query = parse(sql, tokens)?;
-    let compared = compared_parameters(&query, &places);
+    let compared = compared_parameters(&query, (&places, parameters));
     rewrite(&mut query);
     let mut lifter = Lifter { sql, intervals: &intervals, parameters: places, notices: Vec::new() };
     if let ControlFlow::Break(error) = query.visit(&mut lifter) {

@@ -196,6 +196,12 @@ impl Rows {
         Rows { running, schema, pending: None, canceler, admitted }
     }
 
+    /// Nobody asks for rows now: others have the turn, and if nobody ever does, all is well.
+    pub(super) fn wait(&mut self) {
+        self.admitted.turn = None;
+        self.admitted.counted.note("00000");
+    }
+
     /// Whether rows wait that can be taken at once.
     pub(super) fn has_pending(&self) -> bool {
         self.pending.is_some()

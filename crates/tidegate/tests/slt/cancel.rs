@@ -82,14 +82,14 @@ pub(crate) async fn a_cancel_ends_statements_of_any_kind() -> Result<(), TestErr
     let before = Arc::strong_count(&snapshot);
     let mut last_id = 0;
     for sql in ENDLESS {
-        let working = take_all(Arc::clone(&engine), sql.to_owned(), options("a", Role::Reader));
+        let working = take_all(Arc::clone(&engine), sql.to_owned(), options("a", Role::Writer));
         let working = tokio::spawn(working);
         let id = wait_for(&engine, sql, "running").await?;
         assert!(last_id < id, "ids are given once");
         last_id = id;
         let (canceling, handle) = (Arc::clone(&engine), Handle::current());
         let cancel = move || {
-            let own = options("a", Role::Reader);
+            let own = options("a", Role::Writer);
             let sql = format!("CANCEL QUERY {id}");
             handle.block_on(canceling.execute_with(&sql, &own)).map(drop)
         };
@@ -110,7 +110,7 @@ pub(crate) async fn a_cancel_ends_statements_of_any_kind() -> Result<(), TestErr
     }
     // Nobody is ended by the id of another one.
     let sql = ENDLESS[0];
-    let working = take_all(Arc::clone(&engine), sql.to_owned(), options("a", Role::Reader));
+    let working = take_all(Arc::clone(&engine), sql.to_owned(), options("a", Role::Writer));
     let working = tokio::spawn(working);
     let id = wait_for(&engine, sql, "running").await?;
     for old in 1..=last_id.min(3) {

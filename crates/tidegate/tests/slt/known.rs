@@ -192,6 +192,55 @@ pub(super) async fn queries_that_come_again_answer_as_new_ones() -> Result<(), T
     Ok(())
 }
 
+/// What a statement does to the value of a parameter, it does to each: here the first one stays as
+/// it is, and the second one does not.
+pub(super) async fn what_is_done_to_a_value_is_done_to_the_next() -> Result<(), TestError> {
+    let engine = engine()?;
+    let columns = "ts TIMESTAMP, n INT, b BIGINT, x DOUBLE, v VARCHAR, ns TIMESTAMP_NS";
+    done(&engine, &format!("CREATE TABLE t ({columns}) TIMESTAMP(ts)")).await?;
+    let noon = "'2025-03-01T12:00:00'";
+    done(&engine, &format!("INSERT INTO t VALUES ({noon}, 5, 5, 0.1, 'abc', {noon})")).await?;
+    done(&engine, &format!("INSERT INTO t VALUES ({noon}, -5, 7, 5.5, 'abcdef', {noon})")).await?;
+    let text = |text: &str| Parameter::Text(text.to_owned());
+    let time = |text: &str| Parameter::Typed("TIMESTAMP".into(), Some(text.to_owned()));
+    for (sql, first, second) in [
+        ("SELECT n FROM t WHERE n > -$1", Parameter::Integer(0), Parameter::Integer(5)),
+        ("SELECT n FROM t WHERE x > -$1", Parameter::Double(0.0), Parameter::Double(7.0)),
+        ("SELECT n FROM t WHERE x >= $1::REAL", Parameter::Double(0.5), Parameter::Double(0.1)),
+        ("SELECT n FROM t WHERE x >= $1::INT", Parameter::Double(5.0), Parameter::Double(5.5)),
+        ("SELECT n FROM t WHERE v = $1::VARCHAR(3)", text("abc"), text("abcdef")),
+        (
+            "SELECT n FROM t WHERE b = $1::SMALLINT",
+            Parameter::Integer(5),
+            Parameter::Integer(100_000),
+        ),
+        ("SELECT n FROM t WHERE ts >= $1::DATE", text("2025-03-01"), text("2025-03-01T13:00:00")),
+        (
+            "SELECT n FROM t WHERE ns >= $1",
+            time("2025-03-01"),
+            time("2025-03-01T12:00:00.123456789"),
+        ),
+        ("SELECT n FROM t WHERE b = $1", Parameter::Integer(5), Parameter::Null),
+        ("SELECT n FROM t WHERE n = $1", Parameter::Integer(5), Parameter::Integer(1 << 40)),
+        ("SELECT n FROM t WHERE x < $1", Parameter::Double(1.0), Parameter::Double(f64::NAN)),
+    ] {
+        let options = StatementOptions::default();
+        let answer = async |sql: &str, value: &Parameter| {
+            let answer = engine.execute_bound(sql, std::slice::from_ref(value), &options).await;
+            match answer {
+                Ok(answer) => rows(answer).await.map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        for _ in 0..2 {
+            answer(sql, &first).await.map_err(TestError)?;
+        }
+        let new = answer(&format!("{sql} -- for the first time"), &second).await;
+        assert_eq!(answer(sql, &second).await, new, "{sql} with {second:?}");
+    }
+    Ok(())
+}
+
 /// Timeout, cancel and the list of statements hold for what whoever asks works on.
 pub(super) async fn what_is_known_ends_as_anything_else() -> Result<(), TestError> {
     let engine = engine()?;

@@ -220,8 +220,10 @@ impl Connection {
         if let State::Ready = portal.state
             && portal.prepared.command == Command::Statement
             && self.check_state(&portal.prepared.command).is_ok()
-            && let Some(rows) = self.start_known(&portal.order()).await?
+            && let Some(mut rows) = self.start_known(&portal.order()).await?
         {
+            self.check_columns(&portal.prepared, &rows.schema).await?;
+            rows.wait();
             portal.state = State::Rows(rows);
         }
         match &portal.state {

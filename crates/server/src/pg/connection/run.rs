@@ -200,11 +200,9 @@ impl Connection {
             rows.admitted.turn = Some(self.turn(&canceler).await?);
         }
         let taken = self.take_with(order, rows, (formats, max, taken)).await;
-        rows.admitted.turn = None;
-        match &taken {
-            // It has given what was wanted so far.
-            Ok(_) => rows.admitted.counted.note("00000"),
-            Err(stopped) => rows.admitted.counted.note(code_of(stopped)),
+        rows.wait();
+        if let Err(stopped) = &taken {
+            rows.admitted.counted.note(code_of(stopped));
         }
         taken
     }

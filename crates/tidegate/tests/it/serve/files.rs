@@ -403,7 +403,7 @@ fn an_upload_that_waits_for_its_turn_ends_with_its_client() {
     let first = upload("a", &"1,2\n".repeat(100_000));
     wait_until("the first to work", || jobs("TRUE") == "[[1]]");
     // More than is taken before the turn has come.
-    let second = upload("b", &"1,2\n".repeat(1_000_000));
+    let second = upload("b", &"1,2\n".repeat(600_000));
     wait_until("the second to wait", || jobs("queue_position > 0") == "[[1]]");
     drop(second);
     wait_until("the second to end", || jobs("TRUE") == "[[1]]");

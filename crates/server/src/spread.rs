@@ -1,0 +1,96 @@
+//! Threads that each have connections of their own.
+//!
+//! - SP1. A connection stays on the thread that it was given, in turn: nothing of it is handed to
+//!   another one, which would have to be woken, and would find nothing to do.
+//!
+//! Small statements are answered by the thread that has their connection; between threads that
+//! share their work, each of those woke the others.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tidegate_query::STACK_BYTES;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use crate::error::{Error, Result};
+
+/// How often it is looked whether a thread has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// See the module.
+pub(crate) struct Spread {
+    threads: Vec<Thread>,
+    next: AtomicUsize,
+}
+
+struct Thread {
+    handle: Handle,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Spread {
+    pub(crate) fn new(name: &str, threads: NonZeroUsize) -> Result<Spread> {
+        let threads = (0..threads.get()).map(|_| Thread::start(name)).collect::<Result<_>>()?;
+        Ok(Spread { threads, next: AtomicUsize::new(0) })
+    }
+
+    /// Gives a connection to the next thread.
+    ///
+    /// # Errors
+    /// If the system does not let go of it.
+    pub(crate) fn give<F>(
+        &self,
+        (stream, peer): (TcpStream, SocketAddr),
+        work: impl FnOnce(TcpStream, SocketAddr) -> F + Send + 'static,
+    ) -> std::io::Result<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let stream = stream.into_std()?;
+        let at = self.next.fetch_add(1, Relaxed) % self.threads.len();
+        self.threads[at].handle.spawn(async move {
+            // Only a system that has no memory for it refuses: the connection ends.
+            if let Ok(stream) = TcpStream::from_std(stream) {
+                work(stream, peer).await;
+            }
+        });
+        Ok(())
+    }
+
+    /// Ends what its connections still do, and waits so long for that.
+    pub(crate) fn end(self, wait: Duration) {
+        let deadline = Instant::now() + wait;
+        let end = |Thread { stop, thread, .. }| {
+            // A thread that has panicked has ended.
+            let _ = oneshot::Sender::send(stop, ());
+            thread
+        };
+        let threads = self.threads.into_iter().map(end).collect::<Vec<_>>();
+        while threads.iter().any(|it| !it.is_finished()) && Instant::now() < deadline {
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Thread {
+    fn start(name: &str) -> Result<Thread> {
+        let failed = |source| Error::Threads { source };
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel();
+        let run = move || {
+            // Whoever forgets to say so has ended, too.
+            let _ = runtime.block_on(stopped);
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES);
+        let thread = thread.spawn(run).map_err(failed)?;
+        Ok(Thread { handle, stop, thread })
+    }
+}
