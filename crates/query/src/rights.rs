@@ -6,6 +6,9 @@
 //!
 //! Not here: who somebody is, and how he shows it (`server`).
 
+use tidegate_model::is_system_table;
+
+use crate::dml::table_of;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::parse::{Copy, CopyPlace, Explain, RowChange, Statement};
@@ -78,7 +81,10 @@ impl Deed {
                 Deed::Look
             }
             Statement::Explain(Explain { change: Some(change), .. })
-            | Statement::ChangeRows(change) => Deed::of_rows(change),
+            | Statement::ChangeRows(change) => match is_system_table(&table_of(change).text) {
+                true => Deed::Define("changing a table of the system"),
+                false => Deed::of_rows(change),
+            },
             Statement::Copy(copy) => Deed::of_copy(copy),
             Statement::CreateTable(_)
             | Statement::CreateTableAs(_)

@@ -354,8 +354,8 @@ impl ScanSource {
         &self.bounds.filters
     }
 
-    /// Whether nothing of it changes while it runs, and another statement can have the same: one with
-    /// fewer streams than there are threads would have no more when there is more to read.
+    /// Whether nothing of it changes while it runs, and another statement can have the same: one
+    /// with fewer streams than there are threads would have no more when there is more to read.
     pub(crate) fn is_lasting(&self) -> bool {
         let has_all_streams = self.partitions == self.bounds.threads.max(1);
         self.read.dynamic.is_none() && (self.read.order != ScanOrder::Any || has_all_streams)

@@ -20,6 +20,7 @@ mod multipart;
 mod unpack;
 mod pack;
 mod exec;
+mod turn;
 mod exp;
 mod validate;
 mod openapi;

@@ -9,8 +9,9 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
 
 use tidegate_query::STACK_BYTES;
 use tokio::net::TcpStream;
@@ -18,9 +19,6 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
-
-/// How often it is looked whether a thread has ended.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// See the module.
 pub(crate) struct Spread {
@@ -31,7 +29,8 @@ pub(crate) struct Spread {
 struct Thread {
     handle: Handle,
     stop: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
+    /// Nothing is ever sent: it closes.
+    ended: Receiver<()>,
 }
 
 impl Spread {
@@ -63,17 +62,12 @@ impl Spread {
         Ok(())
     }
 
-    /// Ends what its connections still do, and waits so long for that.
+    /// Ends what its connections still do, and waits so long for each thread of them.
     pub(crate) fn end(self, wait: Duration) {
-        let deadline = Instant::now() + wait;
-        let end = |Thread { stop, thread, .. }| {
-            // A thread that has panicked has ended.
+        for Thread { stop, ended, .. } in self.threads {
+            // Both fail only if the thread has ended already.
             let _ = oneshot::Sender::send(stop, ());
-            thread
-        };
-        let threads = self.threads.into_iter().map(end).collect::<Vec<_>>();
-        while threads.iter().any(|it| !it.is_finished()) && Instant::now() < deadline {
-            thread::sleep(LOOK);
+            let _ = ended.recv_timeout(wait);
         }
     }
 }
@@ -83,14 +77,15 @@ impl Thread {
         let failed = |source| Error::Threads { source };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel();
+        let ((stop, stopped), (running, ended)) = (oneshot::channel(), channel::<()>());
         let run = move || {
             // Whoever forgets to say so has ended, too.
             let _ = runtime.block_on(stopped);
             runtime.shutdown_background();
+            drop(running);
         };
         let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES);
-        let thread = thread.spawn(run).map_err(failed)?;
-        Ok(Thread { handle, stop, thread })
+        thread.spawn(run).map_err(failed)?;
+        Ok(Thread { handle, stop, ended })
     }
 }

@@ -106,6 +106,11 @@ impl Verifier {
         Verifier { iterations: ITERATIONS, salt, stored_key, server_key }
     }
 
+    /// Whether a text begins as `parse` reads it.
+    pub(crate) fn is_meant(text: &str) -> bool {
+        text.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME))
+    }
+
     /// `SCRAM-SHA-256$4096:salt$stored key:server key`; `None` if it is a password.
     pub(crate) fn parse(text: &str) -> Option<Verifier> {
         let name = text.get(..NAME.len())?;

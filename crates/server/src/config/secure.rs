@@ -204,8 +204,11 @@ pub(super) fn origins(value: &str) -> Result<Vec<String>, &'static str> {
     origins.ok_or("it is a list of origins, like https://grafana.example:3000")
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as all that read a value")]
+/// What begins as a verifier is one: mistyped, it would be a password that nobody knows.
 pub(super) fn secret(value: &str) -> Result<Secret, &'static str> {
+    if Verifier::is_meant(value) && Verifier::parse(value).is_none() {
+        return Err("it begins as a verifier, SCRAM-SHA-256$4096:salt$key:key, and is none");
+    }
     Ok(Secret(value.to_owned()))
 }
 
@@ -248,6 +251,8 @@ mod tests {
     fn secrets_are_not_shown_and_known_ones_are_found() {
         let mut auth = AuthConfig::standard();
         assert!(auth.has_default_password() && !format!("{auth:?}").contains(DEFAULT_PASSWORD));
+        assert!(secret("SCRAM-SHA-256$bad").is_err() && secret("scram-sha-256$4096:x").is_err());
+        assert!(secret("scram").is_ok());
         auth.admin_password = Secret("a better one".to_owned());
         assert!(!auth.has_default_password());
         auth.admin_password = Secret(Verifier::new(DEFAULT_PASSWORD).to_text());

@@ -1,9 +1,9 @@
 //! `/exec`: one statement, and its answer as JSON.
 //!
 //! - EX1. A statement works on the engine's threads, and so does the writing of its rows; at most
-//!   `QUEUE` parts of an answer wait, so a slow client slows its statement and costs no memory. A
-//!   cancel works where the connection does, and has no turn: it is for when others have all. It
-//!   ends a statement whose client takes nothing, too, and gives its turn to others.
+//!   `QUEUE` parts of an answer wait, so a slow client slows its statement and costs no memory; its
+//!   turn is another's meanwhile (`turn` TU1). A cancel works where the connection does, and has no
+//!   turn: it is for when others have all. It ends a statement whose client takes nothing, too.
 //! - EX2. When the client has gone, or the connection is given up, the statement ends.
 //! - EX3. Nothing is sent before the first part of an answer is full or the whole is there, so that
 //!   most errors have a status of their own.
@@ -26,16 +26,15 @@ use tidegate_query::{
     StatementOptions, Timeout, is_cancel,
 };
 use tokio::runtime::Handle;
-use tokio::sync::SemaphorePermit;
-use tokio::sync::mpsc::error::SendError;
-use tokio::sync::mpsc::{Permit, Receiver, Sender, channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 use super::guard;
 use super::pack::{Coding, Packer};
 use super::params::Params;
 use super::response::{After, JSON, Response};
+use super::turn::{Turn, room};
 use super::wire::BodyError;
 use super::{Exchange, Flow};
 use crate::json::push_string;
@@ -390,15 +389,16 @@ impl Running {
         };
         Running::on(&threads, |sender| async move {
             let (text, canceler) = (String::new(), Canceler::default());
-            let (sent_any, sent) = (false, 0);
+            let (turn, sent_any, sent) = (None, false, 0);
             let mut answer =
-                Answering { sender, clock, session, canceler, text, packer, sent_any, sent };
+                Answering { sender, clock, session, canceler, turn, text, packer, sent_any, sent };
             let last = match answer.run(&request, &services).await {
                 Ok(last) => last,
                 Err(refusal) => Some(answer.failed(&refusal, &id)),
             };
-            // The turn is another's now, however long the client takes (EX1). If nobody waits for
-            // it any more, nobody needs to know.
+            // However long the client takes (EX1). If nobody waits for it any more, nobody needs to
+            // know.
+            answer.turn = None;
             if let Some(last) = last {
                 let _ = answer.sender.send(last).await;
             }
@@ -431,20 +431,14 @@ pub(super) fn columns_of(schema: &SchemaRef, text: &mut String) {
     push_columns(schema, &(0..schema.fields().len()).collect::<Vec<_>>(), text);
 }
 
-/// Waits until a statement may begin.
-pub(super) async fn turn(services: &Services) -> Result<SemaphorePermit<'_>, Refusal> {
-    match timeout(services.turn_wait, services.turns.acquire()).await {
-        Ok(Ok(turn)) => Ok(turn),
-        Ok(Err(_)) | Err(_) => Err(Refusal::new("53400", services.no_turn())),
-    }
-}
-
 /// The engine's side of an answer.
 struct Answering {
     sender: Sender<Piece>,
     clock: Arc<dyn Clock>,
     session: Session,
     canceler: Canceler,
+    /// None is needed to end another statement.
+    turn: Option<Turn>,
     /// What is not sent yet.
     text: String,
     packer: Packer,
@@ -474,18 +468,6 @@ pub(super) fn canceled() -> QueryError {
     QueryError::Canceled { reason: CancelReason::Requested }
 }
 
-/// Waits for room for a piece, unless the statement is ended meanwhile (EX1).
-pub(super) async fn room<'a>(
-    sender: &'a Sender<Piece>,
-    canceler: &Canceler,
-) -> Option<Result<Permit<'a, Piece>, SendError<()>>> {
-    tokio::select! {
-        biased;
-        room = sender.reserve() => Some(room),
-        () = canceler.canceled() => None,
-    }
-}
-
 impl Answering {
     /// Says what is the last to be sent, if anything.
     async fn run(
@@ -497,9 +479,9 @@ impl Answering {
         if sql.trim().is_empty() {
             return empty(request).map(Some);
         }
-        let _turn = match is_cancel(sql) {
+        self.turn = match is_cancel(sql) {
             true => None,
-            false => Some(turn(services).await.map_err(|refusal| refusal.of(sql))?),
+            false => Some(Turn::new(services).await.map_err(|refusal| refusal.of(sql))?),
         };
         let start = self.clock.monotonic_nanos();
         let (timeout, session) = (request.timeout, self.session.clone());
@@ -569,7 +551,10 @@ impl Answering {
         let executed = self.clock.monotonic_nanos() - start;
         let without_end = self.text.len();
         self.end(request, count, (planned, executed));
-        let room = room(&self.sender, &self.canceler).await;
+        let room = match &mut self.turn {
+            Some(turn) => turn.room(&self.sender, &self.canceler).await,
+            None => room(&self.sender, &self.canceler).await,
+        };
         match room {
             Some(Ok(room)) => {
                 let bytes = std::mem::take(&mut self.text).into_bytes();
@@ -636,8 +621,11 @@ impl Answering {
     }
 
     async fn send(&mut self) -> Result<(), Unsent> {
-        let room = room(&self.sender, &self.canceler).await.ok_or(Unsent::Canceled)?;
-        let room = room.map_err(|_| Unsent::Abandoned)?;
+        let room = match &mut self.turn {
+            Some(turn) => turn.room(&self.sender, &self.canceler).await,
+            None => room(&self.sender, &self.canceler).await,
+        };
+        let room = room.ok_or(Unsent::Canceled)?.map_err(|_| Unsent::Abandoned)?;
         self.sent_any = true;
         let bytes = std::mem::take(&mut self.text).into_bytes();
         room.send(Piece::Rows(self.packer.push(bytes)));

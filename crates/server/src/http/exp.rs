@@ -20,12 +20,13 @@ use tidegate_query::{
 use tokio::sync::mpsc::Sender;
 
 use super::exec::{
-    PART_BYTES, Piece, Refusal, Running, Stopped, canceled, deliver, read_params, room, session,
-    timeout_of, too_large, turn,
+    PART_BYTES, Piece, Refusal, Running, Stopped, canceled, deliver, read_params, session,
+    timeout_of, too_large,
 };
 use super::pack::{Coding, Packer};
 use super::params::Params;
 use super::response::Response;
+use super::turn::{Turn, room};
 use super::{Exchange, Flow};
 use crate::results::{DelimitedForm, ParquetForm, ResultForm, ResultWriter};
 use crate::shared::{CountedQuery, Services};
@@ -213,7 +214,8 @@ async fn run(
     let running = Running::on(&services.query_threads, |sender| async move {
         let (canceler, bytes) = (Canceler::default(), Bytes::default());
         let packer = coding.packer();
-        let mut writing = Writing { sender, canceler, sent_any: false, bytes, packer };
+        let (turn, sent_any) = (None, false);
+        let mut writing = Writing { sender, canceler, turn, sent_any, bytes, packer };
         let last = match writing.run(&request, session, &work).await {
             Ok(last) => last,
             Err(refusal) if !writing.sent_any => {
@@ -221,7 +223,8 @@ async fn run(
             }
             Err(refusal) => Some(Piece::Cut(refusal.code)), // XP2
         };
-        // The turn is another's now (EX1). If nobody waits for it any more, nobody needs to know.
+        // If nobody waits for it any more, nobody needs to know.
+        writing.turn = None;
         if let Some(last) = last {
             let _ = writing.sender.send(last).await;
         }
@@ -256,6 +259,8 @@ impl Write for Bytes {
 struct Writing {
     sender: Sender<Piece>,
     canceler: Canceler,
+    /// Once it has one.
+    turn: Option<Turn>,
     sent_any: bool,
     bytes: Bytes,
     packer: Packer,
@@ -273,7 +278,7 @@ impl Writing {
         services: &Services,
     ) -> Result<Option<Piece>, Refusal> {
         let sql = request.sql.as_str();
-        let _turn = turn(services).await.map_err(|refusal| refusal.of(sql))?;
+        self.turn = Some(Turn::new(services).await.map_err(|refusal| refusal.of(sql))?);
         let canceler = Some(self.canceler.clone());
         let options = StatementOptions { timeout: request.timeout, session, canceler };
         let answer = services.engine.execute_bound(sql, &request.parameters, &options).await;
@@ -381,7 +386,10 @@ impl Writing {
     }
 
     async fn send(&mut self, bytes: Vec<u8>, pack: Pack) -> Result<(), Ended> {
-        let room = room(&self.sender, &self.canceler).await;
+        let room = match &mut self.turn {
+            Some(turn) => turn.room(&self.sender, &self.canceler).await,
+            None => room(&self.sender, &self.canceler).await,
+        };
         let room = room.ok_or_else(|| Ended::Failed(canceled()))?;
         let room = room.map_err(|_| Ended::Abandoned)?;
         self.sent_any = true;

@@ -117,12 +117,30 @@ fn listed_origin<'a>(exchange: &'a Exchange<'_>) -> Option<&'a str> {
     foreign_origin(exchange).filter(|it| listed.iter().any(|known| it.eq_ignore_ascii_case(known)))
 }
 
+/// Whether a name leads here that this machine does not have, where nobody is asked who he is: the
+/// page of whoever has made it lead here would be one of ours (GD4).
+fn is_renamed(exchange: &Exchange<'_>) -> bool {
+    let Some(host) = exchange.head.field("host") else { return false };
+    let is_trusting = exchange.shared.config.http.auth == Auth::Auto;
+    if asks(&exchange.shared.config.http) || !is_trusting {
+        return false;
+    }
+    let name = match host.strip_prefix('[') {
+        Some(address) => address.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    let is_own = name.eq_ignore_ascii_case("localhost") || name.ends_with(".localhost");
+    // A name without a point is one of the own network, and no page's.
+    !is_own && name.contains(['.', ':']) && name.parse::<IpAddr>().is_err()
+}
+
 /// Whether a browser sent it for a page that may not (GD4).
 pub(super) fn is_foreign(exchange: &Exchange<'_>) -> bool {
     // No `Origin` comes with a link, an image or a form that gets.
     let site = exchange.head.field("sec-fetch-site");
     let is_elsewhere = site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
-    (is_elsewhere || foreign_origin(exchange).is_some()) && listed_origin(exchange).is_none()
+    let is_foreign = is_elsewhere || foreign_origin(exchange).is_some() || is_renamed(exchange);
+    is_foreign && listed_origin(exchange).is_none()
 }
 
 /// What a browser is told before it lets a page of another place see an answer.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tidegate_query::{Described, StatementOptions, TokenKind, tokenize};
 
 use super::exec::{DONE, columns_of, too_large};
-use super::exec::{Piece, Refusal, Running, Stopped, deliver, read_params, session, turn};
+use super::exec::{Piece, Refusal, Running, Stopped, deliver, read_params, session};
 use super::response::{JSON, Response};
+use super::turn::Turn;
 use super::{Exchange, Flow};
 use crate::json::push_string;
 use crate::shared::{CountedQuery, Services};
@@ -62,7 +63,7 @@ async fn described(
     session: tidegate_query::Session,
     services: &Services,
 ) -> Result<String, Refusal> {
-    let _turn = turn(services).await.map_err(|refusal| refusal.of(sql))?;
+    let _turn = Turn::new(services).await.map_err(|refusal| refusal.of(sql))?;
     let options = StatementOptions { timeout: None, session, canceler: None };
     let described = services.engine.describe(sql, &[], &options).await;
     let described = described.map_err(|error| Refusal::of_error(&error, sql))?;
