@@ -80,7 +80,11 @@ impl Embedded {
     }
 
     /// Takes all rows where they are found, and returns the nanoseconds and the rows.
-    pub(super) fn measure(&self, sql: &str, clock: Arc<dyn Clock>) -> JoinHandle<Result<(u64, u64)>> {
+    pub(super) fn measure(
+        &self,
+        sql: &str,
+        clock: Arc<dyn Clock>,
+    ) -> JoinHandle<Result<(u64, u64)>> {
         let (engine, sql, options) = (Arc::clone(&self.engine), sql.to_owned(), self.options());
         self.runtime().spawn(async move {
             let start = clock.monotonic_nanos();

@@ -81,11 +81,7 @@ impl Notices {
 
 impl Remote {
     /// Connects to the server at an address, whose statements have so much time.
-    pub(crate) fn connect(
-        url: &str,
-        time: Option<Timeout>,
-        session: &Session,
-    ) -> Result<Remote> {
+    pub(crate) fn connect(url: &str, time: Option<Timeout>, session: &Session) -> Result<Remote> {
         let mut address = Address::parse(url)?;
         let tls = ClientTls::new(address.authority.as_deref(), session.disk.as_ref())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()

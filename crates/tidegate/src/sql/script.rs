@@ -34,9 +34,10 @@ impl Script {
     /// The error with the name of the file, if there is one.
     pub(crate) fn place(&self, error: Error) -> Error {
         match (error, &self.file) {
-            (error @ (Error::Query(_) | Error::Remote(RemoteError::Statement { .. })), Some(file)) => {
-                Error::Script { file: file.clone(), source: Box::new(error) }
-            }
+            (
+                error @ (Error::Query(_) | Error::Remote(RemoteError::Statement { .. })),
+                Some(file),
+            ) => Error::Script { file: file.clone(), source: Box::new(error) },
             (error, _) => error,
         }
     }

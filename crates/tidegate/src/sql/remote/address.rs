@@ -43,7 +43,8 @@ fn parse(url: &str) -> Option<Address> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=')? {
             ("sslrootcert", path) => {
-                authority = Some(PathBuf::from(percent_decode_str(path).decode_utf8().ok()?.as_ref()));
+                authority =
+                    Some(PathBuf::from(percent_decode_str(path).decode_utf8().ok()?.as_ref()));
             }
             ("sslmode", "verify-full") => verifies = true,
             _ => others.push(pair),

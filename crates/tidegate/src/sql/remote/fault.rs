@@ -65,11 +65,7 @@ pub(super) fn of_connection(error: tokio_postgres::Error, place: &str) -> Remote
 }
 
 /// An error of a statement that begins so many bytes into its text.
-pub(super) fn of_statement(
-    error: &tokio_postgres::Error,
-    sql: &str,
-    before: usize,
-) -> RemoteError {
+pub(super) fn of_statement(error: &tokio_postgres::Error, sql: &str, before: usize) -> RemoteError {
     if let Some(said) = error.as_db_error() {
         return RemoteError::Statement {
             position: position(said, sql, before),

@@ -85,12 +85,10 @@ fn plain(ty: &Type, modifier: i32) -> (DataType, Box<dyn Builder>) {
         Type::FLOAT4 => of::<Float32Type>(|v| Some(f32::from_be_bytes(v.try_into().ok()?))),
         Type::FLOAT8 => of::<Float64Type>(|v| Some(f64::from_be_bytes(v.try_into().ok()?))),
         Type::NUMERIC => numerics(modifier),
-        Type::DATE => of::<Date32Type>(|v| {
-            i32::from_be_bytes(v.try_into().ok()?).checked_add(DAYS_TO_2000)
-        }),
-        Type::TIME => {
-            of::<Time64MicrosecondType>(|v| Some(i64::from_be_bytes(v.try_into().ok()?)))
+        Type::DATE => {
+            of::<Date32Type>(|v| i32::from_be_bytes(v.try_into().ok()?).checked_add(DAYS_TO_2000))
         }
+        Type::TIME => of::<Time64MicrosecondType>(|v| Some(i64::from_be_bytes(v.try_into().ok()?))),
         Type::TIMESTAMP => of::<TimestampMicrosecondType>(instant),
         Type::TIMESTAMPTZ => {
             let zone: Arc<str> = Arc::from("+00:00");
@@ -294,7 +292,8 @@ mod tests {
 
     #[test]
     fn lists_are_read_to_their_end_and_no_further() {
-        let words = |words: &[i32]| words.iter().flat_map(|it| it.to_be_bytes()).collect::<Vec<u8>>();
+        let words =
+            |words: &[i32]| words.iter().flat_map(|it| it.to_be_bytes()).collect::<Vec<u8>>();
         let (_, _, mut values) = builder(&Type::INT4_ARRAY, -1);
         values.push(Some(&words(&[1, 1, 23, 2, 1, 4, 7, -1]))).expect("7 and NULL");
         values.push(None).expect("NULL");
@@ -303,7 +302,8 @@ mod tests {
         let list = array.as_list::<i32>();
         assert_eq!((list.len(), list.value(0).len(), list.value(2).len()), (3, 2, 0));
         assert!(list.is_null(1) && list.value(0).is_null(1));
-        for bad in [&[1, 0, 23, 2, 1, 4, 7][..], &[1, 0, 23, -5, 1], &[2, 0, 23, 1, 1, 4, 7], &[1]] {
+        for bad in [&[1, 0, 23, 2, 1, 4, 7][..], &[1, 0, 23, -5, 1], &[2, 0, 23, 1, 1, 4, 7], &[1]]
+        {
             let (_, _, mut values) = builder(&Type::INT4_ARRAY, -1);
             assert!(values.push(Some(&words(bad))).is_none(), "CL1: {bad:?}");
         }
