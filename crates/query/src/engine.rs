@@ -47,7 +47,7 @@ use crate::ddl;
 use crate::dml::{RowChanges, table_of};
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
-use crate::memory::{QueryMemory, StatementMemory};
+use crate::memory::{QueryMemory, Scope, Shape, StatementMemory};
 use crate::parse::{
     Copy, Explain, Name, Position, RowChange, Set, Statement, blanked, parse_statement,
 };
@@ -91,6 +91,8 @@ pub struct EngineOptions {
     pub threads: NonZeroUsize,
     /// Memory of all queries together, beyond which they spill, or fail if they cannot.
     pub memory_max: ByteCount,
+    /// What one of them may have of it: what is beyond spills, or fails if it cannot (ME3).
+    pub statement_memory_max: ByteCount,
     /// Where queries spill to; made if it is not there.
     pub spill_dir: PathBuf,
     /// How long a query may work, unless its own options say otherwise.
@@ -117,6 +119,7 @@ impl EngineOptions {
         EngineOptions {
             threads,
             memory_max,
+            statement_memory_max: memory_max,
             spill_dir,
             timeout: Timeout::STANDARD,
             timeout_max: Timeout::Never,
@@ -256,11 +259,8 @@ impl Engine {
                 made.map_err(|source| StorageError::Disk { purpose, source })?;
             }
         }
-        let memory_max = usize::try_from(options.memory_max.0).unwrap_or(usize::MAX);
-        let pool = TrackConsumersPool::new(
-            QueryMemory::new(memory_max, options.threads.get(), merge_bytes(options)),
-            CONSUMERS_NAMED,
-        );
+        let memory = QueryMemory::new(Scope::All, shape(options, options.memory_max));
+        let pool = TrackConsumersPool::new(memory, CONSUMERS_NAMED);
         let spill = DiskManagerBuilder::default()
             .with_max_temp_directory_size(options.spill_max.0)
             .with_mode(DiskManagerMode::Directories(vec![options.spill_dir.clone()]));
@@ -291,6 +291,7 @@ impl Engine {
             runtime: Arc::clone(state.runtime_env()),
             timeout: options.timeout,
             timeout_max: options.timeout_max,
+            statement_memory: shape(options, options.statement_memory_max),
             fill_rows_max: options.fill_rows_max,
         };
         Ok(Engine { state, plans, system: Arc::new(system) })
@@ -545,7 +546,10 @@ impl Engine {
         if let Some(canceler) = canceler {
             canceler.of(&stop);
         }
-        let memory = Arc::new(StatementMemory::new(&self.system.runtime.memory_pool));
+        let memory = Arc::new(StatementMemory::new(
+            &self.system.runtime.memory_pool,
+            self.system.statement_memory,
+        ));
         let listing = self.system.activity.begin((sql, session), memory, &stop);
         let caller = Caller { system: Arc::clone(&self.system), session: session.clone() };
         Begun { stop, caller: Arc::new(caller), listing }
@@ -737,7 +741,15 @@ fn plan_text(plan: &dyn ExecutionPlan, how: &Explain) -> String {
 
 /// A thread's share of memory.
 fn share(engine: &EngineOptions) -> usize {
-    usize::try_from(engine.memory_max.0).unwrap_or(usize::MAX) / engine.threads.get()
+    let bytes = engine.memory_max.min(engine.statement_memory_max).0;
+    usize::try_from(bytes).unwrap_or(usize::MAX) / engine.threads.get()
+}
+
+/// So much memory, and among whom it is shared.
+fn shape(engine: &EngineOptions, bytes_max: ByteCount) -> Shape {
+    let bytes_max = usize::try_from(bytes_max.0).unwrap_or(usize::MAX);
+    let (threads, merge_bytes_min) = (engine.threads.get(), merge_bytes(engine));
+    Shape { bytes_max, threads, merge_bytes_min }
 }
 
 /// What a sort keeps back for merging what it spills.
