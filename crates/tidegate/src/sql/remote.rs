@@ -226,6 +226,12 @@ struct Statement {
 }
 
 impl Statement {
+    /// What the server has said so far of the statement, which begins so many bytes into its text.
+    fn notices(&self, before: usize) -> Vec<String> {
+        let notices = self.notices.take().into_iter();
+        notices.map(|notice| fault::relocated(&notice, &self.sql[..before])).collect()
+    }
+
     /// Sends the answer piece by piece, until all is sent or nobody takes it any more.
     async fn run(&self, sender: &Sender<Piece>) -> std::result::Result<(), RemoteError> {
         let text = self.sql.trim_start();
@@ -242,7 +248,7 @@ impl Statement {
         let has_rows = !prepared.columns().is_empty();
         let mut batches = Batches::new(prepared.columns())?;
         if has_rows {
-            let (fields, notices) = (batches.fields(), self.notices.take());
+            let (fields, notices) = (batches.fields(), self.notices(before));
             if sender.send(Piece::Fields { fields, notices }).await.is_err() {
                 return Ok(());
             }
@@ -262,7 +268,7 @@ impl Statement {
         let tag = (!has_rows).then(|| tag(text, stream.rows_affected()));
         self.changes.fetch_add(u64::from(tag.is_some()), Relaxed);
         // If nobody waits for it any more, nobody needs to know.
-        let _ = sender.send(Piece::Done { tag, notices: self.notices.take() }).await;
+        let _ = sender.send(Piece::Done { tag, notices: self.notices(before) }).await;
         Ok(())
     }
 }

@@ -79,6 +79,23 @@ pub(super) fn of_statement(error: &tokio_postgres::Error, sql: &str, before: usi
     RemoteError::Protocol { source: error.to_string().into() }
 }
 
+/// A notice of a statement with the place that it names, as it is in the script (FA1).
+pub(super) fn relocated(notice: &str, before: &str) -> String {
+    let found = notice.strip_prefix("line ").and_then(|rest| {
+        let (line, rest) = rest.split_once(", column ")?;
+        let (column, rest) = rest.split_once(": ")?;
+        Some((
+            usize::from(line.parse::<u16>().ok()?),
+            usize::from(column.parse::<u16>().ok()?),
+            rest,
+        ))
+    });
+    let Some((line, column, rest)) = found else { return notice.to_owned() };
+    let start = Position::at(before, before.len());
+    let column = if line == 1 { (start.column + column).saturating_sub(1) } else { column };
+    format!("line {}, column {column}: {rest}", (start.line + line).saturating_sub(1))
+}
+
 /// Where in the script it is (FA1): the server counts characters of what it was sent, from 1.
 fn position(said: &DbError, sql: &str, before: usize) -> Option<Position> {
     let Some(ErrorPosition::Original(character)) = said.position() else { return None };
@@ -86,4 +103,21 @@ fn position(said: &DbError, sql: &str, before: usize) -> Option<Position> {
     let text = &sql[before..];
     let offset = text.char_indices().nth(character).map_or(text.len(), |(at, _)| at);
     Some(Position::at(sql, before + offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_name_the_place_in_the_script() {
+        for (notice, before, expected) in [
+            ("line 1, column 8: x", "\n\n  ", "line 3, column 10: x"),
+            ("line 2, column 8: x", "\n  ", "line 3, column 8: x"),
+            ("line x, column 8: y", "\n", "line x, column 8: y"),
+            ("nothing", "\n", "nothing"),
+        ] {
+            assert_eq!(relocated(notice, before), expected, "FA1: {notice}");
+        }
+    }
 }

@@ -92,11 +92,14 @@ fn every_form_has_the_rows_of_the_database() {
 #[test]
 fn files_have_the_values_of_the_database() {
     let world = world();
-    world.run(&["sql", SAME, "--format", "arrow", "--output", "local.arrow"]).succeeds();
+    let no_addresses = SAME.replace(", ip", "");
+    world.run(&["sql", &no_addresses, "--format", "arrow", "--output", "local.arrow"]).succeeds();
     let local = world.ask("SELECT * EXCEPT (u8, ns) FROM t");
     let server = Server::start_with(&world, &[SECRET]);
-    for (form, file) in [("arrow", "remote.arrow"), ("parquet", "remote.parquet")] {
-        run(&world, &server, &[SAME, "--format", form, "--output", file]).succeeds();
+    for (sql, form, file) in
+        [(&*no_addresses, "arrow", "remote.arrow"), (SAME, "parquet", "remote.parquet")]
+    {
+        run(&world, &server, &[sql, "--format", form, "--output", file]).succeeds();
     }
     let streamed = command(&world, &server, &[SAME, "--format", "arrow"]).output().unwrap();
     assert!(streamed.status.success() && !streamed.stdout.is_empty());
@@ -171,7 +174,8 @@ fn changes_notices_and_errors_are_said_in_the_same_words() {
     let wrong = statements.map(|it| world.run(&[&["sql"], it].concat()));
     let server = Server::start_with(&world, &[SECRET]);
     let remote = run(&world, &server, &["-f", "script.sql"]);
-    assert_eq!((local.code, &local.stderr), (Some(0), &remote.stderr));
+    let said = local.stderr.trim_start_matches("tidegate: sql: made a new database in db\n");
+    assert_eq!((local.code, remote.code, &*remote.stderr), (Some(0), Some(0), said));
     assert_eq!(without_times(&remote.stdout), without_times(&local.stdout));
     for (statement, local) in statements.iter().zip(wrong) {
         let remote = run(&world, &server, statement);
@@ -193,7 +197,8 @@ fn rows_are_streamed_measured_and_limited_in_time() {
     let said = run(&world, &server, &[many, "--repeat", "3", "--timings"]).succeeds();
     assert!(said.ends_with("],\"rows\":100000}\n") && said.matches(',').count() == 3, "{said}");
     let long = "SELECT count(*) FROM long_sequence(1000000000000) WHERE x % 7 = 8";
-    run(&world, &server, &[long, "--timeout", "50ms"]).fails(1, &["sql: ", "50 ms"]);
+    run(&world, &server, &[long, "--timeout", "50ms"])
+        .fails(1, &["sql: ", "timed out", "timeout=50ms"]);
     let empty = run(&world, &server, &["SELECT x FROM long_sequence(0)", "--format", "csv"]);
     assert_eq!(empty.succeeds(), "x\n");
     server.stop();
@@ -283,8 +288,8 @@ fn a_prompt_asks_for_the_password_and_then_the_server() {
     type_in("\u{3}");
     wait_for("interrupted");
     assert_eq!(server.rows(works), "[[0]]", "RE2");
-    type_in("SELECT 40 + 2 AS an_answer;\r");
-    wait_for("an_answer ");
+    type_in("SELECT 40 + 2;\r");
+    wait_for("42");
     // Its columns are those of the server.
     type_in("SELECT value_o\t FROM first_of_all;\r");
     wait_for("(0 rows");
@@ -312,7 +317,7 @@ fn tls_is_spoken_with_who_is_known() {
     };
     let root = |name: &str| format!("?sslmode=verify-full&sslrootcert={}", path(name));
     for more in ["", "?sslmode=require", &root("server.pem")] {
-        assert_eq!(ask(more).succeeds(), "Int64(42)\n42\n".replace("Int64(42)", "42"), "{more}");
+        assert_eq!(ask(more).succeeds(), "42\n42\n", "{more}");
     }
     ask("?sslmode=disable").fails(1, &["connect to"]);
     ask(&root("other.pem")).fails(1, &["connect to", "certificate"]);
