@@ -291,7 +291,8 @@ fn tag(text: &str, rows: Option<u64>) -> String {
     let first = words.next().unwrap_or_default();
     match (first.as_str(), rows) {
         ("CREATE" | "DROP" | "ALTER" | "RENAME" | "TRUNCATE", _) => format!("{first} TABLE"),
-        ("INSERT" | "UPDATE" | "DELETE", Some(rows)) => format!("{first} {rows}"),
+        ("INSERT", Some(rows)) => format!("{first} 0 {rows}"),
+        ("UPDATE" | "DELETE", Some(rows)) => format!("{first} {rows}"),
         _ => first,
     }
 }
@@ -327,7 +328,7 @@ mod tests {
     fn what_was_done_is_said_as_the_engine_says_it() {
         for (sql, rows, expected) in [
             ("create table t (n INT)", Some(0), "CREATE TABLE"),
-            ("-- x\nINSERT INTO t VALUES (1)", Some(1), "INSERT 1"),
+            ("-- x\nINSERT INTO t VALUES (1)", Some(1), "INSERT 0 1"),
             ("/* x */ delete from t", Some(7), "DELETE 7"),
             ("SET a.b = 1", None, "SET"),
         ] {

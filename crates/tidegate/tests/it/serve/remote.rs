@@ -94,12 +94,10 @@ fn files_have_the_values_of_the_database() {
     let world = world();
     let no_addresses = SAME.replace(", ip", "");
     world.run(&["sql", &no_addresses, "--format", "arrow", "--output", "local.arrow"]).succeeds();
-    let local = world.ask("SELECT * EXCEPT (u8, ns) FROM t");
+    let local = world.ask("SELECT * EXCEPT (u8, ip, ns) FROM t");
     let server = Server::start_with(&world, &[SECRET]);
-    for (sql, form, file) in
-        [(&*no_addresses, "arrow", "remote.arrow"), (SAME, "parquet", "remote.parquet")]
-    {
-        run(&world, &server, &[sql, "--format", form, "--output", file]).succeeds();
+    for (form, file) in [("arrow", "remote.arrow"), ("parquet", "remote.parquet")] {
+        run(&world, &server, &[&no_addresses, "--format", form, "--output", file]).succeeds();
     }
     let streamed = command(&world, &server, &[SAME, "--format", "arrow"]).output().unwrap();
     assert!(streamed.status.success() && !streamed.stdout.is_empty());
@@ -107,7 +105,7 @@ fn files_have_the_values_of_the_database() {
     assert_eq!(values(&world, "remote.arrow"), values(&world, "local.arrow"));
     let types = "CREATE TABLE r (ts TIMESTAMP, ok BOOLEAN, i1 TINYINT, i2 SMALLINT, i4 INT, \
         i8 BIGINT, u1 UTINYINT, u2 USMALLINT, u4 UINT, f4 FLOAT, f8 DOUBLE, d DECIMAL(10,3), \
-        wide DECIMAL(38,2), day DATE, s SYMBOL, txt VARCHAR, b BINARY, g UUID, ip IPV4) \
+        wide DECIMAL(38,2), day DATE, s SYMBOL, txt VARCHAR, b BINARY, g UUID) \
         TIMESTAMP(ts) PARTITION BY DAY";
     world.run(&["sql", types]).succeeds();
     world.run(&["import", "remote.parquet", "--table", "r", "--on-error", "abort"]).succeeds();
