@@ -537,6 +537,12 @@ impl Engine {
         Ok(vec![format!("{what} is committed at once, and not with the transaction")])
     }
 
+    /// Ends the statement that has most memory, if one has some, because the process has more than
+    /// this limit; its id, and how much that was.
+    pub fn end_largest(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
+        self.system.activity.end_largest(limit)
+    }
+
     /// From now on the time of a statement counts, and others can see it (H3).
     fn begin(&self, sql: &Arc<str>, options: &StatementOptions) -> Begun {
         let StatementOptions { timeout, session, canceler } = options;

@@ -29,6 +29,7 @@ mod http;
 mod pg;
 mod ilp;
 mod system_rows;
+mod overload;
 pub mod copy;
 mod run;
 

@@ -29,6 +29,7 @@ use crate::http::{self, Door};
 use crate::ilp::{self, Ingest, KeyFileError, Keys, Rejects};
 use crate::log::Log;
 use crate::metrics::Transport;
+use crate::overload::{EVERY, Overload};
 use crate::pg::{self, ADMIN_SLOTS, ARRIVING_MAX};
 use crate::shared::{Phase, Services, Shared, Tracker};
 use crate::tls::Tls;
@@ -124,7 +125,8 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     }
     drop(tracker);
     let maintenance = Ticking::maintenance(&shared, &database)?;
-    let threads = [Some(maintenance), Ticking::flushes(&shared, &database)?];
+    let overload = Ticking::overload(&shared, &services)?;
+    let threads = [Some(maintenance), Some(overload), Ticking::flushes(&shared, &database)?];
     let ticking = threads.into_iter().flatten().collect();
     log.info("server", format_args!("ready"));
     network.block_on(async {
@@ -525,6 +527,12 @@ impl Ticking {
                 shared.log.warn_limited("storage", format_args!("maintenance: {error}"));
             }
         })
+    }
+
+    /// Too much memory is seen in time.
+    fn overload(shared: &Arc<Shared>, services: &Arc<Services>) -> Result<Ticking> {
+        let mut overload = Overload::new(shared, services);
+        Ticking::start(("memory", EVERY), || {}, move || overload.look())
     }
 
     /// What was acknowledged is on disk after `wal.flush_interval`, if it was not at once.

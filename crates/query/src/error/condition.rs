@@ -9,7 +9,9 @@ use tidegate_filter::{Class as FilterClass, Error as FilterError};
 use tidegate_model::{ColumnType, SchemaError as BadSchema};
 use tidegate_storage::{Class, Error as StorageError};
 
-use super::{ClauseProblem, Error, SettingProblem, SyntaxError, TextProblem, innermost};
+use super::{
+    CancelReason, ClauseProblem, Error, SettingProblem, SyntaxError, TextProblem, innermost,
+};
 
 /// What kind of thing went wrong, for those who number errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,6 +129,7 @@ impl Error {
             | Error::Storage(StorageError::TimestampMissing { .. }) => Condition::NotNull,
             Error::ValueTooLong { .. } | Error::TransactionTooLarge => Condition::LimitExceeded,
             Error::Schema(source) => schema_condition(source),
+            Error::Canceled { reason: CancelReason::Memory { .. } } => Condition::OutOfMemory,
             Error::Canceled { .. } => Condition::QueryCanceled,
             Error::Filter(source) => match source {
                 FilterError::DivideByZero => Condition::DivisionByZero,

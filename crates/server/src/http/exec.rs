@@ -458,20 +458,22 @@ enum Unsent {
     /// Nobody takes it any more.
     Abandoned,
     /// The statement was ended while its client took nothing.
-    Canceled,
+    Canceled(CancelReason),
 }
 
 impl Unsent {
     fn end(self, sql: &str) -> Result<Option<Piece>, Refusal> {
         match self {
             Unsent::Abandoned => Ok(None),
-            Unsent::Canceled => Err(Refusal::of_error(&canceled(), sql)),
+            Unsent::Canceled(reason) => {
+                Err(Refusal::of_error(&QueryError::Canceled { reason }, sql))
+            }
         }
     }
 }
 
-pub(super) fn canceled() -> QueryError {
-    QueryError::Canceled { reason: CancelReason::Requested }
+pub(super) fn canceled(canceler: &Canceler) -> QueryError {
+    QueryError::Canceled { reason: canceler.reason() }
 }
 
 /// Waits for room for a piece, unless the statement is ended meanwhile (EX1).
@@ -579,7 +581,7 @@ impl Answering {
             Some(Err(_)) => Unsent::Abandoned.end(sql),
             None => {
                 self.text.truncate(without_end);
-                Unsent::Canceled.end(sql)
+                Unsent::Canceled(self.canceler.reason()).end(sql)
             }
         }
     }
@@ -636,7 +638,8 @@ impl Answering {
     }
 
     async fn send(&mut self) -> Result<(), Unsent> {
-        let room = room(&self.sender, &self.canceler).await.ok_or(Unsent::Canceled)?;
+        let room = room(&self.sender, &self.canceler).await;
+        let room = room.ok_or_else(|| Unsent::Canceled(self.canceler.reason()))?;
         let room = room.map_err(|_| Unsent::Abandoned)?;
         self.sent_any = true;
         let bytes = std::mem::take(&mut self.text).into_bytes();

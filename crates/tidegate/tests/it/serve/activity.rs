@@ -192,3 +192,18 @@ fn a_statement_ends_or_spills_at_its_limit_and_others_go_on() {
     assert_eq!(server.rows(small), "[[1000]]");
     server.stop();
 }
+
+#[test]
+fn the_largest_statement_goes_when_the_process_has_too_much() {
+    let world = World::new();
+    let keys = ["memory.limit=16MiB", "memory.ingest_limit=4MiB", "query.memory_limit=8MiB"];
+    let server = Server::start_with(&world, &keys);
+    let failed = server.exec("SELECT count(DISTINCT x) FROM long_sequence(1000000000000)");
+    assert_eq!(failed.status, 503, "OL1: {}", failed.body);
+    assert!(failed.body.contains("\"53200\""), "OL1: {}", failed.body);
+    assert!(failed.body.contains("than the 16.0 MiB of memory.limit"), "OL1: {}", failed.body);
+    let line = server.wait_for("is cancelled");
+    assert!(line.contains("the process has ") && line.contains("statement "), "{line}");
+    assert_eq!(server.rows("SELECT 40 + 2"), "[[42]]", "others go on");
+    server.stop();
+}
