@@ -47,7 +47,7 @@ use crate::ddl;
 use crate::dml::{RowChanges, table_of};
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
-use crate::memory::{QueryMemory, Scope, Shape, StatementMemory};
+use crate::memory::{QueryMemory, Scope, Shape, StatementMemory, merge_bytes, share};
 use crate::parse::{
     Copy, Explain, Name, Position, RowChange, Set, Statement, blanked, parse_statement,
 };
@@ -63,11 +63,6 @@ pub use known::KnownAnswer;
 
 /// How many users of memory an error names when memory is used up.
 const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
-
-/// What part of a thread's share of memory its sorts keep back for merging.
-const SORT_RESERVES: usize = 8;
-/// With more, no merge is quicker: so much reads dozens of files at a time.
-const MERGE_BYTES_MAX: usize = 10 << 20;
 
 /// Of a thread's share of memory, a batch has a row for each of so many bytes: what spills holds
 /// several batches, of rows that may be wide, at a time.
@@ -259,7 +254,7 @@ impl Engine {
                 made.map_err(|source| StorageError::Disk { purpose, source })?;
             }
         }
-        let memory = QueryMemory::new(Scope::All, shape(options, options.memory_max));
+        let memory = QueryMemory::new(Scope::All, Shape::of_all(options));
         let pool = TrackConsumersPool::new(memory, CONSUMERS_NAMED);
         let spill = DiskManagerBuilder::default()
             .with_max_temp_directory_size(options.spill_max.0)
@@ -291,7 +286,7 @@ impl Engine {
             runtime: Arc::clone(state.runtime_env()),
             timeout: options.timeout,
             timeout_max: options.timeout_max,
-            statement_memory: shape(options, options.statement_memory_max),
+            statement_memory: Shape::of_one(options),
             fill_rows_max: options.fill_rows_max,
         };
         Ok(Engine { state, plans, system: Arc::new(system) })
@@ -537,8 +532,7 @@ impl Engine {
         Ok(vec![format!("{what} is committed at once, and not with the transaction")])
     }
 
-    /// Ends the statement that has most memory, if one has some, because the process has more than
-    /// this limit; its id, and how much that was.
+    /// Ends the statement that has most memory, for this limit of the process: its id, its bytes.
     pub fn end_largest(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
         self.system.activity.end_largest(limit)
     }
@@ -743,24 +737,6 @@ fn plan_text(plan: &dyn ExecutionPlan, how: &Explain) -> String {
         DisplayableExecutionPlan::new(plan)
     };
     shown.indent(how.verbose).to_string()
-}
-
-/// A thread's share of memory.
-fn share(engine: &EngineOptions) -> usize {
-    let bytes = engine.memory_max.min(engine.statement_memory_max).0;
-    usize::try_from(bytes).unwrap_or(usize::MAX) / engine.threads.get()
-}
-
-/// So much memory, and among whom it is shared.
-fn shape(engine: &EngineOptions, bytes_max: ByteCount) -> Shape {
-    let bytes_max = usize::try_from(bytes_max.0).unwrap_or(usize::MAX);
-    let (threads, merge_bytes_min) = (engine.threads.get(), merge_bytes(engine));
-    Shape { bytes_max, threads, merge_bytes_min }
-}
-
-/// What a sort keeps back for merging what it spills.
-fn merge_bytes(engine: &EngineOptions) -> usize {
-    (share(engine) / SORT_RESERVES).min(MERGE_BYTES_MAX)
 }
 
 fn session_config(engine: &EngineOptions) -> SessionConfig {

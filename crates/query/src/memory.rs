@@ -20,9 +20,17 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, human_readable_size,
 };
+use tidegate_model::ByteCount;
+
+use crate::engine::EngineOptions;
 
 /// ME1. What part is kept for those who cannot spill.
 const KEPT: usize = 4;
+
+/// What part of a thread's share of memory its sorts keep back for merging.
+const SORT_RESERVES: usize = 8;
+/// With more, no merge is quicker: so much reads dozens of files at a time.
+const MERGE_BYTES_MAX: usize = 10 << 20;
 
 /// What DataFusion calls the merge of a sort.
 const MERGE: &str = "ExternalSorterMerge";
@@ -43,6 +51,35 @@ pub(crate) struct Shape {
     pub(crate) threads: usize,
     /// What a merge keeps back from the start, however many there are (ME2).
     pub(crate) merge_bytes_min: usize,
+}
+
+impl Shape {
+    /// For all queries of an engine.
+    pub(crate) fn of_all(engine: &EngineOptions) -> Shape {
+        Shape::of(engine, engine.memory_max)
+    }
+
+    /// For one of its statements.
+    pub(crate) fn of_one(engine: &EngineOptions) -> Shape {
+        Shape::of(engine, engine.statement_memory_max)
+    }
+
+    fn of(engine: &EngineOptions, bytes_max: ByteCount) -> Shape {
+        let bytes_max = usize::try_from(bytes_max.0).unwrap_or(usize::MAX);
+        let (threads, merge_bytes_min) = (engine.threads.get(), merge_bytes(engine));
+        Shape { bytes_max, threads, merge_bytes_min }
+    }
+}
+
+/// A thread's share of memory.
+pub(crate) fn share(engine: &EngineOptions) -> usize {
+    let bytes = engine.memory_max.min(engine.statement_memory_max).0;
+    usize::try_from(bytes).unwrap_or(usize::MAX) / engine.threads.get()
+}
+
+/// What a sort keeps back for merging what it spills.
+pub(crate) fn merge_bytes(engine: &EngineOptions) -> usize {
+    (share(engine) / SORT_RESERVES).min(MERGE_BYTES_MAX)
 }
 
 /// A pool of so many bytes.

@@ -242,6 +242,10 @@ impl Statement {
         }
         self.notices.take();
         let prepared = self.client.prepare(text).await.map_err(failed)?;
+        if !prepared.params().is_empty() {
+            // There are no values, which the server says as the engine does.
+            self.client.simple_query(text).await.map_err(failed)?;
+        }
         let no_values: [&(dyn ToSql + Sync); 0] = [];
         let stream = self.client.query_raw(&prepared, no_values).await.map_err(failed)?;
         let mut stream = std::pin::pin!(stream);

@@ -3,7 +3,8 @@
 //! - RO1. A batch has at most `BATCH_ROWS` rows and is closed behind about `BATCH_BYTES`.
 //! - RO2. A server can send anything: a value that is none of its type is an error of its column.
 //!
-//! What has no type of Arrow's here is taken as a text. Not here: how values are written (`output`).
+//! What has no type of Arrow's here is taken as a text. Not here: how values are written
+//! (`output`).
 
 mod column;
 mod numeric;
