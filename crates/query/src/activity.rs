@@ -19,9 +19,10 @@ use datafusion::common::Result as PlanResult;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{Stream, StreamExt};
+use tidegate_model::ByteCount;
 use tidegate_storage::Database;
 
-use crate::control::Stop;
+use crate::control::{CancelReason, Stop};
 use crate::memory::StatementMemory;
 use crate::session::Session;
 
@@ -139,6 +140,28 @@ impl Activity {
         running.stage().enter(State::Canceled, self.database.now_micros());
         running.stop.cancel();
         true
+    }
+
+    /// Ends the statement that has most memory, because the process has more than it may have; its
+    /// id, and how much that was.
+    pub(crate) fn end_largest(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
+        let now = self.database.now_micros();
+        let statements = self.list().into_iter();
+        let going_on = statements.filter(|it| it.state(now).0 != State::Canceled);
+        let sized = going_on.map(|it| (it.memory.bytes(), it)).filter(|(bytes, _)| 0 < *bytes);
+        let (bytes, largest) = sized.max_by_key(|(bytes, _)| *bytes)?;
+        largest.stage().enter(State::Canceled, now);
+        largest.stop.cancel_for(CancelReason::Memory { limit });
+        Some((largest.id, ByteCount(bytes)))
+    }
+
+    /// Ends all statements, because the process ends.
+    pub(crate) fn end_all(&self) {
+        let now = self.database.now_micros();
+        for running in self.list() {
+            running.stage().enter(State::Canceled, now);
+            running.stop.cancel_for(CancelReason::Stopping);
+        }
     }
 
     fn running(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Running>>> {

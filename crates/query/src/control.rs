@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tidegate_model::ByteCount;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -90,6 +91,13 @@ impl Canceler {
         self.0.is_canceled.load(SeqCst)
     }
 
+    /// Why it is to end, for those who know that it is.
+    #[must_use]
+    pub fn reason(&self) -> CancelReason {
+        let stop = self.0.stop.get();
+        stop.and_then(|stop| stop.reason()).unwrap_or(CancelReason::Requested)
+    }
+
     /// Waits until somebody, whoever it is, wants the statement to end; for ever before it has
     /// begun.
     pub async fn canceled(&self) {
@@ -134,6 +142,13 @@ pub enum CancelReason {
     Requested,
     /// Nobody takes its rows any more.
     Abandoned,
+    /// The process ends.
+    Stopping,
+    /// The process has more memory than it may have, and of the statements this one has most.
+    Memory {
+        /// How much it may have.
+        limit: ByteCount,
+    },
 }
 
 impl fmt::Display for CancelReason {
@@ -145,6 +160,12 @@ impl fmt::Display for CancelReason {
             }
             CancelReason::Requested => f.write_str("query cancelled by user"),
             CancelReason::Abandoned => f.write_str("client disconnected"),
+            CancelReason::Stopping => f.write_str("query cancelled: the server is stopping"),
+            CancelReason::Memory { limit } => write!(
+                f,
+                "query cancelled: the process has more than the {limit} of memory.limit, and this \
+                 statement has most of what statements have"
+            ),
         }
     }
 }
@@ -156,6 +177,8 @@ pub(crate) struct Stop {
     timeout: Timeout,
     is_abandoned: AtomicBool,
     is_canceled: AtomicBool,
+    /// What the cancel is for, if nobody has asked for it.
+    cause: OnceLock<CancelReason>,
     /// Wakes those who wait, when it is canceled.
     notify_canceled: Notify,
     /// When the wait for the reader began that still lasts, in nanoseconds from `start` and never
@@ -173,6 +196,7 @@ impl Stop {
             timeout,
             is_abandoned: AtomicBool::new(false),
             is_canceled: AtomicBool::new(false),
+            cause: OnceLock::new(),
             notify_canceled: Notify::new(),
             wait_start: AtomicU64::new(0),
             waited: AtomicU64::new(0),
@@ -186,13 +210,20 @@ impl Stop {
 
     /// Somebody wants it to end. It does not go on after that, however often it begins again.
     pub(crate) fn cancel(&self) {
-        self.is_canceled.store(true, Relaxed);
+        self.is_canceled.store(true, SeqCst);
         self.notify_canceled.notify_waiters();
+    }
+
+    /// The same for the sake of the process.
+    pub(crate) fn cancel_for(&self, cause: CancelReason) {
+        // Whoever sees the cancel sees what it is for: the first that it was.
+        let _ = self.cause.set(cause);
+        self.cancel();
     }
 
     /// Whether somebody has wanted it to end.
     pub(crate) fn is_canceled(&self) -> bool {
-        self.is_canceled.load(Relaxed)
+        self.is_canceled.load(SeqCst)
     }
 
     /// Why the statement is not to go on, if it is not.
@@ -206,7 +237,7 @@ impl Stop {
     /// The same for those who still want its rows.
     fn end(&self) -> Option<CancelReason> {
         if self.is_canceled() {
-            return Some(CancelReason::Requested);
+            return Some(self.cause.get().copied().unwrap_or(CancelReason::Requested));
         }
         let Timeout::After(limit) = self.timeout else { return None };
         let worked = self.worked();

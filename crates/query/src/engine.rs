@@ -47,7 +47,7 @@ use crate::ddl;
 use crate::dml::{RowChanges, table_of};
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
-use crate::memory::{QueryMemory, StatementMemory};
+use crate::memory::{QueryMemory, Scope, Shape, StatementMemory, merge_bytes, share};
 use crate::parse::{
     Copy, Explain, Name, Position, RowChange, Set, Statement, blanked, parse_statement,
 };
@@ -63,11 +63,6 @@ pub use known::KnownAnswer;
 
 /// How many users of memory an error names when memory is used up.
 const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
-
-/// What part of a thread's share of memory its sorts keep back for merging.
-const SORT_RESERVES: usize = 8;
-/// With more, no merge is quicker: so much reads dozens of files at a time.
-const MERGE_BYTES_MAX: usize = 10 << 20;
 
 /// Of a thread's share of memory, a batch has a row for each of so many bytes: what spills holds
 /// several batches, of rows that may be wide, at a time.
@@ -91,6 +86,8 @@ pub struct EngineOptions {
     pub threads: NonZeroUsize,
     /// Memory of all queries together, beyond which they spill, or fail if they cannot.
     pub memory_max: ByteCount,
+    /// What one of them may have of it: what is beyond spills, or fails if it cannot (ME3).
+    pub statement_memory_max: ByteCount,
     /// Where queries spill to; made if it is not there.
     pub spill_dir: PathBuf,
     /// How long a query may work, unless its own options say otherwise.
@@ -117,6 +114,7 @@ impl EngineOptions {
         EngineOptions {
             threads,
             memory_max,
+            statement_memory_max: memory_max,
             spill_dir,
             timeout: Timeout::STANDARD,
             timeout_max: Timeout::Never,
@@ -256,11 +254,8 @@ impl Engine {
                 made.map_err(|source| StorageError::Disk { purpose, source })?;
             }
         }
-        let memory_max = usize::try_from(options.memory_max.0).unwrap_or(usize::MAX);
-        let pool = TrackConsumersPool::new(
-            QueryMemory::new(memory_max, options.threads.get(), merge_bytes(options)),
-            CONSUMERS_NAMED,
-        );
+        let memory = QueryMemory::new(Scope::All, Shape::of_all(options));
+        let pool = TrackConsumersPool::new(memory, CONSUMERS_NAMED);
         let spill = DiskManagerBuilder::default()
             .with_max_temp_directory_size(options.spill_max.0)
             .with_mode(DiskManagerMode::Directories(vec![options.spill_dir.clone()]));
@@ -291,6 +286,7 @@ impl Engine {
             runtime: Arc::clone(state.runtime_env()),
             timeout: options.timeout,
             timeout_max: options.timeout_max,
+            statement_memory: Shape::of_one(options),
             fill_rows_max: options.fill_rows_max,
         };
         Ok(Engine { state, plans, system: Arc::new(system) })
@@ -308,6 +304,11 @@ impl Engine {
     pub fn with_bulk(mut self, bulk: Arc<dyn BulkIo>) -> Engine {
         self.system = Arc::new(System { bulk, ..self.system.as_ref().clone() });
         self
+    }
+
+    /// Ends all statements: the program does.
+    pub fn end_statements(&self) {
+        self.system.activity.end_all();
     }
 
     pub(crate) fn system(&self) -> &System {
@@ -536,6 +537,11 @@ impl Engine {
         Ok(vec![format!("{what} is committed at once, and not with the transaction")])
     }
 
+    /// Ends the statement that has most memory, for this limit of the process: its id, its bytes.
+    pub fn end_largest(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
+        self.system.activity.end_largest(limit)
+    }
+
     /// From now on the time of a statement counts, and others can see it (H3).
     fn begin(&self, sql: &Arc<str>, options: &StatementOptions) -> Begun {
         let StatementOptions { timeout, session, canceler } = options;
@@ -545,7 +551,10 @@ impl Engine {
         if let Some(canceler) = canceler {
             canceler.of(&stop);
         }
-        let memory = Arc::new(StatementMemory::new(&self.system.runtime.memory_pool));
+        let memory = Arc::new(StatementMemory::new(
+            &self.system.runtime.memory_pool,
+            self.system.statement_memory,
+        ));
         let listing = self.system.activity.begin((sql, session), memory, &stop);
         let caller = Caller { system: Arc::clone(&self.system), session: session.clone() };
         Begun { stop, caller: Arc::new(caller), listing }
@@ -737,16 +746,6 @@ fn plan_text(plan: &dyn ExecutionPlan, how: &Explain) -> String {
         DisplayableExecutionPlan::new(plan)
     };
     shown.indent(how.verbose).to_string()
-}
-
-/// A thread's share of memory.
-fn share(engine: &EngineOptions) -> usize {
-    usize::try_from(engine.memory_max.0).unwrap_or(usize::MAX) / engine.threads.get()
-}
-
-/// What a sort keeps back for merging what it spills.
-fn merge_bytes(engine: &EngineOptions) -> usize {
-    (share(engine) / SORT_RESERVES).min(MERGE_BYTES_MAX)
 }
 
 fn session_config(engine: &EngineOptions) -> SessionConfig {

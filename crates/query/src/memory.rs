@@ -9,29 +9,85 @@
 //!
 //! DataFusion's own fair pool lets sorts take everything, and then has nothing for their merges.
 //!
-//! What one statement takes of it is counted by a pool of its own, `StatementMemory`.
+//! - ME3. What one statement takes of it is counted by a pool of its own (`StatementMemory`), which
+//!   has a limit, and shares it among the statement's operators as this one shares everything among
+//!   all. So one statement alone spills, or fails, at its limit, and others go on.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, human_readable_size,
 };
+use tidegate_model::ByteCount;
+
+use crate::engine::EngineOptions;
 
 /// ME1. What part is kept for those who cannot spill.
 const KEPT: usize = 4;
 
+/// What part of a thread's share of memory its sorts keep back for merging.
+const SORT_RESERVES: usize = 8;
+/// With more, no merge is quicker: so much reads dozens of files at a time.
+const MERGE_BYTES_MAX: usize = 10 << 20;
+
 /// What DataFusion calls the merge of a sort.
 const MERGE: &str = "ExternalSorterMerge";
+
+/// Whose memory a pool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// That of all queries.
+    All,
+    /// What one statement may have of it (ME3).
+    Statement,
+}
+
+/// How much there is, and among how many it is shared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) bytes_max: usize,
+    pub(crate) threads: usize,
+    /// What a merge keeps back from the start, however many there are (ME2).
+    pub(crate) merge_bytes_min: usize,
+}
+
+impl Shape {
+    /// For all queries of an engine.
+    pub(crate) fn of_all(engine: &EngineOptions) -> Shape {
+        Shape::of(engine, engine.memory_max)
+    }
+
+    /// For one of its statements.
+    pub(crate) fn of_one(engine: &EngineOptions) -> Shape {
+        Shape::of(engine, engine.statement_memory_max)
+    }
+
+    fn of(engine: &EngineOptions, bytes_max: ByteCount) -> Shape {
+        let bytes_max = usize::try_from(bytes_max.0).unwrap_or(usize::MAX);
+        let (threads, merge_bytes_min) = (engine.threads.get(), merge_bytes(engine));
+        Shape { bytes_max, threads, merge_bytes_min }
+    }
+}
+
+/// A thread's share of memory.
+pub(crate) fn share(engine: &EngineOptions) -> usize {
+    let bytes = engine.memory_max.min(engine.statement_memory_max).0;
+    usize::try_from(bytes).unwrap_or(usize::MAX) / engine.threads.get()
+}
+
+/// What a sort keeps back for merging what it spills.
+pub(crate) fn merge_bytes(engine: &EngineOptions) -> usize {
+    (share(engine) / SORT_RESERVES).min(MERGE_BYTES_MAX)
+}
 
 /// A pool of so many bytes.
 #[derive(Debug)]
 pub(crate) struct QueryMemory {
+    scope: Scope,
     bytes_max: usize,
     threads: usize,
-    /// What a merge keeps back from the start, however many there are (ME2).
     merge_bytes_min: usize,
     used: Mutex<Used>,
 }
@@ -49,8 +105,9 @@ struct Used {
 }
 
 impl QueryMemory {
-    pub(crate) fn new(bytes_max: usize, threads: usize, merge_bytes_min: usize) -> QueryMemory {
-        QueryMemory { bytes_max, threads, merge_bytes_min, used: Mutex::default() }
+    pub(crate) fn new(scope: Scope, shape: Shape) -> QueryMemory {
+        let Shape { bytes_max, threads, merge_bytes_min } = shape;
+        QueryMemory { scope, bytes_max, threads, merge_bytes_min, used: Mutex::default() }
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Used) -> T) -> T {
@@ -64,7 +121,11 @@ fn is_merge(consumer: &MemoryConsumer) -> bool {
 
 impl fmt::Display for QueryMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "query memory of {}", human_readable_size(self.bytes_max))
+        let bytes = human_readable_size(self.bytes_max);
+        match self.scope {
+            Scope::All => write!(f, "query memory of {bytes}"),
+            Scope::Statement => write!(f, "{bytes} of a statement (query.memory_limit)"),
+        }
     }
 }
 
@@ -146,65 +207,70 @@ impl MemoryPool for QueryMemory {
     }
 }
 
-/// What a statement takes of the memory of all.
+/// What a statement takes of the memory of all, and how much it may (ME3).
 #[derive(Debug)]
 pub(crate) struct StatementMemory {
     all: Arc<dyn MemoryPool>,
-    bytes: AtomicUsize,
+    own: QueryMemory,
 }
 
 impl StatementMemory {
-    pub(crate) fn new(all: &Arc<dyn MemoryPool>) -> StatementMemory {
-        StatementMemory { all: Arc::clone(all), bytes: AtomicUsize::new(0) }
+    pub(crate) fn new(all: &Arc<dyn MemoryPool>, shape: Shape) -> StatementMemory {
+        StatementMemory { all: Arc::clone(all), own: QueryMemory::new(Scope::Statement, shape) }
     }
 
     /// How much it has.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed) as u64
+        self.own.reserved() as u64
     }
 }
 
 impl fmt::Display for StatementMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.all.fmt(f)
+        self.own.fmt(f)
     }
 }
 
 impl MemoryPool for StatementMemory {
-    fn name(&self) -> &str {
-        self.all.name()
+    fn name(&self) -> &'static str {
+        "statement memory"
     }
 
     fn register(&self, consumer: &MemoryConsumer) {
+        self.own.register(consumer);
         self.all.register(consumer);
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
+        self.own.unregister(consumer);
         self.all.unregister(consumer);
     }
 
     fn grow(&self, reservation: &MemoryReservation, bytes: usize) {
+        self.own.grow(reservation, bytes);
         self.all.grow(reservation, bytes);
-        self.bytes.fetch_add(bytes, Relaxed);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, bytes: usize) {
+        self.own.shrink(reservation, bytes);
         self.all.shrink(reservation, bytes);
-        self.bytes.fetch_sub(bytes, Relaxed);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, bytes: usize) -> Result<()> {
-        self.all.try_grow(reservation, bytes)?;
-        self.bytes.fetch_add(bytes, Relaxed);
-        Ok(())
+        self.own.try_grow(reservation, bytes)?;
+        let granted = self.all.try_grow(reservation, bytes);
+        if granted.is_err() {
+            self.own.shrink(reservation, bytes);
+        }
+        granted
     }
 
     fn reserved(&self) -> usize {
-        self.all.reserved()
+        self.own.reserved()
     }
 
     fn memory_limit(&self) -> MemoryLimit {
-        self.all.memory_limit()
+        self.own.memory_limit()
     }
 }
 
@@ -212,9 +278,13 @@ impl MemoryPool for StatementMemory {
 mod tests {
     use super::*;
 
+    fn shape(bytes_max: usize, threads: usize, merge_bytes_min: usize) -> Shape {
+        Shape { bytes_max, threads, merge_bytes_min }
+    }
+
     #[test]
     fn who_cannot_spill_finds_a_quarter() {
-        let pool: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(1_000, 2, 1));
+        let pool: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(1_000, 2, 1)));
         let sorts = [0, 1].map(|number| {
             MemoryConsumer::new(format!("sort {number}")).with_can_spill(true).register(&pool)
         });
@@ -236,7 +306,7 @@ mod tests {
 
     #[test]
     fn merges_share_what_is_kept() {
-        let pool: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(1_000, 2, 60));
+        let pool: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(1_000, 2, 60)));
         let merge = |number| MemoryConsumer::new(format!("{MERGE}[{number}]")).register(&pool);
         let (first, second) = (merge(0), merge(1));
         first.try_grow(375).expect("half of three quarters");
@@ -254,8 +324,9 @@ mod tests {
 
     #[test]
     fn what_one_statement_takes_is_counted_apart() {
-        let all: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(1_000, 2, 1));
-        let [ours, other] = [0, 1].map(|_| Arc::new(StatementMemory::new(&all)));
+        let all: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(1_000, 2, 1)));
+        let [ours, other] =
+            [0, 1].map(|_| Arc::new(StatementMemory::new(&all, shape(1_000, 2, 1))));
         let pool: Arc<dyn MemoryPool> = Arc::clone(&ours) as _;
         let held = MemoryConsumer::new("held").register(&pool);
         held.try_grow(300).expect("there is enough");
@@ -266,5 +337,33 @@ mod tests {
         assert_eq!(ours.bytes(), 250);
         drop(held);
         assert_eq!((ours.bytes(), all.reserved()), (0, 0));
+    }
+
+    #[test]
+    fn a_statement_has_no_more_than_its_limit_and_leaves_the_rest_to_others() {
+        let all: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(1_000, 2, 1)));
+        let statement =
+            || -> Arc<dyn MemoryPool> { Arc::new(StatementMemory::new(&all, shape(400, 2, 1))) };
+        let (first, second) = (statement(), statement());
+        let join = MemoryConsumer::new("HashJoinInput").register(&first);
+        join.try_grow(400).expect("all that it may have");
+        let error = join.try_grow(1).unwrap_err().to_string();
+        let expected = "HashJoinInput has 400.0 B and wants 1.0 B more";
+        assert!(error.contains(expected) && error.contains("query.memory_limit"), "ME3: {error}");
+        assert_eq!((first.reserved(), all.reserved()), (400, 400));
+        // Who can spill has its share of the statement's, and not of all.
+        let sorts = [0, 1].map(|number| {
+            MemoryConsumer::new(format!("sort {number}")).with_can_spill(true).register(&second)
+        });
+        for sort in &sorts {
+            sort.try_grow(150).expect("half of three quarters");
+            assert!(sort.try_grow(1).is_err(), "ME3");
+        }
+        // What all together have not is not counted either.
+        let third = statement();
+        let late = MemoryConsumer::new("late").register(&third);
+        assert!(late.try_grow(350).is_err());
+        assert_eq!((third.reserved(), all.reserved()), (0, 700));
+        late.try_grow(300).expect("what the others leave");
     }
 }

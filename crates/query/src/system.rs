@@ -10,6 +10,7 @@ use crate::activity::Activity;
 use crate::bulk::BulkIo;
 use crate::control::Timeout;
 use crate::host::Host;
+use crate::memory::Shape;
 use crate::session::Session;
 
 /// An engine, for its statements.
@@ -26,6 +27,8 @@ pub(crate) struct System {
     pub(crate) timeout: Timeout,
     /// How long they may work, whatever is said.
     pub(crate) timeout_max: Timeout,
+    /// What one statement may have of the memory (ME3).
+    pub(crate) statement_memory: Shape,
     /// Rows that a FILL may make.
     pub(crate) fill_rows_max: u64,
 }

@@ -93,6 +93,8 @@ pub struct QueryConfig {
     pub max_concurrent: usize,
     /// How long one waits for its turn.
     pub queue_timeout: Duration,
+    /// Memory of one statement; `None` for half of that of all.
+    pub memory_limit: Option<ByteCount>,
     /// Bytes on disk of what all have spilled.
     pub spill_max: ByteCount,
     /// Rows that a FILL may make.
@@ -246,6 +248,10 @@ pub const KEYS: &[Key] = &[
     Key { name: "query.max_timeout", set: |c, v| put(&mut c.query.timeout_max, interval(v)) },
     Key { name: "query.max_concurrent", set: |c, v| put(&mut c.query.max_concurrent, number(v)) },
     Key { name: "query.queue_timeout", set: |c, v| put(&mut c.query.queue_timeout, span(v)) },
+    Key {
+        name: "query.memory_limit",
+        set: |c, v| put(&mut c.query.memory_limit, size(v).map(Some)),
+    },
     Key { name: "spill.max_bytes", set: |c, v| put(&mut c.query.spill_max, size(v)) },
     Key { name: "sql.max_fill_rows", set: |c, v| put(&mut c.query.fill_rows_max, number(v)) },
     Key { name: "durability", set: |c, v| put(&mut c.durability, durability(v)) },
@@ -415,6 +421,7 @@ impl Config {
                 timeout_max: Duration::from_hours(24),
                 max_concurrent: 0,
                 queue_timeout: Duration::from_secs(10),
+                memory_limit: None,
                 spill_max: SPILL_MAX,
                 fill_rows_max: FILL_ROWS_MAX,
             },
@@ -436,6 +443,19 @@ impl Config {
         if !self.sources.contains_key(INGEST_LIMIT) {
             self.ingest_limit = ingest_part(limit);
         }
+    }
+
+    /// Memory of all statements together.
+    #[must_use]
+    pub fn query_memory(&self) -> ByteCount {
+        ByteCount(self.memory_limit.0.saturating_sub(self.ingest_limit.0))
+    }
+
+    /// And of one of them.
+    #[must_use]
+    pub fn statement_memory(&self) -> ByteCount {
+        let half = ByteCount(self.query_memory().0 / 2);
+        self.query.memory_limit.unwrap_or(half).min(self.query_memory())
     }
 
     /// Looks at what keys say together.

@@ -31,6 +31,7 @@ mod http;
 mod pg;
 mod ilp;
 mod system_rows;
+mod overload;
 pub mod copy;
 mod run;
 

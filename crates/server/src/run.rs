@@ -29,6 +29,7 @@ use crate::http::{self, Door};
 use crate::ilp::{self, Ingest, KeyFileError, Keys, Rejects};
 use crate::log::Log;
 use crate::metrics::Transport;
+use crate::overload::{EVERY, Overload};
 use crate::pg::{self, ADMIN_SLOTS, ARRIVING_MAX};
 use crate::shared::{Phase, Services, Shared, Tracker};
 use crate::spread::Spread;
@@ -50,6 +51,8 @@ const STATEMENTS_PER_THREAD: usize = 4;
 /// How often it is looked whether jobs have ended.
 const LOOK: Duration = Duration::from_millis(10);
 /// How long the runtime waits at the end for threads that wait for the disk.
+/// How long the errors of statements that end with the server may take to their clients.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// What a server gets from whoever starts it.
@@ -127,13 +130,14 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     }
     drop(tracker);
     let maintenance = Ticking::maintenance(&shared, &database)?;
-    let threads = [Some(maintenance), Ticking::flushes(&shared, &database)?];
+    let overload = Ticking::overload(&shared, &services)?;
+    let threads = [Some(maintenance), Some(overload), Ticking::flushes(&shared, &database)?];
     let ticking = threads.into_iter().flatten().collect();
     log.info("server", format_args!("ready"));
     network.block_on(async {
         tokio::select! {
             () = reload_when_told(hangup, &shared, reread) => {}
-            () = drain(&shared, &phase, (doors, all_gone)) => {}
+            () = drain(&shared, &phase, (doors, all_gone), &services) => {}
         }
     });
     network.block_on(end_jobs(&services));
@@ -403,6 +407,7 @@ async fn drain(
     shared: &Arc<Shared>,
     phase: &watch::Sender<Phase>,
     (doors, mut all_gone): (Vec<TaskHandle<()>>, mpsc::Receiver<()>),
+    services: &Services,
 ) {
     let mut phases = shared.phase.clone();
     let is_stopping = phases.wait_for(|phase| phase.is_stopping()).await.is_ok();
@@ -419,10 +424,13 @@ async fn drain(
         _ = async { ending.wait_for(|phase| *phase == Phase::Ending).await.map(drop) } => {}
         () = sleep(wait) => {
             let seconds = wait.as_secs();
-            shared.log.warn("server", format_args!("connections are cut after {seconds} s"));
+            shared.log.warn("server", format_args!("statements are ended after {seconds} s"));
             phase.send_replace(Phase::Ending);
         }
     }
+    // What still works is told why it ends, and who has given it, too.
+    services.engine.end_statements();
+    let _ = timeout(LAST_WORDS, all_gone.recv()).await;
 }
 
 async fn accept_http((listener, door): (TcpListener, Door), shared: Arc<Shared>, tracker: Tracker) {
@@ -540,6 +548,12 @@ impl Ticking {
                 shared.log.warn_limited("storage", format_args!("maintenance: {error}"));
             }
         })
+    }
+
+    /// Too much memory is seen in time.
+    fn overload(shared: &Arc<Shared>, services: &Arc<Services>) -> Result<Ticking> {
+        let mut overload = Overload::new(shared, services);
+        Ticking::start(("memory", EVERY), || {}, move || overload.look())
     }
 
     /// What was acknowledged is on disk after `wal.flush_interval`, if it was not at once.

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ struct Thread {
     handle: Handle,
     stop: oneshot::Sender<()>,
     /// Nothing is ever sent: it closes.
-    ended: Receiver<()>,
+    ended: Mutex<Receiver<()>>,
 }
 
 impl Spread {
@@ -67,6 +68,7 @@ impl Spread {
         for Thread { stop, ended, .. } in self.threads {
             // Both fail only if the thread has ended already.
             let _ = oneshot::Sender::send(stop, ());
+            let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
             let _ = ended.recv_timeout(wait);
         }
     }
@@ -86,6 +88,6 @@ impl Thread {
         };
         let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES);
         thread.spawn(run).map_err(failed)?;
-        Ok(Thread { handle, stop, ended })
+        Ok(Thread { handle, stop, ended: Mutex::new(ended) })
     }
 }

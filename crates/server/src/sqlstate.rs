@@ -53,6 +53,7 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
         Condition::Environment => "58030",
         Condition::Corruption => "XX001",
         Condition::QueryCanceled => "57014",
+        Condition::Stopping => "57P01",
         _ => "XX000",
     }
 }

@@ -1,8 +1,11 @@
 //! What can be typed. What it means is decided where it is used: these are plain values, checked
 //! only as far as one value can be checked alone.
 //!
-//! Not here: the environment, whose `TIDEGATE_DB` stands in for `--db` (`environment`).
+//! Not here: the environment, whose `TIDEGATE_DB` stands in for `--db`, and `TIDEGATE_URL` for
+//! `--url` (`environment`).
 
+use std::convert::Infallible;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,7 +58,10 @@ Examples:
   tidegate sql \"SELECT count(*) FROM hits; SHOW TABLES\"
   tidegate sql -f report.sql --format csv --output report.csv
   tidegate sql \"SELECT * FROM hits\" --format parquet --output hits.parquet
-  tidegate sql \"SELECT count(*) FROM hits\" --repeat 9 --timings";
+  tidegate sql \"SELECT count(*) FROM hits\" --repeat 9 --timings
+  tidegate sql --url postgres://admin@127.0.0.1:8812 # the database of a server
+
+The password of --url is asked for, or taken from PGPASSWORD.";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -229,8 +235,22 @@ pub(crate) struct SqlArguments {
     /// How long a statement may work, such as 500ms, 5s, 2m, or none [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     pub(crate) timeout: Option<Timeout>,
+    /// Ask a server instead of opening the database: postgres://USER@HOST:PORT, with
+    /// ?sslmode=require for TLS [env: TIDEGATE_URL, unless --db is given]
+    #[arg(long, value_name = "URL", value_parser = parse_url)]
+    pub(crate) url: Option<ServerUrl>,
     #[command(flatten)]
     pub(crate) resources: ResourceArguments,
+}
+
+/// The address of a server, which may have a password and so is not shown.
+#[derive(Clone)]
+pub(crate) struct ServerUrl(pub(crate) String);
+
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerUrl(..)")
+    }
 }
 
 /// What queries may use.
@@ -423,6 +443,16 @@ pub(crate) enum IoArgument {
 pub(crate) struct Quote(pub(crate) Option<u8>);
 
 impl Arguments {
+    /// The server that `sql` asks, unless something typed says where the database is.
+    pub(crate) fn url_or(&mut self, from_environment: Option<String>) {
+        if let Command::Sql(sql) = &mut self.command
+            && self.db.is_none()
+            && sql.url.is_none()
+        {
+            sql.url = from_environment.map(ServerUrl);
+        }
+    }
+
     /// The database: what is typed, then what the environment says, then a default.
     pub(crate) fn db_or(&self, from_environment: Option<PathBuf>) -> PathBuf {
         let is_demo = matches!(self.command, Command::Demo(_));
@@ -497,6 +527,12 @@ fn parse_unit(text: &str) -> Result<PartitionUnit, String> {
 fn parse_size(text: &str) -> Result<ByteCount, String> {
     let size = ByteCount::parse(text).filter(|size| size.0 > 0);
     size.ok_or_else(|| "not a size such as 512MiB or 2GiB".to_owned())
+}
+
+/// Not looked at here: whoever is told of a bad argument is shown it.
+#[expect(clippy::unnecessary_wraps, reason = "clap wants it")]
+fn parse_url(text: &str) -> Result<ServerUrl, Infallible> {
+    Ok(ServerUrl(text.to_owned()))
 }
 
 /// A number with a unit, or `none`.

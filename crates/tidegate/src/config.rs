@@ -27,8 +27,9 @@ use crate::session::Session;
 
 /// What starts the names of our variables.
 const PREFIX: &str = "TIDEGATE_";
-/// Those that are no keys: every command knows the first one, and this module the other.
-const NO_KEYS: [&str; 2] = ["TIDEGATE_DB", CONFIG];
+/// Those that are no keys: every command knows the first one, `sql` the second, and this module the
+/// last.
+const NO_KEYS: [&str; 3] = ["TIDEGATE_DB", "TIDEGATE_URL", CONFIG];
 /// The variable that names the file, if `--config` does not.
 const CONFIG: &str = "TIDEGATE_CONFIG";
 /// What ends the name of a variable that names a file with a value (CO3).

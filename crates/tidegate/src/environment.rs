@@ -24,6 +24,10 @@ pub(crate) struct Environment {
     pub(crate) variables: Vec<(String, String)>,
     /// `TIDEGATE_DB`: the database if `--db` is not given.
     pub(crate) db: Option<PathBuf>,
+    /// `TIDEGATE_URL`: the server that `sql` asks if neither `--url` nor `--db` is given.
+    pub(crate) url: Option<String>,
+    /// `PGPASSWORD`, as clients of PostgreSQL have it.
+    pub(crate) server_password: Option<String>,
     /// Where the state of this user's programs is kept (`XDG_STATE_HOME`, `~/.local/state`).
     pub(crate) state_dir: Option<PathBuf>,
     /// Where temporary files belong (`TMPDIR`).
@@ -39,6 +43,7 @@ pub(crate) struct Environment {
 impl Environment {
     pub(crate) fn read() -> Environment {
         let path = |name| var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let state_home = path("XDG_STATE_HOME").filter(|dir| dir.is_absolute());
         let is_dumb = var_os("TERM").is_none_or(|term| term == "dumb");
         let text = |(name, value): (OsString, OsString)| {
@@ -47,6 +52,8 @@ impl Environment {
         Environment {
             variables: env::vars_os().filter_map(text).collect(),
             db: path("TIDEGATE_DB"),
+            url: variable("TIDEGATE_URL"),
+            server_password: variable("PGPASSWORD"),
             state_dir: state_home.or_else(|| Some(env::home_dir()?.join(".local/state"))),
             temp_dir: temp_dir(),
             stdin_is_terminal: io::stdin().is_terminal(),

@@ -17,6 +17,7 @@ use tidegate_storage::{Class, Error as StorageError};
 
 use crate::config::Problems;
 use crate::output::WriteError;
+use crate::sql::RemoteError;
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -65,7 +66,11 @@ pub(crate) enum Error {
     #[error("read the configuration in {}", .path.display())]
     ConfigFile { path: PathBuf, source: io::Error },
     #[error("{}", .file.display())]
-    Script { file: PathBuf, source: tidegate_query::Error },
+    Script { file: PathBuf, source: Box<Error> },
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    #[error("{source}; if that is a server, --url postgres://USER@HOST:PORT asks it")]
+    AskServer { source: StorageError },
     #[error(transparent)]
     Schema(#[from] SchemaError),
     #[error("write {place}")]
@@ -136,7 +141,10 @@ impl Error {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Error::Storage(source) => exit_of_storage(source),
-            Error::Query(source) | Error::Script { source, .. } => exit_of_query(source),
+            Error::Query(source) => exit_of_query(source),
+            Error::Script { source, .. } => source.exit(),
+            Error::Remote(source) => exit_of_remote(source),
+            Error::AskServer { source } => exit_of_storage(source),
             Error::Ingest(source) => exit_of_ingest(source),
             Error::Tsbs(source) if source.is_usage() => Exit::Usage,
             Error::Server(source) => exit_of_server(source),
@@ -186,6 +194,14 @@ fn exit_of_query(error: &tidegate_query::Error) -> Exit {
     match error {
         tidegate_query::Error::Storage(source) => exit_of_storage(source),
         other => exit_of_class(other.class()),
+    }
+}
+
+fn exit_of_remote(error: &RemoteError) -> Exit {
+    match error {
+        RemoteError::Address | RemoteError::Resources => Exit::Usage,
+        RemoteError::Statement { is_damage: true, .. } => Exit::Damaged,
+        _ => Exit::Failed,
     }
 }
 

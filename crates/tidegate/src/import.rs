@@ -230,8 +230,10 @@ struct Definition {
 
 fn read_definition(file: &std::path::Path, session: &Session) -> Result<Definition> {
     let text = sql::read_file(file, session)?;
-    let definition = parse_create_table(text.trim_end().trim_end_matches(';'))
-        .map_err(|source| Error::Script { file: file.to_path_buf(), source })?;
+    let definition =
+        parse_create_table(text.trim_end().trim_end_matches(';')).map_err(|error| {
+            Error::Script { file: file.to_path_buf(), source: Box::new(error.into()) }
+        })?;
     for notice in &definition.notices {
         tell(&format!("tidegate: import: {}: {notice}", file.display()));
     }

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     // A file that may not grow is an error of the write, as a full disk is, and no reason to die.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     panic::set_hook(Box::new(report_defect));
-    let arguments = match Arguments::try_parse() {
+    let mut arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
             // If nobody can read it, the code still tells.
@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         }
     };
     let environment = Environment::read();
+    arguments.url_or(environment.url.clone());
     let db = arguments.db_or(environment.db.clone());
     let command = arguments.command;
     let name = command.name();

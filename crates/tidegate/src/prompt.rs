@@ -31,6 +31,11 @@ const PROMPT: &str = "tidegate> ";
 /// Entries; a few thousand statements are found again, and the file stays small.
 const HISTORY_MAX: usize = 5_000;
 
+/// The tables of a server.
+const TABLES: &str = "SELECT table_name AS \"table\", table_row_count AS rows, \
+    disk_size AS bytes, table_min_timestamp AS first, table_max_timestamp AS last \
+    FROM tables() ORDER BY table_name";
+
 const HELP: &str = "\
 Statements end with ; and may take several lines. Ctrl-C ends one, Ctrl-D or \\q ends the prompt.
   \\dt         list the tables
@@ -70,8 +75,11 @@ pub(crate) fn run(
     let history = history_file(session);
     let mut editor = editor(runner, history.as_deref())?;
     let version = env!("CARGO_PKG_VERSION");
-    let db = session.db.display();
-    sql::print(&format!("tidegate {version}, database {db}; \\? for help, \\q to quit\n"))?;
+    let place = match runner.server() {
+        Some(server) => format!("server {}", server.place()),
+        None => format!("database {}", session.db.display()),
+    };
+    sql::print(&format!("tidegate {version}, {place}; \\? for help, \\q to quit\n"))?;
     loop {
         match editor.readline(PROMPT) {
             Ok(line) => {
@@ -96,7 +104,10 @@ pub(crate) fn run(
     Ok(Exit::Done)
 }
 
-fn editor(runner: &Runner, history: Option<&Path>) -> Result<Editor<Typist, FileHistory>> {
+fn editor<'a>(
+    runner: &'a Runner,
+    history: Option<&Path>,
+) -> Result<Editor<Typist<'a>, FileHistory>> {
     let prompt_error = |source| Error::Prompt { source };
     let config = Config::builder()
         .max_history_size(HISTORY_MAX)
@@ -105,7 +116,7 @@ fn editor(runner: &Runner, history: Option<&Path>) -> Result<Editor<Typist, File
         .completion_type(CompletionType::List)
         .build();
     let mut editor = Editor::with_config(config).map_err(prompt_error)?;
-    editor.set_helper(Some(Typist::new(Arc::clone(runner.database()))));
+    editor.set_helper(Some(Typist::new(runner)));
     if let Some(file) = history {
         // There is none before the first time.
         let _ = editor.load_history(file);
@@ -132,9 +143,8 @@ impl Prompt<'_> {
                 let state = if self.shows_times { "on" } else { "off" };
                 sql::print(&format!("timing is {state}\n"))
             }
-            Line::Tables => self.show(inspect::list_tables),
-            Line::Describe(table) => self
-                .show(|database, form, target| inspect::show_table(database, table, form, target)),
+            Line::Tables => self.tables(),
+            Line::Describe(table) => self.describe(table),
             Line::Unknown(word) => {
                 tell(&format!("{word} is no command; \\? lists them"));
                 Ok(())
@@ -157,14 +167,36 @@ impl Prompt<'_> {
         }
     }
 
-    fn show(
-        &self,
-        list: impl FnOnce(&tidegate_storage::Database, Form, &mut Target) -> Result<()>,
-    ) -> Result<()> {
+    fn tables(&self) -> Result<()> {
+        match self.runner.database() {
+            Some(database) => {
+                self.show(|form, target| inspect::list_tables(database, form, target))
+            }
+            None => self.list(TABLES),
+        }
+    }
+
+    fn describe(&self, table: &str) -> Result<()> {
+        match self.runner.database() {
+            Some(database) => {
+                self.show(|form, target| inspect::show_table(database, table, form, target))
+            }
+            None => self.list(&format!("SHOW COLUMNS FROM \"{}\"", table.replace('"', "\"\""))),
+        }
+    }
+
+    fn show(&self, list: impl FnOnce(Form, &mut Target) -> Result<()>) -> Result<()> {
         let form = Form { format: Format::Table, ..self.form() };
         let mut target = Target::stdout();
-        list(self.runner.database(), form, &mut target)?;
+        list(form, &mut target)?;
         finish(target)
+    }
+
+    /// A list that a server makes.
+    fn list(&self, sql: &str) -> Result<()> {
+        self.show(|form, target| {
+            self.runner.run(sql, form, target, &self.interrupted, &mut 0).map(|_| ())
+        })
     }
 
     fn statements(&self, text: &str) -> Result<()> {

@@ -5,7 +5,6 @@
 use std::io;
 use std::sync::Arc;
 
-use tidegate_model::ByteCount;
 use tidegate_query::{EngineOptions, Timeout};
 use tidegate_server::{Host, Log};
 use tidegate_storage::Access;
@@ -20,15 +19,15 @@ pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit>
     let config = config::read(&arguments.config, session)?;
     let clock = Arc::clone(&session.clock);
     let log = Arc::new(Log::new(Arc::clone(&clock), Box::new(io::stderr())));
-    let queries = ByteCount(config.memory_limit.0.saturating_sub(config.ingest_limit.0));
     let threads = arguments.threads.unwrap_or(environment.cores);
     let spill_dir = session.db.join("scratch").join("query");
     let engine = EngineOptions {
+        statement_memory_max: config.statement_memory(),
         timeout: Timeout::After(config.query.timeout),
         timeout_max: Timeout::After(config.query.timeout_max),
         spill_max: config.query.spill_max,
         fill_rows_max: config.query.fill_rows_max,
-        ..EngineOptions::standard(threads, queries, spill_dir)
+        ..EngineOptions::standard(threads, config.query_memory(), spill_dir)
     };
     let mut options = session.open_options();
     options.log.durability = config.durability;

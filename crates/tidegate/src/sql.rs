@@ -5,8 +5,13 @@
 //!   then what statements without rows say stands between them.
 //! - Q2. The first statement that fails ends a script; those before it stay done.
 //! - Q3. A reader that goes away ends the command quietly, as done.
+//!
+//! A database that a server has is asked through it (`--url`): all of this is the same then.
 
 mod runner;
+mod running;
+mod embedded;
+mod remote;
 mod program;
 mod script;
 mod timings;
@@ -18,9 +23,9 @@ use std::sync::Arc;
 use tidegate_model::{ByteCount, limits};
 use tidegate_platform::Clock;
 use tidegate_query::{EngineOptions, Timeout};
-use tidegate_storage::Database;
+use tidegate_storage::{Database, Error as StorageError};
 
-use crate::args::{ResourceArguments, SqlArguments};
+use crate::args::{ResourceArguments, ServerUrl, SqlArguments};
 use crate::environment::stdout_columns;
 use crate::error::{Error, Exit, Result};
 use crate::output::{Form, Format, Layout, STDOUT, Target};
@@ -29,6 +34,7 @@ use crate::text::{counted, elapsed};
 use crate::{prompt, tell};
 
 use self::program::Program;
+pub(crate) use self::remote::{Remote, RemoteError};
 pub(crate) use self::runner::{Outcome, Runner};
 pub(crate) use self::script::Script;
 
@@ -84,15 +90,43 @@ pub(crate) fn run(arguments: &SqlArguments, session: &Session) -> Result<Exit> {
 }
 
 fn start(arguments: &SqlArguments, session: &Session) -> Result<Runner> {
+    match &arguments.url {
+        Some(url) => start_remote(url, arguments, session),
+        None => start_embedded(arguments, session),
+    }
+}
+
+fn start_remote(
+    ServerUrl(url): &ServerUrl,
+    arguments: &SqlArguments,
+    session: &Session,
+) -> Result<Runner> {
+    let ResourceArguments { memory, threads } = arguments.resources;
+    if memory.is_some() || threads.is_some() {
+        return Err(RemoteError::Resources.into());
+    }
+    let remote = Remote::connect(url, arguments.timeout, session)?;
+    Runner::remote(remote, Arc::clone(&session.clock))
+}
+
+fn start_embedded(arguments: &SqlArguments, session: &Session) -> Result<Runner> {
     let options = engine_options(&arguments.resources, arguments.timeout, session);
     let program = Program::new(&options, &arguments.resources, arguments.timeout);
     let is_new = !session.has_database()?;
-    let database = session.open()?;
+    let database = session.open().map_err(advise_url)?;
     if is_new {
         // A name that was mistyped should not look like a database that has lost its tables.
         tell(&format!("tidegate: sql: made a new database in {}", session.db.display()));
     }
-    Runner::new(database, (&options, program), machine(session))
+    Runner::embedded(database, (&options, program), machine(session))
+}
+
+/// Who has the database is probably a server, which can be asked.
+fn advise_url(error: Error) -> Error {
+    match error {
+        Error::Storage(source @ StorageError::InUse { .. }) => Error::AskServer { source },
+        error => error,
+    }
 }
 
 /// The engine on its own threads.
@@ -103,7 +137,7 @@ pub(crate) fn runner(
 ) -> Result<Runner> {
     let options = engine_options(resources, None, session);
     let program = Program::new(&options, resources, None);
-    Runner::new(database, (&options, program), machine(session))
+    Runner::embedded(database, (&options, program), machine(session))
 }
 
 /// The clock, and the memory, of which an import takes a part.

@@ -3,7 +3,7 @@
 //! It changes `conf/users.toml` alone, with the server running or not: one that runs notices.
 //! Not here: the file (`tidegate_server`), and asking for a password (`password`).
 
-mod password;
+pub(crate) mod password;
 
 use std::path::PathBuf;
 

@@ -161,7 +161,8 @@ async fn hand_over(
         let Some(place) = place else {
             // The work ends now (P3), its reader learns of it when it comes.
             drop((batch, stream));
-            let _ = sender.send(Err(Error::from(CancelReason::Requested).into())).await;
+            let reason = stop.reason().unwrap_or(CancelReason::Requested);
+            let _ = sender.send(Err(Error::from(reason).into())).await;
             return;
         };
         match place {

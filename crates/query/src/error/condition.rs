@@ -9,7 +9,9 @@ use tidegate_filter::{Class as FilterClass, Error as FilterError};
 use tidegate_model::{ColumnType, SchemaError as BadSchema};
 use tidegate_storage::{Class, Error as StorageError};
 
-use super::{ClauseProblem, Error, SettingProblem, SyntaxError, TextProblem, innermost};
+use super::{
+    CancelReason, ClauseProblem, Error, SettingProblem, SyntaxError, TextProblem, innermost,
+};
 
 /// What kind of thing went wrong, for those who number errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,6 +91,8 @@ pub enum Condition {
     Corruption,
     /// It was ended before it was done.
     QueryCanceled,
+    /// The process ends.
+    Stopping,
     /// We are at fault.
     Internal,
 }
@@ -98,7 +102,10 @@ impl Error {
     #[must_use]
     pub fn condition(&self) -> Condition {
         match self {
-            Error::Syntax { what: SyntaxError::TooDeep { .. }, .. } => Condition::LimitExceeded,
+            Error::Syntax {
+                what: SyntaxError::TooDeep { .. } | SyntaxError::TooManyParts { .. },
+                ..
+            } => Condition::LimitExceeded,
             Error::Syntax { .. } => Condition::SyntaxError,
             Error::NotSupported { .. } | Error::Refused { .. } => Condition::FeatureNotSupported,
             Error::BadText { reason: TextProblem::OutOfRange, .. } => Condition::OutOfRange,
@@ -139,6 +146,8 @@ impl Error {
             | Error::Storage(StorageError::TimestampMissing { .. }) => Condition::NotNull,
             Error::ValueTooLong { .. } | Error::TransactionTooLarge => Condition::LimitExceeded,
             Error::Schema(source) => schema_condition(source),
+            Error::Canceled { reason: CancelReason::Memory { .. } } => Condition::OutOfMemory,
+            Error::Canceled { reason: CancelReason::Stopping } => Condition::Stopping,
             Error::Canceled { .. } => Condition::QueryCanceled,
             Error::Filter(source) => match source {
                 FilterError::DivideByZero => Condition::DivisionByZero,

@@ -41,6 +41,14 @@ pub enum SyntaxError {
         /// How deep it may be.
         most: usize,
     },
+    /// It reads too many tables and queries.
+    #[error(
+        "a query has at most {most} tables and queries, those of WITH as often as it reads them"
+    )]
+    TooManyParts {
+        /// How many it may have.
+        most: usize,
+    },
     /// A number is out of its bounds.
     #[error("{what} must be {bounds}, not {found}")]
     OutOfBounds {

@@ -13,6 +13,7 @@
 
 mod tokens;
 mod names;
+mod size;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -113,6 +114,10 @@ pub(super) fn parse_tokens(
         }
     }
     let mut query = parse(sql, tokens)?;
+    if size::PARTS_MAX < size::parts(&query) {
+        let what = SyntaxError::TooManyParts { most: size::PARTS_MAX };
+        return Err(Error::syntax(sql, 0, what));
+    }
     let compared = compared_parameters(&query, (&places, parameters));
     rewrite(&mut query);
     let mut lifter = Lifter { sql, intervals: &intervals, parameters: places, notices: Vec::new() };
@@ -160,6 +165,10 @@ fn check_chains(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
         }
         let of_conditions = match &token.token {
             Token::LParen | Token::LBracket => {
+                // The parser says so too, when it has worked on all of it.
+                if NESTING_MAX < chains.len() {
+                    return Err(too_deep(token));
+                }
                 chains.push([0; 2]);
                 continue;
             }

@@ -128,6 +128,7 @@ impl Config {
             "query.max_timeout" => span(query.timeout_max),
             "query.max_concurrent" => query.max_concurrent.to_string(),
             "query.queue_timeout" => span(query.queue_timeout),
+            "query.memory_limit" => size(self.statement_memory().0),
             "spill.max_bytes" => size(query.spill_max.0),
             "sql.max_fill_rows" => query.fill_rows_max.to_string(),
             _ => return None,

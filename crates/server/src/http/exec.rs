@@ -350,6 +350,10 @@ pub(super) async fn deliver(
             }
             Some(Piece::Cut(code)) => return (exchange.cut(), code),
             None if is_started => return (exchange.cut(), "XX000"),
+            None if exchange.shared.phase.borrow().is_stopping() => {
+                let refusal = Refusal::new("57P01", "the server is stopping");
+                return (exchange.respond(refusal.of(sql).response(&id)).await, "57P01");
+            }
             None => {
                 let refusal = Refusal::new("XX000", "internal error: the statement has panicked");
                 return (exchange.respond(refusal.of(sql).response(&id)).await, "XX000");
@@ -452,20 +456,22 @@ enum Unsent {
     /// Nobody takes it any more.
     Abandoned,
     /// The statement was ended while its client took nothing.
-    Canceled,
+    Canceled(CancelReason),
 }
 
 impl Unsent {
     fn end(self, sql: &str) -> Result<Option<Piece>, Refusal> {
         match self {
             Unsent::Abandoned => Ok(None),
-            Unsent::Canceled => Err(Refusal::of_error(&canceled(), sql)),
+            Unsent::Canceled(reason) => {
+                Err(Refusal::of_error(&QueryError::Canceled { reason }, sql))
+            }
         }
     }
 }
 
-pub(super) fn canceled() -> QueryError {
-    QueryError::Canceled { reason: CancelReason::Requested }
+pub(super) fn canceled(canceler: &Canceler) -> QueryError {
+    QueryError::Canceled { reason: canceler.reason() }
 }
 
 impl Answering {
@@ -564,7 +570,7 @@ impl Answering {
             Some(Err(_)) => Unsent::Abandoned.end(sql),
             None => {
                 self.text.truncate(without_end);
-                Unsent::Canceled.end(sql)
+                Unsent::Canceled(self.canceler.reason()).end(sql)
             }
         }
     }
@@ -625,7 +631,8 @@ impl Answering {
             Some(turn) => turn.room(&self.sender, &self.canceler).await,
             None => room(&self.sender, &self.canceler).await,
         };
-        let room = room.ok_or(Unsent::Canceled)?.map_err(|_| Unsent::Abandoned)?;
+        let room = room.ok_or_else(|| Unsent::Canceled(self.canceler.reason()))?;
+        let room = room.map_err(|_| Unsent::Abandoned)?;
         self.sent_any = true;
         let bytes = std::mem::take(&mut self.text).into_bytes();
         room.send(Piece::Rows(self.packer.push(bytes)));

@@ -390,7 +390,7 @@ impl Writing {
             Some(turn) => turn.room(&self.sender, &self.canceler).await,
             None => room(&self.sender, &self.canceler).await,
         };
-        let room = room.ok_or_else(|| Ended::Failed(canceled()))?;
+        let room = room.ok_or_else(|| Ended::Failed(canceled(&self.canceler)))?;
         let room = room.map_err(|_| Ended::Abandoned)?;
         self.sent_any = true;
         room.send(Piece::Rows(pack(&mut self.packer, bytes)));

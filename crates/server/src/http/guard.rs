@@ -11,6 +11,8 @@
 //!
 //! Not here: what the sender may do (`query::rights`).
 
+use std::net::IpAddr;
+
 use tidegate_query::Deed;
 use tokio::time::sleep;
 

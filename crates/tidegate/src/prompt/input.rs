@@ -1,16 +1,14 @@
 //! What is typed at the prompt: when it is complete, what it asks for, and how it goes on.
 
-use std::sync::Arc;
-
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 use tidegate_query::split_statements;
-use tidegate_storage::Database;
 
 use super::names::Names;
+use crate::sql::Runner;
 
 /// What a complete line asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,24 +51,24 @@ pub(super) fn is_complete(text: &str) -> bool {
 }
 
 /// What the line editor asks while something is typed.
-pub(super) struct Typist {
-    names: Names,
+pub(super) struct Typist<'a> {
+    names: Names<'a>,
 }
 
-impl Typist {
-    pub(super) fn new(database: Arc<Database>) -> Typist {
-        Typist { names: Names::new(database) }
+impl Typist<'_> {
+    pub(super) fn new(runner: &Runner) -> Typist<'_> {
+        Typist { names: Names::new(runner) }
     }
 }
 
-impl Helper for Typist {}
-impl Highlighter for Typist {}
+impl Helper for Typist<'_> {}
+impl Highlighter for Typist<'_> {}
 
-impl Hinter for Typist {
+impl Hinter for Typist<'_> {
     type Hint = String;
 }
 
-impl Validator for Typist {
+impl Validator for Typist<'_> {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         Ok(if is_complete(context.input()) {
             ValidationResult::Valid(None)
@@ -80,7 +78,7 @@ impl Validator for Typist {
     }
 }
 
-impl Completer for Typist {
+impl Completer for Typist<'_> {
     type Candidate = String;
 
     fn complete(

@@ -1,9 +1,11 @@
 //! Completion: the words that can follow what is typed.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_storage::Database;
+
+use crate::sql::{Remote, Runner};
 
 /// Words of statements, and functions that are asked for often.
 const KEYWORDS: &str = "ALTER TABLE ADD COLUMN AND ANALYZE AS ASC ASOF BETWEEN BY CASE CAST \
@@ -16,9 +18,16 @@ const COMMANDS: [&str; 5] = ["\\d", "\\dt", "\\timing", "\\?", "\\q"];
 /// After these comes a table.
 const BEFORE_TABLES: [&str; 7] = ["FROM", "JOIN", "TABLE", "INTO", "DESCRIBE", "COLUMNS", "\\D"];
 
-/// The names of a database, read again when its schemas have changed.
-pub(super) struct Names {
-    database: Arc<Database>,
+/// The columns of a server; so many are enough to choose from.
+const COLUMNS: &str = "SELECT table_name, column_name FROM information_schema.columns \
+    WHERE table_schema = 'public' ORDER BY table_name, ordinal_position LIMIT 20000";
+/// How long somebody who has pressed Tab waits for them.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The names of a database, read again when its schemas have changed; those of a server, when this
+/// prompt has changed something.
+pub(super) struct Names<'a> {
+    runner: &'a Runner,
     known: RefCell<Option<(u64, Vec<Table>)>>,
 }
 
@@ -28,17 +37,25 @@ struct Table {
     columns: Vec<String>,
 }
 
-impl Names {
-    pub(super) fn new(database: Arc<Database>) -> Names {
-        Names { database, known: RefCell::new(None) }
+impl Names<'_> {
+    pub(super) fn new(runner: &Runner) -> Names<'_> {
+        Names { runner, known: RefCell::new(None) }
     }
 
     /// What `word` may become, in `line` after `before`.
     pub(super) fn completions(&self, line: &str, before: &str, word: &str) -> Vec<String> {
-        let epoch = self.database.schema_epoch();
+        let (database, server) = (self.runner.database(), self.runner.server());
+        let epoch = match database {
+            Some(database) => database.schema_epoch(),
+            None => server.map_or(0, Remote::changes),
+        };
         let mut known = self.known.borrow_mut();
         if known.as_ref().is_none_or(|(read, _)| *read != epoch) {
-            *known = Some((epoch, read(&self.database)));
+            let tables = match database {
+                Some(database) => read(database),
+                None => server.map_or_else(Vec::new, ask),
+            };
+            *known = Some((epoch, tables));
         }
         let (_, tables) = known.as_ref().expect("read above");
         completions(tables, line, before, word)
@@ -54,6 +71,17 @@ fn read(database: &Database) -> Vec<Table> {
         Table { name, columns }
     };
     database.tables().into_iter().map(|entry| table(entry.name)).collect()
+}
+
+fn ask(server: &Remote) -> Vec<Table> {
+    let mut tables: Vec<Table> = Vec::new();
+    for [name, column] in server.texts(COLUMNS, PATIENCE) {
+        match tables.last_mut() {
+            Some(table) if table.name == name => table.columns.push(column),
+            _ => tables.push(Table { name, columns: vec![column] }),
+        }
+    }
+    tables
 }
 
 fn completions(tables: &[Table], line: &str, before: &str, word: &str) -> Vec<String> {

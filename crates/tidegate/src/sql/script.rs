@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tidegate_query::split_statements;
 
+use super::RemoteError;
 use crate::error::Error;
 
 /// Statements, perhaps from a file.
@@ -33,7 +34,10 @@ impl Script {
     /// The error with the name of the file, if there is one.
     pub(crate) fn place(&self, error: Error) -> Error {
         match (error, &self.file) {
-            (Error::Query(source), Some(file)) => Error::Script { file: file.clone(), source },
+            (
+                error @ (Error::Query(_) | Error::Remote(RemoteError::Statement { .. })),
+                Some(file),
+            ) => Error::Script { file: file.clone(), source: Box::new(error) },
             (error, _) => error,
         }
     }
@@ -49,6 +53,27 @@ fn blanks(before: &str) -> String {
     };
     text.extend(std::iter::repeat_n(' ', last.chars().count()));
     text
+}
+
+/// The words that a statement begins with, behind blanks and comments.
+pub(super) fn words(statement: &str) -> impl Iterator<Item = &str> {
+    let mut rest = statement.trim_start();
+    std::iter::from_fn(move || {
+        loop {
+            let behind = if rest.starts_with("--") {
+                rest.split_once('\n')
+            } else if rest.starts_with("/*") {
+                rest.split_once("*/")
+            } else {
+                break;
+            };
+            rest = behind?.1.trim_start();
+        }
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let (word, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = behind.trim_start();
+        (!word.is_empty()).then_some(word)
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 
+use super::script::words;
 use super::{Runner, Script};
 use crate::error::{Error, Result};
 
@@ -54,27 +55,6 @@ fn changing_word(statement: &str) -> Option<&str> {
     }
     take("VERBOSE");
     words.next().filter(|word| is_change(word))
-}
-
-/// The words that a statement begins with, behind blanks and comments.
-fn words(statement: &str) -> impl Iterator<Item = &str> {
-    let mut rest = statement.trim_start();
-    std::iter::from_fn(move || {
-        loop {
-            let behind = if rest.starts_with("--") {
-                rest.split_once('\n')
-            } else if rest.starts_with("/*") {
-                rest.split_once("*/")
-            } else {
-                break;
-            };
-            rest = behind?.1.trim_start();
-        }
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let (word, behind) = rest.split_at(end.unwrap_or(rest.len()));
-        rest = behind.trim_start();
-        (!word.is_empty()).then_some(word)
-    })
 }
 
 fn json(nanos: &[u64], rows: u64) -> String {

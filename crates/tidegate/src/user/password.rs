@@ -27,6 +27,11 @@ pub(super) fn ask(session: &Session) -> Result<String> {
     if typed("Once more: ")? == first { Ok(first) } else { Err(Error::PasswordsDiffer) }
 }
 
+/// What is typed once on a terminal: a password that somebody else checks.
+pub(crate) fn ask_once() -> Result<String> {
+    typed("Password: ")
+}
+
 fn text(bytes: Vec<u8>) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| Error::PasswordNotText)
 }

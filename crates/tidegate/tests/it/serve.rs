@@ -9,6 +9,7 @@ mod tcp;
 mod life;
 mod access;
 mod tls;
+mod remote;
 mod crash;
 mod disk;
 mod activity;

@@ -167,3 +167,43 @@ fn tables_of_the_system_are_its_own() {
     assert_eq!(server.exec("truncate table sys.ilp_rejects").body, r#"{"ddl":"OK"}"#);
     assert_eq!(server.rows("select count(*) from sys.ilp_rejects"), "[[0]]");
 }
+
+#[test]
+fn a_statement_ends_or_spills_at_its_limit_and_others_go_on() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["query.memory_limit=8MiB"]);
+    assert_eq!(server.rows("SHOW query.memory_limit"), "[[\"8MiB\"]]");
+    let join = "SELECT count(*) FROM long_sequence(3000000) a JOIN long_sequence(3000000) b \
+                ON a.x = b.x";
+    let sort = "/exp?query=SELECT%20x%20FROM%20long_sequence(1000000)%20ORDER%20BY%20-x";
+    std::thread::scope(|scope| {
+        let sorted = scope.spawn(|| server.get(sort));
+        let failed = server.exec(join);
+        assert_eq!(failed.status, 503, "ME3: {}", failed.body);
+        for part in ["\"53200\"", "HashJoinInput", "8.0 MB of a statement (query.memory_limit)"] {
+            assert!(failed.body.contains(part), "ME3: {}", failed.body);
+        }
+        let sorted = sorted.join().expect("no panic");
+        assert_eq!((sorted.status, sorted.body.lines().count()), (200, 1_000_001));
+        assert!(sorted.body.starts_with("\"x\"\r\n1000000\r\n999999\r\n"));
+    });
+    let small =
+        "SELECT count(*) FROM long_sequence(1000) a JOIN long_sequence(1000) b ON a.x = b.x";
+    assert_eq!(server.rows(small), "[[1000]]");
+    server.stop();
+}
+
+#[test]
+fn the_largest_statement_goes_when_the_process_has_too_much() {
+    let world = World::new();
+    let keys = ["memory.limit=16MiB", "memory.ingest_limit=4MiB", "query.memory_limit=8MiB"];
+    let server = Server::start_with(&world, &keys);
+    let failed = server.exec("SELECT count(DISTINCT x) FROM long_sequence(1000000000000)");
+    assert_eq!(failed.status, 503, "OL1: {}", failed.body);
+    assert!(failed.body.contains("\"53200\""), "OL1: {}", failed.body);
+    assert!(failed.body.contains("than the 16.0 MiB of memory.limit"), "OL1: {}", failed.body);
+    let line = server.wait_for("is cancelled");
+    assert!(line.contains("the process has ") && line.contains("statement "), "{line}");
+    assert_eq!(server.rows("SELECT 40 + 2"), "[[42]]", "others go on");
+    server.stop();
+}

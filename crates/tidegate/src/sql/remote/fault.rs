@@ -1,0 +1,123 @@
+//! Why a server has not answered.
+//!
+//! - FA1. What the server says of a statement reads as the engine's own errors do: the place in the
+//!   script, then the sentence.
+
+use thiserror::Error;
+use tidegate_query::Position;
+use tokio_postgres::error::{DbError, ErrorPosition};
+
+/// What connections say when the server wants a password and there is none.
+const PASSWORD_MISSING: &str = "password missing";
+/// SQLSTATEs of what is damaged begin so.
+const CORRUPTION: &str = "XX001";
+
+/// Why a server has not answered.
+#[derive(Debug, Error)]
+pub(crate) enum RemoteError {
+    #[error(
+        "the address of a server is postgres://USER:PASSWORD@HOST:PORT, with what has another \
+         meaning there as %XX; ?sslmode= is disable, prefer, require or, with \
+         sslrootcert=FILE, verify-full"
+    )]
+    Address,
+    #[error("--threads and --memory are the server's own, and not those of who asks it")]
+    Resources,
+    #[error("connect to {place}")]
+    Connect { place: String, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("connect to {place}: {message}")]
+    Refused { place: String, message: String },
+    #[error(
+        "the server at {place} asks for a password: give it in PGPASSWORD, in the address, or at a \
+         terminal"
+    )]
+    NoPassword { place: String },
+    #[error("read certificates for TLS")]
+    Certificates { source: tidegate_platform::Error },
+    #[error("there is no authority for TLS in {path}")]
+    NoAuthority { path: String },
+    #[error("{}{message}", .position.map_or_else(String::new, |at| format!("{at}: ")))]
+    Statement { position: Option<Position>, message: String, is_damage: bool },
+    #[error("rows of COPY cannot come from here or go here; psql does that, and `tidegate import`")]
+    CopyHere,
+    #[error("the connection to the server has ended")]
+    Closed,
+    #[error("what the server says is not understood")]
+    Protocol { source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("the server has sent a value of column `{column}` that is none of its type")]
+    Malformed { column: String },
+}
+
+pub(super) fn is_password_missing(error: &tokio_postgres::Error) -> bool {
+    let source = std::error::Error::source(error);
+    source.is_some_and(|source| source.to_string() == PASSWORD_MISSING)
+}
+
+/// An error of who could not come in.
+pub(super) fn of_connection(error: tokio_postgres::Error, place: &str) -> RemoteError {
+    let place = place.to_owned();
+    if let Some(said) = error.as_db_error() {
+        return RemoteError::Refused { place, message: said.message().to_owned() };
+    }
+    let message = error.to_string();
+    let source = error.into_source().unwrap_or_else(|| message.into());
+    RemoteError::Connect { place, source }
+}
+
+/// An error of a statement that begins so many bytes into its text.
+pub(super) fn of_statement(error: &tokio_postgres::Error, sql: &str, before: usize) -> RemoteError {
+    if let Some(said) = error.as_db_error() {
+        return RemoteError::Statement {
+            position: position(said, sql, before),
+            message: said.message().to_owned(),
+            is_damage: said.code().code() == CORRUPTION,
+        };
+    }
+    if error.is_closed() {
+        return RemoteError::Closed;
+    }
+    RemoteError::Protocol { source: error.to_string().into() }
+}
+
+/// A notice of a statement with the place that it names, as it is in the script (FA1).
+pub(super) fn relocated(notice: &str, before: &str) -> String {
+    let found = notice.strip_prefix("line ").and_then(|rest| {
+        let (line, rest) = rest.split_once(", column ")?;
+        let (column, rest) = rest.split_once(": ")?;
+        Some((
+            usize::from(line.parse::<u16>().ok()?),
+            usize::from(column.parse::<u16>().ok()?),
+            rest,
+        ))
+    });
+    let Some((line, column, rest)) = found else { return notice.to_owned() };
+    let start = Position::at(before, before.len());
+    let column = if line == 1 { (start.column + column).saturating_sub(1) } else { column };
+    format!("line {}, column {column}: {rest}", (start.line + line).saturating_sub(1))
+}
+
+/// Where in the script it is (FA1): the server counts characters of what it was sent, from 1.
+fn position(said: &DbError, sql: &str, before: usize) -> Option<Position> {
+    let Some(ErrorPosition::Original(character)) = said.position() else { return None };
+    let character = usize::try_from(*character).ok()?.checked_sub(1)?;
+    let text = &sql[before..];
+    let offset = text.char_indices().nth(character).map_or(text.len(), |(at, _)| at);
+    Some(Position::at(sql, before + offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_name_the_place_in_the_script() {
+        for (notice, before, expected) in [
+            ("line 1, column 8: x", "\n\n  ", "line 3, column 10: x"),
+            ("line 2, column 8: x", "\n  ", "line 3, column 8: x"),
+            ("line x, column 8: y", "\n", "line x, column 8: y"),
+            ("nothing", "\n", "nothing"),
+        ] {
+            assert_eq!(relocated(notice, before), expected, "FA1: {notice}");
+        }
+    }
+}
