@@ -53,15 +53,22 @@ fn parse(url: &str) -> Option<Address> {
     if verifies && authority.is_none() {
         return None;
     }
-    let mut config: Config = format!("{base}?{}", others.join("&")).parse().ok()?;
+    let mut config: Config = format!("{}?{}", with_port(base)?, others.join("&")).parse().ok()?;
     if authority.is_some() {
         config.ssl_mode(SslMode::Require);
     }
-    if config.get_ports().is_empty() {
-        config.port(PORT);
-    }
     let place = place(&config)?;
     Some(Address { config, authority, place })
+}
+
+/// The same with our port, if it names none.
+fn with_port(base: &str) -> Option<String> {
+    let start = base.find("://")? + 3;
+    let end = base[start..].find('/').map_or(base.len(), |at| start + at);
+    let (authority, behind) = (&base[..end], &base[end..]);
+    let host = authority[start..].rsplit('@').next()?;
+    let names_port = host.rsplit(']').next()?.contains(':');
+    Some(if names_port { base.to_owned() } else { format!("{authority}:{PORT}{behind}") })
 }
 
 fn place(config: &Config) -> Option<String> {

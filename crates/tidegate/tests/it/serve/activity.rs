@@ -84,7 +84,7 @@ fn a_cancel_takes_the_turn_of_whose_client_takes_nothing() {
         let ids = format!("select query_id from query_activity() where query = '{sql}'");
         let waiting = format!("{ids} and state = 'waiting'");
         wait_until("its rows to wait", || server.rows(&waiting) != "[]");
-        let id = server.rows(&waiting).replace(['[', ']'], "");
+        let id = server.rows(&ids).replace(['[', ']'], "");
         let second = start();
         wait_until("all turns to be taken", || server.metric("tidegate_queries_running") == 2.0);
         assert_eq!(server.rows(&format!("cancel query {id}")), format!("[[{id},\"cancelled\"]]"));
