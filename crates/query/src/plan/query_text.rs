@@ -25,7 +25,6 @@ use datafusion::sql::sqlparser::ast::{
     Select, Spanned, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
@@ -46,8 +45,6 @@ pub(crate) use names::OutputNames;
 
 /// How deep an expression or a query may be nested.
 pub(crate) const NESTING_MAX: usize = 500;
-/// Conditions that are joined by AND and OR in one place.
-const CONDITIONS_MAX: usize = 5_000;
 
 /// The name of `interval(low, high)`.
 const INTERVAL_CALL: &str = "interval";
@@ -141,82 +138,8 @@ pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
     while tokens.last().is_some_and(is_nothing) {
         tokens.pop();
     }
-    check_chains(sql, &tokens)?;
+    size::check_tokens(sql, &tokens)?;
     Ok(tokens)
-}
-
-/// CASE and NOT that the parser takes within each other: with more, it takes them for names.
-const STEPS_MAX: usize = NESTING_MAX - 40;
-
-/// `a + b + c` nests as brackets do, without the parser counting it. Conditions that are joined by
-/// AND and OR may be more: programs write them, and they are planned faster.
-fn check_chains(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
-    let mut chains = vec![[0; 2]];
-    let (mut cases, mut nots) = (0, 0);
-    let too_deep = |token: &TokenWithSpan| {
-        let what = SyntaxError::TooDeep { most: NESTING_MAX };
-        Error::Syntax { position: position_at(sql, token.span.start), what }
-    };
-    for token in tokens {
-        if !matches!(&token.token, Token::Whitespace(_))
-            && !matches!(&token.token, Token::Word(word) if word.keyword == Keyword::NOT)
-        {
-            nots = 0;
-        }
-        let of_conditions = match &token.token {
-            Token::LParen | Token::LBracket => {
-                // The parser says so too, when it has worked on all of it.
-                if NESTING_MAX < chains.len() {
-                    return Err(too_deep(token));
-                }
-                chains.push([0; 2]);
-                continue;
-            }
-            Token::RParen | Token::RBracket if chains.len() > 1 => {
-                chains.pop();
-                continue;
-            }
-            Token::Comma => {
-                *chains.last_mut().expect("one is left") = [0; 2];
-                continue;
-            }
-            Token::Word(word) if word.keyword == Keyword::CASE => {
-                cases += 1;
-                if cases > STEPS_MAX {
-                    return Err(too_deep(token));
-                }
-                continue;
-            }
-            Token::Word(word) if word.keyword == Keyword::END => {
-                cases = cases.saturating_sub(1);
-                continue;
-            }
-            // They nest as brackets do.
-            Token::Word(word) if word.keyword == Keyword::NOT => {
-                nots += 1;
-                if nots > STEPS_MAX {
-                    return Err(too_deep(token));
-                }
-                continue;
-            }
-            Token::Whitespace(_) => continue,
-            Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod => false,
-            Token::StringConcat => false,
-            Token::Word(word) if matches!(word.keyword, Keyword::AND | Keyword::OR) => true,
-            _ => continue,
-        };
-        let chain = chains.last_mut().expect("one is left");
-        let most = [NESTING_MAX, CONDITIONS_MAX][usize::from(of_conditions)];
-        chain[usize::from(of_conditions)] += 1;
-        if of_conditions {
-            chain[0] = 0;
-        }
-        if chain[usize::from(of_conditions)] > most {
-            let position = position_at(sql, token.span.start);
-            return Err(Error::Syntax { position, what: SyntaxError::TooDeep { most } });
-        }
-    }
-    Ok(())
 }
 
 fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {

@@ -1,15 +1,166 @@
-//! How large a query is when names of WITH are what they stand for: each of them is planned as
-//! often as it is read, so that thirty of them, each of which reads the one before twice, are a
-//! thousand million.
+//! How large a query may be: what is worked on by recursion has an end before the stack has one,
+//! and planning before anybody's patience.
+//!
+//! - SZ1. No expression has more than `NESTING_MAX` steps: brackets, and operators of any kind that
+//!   stand in a row, which the parser does not count. Conditions that are joined by AND and OR may
+//!   be more: programs write them, and they are planned faster.
+//! - SZ2. A name of WITH counts as often as it is read, as it is planned as often: thirty of them,
+//!   each of which reads the one before twice, are a thousand million.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, SetExpr, Visit, Visitor};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::{NESTING_MAX, position_at};
+use crate::error::{Error, Result, SyntaxError};
+
+/// CASE and NOT that the parser takes within each other: with more, it takes them for names.
+const STEPS_MAX: usize = NESTING_MAX - 40;
+/// Conditions that are joined by AND and OR in one place.
+const CONDITIONS_MAX: usize = 5_000;
 /// Tables and queries that a statement may read, and UNION and its like join: planning so many
 /// takes seconds, and nobody can interrupt it.
-pub(super) const PARTS_MAX: usize = 1_000;
+pub(super) const PARTS_MAX: usize = 500;
+
+/// What stands between two brackets, or CASE and END.
+#[derive(Default)]
+struct Level {
+    is_case: bool,
+    /// Operators in a row, without those that join conditions.
+    steps: usize,
+    conditions: usize,
+    /// Of BETWEEN, whose AND is still to come.
+    ranges: usize,
+}
+
+/// What a token is in an expression.
+enum Role {
+    Open,
+    Close,
+    /// It binds what is before it, or behind it.
+    Step,
+    Range,
+    Condition,
+    /// Another expression begins.
+    Begin,
+    Value,
+}
+
+fn role(token: &Token, before: Option<Keyword>) -> Role {
+    match token {
+        Token::LParen | Token::LBracket | Token::LBrace => Role::Open,
+        Token::RParen | Token::RBracket | Token::RBrace => Role::Close,
+        Token::Comma | Token::SemiColon => Role::Begin,
+        Token::Word(word) => match word.keyword {
+            Keyword::CASE => Role::Open,
+            Keyword::END => Role::Close,
+            Keyword::AND | Keyword::OR | Keyword::XOR => Role::Condition,
+            Keyword::BETWEEN => Role::Range,
+            // IS DISTINCT FROM is an operator.
+            Keyword::FROM if before == Some(Keyword::DISTINCT) => Role::Value,
+            Keyword::SELECT | Keyword::FROM | Keyword::WHERE | Keyword::HAVING | Keyword::JOIN => {
+                Role::Begin
+            }
+            Keyword::ON | Keyword::VALUES | Keyword::LIMIT => Role::Begin,
+            Keyword::WHEN | Keyword::THEN | Keyword::ELSE => Role::Begin,
+            Keyword::IN
+            | Keyword::LIKE
+            | Keyword::ILIKE
+            | Keyword::SIMILAR
+            | Keyword::RLIKE
+            | Keyword::REGEXP
+            | Keyword::IS
+            | Keyword::NOTNULL
+            | Keyword::AT
+            | Keyword::COLLATE
+            | Keyword::OVERLAPS
+            | Keyword::MEMBER
+            | Keyword::DIV => Role::Step,
+            _ => Role::Value,
+        },
+        Token::Number(..)
+        | Token::Char(_)
+        | Token::SingleQuotedString(_)
+        | Token::DoubleQuotedString(_)
+        | Token::NationalStringLiteral(_)
+        | Token::EscapedStringLiteral(_)
+        | Token::UnicodeStringLiteral(_)
+        | Token::HexStringLiteral(_)
+        | Token::DollarQuotedString(_)
+        | Token::Placeholder(_)
+        | Token::Period => Role::Value,
+        // Any other sign is an operator.
+        _ => Role::Step,
+    }
+}
+
+/// Refuses a text that is nested too deeply, or whose operators are (SZ1), before anything is done
+/// with it.
+pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
+    let (mut levels, mut nots, mut cases, mut sets) = (vec![Level::default()], 0, 0, 0);
+    let mut before = None;
+    for token in tokens {
+        if matches!(token.token, Token::Whitespace(_)) {
+            continue;
+        }
+        let refused = |what| Error::Syntax { position: position_at(sql, token.span.start), what };
+        let keyword = match &token.token {
+            Token::Word(word) => Some(word.keyword),
+            _ => None,
+        };
+        nots = if keyword == Some(Keyword::NOT) { nots + 1 } else { 0 };
+        cases += usize::from(keyword == Some(Keyword::CASE));
+        sets += usize::from(matches!(
+            keyword,
+            Some(Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT)
+        ));
+        if PARTS_MAX < sets {
+            return Err(refused(SyntaxError::TooManyParts { most: PARTS_MAX }));
+        }
+        let has_outer = 1 < levels.len();
+        let level = levels.last_mut().expect("one is left");
+        match role(&token.token, before) {
+            Role::Open => {
+                // `x[1][2]` and `x(..)(..)` are steps too.
+                level.steps += usize::from(matches!(token.token, Token::LBracket));
+                let is_case = keyword == Some(Keyword::CASE);
+                levels.push(Level { is_case, ..Level::default() });
+            }
+            Role::Close if has_outer => {
+                if level.is_case == (keyword == Some(Keyword::END)) {
+                    cases -= usize::from(level.is_case);
+                    levels.pop();
+                }
+            }
+            Role::Step => level.steps += 1,
+            Role::Range => (level.steps, level.ranges) = (level.steps + 1, level.ranges + 1),
+            Role::Condition if 0 < level.ranges => level.ranges -= 1,
+            Role::Condition => {
+                (level.steps, level.conditions) = (0, level.conditions + 1);
+            }
+            Role::Begin => {
+                (level.steps, level.conditions, level.ranges) = (0, 0, 0);
+            }
+            Role::Value | Role::Close => {}
+        }
+        before = keyword;
+        let level = levels.last().expect("one is left");
+        let is_too_deep = NESTING_MAX < levels.len()
+            || NESTING_MAX < level.steps
+            || STEPS_MAX < nots
+            || STEPS_MAX < cases;
+        if is_too_deep {
+            return Err(refused(SyntaxError::TooDeep { most: NESTING_MAX }));
+        }
+        if CONDITIONS_MAX < level.conditions {
+            return Err(refused(SyntaxError::TooDeep { most: CONDITIONS_MAX }));
+        }
+    }
+    Ok(())
+}
 
 /// How many tables and queries a query reads.
 pub(super) fn parts(query: &Query) -> usize {
@@ -72,6 +223,43 @@ mod tests {
     fn check(sql: &str, expected: usize) {
         let query = Parser::new(&GenericDialect {}).try_with_sql(sql).unwrap().parse_query();
         assert_eq!(parts(&query.unwrap()), expected, "{sql}");
+    }
+
+    // Each of these ended the process, whose stack they used up.
+    #[test]
+    fn operators_of_any_kind_stand_in_a_row_only_so_often() {
+        let many = |text: &str| format!("SELECT 1{}", text.repeat(20_000));
+        for text in [
+            "::INT",
+            " IN (1)",
+            " = 1",
+            " LIKE 'a'",
+            " IS NULL",
+            " IS DISTINCT FROM 1",
+            "[1]",
+            " -> 'a'",
+            " | 1",
+            " AT TIME ZONE 'UTC'",
+            " BETWEEN 1 AND 2",
+            " COLLATE c",
+            " + 1",
+            " + CASE WHEN 1 THEN 1 END",
+            " UNION SELECT 1",
+            " NOT",
+            " XOR 1",
+            ":a",
+            " ~ 'a'",
+        ] {
+            let error = super::super::parse_query(&many(text), &[]).expect_err(text).to_string();
+            assert!(error.contains("more than") || error.contains("at most"), "{text}: {error}");
+        }
+        for (open, close) in [("(", ")"), ("CASE WHEN 1 THEN ", " END"), ("[", "]"), ("f(", ")")] {
+            let text = format!("SELECT {}1{}", open.repeat(20_000), close.repeat(20_000));
+            super::super::parse_query(&text, &[]).expect_err(open);
+        }
+        let conditions = (0..2_000).map(|n| format!("a BETWEEN {n} AND {n} + 1"));
+        let conditions = conditions.collect::<Vec<_>>().join(" OR ");
+        super::super::parse_query(&format!("SELECT 1 FROM t WHERE {conditions}"), &[]).unwrap();
     }
 
     #[test]
