@@ -39,5 +39,5 @@ pub use auth::{StoredToken, StoredUser, UserFile, UserFileError};
 pub use error::{Error, Result};
 pub use ilp::KeyFileError;
 pub use log::{Log, LogLevels};
-pub use run::{Host, serve};
+pub use run::{Host, check, serve};
 pub use tls::TlsError;

@@ -190,6 +190,18 @@ fn keys(config: &Config) -> Result<Option<Keys>> {
     Ok(Some(Keys::parse(&String::from_utf8_lossy(&bytes), path)?))
 }
 
+/// Whether a server would begin with a configuration, as far as can be said without its database and
+/// its ports; what somebody should look at all the same, a sentence each.
+///
+/// # Errors
+/// Why it would not.
+pub fn check(config: &Config) -> Result<Vec<String>> {
+    let warnings = check_reach(config)?;
+    keys(config)?;
+    Tls::new(&config.tls)?;
+    Ok(warnings)
+}
+
 /// Nobody from elsewhere is let in without a secret, unless that is wanted. Gives what somebody
 /// should look at all the same.
 fn check_reach(config: &Config) -> Result<Vec<String>> {

@@ -60,7 +60,11 @@ pub(crate) fn run(command: &ConfigCommand, session: &Session) -> Result<Exit> {
     };
     let config = read(arguments, session)?;
     let text = match command {
-        ConfigCommand::Check(_) => "the configuration is sound\n".to_owned(),
+        ConfigCommand::Check(_) => {
+            let warnings = tidegate_server::check(&config)?;
+            let warned = warnings.iter().map(|warning| format!("warning: {warning}\n"));
+            warned.collect::<String>() + "the configuration is sound\n"
+        }
         ConfigCommand::Print(_) => printed(&config),
     };
     let mut target = Target::stdout();

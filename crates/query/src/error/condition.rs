@@ -97,16 +97,23 @@ pub enum Condition {
     Internal,
 }
 
+impl SyntaxError {
+    fn condition(&self) -> Condition {
+        match self {
+            SyntaxError::TooDeep { .. } | SyntaxError::TooManyParts { .. } => {
+                Condition::LimitExceeded
+            }
+            _ => Condition::SyntaxError,
+        }
+    }
+}
+
 impl Error {
     /// What kind of thing went wrong.
     #[must_use]
     pub fn condition(&self) -> Condition {
         match self {
-            Error::Syntax {
-                what: SyntaxError::TooDeep { .. } | SyntaxError::TooManyParts { .. },
-                ..
-            } => Condition::LimitExceeded,
-            Error::Syntax { .. } => Condition::SyntaxError,
+            Error::Syntax { what, .. } => what.condition(),
             Error::NotSupported { .. } | Error::Refused { .. } => Condition::FeatureNotSupported,
             Error::BadText { reason: TextProblem::OutOfRange, .. } => Condition::OutOfRange,
             Error::BadText { reason: TextProblem::TooManyWindows, .. } => Condition::LimitExceeded,
@@ -146,9 +153,11 @@ impl Error {
             | Error::Storage(StorageError::TimestampMissing { .. }) => Condition::NotNull,
             Error::ValueTooLong { .. } | Error::TransactionTooLarge => Condition::LimitExceeded,
             Error::Schema(source) => schema_condition(source),
-            Error::Canceled { reason: CancelReason::Memory { .. } } => Condition::OutOfMemory,
-            Error::Canceled { reason: CancelReason::Stopping } => Condition::Stopping,
-            Error::Canceled { .. } => Condition::QueryCanceled,
+            Error::Canceled { reason } => match reason {
+                CancelReason::Memory { .. } => Condition::OutOfMemory,
+                CancelReason::Stopping => Condition::Stopping,
+                _ => Condition::QueryCanceled,
+            },
             Error::Filter(source) => match source {
                 FilterError::DivideByZero => Condition::DivisionByZero,
                 FilterError::Overflow { .. } | FilterError::CastRange { .. } => {
