@@ -190,8 +190,8 @@ fn keys(config: &Config) -> Result<Option<Keys>> {
     Ok(Some(Keys::parse(&String::from_utf8_lossy(&bytes), path)?))
 }
 
-/// Whether a server would begin with a configuration, as far as can be said without its database and
-/// its ports; what somebody should look at all the same, a sentence each.
+/// Whether a server would begin with a configuration, as far as can be said without its database
+/// and its ports; what somebody should look at all the same, a sentence each.
 ///
 /// # Errors
 /// Why it would not.
