@@ -87,6 +87,7 @@ fn a_cancel_takes_the_turn_of_whose_client_takes_nothing() {
         let id = server.rows(&ids).replace(['[', ']'], "");
         let second = start();
         wait_until("all turns to be taken", || server.metric("tidegate_queries_running") == 2.0);
+        assert_eq!(server.rows("select 0"), "[[0]]", "TU1: {path}");
         assert_eq!(server.rows(&format!("cancel query {id}")), format!("[[{id},\"cancelled\"]]"));
         assert_eq!(server.rows("select 1"), "[[1]]", "EX1: {path}");
         drop(second);

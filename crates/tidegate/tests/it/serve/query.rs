@@ -267,6 +267,29 @@ fn requests_that_cannot_be_are_refused() {
     assert_eq!(server.request(own, b"").status, 200);
 }
 
+// A page whose name is made to lead to this machine has the `Origin` of its `Host`.
+#[test]
+fn names_that_lead_here_from_elsewhere_are_refused() {
+    let world = World::new();
+    let server = Server::start(&world);
+    for (host, status) in [
+        ("evil.example:9000", 403),
+        ("evil.example", 403),
+        ("localhost:9000", 200),
+        ("db.localhost", 200),
+        ("127.0.0.1:9000", 200),
+        ("[::1]:9000", 200),
+        ("tidegate", 200),
+    ] {
+        let request = format!("GET /exec?query=select+1 HTTP/1.1\r\nHost: {host}\r\n");
+        assert_eq!(server.request(&request, b"").status, status, "{host}");
+    }
+    server.stop();
+    let open = Server::start_with(&world, &["http.auth=off"]);
+    let request = "GET /exec?query=select+1 HTTP/1.1\r\nHost: db.example\r\n";
+    assert_eq!(open.request(request, b"").status, 200, "whoever opens it says so");
+}
+
 // Only `Origin` was looked at, which browsers do not send with `<img src="..">` or a link: any page
 // that somebody looked at could drop his tables. They send `Sec-Fetch-Site` with all of them.
 #[test]
