@@ -20,7 +20,7 @@ use crate::error::{Error, Result, SyntaxError};
 /// CASE and NOT that the parser takes within each other: with more, it takes them for names.
 const STEPS_MAX: usize = NESTING_MAX - 40;
 /// Conditions that are joined by AND and OR in one place.
-const CONDITIONS_MAX: usize = 5_000;
+const CONDITIONS_MAX: usize = 2_000;
 /// Tables and queries that a statement may read, and UNION and its like join: planning so many
 /// takes seconds, and nobody can interrupt it.
 pub(super) const PARTS_MAX: usize = 500;
