@@ -33,7 +33,7 @@ pub enum Condition {
     OutOfRange,
     /// No such table.
     UndefinedTable,
-    /// No such partition, setting or statement.
+    /// No such partition, setting, type or statement.
     UndefinedObject,
     /// The table is one of the system's, or the right is missing.
     NotAllowed,
@@ -106,6 +106,9 @@ impl Error {
                 what: SyntaxError::TooDeep { .. } | SyntaxError::TooManyParts { .. },
                 ..
             } => Condition::LimitExceeded,
+            Error::Syntax { what: SyntaxError::NoSuchType { .. }, .. } => {
+                Condition::UndefinedObject
+            }
             Error::Syntax { .. } => Condition::SyntaxError,
             Error::NotSupported { .. } | Error::Refused { .. } => Condition::FeatureNotSupported,
             Error::BadText { reason: TextProblem::OutOfRange, .. } => Condition::OutOfRange,
@@ -223,6 +226,11 @@ fn engine_condition(error: &DataFusionError) -> Condition {
         DataFusionError::External(foreign) => {
             let ours = foreign.downcast_ref::<Error>().map(Error::condition);
             ours.unwrap_or_else(|| foreign_condition(&foreign.to_string()))
+        }
+        DataFusionError::NotImplemented(message)
+            if message.starts_with("Unsupported SQL type ") =>
+        {
+            Condition::UndefinedObject
         }
         DataFusionError::NotImplemented(_) => Condition::FeatureNotSupported,
         DataFusionError::SQL(parser, _) => match parser.as_ref() {
