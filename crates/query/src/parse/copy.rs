@@ -569,7 +569,7 @@ mod tests {
             ("WITH DELIMITER ',' CSV", "(FORMAT csv, DELIMITER ',')"),
             ("DELIMITER AS '|' NULL AS ''", "(DELIMITER '|', NULL '')"),
             ("CSV NULL '' ESCAPE '\"'", "(FORMAT csv, NULL '', ESCAPE '\"')"),
-            ("CSV ESCAPE  QUOTE ", "(FORMAT csv, ESCAPE , QUOTE )"),
+            ("CSV ESCAPE '~' QUOTE '~'", "(FORMAT csv, ESCAPE '~', QUOTE '~')"),
             ("CSV ENCODING 'utf-8'", "(FORMAT csv, ENCODING 'UTF8')"),
         ] {
             for place in ["t FROM STDIN", "t TO STDOUT"] {
