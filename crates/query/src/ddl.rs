@@ -116,6 +116,10 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
             create_with(database, &name.text, schema, if_not_exists, Vec::new())?
         }
         Statement::DropTables { names, if_exists } => drop_tables(database, &names, if_exists)?,
+        Statement::DropIndex => {
+            let notice = "DROP INDEX has no effect: there are none";
+            Done::with_notices("DROP INDEX", vec![notice.to_owned()])
+        }
         Statement::TruncateTable { table } => {
             database.truncate_table(&table.text)?;
             Done::new("TRUNCATE TABLE")

@@ -719,6 +719,7 @@ fn changing(statement: &Statement) -> Option<&'static str> {
         Statement::Explain(how) => how.change.as_ref().filter(|_| how.analyze).map(of_rows),
         Statement::ChangeRows(change) => Some(of_rows(change)),
         Statement::DropTables { .. } => Some("DROP TABLE"),
+        Statement::DropIndex => Some("DROP INDEX"),
         Statement::TruncateTable { .. } => Some("TRUNCATE TABLE"),
         Statement::RenameTable { .. } => Some("RENAME TABLE"),
         Statement::AlterTable { .. } => Some("ALTER TABLE"),

@@ -90,6 +90,7 @@ impl Deed {
             | Statement::CreateTableAs(_)
             | Statement::CreateTableLike { .. } => Deed::Define("CREATE TABLE"),
             Statement::DropTables { .. } => Deed::Define("DROP TABLE"),
+            Statement::DropIndex => Deed::Define("DROP INDEX"),
             Statement::TruncateTable { .. } => Deed::Define("TRUNCATE TABLE"),
             Statement::RenameTable { .. } => Deed::Define("RENAME TABLE"),
             Statement::AlterTable { .. } => Deed::Define("ALTER TABLE"),

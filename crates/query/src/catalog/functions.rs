@@ -161,6 +161,13 @@ const FUNCTIONS: &[Function] = &[
         Some(ty) => text(format_type(ty, None)),
         None => no_text(),
     }),
+    Function("tidegate_to_regtype", Gives::Oid, |it| {
+        oid(it.text(0).and_then(|name| types::by_name(&name)).map(|ty| ty.oid))
+    }),
+    Function("tidegate_to_regclass", Gives::Oid, |it| {
+        let Some(name) = it.text(0) else { return oid(None) };
+        oid(find_table(it.caller, &name)?.map(|table| table.oid))
+    }),
     Function("tidegate_regnamespace", Gives::Oid, |it| {
         oid(it.text(0).and_then(|name| schema_oid(&name)))
     }),

@@ -3,7 +3,8 @@
 //! - RW1. A query that has none of these forms is left as it is, and none of them means anything
 //!   else in a query on tables.
 //! - RW2. Names of objects are numbers where a text is cast to them, and texts where a number is:
-//!   `'t'::regclass` is a number, `c.oid::regclass` the name that is shown.
+//!   `'t'::regclass` is a number, `c.oid::regclass` the name that is shown. A column of the answer
+//!   that is `'t'::regclass` and nothing else shows the name.
 //!
 //! Not here: positions in errors, which stay those of the text.
 
@@ -20,8 +21,43 @@ use super::relations;
 
 /// Rewrites a query in place.
 pub(crate) fn rewrite(query: &mut Query) {
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.projection.iter_mut().for_each(show_name);
+    }
     let mut rewriter = Rewriter { is_catalog: names_catalog(query) };
     let _ = query.visit(&mut rewriter);
+}
+
+/// A text that is cast to the name of a table or type is shown as that name, not as its number.
+fn show_name(item: &mut SelectItem) {
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = &mut *item
+    else {
+        return;
+    };
+    let Expr::Cast { expr: inner, data_type, .. } = &*expr else { return };
+    let is_text = matches!(inner.as_ref(), Expr::Value(value)
+        if matches!(value.value, Value::SingleQuotedString(_)));
+    let (name, function) = match custom_name(data_type).as_deref() {
+        Some("regclass") if is_text => ("regclass", "tidegate_regclass_name"),
+        Some("regtype") if is_text => ("regtype", "tidegate_regtype_name"),
+        _ => return,
+    };
+    *expr = call(function, vec![std::mem::replace(expr, null())]);
+    if let SelectItem::UnnamedExpr(expr) = item {
+        let expr = std::mem::replace(expr, null());
+        *item = SelectItem::ExprWithAlias { expr, alias: Ident::new(name) };
+    }
+}
+
+/// What `to_regtype` and `to_regclass` give is a number where it is compared.
+fn compare_number(side: &mut Expr) {
+    let Expr::Function(function) = side else { return };
+    let number = match parts(&function.name).1.as_str() {
+        "to_regtype" => "tidegate_to_regtype",
+        "to_regclass" => "tidegate_to_regclass",
+        _ => return,
+    };
+    function.name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new(number))]);
 }
 
 struct Rewriter {
@@ -67,7 +103,11 @@ impl VisitorMut for Rewriter {
             }
             // There is one collation.
             Expr::Collate { expr: inner, .. } => *expr = std::mem::replace(inner, null()),
-            Expr::BinaryOp { op, .. } => {
+            Expr::BinaryOp { op, left, right } => {
+                if self.is_catalog && *op == BinaryOperator::Eq {
+                    compare_number(left);
+                    compare_number(right);
+                }
                 if let BinaryOperator::PGCustomBinaryOperator(path) = op
                     && path.first().is_some_and(|schema| schema == "pg_catalog")
                     && let Some(known) = path.last().and_then(|name| operator(name))
@@ -375,6 +415,10 @@ pub(super) fn custom_name(ty: &DataType) -> Option<String> {
 pub(super) fn catalog_type(name: &str) -> Option<DataType> {
     Some(match name {
         "name" | "char" | "text" | "varchar" | "bpchar" | "cstring" => DataType::Varchar(None),
+        "oid" => {
+            let oid = ObjectNamePart::Identifier(Ident::new("oid"));
+            DataType::Custom(ObjectName(vec![oid]), Vec::new())
+        }
         "xid" | "int8" => DataType::BigInt(None),
         "int2" => DataType::SmallInt(None),
         "int4" => DataType::Int(None),
@@ -433,7 +477,14 @@ mod tests {
         check("SELECT 1 WHERE a <> ALL('{x,y}')", "SELECT 1 WHERE a NOT IN ('x', 'y')");
         check(
             "SELECT 't'::regclass, c.oid::pg_catalog.regclass::pg_catalog.text FROM c",
-            "SELECT tidegate_regclass('t'), tidegate_regclass_name(c.oid)::VARCHAR FROM c",
+            "SELECT tidegate_regclass_name(tidegate_regclass('t')) AS regclass, \
+             tidegate_regclass_name(c.oid)::VARCHAR FROM c",
+        );
+        check("SELECT 1 WHERE a = 't'::regclass", "SELECT 1 WHERE a = tidegate_regclass('t')");
+        check("SELECT '23'::pg_catalog.oid", "SELECT '23'::oid");
+        check(
+            "SELECT 1 FROM pg_type t WHERE t.oid = to_regtype('varchar')",
+            "SELECT 1 FROM pg_type t WHERE t.oid = tidegate_to_regtype('varchar')",
         );
         check("SELECT current_schema", "SELECT current_schema()");
     }

@@ -33,7 +33,7 @@ pub enum Condition {
     OutOfRange,
     /// No such table.
     UndefinedTable,
-    /// No such partition, setting or statement.
+    /// No such partition, setting, type or statement.
     UndefinedObject,
     /// The table is one of the system's, or the right is missing.
     NotAllowed,
@@ -103,6 +103,7 @@ impl SyntaxError {
             SyntaxError::TooDeep { .. } | SyntaxError::TooManyParts { .. } => {
                 Condition::LimitExceeded
             }
+            SyntaxError::NoSuchType { .. } => Condition::UndefinedObject,
             _ => Condition::SyntaxError,
         }
     }
@@ -232,6 +233,11 @@ fn engine_condition(error: &DataFusionError) -> Condition {
         DataFusionError::External(foreign) => {
             let ours = foreign.downcast_ref::<Error>().map(Error::condition);
             ours.unwrap_or_else(|| foreign_condition(&foreign.to_string()))
+        }
+        DataFusionError::NotImplemented(message)
+            if message.starts_with("Unsupported SQL type ") =>
+        {
+            Condition::UndefinedObject
         }
         DataFusionError::NotImplemented(_) => Condition::FeatureNotSupported,
         DataFusionError::SQL(parser, _) => match parser.as_ref() {

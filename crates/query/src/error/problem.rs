@@ -49,6 +49,12 @@ pub enum SyntaxError {
         /// How many it may have.
         most: usize,
     },
+    /// A type that nobody knows.
+    #[error("type `{name}` does not exist")]
+    NoSuchType {
+        /// As it is written.
+        name: String,
+    },
     /// A number is out of its bounds.
     #[error("{what} must be {bounds}, not {found}")]
     OutOfBounds {

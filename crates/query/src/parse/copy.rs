@@ -141,22 +141,46 @@ fn expect_text(cursor: &mut Cursor<'_>, what: &str) -> Result<Placed> {
     }
 }
 
+/// What is read of the options before all of them are.
+#[derive(Default)]
+struct Said {
+    options: CopyOptions,
+    /// The sign and its byte: it must be the QUOTE, which may be named behind it.
+    escape: Option<(u8, usize)>,
+}
+
+impl Said {
+    fn checked(self, cursor: &Cursor<'_>) -> Result<CopyOptions> {
+        let Said { options, escape } = self;
+        match escape {
+            Some((sign, offset)) if sign != options.quote.unwrap_or(b'"') => {
+                Err(not_supported_at(cursor, offset, "an ESCAPE that is not the QUOTE"))
+            }
+            _ => Ok(options),
+        }
+    }
+}
+
+fn not_supported_at(cursor: &Cursor<'_>, offset: usize, feature: &'static str) -> Error {
+    Error::NotSupported { position: Some(Position::at(cursor.sql(), offset)), feature }
+}
+
 fn options(cursor: &mut Cursor<'_>, way: Way) -> Result<CopyOptions> {
-    let mut options = CopyOptions::default();
+    let mut said = Said::default();
     let has_with = cursor.take_word("WITH");
     if !cursor.take_sign('(') {
         if has_with && cursor.is_at_end() {
             return Err(cursor.unexpected("an option"));
         }
-        while has_with && !cursor.is_at_end() {
-            option(cursor, (Form::Words, way), &mut options)?;
+        while !cursor.is_at_end() {
+            option(cursor, (Form::Words, way), &mut said)?;
         }
-        return Ok(options);
+        return said.checked(cursor);
     }
     let mut seen: Vec<&'static str> = Vec::new();
     loop {
         let offset = cursor.offset();
-        let name = option(cursor, (Form::Brackets, way), &mut options)?;
+        let name = option(cursor, (Form::Brackets, way), &mut said)?;
         if seen.contains(&name) {
             let what = SyntaxError::OptionTwice { option: name };
             return Err(Error::syntax(cursor.sql(), offset, what));
@@ -164,13 +188,13 @@ fn options(cursor: &mut Cursor<'_>, way: Way) -> Result<CopyOptions> {
         seen.push(name);
         if !cursor.take_sign(',') {
             cursor.expect_sign(')')?;
-            return Ok(options);
+            return said.checked(cursor);
         }
     }
 }
 
 /// Options of an import, as both forms have them. `FORMAT` is another thing in each.
-const OF_IMPORTS: [(&[&str], &str); 17] = [
+const OF_IMPORTS: [(&[&str], &str); 18] = [
     (&["FORMAT"], "FORMAT"),
     (&["HEADER"], "HEADER"),
     (&["DELIMITER"], "DELIMITER"),
@@ -188,9 +212,10 @@ const OF_IMPORTS: [(&[&str], &str); 17] = [
     (&["SKIP_LINES"], "SKIP_LINES"),
     (&["EXTRA_FIELDS"], "EXTRA_FIELDS"),
     (&["MISSING_FIELDS"], "MISSING_FIELDS"),
+    (&["ENCODING"], "ENCODING"),
 ];
 /// Those of the word form.
-const IN_WORDS: [(&[&str], &str); 10] = [
+const IN_WORDS: [(&[&str], &str); 14] = [
     (&["FORMAT"], "TIMESTAMP_FORMAT"),
     (&["HEADER"], "HEADER"),
     (&["DELIMITER"], "DELIMITER"),
@@ -201,14 +226,22 @@ const IN_WORDS: [(&[&str], &str); 10] = [
     (&["COMPRESSION"], "COMPRESSION"),
     (&["SKIP", "LINES"], "SKIP_LINES"),
     (&["WAIT"], "WAIT"),
+    (&["QUOTE"], "QUOTE"),
+    (&["ESCAPE"], "ESCAPE"),
+    (&["NULL"], "NULL"),
+    (&["ENCODING"], "ENCODING"),
 ];
+/// Formats that the word form names without FORMAT.
+const BARE: [(&[&str], &str); 2] = [(&["CSV"], "CSV"), (&["BINARY"], "BINARY")];
 /// Those of an export, in both forms.
-const OF_EXPORTS: [(&[&str], &str); 9] = [
+const OF_EXPORTS: [(&[&str], &str); 11] = [
     (&["FORMAT"], "FORMAT"),
     (&["HEADER"], "HEADER"),
     (&["DELIMITER"], "DELIMITER"),
     (&["QUOTE"], "QUOTE"),
+    (&["ESCAPE"], "ESCAPE"),
     (&["NULL"], "NULL"),
+    (&["ENCODING"], "ENCODING"),
     (&["WAIT"], "WAIT"),
     (&["COMPRESSION_CODEC"], "COMPRESSION_CODEC"),
     (&["COMPRESSION_LEVEL"], "COMPRESSION_LEVEL"),
@@ -222,7 +255,7 @@ const NOT_YET: [&str; 9] = [
     "FORCE_NULL",
     "FORCE_NOT_NULL",
     "FORCE_QUOTE",
-    "ENCODING",
+    "FORCE",
     "DATA_PAGE_SIZE",
     "BLOOM_FILTER_COLUMNS",
 ];
@@ -231,14 +264,15 @@ const NOT_YET: [&str; 9] = [
 fn option(
     cursor: &mut Cursor<'_>,
     (form, way): (Form, Way),
-    options: &mut CopyOptions,
+    said: &mut Said,
 ) -> Result<&'static str> {
     let known: &[(&[&str], &str)] = match (way, form) {
         (Way::Out, _) => &OF_EXPORTS,
         (Way::In, Form::Words) => &IN_WORDS,
         (Way::In, Form::Brackets) => &OF_IMPORTS,
     };
-    let found = known.iter().find(|(words, _)| cursor.take_words(words));
+    let bare = BARE.iter().filter(|_| form == Form::Words);
+    let found = known.iter().chain(bare).find(|(words, _)| cursor.take_words(words));
     let Some(&(_, name)) = found else {
         let is_known = |token: &super::Token<'_>| NOT_YET.iter().any(|name| token.is_word(name));
         if cursor.peek().is_some_and(is_known) {
@@ -247,19 +281,32 @@ fn option(
         let names = known.iter().map(|(words, _)| words.join(" ")).collect::<Vec<_>>();
         return Err(cursor.unexpected(&format!("an option ({})", names.join(", "))));
     };
+    if form == Form::Words && matches!(name, "DELIMITER" | "QUOTE" | "ESCAPE" | "NULL") {
+        cursor.take_word("AS");
+    }
+    value(cursor, (name, form, way), said)?;
+    Ok(name)
+}
+
+/// Reads what follows the name of an option.
+fn value(
+    cursor: &mut Cursor<'_>,
+    (name, form, way): (&'static str, Form, Way),
+    said: &mut Said,
+) -> Result<()> {
+    let options = &mut said.options;
     match name {
+        "CSV" => options.format = Some(CopyFormat::Csv),
+        "BINARY" => options.format = Some(CopyFormat::Binary),
         "FORMAT" => options.format = Some(format(cursor, way)?),
         "HEADER" => options.header = Some(header(cursor, form)?),
         "DELIMITER" => options.delimiter = Some(byte(cursor, "DELIMITER")?),
         "QUOTE" => options.quote = Some(byte(cursor, "QUOTE")?),
         "ESCAPE" => {
             let offset = cursor.offset();
-            if byte(cursor, "ESCAPE")? != options.quote.unwrap_or(b'"') {
-                let position = Some(Position::at(cursor.sql(), offset));
-                let feature = "an ESCAPE that is not the QUOTE";
-                return Err(Error::NotSupported { position, feature });
-            }
+            said.escape = Some((byte(cursor, "ESCAPE")?, offset));
         }
+        "ENCODING" => encoding(cursor)?,
         "NULL" => options.null = Some(expect_text(cursor, "a text in quotes")?.text),
         "TIMESTAMP" => {
             let Name { text, offset } = cursor.expect_name("the name of a column")?;
@@ -293,7 +340,16 @@ fn option(
         }
         other => unreachable!("{other} is in no list"),
     }
-    Ok(name)
+    Ok(())
+}
+
+/// There is one, under its names.
+fn encoding(cursor: &mut Cursor<'_>) -> Result<()> {
+    let Placed { text, offset } = expect_text(cursor, "the name of an encoding in quotes")?;
+    match ["UTF8", "UTF-8", "UNICODE"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
+        true => Ok(()),
+        false => Err(not_supported_at(cursor, offset, "an ENCODING that is not UTF8")),
+    }
 }
 
 fn format(cursor: &mut Cursor<'_>, way: Way) -> Result<CopyFormat> {
@@ -316,6 +372,10 @@ fn header(cursor: &mut Cursor<'_>, form: Form) -> Result<CopyHeader> {
         return Ok(CopyHeader::Present);
     }
     let words = ["TRUE", "FALSE", "ON", "OFF", "1", "0", "NONE", "MATCH", "AUTO"];
+    let says_it = |token: &super::Token<'_>| words.iter().any(|&it| is(token, it));
+    if form == Form::Words && (begins_on_error(cursor) || !cursor.peek().is_some_and(says_it)) {
+        return Ok(CopyHeader::Present);
+    }
     Ok(match (word(cursor, &words)?, form) {
         ("TRUE" | "ON" | "1", _) => CopyHeader::Present,
         ("MATCH", _) => CopyHeader::Match,
@@ -350,13 +410,16 @@ fn compression(cursor: &mut Cursor<'_>) -> Result<()> {
 fn switch(cursor: &mut Cursor<'_>) -> Result<bool> {
     let words = ["TRUE", "FALSE", "ON", "OFF", "1", "0"];
     let says_it = |token: &super::Token<'_>| words.iter().any(|&it| is(token, it));
-    // `WAIT ON ERROR ..` are two options.
-    let begins_another = cursor.peek().is_some_and(|token| is(token, "ON"))
-        && cursor.peek_at(1).is_some_and(|token| is(token, "ERROR"));
-    match !begins_another && cursor.peek().is_some_and(says_it) {
+    match !begins_on_error(cursor) && cursor.peek().is_some_and(says_it) {
         true => Ok(matches!(word(cursor, &words)?, "TRUE" | "ON" | "1")),
         false => Ok(true),
     }
+}
+
+/// `WAIT ON ERROR ..` are two options.
+fn begins_on_error(cursor: &Cursor<'_>) -> bool {
+    cursor.peek().is_some_and(|token| is(token, "ON"))
+        && cursor.peek_at(1).is_some_and(|token| is(token, "ERROR"))
 }
 
 fn is(token: &super::Token<'_>, word: &str) -> bool {
@@ -486,6 +549,38 @@ mod tests {
             check_error(&sql, "line 1, column 28: DELIMITER takes one ASCII character");
         }
         check_error("COPY t FROM 'f' (ESCAPE 'x')", "line 1, column 25: an ESCAPE that");
+        check_error("COPY t FROM STDIN CSV ESCAPE '\\'", "line 1, column 30: an ESCAPE that");
+        check_error("COPY t FROM STDIN ENCODING 'LATIN1'", "line 1, column 28: an ENCODING that");
+        check_error("COPY t TO STDOUT CSV FORCE QUOTE *", "line 1, column 22: this option");
+        check_error("COPY t FROM STDIN CSV HEADR", "line 1, column 23: expected an option (");
+        check_error("COPY t FROM STDIN (CSV)", "line 1, column 20: expected an option (");
+    }
+
+    // Only the form in brackets named formats, and words needed a WITH: what most people type was
+    // refused.
+    #[test]
+    fn formats_are_named_by_a_word_alone() {
+        for (words, brackets) in [
+            ("CSV HEADER", "(FORMAT csv, HEADER)"),
+            ("WITH CSV", "(FORMAT csv)"),
+            ("WITH BINARY", "(FORMAT binary)"),
+            ("BINARY", "(FORMAT binary)"),
+            ("WITH CSV HEADER DELIMITER ';'", "(FORMAT csv, HEADER, DELIMITER ';')"),
+            ("WITH DELIMITER ',' CSV", "(FORMAT csv, DELIMITER ',')"),
+            ("DELIMITER AS '|' NULL AS ''", "(DELIMITER '|', NULL '')"),
+            ("CSV NULL '' ESCAPE '\"'", "(FORMAT csv, NULL '', ESCAPE '\"')"),
+            ("CSV ESCAPE '~' QUOTE '~'", "(FORMAT csv, ESCAPE '~', QUOTE '~')"),
+            ("CSV ENCODING 'utf-8'", "(FORMAT csv, ENCODING 'UTF8')"),
+        ] {
+            for place in ["t FROM STDIN", "t TO STDOUT"] {
+                let of = |options| match parse(&format!("COPY {place} {options}")) {
+                    Ok(Copy::Import { options, .. } | Copy::Export { options, .. }) => options,
+                    other => panic!("{options}: {other:?}"),
+                };
+                assert_eq!(of(words), of(brackets), "{place} {words}");
+            }
+        }
+        assert_eq!(options_of("CSV HEADER ON ERROR abort").header, Some(CopyHeader::Present));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `CREATE TABLE`.
 //!
 //! Clauses of QuestDB that change nothing here (`WAL`, `CAPACITY`, `INDEX`, ...) are accepted with
-//! a notice; what would change something and is not there yet is an error at its place.
+//! a notice, and so are NOT NULL and PRIMARY KEY, which tools write into every table; what else
+//! would change something and is not there yet is an error at its place.
 
 use std::ops::Range;
 
@@ -219,11 +220,36 @@ fn definition(cursor: &mut Cursor<'_>, table: &mut TableDefinition) -> Result<()
         table.notices.push(index_notice(&column.text));
         return Ok(());
     }
+    if primary_key(cursor, &mut table.notices)? {
+        return Ok(());
+    }
     let (name, TypeName { ty, length, .. }) = expect_column(cursor, &mut table.notices)?;
     table.lengths.extend(length.map(|length| (name.clone(), length)));
     table.columns.push((name, ty));
     Ok(())
 }
+
+/// `[CONSTRAINT name] PRIMARY KEY (columns)`; false if it is something else, of which nothing is
+/// read.
+fn primary_key(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<bool> {
+    let mut ahead = cursor.clone();
+    // A column may be called `constraint`, or `primary`.
+    if ahead.take_word("CONSTRAINT") && ahead.expect_name("the name of a constraint").is_err() {
+        return Ok(false);
+    }
+    if !ahead.take_words(&["PRIMARY", "KEY"]) {
+        return Ok(false);
+    }
+    ahead.expect_sign('(')?;
+    ahead.expect_list(|cursor| cursor.expect_name("the name of a column"))?;
+    ahead.expect_sign(')')?;
+    notices.push(PRIMARY_KEY_NOTICE.to_owned());
+    *cursor = ahead;
+    Ok(true)
+}
+
+const PRIMARY_KEY_NOTICE: &str =
+    "PRIMARY KEY has no effect: DEDUP UPSERT KEYS(..) replaces rows with the same keys";
 
 /// A column with its type and options.
 pub(super) fn expect_column(
@@ -252,8 +278,16 @@ fn column_option(cursor: &mut Cursor<'_>, name: &str, notices: &mut Vec<String>)
     if cursor.take_word("NULL") {
         return Ok(true);
     }
-    if is_next(cursor, "NOT") {
-        return Err(cursor.not_supported("NOT NULL"));
+    if cursor.take_words(&["DEFAULT", "NULL"]) {
+        return Ok(true);
+    }
+    if cursor.take_words(&["NOT", "NULL"]) {
+        notices.push(format!("column `{name}`: NOT NULL has no effect, it takes NULL"));
+        return Ok(true);
+    }
+    if cursor.take_words(&["PRIMARY", "KEY"]) {
+        notices.push(format!("column `{name}`: {PRIMARY_KEY_NOTICE}"));
+        return Ok(true);
     }
     if is_next(cursor, "DEFAULT") {
         return Err(cursor.not_supported("DEFAULT"));
@@ -429,13 +463,28 @@ mod tests {
         );
     }
 
+    // Tools for any database write these into every table that they make.
+    #[test]
+    fn what_tools_say_of_columns_has_no_effect() {
+        check(
+            "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY, b FLOAT(53) DEFAULT NULL NULL, \
+             c TIMESTAMP WITH TIME ZONE, CONSTRAINT k PRIMARY KEY (a, b))",
+            "t(a BIGINT, b DOUBLE, c TIMESTAMP) NONE; \
+             column `a`: NOT NULL has no effect, it takes NULL; \
+             column `a`: PRIMARY KEY has no effect: DEDUP UPSERT KEYS(..) replaces rows with the \
+             same keys; column `c`: a time WITH TIME ZONE is kept as TIMESTAMP, in UTC; \
+             PRIMARY KEY has no effect: DEDUP UPSERT KEYS(..) replaces rows with the same keys",
+        );
+        check("CREATE TABLE t (primary INT, key INT)", "t(primary INT, key INT) NONE");
+    }
+
     #[test]
     fn errors_stand_at_their_token() {
         check(
             "CREATE TABLE t (a INT,)",
             "error: line 1, column 23: expected the name of a column, found `)`",
         );
-        check("CREATE TABLE t (a FOO)", "error: line 1, column 19: expected a type, found `FOO`");
+        check("CREATE TABLE t (a FOO)", "error: line 1, column 19: type `FOO` does not exist");
         check("CREATE TABLE t\n(a INT", "error: line 2, column 7: expected `)`, found the end");
         check(
             "CREATE TABLE t (a INT) PARTITION BY FORTNIGHT",
@@ -457,15 +506,11 @@ mod tests {
              supported yet",
         );
         check(
-            "CREATE TABLE t (a INT NOT NULL)",
-            "error: line 1, column 23: NOT NULL is not supported yet",
-        );
-        check(
             "CREATE TABLE t (a INT DEFAULT 1)",
             "error: line 1, column 23: DEFAULT is not supported yet",
         );
         check(
-            "CREATE TABLE t (a INT, PRIMARY KEY (a))",
+            "CREATE TABLE t (a INT, UNIQUE (a))",
             "error: line 1, column 24: a constraint is not supported yet",
         );
         check(

@@ -1,7 +1,9 @@
 //! Which statement a text is.
 
 use super::copy::{self, Copy};
-use super::create::{CreateAs, TableDefinition, create_as, create_table, expect_column};
+use super::create::{
+    CreateAs, TableDefinition, create_as, create_table, expect_column, skip_brackets,
+};
 use super::cursor::Cursor;
 pub(crate) use super::cursor::Name;
 use super::rows::{self, RowChange};
@@ -28,6 +30,8 @@ pub(crate) enum Statement {
         names: Vec<Name>,
         if_exists: bool,
     },
+    /// There are none: it does nothing.
+    DropIndex,
     TruncateTable {
         table: Name,
     },
@@ -132,6 +136,9 @@ pub(crate) fn parse_statement(sql: &str) -> Result<Statement> {
     }
     match word.as_str() {
         "CREATE" => create(&mut cursor),
+        "DROP" if cursor.peek_at(1).is_some_and(|token| token.is_word("INDEX")) => {
+            drop_index(&mut cursor)
+        }
         "DROP" => drop_tables(&mut cursor),
         "TRUNCATE" => truncate(&mut cursor),
         "RENAME" => rename(&mut cursor),
@@ -162,11 +169,13 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
         ("FUNCTION", "CREATE FUNCTION"),
         ("SCHEMA", "CREATE SCHEMA"),
         ("DATABASE", "CREATE DATABASE"),
-        ("INDEX", "CREATE INDEX"),
     ] {
         if cursor.peek().is_some_and(|token| token.is_word(word)) {
             return Err(cursor.not_supported(feature));
         }
+    }
+    if cursor.take_word("INDEX") || cursor.take_words(&["UNIQUE", "INDEX"]) {
+        return create_index(cursor);
     }
     if let Some(statement) = create_like(cursor)? {
         return Ok(statement);
@@ -192,6 +201,39 @@ fn create_like(cursor: &Cursor<'_>) -> Result<Option<Statement>> {
     ahead.expect_sign(')')?;
     ahead.expect_end()?;
     Ok(Some(Statement::CreateTableLike { name, if_not_exists, like }))
+}
+
+/// `[CONCURRENTLY] [IF NOT EXISTS] [name] ON table [USING method] (columns)`
+fn create_index(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.take_word("CONCURRENTLY");
+    cursor.take_words(&["IF", "NOT", "EXISTS"]);
+    if !cursor.peek().is_some_and(|token| token.is_word("ON")) {
+        cursor.expect_table()?;
+    }
+    cursor.expect_words(&["ON"])?;
+    let table = cursor.expect_table()?;
+    if cursor.take_word("USING") {
+        cursor.expect_name("a method")?;
+    }
+    if !cursor.peek().is_some_and(|token| token.is_sign('(')) {
+        return Err(cursor.unexpected("`(`"));
+    }
+    skip_brackets(cursor)?;
+    cursor.expect_end()?;
+    let notices = vec!["CREATE INDEX has no effect, every column has min/max zones".to_owned()];
+    Ok(Statement::AlterTable { table, change: TableChange::Nothing { column: None }, notices })
+}
+
+/// `INDEX [CONCURRENTLY] [IF EXISTS] names [CASCADE | RESTRICT]`
+fn drop_index(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.skip();
+    cursor.expect_words(&["INDEX"])?;
+    cursor.take_word("CONCURRENTLY");
+    cursor.take_words(&["IF", "EXISTS"]);
+    cursor.expect_list(Cursor::expect_table)?;
+    let _ = cursor.take_word("CASCADE") || cursor.take_word("RESTRICT");
+    cursor.expect_end()?;
+    Ok(Statement::DropIndex)
 }
 
 fn drop_tables(cursor: &mut Cursor<'_>) -> Result<Statement> {

@@ -16,7 +16,7 @@ pub(crate) struct TypeName {
 }
 
 /// Types that are one word without parameters.
-const PLAIN: [(&str, ColumnType); 36] = [
+const PLAIN: [(&str, ColumnType); 37] = [
     ("BOOLEAN", ColumnType::Boolean),
     ("BOOL", ColumnType::Boolean),
     ("TINYINT", ColumnType::Int8),
@@ -47,6 +47,7 @@ const PLAIN: [(&str, ColumnType); 36] = [
     ("STRING", ColumnType::Varchar),
     ("TEXT", ColumnType::Varchar),
     ("CHAR", ColumnType::Varchar),
+    ("CHARACTER", ColumnType::Varchar),
     ("BPCHAR", ColumnType::Varchar),
     ("BINARY", ColumnType::Binary),
     ("BYTEA", ColumnType::Binary),
@@ -70,20 +71,33 @@ pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
         return Err(cursor.unexpected("a type"));
     };
     let word = token.text.to_ascii_uppercase();
-    if !matches!(word.as_str(), "TIMESTAMP" | "DECIMAL" | "NUMERIC")
-        && !PLAIN.iter().any(|&(name, _)| name == word)
-    {
-        return Err(cursor.unexpected("a type"));
-    }
+    let named = PLAIN.iter().find(|&&(name, _)| name == word).map(|&(_, ty)| ty);
+    let offset = cursor.offset();
     cursor.skip();
-    let plain = match word.as_str() {
-        "TIMESTAMP" => timestamp(cursor)?,
-        "DECIMAL" | "NUMERIC" => decimal(cursor)?,
-        _ => PLAIN.iter().find(|&&(name, _)| name == word).expect("looked up above").1,
-    };
     let (mut notice, mut length) = (None, None);
+    let plain = match (word.as_str(), named) {
+        ("TIMESTAMP" | "TIMESTAMPTZ", _) => {
+            let ty = timestamp(cursor)?;
+            let has_zone = cursor.take_words(&["WITH", "TIME", "ZONE"]) || word == "TIMESTAMPTZ";
+            if has_zone {
+                notice = Some(format!("a time WITH TIME ZONE is kept as {}, in UTC", ty.sql()));
+            } else {
+                cursor.take_words(&["WITHOUT", "TIME", "ZONE"]);
+            }
+            ty
+        }
+        ("DECIMAL" | "NUMERIC", _) => decimal(cursor)?,
+        ("FLOAT", _) => float(cursor)?,
+        (_, Some(ty)) => ty,
+        (_, None) => {
+            let what = SyntaxError::NoSuchType { name: token.text.to_owned() };
+            return Err(Error::syntax(cursor.sql(), offset, what));
+        }
+    };
+    let is_character = matches!(word.as_str(), "CHAR" | "CHARACTER");
+    let is_checked = word == "VARCHAR" || is_character && cursor.take_word("VARYING");
     let ty = match plain {
-        ColumnType::Float64 => {
+        ColumnType::Float64 if word == "DOUBLE" => {
             cursor.take_word("PRECISION");
             plain
         }
@@ -102,7 +116,7 @@ pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
                 let what = ("the length of a text", bounds, characters);
                 return Err(out_of_bounds(cursor, offset, what));
             };
-            if word == "VARCHAR" {
+            if is_checked {
                 length = Some(small);
             } else {
                 let told = format!("{word}({small}) is kept as VARCHAR, without length check");
@@ -138,6 +152,21 @@ fn timestamp(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
         6 => Ok(ColumnType::Timestamp(TimeUnit::Micros)),
         9 => Ok(ColumnType::Timestamp(TimeUnit::Nanos)),
         _ => Err(out_of_bounds(cursor, offset, ("the precision of TIMESTAMP", "6 or 9", digits))),
+    }
+}
+
+/// What follows `FLOAT`: nothing, or how many bits a number has before its exponent.
+fn float(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
+    if !cursor.take_sign('(') {
+        return Ok(ColumnType::Float32);
+    }
+    let offset = cursor.offset();
+    let bits = cursor.expect_integer("a precision of 1 to 53")?;
+    cursor.expect_sign(')')?;
+    match bits {
+        1..=24 => Ok(ColumnType::Float32),
+        25..=53 => Ok(ColumnType::Float64),
+        _ => Err(out_of_bounds(cursor, offset, ("the precision of FLOAT", "1 to 53", bits))),
     }
 }
 
@@ -196,6 +225,19 @@ mod tests {
             ("TIMESTAMP(9)", Some(ColumnType::Timestamp(TimeUnit::Nanos))),
             ("NUMERIC(5)", Some(ColumnType::Decimal { precision: 5, scale: 0 })),
             ("decimal(38, 38)", Some(ColumnType::Decimal { precision: 38, scale: 38 })),
+            ("timestamp without time zone", Some(ColumnType::Timestamp(TimeUnit::Micros))),
+            ("TIMESTAMP(9) WITH TIME ZONE", Some(ColumnType::Timestamp(TimeUnit::Nanos))),
+            ("TIMESTAMPTZ", Some(ColumnType::Timestamp(TimeUnit::Micros))),
+            ("FLOAT(24)", Some(ColumnType::Float32)),
+            ("FLOAT(25)", Some(ColumnType::Float64)),
+            ("FLOAT(53)", Some(ColumnType::Float64)),
+            ("character varying(7)", Some(ColumnType::Varchar)),
+            ("CHARACTER(7)", Some(ColumnType::Varchar)),
+            ("FLOAT(54)", None),
+            ("FLOAT(0)", None),
+            ("FLOAT8 PRECISION", None),
+            ("VARCHAR VARYING", None),
+            ("TIMESTAMP WITH TIME", None),
             ("TIMESTAMP(3)", None),
             ("DECIMAL(39)", None),
             ("DECIMAL(4,5)", None),

@@ -47,10 +47,11 @@ impl TypePlanner for ColumnTypePlanner {
     }
 }
 
-/// The length in `VARCHAR(20)`. CHAR has none to be checked.
+/// The length in `VARCHAR(20)`, under any of its names. CHAR has none to be checked.
 fn varchar_length(name: &str) -> Option<&str> {
     let (name, length) = name.strip_suffix(')')?.split_once('(')?;
-    name.trim().eq_ignore_ascii_case("VARCHAR").then(|| length.trim())
+    let checked = ["VARCHAR", "CHARACTER VARYING", "CHAR VARYING"];
+    checked.iter().any(|it| name.trim().eq_ignore_ascii_case(it)).then(|| length.trim())
 }
 
 /// The type that a cast names, if it is one that columns can have.

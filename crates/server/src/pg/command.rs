@@ -473,6 +473,18 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_a_copy_are_told_from_files() {
+        for sql in [
+            "COPY t FROM STDIN CSV HEADER",
+            "copy t (a) from stdin with delimiter ',' csv",
+            "COPY (SELECT 1) TO STDOUT BINARY;",
+        ] {
+            check(sql, Command::Copy(sql.to_owned()));
+        }
+        check("COPY t FROM 'stdin' CSV HEADER", Command::Statement);
+    }
+
+    #[test]
     fn everything_else_is_for_the_engine() {
         for sql in ["SELECT 1", "SET a = 1", "SET LOCAL a = 1", "start WHERE x", "'open", "(x)"] {
             check(sql, Command::Statement);

@@ -202,7 +202,7 @@ fn rows_come_and_go_by_copy() {
         let out = client.copy_out("COPY (SELECT n, s FROM t) TO STDOUT").await.unwrap();
         let out = out.try_collect::<Vec<_>>().await.unwrap();
         assert_eq!(out, ["1\ta,b\n", "\\N\t\\N\n", "3\tx\\ny\n"], "CY3");
-        let csv = "COPY t TO STDOUT WITH (FORMAT csv, HEADER)";
+        let csv = "COPY t TO STDOUT WITH CSV HEADER";
         let out = client.copy_out(csv).await.unwrap().try_collect::<Vec<_>>().await.unwrap();
         assert_eq!(out.len(), 4, "CY3");
         assert_eq!(out[0], "ts,n,s\n");
