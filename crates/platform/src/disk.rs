@@ -59,6 +59,13 @@ pub trait Disk: Send + Sync + Debug {
     /// [`Error::Locked`] if another process or another handle of this one holds it.
     fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>>;
 
+    /// As `lock`, and locks the folder of `path` too: that lock stays when the file is removed.
+    /// Where the file system locks no folders, as NFS does not, the file alone is locked.
+    fn lock_with_folder(&self, path: &Path) -> Result<Box<dyn DirLock>>;
+
+    /// As `lock_with_folder`, but creates nothing: without the file, the folder alone is locked.
+    fn lock_existing(&self, path: &Path) -> Result<Box<dyn DirLock>>;
+
     /// The whole file. It may grow or shrink meanwhile; then the answer is one of the versions
     /// in between.
     fn read(&self, path: &Path) -> Result<Vec<u8>> {
@@ -173,6 +180,6 @@ pub trait DiskFile: Send + Sync + Debug {
 
 /// A held lock; dropping it lets go.
 pub trait DirLock: Send + Sync + Debug {
-    /// The file that is locked.
+    /// The file that stands for the lock.
     fn path(&self) -> &Path;
 }

@@ -93,6 +93,12 @@ impl Error {
         matches!(self, Error::Crashed { .. })
     }
 
+    /// The call that was to make something durable has failed, and not one before it: what was not
+    /// durable may be lost, and no later call can tell.
+    pub fn is_failed_sync(&self) -> bool {
+        matches!(self, Error::Io { call: "fsync" | "fdatasync", .. })
+    }
+
     /// For `map_err`: adds the call and the path.
     pub(crate) fn io(call: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io { call, path: path.to_path_buf(), source }

@@ -15,6 +15,11 @@ pub enum IoMode {
     Uring,
     /// One blocking call after the other.
     Sync,
+    /// As on a simulated disk.
+    Simulated {
+        /// Of the order in which writes are finished.
+        seed: u64,
+    },
 }
 
 /// What is used.
@@ -24,6 +29,11 @@ pub enum IoChoice {
     Uring,
     /// One blocking call after the other.
     Sync,
+    /// On a simulated disk: several writes in flight, finished in an order that the seed decides.
+    Simulated {
+        /// The same seed gives the same order.
+        seed: u64,
+    },
 }
 
 impl fmt::Display for IoChoice {
@@ -31,6 +41,7 @@ impl fmt::Display for IoChoice {
         f.write_str(match self {
             IoChoice::Uring => "io_uring",
             IoChoice::Sync => "pread/pwrite",
+            IoChoice::Simulated { .. } => "simulated",
         })
     }
 }
@@ -41,6 +52,7 @@ impl fmt::Display for IoChoice {
 pub fn detect_io(mode: IoMode) -> Result<IoChoice> {
     match mode {
         IoMode::Sync => Ok(IoChoice::Sync),
+        IoMode::Simulated { seed } => Ok(IoChoice::Simulated { seed }),
         IoMode::Uring => probe().map(|()| IoChoice::Uring),
         IoMode::Auto => Ok(probe().map_or(IoChoice::Sync, |()| IoChoice::Uring)),
     }

@@ -54,7 +54,7 @@ pub use read_ahead::{Piece, ReadAhead};
 pub use real::{RealDisk, disk_bytes, drop_caches, free_disk_bytes};
 pub use root::{Opened, Root, RootEntry, RootError, RootFile};
 pub use sentence::sentence;
-pub use sim::SimDisk;
+pub use sim::{SimCall, SimDisk, SimErrno};
 pub use write_queue::WriteQueue;
 
 /// A count of bytes that came as `u64`, as a size in memory.

@@ -102,7 +102,7 @@ impl ReadAhead {
         assert!(pool.headroom().is_multiple_of(alignment), "pieces are read with alignment");
         let engine = match choice {
             IoChoice::Uring if file.raw_fd().is_some() => Engine::uring(depth)?,
-            IoChoice::Uring | IoChoice::Sync => Engine::Sync,
+            IoChoice::Uring | IoChoice::Sync | IoChoice::Simulated { .. } => Engine::Sync,
         };
         let plan = Plan { range, piece_bytes, alignment };
         Ok(ReadAhead { file, pool, plan, engine, has_failed: false })

@@ -143,14 +143,72 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
-        let file = options.open(path).map_err(Error::io("open", path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Box::new(RealLock { path: path.to_path_buf(), _file: file })),
-            Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_path_buf() }),
-            Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
-        }
+        let file = made_and_locked(path)?;
+        Ok(Box::new(RealLock { path: path.to_path_buf(), _files: (None, Some(file)) }))
+    }
+
+    fn lock_with_folder(&self, path: &Path) -> Result<Box<dyn DirLock>> {
+        let folder = lock_folder(path)?;
+        let file = made_and_locked(path)?;
+        Ok(Box::new(RealLock { path: path.to_path_buf(), _files: (folder, Some(file)) }))
+    }
+
+    fn lock_existing(&self, path: &Path) -> Result<Box<dyn DirLock>> {
+        let folder = lock_folder(path)?;
+        // NFS locks only what may be written to.
+        let opened = OpenOptions::new().read(true).write(true).open(path);
+        let opened = opened.or_else(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => File::open(path),
+            _ => Err(error),
+        });
+        let file = match opened {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::io("open", path)(error)),
+        };
+        file.as_ref().map_or(Ok(()), |file| lock_file(file, path))?;
+        Ok(Box::new(RealLock { path: path.to_path_buf(), _files: (folder, file) }))
+    }
+}
+
+/// Locks the folder of `path`; `None` where the file system cannot.
+fn lock_folder(path: &Path) -> Result<Option<File>> {
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let folder = File::open(dir).map_err(Error::io("open", dir))?;
+    match folder.try_lock() {
+        Ok(()) => Ok(Some(folder)),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_path_buf() }),
+        Err(TryLockError::Error(error)) => match error.raw_os_error() {
+            // NFS makes locks of byte ranges of them, for which a folder cannot be opened.
+            Some(
+                libc::EBADF
+                | libc::EINVAL
+                | libc::EISDIR
+                | libc::ENOLCK
+                | libc::ENOSYS
+                | libc::EOPNOTSUPP,
+            ) => Ok(None),
+            _ => Err(Error::io("lock", dir)(error)),
+        },
+    }
+}
+
+fn made_and_locked(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+    let file = options.open(path).map_err(Error::io("open", path))?;
+    lock_file(&file, path)?;
+    Ok(file)
+}
+
+fn lock_file(file: &File, path: &Path) -> Result<()> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_path_buf() }),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
     }
 }
 
@@ -297,11 +355,11 @@ impl DiskFile for RealFile {
     }
 }
 
-/// An `flock`, which ends with the open file.
+/// The `flock`s of a folder and of a file in it, which end with the open files.
 #[derive(Debug)]
 struct RealLock {
     path: PathBuf,
-    _file: File,
+    _files: (Option<File>, Option<File>),
 }
 
 impl DirLock for RealLock {

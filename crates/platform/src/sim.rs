@@ -5,13 +5,21 @@
 //!   there or not, whatever came before or after it, and a write may be there in part. What cannot
 //!   be is a sector of 512 bytes that never was: one that survives carries what it held then.
 //! - S3. The same calls with the same seed give the same disk.
+//! - S4. A call that fails because it was told to has done nothing, but for a write, which may have
+//!   written sectors up to some place, and a sync, which may have made a part durable.
+//!
+//! The disk has a way around the page cache, and queues of writes that it finishes in any order
+//! (`sim/ring.rs`): what they wrote is durable after a sync, as any other write, and not before.
 //!
 //! What a file holds is in `sim/content.rs`, what becomes of its bytes in `sim/file.rs`, and what
 //! becomes of names in `sim/tree.rs`. Not here: time. Nothing takes any.
 
+mod call;
 mod content;
 mod file;
 mod random;
+#[cfg(target_os = "linux")]
+mod ring;
 mod tree;
 
 use std::collections::BTreeSet;
@@ -21,12 +29,21 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use self::call::Faults;
+pub use self::call::{SimCall, SimErrno};
 use self::file::SimBytes;
 use self::random::Random;
+#[cfg(target_os = "linux")]
+pub(crate) use self::ring::SimRing;
 use self::tree::{NodeId, Tree, os_error};
 use crate::{
     DirEntry, DirLock, Disk, DiskFile, Error, FileStamp, Mapping, OpenMode, Result, usize_of,
 };
+
+/// What a disk writes in one piece.
+const SECTOR_BYTES: u64 = 512;
+/// What writes around the page cache are multiples of.
+const DIRECT_ALIGNMENT: usize = 4_096;
 
 /// A simulated disk. A clone is the same disk.
 ///
@@ -47,6 +64,7 @@ struct State {
     syncs: Fault,
     crash_at_sync: Option<u64>,
     writes: Fault,
+    faults: Faults,
     capacity_bytes: Option<u64>,
     interruption: Option<Interruption>,
 }
@@ -81,6 +99,7 @@ impl SimDisk {
             syncs: Fault::default(),
             crash_at_sync: None,
             writes: Fault::default(),
+            faults: Faults::default(),
             capacity_bytes: None,
             interruption: None,
         };
@@ -107,6 +126,26 @@ impl SimDisk {
     /// 1 is the next write; 0 takes it back.
     pub fn fail_write_at(&self, nth: u64) {
         self.lock_state().writes.fail_at(nth);
+    }
+
+    /// Lets the `nth` call of a kind from now fail with an error of the operating system, such as
+    /// EMFILE, once or until [`clear_faults`](Self::clear_faults). 1 is the next one.
+    pub fn fail_call_at(&self, call: SimCall, nth: u64, errno: SimErrno, lasts: bool) {
+        assert!(0 < nth, "1 is the next call");
+        self.lock_state().faults.plan(call, nth, errno, lasts);
+    }
+
+    /// How many calls of a kind there were so far.
+    pub fn calls(&self, call: SimCall) -> u64 {
+        self.lock_state().faults.count(call)
+    }
+
+    /// Takes everything back that was to fail, and the limit of bytes.
+    pub fn clear_faults(&self) {
+        let mut state = self.lock_state();
+        (state.syncs.fails_at, state.writes.fails_at) = (None, None);
+        state.capacity_bytes = None;
+        state.faults.clear();
     }
 
     /// Limits the bytes of all files together; what goes beyond fails with ENOSPC, after as much
@@ -175,6 +214,27 @@ impl SimDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Locks what `find` finds or makes, if all of it is free.
+    fn lock_nodes(
+        &self,
+        path: &Path,
+        find: impl FnOnce(&mut State) -> io::Result<Vec<NodeId>>,
+    ) -> Result<Box<dyn DirLock>> {
+        let locked = self.call(SimCall::Lock, path, |state| {
+            let ids = find(state)?;
+            let is_free = ids.iter().all(|id| !state.locks.contains(id));
+            if is_free {
+                state.locks.extend(&ids);
+            }
+            Ok(is_free.then_some(ids))
+        })?;
+        let path = path.to_path_buf();
+        match locked {
+            Some(ids) => Ok(Box::new(SimLock { disk: self.clone(), path, ids })),
+            None => Err(Error::Locked { path }),
+        }
+    }
+
     /// Does what is to be done before this file is opened.
     fn interrupt(&self, path: &Path, mode: OpenMode) {
         let is_due =
@@ -186,19 +246,24 @@ impl SimDisk {
         }
     }
 
-    /// Does something that fails without power, also if it is lost in doing so.
+    /// Does something that fails without power, also if it is lost in doing so, and if it is told
+    /// to (S4).
     fn call<T>(
         &self,
-        call: &'static str,
+        kind: SimCall,
         path: &Path,
         action: impl FnOnce(&mut State) -> io::Result<T>,
     ) -> Result<T> {
         let mut state = self.lock_state();
+        let call = kind.name();
         let crashed = || Err(Error::Crashed { call, path: path.to_path_buf() });
         if state.has_crashed {
             return crashed();
         }
-        let outcome = action(&mut state);
+        let outcome = match state.faults.happens(kind) {
+            Some(errno) => Err(os_error(errno.code())),
+            None => action(&mut state),
+        };
         if state.has_crashed {
             return crashed();
         }
@@ -256,7 +321,9 @@ impl State {
         let len_max = self.len_max(self.tree.bytes(id).len());
         let fitting = len_max.saturating_sub(offset).min(bytes.len() as u64);
         if self.writes.happens() {
-            let part = self.random.below(fitting + 1);
+            // A kernel fails between pages, and a disk between sectors.
+            let end = (offset + self.random.below(fitting + 1)) / SECTOR_BYTES * SECTOR_BYTES;
+            let part = end.saturating_sub(offset);
             self.tree.bytes_mut(id).write(&bytes[..usize_of(part)], offset);
             return Err(os_error(libc::EIO));
         }
@@ -274,6 +341,17 @@ impl State {
         }
         self.tree.bytes_mut(id).set_len(bytes);
         Ok(())
+    }
+
+    fn folder_of(&self, path: &Path) -> io::Result<NodeId> {
+        self.tree.dir_at(path.parent().unwrap_or(Path::new("/")))
+    }
+
+    fn open_or_create(&mut self, path: &Path) -> io::Result<NodeId> {
+        match self.open(path, OpenMode::ReadWrite) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.tree.create_file(path),
+            outcome => outcome,
+        }
     }
 
     fn open(&mut self, path: &Path, mode: OpenMode) -> io::Result<NodeId> {
@@ -301,13 +379,18 @@ impl State {
 impl Disk for SimDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>> {
         self.interrupt(path, mode);
-        let id = self.call("open", path, |state| state.open(path, mode))?;
+        let kind = match mode {
+            OpenMode::Read | OpenMode::ReadWrite => SimCall::Open,
+            OpenMode::CreateNew | OpenMode::CreateOrTruncate => SimCall::Create,
+        };
+        let id = self.call(kind, path, |state| state.open(path, mode))?;
+        let (disk, path) = (self.clone(), path.to_path_buf());
         let is_writable = mode != OpenMode::Read;
-        Ok(Arc::new(SimFile { disk: self.clone(), path: path.to_path_buf(), id, is_writable }))
+        Ok(Arc::new(SimFile { disk, path, id, is_writable, alignment: 1 }))
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        self.call("stat", path, |state| match state.tree.at(path) {
+        self.call(SimCall::Stat, path, |state| match state.tree.at(path) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -315,28 +398,28 @@ impl Disk for SimDisk {
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
-        self.call("list", dir, |state| state.tree.list(dir))
+        self.call(SimCall::List, dir, |state| state.tree.list(dir))
     }
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        self.call("mkdir", dir, |state| state.tree.create_dir_all(dir))
+        self.call(SimCall::MakeDir, dir, |state| state.tree.create_dir_all(dir))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.call("rename", from, |state| state.tree.rename(from, to))
+        self.call(SimCall::Rename, from, |state| state.tree.rename(from, to))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        self.call("remove", path, |state| state.tree.remove(path))
+        self.call(SimCall::Remove, path, |state| state.tree.remove(path))
     }
 
     fn remove_dir_all(&self, dir: &Path) -> Result<()> {
-        self.call("remove", dir, |state| state.tree.remove_dir_all(dir))
+        self.call(SimCall::Remove, dir, |state| state.tree.remove_dir_all(dir))
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.call("fsync", dir, |state| {
-            let id = state.tree.dir_at(dir)?;
+        let id = self.call(SimCall::Open, dir, |state| state.tree.dir_at(dir))?;
+        self.call(SimCall::SyncDir, dir, |state| {
             match state.sync_fate() {
                 SyncFate::Done => state.tree.sync_dir(id),
                 SyncFate::Failed => {
@@ -350,20 +433,26 @@ impl Disk for SimDisk {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>> {
-        let locked = self.call("lock", path, |state| {
-            let id = match state.open(path, OpenMode::ReadWrite) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    state.tree.create_file(path)?
-                }
-                outcome => outcome?,
-            };
-            Ok(state.locks.insert(id).then_some(id))
-        })?;
-        let path = path.to_path_buf();
-        match locked {
-            Some(id) => Ok(Box::new(SimLock { disk: self.clone(), path, id })),
-            None => Err(Error::Locked { path }),
-        }
+        self.lock_nodes(path, |state| Ok(vec![state.open_or_create(path)?]))
+    }
+
+    fn lock_with_folder(&self, path: &Path) -> Result<Box<dyn DirLock>> {
+        self.lock_nodes(path, |state| {
+            let folder = state.folder_of(path)?;
+            // A lock that is refused makes no file.
+            let is_free = !state.locks.contains(&folder);
+            Ok(if is_free { vec![folder, state.open_or_create(path)?] } else { vec![folder] })
+        })
+    }
+
+    fn lock_existing(&self, path: &Path) -> Result<Box<dyn DirLock>> {
+        self.lock_nodes(path, |state| {
+            let folder = state.folder_of(path)?;
+            match state.open(path, OpenMode::ReadWrite) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(vec![folder]),
+                file => Ok(vec![folder, file?]),
+            }
+        })
     }
 }
 
@@ -374,18 +463,20 @@ struct SimFile {
     path: PathBuf,
     id: NodeId,
     is_writable: bool,
+    /// More than 1 if it is written around the page cache.
+    alignment: usize,
 }
 
 impl SimFile {
     /// Does something with the bytes of the file.
-    fn read<T>(&self, call: &'static str, action: impl FnOnce(&SimBytes) -> T) -> Result<T> {
+    fn read<T>(&self, call: SimCall, action: impl FnOnce(&SimBytes) -> T) -> Result<T> {
         self.disk.call(call, &self.path, |state| Ok(action(state.tree.bytes(self.id))))
     }
 
     /// Does something for which the file must have been opened for writing.
     fn change(
         &self,
-        call: &'static str,
+        call: SimCall,
         action: impl FnOnce(&mut State) -> io::Result<()>,
     ) -> Result<()> {
         self.disk.call(call, &self.path, |state| {
@@ -400,12 +491,12 @@ impl DiskFile for SimFile {
     }
 
     fn len(&self) -> Result<u64> {
-        self.read("stat", SimBytes::len)
+        self.read(SimCall::Stat, SimBytes::len)
     }
 
     fn stamp(&self) -> Result<FileStamp> {
         let identity = (0, self.id.0 as u64);
-        self.read("stat", |bytes| FileStamp {
+        self.read(SimCall::Stat, |bytes| FileStamp {
             bytes: bytes.len(),
             modified: bytes.changes().into(),
             identity,
@@ -413,26 +504,35 @@ impl DiskFile for SimFile {
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        self.read("read", |bytes| bytes.read(buf, offset))
+        self.read(SimCall::Read, |bytes| bytes.read(buf, offset))
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.change("write", |state| state.write(self.id, bytes, offset))
+        self.change(SimCall::Write, |state| {
+            let is_aligned = bytes.len().is_multiple_of(self.alignment)
+                && offset.is_multiple_of(self.alignment as u64)
+                && (self.alignment == 1 || bytes.as_ptr().addr().is_multiple_of(self.alignment));
+            if is_aligned {
+                state.write(self.id, bytes, offset)
+            } else {
+                Err(os_error(libc::EINVAL))
+            }
+        })
     }
 
     fn set_len(&self, bytes: u64) -> Result<()> {
-        self.change("truncate", |state| state.set_len(self.id, bytes))
+        self.change(SimCall::Resize, |state| state.set_len(self.id, bytes))
     }
 
     fn allocate(&self, bytes: u64) -> Result<()> {
-        self.change("fallocate", |state| {
+        self.change(SimCall::Resize, |state| {
             let longer = state.tree.bytes(self.id).len() < bytes;
             if longer { state.set_len(self.id, bytes) } else { Ok(()) }
         })
     }
 
     fn sync_data(&self) -> Result<()> {
-        self.disk.call("fdatasync", &self.path, |state| {
+        self.disk.call(SimCall::Sync, &self.path, |state| {
             match state.sync_fate() {
                 SyncFate::Done => state.tree.bytes_mut(self.id).sync(),
                 SyncFate::Failed => {
@@ -446,11 +546,11 @@ impl DiskFile for SimFile {
     }
 
     fn start_writeback(&self, _offset: u64, _bytes: u64) -> Result<()> {
-        self.read("sync_file_range", |_| ())
+        self.read(SimCall::Stat, |_| ())
     }
 
     fn map(&self) -> Result<Mapping> {
-        self.read("mmap", |bytes| {
+        self.read(SimCall::Map, |bytes| {
             let mut copy = vec![0; usize_of(bytes.len())];
             let got = bytes.read(&mut copy, 0);
             assert_eq!(got, copy.len(), "nobody cuts the file meanwhile");
@@ -461,13 +561,24 @@ impl DiskFile for SimFile {
     fn raw_fd(&self) -> Option<RawFd> {
         None
     }
+
+    fn around_cache(&self) -> Option<Arc<dyn DiskFile>> {
+        let SimFile { disk, path, id, is_writable, .. } = self;
+        let (disk, path, id, is_writable) = (disk.clone(), path.clone(), *id, *is_writable);
+        let around = SimFile { disk, path, id, is_writable, alignment: DIRECT_ALIGNMENT };
+        is_writable.then(|| Arc::new(around) as Arc<dyn DiskFile>)
+    }
+
+    fn alignment(&self) -> usize {
+        self.alignment
+    }
 }
 
 #[derive(Debug)]
 struct SimLock {
     disk: SimDisk,
     path: PathBuf,
-    id: NodeId,
+    ids: Vec<NodeId>,
 }
 
 impl DirLock for SimLock {
@@ -478,6 +589,7 @@ impl DirLock for SimLock {
 
 impl Drop for SimLock {
     fn drop(&mut self) {
-        self.disk.lock_state().locks.remove(&self.id);
+        let mut state = self.disk.lock_state();
+        state.locks.retain(|locked| !self.ids.contains(locked));
     }
 }

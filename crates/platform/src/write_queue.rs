@@ -16,6 +16,8 @@ use std::sync::Arc;
 #[cfg(target_os = "linux")]
 use crate::AlignedBuffer;
 #[cfg(target_os = "linux")]
+use crate::sim::SimRing;
+#[cfg(target_os = "linux")]
 use crate::uring::{Direction, Finished, Ring, Transfer, WriteBytes};
 use crate::{DiskFile, Error, IoChoice, Result};
 
@@ -43,7 +45,63 @@ pub struct WriteQueue {
 enum Engine {
     Sync,
     #[cfg(target_os = "linux")]
-    Uring(Box<Ring<WriteBytes>>),
+    Uring(Box<AnyRing>),
+}
+
+/// Writes in flight, in the kernel or on a simulated disk.
+#[cfg(target_os = "linux")]
+enum AnyRing {
+    Kernel(Ring<WriteBytes>),
+    Simulated(SimRing<WriteBytes>),
+}
+
+#[cfg(target_os = "linux")]
+impl AnyRing {
+    fn in_flight(&self) -> usize {
+        match self {
+            AnyRing::Kernel(ring) => ring.in_flight(),
+            AnyRing::Simulated(ring) => ring.in_flight(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        match self {
+            AnyRing::Kernel(ring) => ring.is_full(),
+            AnyRing::Simulated(ring) => ring.is_full(),
+        }
+    }
+
+    /// Whether a write to this file may be in flight.
+    fn takes(&self, file: &dyn DiskFile) -> bool {
+        match self {
+            AnyRing::Kernel(_) => file.raw_fd().is_some(),
+            AnyRing::Simulated(_) => file.raw_fd().is_none(),
+        }
+    }
+
+    fn submit(&mut self, transfer: Transfer<WriteBytes>) -> Result<()> {
+        match self {
+            AnyRing::Kernel(ring) => ring.submit(transfer),
+            AnyRing::Simulated(ring) => {
+                ring.submit(transfer);
+                Ok(())
+            }
+        }
+    }
+
+    fn wait(&mut self) -> Result<Option<Finished<WriteBytes>>> {
+        match self {
+            AnyRing::Kernel(ring) => ring.wait(),
+            AnyRing::Simulated(ring) => Ok(ring.wait()),
+        }
+    }
+
+    fn finished(&mut self) -> Option<Finished<WriteBytes>> {
+        match self {
+            AnyRing::Kernel(ring) => ring.finished(),
+            AnyRing::Simulated(ring) => ring.finished(),
+        }
+    }
 }
 
 /// What goes around the page cache (Q3).
@@ -82,6 +140,7 @@ impl WriteQueue {
         let engine = match choice {
             IoChoice::Sync => Engine::Sync,
             IoChoice::Uring => Engine::uring(depth)?,
+            IoChoice::Simulated { seed } => Engine::simulated(seed, depth),
         };
         Ok(WriteQueue {
             engine,
@@ -105,7 +164,7 @@ impl WriteQueue {
         self.check()?;
         let outcome = match &mut self.engine {
             #[cfg(target_os = "linux")]
-            Engine::Uring(_) if file.raw_fd().is_some() => self.submit(file, bytes, offset),
+            Engine::Uring(ring) if ring.takes(file.as_ref()) => self.submit(file, bytes, offset),
             _ => write_now(file, bytes, offset).map(Some),
         };
         outcome.map_err(|error| self.fail(error))
@@ -247,7 +306,17 @@ impl std::fmt::Debug for WriteQueue {
 impl Engine {
     #[cfg(target_os = "linux")]
     fn uring(depth: usize) -> Result<Engine> {
-        Ok(Engine::Uring(Box::new(Ring::new(Direction::Write, depth)?)))
+        Ok(Engine::Uring(Box::new(AnyRing::Kernel(Ring::new(Direction::Write, depth)?))))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn simulated(seed: u64, depth: usize) -> Engine {
+        Engine::Uring(Box::new(AnyRing::Simulated(SimRing::new(seed, depth))))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn simulated(_seed: u64, _depth: usize) -> Engine {
+        Engine::Sync
     }
 
     #[cfg(not(target_os = "linux"))]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_ingest::Error;
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit, Value};
-use tidegate_platform::{Class, Disk, SimDisk};
+use tidegate_platform::{Class, Disk, IoMode, SimDisk};
 use tidegate_storage::Database;
 
 use crate::import::hook::{Call, HookDisk};
@@ -74,6 +74,8 @@ fn run(disk: &Arc<dyn Disk>) -> Outcome {
         let mut options = world.options(&schema(), &[input(import)]);
         // One worker, so that the same calls come in the same order.
         options.workers = NonZeroUsize::MIN;
+        // Writes are in flight, and finished in any order: a sync must not come before them.
+        options.io = IoMode::Simulated { seed: 5 };
         match world.import(&options) {
             Ok(summary) => assert_eq!((summary.rows_imported, summary.rows_rejected), (30, 1)),
             Err(error) => return Outcome { acknowledged: import, error: Some(error) },

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_platform::{
-    Class, DirEntry, Disk, Error, Mapping, OpenMode, RealDisk, Result, SimDisk, drop_caches,
-    free_disk_bytes,
+    Class, DirEntry, DirLock, Disk, Error, Mapping, OpenMode, RealDisk, Result, SimDisk,
+    drop_caches, free_disk_bytes,
 };
 
 use crate::put;
@@ -182,9 +182,33 @@ fn locks_exclude(disk: &dyn Disk, dir: &Path) {
     assert!(conflict.to_string().contains("lock"), "{conflict}");
     drop(disk.lock(&dir.join("other")).unwrap());
     drop(lock);
+    locked_folders_exclude(disk, dir);
     drop(disk.lock(&path).unwrap());
     assert!(disk.exists(&path).unwrap());
     assert!(disk.lock(&dir.join("missing/lock")).is_err_and(|e| e.is_not_found()));
+}
+
+/// With its file a lock was gone, and another process could take a new one: two servers wrote to
+/// one database after `rm lock`.
+fn locked_folders_exclude(disk: &dyn Disk, dir: &Path) {
+    let path = dir.join("lock");
+    let is_refused = |lock: Result<Box<dyn DirLock>>| lock.is_err_and(|error| error.would_lock());
+    let lock = disk.lock_with_folder(&path).unwrap();
+    assert!(is_refused(disk.lock(&path)), "a program that locks the file only");
+    disk.remove(&path).unwrap();
+    assert!(is_refused(disk.lock_with_folder(&path)) && is_refused(disk.lock_existing(&path)));
+    assert!(!disk.exists(&path).unwrap());
+    drop(lock);
+    let folder_only = disk.lock_existing(&path).unwrap();
+    assert!(!disk.exists(&path).unwrap(), "nothing is made");
+    assert!(is_refused(disk.lock_with_folder(&path)));
+    drop(folder_only);
+    let file_only = disk.lock(&path).unwrap();
+    assert!(is_refused(disk.lock_with_folder(&path)) && is_refused(disk.lock_existing(&path)));
+    drop(file_only);
+    let both = disk.lock_existing(&path).unwrap();
+    assert!(is_refused(disk.lock(&path)));
+    drop(both);
 }
 
 fn errors_name_call_and_path(disk: &dyn Disk, dir: &Path) {

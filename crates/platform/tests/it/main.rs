@@ -36,7 +36,7 @@ impl Random {
 /// The ways to read and write that this machine has.
 fn choices() -> Vec<IoChoice> {
     match detect_io(IoMode::Auto).unwrap() {
-        IoChoice::Sync => vec![IoChoice::Sync],
+        IoChoice::Sync | IoChoice::Simulated { .. } => vec![IoChoice::Sync],
         IoChoice::Uring => vec![IoChoice::Sync, IoChoice::Uring],
     }
 }

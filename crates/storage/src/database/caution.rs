@@ -1,8 +1,10 @@
 //! A disk that does not forget that the sync of a folder has failed.
 //!
 //! - F1. Once a sync of a folder has failed, no sync of it succeeds any more: names that were
-//!   waiting for it, whoever gave them, may be lost with the next power failure although everybody
-//!   sees them, and a later sync would say otherwise.
+//!   waiting for it may be lost with the next power failure although every process sees them, and
+//!   a later sync would say otherwise.
+//! - F2. Only the call that syncs counts. If the folder could not even be opened, for lack of file
+//!   descriptors or memory, nothing was tried, nothing is lost, and the next sync may succeed.
 //!
 //! File systems that keep a journal stop working in this case anyway. Files need no such memory:
 //! one whose sync has failed is removed or written anew. The folder of the log is exempt: each
@@ -74,7 +76,10 @@ impl Disk for CautiousDisk {
             return Err(refused());
         }
         if let Err(error) = self.inner.sync_dir(dir) {
-            self.doubtful().insert(dir.to_path_buf());
+            // F2.
+            if error.is_failed_sync() {
+                self.doubtful().insert(dir.to_path_buf());
+            }
             return Err(error);
         }
         // One that failed meanwhile may have been about names that this one was to make durable.
@@ -83,6 +88,14 @@ impl Disk for CautiousDisk {
 
     fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>> {
         self.inner.lock(path)
+    }
+
+    fn lock_with_folder(&self, path: &Path) -> Result<Box<dyn DirLock>> {
+        self.inner.lock_with_folder(path)
+    }
+
+    fn lock_existing(&self, path: &Path) -> Result<Box<dyn DirLock>> {
+        self.inner.lock_existing(path)
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>> {
@@ -98,7 +111,7 @@ impl CautiousDisk {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_platform::SimDisk;
+    use tidegate_platform::{SimCall, SimDisk, SimErrno};
 
     use super::*;
 
@@ -117,5 +130,23 @@ mod tests {
         assert!(!sync("/a"), "F1");
         assert!(sync("/b") && sync("/log"));
         assert!(disk.sync_dir(Path::new("/none")).is_err());
+    }
+
+    // While the process had no file descriptor left, the folder of a partition could not be opened
+    // for its sync. That counted as a failed sync, so every later DELETE and UPDATE of the
+    // partition was refused until a restart, although nothing had been lost.
+    #[test]
+    fn a_folder_that_could_not_be_opened_is_synced_later() {
+        let sim = SimDisk::new(1);
+        let disk = CautiousDisk::new(Arc::new(sim.clone()), PathBuf::from("/log"));
+        let dir = Path::new("/a");
+        disk.create_dir_all(dir).unwrap();
+        for errno in SimErrno::ALL {
+            sim.fail_call_at(SimCall::Open, 1, errno, false);
+            assert!(disk.sync_dir(dir).is_err());
+            disk.sync_dir(dir).unwrap_or_else(|error| panic!("F2: {errno:?}: {error:?}"));
+        }
+        sim.fail_call_at(SimCall::SyncDir, 1, SimErrno::Io, false);
+        assert!(disk.sync_dir(dir).is_err() && disk.sync_dir(dir).is_err(), "F1");
     }
 }

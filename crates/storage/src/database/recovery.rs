@@ -96,7 +96,17 @@ pub(super) fn make_home(disk: &dyn Disk, paths: &Paths) -> Result<Vec<PathBuf>> 
 
 /// Takes the directory for this process (B1).
 pub(super) fn lock(disk: &dyn Disk, paths: &Paths) -> Result<Box<dyn DirLock>> {
-    disk.lock(&paths.lock()).map_err(|error| {
+    disk.lock_with_folder(&paths.lock()).map_err(|error| {
+        if error.would_lock() {
+            return Error::InUse { path: paths.root().to_path_buf() };
+        }
+        Error::disk("lock database")(error)
+    })
+}
+
+/// The same for a program that only looks: nothing is made.
+pub(super) fn lock_existing(disk: &dyn Disk, paths: &Paths) -> Result<Box<dyn DirLock>> {
+    disk.lock_existing(&paths.lock()).map_err(|error| {
         if error.would_lock() {
             return Error::InUse { path: paths.root().to_path_buf() };
         }
@@ -196,10 +206,11 @@ fn make_folders(disk: &dyn Disk, paths: &Paths, home: &[PathBuf]) -> tidegate_pl
     for dir in home.iter().rev() {
         disk.sync_dir(folder_of(dir))?;
     }
-    if home.is_empty() {
-        // An attempt may have been cut off before it synced the name of the directory. That we may
-        // not be allowed to is fine if there was none.
-        let _ = disk.sync_dir(folder_of(paths.root()));
+    // An attempt may have been cut off after it made some of the folders above, and before it
+    // synced their names. Where we may not sync we have made none.
+    let above = paths.root().ancestors().filter(|dir| !dir.as_os_str().is_empty());
+    for dir in above.filter(|dir| !home.iter().any(|made| made == dir)) {
+        let _ = disk.sync_dir(folder_of(dir));
     }
     Ok(())
 }

@@ -88,6 +88,14 @@ impl Disk for HookDisk {
         self.disk.sync_dir(dir)
     }
 
+    fn lock_with_folder(&self, path: &Path) -> Result<Box<dyn DirLock>> {
+        self.disk.lock_with_folder(path)
+    }
+
+    fn lock_existing(&self, path: &Path) -> Result<Box<dyn DirLock>> {
+        self.disk.lock_existing(path)
+    }
+
     fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>> {
         self.disk.lock(path)
     }

@@ -113,6 +113,14 @@ impl Disk for GatedDisk {
         self.inner.sync_dir(dir)
     }
 
+    fn lock_with_folder(&self, path: &Path) -> DiskResult<Box<dyn DirLock>> {
+        self.inner.lock_with_folder(path)
+    }
+
+    fn lock_existing(&self, path: &Path) -> DiskResult<Box<dyn DirLock>> {
+        self.inner.lock_existing(path)
+    }
+
     fn lock(&self, path: &Path) -> DiskResult<Box<dyn DirLock>> {
         self.inner.lock(path)
     }

@@ -1,0 +1,153 @@
+//! The calls of a simulated disk: how many there were, and which of them are to fail.
+
+/// An error that a call of a simulated disk fails with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SimErrno {
+    /// EMFILE: the process has as many open files as it may have.
+    TooManyFiles,
+    /// EIO.
+    Io,
+    /// ENOSPC.
+    NoSpace,
+    /// EACCES.
+    NoAccess,
+    /// ENOMEM.
+    NoMemory,
+}
+
+impl SimErrno {
+    /// All of them.
+    pub const ALL: [SimErrno; 5] = [
+        SimErrno::TooManyFiles,
+        SimErrno::Io,
+        SimErrno::NoSpace,
+        SimErrno::NoAccess,
+        SimErrno::NoMemory,
+    ];
+
+    pub(super) fn code(self) -> libc::c_int {
+        match self {
+            SimErrno::TooManyFiles => libc::EMFILE,
+            SimErrno::Io => libc::EIO,
+            SimErrno::NoSpace => libc::ENOSPC,
+            SimErrno::NoAccess => libc::EACCES,
+            SimErrno::NoMemory => libc::ENOMEM,
+        }
+    }
+}
+
+/// A kind of call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SimCall {
+    /// Opens a file that exists, or a folder to sync it.
+    Open,
+    /// Opens a file that may be new.
+    Create,
+    /// Looks at a file or folder, or hints at it.
+    Stat,
+    /// Lists a folder.
+    List,
+    /// Makes folders.
+    MakeDir,
+    /// Renames a file or folder.
+    Rename,
+    /// Removes a file or folder.
+    Remove,
+    /// Reads from a file.
+    Read,
+    /// Maps a file.
+    Map,
+    /// Writes to a file: here nothing is written; see also `SimDisk::fail_write_at`.
+    Write,
+    /// Cuts or lengthens a file.
+    Resize,
+    /// Syncs a file: here nothing becomes durable; see also `SimDisk::fail_sync_at`.
+    Sync,
+    /// Syncs a folder that is open.
+    SyncDir,
+    /// Takes a lock.
+    Lock,
+}
+
+impl SimCall {
+    /// All calls that can fail without a sign of what has become of the bytes: a sync that fails
+    /// may have lost some, which `SimDisk::fail_sync_at` is for.
+    pub const HARMLESS: [SimCall; 12] = [
+        SimCall::Open,
+        SimCall::Create,
+        SimCall::Stat,
+        SimCall::List,
+        SimCall::MakeDir,
+        SimCall::Rename,
+        SimCall::Remove,
+        SimCall::Read,
+        SimCall::Map,
+        SimCall::Write,
+        SimCall::Resize,
+        SimCall::Lock,
+    ];
+    const COUNT: usize = SimCall::Lock as usize + 1;
+
+    /// What an error calls it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            SimCall::Open | SimCall::Create => "open",
+            SimCall::Stat => "stat",
+            SimCall::List => "list",
+            SimCall::MakeDir => "mkdir",
+            SimCall::Rename => "rename",
+            SimCall::Remove => "remove",
+            SimCall::Read => "read",
+            SimCall::Map => "mmap",
+            SimCall::Write => "write",
+            SimCall::Resize => "truncate",
+            SimCall::Sync => "fdatasync",
+            SimCall::SyncDir => "fsync",
+            SimCall::Lock => "lock",
+        }
+    }
+}
+
+/// Counts calls, and knows which of them are to fail.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    counts: [u64; SimCall::COUNT],
+    planned: Vec<Planned>,
+}
+
+#[derive(Debug)]
+struct Planned {
+    call: SimCall,
+    /// The count of the first call that fails.
+    from: u64,
+    errno: SimErrno,
+    lasts: bool,
+}
+
+impl Faults {
+    pub(super) fn plan(&mut self, call: SimCall, nth: u64, errno: SimErrno, lasts: bool) {
+        self.planned.push(Planned { call, from: self.count(call) + nth, errno, lasts });
+    }
+
+    pub(super) fn count(&self, call: SimCall) -> u64 {
+        self.counts[call as usize]
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.planned.clear();
+    }
+
+    /// Counts a call, and says with which error it is to fail.
+    pub(super) fn happens(&mut self, call: SimCall) -> Option<SimErrno> {
+        self.counts[call as usize] += 1;
+        let count = self.counts[call as usize];
+        let is_due =
+            |it: &Planned| it.call == call && (it.from == count || it.lasts && it.from < count);
+        let at = self.planned.iter().position(is_due)?;
+        let errno = self.planned[at].errno;
+        if !self.planned[at].lasts {
+            self.planned.remove(at);
+        }
+        Some(errno)
+    }
+}

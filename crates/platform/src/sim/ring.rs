@@ -1,0 +1,69 @@
+//! Writes in flight on a simulated disk, as in an io_uring: done at any time, in any order.
+//!
+//! - SR1. A write that was submitted and not waited for may not have happened: a sync does not
+//!   cover it, and a caller that syncs without waiting loses it with the power.
+//! - SR2. The same submissions with the same seed are finished in the same order.
+//!
+//! Not here: what a write that has happened leaves on the disk (`sim/file.rs`).
+
+use super::random::Random;
+use crate::Result;
+use crate::uring::{Finished, PinnedBytes, Transfer};
+
+/// A queue of writes.
+#[derive(Debug)]
+pub(crate) struct SimRing<B: PinnedBytes> {
+    depth: usize,
+    in_flight: Vec<Transfer<B>>,
+    random: Random,
+}
+
+impl<B: PinnedBytes> SimRing<B> {
+    pub(crate) fn new(seed: u64, depth: usize) -> SimRing<B> {
+        SimRing { depth, in_flight: Vec::new(), random: Random::new(seed) }
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.in_flight.len() == self.depth
+    }
+
+    /// Takes a transfer in; nothing is written yet (SR1).
+    pub(crate) fn submit(&mut self, transfer: Transfer<B>) {
+        assert!(!self.is_full(), "the caller waits for a place");
+        self.in_flight.push(transfer);
+    }
+
+    /// Does any of the transfers.
+    pub(crate) fn wait(&mut self) -> Option<Finished<B>> {
+        let count = self.in_flight.len() as u64;
+        if count == 0 {
+            return None;
+        }
+        let at = crate::usize_of(self.random.below(count));
+        Some(do_transfer(self.in_flight.swap_remove(at)))
+    }
+
+    /// Does any of them, or none.
+    pub(crate) fn finished(&mut self) -> Option<Finished<B>> {
+        if self.random.coin() { self.wait() } else { None }
+    }
+}
+
+impl<B: PinnedBytes> Drop for SimRing<B> {
+    fn drop(&mut self) {
+        // As a kernel does, whose outcome interests no longer.
+        while self.wait().is_some() {}
+    }
+}
+
+fn do_transfer<B: PinnedBytes>(transfer: Transfer<B>) -> Finished<B> {
+    let Transfer { ticket, file, mut buffer, range, offset } = transfer;
+    let bytes = &buffer.bytes()[range];
+    let count = bytes.len();
+    let outcome: Result<usize> = file.write_all_at(bytes, offset).map(|()| count);
+    Finished { ticket, buffer, outcome }
+}
