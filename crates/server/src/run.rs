@@ -111,6 +111,9 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
         doors.push(network.spawn(accept_pg(listener, (shared, backends), tracker.clone())));
     }
     let database = open()?;
+    if let Some(torn) = database.torn_group() {
+        log.warn("storage", format_args!("{torn}"));
+    }
     let queries = runtime("query", engine.threads, || {})?;
     let (services, rejects) = services(&shared, &database, &engine, &queries)?;
     // Before anybody can begin a job.

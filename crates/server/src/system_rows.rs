@@ -15,6 +15,7 @@ use tidegate_storage::{
 pub(crate) fn append(table: &str, rows: usize, columns: Vec<BatchColumn>) -> TableAppend {
     TableAppend {
         table: table.to_owned(),
+        id: None,
         create: Some(NewTableOptions {
             designated: "ts".to_owned(),
             partition_by: PartitionUnit::Day,

@@ -32,7 +32,9 @@ mod partitions;
 mod recovery;
 mod sweep;
 mod checkpoint;
+mod survey;
 mod verify;
+mod repair;
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -45,12 +47,13 @@ use tidegate_platform::{Clock, DirLock, Disk};
 
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
-use crate::wal::{Fate, Log};
+use crate::wal::{Fate, Log, TornGroup};
 
 pub use append::{AppendOptions, Appended, NewTableOptions, TableAppend};
 pub use change::ChangeTxn;
 pub use import::{ImportTarget, ImportTxn};
 pub use masks::{MaskedRows, Removal};
+pub use repair::{LogRepair, LostCommits, repair_log};
 pub use upkeep::{TableWrites, TailOptions, UpkeepReport};
 pub use verify::{VerifyReport, VerifyStep, survey};
 
@@ -127,6 +130,15 @@ pub struct TableEntry {
     pub name: String,
 }
 
+/// What the catalog shows of a table.
+#[derive(Debug)]
+pub struct TableDescription {
+    /// The table; without deletion vectors and symbols if it is damaged, and not to be scanned.
+    pub snapshot: Arc<Snapshot>,
+    /// Why queries of it fail, if they do.
+    pub damage: Option<Error>,
+}
+
 /// A database that this process has open. Threads share it.
 pub struct Database {
     disk: Arc<dyn Disk>,
@@ -135,6 +147,7 @@ pub struct Database {
     paths: Paths,
     options: OpenOptions,
     log_id: u64,
+    torn_group: Option<TornGroup>,
     tables: RwLock<Published>,
     next_table: AtomicU64,
     next_import: AtomicU64,
@@ -220,6 +233,7 @@ impl Database {
         let lock = recovery::lock(guarded.as_ref(), &paths)?;
         let recovered = recovery::recover(&guarded, &paths, &home, options)?;
         let log_id = recovered.catalog.log;
+        let torn_group = recovered.log_end.torn.clone();
         let log = Log::resume(&guarded, &paths.log(), (log_id, recovered.log_end), options.log);
         let checkpoints = Checkpoints::of(&recovered.catalog);
         let database = Database {
@@ -228,6 +242,7 @@ impl Database {
             paths,
             options: options.clone(),
             log_id,
+            torn_group,
             next_table: AtomicU64::new(recovered.next_table.0),
             next_import: AtomicU64::new(0),
             committer: Committer::default(),
@@ -268,6 +283,13 @@ impl Database {
         self.paths.root()
     }
 
+    /// What was left out behind the end of the log when the database was opened. It was never
+    /// acknowledged, unless the disk has lost a part of it; which of both cannot be told.
+    #[must_use]
+    pub fn torn_group(&self) -> Option<&TornGroup> {
+        self.torn_group.as_ref()
+    }
+
     /// The time of its clock, in microseconds since 1970.
     #[must_use]
     pub fn now_micros(&self) -> i64 {
@@ -280,6 +302,12 @@ impl Database {
         let published = self.published();
         let tables = published.tables.by_name.values().map(|id| &published.tables.by_id[id]);
         tables.map(|table| TableEntry { id: table.id(), name: table.name.clone() }).collect()
+    }
+
+    /// The number of a table, whose name is compared without regard to case.
+    #[must_use]
+    pub fn table_id(&self, name: &str) -> Option<TableId> {
+        self.published().tables.find(name).map(|table| table.id())
     }
 
     /// What a table is called, in the case it was created with; `None` if there is none with this
@@ -304,6 +332,23 @@ impl Database {
     /// As `snapshot`.
     pub fn snapshots(&self, tables: &[&str]) -> Result<Vec<Arc<Snapshot>>> {
         self.with_tables(tables, &|found| found.iter().map(|table| table.snapshot()).collect())
+    }
+
+    /// A table for the catalog: one that is damaged is described as far as possible, so that it
+    /// hides no other.
+    ///
+    /// # Errors
+    /// If there is no such table.
+    pub fn describe(&self, table: &str) -> Result<TableDescription> {
+        match self.snapshot(table) {
+            Ok(snapshot) => Ok(TableDescription { snapshot, damage: None }),
+            Err(error @ Error::NoSuchTable { .. }) => Err(error),
+            Err(error) => {
+                let state = find(&self.published().tables, table)?;
+                let snapshot = Arc::new(state.described());
+                Ok(TableDescription { snapshot, damage: Some(error) })
+            }
+        }
     }
 
     /// Rises with every change of names and columns.

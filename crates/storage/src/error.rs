@@ -39,6 +39,8 @@ pub enum Error {
     TooManyTables,
     #[error(transparent)]
     Schema(#[from] SchemaError),
+    #[error("table `{table}` cannot be read, and takes no rows until it can")]
+    Unreadable { table: String, source: Box<Error> },
     #[error("table `{table}` was dropped meanwhile")]
     TableDropped { table: String },
     #[error("table `{table}` was truncated meanwhile")]
@@ -115,9 +117,20 @@ pub enum Corruption {
     NotText { what: &'static str },
     #[error("a byte that must be zero is not")]
     NotZero,
-    #[error("the log counts this group as durable, but it is damaged")]
+    #[error("the log counts this group as durable, but it is damaged{}", GIVE_UP)]
     DurableGroup,
+    #[error(
+        "a group of the log is damaged ({what}), which no write that was cut off leaves so{}",
+        GIVE_UP
+    )]
+    DamagedGroup { what: Box<Corruption> },
+    #[error("the log file was cut: it has {actual} bytes, and had {expected} on disk{}", GIVE_UP)]
+    CutLog { expected: u64, actual: u64 },
 }
+
+/// What a user can do about a log that is damaged.
+const GIVE_UP: &str = "; `tidegate verify` lists the commits behind this place, and `tidegate \
+                       verify --repair` gives them up so that the database opens";
 
 /// What a decoder found; whoever read the file adds its path.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -138,6 +151,7 @@ impl Error {
             Error::NewerFormat { .. } | Error::InUse { .. } | Error::CommitterPanicked => {
                 Class::Environment
             }
+            Error::Unreadable { source, .. } => source.class(),
             Error::NotCommitted { source }
             | Error::InDoubt { source }
             | Error::ReadOnly { source } => source.class(),

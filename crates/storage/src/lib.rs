@@ -29,8 +29,9 @@ mod error;
 pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use database::{
     Access, AppendOptions, Appended, ChangeTxn, Database, Durability, ImportTarget, ImportTxn,
-    LogOptions, MaskedRows, NewTableOptions, OpenOptions, Removal, TableAppend, TableEntry,
-    TableWrites, TailOptions, UpkeepReport, VerifyReport, VerifyStep, survey,
+    LogOptions, LogRepair, LostCommits, MaskedRows, NewTableOptions, OpenOptions, Removal,
+    TableAppend, TableDescription, TableEntry, TableWrites, TailOptions, UpkeepReport,
+    VerifyReport, VerifyStep, repair_log, survey,
 };
 pub use error::{Class, Corruption, DecodeError, Error, Result};
 pub use image::{Image, ImageBatch, ImageColumn};

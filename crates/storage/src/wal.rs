@@ -4,8 +4,9 @@
 //!   changes of one table in one record share it.
 //! - W2. `append` returns only when its records are on disk; with `Durability::Async`, when the
 //!   operating system has them, and a flush brings them to the disk.
-//! - W3. A bad group ends the log, unless something later counts it as durable, a header or the
-//!   beginning of another file: then it is corruption.
+//! - W3. A bad group ends the log if a write that was cut off may have left it so, and nothing
+//!   counts it as durable: a later group, a header, the beginning of another file. Otherwise it is
+//!   corruption.
 //! - W4. A group begins at a page, so that writing it touches no byte of the groups before it.
 //! - W5. A file begins where its predecessor ends, whatever else the predecessor holds: what it
 //!   has behind that place was never acknowledged, or is in the file that begins there.
@@ -22,6 +23,7 @@ mod group;
 mod log;
 mod replay;
 mod verify;
+mod repair;
 
 pub use group::{Group, decode_group};
 pub use record::{Record, TableChange, TableOp};
@@ -31,5 +33,9 @@ pub(crate) use group::FILE_HEADER_BYTES;
 pub(crate) use group::RECORDS_BYTES_MAX;
 pub(crate) use log::{Fate, Log, create, list_files};
 pub(crate) use record::record_bytes_max;
-pub(crate) use replay::{LogEnd, LogSpan, ReplayedRecord, is_unused, replay};
+pub(crate) use repair::{GivenUp, end_log_at, read_behind};
+pub use replay::TornGroup;
+pub(crate) use replay::{
+    LogEnd, LogSpan, Progress, ReplayedRecord, is_unused, replay, replay_with,
+};
 pub(crate) use verify::verify;

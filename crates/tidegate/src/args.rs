@@ -116,7 +116,7 @@ pub(crate) enum Command {
     /// Show the columns of a table and how they are stored
     Describe(DescribeArguments),
     /// Read every byte of the database and check it
-    Verify,
+    Verify(VerifyArguments),
     /// Serve SQL and the line protocol over HTTP, and the line protocol over TCP
     Serve(ServeArguments),
     /// Say who may do what at the server, and make tokens
@@ -364,6 +364,14 @@ pub(crate) struct ListArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct VerifyArguments {
+    /// If the log is damaged, end it there, so that the database opens without the commits behind
+    /// the damage; their bytes are kept
+    #[arg(long)]
+    pub(crate) repair: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct DescribeArguments {
     /// The table
     pub(crate) table: String,
@@ -483,7 +491,7 @@ impl Command {
             Command::Sql(_) => "sql",
             Command::Tables(_) => "tables",
             Command::Describe(_) => "describe",
-            Command::Verify => "verify",
+            Command::Verify(_) => "verify",
             Command::Serve(_) => "serve",
             Command::User(command) => command.name(),
             Command::Config(ConfigCommand::Check(_)) => "config check",

@@ -83,7 +83,7 @@ fn run(command: &Command, session: &Session) -> Result<Exit> {
         Command::Sql(arguments) => sql::run(arguments, session),
         Command::Tables(arguments) => inspect::tables(arguments, session),
         Command::Describe(arguments) => inspect::describe(arguments, session),
-        Command::Verify => verify::run(session),
+        Command::Verify(arguments) => verify::run(arguments, session),
         Command::Serve(arguments) => serve::run(arguments, session),
         Command::User(command) => user::run(command, session),
         Command::Config(command) => config::run(command, session),

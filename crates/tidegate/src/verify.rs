@@ -1,14 +1,18 @@
 //! `tidegate verify`: every byte of the database is read and checked.
 //!
-//! Opening already checks the log and the checkpoints; where it fails, the files are read one by
-//! one all the same. What is found is listed on standard output, a line each, and the exit code
-//! says that there was something.
+//! The database is not opened for it, and nothing is written unless a damaged log is to be
+//! repaired. What is found is listed on standard output, a line each, and the exit code says that
+//! there was something.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
 
-use tidegate_storage::{Error as StorageError, VerifyReport, VerifyStep, survey};
+use tidegate_storage::{
+    Corruption, Error as StorageError, LogRepair, LostCommits, VerifyReport, VerifyStep,
+    repair_log, survey,
+};
 
+use crate::args::VerifyArguments;
 use crate::environment::stderr_columns;
 use crate::error::{Error, Exit, Result, sentence};
 use crate::output::printable;
@@ -19,7 +23,13 @@ use crate::text::{bytes, counted, elapsed};
 /// How often the line is redrawn at most.
 const REDRAW_NANOS: u64 = 150_000_000;
 
-pub(crate) fn run(session: &Session) -> Result<Exit> {
+pub(crate) fn run(arguments: &VerifyArguments, session: &Session) -> Result<Exit> {
+    if !session.has_database()? {
+        return Err(Error::NoDatabase { dir: session.db.clone() });
+    }
+    if arguments.repair {
+        repair(session)?;
+    }
     let start = session.clock.monotonic_nanos();
     let line = RefCell::new(Line::default());
     let show = |step: &VerifyStep<'_>| {
@@ -27,18 +37,18 @@ pub(crate) fn run(session: &Session) -> Result<Exit> {
             line.borrow_mut().draw(step, session.clock.monotonic_nanos());
         }
     };
-    let report = match session.open_existing() {
-        Ok(database) => database.verify(&show),
-        Err(Error::Storage(damage @ StorageError::Corrupt { .. })) => {
-            survey(&session.disk, &session.db, &show).map(|report| with_first(damage, report))
-        }
-        Err(error) => return Err(error),
-    };
+    let report = survey(&session.disk, &session.db, &show);
     line.borrow_mut().clear();
     let report = report?;
     let nanos = session.clock.monotonic_nanos() - start;
     for problem in &report.problems {
         sql::print(&format!("{}\n", printable(&sentence(problem))))?;
+    }
+    if report.problems.iter().any(is_of_log) {
+        list_lost(&report.lost)?;
+    }
+    if let Some(torn) = &report.torn {
+        sql::print(&format!("note: {}\n", printable(&torn.to_string())))?;
     }
     sql::print(&totals(&report, nanos))?;
     let count = counted(report.problems.len() as u64, "problem");
@@ -50,12 +60,47 @@ pub(crate) fn run(session: &Session) -> Result<Exit> {
     }
 }
 
-/// Puts what kept the database from being opened before what else is damaged.
-fn with_first(damage: StorageError, mut report: VerifyReport) -> VerifyReport {
-    let first = damage.to_string();
-    report.problems.retain(|problem| problem.to_string() != first);
-    report.problems.insert(0, damage);
-    report
+/// Ends a damaged log where it is damaged, and says what was given up.
+fn repair(session: &Session) -> Result<()> {
+    let Some(LogRepair { damage, lost, dropped, kept }) = repair_log(&session.disk, &session.db)?
+    else {
+        return sql::print("the log is not damaged: nothing was repaired\n");
+    };
+    sql::print(&format!("{}\n", printable(&sentence(&damage))))?;
+    sql::print("the log ends there now; these commits were given up, as far as can be read:\n")?;
+    list_lost(&lost)?;
+    for table in dropped {
+        sql::print(&format!("table {}: dropped, its files are gone\n", printable(&table)))?;
+    }
+    for path in kept {
+        sql::print(&format!("kept: {}\n", printable(&path.display().to_string())))?;
+    }
+    Ok(())
+}
+
+/// Lists commits that are behind the damage of a log.
+fn list_lost(lost: &[LostCommits]) -> Result<()> {
+    for LostCommits { table, name, first, last } in lost {
+        let table = name.clone().unwrap_or_else(|| format!("#{table}"));
+        let commits = match first == last {
+            true => format!("commit {first}"),
+            false => format!("commits {first} to {last}"),
+        };
+        sql::print(&format!("behind the damage: {commits} of table {}\n", printable(&table)))?;
+    }
+    if lost.is_empty() {
+        sql::print("behind the damage: no commit that can be read\n")?;
+    }
+    Ok(())
+}
+
+/// Whether a problem is one that a repair of the log takes away.
+fn is_of_log(problem: &StorageError) -> bool {
+    use Corruption::{CutLog, DamagedGroup, DurableGroup};
+    matches!(
+        problem,
+        StorageError::Corrupt { what: DurableGroup | DamagedGroup { .. } | CutLog { .. }, .. }
+    )
 }
 
 fn totals(report: &VerifyReport, nanos: u64) -> String {

@@ -16,8 +16,8 @@ use crate::world::schema_of;
 
 const LOG: u64 = 77;
 const LSN: Lsn = Lsn(8_192);
-/// Magic, log, LSN, durable LSN, bytes, count, checksum.
-const HEADER_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 4;
+/// Magic, log, LSN, durable LSN, bytes, count, room, zero sectors, checksum of these, checksum.
+const HEADER_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 8 + 4 + 4 + 4;
 
 pub(crate) fn check(bytes: &[u8]) {
     let _ = decode_group(bytes, LOG, LSN);
@@ -57,6 +57,10 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
         group.extend_from_slice(&field.to_le_bytes());
     }
     group.extend_from_slice(&count.to_le_bytes());
+    let (room, zero_sectors) = (0_u64, 0_u32);
+    group.extend_from_slice(&room.to_le_bytes());
+    group.extend_from_slice(&zero_sectors.to_le_bytes());
+    group.extend_from_slice(&crc32c(&group).to_le_bytes());
     let mut covered = group.clone();
     covered.extend_from_slice(&records);
     group.extend_from_slice(&crc32c(&covered).to_le_bytes());

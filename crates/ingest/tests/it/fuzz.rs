@@ -135,7 +135,7 @@ fn group_seed(group: &[u8]) -> Vec<u8> {
     let word = |at: usize| u32::from_le_bytes(group[at..at + 4].try_into().unwrap()) as usize;
     let (bytes, count) = (word(32), word(40));
     let mut seed = vec![u8::try_from(count).unwrap(), 0];
-    let mut at = 48;
+    let mut at = 64;
     while at < bytes {
         let length = word(at);
         seed.extend_from_slice(&u16::try_from(length).unwrap().to_le_bytes());

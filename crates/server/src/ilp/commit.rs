@@ -116,6 +116,7 @@ pub(crate) fn commit(
 fn appends(rows: &mut [TableRows], options: &CommitOptions) -> Vec<TableAppend> {
     let append = |rows: &mut TableRows| TableAppend {
         table: rows.table.clone(),
+        id: None,
         create: options.lines.create_tables.then(|| NewTableOptions {
             designated: rows.designated.clone(),
             partition_by: options.partition_by,

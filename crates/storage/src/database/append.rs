@@ -22,7 +22,7 @@ use super::commit::{Committed, Refusal};
 use super::dedup;
 use super::folder::TableFolder;
 use super::gone::{GoneFiles, HeldTable};
-use super::plan::{Append, AppendTarget, AppendTo, Gone, Wish};
+use super::plan::{Append, AppendTarget, AppendTo, Gone, Tables, Wish};
 use super::table::TableState;
 use crate::batch::{BatchColumn, RowBatch};
 use crate::catalog::fold_name;
@@ -43,6 +43,8 @@ const ATTEMPTS: usize = 32;
 pub struct TableAppend {
     /// The table's name, in any case.
     pub table: String,
+    /// The table, where rows are for that one and no other, whatever it is called by now.
+    pub id: Option<TableId>,
     /// Makes the table if there is none.
     pub create: Option<NewTableOptions>,
     /// Whether columns that the table lacks are added, with the types of the batch.
@@ -112,6 +114,7 @@ impl Database {
     /// none.
     ///
     /// # Errors
+    /// [`Error::Unreadable`] if a table is damaged so that queries of it fail.
     /// [`Error::SchemaChanged`] if a column is not of the type that the table has, maybe because
     /// somebody has changed it: the caller converts anew. [`Error::NoSuchTable`] if there is none
     /// and none is to be made, and so on. Then nothing has changed; with [`Error::InDoubt`], the
@@ -139,6 +142,7 @@ impl Database {
                     | Error::TableDropped { .. }
                     | Error::SegmentChanged { .. }
             );
+            let is_race = is_race && !self.has_dropped(appends);
             let is_misfit = matches!(&error, Error::SchemaChanged { table }
                 if !self.fits(appends, table));
             if !is_race || is_misfit || attempt >= ATTEMPTS {
@@ -160,6 +164,13 @@ impl Database {
         let append = appends.iter().find(|append| fold_name(&append.table) == fold_name(table));
         let (Some(schema), Some(append)) = (schema, append) else { return true };
         misfit(&schema, &append.rows).is_none()
+    }
+
+    /// Whether a table is gone that rows are for, and no other.
+    fn has_dropped(&self, appends: &[TableAppend]) -> bool {
+        let published = self.published();
+        let mut ids = appends.iter().filter_map(|append| append.id);
+        ids.any(|id| !published.tables.by_id.contains_key(&id))
     }
 
     fn try_append(
@@ -253,7 +264,7 @@ impl Database {
     fn hold_tables_with_keys(&self, appends: &[TableAppend]) -> BTreeMap<TableId, HeldTable> {
         let with_keys: BTreeSet<TableId> = {
             let published = self.published();
-            let known = appends.iter().filter_map(|append| published.tables.find(&append.table));
+            let known = appends.iter().filter_map(|append| find_table(&published.tables, append));
             let with_keys = known.filter(|table| !table.manifest.schema.dedup().is_empty());
             with_keys.map(|table| table.id()).collect()
         };
@@ -277,10 +288,16 @@ impl Database {
 
     /// Finds the table and the columns of a batch, those that are new among them.
     fn resolve(&self, append: &TableAppend) -> Result<Resolved> {
-        let known = self.published().tables.find(&append.table).map(Arc::clone);
+        let known = find_table(&self.published().tables, append).map(Arc::clone);
         let rows = &append.rows;
         match (known, &append.create) {
-            (Some(table), _) => resolve_in(&table, append),
+            (None, _) if append.id.is_some() => {
+                Err(Error::TableDropped { table: append.table.clone() })
+            }
+            (Some(table), _) => {
+                table.check_readable()?;
+                resolve_in(&table, append)
+            }
             (None, None) => Err(Error::NoSuchTable { table: append.table.clone() }),
             (None, Some(options)) => {
                 let columns = rows.columns().iter().map(|column| (column.name.clone(), column.ty));
@@ -296,6 +313,14 @@ impl Database {
                 })
             }
         }
+    }
+}
+
+/// The table that rows are for.
+fn find_table<'a>(tables: &'a Tables, append: &TableAppend) -> Option<&'a Arc<TableState>> {
+    match append.id {
+        Some(id) => tables.by_id.get(&id),
+        None => tables.find(&append.table),
     }
 }
 

@@ -163,7 +163,7 @@ mod tests {
         let column = BatchColumn { name: "ts".to_owned(), ty, values, validity: None };
         let rows = RowBatch::new(1, vec![column]);
         let (table, create) = ("t".to_owned(), Some(create));
-        let append = TableAppend { table, create, add_columns: false, rows };
+        let append = TableAppend { table, id: None, create, add_columns: false, rows };
         database.append(&[append], &AppendOptions::default()).unwrap();
     }
 

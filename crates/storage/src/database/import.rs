@@ -109,7 +109,10 @@ impl Database {
         let replaces = matches!(target, ImportTarget::Replacing { .. });
         match target {
             ImportTarget::Existing(name) => {
-                let opened = self.with_tables(&[name], &|found| open(&found[0]))?;
+                let opened = self.with_tables(&[name], &|found| {
+                    found[0].check_readable()?;
+                    open(&found[0])
+                })?;
                 let (as_of, schema) = (opened.0.manifest.seq_txn, &opened.0.manifest.schema);
                 let needed = schema.columns().to_vec();
                 self.begin_in(opened, as_of, needed)

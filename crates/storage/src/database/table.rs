@@ -43,6 +43,8 @@ struct Segments {
     /// One for each, in the same order.
     files: Vec<SegmentFiles>,
     grouped: OnceLock<GroupedSegments>,
+    /// Set when a reader would find all masks and symbols.
+    is_readable: OnceLock<()>,
 }
 
 /// The files of a segment.
@@ -184,6 +186,37 @@ impl TableState {
         Ok(Arc::clone(self.snapshot.get_or_init(|| snapshot)))
     }
 
+    /// Checks that queries can read the table, before rows are added to it. Masks and symbols are
+    /// read once, and not again before the segments change.
+    pub(crate) fn check_readable(&self) -> Result<()> {
+        if self.segments.is_readable.get().is_some() {
+            return Ok(());
+        }
+        let check = || {
+            let masks = self.segments.files.iter().filter_map(|files| files.mask.as_ref());
+            masks.into_iter().try_for_each(|mask| mask.mask().map(drop))?;
+            let Manifest { schema, symbols, .. } = &self.manifest;
+            self.folder.open_dictionaries(schema, symbols).map(drop)
+        };
+        check().map_err(|error| Error::Unreadable {
+            table: self.name.clone(),
+            source: Box::new(error),
+        })?;
+        self.segments.is_readable.get_or_init(|| ());
+        Ok(())
+    }
+
+    /// The table as its manifest describes it, without masks and symbols: for the catalog, where
+    /// those cannot be read.
+    pub(crate) fn described(&self) -> Snapshot {
+        let open = |files: &SegmentFiles| {
+            SegmentRun::open(&files.segment, None).expect("without a mask nothing is read")
+        };
+        let runs = self.segments.files.iter().map(open).collect();
+        let grouped = GroupedSegments::new(runs, self.is_ordered());
+        self.snapshot_of(&grouped, SymbolTables::default())
+    }
+
     fn grouped(&self) -> Result<&GroupedSegments> {
         if let Some(grouped) = self.segments.grouped.get() {
             return Ok(grouped);
@@ -303,7 +336,7 @@ impl TableState {
 
 impl Segments {
     fn new(files: Vec<SegmentFiles>) -> Arc<Segments> {
-        Arc::new(Segments { files, grouped: OnceLock::new() })
+        Arc::new(Segments { files, grouped: OnceLock::new(), is_readable: OnceLock::new() })
     }
 }
 

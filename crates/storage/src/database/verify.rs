@@ -1,13 +1,12 @@
 //! Reads everything that is on disk, and says what is damaged.
 //!
-//! What can be opened is read as it is now; of what cannot be, each file is read for itself, as of
-//! the last checkpoint.
+//! A database that is open is read as it is now. One that is not is read from its files, with what
+//! the log has: it need not be fit to be opened.
 //!
 //! - V1. Damage is reported and never ends the work: what else there is, is read too.
 //! - V2. Nothing is written.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -17,12 +16,14 @@ use tidegate_platform::Disk;
 
 use super::Database;
 use super::folder::{Paths, TableFolder};
-use super::recovery::{lock, read_catalog, read_manifest};
+use super::recovery::{lock_existing, read_catalog, read_manifest};
+use super::repair::{LostCommits, lost_commits, read_log};
+use super::survey::Survey;
 use super::table::TableState;
-use super::tail::Tail;
+use crate::catalog::Catalog;
 use crate::error::{Corruption, Error, Result};
 use crate::snapshot::{ScanGroup, SegmentRun, Snapshot};
-use crate::wal::{self, LogSpan};
+use crate::wal::{self, LogSpan, TornGroup};
 
 /// A segment that is going to be read.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +53,10 @@ pub struct VerifyReport {
     pub bytes: ByteCount,
     /// What is damaged; empty if all is well.
     pub problems: Vec<Error>,
+    /// What is behind the end of the log.
+    pub torn: Option<TornGroup>,
+    /// Commits behind the damage of a log, as far as their records can be read.
+    pub lost: Vec<LostCommits>,
 }
 
 impl Database {
@@ -94,8 +99,9 @@ impl Database {
     }
 }
 
-/// Reads every file of a database that cannot be opened, because one of them is damaged. What
-/// only the log has is not looked for in tables.
+/// Reads every file of a database that no process has open, and writes nothing: no record is
+/// replayed into a table, and no file is made or removed. Where a file is damaged, the others are
+/// read all the same.
 ///
 /// # Errors
 /// If another process has it open.
@@ -105,35 +111,79 @@ pub fn survey(
     on_segment: &dyn Fn(&VerifyStep<'_>),
 ) -> Result<VerifyReport> {
     let paths = Paths::new(dir);
-    let _lock = lock(disk.as_ref(), &paths)?;
+    let _lock = lock_existing(disk.as_ref(), &paths)?;
     let mut report = VerifyReport::default();
-    let mut names = BTreeMap::new();
-    match read_catalog(disk.as_ref(), &paths) {
-        Ok(Some(catalog)) => {
-            let span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
-            report.problems.extend(wal::verify(disk.as_ref(), &paths.log(), span));
-            names.extend(catalog.tables.into_iter().map(|table| (table.id, table.name)));
+    let tables = match read_catalog(disk.as_ref(), &paths) {
+        Ok(Some(catalog)) => survey_catalog(disk, &paths, &catalog, &mut report)?,
+        unread => {
+            report.problems.push(unread.err().unwrap_or_else(|| Error::missing(&paths.catalog())));
+            survey_folders(disk, &paths, &mut report)?
         }
-        Ok(None) => report.problems.push(Error::missing(&paths.catalog())),
-        Err(error) => report.problems.push(error),
+    };
+    verify_tables(&tables, on_segment, &mut report);
+    Ok(report)
+}
+
+/// The tables of a catalog with what the log has for them; the log is read whole.
+fn survey_catalog(
+    disk: &Arc<dyn Disk>,
+    paths: &Paths,
+    catalog: &Catalog,
+    report: &mut VerifyReport,
+) -> Result<Vec<TableState>> {
+    let mut survey = Survey::new(disk, paths, catalog);
+    let mut span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
+    match read_log(disk.as_ref(), paths, catalog, &mut survey) {
+        Ok(end) => {
+            span.until = Some(end.lsn);
+            report.torn = end.torn;
+        }
+        Err((error, damage)) => {
+            report.problems.push(error);
+            if let Some(damage) = damage {
+                report.lost = lost_commits(disk.as_ref(), paths, (catalog.log, &damage), &survey)?;
+            }
+        }
     }
+    let mut of_log = wal::verify(disk.as_ref(), &paths.log(), span);
+    // What stops a replay is found by both.
+    of_log.retain(|error| report.problems.iter().all(|known| !is_same_place(known, error)));
+    report.problems.extend(of_log);
+    let (tables, rows, problems) = survey.finish();
+    report.rows = RowCount(rows);
+    report.problems.extend(problems);
+    Ok(tables)
+}
+
+fn is_same_place(a: &Error, b: &Error) -> bool {
+    match (a, b) {
+        (
+            Error::Corrupt { path: a, offset: a_at, .. },
+            Error::Corrupt { path: b, offset: b_at, .. },
+        ) => (a, a_at) == (b, b_at),
+        _ => a.to_string() == b.to_string(),
+    }
+}
+
+/// The tables whose folders have manifests, where there is no catalog to name them.
+fn survey_folders(
+    disk: &Arc<dyn Disk>,
+    paths: &Paths,
+    report: &mut VerifyReport,
+) -> Result<Vec<TableState>> {
     let mut tables = Vec::new();
-    for id in table_folders(disk.as_ref(), &paths)? {
-        match read_manifest(disk.as_ref(), &paths, id) {
+    for id in table_folders(disk.as_ref(), paths)? {
+        match read_manifest(disk.as_ref(), paths, id) {
             Ok(Some(manifest)) => {
-                let folder = TableFolder::new(disk, &paths, id, manifest.next_segment);
-                let name = names.remove(&id).unwrap_or_else(|| format!("#{id}"));
-                let folder = Arc::new(folder);
-                tables.push(TableState::recovered(folder, name, manifest, Tail::default()));
+                let folder = Arc::new(TableFolder::new(disk, paths, id, manifest.next_segment));
+                tables.push(TableState::new(folder, format!("#{id}"), manifest));
             }
             // A table that was made since the last checkpoint has none yet.
-            Ok(None) if !names.contains_key(&id) => {}
-            Ok(None) => report.problems.push(Error::missing(&paths.table(id).manifest())),
+            Ok(None) => {}
             Err(error) => report.problems.push(error),
         }
     }
-    verify_tables(&tables, on_segment, &mut report);
-    Ok(report)
+    Ok(tables)
 }
 
 fn table_folders(disk: &dyn Disk, paths: &Paths) -> Result<Vec<TableId>> {

@@ -2,6 +2,8 @@
 //! Bytes: docs/format.md, Log.
 //!
 //! - W4. A group begins at a page.
+//! - G1. A sector that a cut-off write did not reach is zero. A group says how many of its sectors
+//!   are zero as it was written, so that one with more of them is told from one with other bytes.
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::{Lsn, limits};
@@ -16,20 +18,28 @@ use crate::error::{Corruption, DecodeError};
 pub(crate) const PAGE: usize = 4_096;
 const _: () = assert!(PAGE as u64 == limits::PAGE_BYTES);
 
+/// What a disk writes whole or not at all; some write 4,096 bytes so, which are eight of these.
+pub(crate) const SECTOR: usize = 512;
+
 /// Bytes of a file before its first group.
 pub(crate) const FILE_HEADER_BYTES: usize = PAGE;
 const FILE_MAGIC: [u8; 8] = *b"TIDEWAL\0";
-const FILE_VERSION: u32 = 2;
-/// Files of this version have the same groups, with fewer kinds of changes in them.
+const FILE_VERSION: u32 = 3;
+/// Files of versions 1 and 2 have shorter headers, of the file and of groups.
 const FILE_VERSION_OLDEST: u32 = 1;
+const FILE_VERSION_SEALED: u32 = 3;
 /// Magic, version, log, first LSN.
-pub(super) const FILE_FIELDS_BYTES: usize = 8 + 4 + 8 + 8;
+const FILE_FIELDS_BYTES: usize = 8 + 4 + 8 + 8;
+/// End of the predecessor, durable LSN, room.
+const FILE_ROOM_BYTES: usize = 8 + 8 + 8;
 
 const GROUP_MAGIC: [u8; 8] = *b"TIDEGRP\0";
 /// Magic, log, LSN, durable LSN, bytes, count of records.
 const GROUP_FIELDS_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4;
-/// The fields and the checksum.
-pub(crate) const GROUP_HEADER_BYTES: usize = GROUP_FIELDS_BYTES + 4;
+/// Room, count of zero sectors, checksum of the header.
+const GROUP_SEAL_BYTES: usize = 8 + 4 + 4;
+/// The fields, the seal and the checksum.
+pub(crate) const GROUP_HEADER_BYTES: usize = GROUP_FIELDS_BYTES + GROUP_SEAL_BYTES + 4;
 
 /// What the records of a group may take together: as much as one may.
 pub(crate) const RECORDS_BYTES_MAX: usize = limits::WAL_RECORD_BYTES;
@@ -46,42 +56,93 @@ pub struct Group {
     pub records: Vec<Record>,
 }
 
-/// A group as it is going to be on disk.
+/// A group as it is going to be on disk, but for its header.
 #[derive(Debug)]
 pub(crate) struct EncodedGroup {
-    /// All of it.
-    pub(crate) bytes: Vec<u8>,
-    /// What its records take of that, by table.
+    w: ByteWriter,
+    count: u32,
+    /// What its records take, by table.
     pub(crate) shares: TableShares,
 }
 
-/// What a group says before its records; not yet checked.
+/// Where a group goes, which its header says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupPlace {
+    pub(crate) log: u64,
+    pub(crate) lsn: Lsn,
+    /// Everything before it is on disk.
+    pub(crate) durable: Lsn,
+    /// The length that the file has on disk, for certain.
+    pub(crate) room: u64,
+}
+
+/// The layout of the groups of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GroupLayout {
+    /// Of versions 1 and 2: only the whole group has a checksum.
+    Plain,
+    /// The header has a checksum of its own (G1).
+    Sealed,
+}
+
+impl GroupLayout {
+    pub(crate) fn header_bytes(self) -> usize {
+        match self {
+            GroupLayout::Plain => GROUP_FIELDS_BYTES + 4,
+            GroupLayout::Sealed => GROUP_HEADER_BYTES,
+        }
+    }
+}
+
+/// What a file says before its groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileHeader {
+    pub(crate) log: u64,
+    /// The position of its first group.
+    pub(crate) first: Lsn,
+    /// Where the file before it ends: at `first`, unless a repair has left out what is between.
+    pub(crate) previous_end: Lsn,
+    /// Groups before it were on disk when the file got its name.
+    pub(crate) durable: Lsn,
+    /// The length that the file had on disk when it got its name.
+    pub(crate) room: u64,
+}
+
+/// What a group says before its records; of `GroupLayout::Plain`, not yet checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupHeader {
     pub(crate) bytes: usize,
+    /// See `GroupPlace`.
+    pub(crate) room: u64,
+    /// How many of its sectors are zero as it was written.
+    zero_sectors: usize,
 }
 
 /// The first page of a file.
-pub(crate) fn encode_file_header(log: u64, first: Lsn) -> Vec<u8> {
+pub(crate) fn encode_file_header(header: &FileHeader) -> Vec<u8> {
     let mut w = ByteWriter::default();
-    w.raw(&FILE_MAGIC).u32(FILE_VERSION).u64(log).u64(first.0);
+    w.raw(&FILE_MAGIC).u32(FILE_VERSION).u64(header.log).u64(header.first.0);
     assert_eq!(w.0.len(), FILE_FIELDS_BYTES, "docs/format.md, Log");
+    let crc = crc32c::crc32c(&w.0);
+    w.u32(crc).u64(header.previous_end.0).u64(header.durable.0).u64(header.room);
     let crc = crc32c::crc32c(&w.0);
     w.u32(crc).pad(FILE_HEADER_BYTES);
     w.0
 }
 
-/// Checks that a file is one of this log and begins at `first`.
-pub(crate) fn decode_file_header(bytes: &[u8], log: u64, first: Lsn) -> Result<(), DecodeError> {
+/// The header of a file that is to be of this log and to begin at `first`, the layout of its
+/// groups, and how many bytes of the page it takes.
+pub(crate) fn decode_file_header(
+    bytes: &[u8],
+    log: u64,
+    first: Lsn,
+) -> Result<(FileHeader, GroupLayout, usize), DecodeError> {
     let mut r = ByteReader::new(bytes);
     if r.array::<8>()? != FILE_MAGIC {
         return Err(DecodeError::at(0, Corruption::Magic { expected: "log file" }));
     }
     let (version, found_log, found_first) = (r.u32()?, r.u64()?, r.u64()?);
-    let (expected, actual) = (r.u32()?, crc32c::crc32c(&bytes[..FILE_FIELDS_BYTES]));
-    if actual != expected {
-        return Err(DecodeError::at(FILE_FIELDS_BYTES, Corruption::Checksum { expected, actual }));
-    }
+    check_crc(&mut r, bytes)?;
     envelope::check_version(version, FILE_VERSION_OLDEST..=FILE_VERSION, 8)?;
     for (what, expected, actual) in
         [("the log", log, found_log), ("the first LSN", first.0, found_first)]
@@ -90,38 +151,89 @@ pub(crate) fn decode_file_header(bytes: &[u8], log: u64, first: Lsn) -> Result<(
             return Err(DecodeError::at(12, Corruption::Differs { what, expected, actual }));
         }
     }
+    if version < FILE_VERSION_SEALED {
+        let room = FILE_HEADER_BYTES as u64;
+        let header = FileHeader { log, first, previous_end: first, durable: first, room };
+        return Ok((header, GroupLayout::Plain, FILE_FIELDS_BYTES + 4));
+    }
+    let (previous_end, durable, room) = (Lsn(r.u64()?), Lsn(r.u64()?), r.u64()?);
+    check_crc(&mut r, bytes)?;
+    if first < previous_end || durable < first || !previous_end.0.is_multiple_of(PAGE as u64) {
+        let what = "the end of the file before";
+        let what = Corruption::Impossible { what, value: previous_end.0 };
+        return Err(DecodeError::at(FILE_FIELDS_BYTES + 4, what));
+    }
+    let header = FileHeader { log, first, previous_end, durable, room };
+    Ok((header, GroupLayout::Sealed, FILE_FIELDS_BYTES + 4 + FILE_ROOM_BYTES + 4))
+}
+
+/// Compares the next four bytes with the checksum of all before them.
+fn check_crc(r: &mut ByteReader<'_>, bytes: &[u8]) -> Result<(), DecodeError> {
+    let at = r.offset();
+    let (expected, actual) = (r.u32()?, crc32c::crc32c(&bytes[..at]));
+    if actual != expected {
+        return Err(DecodeError::at(at, Corruption::Checksum { expected, actual }));
+    }
     Ok(())
 }
 
-/// A group of records: a header, the records, and zeros up to a page.
-///
-/// Records have images of rows in them, so they are encoded where they stay.
-pub(crate) fn encode_group(log: u64, lsn: Lsn, durable: Lsn, records: &[Record]) -> EncodedGroup {
-    assert!(lsn.0.is_multiple_of(PAGE as u64), "W4");
-    let records_max = records.iter().map(|record| record_bytes_max(&record.ops)).sum::<usize>();
-    let bytes_max = GROUP_HEADER_BYTES + records_max;
-    let mut w = ByteWriter(Vec::with_capacity(bytes_max.next_multiple_of(PAGE)));
-    w.raw(&[0; GROUP_HEADER_BYTES]);
-    let mut shares = Vec::new();
-    for record in records {
-        let start = w.0.len();
-        encode_record(&mut w, record);
-        shares.extend(bytes_of_tables(&w.0[start..]));
+impl EncodedGroup {
+    /// A group of records: a header, the records, and zeros up to a page.
+    ///
+    /// Records have images of rows in them, so they are encoded where they stay.
+    pub(crate) fn new(records: &[Record]) -> EncodedGroup {
+        let records_max = records.iter().map(|record| record_bytes_max(&record.ops)).sum::<usize>();
+        let bytes_max = GROUP_HEADER_BYTES + records_max;
+        let mut w = ByteWriter(Vec::with_capacity(bytes_max.next_multiple_of(PAGE)));
+        w.raw(&[0; GROUP_HEADER_BYTES]);
+        let mut shares = Vec::new();
+        for record in records {
+            let start = w.0.len();
+            encode_record(&mut w, record);
+            shares.extend(bytes_of_tables(&w.0[start..]));
+        }
+        let records_bytes = w.0.len() - GROUP_HEADER_BYTES;
+        assert!(records_bytes <= RECORDS_BYTES_MAX, "the caller bounds a group");
+        let count = u32::try_from(records.len()).expect("a group has few records");
+        EncodedGroup { w, count, shares }
     }
-    let records_bytes = w.0.len() - GROUP_HEADER_BYTES;
-    assert!(records_bytes <= RECORDS_BYTES_MAX, "whoever forms a group bounds it");
-    let mut header = ByteWriter::default();
-    header.raw(&GROUP_MAGIC).u64(log).u64(lsn.0).u64(durable.0).u64(w.0.len() as u64);
-    header.u32(u32::try_from(records.len()).expect("a group has few records"));
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&header.0), &w.0[GROUP_HEADER_BYTES..]);
-    header.u32(crc);
-    w.0[..GROUP_HEADER_BYTES].copy_from_slice(&header.0);
-    w.pad(PAGE);
-    EncodedGroup { bytes: w.0, shares }
+
+    /// How many bytes of a file it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.w.0.len().next_multiple_of(PAGE) as u64
+    }
+
+    /// All of it.
+    pub(crate) fn finish(mut self, place: &GroupPlace) -> Vec<u8> {
+        assert!(place.lsn.0.is_multiple_of(PAGE as u64), "W4");
+        let w = &mut self.w;
+        // The sector with the header is not zero.
+        let zero_sectors = w.0.chunks(SECTOR).skip(1).filter(|sector| is_zero(sector)).count();
+        let mut header = ByteWriter::default();
+        header.raw(&GROUP_MAGIC).u64(place.log).u64(place.lsn.0).u64(place.durable.0);
+        header.u64(w.0.len() as u64).u32(self.count).u64(place.room);
+        header.u32(u32::try_from(zero_sectors).expect("a group has few sectors"));
+        let crc = crc32c::crc32c(&header.0);
+        header.u32(crc);
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&header.0), &w.0[GROUP_HEADER_BYTES..]);
+        header.u32(crc);
+        w.0[..GROUP_HEADER_BYTES].copy_from_slice(&header.0);
+        w.pad(PAGE);
+        self.w.0
+    }
 }
 
-/// What a group at `lsn` says of itself, if a group of this log begins there.
-pub(crate) fn peek_group(bytes: &[u8], log: u64, lsn: Lsn) -> Result<GroupHeader, DecodeError> {
+pub(super) fn is_zero(bytes: &[u8]) -> bool {
+    // Most sectors are told by their first byte.
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+/// The header of a group at `lsn`, if a group of this log begins there.
+pub(crate) fn peek_group(
+    bytes: &[u8],
+    (log, layout): (u64, GroupLayout),
+    lsn: Lsn,
+) -> Result<GroupHeader, DecodeError> {
     let mut r = ByteReader::new(bytes);
     if r.array::<8>()? != GROUP_MAGIC {
         return Err(DecodeError::at(0, Corruption::Magic { expected: "group of the log" }));
@@ -133,15 +245,62 @@ pub(crate) fn peek_group(bytes: &[u8], log: u64, lsn: Lsn) -> Result<GroupHeader
         }
     }
     r.u64()?;
-    let (at, bytes) = (r.offset(), r.u64()?);
-    match usize::try_from(bytes) {
-        Ok(bytes) if (GROUP_HEADER_BYTES..=GROUP_BYTES_MAX).contains(&bytes) => {
-            Ok(GroupHeader { bytes })
+    let (at, used) = (r.offset(), r.u64()?);
+    r.u32()?;
+    let (mut room, mut zero_sectors) = (0, 0);
+    if layout == GroupLayout::Sealed {
+        (room, zero_sectors) = (r.u64()?, r.u32()? as usize);
+        check_crc(&mut r, bytes)?;
+    }
+    match usize::try_from(used) {
+        Ok(bytes) if (layout.header_bytes()..=GROUP_BYTES_MAX).contains(&bytes) => {
+            Ok(GroupHeader { bytes, room, zero_sectors })
         }
         _ => {
-            let what = Corruption::Impossible { what: "the length of a group", value: bytes };
+            let what = Corruption::Impossible { what: "the length of a group", value: used };
             Err(DecodeError::at(at, what))
         }
+    }
+}
+
+/// Bytes of a sector with a header that are not zero, at least: magic, log and checksums have more.
+/// A few others in a sector of zeros are damage of room that was not used.
+const WRITTEN_BYTES_MIN: usize = 8;
+
+/// What the bytes are that stand where a group should, and are none.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BadGroup {
+    /// Its first sector has no header: nothing was written there, or another part of it only.
+    Unwritten,
+    /// Sectors of it are missing, which a write that was cut off leaves so (G1).
+    Torn,
+    /// All of it was written, and has other bytes now.
+    Damaged(Corruption),
+}
+
+/// Tells a write that was cut off from damage. `bytes` are as many of the group as the file has.
+pub(crate) fn judge_group(bytes: &[u8], of: (u64, GroupLayout), lsn: Lsn) -> BadGroup {
+    let first = &bytes[..bytes.len().min(SECTOR)];
+    if first.iter().filter(|&&byte| byte != 0).count() < WRITTEN_BYTES_MIN {
+        return BadGroup::Unwritten;
+    }
+    if first.len() < SECTOR {
+        return BadGroup::Torn;
+    }
+    // A sector is as it was, which is zero, or as it was to be.
+    let header = match peek_group(bytes, of, lsn) {
+        Ok(header) => header,
+        Err(DecodeError::Corrupt { what, .. }) => return BadGroup::Damaged(what),
+        Err(DecodeError::NewerFormat { .. }) => unreachable!("a group has no version"),
+    };
+    let Some(used) = bytes.get(..header.bytes) else { return BadGroup::Torn };
+    let missing = used.chunks(SECTOR).filter(|sector| is_zero(sector)).count();
+    if header.zero_sectors < missing {
+        return BadGroup::Torn;
+    }
+    match check_group(bytes, of, lsn) {
+        Err(DecodeError::Corrupt { what, .. }) => BadGroup::Damaged(what),
+        Ok(_) | Err(DecodeError::NewerFormat { .. }) => unreachable!("the caller found it bad"),
     }
 }
 
@@ -150,6 +309,10 @@ pub(crate) fn peek_group(bytes: &[u8], log: u64, lsn: Lsn) -> Result<GroupHeader
 pub(crate) struct CheckedGroup<'a> {
     pub(crate) durable: Lsn,
     pub(crate) end: Lsn,
+    /// See `GroupPlace`.
+    pub(crate) room: u64,
+    /// Without the zeros that follow.
+    pub(crate) bytes: usize,
     count: u32,
     records: ByteReader<'a>,
 }
@@ -157,24 +320,33 @@ pub(crate) struct CheckedGroup<'a> {
 /// The group that begins at `lsn`, if it is whole (W3).
 pub(crate) fn check_group(
     bytes: &[u8],
-    log: u64,
+    (log, layout): (u64, GroupLayout),
     lsn: Lsn,
 ) -> Result<CheckedGroup<'_>, DecodeError> {
-    let header = peek_group(bytes, log, lsn)?;
+    let header = peek_group(bytes, (log, layout), lsn)?;
+    let covered_bytes = layout.header_bytes() - 4;
     let mut r = ByteReader::new(bytes);
     let mut group = ByteReader::new(r.raw(header.bytes)?);
     group.raw(GROUP_FIELDS_BYTES - 8 - 8 - 4)?;
     let (durable, _, count) = (Lsn(group.u64()?), group.u64()?, group.u32()?);
+    group.raw(covered_bytes - GROUP_FIELDS_BYTES)?;
     let expected = group.u32()?;
-    let fields = crc32c::crc32c(&bytes[..GROUP_FIELDS_BYTES]);
-    let actual = crc32c::crc32c_append(fields, &bytes[GROUP_HEADER_BYTES..header.bytes]);
+    let fields = crc32c::crc32c(&bytes[..covered_bytes]);
+    let actual = crc32c::crc32c_append(fields, &bytes[layout.header_bytes()..header.bytes]);
     if actual != expected {
         let what = Corruption::Checksum { expected, actual };
-        return Err(DecodeError::at(GROUP_FIELDS_BYTES, what));
+        return Err(DecodeError::at(covered_bytes, what));
     }
     let end = lsn.0.checked_add(header.bytes.next_multiple_of(PAGE) as u64);
     match end.filter(|_| durable <= lsn) {
-        Some(end) => Ok(CheckedGroup { durable, end: Lsn(end), count, records: group }),
+        Some(end) => Ok(CheckedGroup {
+            durable,
+            end: Lsn(end),
+            room: header.room,
+            bytes: header.bytes,
+            count,
+            records: group,
+        }),
         None => {
             let what = Corruption::Impossible { what: "the durable LSN", value: durable.0 };
             Err(DecodeError::at(24, what))
@@ -199,7 +371,7 @@ impl CheckedGroup<'_> {
 /// # Errors
 /// If no undamaged group of this log and place begins there. Offsets count from its first byte.
 pub fn decode_group(bytes: &[u8], log: u64, lsn: Lsn) -> Result<Group, DecodeError> {
-    check_group(bytes, log, lsn)?.decode()
+    check_group(bytes, (log, GroupLayout::Sealed), lsn)?.decode()
 }
 
 #[cfg(test)]

@@ -5,6 +5,9 @@
 //!   changes no metadata. A large one makes its own room: its bytes take longer than its length
 //!   does, and zeros would double them. On a disk that is nearly full a group has no more room than
 //!   it needs: what makes space, such as DROP TABLE, must be committed first.
+//! - W10. Each file says how long it was on disk when it got its name, and each group how long
+//!   its file was then, as far as was known. Small groups go to room that a header or a group
+//!   before them has so announced, so that a file that was cut is told from one that ends early.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -13,7 +16,9 @@ use std::sync::Arc;
 use tidegate_model::Lsn;
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
-use super::group::{EncodedGroup, FILE_HEADER_BYTES, encode_file_header, encode_group};
+use super::group::{
+    EncodedGroup, FILE_HEADER_BYTES, FileHeader, GroupPlace, PAGE, encode_file_header,
+};
 use super::record::{Record, TableShares};
 use super::replay::LogEnd;
 use crate::database::{Durability, LogOptions};
@@ -22,6 +27,9 @@ use crate::error::{Error, Result};
 
 /// Bytes of a group from which on it makes its own room (W8).
 const OWN_ROOM_BYTES: u64 = 256 << 10;
+/// Room that is filled while it is not needed yet, at least: for the next group, which announces
+/// more of it, and for the one after that (W10).
+const RESERVE_BYTES_MIN: u64 = 2 * PAGE as u64;
 /// Zeros written at once.
 const ZEROS_BYTES: usize = 1 << 20;
 const SUFFIX: &str = ".wal";
@@ -56,6 +64,8 @@ pub(crate) struct Log {
     /// The groups behind that, as they were written (W9).
     unflushed: VecDeque<Vec<u8>>,
     files: Vec<LogFile>,
+    /// The last file of the process before, and where the file before that one ends.
+    resumed: (Lsn, Lsn),
     current: Current,
 }
 
@@ -75,6 +85,8 @@ struct OpenFile {
     first: Lsn,
     /// Bytes that are filled with zeros, or with groups.
     filled: u64,
+    /// As many of them as are on disk (W10).
+    synced: u64,
 }
 
 /// A sync that is to make groups durable, without the log being locked meanwhile.
@@ -110,6 +122,7 @@ impl Log {
             durable: end.lsn,
             unflushed: VecDeque::new(),
             files: end.files,
+            resumed: end.last,
             current: Current::None,
         }
     }
@@ -132,10 +145,14 @@ impl Log {
     /// Writes records, all of them or none (W2), and returns how many bytes they have for each
     /// table.
     pub(crate) fn append(&mut self, records: &[Record]) -> Result<TableShares, (Arc<Error>, Fate)> {
-        let EncodedGroup { bytes, shares } = encode_group(self.id, self.end, self.durable, records);
-        let file = self.room_for(bytes.len() as u64);
+        let group = EncodedGroup::new(records);
+        let file = self.room_for(group.bytes());
         let file = file.map_err(|error| (Arc::new(error), Fate::Lost))?;
         let offset = FILE_HEADER_BYTES as u64 + (self.end.0 - file.first.0);
+        let shares = group.shares.clone();
+        let (lsn, durable, room) = (self.end, self.durable, file.synced);
+        let place = GroupPlace { log: self.id, lsn, durable, room };
+        let bytes = group.finish(&place);
         let written = file.handle.write_all_at(&bytes, offset);
         let written = match self.options.durability {
             Durability::Sync => written.and_then(|()| file.handle.sync_data()),
@@ -145,7 +162,10 @@ impl Log {
             Ok(()) => {
                 self.end = Lsn(self.end.0 + bytes.len() as u64);
                 match self.options.durability {
-                    Durability::Sync => self.durable = self.end,
+                    Durability::Sync => {
+                        self.durable = self.end;
+                        self.current = Current::Ready(OpenFile { synced: file.filled, ..file });
+                    }
                     Durability::Async => self.unflushed.push_back(bytes),
                 }
                 Ok(shares)
@@ -233,14 +253,21 @@ impl Log {
         }
         let Current::Ready(file) = &mut self.current else { unreachable!("it was just started") };
         let wanted = FILE_HEADER_BYTES as u64 + (self.end.0 - file.first.0) + bytes;
-        if wanted > file.filled && bytes >= OWN_ROOM_BYTES {
-            file.handle.allocate(wanted).map_err(Error::disk("extend log"))?;
-            file.filled = wanted;
-        } else if wanted > file.filled {
-            let ahead = (wanted - file.filled).next_multiple_of(self.options.step_bytes);
+        if bytes >= OWN_ROOM_BYTES {
+            if wanted > file.filled {
+                file.handle.allocate(wanted).map_err(Error::disk("extend log"))?;
+                file.filled = wanted;
+            }
+            return Ok(file.clone());
+        }
+        // W10: the groups that follow find their room announced.
+        let reserve = (self.options.step_bytes / 2).clamp(RESERVE_BYTES_MIN, 2 * OWN_ROOM_BYTES);
+        let ahead = wanted + reserve;
+        if ahead > file.filled {
             let from = file.filled;
+            let more = (ahead - from).next_multiple_of(self.options.step_bytes);
             let fill_to = |end| fill(file.handle.as_ref(), from, end);
-            let filled = with_space([from + ahead, wanted], fill_to);
+            let filled = with_space([from + more, wanted.max(from)], fill_to);
             file.filled = filled.map_err(Error::disk("extend log"))?;
         }
         Ok(file.clone())
@@ -270,7 +297,8 @@ impl Log {
                 // A file without a durable group has the same name, and is replaced.
                 self.files.retain(|file| file.first != first);
                 self.files.push(LogFile { first, path });
-                self.current = Current::Ready(OpenFile { handle, first, filled });
+                let synced = filled;
+                self.current = Current::Ready(OpenFile { handle, first, filled, synced });
                 self.durable = self.end;
                 self.unflushed.clear();
                 Ok(())
@@ -284,7 +312,16 @@ impl Log {
 
     fn write_file(&self, written: &Path, filled: u64) -> tidegate_platform::Result<()> {
         let handle = self.disk.open(written, OpenMode::CreateOrTruncate)?;
-        handle.write_all_at(&encode_file_header(self.id, self.durable), 0)?;
+        // A file that replaces one without groups keeps what a repair has left out before it.
+        let (resumed, previous_end) = self.resumed;
+        let header = FileHeader {
+            log: self.id,
+            first: self.durable,
+            previous_end: if resumed == self.durable { previous_end } else { self.durable },
+            durable: self.end,
+            room: filled,
+        };
+        handle.write_all_at(&encode_file_header(&header), 0)?;
         fill(handle.as_ref(), FILE_HEADER_BYTES as u64, filled)?;
         let mut offset = FILE_HEADER_BYTES as u64;
         for group in &self.unflushed {
@@ -321,7 +358,9 @@ impl Log {
 pub(crate) fn create(disk: &dyn Disk, dir: &Path, id: u64) -> tidegate_platform::Result<()> {
     let first = Lsn(0);
     let handle = disk.open(&dir.join(file_name(first)), OpenMode::CreateNew)?;
-    handle.write_all_at(&encode_file_header(id, first), 0)?;
+    let room = FILE_HEADER_BYTES as u64;
+    let header = FileHeader { log: id, first, previous_end: first, durable: first, room };
+    handle.write_all_at(&encode_file_header(&header), 0)?;
     handle.sync_data()?;
     disk.sync_dir(dir)
 }

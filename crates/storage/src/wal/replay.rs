@@ -2,9 +2,12 @@
 //!
 //! - W3, W5 as in `wal`.
 //! - W7. Reading changes nothing.
+//! - W11. A log ends early only where a write may have been cut off: sectors of a group are
+//!   missing, and nothing says that it was on disk. Anything else is damage, and an error.
 //!
 //! Not here: the groups that no replay needs any more (`verify`).
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,8 +15,8 @@ use tidegate_model::Lsn;
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::group::{
-    CheckedGroup, FILE_HEADER_BYTES, GROUP_HEADER_BYTES, PAGE, check_group, decode_file_header,
-    peek_group,
+    BadGroup, CheckedGroup, FILE_HEADER_BYTES, FileHeader, GROUP_HEADER_BYTES, GroupLayout, PAGE,
+    check_group, decode_file_header, is_zero, judge_group, peek_group,
 };
 use super::log::{LogFile, list_files};
 use super::record::{Record, shifted};
@@ -41,6 +44,43 @@ pub(crate) struct LogEnd {
     pub(crate) files: Vec<LogFile>,
     /// Those that groups were read from.
     pub(crate) replayed: Vec<PathBuf>,
+    /// Where the last file begins, and where the one before it ends.
+    pub(crate) last: (Lsn, Lsn),
+    /// What was left out behind the end.
+    pub(crate) torn: Option<TornGroup>,
+}
+
+/// Bytes behind the end of the log that may be of a group whose write was cut off, and was never
+/// acknowledged, or of one that was and of which a disk has lost sectors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TornGroup {
+    /// The file.
+    pub path: PathBuf,
+    /// Where the group begins.
+    pub offset: u64,
+}
+
+impl fmt::Display for TornGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TornGroup { path, offset } = self;
+        write!(
+            f,
+            "{}: the log ends at byte {offset}, and what is behind it was left out: a write that \
+             was cut off before it was acknowledged, or a group of which the disk has lost a part",
+            path.display()
+        )
+    }
+}
+
+/// How far a replay has come, also if it fails.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// The position behind the last good group.
+    pub(crate) lsn: Lsn,
+    /// The file that is being read.
+    pub(crate) path: PathBuf,
+    /// Whether an error now is one of the files of the log, and not of what a record does.
+    pub(crate) is_damaged: bool,
 }
 
 /// A file of the log while it is read.
@@ -48,8 +88,17 @@ pub(super) struct OpenFile {
     pub(super) path: PathBuf,
     handle: Arc<dyn DiskFile>,
     pub(super) length: u64,
-    pub(super) first: Lsn,
-    pub(super) log: u64,
+    pub(super) header: FileHeader,
+    pub(super) layout: GroupLayout,
+    /// How many bytes of the first page the header takes.
+    pub(super) header_bytes: usize,
+}
+
+/// What is behind a bad group.
+struct Behind {
+    /// The highest LSN that a whole group there counts as durable.
+    durable: Lsn,
+    has_bytes: bool,
 }
 
 /// What of a log is to be read.
@@ -68,24 +117,59 @@ pub(crate) fn replay(
     LogSpan { log, from, until }: LogSpan,
     apply: &mut dyn FnMut(ReplayedRecord<'_>) -> Result<()>,
 ) -> Result<LogEnd> {
+    let path = dir.join(super::log::file_name(from));
+    let mut progress = Progress { lsn: from, path, is_damaged: false };
+    replay_with(disk, dir, LogSpan { log, from, until }, apply, &mut progress)
+}
+
+/// The same, for a caller that wants to know how far it came.
+pub(crate) fn replay_with(
+    disk: &dyn Disk,
+    dir: &Path,
+    LogSpan { log, from, until }: LogSpan,
+    apply: &mut dyn FnMut(ReplayedRecord<'_>) -> Result<()>,
+    progress: &mut Progress,
+) -> Result<LogEnd> {
     let files = list_files(disk, dir)?;
-    let mut end = LogEnd { lsn: from, files: Vec::new(), replayed: Vec::new() };
     // The last file that begins at `from` or before it holds the first record to replay.
     let needed = files.partition_point(|file| file.first <= from);
-    if needed == 0 {
-        return Err(Error::missing(&dir.join(super::log::file_name(from))));
+    progress.is_damaged = true;
+    // Or a repair has left out what was before the first file.
+    let needed = needed.saturating_sub(1);
+    let missing = || Error::missing(&dir.join(super::log::file_name(from)));
+    let needed_file = files.get(needed).ok_or_else(missing)?;
+    progress.path.clone_from(&needed_file.path);
+    let mut file = OpenFile::open(disk, needed_file, log)?;
+    if from < file.header.previous_end {
+        return Err(missing());
     }
-    for (at, file) in files.iter().enumerate().skip(needed - 1) {
-        let file = OpenFile::open(disk, file, log)?;
-        let limit = files.get(at + 1).map(|next| next.first).or(until);
-        let start = end.lsn;
-        end.lsn = file.replay(start, limit, apply)?;
-        if end.lsn != start {
-            end.replayed.push(file.path.clone());
+    progress.lsn = from.max(file.header.first);
+    let mut replayed = Vec::new();
+    for next in files[needed + 1..].iter().map(Some).chain([None]) {
+        // W5: the next file says where this one ends. What it cannot say, this one may know.
+        let next = next.map(|next| (next, OpenFile::open(disk, next, log)));
+        let next_end = match &next {
+            Some((_, Ok(next))) => Some(next.header.previous_end),
+            Some((next, Err(_))) => Some(next.first),
+            None => until,
+        };
+        let start = progress.lsn;
+        file.replay(next_end, apply, progress)?;
+        if progress.lsn != start {
+            replayed.push(file.path.clone());
         }
+        let Some((named, next)) = next else { break };
+        progress.path.clone_from(&named.path);
+        file = next?;
+        progress.lsn = file.header.first;
     }
-    end.files = files;
-    Ok(end)
+    let torn = match until {
+        Some(_) => None,
+        None => file.check_end(progress.lsn)?,
+    };
+    progress.is_damaged = false;
+    let last = (file.header.first, file.header.previous_end);
+    Ok(LogEnd { lsn: progress.lsn, files, replayed, last, torn })
 }
 
 /// Whether a log file of an unfinished database holds nothing: no group begins in it.
@@ -100,43 +184,99 @@ impl OpenFile {
         let LogFile { first, path } = file.clone();
         let handle = disk.open(&path, OpenMode::Read).map_err(Error::disk("open log"))?;
         let length = handle.len().map_err(Error::disk("open log"))?;
-        let mut header = vec![0; FILE_HEADER_BYTES];
-        let got = handle.read_at(&mut header, 0).map_err(Error::disk("read log"))?;
-        decode_file_header(&header[..got], log, first).map_err(Error::decode(&path))?;
-        Ok(OpenFile { path, handle, length, first, log })
+        let mut page = vec![0; FILE_HEADER_BYTES];
+        let got = handle.read_at(&mut page, 0).map_err(Error::disk("read log"))?;
+        let decoded = decode_file_header(&page[..got], log, first).map_err(Error::decode(&path))?;
+        let (header, layout, header_bytes) = decoded;
+        Ok(OpenFile { path, handle, length, header, layout, header_bytes })
+    }
+
+    /// The log, and how its groups look here.
+    pub(super) fn of(&self) -> (u64, GroupLayout) {
+        (self.header.log, self.layout)
     }
 
     pub(super) fn offset(&self, lsn: Lsn) -> u64 {
-        FILE_HEADER_BYTES as u64 + (lsn.0 - self.first.0)
+        FILE_HEADER_BYTES as u64 + (lsn.0 - self.header.first.0)
     }
 
     pub(super) fn corrupt(&self, lsn: Lsn, what: Corruption) -> Error {
         Error::Corrupt { path: self.path.clone(), offset: self.offset(lsn), what }
     }
 
-    /// Applies groups from `lsn` to the end of the log, or to where the next file begins.
+    /// Applies groups to the end of the log, or to where the next file says that this one ends.
     fn replay(
         &self,
-        mut lsn: Lsn,
         limit: Option<Lsn>,
         apply: &mut dyn FnMut(ReplayedRecord<'_>) -> Result<()>,
-    ) -> Result<Lsn> {
-        while limit != Some(lsn) {
+        progress: &mut Progress,
+    ) -> Result<()> {
+        let mut room = match limit {
+            Some(_) => 0,
+            None => self.room_before(progress.lsn)?,
+        };
+        while limit != Some(progress.lsn) {
+            let lsn = progress.lsn;
             let bytes = self.read_group(lsn)?;
-            let Ok(group) = check_group(&bytes, self.log, lsn) else {
-                // W5: the next file says that this one was durable up to there.
-                let counted = limit.is_some() || self.durable_after(lsn)? > lsn;
-                let damage = self.corrupt(lsn, Corruption::DurableGroup);
-                return if counted { Err(damage) } else { Ok(lsn) };
+            let Ok(group) = check_group(&bytes, self.of(), lsn) else {
+                if limit.is_some() {
+                    return Err(self.corrupt(lsn, Corruption::DurableGroup));
+                }
+                break;
             };
             if limit.is_some_and(|limit| group.end > limit) {
                 let what =
                     Corruption::Impossible { what: "the end of a group", value: group.end.0 };
                 return Err(self.corrupt(lsn, what));
             }
-            lsn = self.apply_group(lsn, group, apply)?;
+            // A group that was copied from another file speaks of that one.
+            if self.header.durable <= lsn {
+                room = room.max(group.room);
+            }
+            progress.is_damaged = false;
+            progress.lsn = self.apply_group(lsn, group, apply)?;
+            progress.is_damaged = true;
         }
-        Ok(lsn)
+        // W10. What a file has behind the beginning of the next one is of no interest.
+        if limit.is_none() && self.length < room {
+            let what = Corruption::CutLog { expected: room, actual: self.length };
+            return Err(Error::Corrupt { path: self.path.clone(), offset: self.length, what });
+        }
+        Ok(())
+    }
+
+    /// How long the file was on disk before a position was written (W10). What is before the
+    /// position is in a checkpoint, and so it was on disk.
+    fn room_before(&self, until: Lsn) -> Result<u64> {
+        let mut room = self.header.room.max(self.offset(until));
+        let mut lsn = self.header.durable;
+        while lsn < until {
+            let page = self.read(self.offset(lsn), PAGE as u64)?;
+            // A group that a failed sync has left out says nothing, and hides those behind it.
+            let Ok(header) = peek_group(&page, self.of(), lsn) else { break };
+            room = room.max(header.room);
+            lsn = Lsn(lsn.0 + header.bytes.next_multiple_of(PAGE) as u64);
+        }
+        Ok(room)
+    }
+
+    /// Looks at what is where the log ends: nothing, remains of a write that was cut off, or
+    /// damage (W11).
+    fn check_end(&self, lsn: Lsn) -> Result<Option<TornGroup>> {
+        let bytes = self.read_group(lsn)?;
+        let behind = self.behind(lsn)?;
+        if lsn < self.header.durable.max(behind.durable) {
+            return Err(self.corrupt(lsn, Corruption::DurableGroup));
+        }
+        match judge_group(&bytes, self.of(), lsn) {
+            BadGroup::Unwritten if is_zero(&bytes) && !behind.has_bytes => Ok(None),
+            BadGroup::Unwritten | BadGroup::Torn => {
+                Ok(Some(TornGroup { path: self.path.clone(), offset: self.offset(lsn) }))
+            }
+            BadGroup::Damaged(what) => {
+                Err(self.corrupt(lsn, Corruption::DamagedGroup { what: Box::new(what) }))
+            }
+        }
     }
 
     fn apply_group(
@@ -160,7 +300,7 @@ impl OpenFile {
         let offset = self.offset(lsn);
         let left = self.length.saturating_sub(offset);
         let mut bytes = self.read(offset, left.min(PAGE as u64))?;
-        let wanted = peek_group(&bytes, self.log, lsn).map_or(0, |header| header.bytes as u64);
+        let wanted = peek_group(&bytes, self.of(), lsn).map_or(0, |header| header.bytes as u64);
         if wanted > bytes.len() as u64 && wanted <= left {
             bytes = self.read(offset, wanted)?;
         }
@@ -174,24 +314,27 @@ impl OpenFile {
         Ok(buffer)
     }
 
-    /// The highest LSN that a whole group behind the bad one at `bad` counts as durable.
-    fn durable_after(&self, bad: Lsn) -> Result<Lsn> {
-        let (mut durable, mut lsn) = (Lsn(0), Lsn(bad.0 + PAGE as u64));
+    /// Reads what is behind the page of the bad group at `bad`.
+    fn behind(&self, bad: Lsn) -> Result<Behind> {
+        let mut behind = Behind { durable: Lsn(0), has_bytes: false };
+        let mut lsn = Lsn(bad.0 + PAGE as u64);
         while self.offset(lsn) < self.length {
             let piece = self.read(self.offset(lsn), SEARCH_BYTES as u64)?;
             if piece.is_empty() {
                 break;
             }
+            behind.has_bytes |= !is_zero(&piece);
             for page in piece.chunks(PAGE) {
-                if peek_group(page, self.log, lsn).is_ok() {
+                if peek_group(page, self.of(), lsn).is_ok() {
                     let bytes = self.read_group(lsn)?;
-                    let group = check_group(&bytes, self.log, lsn);
-                    durable = durable.max(group.map_or(Lsn(0), |group| group.durable));
+                    let group = check_group(&bytes, self.of(), lsn);
+                    let durable = group.map_or(Lsn(0), |group| group.durable);
+                    behind.durable = behind.durable.max(durable);
                 }
                 lsn = Lsn(lsn.0 + PAGE as u64);
             }
         }
-        Ok(durable)
+        Ok(behind)
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use tidegate_model::Lsn;
 use tidegate_platform::Disk;
 
-use super::group::{FILE_FIELDS_BYTES, FILE_HEADER_BYTES, PAGE, check_group, peek_group};
+use super::group::{BadGroup, FILE_HEADER_BYTES, PAGE, check_group, judge_group, peek_group};
 use super::log::{file_name, list_files};
 use super::record::shifted;
 use super::replay::{LogSpan, OpenFile, SEARCH_BYTES};
@@ -18,9 +18,6 @@ use crate::error::{Corruption, Error, Result};
 
 /// Fewer bytes that are not zero are taken for damage: what is left of images may be mostly zeros.
 const REMAINS_BYTES_MIN: usize = 2;
-/// What a disk writes whole or not at all.
-const SECTOR_BYTES: usize = 512;
-
 /// Reads every file and says what is damaged; damage of one leaves the others to be read.
 pub(crate) fn verify(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Vec<Error> {
     let files = match list_files(disk, dir) {
@@ -28,16 +25,26 @@ pub(crate) fn verify(disk: &dyn Disk, dir: &Path, span: LogSpan) -> Vec<Error> {
         Err(error) => return vec![error],
     };
     let mut problems = Vec::new();
-    if files.first().is_none_or(|file| file.first > span.from) {
+    if files.is_empty() {
         problems.push(Error::missing(&dir.join(file_name(span.from))));
     }
-    for (at, file) in files.iter().enumerate() {
-        let next = files.get(at + 1).map(|next| next.first);
-        let Some(limit) = next.or(span.until) else { continue };
-        // A file that began after `until` is of commits that nobody asks for.
-        if file.first <= limit {
-            let read = OpenFile::open(disk, file, span.log);
-            problems.extend(read.and_then(|file| file.verify(limit, span.from)).err());
+    let mut opened = files.iter().map(|file| OpenFile::open(disk, file, span.log)).peekable();
+    for at in 0..files.len() {
+        let file = opened.next().expect("one for each");
+        if at == 0 && file.as_ref().is_ok_and(|file| span.from < file.header.previous_end) {
+            problems.push(Error::missing(&dir.join(file_name(span.from))));
+        }
+        let next = files.get(at + 1).map(|next| match opened.peek() {
+            Some(Ok(next)) => next.header.previous_end,
+            _ => next.first,
+        });
+        match (file, next.or(span.until)) {
+            (Err(error), _) => problems.push(error),
+            // A file that began after `until` is of commits that the caller does not ask for.
+            (Ok(file), Some(limit)) if file.header.first <= limit => {
+                problems.extend(file.verify(limit, span.from).err());
+            }
+            (Ok(_), _) => {}
         }
     }
     problems
@@ -48,15 +55,20 @@ impl OpenFile {
     /// `from`.
     fn verify(&self, limit: Lsn, from: Lsn) -> Result<()> {
         let header = self.read(0, FILE_HEADER_BYTES as u64)?;
-        self.zeros(&header, FILE_FIELDS_BYTES + 4, 0)?;
-        let mut lsn = self.first;
+        self.zeros(&header, self.header_bytes, 0)?;
+        let mut lsn = self.header.first;
         while lsn != limit {
             let bytes = self.read_group(lsn)?;
-            let Ok(group) = check_group(&bytes, self.log, lsn) else {
-                let used = peek_group(&bytes, self.log, lsn).map_or(0, |header| header.bytes);
+            let Ok(group) = check_group(&bytes, self.of(), lsn) else {
                 // A file that is to be purged may end here, with the remains of a write that
-                // failed, and the one that followed it may be gone already.
-                if lsn < from && (limit < from || is_lost(&bytes, used)) {
+                // failed, and the one that followed it may be gone already. And a group may never
+                // have reached the disk whole: it was replayed from the memory of the kernel after
+                // its sync had failed, went into a checkpoint, and then power failed.
+                let is_lost = || match judge_group(&bytes, self.of(), lsn) {
+                    BadGroup::Unwritten | BadGroup::Torn => true,
+                    BadGroup::Damaged(_) => false,
+                };
+                if lsn < from && (limit < from || is_lost()) {
                     lsn = from.min(limit);
                     continue;
                 }
@@ -70,8 +82,8 @@ impl OpenFile {
             let end = group.end;
             let base = usize::try_from(offset).expect("files fit the address space");
             let damage = |error| Error::decode(&self.path)(shifted(error, base));
+            let used = group.bytes;
             group.decode().map_err(damage)?;
-            let used = peek_group(&bytes, self.log, lsn).map_err(damage)?.bytes;
             let last_page = (used - 1) / PAGE * PAGE;
             let page = self.read(offset + last_page as u64, PAGE as u64)?;
             self.zeros(&page, used - last_page, offset + last_page as u64)?;
@@ -101,7 +113,7 @@ impl OpenFile {
     /// Looks behind the last group, and behind the one that may have failed there.
     fn remains(&self, end: Lsn) -> Result<Remains> {
         let page = self.read_group(end)?;
-        let failed = peek_group(&page, self.log, end).map_or(0, |header| header.bytes);
+        let failed = peek_group(&page, self.of(), end).map_or(0, |header| header.bytes);
         let mut offset = self.offset(end) + failed.next_multiple_of(PAGE) as u64;
         let mut remains = Remains { first: None, count: 0 };
         while offset < self.length && remains.count < REMAINS_BYTES_MIN {
@@ -116,17 +128,6 @@ impl OpenFile {
         }
         Ok(remains)
     }
-}
-
-/// Whether a group never reached the disk, or not all of it: it was replayed from the memory of the
-/// kernel after its sync had failed, went into a checkpoint, and then power failed. What is missing
-/// is zero, as it was before.
-fn is_lost(group: &[u8], used: usize) -> bool {
-    let is_zero = |sector: &[u8]| sector.iter().all(|&byte| byte == 0);
-    let first = &group[..group.len().min(SECTOR_BYTES)];
-    // Its length may be what is damaged.
-    let used = group.get(..used).unwrap_or_default();
-    is_zero(first) || used.chunks_exact(SECTOR_BYTES).any(is_zero)
 }
 
 /// Bytes behind the end of a file that are not zero.

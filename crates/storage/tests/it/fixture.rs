@@ -177,6 +177,7 @@ pub(crate) fn append_of(table: &str, rows: &[Row], extra: Option<&str>) -> Table
     let create = NewTableOptions { designated: "ts".to_owned(), partition_by: PartitionUnit::Day };
     TableAppend {
         table: table.to_owned(),
+        id: None,
         create: Some(create),
         add_columns: true,
         rows: batch(rows, extra),

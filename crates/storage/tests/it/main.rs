@@ -14,5 +14,7 @@ mod verify;
 mod appends;
 mod flushes;
 mod crash;
+mod damaged_log;
+mod damaged_table;
 mod faults;
 mod simulate;

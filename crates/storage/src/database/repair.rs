@@ -1,0 +1,212 @@
+//! Repair of a damaged log: it ends where the damage begins, so that the database opens again.
+//!
+//! - RP1. Only a log that opening refuses is changed, and no bytes of it are removed: what is given
+//!   up keeps its bytes, in files of the log that end in `.lost`, and in the folder `lost`.
+//! - RP2. A crash at any moment leaves a log that opening refuses as before, or a repaired one.
+//!
+//! Bytes: docs/format.md, Log.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_model::{Lsn, SeqTxn, TableId};
+use tidegate_platform::{Disk, OpenMode};
+
+use super::folder::Paths;
+use super::plan::Tables;
+use super::recovery::{lock_existing, read_catalog};
+use super::survey::Survey;
+use super::sweep;
+use crate::catalog::Catalog;
+use crate::envelope::TEMPORARY;
+use crate::error::{Corruption, Error, Result};
+use crate::wal::{self, GivenUp, LogSpan, Progress, Record, TableChange, TableOp};
+
+/// Commits of a table that are behind the damage of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostCommits {
+    /// The table.
+    pub table: TableId,
+    /// Its name; `None` for one that was made behind the damage.
+    pub name: Option<String>,
+    /// The first of the commits that were found.
+    pub first: SeqTxn,
+    /// The last of them.
+    pub last: SeqTxn,
+}
+
+/// What a repair has done.
+#[derive(Debug)]
+pub struct LogRepair {
+    /// Why opening refused the log.
+    pub damage: Error,
+    /// The commits that were given up, as far as their records could be read.
+    pub lost: Vec<LostCommits>,
+    /// Tables whose folders are gone, because a commit behind the damage dropped them.
+    pub dropped: Vec<String>,
+    /// Where the bytes are that were given up (RP1).
+    pub kept: Vec<PathBuf>,
+}
+
+/// Where a log is damaged.
+pub(super) struct LogDamage {
+    pub(super) error: Error,
+    /// The end of what can be read.
+    lsn: Lsn,
+    path: PathBuf,
+}
+
+/// Reads the log into a survey, and says where it ends or is damaged.
+pub(super) fn read_log(
+    disk: &dyn Disk,
+    paths: &Paths,
+    catalog: &Catalog,
+    survey: &mut Survey<'_>,
+) -> Result<wal::LogEnd, (Error, Option<LogDamage>)> {
+    let (dir, from) = (paths.log(), catalog.lsn);
+    let span = LogSpan { log: catalog.log, from, until: None };
+    let mut progress = Progress { lsn: from, path: dir.clone(), is_damaged: false };
+    let read =
+        wal::replay_with(disk, &dir, span, &mut |record| survey.apply(&record), &mut progress);
+    let (lsn, path) = (progress.lsn, progress.path);
+    match read {
+        Ok(end) if catalog.as_of <= end.lsn => Ok(end),
+        Ok(end) => {
+            let what = Corruption::Differs {
+                what: "the end of the log",
+                expected: catalog.as_of.0,
+                actual: end.lsn.0,
+            };
+            let corrupt = |path| Error::Corrupt { path, offset: 0, what: what.clone() };
+            let error = corrupt(path.clone());
+            Err((corrupt(path.clone()), Some(LogDamage { error, lsn, path })))
+        }
+        Err(error @ Error::Corrupt { .. }) if progress.is_damaged => {
+            let Error::Corrupt { path: named, offset, what } = &error else { unreachable!() };
+            let copy = Error::Corrupt { path: named.clone(), offset: *offset, what: what.clone() };
+            Err((copy, Some(LogDamage { error, lsn, path })))
+        }
+        Err(error) => Err((error, None)),
+    }
+}
+
+/// What is behind the damage of a log, as far as it can be read.
+pub(super) fn lost_commits(
+    disk: &dyn Disk,
+    paths: &Paths,
+    (log, damage): (u64, &LogDamage),
+    survey: &Survey<'_>,
+) -> Result<Vec<LostCommits>> {
+    let mut lost: BTreeMap<TableId, (SeqTxn, SeqTxn)> = BTreeMap::new();
+    wal::read_behind(disk, &paths.log(), (log, damage.lsn), &mut |record| {
+        for op in &record.ops {
+            let manifest = survey.tables.get(&op.table).and_then(|it| it.manifest.as_ref());
+            // What a checkpoint has is not lost, but for rows that only the log has.
+            let is_kept = manifest.is_some_and(|manifest| match &op.change {
+                TableChange::Append { .. } => op.seq_txn <= manifest.sealed,
+                _ => op.seq_txn <= manifest.seq_txn,
+            });
+            if !is_kept {
+                let range = lost.entry(op.table).or_insert((op.seq_txn, op.seq_txn));
+                *range = (range.0.min(op.seq_txn), range.1.max(op.seq_txn));
+            }
+        }
+    })?;
+    let name = |table| survey.tables.get(table).map(|table| table.name.clone());
+    let lost = lost.iter().map(|(table, &(first, last))| LostCommits {
+        table: *table,
+        name: name(table),
+        first,
+        last,
+    });
+    Ok(lost.collect())
+}
+
+/// Ends a damaged log where it is damaged. Without damage nothing is done, and `None` is returned.
+///
+/// # Errors
+/// If another process has the database open, or the damage is not that of the log.
+pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>> {
+    let paths = Paths::new(dir);
+    let _lock = lock_existing(disk.as_ref(), &paths)?;
+    let catalog = read_catalog(disk.as_ref(), &paths)?;
+    let catalog = catalog.ok_or_else(|| Error::missing(&paths.catalog()))?;
+    let mut survey = Survey::new(disk, &paths, &catalog);
+    let damage = match read_log(disk.as_ref(), &paths, &catalog, &mut survey) {
+        Ok(_) => return Ok(None),
+        Err((_, Some(damage))) => damage,
+        Err((error, None)) => return Err(error),
+    };
+    let lost = lost_commits(disk.as_ref(), &paths, (catalog.log, &damage), &survey)?;
+    let is_gone = |(id, table): &(&TableId, &super::survey::SurveyedTable)| {
+        table.manifest.is_none()
+            && !table.is_damaged
+            && !disk.exists(paths.table(**id).root()).unwrap_or(true)
+    };
+    let gone: Vec<(TableId, String)> =
+        survey.tables.iter().filter(is_gone).map(|(id, table)| (*id, table.name.clone())).collect();
+    gone.iter().for_each(|(id, _)| drop(survey.tables.remove(id)));
+    let drops = gone.iter().map(|(id, _)| TableOp {
+        table: *id,
+        seq_txn: SeqTxn(1),
+        change: TableChange::Drop,
+    });
+    let mut kept = keep_unnamed(disk, &paths, survey, damage.lsn)?;
+    let given_up = GivenUp {
+        log: catalog.log,
+        bad: damage.lsn,
+        damaged: &damage.path,
+        first: damage.lsn.max(catalog.as_of),
+        record: Record { ops: drops.collect() },
+    };
+    kept.extend(wal::end_log_at(disk.as_ref(), &paths.log(), &given_up)?);
+    let dropped = gone.into_iter().map(|(_, name)| name).collect();
+    Ok(Some(LogRepair { damage: damage.error, lost, dropped, kept }))
+}
+
+/// Moves files away that only commits behind the damage name: opening would remove them.
+fn keep_unnamed(
+    disk: &Arc<dyn Disk>,
+    paths: &Paths,
+    survey: Survey<'_>,
+    lsn: Lsn,
+) -> Result<Vec<PathBuf>> {
+    let (tables, _, problems) = survey.finish();
+    if let Some(error) = problems.into_iter().next() {
+        // Without its manifest nothing can be said about the files of a table.
+        return Err(error);
+    }
+    let by_id = tables.into_iter().map(|table| (table.id(), Arc::new(table))).collect();
+    let tables = Tables { by_id, by_name: BTreeMap::new() };
+    let litter = sweep::find_litter(disk.as_ref(), paths, &tables)?;
+    let failed = Error::disk("keep files that are given up");
+    let home = paths.root().join("lost").join(lsn.0.to_string());
+    let mut kept = Vec::new();
+    let place = |path: &Path| {
+        let inside = path.strip_prefix(paths.root()).expect("it is a file of the database");
+        home.join(inside)
+    };
+    let of_folders =
+        |path: &&PathBuf| !litter.folders.iter().any(|folder| path.starts_with(folder));
+    let is_whole = |path: &&PathBuf| !path.to_string_lossy().ends_with(TEMPORARY);
+    let files = litter.files.iter().filter(is_whole).filter(of_folders);
+    for path in files.chain(&litter.folders) {
+        let to = place(path);
+        let parent = to.parent().expect("it is in a folder");
+        disk.create_dir_all(parent).map_err(&failed)?;
+        disk.rename(path, &to).map_err(&failed)?;
+        kept.push(to);
+    }
+    // Symbols that only those files use are cut off by the next open.
+    for path in litter.tails.keys() {
+        let to = place(path);
+        let parent = to.parent().expect("it is in a folder");
+        disk.create_dir_all(parent).map_err(&failed)?;
+        let bytes = disk.read(path).map_err(&failed)?;
+        let file = disk.open(&to, OpenMode::CreateOrTruncate).map_err(&failed)?;
+        file.write_all_at(&bytes, 0).and_then(|()| file.sync_data()).map_err(&failed)?;
+        kept.push(to);
+    }
+    Ok(kept)
+}

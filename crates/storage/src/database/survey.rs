@@ -1,0 +1,170 @@
+//! A database as its files describe it, read without opening it: nothing is written, and no rows
+//! of the log stay in memory.
+//!
+//! - SV1. A record is applied as recovery applies it (O2), but for rows, which are counted.
+//!
+//! Useful for: `verify` and `repair`. Not here: opening (`recovery`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_model::{SeqTxn, TableId};
+use tidegate_platform::Disk;
+
+use super::folder::{Paths, TableFolder};
+use super::recovery::read_manifest;
+use super::table::TableState;
+use super::tail::Tail;
+use crate::catalog::Catalog;
+use crate::error::{Corruption, Error, Result};
+use crate::manifest::Manifest;
+use crate::snapshot::SegmentFile;
+use crate::symbols::SymbolTexts;
+use crate::wal::{ReplayedRecord, TableChange, TableOp};
+
+/// Tables while the log is read.
+pub(super) struct Survey<'a> {
+    disk: &'a Arc<dyn Disk>,
+    paths: &'a Paths,
+    pub(super) tables: BTreeMap<TableId, SurveyedTable>,
+    catalog: &'a Catalog,
+    /// Manifests that cannot be read.
+    pub(super) problems: Vec<Error>,
+}
+
+/// A table while the log is read.
+pub(super) struct SurveyedTable {
+    pub(super) name: String,
+    /// `None` if there is none, or a damaged one.
+    pub(super) manifest: Option<Manifest>,
+    pub(super) is_damaged: bool,
+    /// Texts that records carry.
+    symbols: Vec<SymbolTexts>,
+    /// The commits whose rows are in the log only, and how many rows those are.
+    rows: Vec<(SeqTxn, u64)>,
+}
+
+impl<'a> Survey<'a> {
+    /// The tables of a catalog, as of their manifests.
+    pub(super) fn new(disk: &'a Arc<dyn Disk>, paths: &'a Paths, catalog: &'a Catalog) -> Self {
+        let (tables, problems) = (BTreeMap::new(), Vec::new());
+        let mut survey = Survey { disk, paths, tables, catalog, problems };
+        for table in &catalog.tables {
+            survey.add(table.id, &table.name);
+        }
+        survey
+    }
+
+    fn add(&mut self, id: TableId, name: &str) -> &mut SurveyedTable {
+        let manifest = read_manifest(self.disk.as_ref(), self.paths, id);
+        let is_damaged = manifest.is_err();
+        let manifest = manifest.unwrap_or_else(|error| {
+            self.problems.push(error);
+            None
+        });
+        let (name, symbols, rows) = (name.to_owned(), Vec::new(), Vec::new());
+        let table = SurveyedTable { name, manifest, is_damaged, symbols, rows };
+        self.tables.entry(id).insert_entry(table).into_mut()
+    }
+
+    /// Applies a record (SV1).
+    pub(super) fn apply(&mut self, replayed: &ReplayedRecord<'_>) -> Result<()> {
+        let misfit = |what| {
+            let path = replayed.path.to_path_buf();
+            Error::Corrupt { path, offset: replayed.offset, what }
+        };
+        let is_old = replayed.lsn < self.catalog.as_of;
+        let mut applies: BTreeMap<TableId, bool> = BTreeMap::new();
+        for op in &replayed.record.ops {
+            if let TableChange::Create { name, schema } = &op.change
+                && !is_old
+            {
+                let table = self.add(op.table, name);
+                applies.insert(op.table, table.manifest.is_none() && !table.is_damaged);
+                if !table.is_damaged && table.manifest.is_none() {
+                    let manifest = Manifest::new(op.table, op.seq_txn, Arc::clone(schema));
+                    table.manifest = Some(manifest);
+                }
+                continue;
+            }
+            let Some(table) = self.tables.get_mut(&op.table) else {
+                if is_old {
+                    // It was dropped before the catalog was written.
+                    continue;
+                }
+                let what = "the table of a change";
+                return Err(misfit(Corruption::Impossible { what, value: op.table.0 }));
+            };
+            let applies = applies.entry(op.table).or_insert(table.is_behind(op).map_err(misfit)?);
+            if *applies && let Some(manifest) = &mut table.manifest {
+                manifest.apply(op.seq_txn, &op.change).map_err(misfit)?;
+            }
+            table.apply_to_rows(op)?;
+            match &op.change {
+                TableChange::Drop if !is_old => drop(self.tables.remove(&op.table)),
+                TableChange::Rename { name } if !is_old => table.name.clone_from(name),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The tables that can be read, and how many rows only the log has.
+    pub(super) fn finish(mut self) -> (Vec<TableState>, u64, Vec<Error>) {
+        let (mut tables, mut rows) = (Vec::new(), 0);
+        for (id, mut table) in self.tables {
+            let Some(manifest) = table.manifest else {
+                if !table.is_damaged {
+                    self.problems.push(Error::missing(&self.paths.table(id).manifest()));
+                }
+                continue;
+            };
+            rows += table.rows.iter().map(|(_, rows)| rows).sum::<u64>();
+            table.symbols.retain(|texts| {
+                let mark = manifest.symbols.get(&texts.column).copied().unwrap_or_default();
+                let is_known = manifest.schema.column(texts.column).is_some();
+                is_known && texts.end() > mark.count && !table.rows.is_empty()
+            });
+            let folder = TableFolder::new(self.disk, self.paths, id, manifest.next_segment);
+            let folder = Arc::new(folder.with_symbols(table.symbols));
+            tables.push(TableState::recovered(folder, table.name, manifest, Tail::default()));
+        }
+        (tables, rows, self.problems)
+    }
+}
+
+impl SurveyedTable {
+    /// Whether the manifest is older than a change (O2).
+    fn is_behind(&self, op: &TableOp) -> Result<bool, Corruption> {
+        let Some(manifest) = &self.manifest else { return Ok(false) };
+        let expected = manifest.seq_txn.next();
+        if op.seq_txn > expected {
+            let (expected, actual) = (expected.0, op.seq_txn.0);
+            let what = "the number of a commit (W1)";
+            return Err(Corruption::Differs { what, expected, actual });
+        }
+        Ok(op.seq_txn == expected)
+    }
+
+    fn apply_to_rows(&mut self, op: &TableOp) -> Result<()> {
+        let Some(manifest) = &self.manifest else { return Ok(()) };
+        match &op.change {
+            TableChange::Append { images, symbols, .. } if op.seq_txn > manifest.sealed => {
+                self.symbols.extend_from_slice(symbols);
+                for image in images {
+                    SegmentFile::in_memory(op.table, image)?;
+                    self.rows.push((op.seq_txn, image.meta.rows.0));
+                }
+            }
+            TableChange::Truncate => {
+                self.symbols.clear();
+                self.rows.clear();
+            }
+            TableChange::Replace { sealed, .. } => {
+                self.rows.retain(|(seq_txn, _)| seq_txn > sealed);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

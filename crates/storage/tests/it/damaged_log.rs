@@ -1,0 +1,387 @@
+//! A log that is damaged or cut is told from one whose last write was cut off, and can be repaired.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_platform::{Class, Disk, OpenMode, SimDisk};
+use tidegate_storage::{
+    Corruption, Database, Durability, Error, LogOptions, LogRepair, OpenOptions, repair_log, survey,
+};
+
+use crate::fixture::{
+    DAY, DIR, append, chain, files, import, new_database, open, options, schema, try_open,
+};
+use crate::model::{Step, Tables, check_reopened, read};
+
+const PAGE: u64 = 4_096;
+
+/// A database whose log has a group for each step, on a disk as it is without the process.
+fn logged(steps: &[Step]) -> SimDisk {
+    let (disk, database) = new_database();
+    steps.iter().for_each(|step| step.run(&database).unwrap());
+    disk.after_power_loss()
+}
+
+fn steps() -> Vec<Step> {
+    vec![
+        Step::ImportNew("a", vec![(1, "x", 1), (DAY, "y", 2)]),
+        Step::Create("b"),
+        Step::Import("b", vec![(2, "z", 3)]),
+    ]
+}
+
+/// The tables after each number of steps.
+fn states(steps: &[Step]) -> Vec<Tables> {
+    let mut states = vec![Tables::new()];
+    for step in steps {
+        let mut next = states.last().unwrap().clone();
+        step.apply(&mut next);
+        states.push(next);
+    }
+    states
+}
+
+fn everything(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = disk.files().into_iter();
+    files.map(|(path, _)| (path.clone(), disk.read(&path).unwrap())).collect()
+}
+
+fn repair(disk: &SimDisk) -> Result<Option<LogRepair>, Error> {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    repair_log(&disk, Path::new(DIR))
+}
+
+fn verify(disk: &SimDisk) -> tidegate_storage::VerifyReport {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    survey(&disk, Path::new(DIR), &|_| {}).unwrap()
+}
+
+/// The database is refused with this place, and stays as it is.
+#[track_caller]
+fn refused(disk: &SimDisk, expected: &Path, context: &str) -> Error {
+    let before = everything(disk);
+    let error = match try_open(disk) {
+        Ok(database) => panic!("{context}: opened with {:?}", read(&database)),
+        Err(error) => error,
+    };
+    assert!(everything(disk) == before, "{context}: something was written");
+    match &error {
+        Error::Corrupt { path, .. } => assert_eq!(path, expected, "{context}: {error}"),
+        other => panic!("{context}: {other:?}"),
+    }
+    assert_eq!(error.class(), Class::Corruption);
+    error
+}
+
+// One flipped bit in the last group of the log, or a cut in it, took the last acknowledged commits
+// with it, and verification found no problem. Such a group was taken for one whose write was cut
+// off. It is told from that by its sectors: a write leaves each of them as it was, or as it was to
+// be.
+#[test]
+fn every_damaged_byte_of_the_last_group_is_refused() {
+    let disk = logged(&steps());
+    let log = files(&disk, ".wal").remove(0);
+    let bytes = disk.read(&log).unwrap();
+    let group = 3 * PAGE;
+    let used = u64::from_le_bytes(bytes[group as usize + 32..][..8].try_into().unwrap());
+    assert!((100..PAGE).contains(&used));
+    for at in 0..used {
+        disk.corrupt(&log, group + at, 0x10);
+        let context = format!("byte {at}");
+        let error = refused(&disk, &log, &context);
+        let Error::Corrupt { offset, what: Corruption::DamagedGroup { .. }, .. } = &error else {
+            panic!("{context}: {error:?}");
+        };
+        assert_eq!(*offset, group, "{context}");
+        assert!(error.to_string().contains("tidegate verify --repair"), "{error}");
+        assert_eq!(verify(&disk).problems.len(), 1, "{context}");
+        disk.corrupt(&log, group + at, 0x10);
+    }
+    check_reopened(&disk, states(&steps()).last().unwrap(), "undamaged");
+}
+
+#[test]
+fn a_group_that_lacks_sectors_ends_the_log_and_is_told_of() {
+    let rows: Vec<_> = (0..400).map(|n| (n, "host", n * 7_919 % 1_000_003)).collect();
+    let disk = logged(&[&steps()[..], &[Step::Append(vec![("b", rows, None)])]].concat());
+    let log = files(&disk, ".wal").remove(0);
+    let group = 4 * PAGE;
+    let bytes = disk.read(&log).unwrap();
+    let used = u64::from_le_bytes(bytes[group as usize + 32..][..8].try_into().unwrap());
+    assert!(used > 3 * 512, "{used}");
+    for lost in 1..8_u64 {
+        let disk = disk.after_power_loss();
+        let file = disk.open(&log, OpenMode::ReadWrite).unwrap();
+        for sector in (0..3).filter(|sector| lost & (1 << sector) != 0) {
+            file.write_all_at(&[0; 512], group + sector * 512).unwrap();
+        }
+        let report = verify(&disk);
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+        let torn = report.torn.expect("it cannot be told what it was");
+        assert_eq!((&torn.path, torn.offset), (&log, group));
+        assert!(torn.to_string().contains("ends at byte 16384"), "{torn}");
+        let database = open(&disk);
+        assert_eq!(database.torn_group(), Some(&torn));
+        assert_eq!(&read(&database), states(&steps()).last().unwrap());
+    }
+    assert_eq!(open(&disk).torn_group(), None);
+}
+
+// A log file that was cut lost the commits behind the cut without a word: room is filled and synced
+// ahead of use, so that a file which ends early was cut, but nothing said how long it had been.
+#[test]
+fn a_cut_log_is_refused_wherever_it_was_cut() {
+    let steps: Vec<Step> = ["a", "b", "c", "d", "e", "f", "g", "h", "i"].map(Step::Create).into();
+    for count in [1, 2, 4, 6, 9] {
+        let disk = logged(&steps[..count]);
+        let logs = files(&disk, ".wal");
+        let log = logs.last().unwrap();
+        let length = disk.read(log).unwrap().len() as u64;
+        for cut in (0..length).step_by(512) {
+            let disk = disk.after_power_loss();
+            disk.truncate(log, cut);
+            let context = format!("{count} groups, cut to {cut} of {length}");
+            if cut < (1 + count as u64) * PAGE {
+                refused(&disk, log, &context);
+            } else {
+                // Of room that was not used yet, the last group may not know.
+                assert_eq!(read(&open(&disk)).len(), count, "{context}");
+            }
+        }
+        assert_eq!(read(&open(&disk)).len(), count);
+    }
+}
+
+// Where a table was dropped since the checkpoint, a cut log was refused with the name of the
+// manifest of that table, whose folder was gone.
+#[test]
+fn a_cut_log_is_named_and_not_what_is_missing_because_of_it() {
+    let (disk, database) = new_database();
+    steps().iter().for_each(|step| step.run(&database).unwrap());
+    database.checkpoint().unwrap();
+    Step::Create("c").run(&database).unwrap();
+    Step::Drop(vec!["a"]).run(&database).unwrap();
+    drop(database.snapshot("b"));
+    let disk = disk.after_power_loss();
+    assert!(!files(&disk, "data/1/manifest").iter().any(|path| disk.exists(path).unwrap()));
+    let log = files(&disk, ".wal").pop().unwrap();
+    let length = disk.read(&log).unwrap().len() as u64;
+    disk.truncate(&log, length / 2 / PAGE * PAGE);
+    refused(&disk, &log, "cut");
+    let repair = repair(&disk).unwrap().expect("it was damaged");
+    assert_eq!(repair.dropped, ["a"]);
+    let mut expected = states(&steps()).pop().unwrap();
+    expected.remove("a");
+    let found = read(&open(&disk));
+    assert!(found == expected || found.len() == expected.len() + 1, "{found:?}");
+}
+
+#[test]
+fn a_repaired_log_has_the_commits_before_the_damage_and_takes_more() {
+    let steps = steps();
+    let whole = logged(&steps);
+    let log = files(&whole, ".wal").remove(0);
+    for (bad, damage) in (0..3).flat_map(|bad| [(bad, "bit"), (bad, "cut")]) {
+        let context = format!("{damage} in group {bad}");
+        let disk = whole.after_power_loss();
+        let offset = (1 + bad as u64) * PAGE;
+        match damage {
+            "bit" => disk.corrupt(&log, offset + 70, 1),
+            _ => disk.truncate(&log, offset + 70),
+        }
+        let found = verify(&disk);
+        assert!(!found.problems.is_empty(), "{context}");
+        let repaired = repair(&disk).unwrap().unwrap_or_else(|| panic!("{context}"));
+        assert!(matches!(repaired.damage, Error::Corrupt { .. }), "{context}");
+        assert_eq!(found.lost, repaired.lost, "{context}");
+        if damage == "bit" && bad == 0 {
+            let names: Vec<_> = repaired.lost.iter().map(|lost| lost.table.0).collect();
+            assert_eq!(names, [2], "{context}: the record of the first is what is damaged");
+        }
+        assert!(repair(&disk).unwrap().is_none(), "{context}: once is enough");
+        let mut expected = states(&steps)[bad].clone();
+        let database = open(&disk);
+        assert_eq!(read(&database), expected, "{context}");
+        let more = Step::ImportNew("more", vec![(5, "m", 9)]);
+        more.run(&database).unwrap();
+        more.apply(&mut expected);
+        let crashed = disk.after_power_loss();
+        let context = format!("{context}, more");
+        let found = read(&open(&crashed));
+        assert_eq!(found, expected, "{context}");
+        drop(database);
+        let found = read(&open(&disk));
+        assert_eq!(found, expected, "{context}, closed");
+    }
+}
+
+#[test]
+fn a_repair_keeps_what_it_gives_up() {
+    let (disk, database) = new_database();
+    for n in 0..12 {
+        database.create_table(&format!("t{n}"), schema()).unwrap();
+    }
+    import(&database, "t0", &[(1, "a", 1)]).unwrap();
+    let disk = disk.after_power_loss();
+    let logs = files(&disk, ".wal");
+    assert!(logs.len() >= 2, "the log was rotated");
+    let segment = files(&disk, ".seg").remove(0);
+    let lost: Vec<_> = [&logs[1..], std::slice::from_ref(&segment)].concat();
+    let bytes: Vec<_> = lost.iter().map(|path| disk.read(path).unwrap()).collect();
+    disk.truncate(&logs[0], 4 * PAGE);
+    let repair = repair(&disk).unwrap().unwrap();
+    let is_kept = |path: &Path| repair.kept.iter().any(|kept| path.starts_with(kept));
+    let kept = everything(&disk).into_iter().filter(|(path, _)| is_kept(path));
+    let kept: Vec<_> = kept.map(|(_, bytes)| bytes).collect();
+    for (path, bytes) in lost.iter().zip(&bytes) {
+        assert!(kept.contains(bytes), "RP1: {}: {:?}", path.display(), repair.kept);
+    }
+    let database = open(&disk);
+    assert_eq!(database.tables().len(), 3);
+    drop(database);
+    assert!(repair.kept.iter().all(|path| disk.exists(path).unwrap()), "RP1");
+}
+
+#[test]
+fn a_repair_that_loses_power_can_be_done_again() {
+    let whole = logged(&steps());
+    let log = files(&whole, ".wal").remove(0);
+    for crash_at in 1..6 {
+        for seed in 0..8 {
+            let context = format!("crash at sync {crash_at}, seed {seed}");
+            let disk = whole.after_power_loss();
+            disk.corrupt(&log, 2 * PAGE + 70, 1);
+            disk.crash_at_sync(crash_at);
+            drop(repair(&disk));
+            let disk = disk.after_power_loss_by(seed);
+            if try_open(&disk).is_err() {
+                repair(&disk).unwrap().unwrap_or_else(|| panic!("RP2: {context}"));
+            }
+            assert_eq!(read(&open(&disk)), states(&steps())[1], "RP2: {context}");
+        }
+    }
+}
+
+#[test]
+fn what_is_before_a_checkpoint_is_not_lost_with_the_log() {
+    let (disk, database) = new_database();
+    append(&database, "t", &[(1, "a", 1)]).unwrap();
+    Step::Create("u").run(&database).unwrap();
+    // The rows stay in the log: replay begins before the checkpoint.
+    database.checkpoint().unwrap();
+    let disk = disk.after_power_loss();
+    let log = files(&disk, ".wal").pop().unwrap();
+    disk.corrupt(&log, PAGE + 200, 1);
+    refused(&disk, &log, "the rows are damaged");
+    let lost = repair(&disk).unwrap().unwrap().lost;
+    assert!(lost.is_empty(), "their record is what is damaged: {lost:?}");
+    let database = open(&disk);
+    let names: Vec<String> = database.tables().into_iter().map(|table| table.name).collect();
+    assert_eq!(names, ["t", "u"]);
+    append(&database, "t", &[(2, "b", 2)]).unwrap();
+    drop(database);
+    assert_eq!(read(&open(&disk))["t"].rows.len(), 1);
+}
+
+/// Numbers that look random and are the same for the same seed.
+fn random(seed: u64, bound: u64) -> u64 {
+    let mixed = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) % bound
+}
+
+#[test]
+fn no_damage_of_the_log_loses_commits_in_silence() {
+    let (disk, database) = new_database();
+    for n in 0..7 {
+        append(&database, "t", &[(n, "host", n), (n, "other", n)]).unwrap();
+        if n == 3 {
+            database.create_table("u", schema()).unwrap();
+        }
+    }
+    let whole = disk.after_power_loss();
+    let (expected, logs) = (read(&open(&whole.after_power_loss())), files(&whole, ".wal"));
+    let (mut refused, mut intact) = (0, 0);
+    for seed in 0..400 {
+        let disk = whole.after_power_loss();
+        let log = &logs[usize::try_from(random(seed, logs.len() as u64)).unwrap()];
+        let length = disk.read(log).unwrap().len() as u64;
+        let at = random(seed * 7 + 1, length);
+        let what = match seed % 3 {
+            0 => {
+                disk.corrupt(log, at, 1 << random(seed, 8));
+                "bit"
+            }
+            1 => {
+                disk.truncate(log, at);
+                "cut"
+            }
+            _ => {
+                let bytes: Vec<u8> =
+                    (0..512).map(|n| random(seed ^ (n << 20), 255).to_le_bytes()[0] | 1).collect();
+                let file = disk.open(log, OpenMode::ReadWrite).unwrap();
+                file.write_all_at(&bytes, at / 512 * 512).unwrap();
+                "sector"
+            }
+        };
+        let context = format!("seed {seed}: {what} at {at} of {length}");
+        match try_open(&disk) {
+            Ok(database) => {
+                assert_eq!(read(&database), expected, "{context}");
+                intact += 1;
+            }
+            Err(error) => {
+                assert_eq!(error.class(), Class::Corruption, "{context}: {error:?}");
+                if !matches!(error, Error::Corrupt { what: Corruption::Length { .. }, .. }) {
+                    repair(&disk).unwrap_or_else(|e| panic!("{context}: {}", chain(&e)));
+                    drop(try_open(&disk).unwrap_or_else(|e| panic!("{context}: {}", chain(&e))));
+                }
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 100 && intact > 20, "{refused} {intact}");
+}
+
+#[test]
+fn asynchronous_commits_that_were_cut_off_are_no_damage() {
+    let log = LogOptions { durability: Durability::Async, ..options().log };
+    let options = OpenOptions { log, ..options() };
+    for seed in 0..60 {
+        let disk = SimDisk::new(seed);
+        let database = Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+        for n in 0..9 {
+            append(&database, "t", &[(n, "a", n)]).unwrap();
+            if n == 3 {
+                database.flush().unwrap();
+            }
+        }
+        let disk = disk.after_power_loss();
+        let database = try_open(&disk).unwrap_or_else(|e| panic!("seed {seed}: {}", chain(&e)));
+        let rows = read(&database)["t"].rows.len();
+        assert!((4..=9).contains(&rows), "seed {seed}: {rows}");
+    }
+}
+
+/// Verification replayed the log, wrote it into checkpoints and removed files before it looked.
+#[test]
+fn verification_writes_nothing() {
+    let rows = vec![(3, "q", 4)];
+    let disk = logged(
+        &[&steps()[..], &[Step::Delete("a", 1), Step::Append(vec![("b", rows, None)])]].concat(),
+    );
+    let litter = Path::new(DIR).join("wal/00000000000000004096.wal.tmp");
+    disk.open(&litter, OpenMode::CreateNew).unwrap();
+    disk.remove(&Path::new(DIR).join("lock")).unwrap();
+    let (before, syncs) = (everything(&disk), disk.syncs());
+    let report = verify(&disk);
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    assert_eq!((report.tables, report.rows.0), (2, 3), "rows of the log count");
+    for path in [files(&disk, ".mask"), files(&disk, ".sym")].concat() {
+        disk.corrupt(&path, 30, 1);
+        let report = verify(&disk);
+        let named = |error: &Error| matches!(error, Error::Corrupt { path: p, .. } if *p == path);
+        assert!(report.problems.iter().any(named), "{}: {:?}", path.display(), report.problems);
+        disk.corrupt(&path, 30, 1);
+    }
+    assert!(everything(&disk) == before && disk.syncs() == syncs);
+}

@@ -1,0 +1,98 @@
+//! A table whose deletion vectors or symbols are damaged: the others go on, and it takes no rows.
+
+use std::path::PathBuf;
+
+use tidegate_platform::{Class, SimDisk};
+use tidegate_storage::{AppendOptions, Error, ImportTarget};
+
+use crate::fixture::{DAY, append, append_of, files, import, new_database, open, schema};
+use crate::model::{Step, read};
+
+/// Two tables with symbols and deletion vectors.
+fn closed() -> SimDisk {
+    let (disk, database) = new_database();
+    for step in [
+        Step::ImportNew("bad", vec![(1, "x", 1), (2, "y", 2), (DAY, "y", 3)]),
+        Step::ImportNew("good", vec![(5, "z", 3), (6, "z", 4)]),
+        Step::Delete("bad", 1),
+        Step::Delete("good", 4),
+    ] {
+        step.run(&database).unwrap();
+    }
+    drop(database);
+    disk
+}
+
+fn first_of(disk: &SimDisk, end: &str) -> PathBuf {
+    files(disk, end).into_iter().find(|path| path.starts_with("/srv/db/data/1")).unwrap()
+}
+
+// Rows for a table that no query could read were acknowledged, since appending needs neither its
+// deletion vectors nor, without new symbols, its dictionaries.
+#[test]
+fn a_table_that_cannot_be_read_takes_no_rows() {
+    for end in [".mask", ".sym"] {
+        let disk = closed();
+        let path = first_of(&disk, end);
+        disk.corrupt(&path, 40, 1);
+        let database = open(&disk);
+        let refused = [
+            append(&database, "bad", &[(9, "x", 9)]).unwrap_err(),
+            import(&database, "bad", &[(9, "x", 9)]).unwrap_err(),
+            database.begin_import(ImportTarget::Existing("bad")).map(drop).unwrap_err(),
+        ];
+        for error in refused {
+            assert_eq!(error.class(), Class::Corruption);
+            assert_eq!(
+                error.to_string(),
+                "table `bad` cannot be read, and takes no rows until it can"
+            );
+            let Error::Unreadable { source, .. } = &error else { panic!("{error:?}") };
+            assert!(source.to_string().contains(path.to_str().unwrap()), "{source}");
+        }
+        append(&database, "good", &[(9, "x", 9)]).unwrap();
+        // What was damaged is repaired from a copy.
+        disk.corrupt(&path, 40, 1);
+        append(&database, "bad", &[(9, "x", 9)]).unwrap();
+        assert_eq!(read(&database)["bad"].rows.len(), 3);
+    }
+}
+
+// One damaged file of one table made every query of the catalog fail.
+#[test]
+fn a_damaged_table_is_described_with_its_damage() {
+    for end in [".mask", ".sym"] {
+        let disk = closed();
+        let path = first_of(&disk, end);
+        disk.corrupt(&path, 40, 1);
+        let database = open(&disk);
+        let bad = database.describe("BAD").unwrap();
+        assert_eq!((bad.snapshot.name.as_str(), bad.snapshot.segments().count()), ("bad", 2));
+        assert_eq!(bad.snapshot.schema.columns().len(), 3);
+        let damage = bad.damage.expect("it is damaged");
+        assert!(damage.to_string().contains(path.to_str().unwrap()), "{damage}");
+        assert!(database.describe("good").unwrap().damage.is_none());
+        assert!(matches!(database.describe("none"), Err(Error::NoSuchTable { .. })));
+        database.drop_tables(&["bad"]).unwrap();
+    }
+}
+
+// Rows that a transaction held back were committed by the name of their table: a table that was
+// made in between under the same name got them.
+#[test]
+fn rows_for_a_table_that_was_made_anew_are_refused() {
+    let (_disk, database) = new_database();
+    database.create_table("t", schema()).unwrap();
+    let id = database.table_id("T").unwrap();
+    let mut rows = append_of("t", &[(1, "a", 1)], None);
+    rows.id = Some(id);
+    database.append(std::slice::from_ref(&rows), &AppendOptions::default()).unwrap();
+    database.rename_table("t", "u").unwrap();
+    database.append(std::slice::from_ref(&rows), &AppendOptions::default()).unwrap();
+    assert_eq!(read(&database)["u"].rows.len(), 2, "a table is the same under another name");
+    database.drop_tables(&["u"]).unwrap();
+    database.create_table("t", schema()).unwrap();
+    let error = database.append(&[rows], &AppendOptions::default()).unwrap_err();
+    assert!(matches!(error, Error::TableDropped { .. }), "{error:?}");
+    assert!(read(&database)["t"].rows.is_empty());
+}
