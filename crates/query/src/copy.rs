@@ -143,7 +143,14 @@ impl Engine {
         }
         let fields = known.map_or_else(|| Ok(Vec::new()), |it| fields_of(sql, &it, &columns))?;
         let count = if columns.is_empty() { fields.len() } else { columns.len() };
-        let keeper = is_held.then(|| Arc::new(KeptRows::new(session, &table.text)));
+        let keeper = match self.database().table_id(&table.text) {
+            Some(id) if is_held => Some(Arc::new(KeptRows::new(session, id, &table.text))),
+            None if is_held => {
+                let position = Some(Position::at(sql, table.offset));
+                return Err(Error::NoSuchTable { position, table: table.text });
+            }
+            _ => None,
+        };
         let import = bulk_import(sql, (table, columns), path, options)?;
         let sink = self.bulk().import_bytes(import, keeper.clone(), session).await;
         let sink = sink.map_err(|error| placed(sql, error))?;

@@ -179,11 +179,8 @@ fn drop_tables(database: &Arc<Database>, names: &[Name], if_exists: bool) -> Res
     let mut done = Done::new("DROP TABLE");
     let mut wanted = Vec::with_capacity(names.len());
     for name in names {
-        let is_missing = match database.snapshot(&name.text) {
-            Err(StorageError::NoSuchTable { .. }) => true,
-            // A damaged table can still be dropped.
-            _ => false,
-        };
+        // A damaged table can still be dropped.
+        let is_missing = database.table_id(&name.text).is_none();
         if is_missing && if_exists {
             done.notices.push(format!("table `{}` does not exist", name.text));
         } else {

@@ -171,8 +171,7 @@ impl RowChanges<'_> {
         let Running { stream, snapshot, columns, notices } = running;
         let snapshot = snapshot.expect("the columns of the table are known");
         let work = if self.session.is_in_transaction() {
-            let (table, columns) = (&insert.table.text, (&snapshot.schema, columns.as_slice()));
-            Work::Hold(Holder::new(&self.session, table, columns))
+            Work::Hold(Holder::new(&self.session, &snapshot, &columns))
         } else {
             Work::Insert(Writer::new(&self.database, &snapshot, (&columns, columns.clone())))
         };

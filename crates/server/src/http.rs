@@ -320,7 +320,7 @@ impl Exchange<'_> {
             Route::Ping => self.respond(small::ping()).await,
             Route::Settings => self.respond(small::settings()).await,
             Route::Check => {
-                let response = small::check(self).await;
+                let response = small::check(self);
                 self.respond(response).await
             }
             Route::InfluxQuery => {

@@ -46,12 +46,13 @@ pub(super) struct Table {
     pub(super) snapshot: Arc<Snapshot>,
 }
 
-/// All tables as they are now, without those that are dropped meanwhile.
+/// All tables as they are now, without those that are dropped meanwhile. One that is damaged is
+/// listed like the others, with its columns.
 pub(super) fn tables(database: &Database) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
     for table in database.tables() {
-        match database.snapshot(&table.name) {
-            Ok(snapshot) => tables.push(shown(snapshot)),
+        match database.describe(&table.name) {
+            Ok(table) => tables.push(shown(table.snapshot)),
             Err(StorageError::NoSuchTable { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -82,8 +83,8 @@ pub(super) fn table(database: &Database, oid: u32) -> Result<Option<Table>> {
 
 /// A table by the name that it is stored with.
 fn table_called(database: &Database, name: &str) -> Result<Option<Table>> {
-    match database.snapshot(name) {
-        Ok(snapshot) => Ok(Some(shown(snapshot))),
+    match database.describe(name) {
+        Ok(table) => Ok(Some(shown(table.snapshot))),
         Err(StorageError::NoSuchTable { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }

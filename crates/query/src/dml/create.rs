@@ -24,7 +24,7 @@ impl RowChanges<'_> {
     /// Makes a table of the rows of a query. `sql` is the text of the statement.
     pub(crate) async fn create(&self, sql: &str, mut create: CreateAs) -> Result<Done> {
         check_not_system(sql, &create.name.text, Some(create.name.offset))?;
-        if self.database.snapshot(&create.name.text).is_ok() {
+        if self.database.table_id(&create.name.text).is_some() {
             let table = create.name.text;
             if create.table.if_not_exists {
                 let notice = format!("table `{table}` exists already");

@@ -6,6 +6,8 @@
 //!   arrays hold no more than their own values, and what a batch costs besides them is counted too.
 //! - HE3. Small batches of a table that no savepoint stands between become one, so that rows that
 //!   come one at a time cost little more than those that come together.
+//! - HE5. They are for the table that had the name when they were inserted: if that is dropped,
+//!   COMMIT fails, and a new table of the same name gets none of them.
 //! - HE4. Rows of a COPY are put to them when all of it has come: what ends it before, in whatever
 //!   way, leaves none.
 //!
@@ -21,9 +23,9 @@ use datafusion::arrow::compute::{concat_batches, take};
 use datafusion::arrow::datatypes::{DataType, Field, Schema as ArrowSchema};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
-use tidegate_model::{Column, Schema};
+use tidegate_model::{Column, Schema, TableId};
 use tidegate_storage::segment::arrow_type;
-use tidegate_storage::{AppendOptions, Database, Error as StorageError, TableAppend};
+use tidegate_storage::{AppendOptions, Database, Error as StorageError, Snapshot, TableAppend};
 
 use super::batch::{BATCH_BYTES_MAX, BatchBuilder, batch_bytes};
 use crate::error::{Error, Result};
@@ -52,15 +54,22 @@ pub(crate) struct Held {
 /// Rows of a table, with all of its columns.
 #[derive(Debug)]
 struct HeldBatch {
-    table: String,
+    table: TableName,
     schema: Arc<Schema>,
     rows: RecordBatch,
     /// With all that is kept because of them (HE2).
     bytes: usize,
 }
 
+/// A table and what it was called when rows were inserted (HE5).
+#[derive(Debug, Clone)]
+pub(super) struct TableName {
+    pub(super) id: TableId,
+    pub(super) name: String,
+}
+
 impl HeldBatch {
-    fn new(table: String, schema: Arc<Schema>, rows: RecordBatch) -> HeldBatch {
+    fn new(table: TableName, schema: Arc<Schema>, rows: RecordBatch) -> HeldBatch {
         let values = batch_bytes(&rows).max(rows.get_array_memory_size());
         let bytes = values.saturating_add(rows.num_columns() * COLUMN_BYTES);
         HeldBatch { table, schema, rows, bytes }
@@ -86,7 +95,7 @@ pub(crate) struct HeldMark {
 impl Held {
     /// Whether rows of this table wait.
     pub(crate) fn has(&self, table: &str) -> bool {
-        self.batches.iter().any(|batch| batch.table.eq_ignore_ascii_case(table))
+        self.batches.iter().any(|batch| batch.table.name.eq_ignore_ascii_case(table))
     }
 
     /// What is held now, which stays apart from what follows until `keep` says otherwise.
@@ -106,8 +115,8 @@ impl Held {
         self.bytes = mark.bytes;
     }
 
-    fn add(&mut self, table: &str, schema: &Arc<Schema>, rows: RecordBatch) -> Result<()> {
-        let mut next = HeldBatch::new(table.to_owned(), Arc::clone(schema), compact(&rows)?);
+    fn add(&mut self, table: &TableName, schema: &Arc<Schema>, rows: RecordBatch) -> Result<()> {
+        let mut next = HeldBatch::new(table.clone(), Arc::clone(schema), compact(&rows)?);
         // HE2.
         if HELD_BYTES_MAX < self.bytes.saturating_add(next.bytes) {
             return Err(Error::TransactionTooLarge);
@@ -128,24 +137,30 @@ impl Held {
 
     /// The latest batch of the same table, if these rows may become part of it (HE3).
     fn place_for(&self, next: &HeldBatch) -> Option<usize> {
-        let of_table = |batch: &HeldBatch| batch.table.eq_ignore_ascii_case(&next.table);
+        let of_table = |batch: &HeldBatch| batch.table.id == next.table.id;
         let at = self.batches.iter().rposition(of_table)?;
         (self.marked <= at && self.batches[at].takes(next)).then_some(at)
     }
 
     /// Makes the rows of all tables durable and visible, or none (HE1).
     pub(crate) fn commit(self, database: &Arc<Database>) -> Result<()> {
-        let mut tables: BTreeMap<String, (Arc<Schema>, BatchBuilder)> = BTreeMap::new();
-        for HeldBatch { table, schema, rows, .. } in self.batches {
-            let first = || (Arc::clone(&schema), builder(&schema));
-            let (known, gathered) = tables.entry(table.to_lowercase()).or_insert_with(first);
+        let mut tables: BTreeMap<TableId, (String, Arc<Schema>, BatchBuilder)> = BTreeMap::new();
+        for HeldBatch { table: TableName { id, name: table }, schema, rows, .. } in self.batches {
+            let first = || (table.clone(), Arc::clone(&schema), builder(&schema));
+            let (_, known, gathered) = tables.entry(id).or_insert_with(first);
             if known.version() != schema.version() {
                 return Err(StorageError::ColumnDropped { table, column: String::from("*") }.into());
             }
             gathered.push(&rows)?;
         }
-        let append = |(table, (_, mut gathered)): (String, (_, BatchBuilder))| TableAppend {
+        // HE5.
+        let is_gone = |(id, _): &(&TableId, _)| database.table_name(**id).is_none();
+        if let Some((_, (table, ..))) = tables.iter().find(is_gone) {
+            return Err(StorageError::TableDropped { table: table.clone() }.into());
+        }
+        let append = |(id, (table, _, mut gathered)): (_, (_, _, BatchBuilder))| TableAppend {
             table,
+            id: Some(id),
             create: None,
             add_columns: false,
             rows: gathered.take(),
@@ -191,7 +206,7 @@ fn builder(schema: &Schema) -> BatchBuilder {
 #[derive(Debug)]
 pub struct KeptRows {
     session: Session,
-    table: String,
+    table: TableName,
     kept: Mutex<Kept>,
 }
 
@@ -202,8 +217,8 @@ struct Kept {
 }
 
 impl KeptRows {
-    pub(crate) fn new(session: &Session, table: &str) -> KeptRows {
-        let (session, table) = (session.clone(), table.to_owned());
+    pub(crate) fn new(session: &Session, id: TableId, name: &str) -> KeptRows {
+        let (session, table) = (session.clone(), TableName { id, name: name.to_owned() });
         KeptRows { session, table, kept: Mutex::default() }
     }
 
@@ -258,7 +273,7 @@ fn batch_of(schema: &Schema, arrays: Vec<ArrayRef>) -> Result<RecordBatch> {
 /// Puts the rows of a statement to those that wait.
 pub(super) struct Holder {
     session: Session,
-    table: String,
+    table: TableName,
     schema: Arc<Schema>,
     columns: Vec<Column>,
     rows: u64,
@@ -266,13 +281,10 @@ pub(super) struct Holder {
 
 impl Holder {
     /// For rows with these columns of a table.
-    pub(super) fn new(
-        session: &Session,
-        table: &str,
-        (schema, columns): (&Arc<Schema>, &[Column]),
-    ) -> Holder {
-        let (session, table) = (session.clone(), table.to_owned());
-        Holder { session, table, schema: Arc::clone(schema), columns: columns.to_vec(), rows: 0 }
+    pub(super) fn new(session: &Session, snapshot: &Snapshot, columns: &[Column]) -> Holder {
+        let table = TableName { id: snapshot.table, name: snapshot.name.clone() };
+        let (schema, columns) = (Arc::clone(&snapshot.schema), columns.to_vec());
+        Holder { session: session.clone(), table, schema, columns, rows: 0 }
     }
 
     pub(super) fn push(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -310,6 +322,10 @@ mod tests {
 
     use super::*;
 
+    fn named(id: u64, name: &str) -> TableName {
+        TableName { id: TableId(id), name: name.to_owned() }
+    }
+
     fn table() -> Arc<Schema> {
         let column = |name: &str, ty| (name.to_owned(), ty);
         let columns = [column("n", ColumnType::Int64), column("text", ColumnType::Varchar)];
@@ -334,7 +350,7 @@ mod tests {
     fn what_is_held_is_counted_and_rows_that_come_alone_are_put_together() {
         let (table, mut held) = (table(), Held::default());
         for number in 0..1_000 {
-            held.add("t", &table, rows(vec![number], None)).unwrap();
+            held.add(&named(1, "t"), &table, rows(vec![number], None)).unwrap();
         }
         let memory = |batch: &HeldBatch| batch.rows.get_array_memory_size();
         assert!(held.batches.iter().map(memory).sum::<usize>() <= held.bytes, "HE2");
@@ -347,11 +363,12 @@ mod tests {
     fn a_few_rows_of_many_keep_none_of_the_others() {
         let (table, mut held) = (table(), Held::default());
         let many = rows((0..100_000).collect(), Some("a text that is no part of its view"));
-        held.add("t", &table, many.slice(70_000, 2)).unwrap();
+        held.add(&named(1, "t"), &table, many.slice(70_000, 2)).unwrap();
         assert!(held.batches[0].rows.get_array_memory_size() < 10_000, "HE2");
         assert_eq!(numbers(&held), [70_000, 70_001]);
         let first = many.slice(0, 60_000);
-        let refused = (0..20).map(|_| held.add("t", &table, first.clone())).find(Result::is_err);
+        let refused =
+            (0..20).map(|_| held.add(&named(1, "t"), &table, first.clone())).find(Result::is_err);
         assert!(matches!(refused, Some(Err(Error::TransactionTooLarge))), "HE2");
     }
 
@@ -359,7 +376,8 @@ mod tests {
     fn what_a_savepoint_counts_stays_apart() {
         let (table, mut held) = (table(), Held::default());
         let add = |held: &mut Held, name: &str, number| {
-            held.add(name, &table, rows(vec![number], Some("x"))).unwrap();
+            let id = u64::from(name.eq_ignore_ascii_case("t"));
+            held.add(&named(id, name), &table, rows(vec![number], Some("x"))).unwrap();
         };
         add(&mut held, "t", 1);
         let mark = held.mark();

@@ -217,7 +217,8 @@ impl Writer {
         if self.batch.rows() > 0 {
             if let (Destination::Table { snapshot, .. }, None) = (&self.into, &self.txn) {
                 let (table, rows) = (snapshot.name.clone(), self.batch.take());
-                let append = TableAppend { table, create: None, add_columns: false, rows };
+                let id = Some(snapshot.table);
+                let append = TableAppend { table, id, create: None, add_columns: false, rows };
                 let appended = self.database.append(&[append], &AppendOptions::default());
                 return appended.map(|_| self.rows).map_err(|error| dropped(error, &snapshot.name));
             }

@@ -1,18 +1,22 @@
 //! What there is of tables: their columns, partitions, rows, bytes and commits.
 //!
+//! - TA2. A table that is damaged is listed with what its manifest says: it is suspended, what
+//!   depends on rows is NULL, and `wal_tables()` says what is damaged.
 //! - TA1. Bytes are those of segments on disk. Rows that are in the log and not yet in segments
 //!   count as rows, and their bytes as none.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, Float64Array, Int32Array, RecordBatch, TimestampMicrosecondArray,
+    ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, TimestampMicrosecondArray,
     TimestampNanosecondArray, new_null_array,
 };
 use datafusion::arrow::datatypes::DataType;
 use tidegate_model::types::Physical;
 use tidegate_model::{ByteCount, ColumnType, PartitionKey, PartitionUnit, Schema, TimeUnit, Ttl};
-use tidegate_storage::{Database, Error as StorageError, Run, Snapshot, TableWrites};
+use tidegate_storage::{
+    Database, Error as StorageError, Run, Snapshot, TableDescription, TableWrites,
+};
 
 use super::{batch, counts, flags, texts};
 use crate::error::Result;
@@ -21,25 +25,41 @@ use crate::error::Result;
 const SYMBOL_BYTES: u64 = 4;
 
 /// All tables as they are now; not as of one moment, and without those that are dropped meanwhile.
-fn snapshots(database: &Database) -> Result<Vec<Arc<Snapshot>>> {
-    let mut snapshots = Vec::new();
+/// Next to each the damage that keeps it from being read, if there is any (TA2).
+fn described(database: &Database) -> Result<(Vec<Arc<Snapshot>>, Vec<Option<StorageError>>)> {
+    let (mut snapshots, mut damages) = (Vec::new(), Vec::new());
     for table in database.tables() {
-        match database.snapshot(&table.name) {
-            Ok(snapshot) => snapshots.push(snapshot),
+        match database.describe(&table.name) {
+            Ok(TableDescription { snapshot, damage }) => {
+                snapshots.push(snapshot);
+                damages.push(damage);
+            }
             Err(StorageError::NoSuchTable { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(snapshots)
+    Ok((snapshots, damages))
+}
+
+/// What a message says, with its causes.
+fn with_causes(error: &StorageError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
 }
 
 pub(super) fn tables(database: &Database) -> Result<RecordBatch> {
-    let snapshots = snapshots(database)?;
+    let (snapshots, damages) = described(database)?;
     let rows = snapshots.len();
     let totals = snapshots.iter().map(|snapshot| totals(snapshot)).collect::<Vec<_>>();
     let sums = |of: fn(&PartitionTotals) -> u64| {
         counts(totals.iter().map(|totals| totals.iter().map(of).sum::<u64>()))
     };
+    let row_counts = row_counts(&totals, &damages);
     let designated =
         |it: &Arc<Snapshot>| it.schema.designated_column().map(|(column, _)| column.name.clone());
     // Nanoseconds are cut: one column has one type.
@@ -71,15 +91,24 @@ pub(super) fn tables(database: &Database) -> Result<RecordBatch> {
         ("directoryName", texts(snapshots.iter().map(|it| Some(it.table.0.to_string())))),
         ("maxUncommittedRows", new_null_array(&DataType::Int64, rows)),
         ("o3MaxLag", new_null_array(&DataType::Int64, rows)),
-        ("table_suspended", flags(vec![false; rows])),
+        ("table_suspended", flags(damages.iter().map(Option::is_some))),
         ("table_type", same("T")),
-        ("table_row_count", sums(|it| it.rows)),
+        ("table_row_count", row_counts),
         ("table_min_timestamp", times(|it| it.iter().map(|it| it.min_ts).min())),
         ("table_max_timestamp", times(|it| it.iter().map(|it| it.max_ts).max())),
         ("disk_size", sums(|it| it.bytes)),
         ("last_txn", counts(snapshots.iter().map(|it| it.seq_txn.0))),
         ("write_amplification", write_amplification(database, &snapshots)),
     ])
+}
+
+/// How many rows there are; NULL where the deletion vectors that say so may be damaged (TA2).
+fn row_counts(totals: &[Vec<PartitionTotals>], damages: &[Option<StorageError>]) -> ArrayRef {
+    let of_table = |(totals, damage): (&Vec<PartitionTotals>, &Option<StorageError>)| {
+        let rows = totals.iter().map(|it| it.rows).sum::<u64>();
+        damage.is_none().then(|| i64::try_from(rows).unwrap_or(i64::MAX))
+    };
+    Arc::new(totals.iter().zip(damages).map(of_table).collect::<Int64Array>())
 }
 
 /// Since the database was opened: the bytes that were written for a byte of log.
@@ -94,8 +123,9 @@ fn write_amplification(database: &Database, snapshots: &[Arc<Snapshot>]) -> Arra
 }
 
 pub(super) fn table_storage(database: &Database) -> Result<RecordBatch> {
-    let snapshots = snapshots(database)?;
+    let (snapshots, damages) = described(database)?;
     let totals = snapshots.iter().map(|snapshot| totals(snapshot)).collect::<Vec<_>>();
+    let row_counts = row_counts(&totals, &damages);
     let sums = |of: fn(&PartitionTotals) -> u64| {
         counts(totals.iter().map(|totals| totals.iter().map(of).sum::<u64>()))
     };
@@ -105,24 +135,24 @@ pub(super) fn table_storage(database: &Database) -> Result<RecordBatch> {
         ("walEnabled", flags(vec![true; snapshots.len()])),
         ("partitionBy", texts(snapshots.iter().map(partition_by))),
         ("partitionCount", sums(|_| 1)),
-        ("rowCount", sums(|it| it.rows)),
+        ("rowCount", row_counts),
         ("diskSize", sums(|it| it.bytes)),
     ])
 }
 
-/// Commits are applied when they are made: nothing waits, and nothing can be suspended.
+/// Commits are applied when they are made: nothing waits, and only damage suspends a table (TA2).
 pub(super) fn wal_tables(database: &Database) -> Result<RecordBatch> {
-    let snapshots = snapshots(database)?;
+    let (snapshots, damages) = described(database)?;
     let rows = snapshots.len();
     let commits = || counts(snapshots.iter().map(|it| it.seq_txn.0));
     batch(vec![
         ("name", texts(snapshots.iter().map(|it| Some(it.name.clone())))),
-        ("suspended", flags(vec![false; rows])),
+        ("suspended", flags(damages.iter().map(Option::is_some))),
         ("writerTxn", commits()),
         ("bufferedTxnSize", counts(vec![0; rows])),
         ("sequencerTxn", commits()),
-        ("errorTag", new_null_array(&DataType::Utf8View, rows)),
-        ("errorMessage", new_null_array(&DataType::Utf8View, rows)),
+        ("errorTag", texts(damages.iter().map(|it| it.as_ref().map(|_| "DAMAGED".to_owned())))),
+        ("errorMessage", texts(damages.iter().map(|it| it.as_ref().map(with_causes)))),
         ("memoryPressure", Arc::new(Int32Array::from(vec![0; rows]))),
     ])
 }

@@ -72,7 +72,7 @@ pub(super) fn warnings(shared: &Shared) -> Response {
 }
 
 /// Whether a table is there.
-pub(super) async fn check(exchange: &Exchange<'_>) -> Response {
+pub(super) fn check(exchange: &Exchange<'_>) -> Response {
     let id = &exchange.request_id;
     let Ok(params) = Params::parse(&exchange.head.query) else {
         return Response::error(400, "the address is not UTF-8, or not encoded", None, id);
@@ -87,9 +87,7 @@ pub(super) async fn check(exchange: &Exchange<'_>) -> Response {
             return response.with("Retry-After", "1");
         }
     };
-    let (database, table) = (Arc::clone(&services.database), table.to_owned());
-    let exists = spawn_blocking(move || database.snapshot(&table).is_ok()).await;
-    let exists = exists.unwrap_or(false);
+    let exists = services.database.table_id(table).is_some();
     let status = if exists { "Exists" } else { "Does not exist" };
     match params.find("f") {
         Some("json") => Response::new(200, JSON, format!("{{\"status\":\"{status}\"}}")),

@@ -101,9 +101,12 @@ fn a_newer_format_is_refused_without_a_write() {
     bytes[end..].copy_from_slice(&crc.to_le_bytes());
     fs::write(&path, bytes).expect("the catalog");
     let stored = world.stored();
-    for line in [&["tables"][..], &["sql", "SELECT 1"], &["verify"]] {
+    for line in [&["tables"][..], &["sql", "SELECT 1"]] {
         world.run(line).fails(4, &["catalog", "version 99"]);
     }
+    let run = world.run(&["verify"]);
+    assert!(run.stdout.contains("catalog has format version 99"), "{}", run.stdout);
+    assert_eq!(run.code, Some(4));
     assert_eq!(world.stored(), stored);
 }
 
@@ -115,6 +118,62 @@ fn a_folder_of_something_else_is_no_database() {
     let run = world.run(&["sql", "SELECT 1"]);
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert_eq!(fs::read_to_string(world.path("db/data/letter.txt")).expect("still there"), "hello");
+}
+
+// One damaged file of symbols or deletion vectors hid every table from `\dt` and from all clients
+// that ask for the tables before they do anything else.
+#[test]
+fn a_damaged_table_is_listed_beside_the_others() {
+    let world = world();
+    world.run(&["sql", "CREATE TABLE other (ts TIMESTAMP, n INT) TIMESTAMP(ts)"]).succeeds();
+    world.run(&["sql", "DELETE FROM t WHERE n = 7"]).succeeds();
+    for end in [".sym", ".mask"] {
+        let path = &world.stored_as(end)[0];
+        flip(path, 40);
+        world.run(&["sql", "SELECT count(*) FROM t WHERE s = 's1'"]).fails(5, &["corrupt"]);
+        for listing in [
+            "SELECT table_name, table_suspended FROM tables()",
+            "SELECT table_name FROM information_schema.tables",
+            "SELECT relname FROM pg_class",
+            "SELECT table_name, column_name FROM information_schema.columns",
+            "SELECT tableName, rowCount FROM table_storage()",
+            "SHOW TABLES",
+        ] {
+            let text = world.run(&["sql", listing]).succeeds();
+            assert!(text.contains("other"), "{end}: {listing}: {text}");
+            let has_t =
+                |line: &str| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == "t");
+            assert!(text.lines().any(has_t), "{end}: {listing}: {text}");
+        }
+        let query = "SELECT errorTag, errorMessage FROM wal_tables() WHERE suspended";
+        let text = world.run(&["sql", query]).succeeds();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        assert!(text.contains("DAMAGED") && text.contains(&name), "{text}");
+        world.run(&["sql", "INSERT INTO t VALUES ('2025-01-02', 1, 's')"]).fails(5, &["t"]);
+        flip(path, 40);
+    }
+    world.run(&["sql", "DROP TABLE t"]).succeeds();
+}
+
+/// A log that was cut opened with fewer rows, and verification found no problem.
+#[test]
+fn a_cut_log_is_refused_and_can_be_repaired() {
+    let world = World::new();
+    world.run(&["sql", "CREATE TABLE t (ts TIMESTAMP, n INT) TIMESTAMP(ts)"]).succeeds();
+    let log = |world: &World| world.stored_as(".wal").pop().expect("a log");
+    let bytes = fs::read(log(&world)).expect("the log");
+    fs::write(log(&world), &bytes[..5_000]).expect("cut");
+    world.run(&["tables"]).fails(5, &["was cut", "5000 bytes", "tidegate verify --repair"]);
+    let stored = world.stored();
+    let run = world.run(&["verify"]);
+    assert!(run.stdout.contains("was cut"), "{}", run.stdout);
+    run.fails(5, &["1 problem found"]);
+    assert_eq!(world.stored(), stored, "nothing is written");
+    let text = world.run(&["verify", "--repair"]).succeeds();
+    assert!(text.contains("the log ends there now") && text.contains("no problems"), "{text}");
+    assert!(world.run(&["verify"]).succeeds().contains("no problems"));
+    world.run(&["sql", "CREATE TABLE u (ts TIMESTAMP, n INT) TIMESTAMP(ts)"]).succeeds();
+    assert!(world.run(&["tables"]).succeeds().contains('u'));
 }
 
 /// Verification ended with the first file without which nothing can be opened.

@@ -250,6 +250,14 @@ fn a_transaction_is_all_or_nothing() {
         client.simple_query("BEGIN; INSERT INTO a VALUES ('2027', 3)").await.unwrap();
         drop(client);
         assert_eq!(rows(&other, count).await, ["2|1"], "who goes away has not committed");
+        // Rows wait for the table that had the name then, and for no other that has it now.
+        let client = connect(&server).await;
+        client.simple_query("BEGIN; INSERT INTO b VALUES ('2027', 3)").await.unwrap();
+        other.simple_query("DROP TABLE b").await.unwrap();
+        let anew = "CREATE TABLE b (ts TIMESTAMP, n INT) TIMESTAMP(ts)";
+        other.simple_query(anew).await.unwrap();
+        assert!(client.simple_query("COMMIT").await.is_err());
+        assert_eq!(rows(&other, count).await, ["2|0"]);
     });
     server.stop();
 }
