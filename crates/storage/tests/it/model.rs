@@ -10,8 +10,8 @@ use tidegate_model::{ColumnType, PartitionKey, SeqTxn};
 use tidegate_platform::SimDisk;
 use tidegate_storage::segment::PickedRows;
 use tidegate_storage::{
-    AppendOptions, Database, ImportTarget, MaskedRows, Removal, Result, RowBatch, Run, SegmentRun,
-    Snapshot,
+    AppendOptions, BatchId, Database, ImportTarget, MaskedRows, Removal, Result, RowBatch, Run,
+    SegmentRun, Snapshot,
 };
 
 use crate::fixture::{self, DAY, DIR, Row, columns, schema, try_open};
@@ -48,6 +48,8 @@ pub(crate) enum Step {
     Change(&'static str, i64, Vec<Vec<Row>>),
     /// Rows of several tables, with a column more where one is named; tables and columns are made.
     Append(Vec<(&'static str, Vec<Row>, Option<&'static str>)>),
+    /// The same, under the name of a batch: sent again, they come once.
+    Batch(u64, Vec<(&'static str, Vec<Row>, Option<&'static str>)>),
     /// Adds a million to a value.
     Update(&'static str, i64),
     /// The rows of a day.
@@ -91,12 +93,18 @@ impl Step {
                     batches.iter().map(|rows| fixture::batch(rows, None)).collect();
                 change(database, &snapshot, &gone, &batches).map(drop)
             }
-            Step::Append(tables) => {
+            Step::Append(tables) | Step::Batch(_, tables) => {
                 let appends = tables
                     .iter()
                     .map(|(table, rows, extra)| fixture::append_of(table, rows, *extra));
                 let appends: Vec<_> = appends.collect();
-                database.append(&appends, &AppendOptions::default()).map(drop)
+                let batch_id = match self {
+                    Step::Batch(id, _) => {
+                        Some(BatchId([id.to_le_bytes(); 2].concat().try_into().unwrap()))
+                    }
+                    _ => None,
+                };
+                database.append(&appends, &AppendOptions { batch_id }).map(drop)
             }
             Step::Update(table, value) => update(database, table, *value),
             Step::DropPartition(table, day) => {
@@ -161,7 +169,7 @@ impl Step {
                 let table = tables.get_mut(*name).unwrap();
                 batches.iter().for_each(|rows| table.append_with(rows, None));
             }
-            Step::Append(appends) => {
+            Step::Append(appends) | Step::Batch(_, appends) => {
                 for (name, rows, extra) in appends {
                     let table = tables.entry((*name).to_owned()).or_default();
                     table.add_missing(*extra);

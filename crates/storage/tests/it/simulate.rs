@@ -1,7 +1,9 @@
 //! Random workloads on disks that fail at random moments. What was acknowledged is there
 //! afterwards, each row once; what was under way is there as a whole, or not at all. Where commits
 //! are acknowledged before they are on disk, a power failure may take the last ones of them with
-//! it, from any of them on, but none that was flushed.
+//! it, from any of them on, but none that was flushed. Rows under the name of a batch, sent again
+//! when the outcome was not known, are there once. When calls have failed, of which none was a
+//! sync, the database goes on once they no longer fail.
 //!
 //! Set `TIDEGATE_SIMULATE=first..end` to run other seeds than those of every test run.
 
@@ -11,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_model::ColumnType;
-use tidegate_platform::{Class, SimClock, SimDisk};
+use tidegate_platform::{Class, SimCall, SimClock, SimDisk, SimErrno};
 use tidegate_storage::{Database, Durability, Error, LogOptions, OpenOptions, TailOptions};
 
 use crate::fixture::{DAY, DIR, Row};
@@ -54,6 +56,7 @@ struct Generator {
     /// Every row has a value of its own.
     next_value: i64,
     now: i64,
+    next_batch: u64,
     may_reopen: bool,
 }
 
@@ -86,7 +89,13 @@ impl Generator {
             let extra = self.random.one_in(6).then(|| self.random.pick(&EXTRAS));
             (table, self.rows(), extra)
         });
-        Step::Append(tables.collect())
+        let tables = tables.collect();
+        self.next_batch += 1;
+        if self.random.one_in(2) {
+            Step::Batch(self.next_batch, tables)
+        } else {
+            Step::Append(tables)
+        }
     }
 
     /// A step that does not fail on these tables, but for the disk.
@@ -174,7 +183,7 @@ fn open(disk: &SimDisk, options: &OpenOptions) -> Result<Arc<Database>, Error> {
 
 /// What may go wrong in a life of a database.
 fn plan_fault(disk: &SimDisk, random: &mut Random) -> &'static str {
-    match random.below(8) {
+    match random.below(12) {
         0..4 => {
             disk.crash_at_sync(1 + random.below(120));
             "crash"
@@ -192,16 +201,25 @@ fn plan_fault(disk: &SimDisk, random: &mut Random) -> &'static str {
             disk.set_capacity(used + random.below(120_000));
             "full disk"
         }
+        7..11 => {
+            let (errno, lasts) = (random.pick(&SimErrno::ALL), random.one_in(2));
+            let (call, nth) = (random.pick(&SimCall::HARMLESS), 1 + random.below(80));
+            disk.fail_call_at(call, nth, errno, lasts);
+            FAILED_CALL
+        }
         _ => "no fault",
     }
 }
+
+const FAILED_CALL: &str = "failed call";
 
 /// One seed: some lives of a database, each of which ends with a crash, a fault, or well.
 fn simulate(seed: u64) {
     let mut random = Random(seed);
     let mut disk = SimDisk::new(seed);
-    let (next_value, now, may_reopen) = (0, 20_000 * DAY, true);
-    let mut made = Generator { random: Random(seed ^ 0xdead), next_value, now, may_reopen };
+    let (next_value, now, next_batch, may_reopen) = (0, 20_000 * DAY, 0, true);
+    let random_of_steps = Random(seed ^ 0xdead);
+    let mut made = Generator { random: random_of_steps, next_value, now, next_batch, may_reopen };
     let mut tables = Tables::new();
     for life in 0..4 {
         let options = options(&mut random);
@@ -213,18 +231,23 @@ fn simulate(seed: u64) {
         let is_power_lost = matches!(fault, "crash" | "failed sync") || random.one_in(2);
         // Half of the lives end without power. That a sync has failed, only the process knows in
         // which it did: what it has lost shows now, and not after another one relied on it.
-        disk.set_capacity(u64::MAX);
+        disk.clear_faults();
         if is_power_lost {
             disk = disk.after_power_loss_by(random.next());
-        } else {
-            disk.fail_sync_at(0);
-            disk.fail_write_at(0);
         }
         let database = open(&disk, &options).unwrap_or_else(|e| panic!("{context}: {e:?}"));
         let may_be_lost = options.log.durability == Durability::Async && is_power_lost;
         let lost = states.unflushed.drain(..).filter(|_| may_be_lost);
-        let possible = [Some(states.now), states.in_flight].into_iter().flatten().chain(lost);
-        let found = read(&database);
+        let mut found = read(&database);
+        if let Some((step @ Step::Batch(..), after)) = &states.in_flight
+            && (found == states.now || found == *after)
+        {
+            step.run(&database).unwrap_or_else(|e| panic!("{context}: {step:?} again: {e:?}"));
+            found = read(&database);
+            assert_eq!(&found, after, "{context}: {step:?} again");
+        }
+        let in_flight = states.in_flight.map(|(_, after)| after);
+        let possible = [Some(states.now), in_flight].into_iter().flatten().chain(lost);
         let possible: Vec<Tables> = possible.collect();
         let is_possible = possible.contains(&found);
         tables = if is_possible { found } else { possible.into_iter().next().expect("now") };
@@ -235,8 +258,8 @@ fn simulate(seed: u64) {
 /// What a database may hold.
 struct States {
     now: Tables,
-    /// If the step that was under way is there.
-    in_flight: Option<Tables>,
+    /// The step that was under way, and what there is if it was done.
+    in_flight: Option<(Step, Tables)>,
     /// In the order of commits, each from before one that was not flushed.
     unflushed: Vec<Tables>,
 }
@@ -248,7 +271,17 @@ fn live(
     (states, made): (&mut States, &mut Generator),
     context: &str,
 ) {
-    let Ok(mut database) = open(disk, options) else { return };
+    let mut may_fail = true;
+    let mut database = match open(disk, options) {
+        Ok(database) => database,
+        Err(error) if context.contains(FAILED_CALL) => {
+            assert_eq!(error.class(), Class::Environment, "{context}: {error:?}");
+            disk.clear_faults();
+            may_fail = false;
+            open(disk, options).unwrap_or_else(|error| panic!("{context}: {error:?}"))
+        }
+        Err(_) => return,
+    };
     for _ in 0..8 + made.random.below(40) {
         let step = made.step(&states.now);
         let mut after = states.now.clone();
@@ -259,7 +292,12 @@ fn live(
                 Ok(opened) => database = opened,
                 Err(error) => {
                     assert_eq!(error.class(), Class::Environment, "{context}: {error:?}");
-                    return;
+                    if !(may_fail && context.contains(FAILED_CALL)) {
+                        return;
+                    }
+                    disk.clear_faults();
+                    may_fail = false;
+                    database = open(disk, options).unwrap_or_else(|e| panic!("{context}: {e:?}"));
                 }
             }
             Ok(())
@@ -273,15 +311,26 @@ fn live(
             Ok(()) => states.unflushed.push(std::mem::replace(&mut states.now, after)),
             Err(error) => {
                 assert_eq!(error.class(), Class::Environment, "{context}: {step:?}: {error:?}");
+                assert!(may_fail, "{context}: {step:?} failed without reason: {error:?}");
+                let is_failed_call = context.contains(FAILED_CALL);
+                if is_failed_call {
+                    disk.clear_faults();
+                    may_fail = false;
+                }
                 if has_power {
                     assert_eq!(read(&database), states.now, "{context}: {step:?} failed");
                 }
                 let is_in_doubt = !has_power || matches!(error, Error::InDoubt { .. });
-                states.in_flight = is_in_doubt.then_some(after);
+                if is_failed_call && !is_in_doubt {
+                    continue;
+                }
+                states.in_flight = is_in_doubt.then_some((step, after));
                 return;
             }
         }
-        if made.random.one_in(8) && has_power {
+        // While calls fail, reading may fail too.
+        let can_read = has_power && !(may_fail && context.contains(FAILED_CALL));
+        if made.random.one_in(8) && can_read {
             assert_eq!(read(&database), states.now, "{context}: after {step:?}");
         }
     }
@@ -290,7 +339,7 @@ fn live(
 /// The seeds of this run.
 #[expect(clippy::disallowed_methods, reason = "a test has no config")]
 fn seeds() -> Range<u64> {
-    let Ok(range) = std::env::var("TIDEGATE_SIMULATE") else { return 0..2_000 };
+    let Ok(range) = std::env::var("TIDEGATE_SIMULATE") else { return 0..1_500 };
     let (first, end) = range.split_once("..").expect("TIDEGATE_SIMULATE=first..end");
     first.parse().expect("a number")..end.parse().expect("a number")
 }
