@@ -15,4 +15,6 @@ mod world;
 mod import;
 mod crash;
 mod parquet;
+mod parquet_casts;
+mod parquet_times;
 mod fuzz;
