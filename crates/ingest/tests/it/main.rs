@@ -16,5 +16,6 @@ mod import;
 mod crash;
 mod parquet;
 mod parquet_casts;
+mod parquet_damage;
 mod parquet_times;
 mod fuzz;
