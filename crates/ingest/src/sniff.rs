@@ -23,7 +23,8 @@ mod window;
 mod evidence;
 mod columns;
 
-use evidence::{Evidence, Inferred};
+pub(crate) use evidence::Evidence;
+use evidence::Inferred;
 use records::{Cell, Record, Records, Shape};
 use window::QuotedLines;
 
@@ -86,6 +87,8 @@ pub struct SniffOptions<'a> {
     pub designated: Option<&'a str>,
     /// Other columns that the user names.
     pub symbols: &'a [String],
+    /// Columns of the file that are left out.
+    pub skip: &'a [String],
     /// The head is all of the file: its last record counts even without a line end.
     pub head_is_whole: bool,
 }
@@ -394,7 +397,7 @@ fn inferred_columns(
     evidence: &[Evidence],
     options: &SniffOptions<'_>,
 ) -> Result<Vec<Inferred>, SniffError> {
-    columns::check_distinct(&sniffed.names)?;
+    columns::check_distinct(&columns::kept(&sniffed.names, options))?;
     let is_designated = |name: &str| {
         options
             .designated

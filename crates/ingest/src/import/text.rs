@@ -23,6 +23,7 @@ use crate::sniff::{
     Dialect, LineEnd, SniffError, SniffOptions, Sniffed, map_columns, open_quote, sniff,
 };
 use crate::split::{Joints, SplitChain};
+use crate::tally::Tallies;
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
 /// How all files are to be read.
@@ -55,6 +56,7 @@ pub(super) fn read(
     let (reader, queue) = piece_queue(workers);
     let queue = Arc::new(queue);
     let paths: Vec<PathBuf> = inputs.iter().map(|file| file.input.path.clone()).collect();
+    let tallies = Tallies::new(&paths);
     let inputs: Vec<InputFile> = inputs.into_iter().map(|file| file.input).collect();
     let inputs = Arc::new(inputs);
     let job = ReadJob {
@@ -78,6 +80,7 @@ pub(super) fn read(
             rejects: context.rejects,
             progress: context.progress,
             cells_nulled: AtomicU64::new(0),
+            tallies: &tallies,
         },
         progress: context.progress,
         cancel: context.cancel,
@@ -113,7 +116,7 @@ pub(super) fn read(
         return Err(Error::NoRecords { path: context.source_name() });
     }
     let remarks = Remarks { created_table: !target.exists, has_header, notes };
-    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, remarks })
+    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks })
 }
 
 fn total_bytes(inputs: &[SampledFile]) -> u64 {
@@ -226,6 +229,10 @@ fn inferred_columns(
     if let Some(fields) = &options.fields {
         columns.iter_mut().zip(fields).for_each(|(column, name)| column.0.clone_from(name));
     }
+    let is_kept = |(name, _): &(String, ColumnType)| {
+        !options.skip_columns.iter().any(|skipped| same_name(skipped, name))
+    };
+    columns.retain(is_kept);
     let ColumnSource::Hinted(hints) = &options.columns else { return Ok(columns) };
     for (position, (name, ty)) in hints.iter().enumerate() {
         let named = columns.iter().position(|(own, _)| same_name(own, name));
@@ -285,6 +292,7 @@ fn sniff_options<'a>(
         columns: options.fields.as_deref().filter(|_| expected.is_some()),
         designated: options.timestamp.as_deref(),
         symbols: &options.symbols,
+        skip: &options.skip_columns,
         head_is_whole: file.sample.is_whole,
     }
 }

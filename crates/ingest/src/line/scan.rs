@@ -230,9 +230,9 @@ pub(super) fn unescape_name(text: &[u8], out: &mut Vec<u8>) {
     unescape(text, out, |byte| matches!(byte, b' ' | b',' | b'=' | b'\\' | b'\n' | b'\r'));
 }
 
-/// Strings without their backslashes.
+/// Strings without their backslashes: QuestDB's clients also put one before a return.
 pub(super) fn unescape_string(text: &[u8], out: &mut Vec<u8>) {
-    unescape(text, out, |byte| matches!(byte, b'"' | b'\\' | b'\n'));
+    unescape(text, out, |byte| matches!(byte, b'"' | b'\\' | b'\n' | b'\r'));
 }
 
 fn unescape(text: &[u8], out: &mut Vec<u8>, is_special: impl Fn(u8) -> bool) {

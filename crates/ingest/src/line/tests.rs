@@ -533,3 +533,64 @@ fn bad_lines_name_what_is_wrong() {
         check(line, expected);
     }
 }
+
+/// A text as QuestDB's clients write it: a backslash before each of these bytes.
+fn escaped(text: &str, special: &str) -> String {
+    text.chars().fold(String::new(), |mut escaped, char| {
+        if special.contains(char) {
+            escaped.push('\\');
+        }
+        escaped.push(char);
+        escaped
+    })
+}
+
+/// The values of a line with a tag `a` and a string `s`.
+fn tag_and_string(line: &str) -> [String; 2] {
+    let mut parser = LineParser::new(LineOptions::new(OnBadLine::Stop));
+    let mut host = Host::default();
+    let fed = parser.feed(line.as_bytes(), &mut host).and_then(|()| parser.finish(&mut host));
+    fed.unwrap_or_else(|fault| panic!("{line:?}: {fault}"));
+    let rows = parser.take();
+    let columns = rows[0].rows.columns();
+    let value = |name: &str| {
+        let column = columns.iter().find(|column| column.name == name);
+        column.map_or_else(String::new, |column| shown_value(&column.values, 0))
+    };
+    [value("a"), value("s")]
+}
+
+/// A return was kept with the backslash before it, so that texts with CRLF got longer on the way.
+#[test]
+fn texts_arrive_as_the_clients_were_given_them() {
+    const TAG: &str = " ,=\n\r\\";
+    const STRING: &str = "\n\r\"\\";
+    const PIECES: [&str; 16] = [
+        "a", "n", "r", "t", "\\", "\\", "\"", "\n", "\r", "\r\n", "\t", "\u{1}", " ", ",", "=",
+        "\u{20ac}",
+    ];
+    let mut random = 7_u64;
+    let mut index = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+        usize::try_from(random >> 33).unwrap() % below
+    };
+    for _ in 0..4_000 {
+        let mut text = || (0..index(9)).map(|_| PIECES[index(PIECES.len())]).collect::<String>();
+        let (tag, string) = (text(), text());
+        let tag_escaped = escaped(&tag, TAG);
+        let line = format!("t,a={tag_escaped} s=\"{}\" 0\n", escaped(&string, STRING));
+        assert_eq!(tag_and_string(&line), [tag.clone(), string.clone()], "QuestDB: {line:?}");
+        // InfluxDB's clients leave line ends in strings alone.
+        let line = format!("t,a={tag_escaped} s=\"{}\" 0\n", escaped(&string, "\"\\"));
+        assert_eq!(tag_and_string(&line), [tag, string], "InfluxDB: {line:?}");
+    }
+}
+
+/// The case `escaped chars in string column` of the tests that QuestDB shares with its clients.
+#[test]
+fn the_line_that_every_client_of_questdb_writes_is_read() {
+    let line = "test_table name\\ 1\\=2=\"value 1,2=3\\\n4\\\r5\\\"6\\\\7\" 0\n";
+    let found = read(line, &mut Host::default());
+    assert!(found.contains("VARCHAR value 1,2=3\n4\r5\"6\\7,"), "{found:?}");
+    creates("-0 -> DOUBLE -0.0; -0.0 -> DOUBLE -0.0; -0i -> BIGINT 0");
+}

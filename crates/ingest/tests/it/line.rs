@@ -37,7 +37,9 @@ fn push_line(random: &mut Random, text: &mut Vec<u8>) {
             9 => format!("{number}e-3"),
             10 => format!("{}.{:03}d", number, number % 1_000),
             11 => random.pick(&["t", "False", "T", "f"]).to_owned(),
-            12 => random.pick(&["\"a\"", "\"\"", "\"1.5\"", "\"a\nb\"", "\"\\\"\\\\\""]).to_owned(),
+            12 => random
+                .pick(&["\"a\"", "\"\"", "\"1.5\"", "\"a\nb\"", "\"a\\\r\\\n\"", "\"\\\"\\\\\""])
+                .to_owned(),
             13 => format!("{number}{}", random.pick(&["n", "t", "m"])),
             14 => random.pick(&["", "NaN", "0x1fi", "\"1970-01-01T00:00:00Z\""]).to_owned(),
             _ => random.pick(&["1,5", "=x", "'a'", "1..2", "\"open", "x"]).to_owned(),

@@ -15,4 +15,7 @@ mod world;
 mod import;
 mod crash;
 mod parquet;
+mod parquet_casts;
+mod parquet_damage;
+mod parquet_times;
 mod fuzz;

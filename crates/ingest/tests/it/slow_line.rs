@@ -216,7 +216,7 @@ impl Reader<'_> {
             let form;
             if rest.first() == Some(&b'"') {
                 let (string, behind) = cut(&rest[1..], b"\"", true);
-                form = Form::Text(unescaped(string, b"\"\\\n"));
+                form = Form::Text(unescaped(string, b"\"\\\n\r"));
                 rest = behind?;
                 if !matches!(rest.first(), None | Some(b',' | b' ')) {
                     return None;
