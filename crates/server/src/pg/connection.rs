@@ -25,8 +25,7 @@ use bytes::Bytes;
 use tidegate_query::{Session, split_statements};
 use tokio::time::timeout;
 
-use super::backends::Backend;
-use super::command::is_held_back;
+use super::backends::{Backend, EndedBy};
 use super::fault::{Fault, Severity};
 use super::frame::{Message, take_message};
 use super::login::Guest;
@@ -116,6 +115,21 @@ impl Connection {
             is_skipping: false,
             prepared: HashMap::new(),
             portals: HashMap::new(),
+/// A time, of which zero is none.
+fn or_for_ever(limit: Duration) -> Duration {
+    if limit.is_zero() { FOR_EVER } else { limit }
+}
+
+/// What a connection is told that is ended.
+fn ended(by: EndedBy) -> Fault {
+    match by {
+        EndedBy::Command => {
+            Fault::fatal("57P01", "terminating connection due to administrator command")
+        }
+        EndedBy::UserChanged => Fault::user_changed(),
+    }
+}
+
             told: Vec::new(),
         }
     }
@@ -172,16 +186,16 @@ impl Connection {
                     Ok(Ok(0) | Err(_)) => return Err(End::Gone),
                     Err(_) => return Err(self.part(&self.too_slow())),
                 },
-                () = self.backend.ended() => {
-                    let why = "terminating connection due to administrator command";
-                    return Err(self.part(&Fault::fatal("57P01", why)));
-                }
+                by = self.backend.ended() => return Err(self.part(&ended(by))),
                 () = stopping(&mut phase) => {
                     return Err(self.part(&Fault::fatal("57P01", "the server is stopping")));
                 }
             }
         }
     }
+            if let Some(by) = self.backend.ended_by() {
+                return Err(self.part(&ended(by)));
+            }
 
     /// The last words of a connection.
     fn part(&mut self, fault: &Fault) -> End {
@@ -193,6 +207,12 @@ impl Connection {
     fn patience(&self) -> Duration {
         let pg = &self.shared.config.pg;
         let limit = match self.status {
+            tokio::select! {
+                biased;
+                sent = self.wire.flush() => sent.map_err(|_| End::Gone)?,
+                by = self.backend.ended() => return Err(self.part(&ended(by))),
+            }
+            self.out_held = None;
             Status::Idle => pg.idle_timeout,
             Status::InTransaction | Status::Failed => pg.idle_in_transaction_timeout,
         };

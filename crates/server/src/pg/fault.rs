@@ -79,6 +79,13 @@ impl Fault {
 
     /// Clients know these words, and prepare the statement again.
     pub(super) fn stale_plan() -> Fault {
+    /// The connection ends, since its login does not hold any more.
+    pub(super) fn user_changed() -> Fault {
+        let message = "terminating connection: its user has been removed, or has another password \
+                       or role now";
+        Fault::fatal("57P01", message)
+    }
+
         let routine = Some("RevalidateCachedQuery");
         Fault { routine, ..Fault::new("0A000", "cached plan must not change result type") }
     }

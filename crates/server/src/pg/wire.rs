@@ -10,6 +10,7 @@
 //!   connection of a server does so at a time, and others have their turn meanwhile.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -45,6 +46,10 @@ pub(super) struct Wire {
     pub(super) out: Out,
     /// Whether the client has answered at once (WR4).
     is_prompt: bool,
+    /// The hash of the certificate that the client was shown.
+    end_point: Option<Arc<[u8]>>,
+    /// How long the client may take nothing of what is sent to it.
+    pub(super) send_timeout: Duration,
 }
 
 /// Whether a connection of this server waits on the processor (WR4).
@@ -72,7 +77,9 @@ impl Wire {
     }
 
     fn of(socket: Socket) -> Wire {
-        Wire { socket, input: BytesMut::new(), out: Out::default(), is_prompt: false }
+        let (input, out) = (BytesMut::new(), Out::default());
+        let send_timeout = SEND_PATIENCE;
+        Wire { socket, input, out, is_prompt: false, end_point: None, send_timeout }
     }
 
     pub(super) fn is_tls(&self) -> bool {
@@ -87,8 +94,13 @@ impl Wire {
         }
     }
 
-    pub(super) fn of_tls(stream: ServerStream) -> Wire {
-        Wire::of(Socket::Tls(Box::new(stream)))
+    pub(super) fn of_tls(stream: ServerStream, end_point: Option<Arc<[u8]>>) -> Wire {
+        Wire { end_point, ..Wire::of(Socket::Tls(Box::new(stream))) }
+    }
+
+    /// What a login over this connection can be bound to: the hash of the server's certificate.
+    pub(super) fn end_point(&self) -> Option<Arc<[u8]>> {
+        self.end_point.clone()
     }
 
     /// The first byte, without taking it; `None` at the end.
