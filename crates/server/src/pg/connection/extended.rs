@@ -10,10 +10,15 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use tidegate_model::limits;
-use tidegate_query::{Canceler, Described, Parameter, StatementOptions};
+use tidegate_query::{
+    Canceler, Described, Parameter, StatementOptions, first_token, split_statements,
+};
 
-use super::run::{Ending, Order, Progress, Started, Taken, described};
-use super::{Connection, Stopped};
+use super::run::{Ending, Order, Progress, Started, Taken, check_depth, described};
+use super::script::Script;
+use super::session::check_fetchable;
+use super::{Connection, LARGE_BYTES, Stopped};
+use crate::budget::Held;
 use crate::pg::command::{Command, check_name, command};
 use crate::pg::encode::Format;
 use crate::pg::fault::Fault;
@@ -163,6 +168,21 @@ impl Connection {
         if types.len() != count {
             let message = format!(
                 "bind message supplies {count} parameters, but prepared statement requires {}",
+    /// A prepared statement that EXECUTE may run (SE3). By Parse, others have names, too.
+    pub(super) fn find_executable(&self, name: &str) -> Result<Arc<Prepared>, Fault> {
+        let prepared = self.find_prepared(name)?;
+        match prepared.command {
+            Command::Statement => Ok(prepared),
+            _ => {
+                let message = format!(
+                    "EXECUTE runs queries, INSERT, UPDATE and DELETE: prepared statement \
+                     \"{name}\" is none of them"
+                );
+                Err(Fault::new("0A000", message))
+            }
+        }
+    }
+
                 types.len()
             );
             return Err(Fault::new("08P01", message).into());
@@ -280,13 +300,13 @@ impl Connection {
             Command::Declare { sql, .. } if !values.is_empty() || sql.contains('$') => None,
             Command::Fetch { name, moves: false, .. } => {
                 let portal = self.portals.get(name).ok_or_else(|| no_cursor(name))?;
-                let (prepared, values) = (Arc::clone(&portal.prepared), portal.values.clone());
-                Some(Box::pin(self.columns_with(&prepared, &values)).await?)
+                check_fetchable(&portal.prepared.command)?;
+                let (prepared, values) = (Arc::clone(&portal.prepared), Arc::clone(&portal.values));
+                Some(self.query_columns(&prepared, &values).await?)
             }
             Command::Execute { name, values } => {
-                let prepared = self.find_prepared(name)?;
-                let values = values.clone();
-                Some(Box::pin(self.columns_with(&prepared, &values)).await?)
+                let prepared = self.find_executable(name)?;
+                Some(self.query_columns(&prepared, values).await?)
             }
             _ => Some(None),
         })
@@ -303,7 +323,19 @@ impl Connection {
         }
         match self.of_command(&prepared.command, values).await? {
             Some(columns) => Ok(columns),
-            None => Ok(self.engine_describes(&prepared.sql, values.to_vec()).await?.columns),
+            None => self.query_columns(prepared, values).await,
+        }
+    }
+
+    /// The columns of a statement of the engine, or of a cursor that is declared.
+    async fn query_columns(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        values: &[Parameter],
+    ) -> Result<Option<SchemaRef>, Stopped> {
+        match prepared.described.get() {
+            Some(known) => Ok(known.columns.clone()),
+            None => Ok(self.engine_describes(prepared, values.to_vec()).await?.columns),
         }
     }
 

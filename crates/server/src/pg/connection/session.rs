@@ -5,6 +5,8 @@
 //!   durable and visible at once, or none; other changes are made at once, with a warning.
 //! - SE2. After an error in a transaction, nothing is done until it ends, or is rolled back to a
 //!   savepoint.
+//! - SE3. EXECUTE and FETCH reach statements of the engine only: none leads to another one of these,
+//!   so neither running nor describing them recurses.
 
 use std::sync::Arc;
 
@@ -117,8 +119,8 @@ impl Connection {
             }
             Command::Prepare { name, types, sql } => self.prepare(name, types, sql)?,
             Command::Execute { name, values } => {
-                let prepared = self.find_prepared(name)?;
-                Box::pin(self.execute_prepared(&prepared, values.clone(), formats)).await?;
+                let prepared = self.find_executable(name)?;
+                self.execute_prepared(&prepared, values, formats).await?;
             }
             Command::Deallocate(name) => self.deallocate(name.as_deref())?,
             Command::DiscardAll => self.discard()?,
@@ -254,9 +256,9 @@ impl Connection {
         values: Vec<Parameter>,
         formats: Option<&[Format]>,
     ) -> Result<(), Stopped> {
-        if prepared.command != Command::Statement {
-            return self.command(&prepared.command, &values, formats).await;
-        }
+        assert!(prepared.command == Command::Statement, "SE3");
+        let values =
+            (values.to_vec(), self.account.try_take(bytes_of(values)).map_err(Fault::from)?);
         let mut portal = Portal::new(prepared, values, formats.unwrap_or_default().to_vec());
         if formats.is_none() {
             return self.order(&portal.order()).await;
@@ -319,6 +321,8 @@ impl Connection {
             return Err(Fault::new("42601", "a cursor is for a query"));
         }
         let formats = if is_binary { vec![Format::Binary] } else { Vec::new() };
+        let prepared = Arc::new(self.prepared(Arc::from(sql), Vec::new()).await?);
+        assert!(prepared.command == Command::Statement, "CM2");
         self.keep_portal(name, Portal::new(&prepared, values.to_vec(), formats))?;
         self.wire.out.complete("DECLARE CURSOR");
         Ok(())
@@ -347,6 +351,7 @@ impl Connection {
         if let State::Ready = portal.state {
             match self.start(&portal.order()).await? {
                 Started::Rows(rows) => portal.state = State::Rows(*rows),
+        check_fetchable(&portal.prepared.command)?;
                 Started::Done(_) => {
                     return Err(Fault::new("42601", "a cursor is for a query").into());
                 }
@@ -370,3 +375,11 @@ impl Connection {
 fn no_savepoint(name: &str) -> Fault {
     Fault::new("3B001", format!("savepoint \"{name}\" does not exist"))
 }
+/// SE3.
+pub(super) fn check_fetchable(command: &Command) -> Result<(), Fault> {
+    match command {
+        Command::Statement => Ok(()),
+        _ => Err(Fault::not_supported("FETCH from a portal that is no query")),
+    }
+}
+
