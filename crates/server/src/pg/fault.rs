@@ -4,6 +4,7 @@ use tidegate_platform::sentence;
 use tidegate_query::Error as QueryError;
 
 use super::frame::Breach;
+use crate::budget::OverBudget;
 use crate::sqlstate;
 
 /// How bad it is.
@@ -39,6 +40,12 @@ pub(super) struct More {
     pub(super) column: Option<String>,
     /// Where in the rows of a COPY.
     pub(super) place: Option<String>,
+}
+
+impl From<OverBudget> for Fault {
+    fn from(over: OverBudget) -> Fault {
+        Fault::new("53200", over.to_string())
+    }
 }
 
 impl Fault {
