@@ -342,6 +342,8 @@ pub const KEYS: &[Key] = &[
         set: |c, v| put(&mut c.pg.idle_in_transaction_timeout, span(v)),
     },
     Key { name: "pg.idle_timeout", set: |c, v| put(&mut c.pg.idle_timeout, span(v)) },
+    Key { name: "pg.copy_idle_timeout", set: |c, v| put(&mut c.pg.copy_idle_timeout, span(v)) },
+    Key { name: "pg.send_timeout", set: |c, v| put(&mut c.pg.send_timeout, span(v)) },
     Key { name: "auth.admin_user", set: |c, v| put(&mut c.auth.admin_user, text(v)) },
     Key { name: "auth.admin_password", set: |c, v| put(&mut c.auth.admin_password, secret(v)) },
     Key { name: "auth.readonly_user", set: |c, v| put(&mut c.auth.readonly_user, text(v)) },

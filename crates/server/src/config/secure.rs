@@ -33,6 +33,10 @@ pub struct PgConfig {
     pub idle_in_transaction_timeout: Duration,
     /// How long it may be silent elsewhere; zero for ever.
     pub idle_timeout: Duration,
+    /// How long it may be silent within a COPY FROM STDIN; zero for as long as elsewhere.
+    pub copy_idle_timeout: Duration,
+    /// How long a client may take nothing of what is sent to it; zero for ever.
+    pub send_timeout: Duration,
 }
 
 /// How somebody says who he is.
@@ -109,6 +113,8 @@ impl PgConfig {
             max_prepared: 1_024,
             idle_in_transaction_timeout: Duration::from_mins(5),
             idle_timeout: Duration::ZERO,
+            copy_idle_timeout: Duration::from_mins(5),
+            send_timeout: Duration::from_mins(5),
         }
     }
 }

@@ -159,6 +159,8 @@ impl Config {
             "pg.max_prepared_per_connection" => pg.max_prepared.to_string(),
             "pg.idle_in_transaction_timeout" => span(pg.idle_in_transaction_timeout),
             "pg.idle_timeout" => span(pg.idle_timeout),
+            "pg.copy_idle_timeout" => span(pg.copy_idle_timeout),
+            "pg.send_timeout" => span(pg.send_timeout),
             "auth.admin_user" => auth.admin_user.clone(),
             "auth.admin_password" => auth.admin_password.0.clone(),
             "auth.readonly_user" => auth.readonly_user.clone(),

@@ -55,6 +55,11 @@ pub(super) struct Connection {
     pub(super) services: Arc<Services>,
     pub(super) wire: Wire,
     pub(super) backend: Backend,
+/// Bytes of a statement, or of values, that are read in less than a millisecond (CO5).
+const LARGE_BYTES: usize = 64 << 10;
+/// As good as never.
+const FOR_EVER: Duration = Duration::from_hours(24 * 365);
+
     pub(super) session: Session,
     status: Status,
     /// Statements that came together make a transaction, until one says otherwise.
@@ -71,6 +76,14 @@ pub(super) struct Connection {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The client has gone, or wants to.
+    /// Whether rows of a COPY FROM STDIN are waited for.
+    is_copying: bool,
+    /// What it holds (CO3).
+    account: Arc<Account>,
+    /// Of that, a message that is not there as a whole.
+    in_held: Option<Held>,
+    /// Of that, what waits to be sent.
+    out_held: Option<Held>,
     Gone,
     /// It is told why.
     Told,
@@ -102,19 +115,6 @@ impl Connection {
         services: Arc<Services>,
         wire: Wire,
         (guest, backend): (Guest, Backend),
-    ) -> Connection {
-        guest.session.connect_to(&guest.database, backend.process);
-        Connection {
-            shared: Arc::clone(shared),
-            services,
-            wire,
-            backend,
-            session: guest.session,
-            status: Status::Idle,
-            is_implicit: false,
-            is_skipping: false,
-            prepared: HashMap::new(),
-            portals: HashMap::new(),
 /// A time, of which zero is none.
 fn or_for_ever(limit: Duration) -> Duration {
     if limit.is_zero() { FOR_EVER } else { limit }
@@ -130,6 +130,21 @@ fn ended(by: EndedBy) -> Fault {
     }
 }
 
+    ) -> Connection {
+        guest.session.connect_to(&guest.database, backend.process);
+        Connection {
+            shared: Arc::clone(shared),
+            services,
+            wire,
+            backend,
+            session: guest.session,
+        let account = shared.budget.account();
+        wire.send_timeout = or_for_ever(shared.config.pg.send_timeout);
+            status: Status::Idle,
+            is_implicit: false,
+            is_skipping: false,
+            prepared: HashMap::new(),
+            portals: HashMap::new(),
             told: Vec::new(),
         }
     }
@@ -137,6 +152,10 @@ fn ended(by: EndedBy) -> Fault {
     /// Answers messages until the connection ends; then what there is to say waits in the wire.
     pub(super) async fn serve(mut self) -> (Wire, End) {
         for name in TOLD_ONCE {
+            is_copying: false,
+            account,
+            in_held: None,
+            out_held: None,
             let value = self.session.setting(name).unwrap_or_default();
             self.wire.out.parameter_status(name, &value);
         }
@@ -216,7 +235,10 @@ fn ended(by: EndedBy) -> Fault {
             Status::Idle => pg.idle_timeout,
             Status::InTransaction | Status::Failed => pg.idle_in_transaction_timeout,
         };
-        if limit.is_zero() { Duration::from_hours(24 * 365) } else { limit }
+        match self.is_copying {
+            false => or_for_ever(limit),
+            true => or_for_ever(limit).min(or_for_ever(pg.copy_idle_timeout)),
+        }
     }
 
     fn too_slow(&self) -> Fault {
@@ -241,6 +263,11 @@ fn ended(by: EndedBy) -> Fault {
             Message::FunctionCall => {
                 self.fail(&Fault::not_supported("a function call by message"));
                 self.ready();
+            _ if self.is_copying => {
+                let message = "COPY FROM STDIN: the client was silent for too long \
+                               [pg.copy_idle_timeout]; nothing is imported";
+                Fault::fatal("57P05", message)
+            }
                 Ok(())
             }
             _ if self.is_skipping => Ok(()),

@@ -34,8 +34,8 @@ const IDLE_BYTES: usize = 8 << 10;
 const SPIN: Duration = Duration::from_micros(100);
 /// One that took no longer, with being woken, may have answered at once.
 const SOON: Duration = Duration::from_micros(300);
-/// How long a client may take nothing of what is sent to it.
-const SEND_PATIENCE: Duration = Duration::from_mins(5);
+/// How long a client may take nothing of what is sent to it before it has logged in.
+const SEND_PATIENCE: Duration = Duration::from_secs(15);
 /// How often a connection whose input is full is asked whether it is still there.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -149,7 +149,7 @@ impl Wire {
     /// Sends what waits. It can be given up and begun again.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         while self.out.bytes.has_remaining() {
-            match timeout(SEND_PATIENCE, self.socket.write_buf(&mut self.out.bytes)).await {
+            match timeout(self.send_timeout, self.socket.write_buf(&mut self.out.bytes)).await {
                 Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(error),

@@ -30,9 +30,11 @@ const HEAVY_PART_BYTES: usize = 256 << 10;
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub(super) sql: Arc<str>,
-    pub(super) parameters: Vec<Parameter>,
+    pub(super) parameters: Arc<[Parameter]>,
     /// Characters of what the client has sent before the statement.
     pub(super) before: usize,
+    /// Whether text or values take long to read (CO5).
+    pub(super) is_large: bool,
 }
 
 /// What has come of the start of a statement.
@@ -107,7 +109,7 @@ impl Connection {
     fn work(&self, order: &Order) -> Work {
         Work {
             sql: Arc::clone(&order.sql),
-            parameters: order.parameters.clone(),
+            parameters: Arc::clone(&order.parameters),
             session: self.session.clone(),
             canceler: Canceler::default(),
         }
@@ -116,22 +118,26 @@ impl Connection {
     /// Starts a query that is known to be quick; `None` if it is not, or all turns are taken (PO3).
     pub(super) async fn start_known(&mut self, order: &Order) -> Result<Option<Rows>, Stopped> {
         let services = Arc::clone(&self.services);
+        // To know it again, its text and its values are read here (CO5).
+        if order.is_large {
+            return Ok(None);
+        }
         let Ok(turn) = Arc::clone(&services.turns).try_acquire_owned() else { return Ok(None) };
         let work = self.work(order);
-        let known = (&work.sql, work.parameters.as_slice(), &work.options());
+        let known = (&work.sql, work.parameters.as_ref(), &work.options());
         let Some(known) = services.engine.known(known, &services.query_threads) else {
             return Ok(None);
         };
         let counted = CountedQuery::begin(&self.shared, "pg");
         match known {
             Ok(known) => {
+                check_depth(&known.schema)?;
                 self.notices(&known.notices);
                 let admitted = Admitted { turn: Some(turn), counted };
                 let running = Running::Here(known.stream);
                 Ok(Some(Rows::new(running, known.schema, (work.canceler, admitted))))
             }
             Err(error) => {
-                check_depth(&known.schema)?;
                 let fault = Fault::of_query(&error, &order.sql, order.before);
                 counted.end(fault.code);
                 Err(fault.into())
@@ -154,13 +160,13 @@ impl Connection {
         };
         match event {
             Some(Event::Rows { schema, notices }) => {
+                check_depth(&schema)?;
                 self.notices(&notices);
                 Ok(Begun::Rows { running, schema, canceler, turn })
             }
             Some(Event::Done { tag, notices }) => {
                 self.notices(&notices);
                 Ok(Begun::Done(tag))
-                check_depth(&schema)?;
             }
             Some(Event::Failed(error)) => {
                 Err(Fault::of_query(&error, &order.sql, order.before).into())
@@ -224,14 +230,10 @@ impl Connection {
                 let left = max - done;
                 done += match taken {
                     Taken::Skipped => rows.skip(left),
-                    Taken::Sent => {
-                        let end = self.wire.out.len() + PART_BYTES;
-                        let written = rows.write(&mut self.wire.out.bytes, formats, (left, end));
-                        written.map_err(|error| Fault::new("XX000", error.to_string()))?
-                    }
+                    Taken::Sent => self.write(rows, formats, left).await?,
                 };
                 if self.shared.config.pg.send_buffer <= self.wire.out.len() {
-                    self.send(rows).await?;
+                    self.send(&mut rows.admitted.turn, &rows.canceler).await?;
                 }
             }
             if done == max {
@@ -314,9 +316,9 @@ impl Connection {
         canceler: &Canceler,
     ) -> Result<(), Stopped> {
         if let Ok(sent) = timeout(SLOW, self.wire.flush()).await {
+            self.out_held = None;
             return Ok(sent?);
         }
-            self.out_held = None;
         let had_turn = turn.take().is_some();
         tokio::select! {
             biased;
@@ -332,7 +334,7 @@ impl Connection {
 }
 
 /// Returns when somebody has ended the statement.
-async fn canceled(canceler: &Canceler) {
+pub(super) async fn canceled(canceler: &Canceler) {
     while !canceler.is_canceled() {
         sleep(TICK).await;
     }
@@ -346,8 +348,6 @@ pub(super) fn described(schema: &SchemaRef, formats: &[Format]) -> (Vec<Column>,
     (columns, formats)
 }
 
-/// The SQLSTATE with which work has ended.
-pub(super) fn code_of(stopped: &Stopped) -> &'static str {
 /// Whether columns have a form in the protocol.
 pub(super) fn check_depth(schema: &SchemaRef) -> Result<(), Fault> {
     match too_deep(schema) {
@@ -362,6 +362,8 @@ pub(super) fn check_depth(schema: &SchemaRef) -> Result<(), Fault> {
     }
 }
 
+/// The SQLSTATE with which work has ended.
+pub(super) fn code_of(stopped: &Stopped) -> &'static str {
     match stopped {
         Stopped::Fault(fault) => fault.code,
         Stopped::Gone => "57014",
