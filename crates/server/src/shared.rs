@@ -43,6 +43,9 @@ impl Phase {
 /// A disk is full with a smaller part of it free, if that is less than `storage.min_free`.
 const DISK_PART: u64 = 20;
 
+/// Threads that read large messages; more would take the cores from those that answer.
+const READERS_MAX: usize = 2;
+
 /// Returns when the server is to stop.
 pub(crate) async fn stopping(phase: &mut watch::Receiver<Phase>) {
     // If nobody can say so any more, it has been said.
@@ -73,6 +76,8 @@ pub(crate) struct Shared {
     pub(crate) spinning: Spinning,
     /// Memory that connections hold.
     pub(crate) budget: Arc<Budget>,
+    /// Large messages that are read at the same time: each takes a core for up to a second.
+    pub(crate) readers: Semaphore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) metrics: Metrics,
@@ -201,6 +206,7 @@ impl Shared {
             backends,
             spinning: Spinning::default(),
             budget,
+            readers: Semaphore::new(READERS_MAX),
             clock,
             log,
             metrics,

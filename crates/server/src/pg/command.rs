@@ -8,7 +8,7 @@
 //! Not here: doing them (`connection::session`).
 
 use tidegate_model::limits;
-use tidegate_query::{Access, Parameter, Token, TokenKind, tokenize};
+use tidegate_query::{Access, Parameter, Token, TokenKind, first_token, tokenize};
 
 use super::fault::Fault;
 use super::value::bytes_of;
@@ -172,12 +172,11 @@ pub(super) fn command(sql: &str) -> Result<Command, Fault> {
     }
 }
 
-/// What a statement that changes tables begins with, when each is committed by itself.
+/// Whether rows of a statement can wait for those of others: not if it is committed by itself.
 pub(super) fn is_held_back(sql: &str) -> bool {
-    let Ok(tokens) = tokenize(sql) else { return true };
     let changes =
         ["UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "REINDEX", "EXPLAIN"];
-    let first = tokens.first();
+    let first = first_token(sql);
     !first.is_some_and(|first| changes.iter().any(|word| first.is_word(word)))
 }
 
@@ -320,13 +319,14 @@ impl<'a> Words<'a> {
         }
         if !self.take("AS") {
             return Err(self.unexpected("AS"));
+        }
         if self.is_at_one_of(&NOT_PREPARED) || self.is_at_transaction() {
             return Err(self.unexpected("SELECT, VALUES, TABLE, INSERT, UPDATE or DELETE"));
-        }
         }
         let sql = self.rest("a statement")?;
         Ok(Command::Prepare { name, types, sql })
     }
+
     fn is_at_one_of(&self, words: &[&str]) -> bool {
         self.peek().is_some_and(|token| words.iter().any(|word| token.is_word(word)))
     }
@@ -338,7 +338,6 @@ impl<'a> Words<'a> {
         };
         is(0, "START") && is(1, "TRANSACTION")
     }
-
 
     /// Words and numbers up to a comma or the bracket behind.
     fn type_name(&mut self) -> Result<String, Fault> {
@@ -417,10 +416,10 @@ impl<'a> Words<'a> {
         }
         if self.take("WITHOUT") && !self.take("HOLD") || !self.take("FOR") {
             return Err(self.unexpected("FOR"));
+        }
         let is_other = self.is_at_one_of(&NOT_PREPARED) || self.is_at_one_of(&CHANGES);
         if is_other || self.is_at_transaction() {
             return Err(self.unexpected("a query"));
-        }
         }
         let sql = self.rest("a query")?;
         Ok(Command::Declare { name, sql, is_binary })
@@ -541,6 +540,7 @@ mod tests {
         check("DECLARE c BINARY NO SCROLL CURSOR FOR SELECT 1", declare.clone());
         check("CLOSE ALL", Command::CloseCursor(None));
     }
+
     // `PREPARE p AS EXECUTE p` and then `EXECUTE p` overflowed the stack of the server, which ended
     // for all its clients. Any statement could be prepared within another one.
     #[test]
@@ -565,7 +565,6 @@ mod tests {
             assert!(matches!(command(&sql), Ok(Command::Prepare { .. })), "{sql}");
         }
     }
-
 
     #[test]
     fn rows_of_a_copy_are_told_from_files() {

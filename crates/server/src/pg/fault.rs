@@ -79,13 +79,6 @@ impl Fault {
         Fault::new("57014", "query cancelled by user")
     }
 
-    pub(super) fn at(mut self, position: usize) -> Fault {
-        self.position = Some(position);
-        self
-    }
-
-    /// Clients know these words, and prepare the statement again.
-    pub(super) fn stale_plan() -> Fault {
     /// The connection ends, since its login does not hold any more.
     pub(super) fn user_changed() -> Fault {
         let message = "terminating connection: its user has been removed, or has another password \
@@ -93,6 +86,13 @@ impl Fault {
         Fault::fatal("57P01", message)
     }
 
+    pub(super) fn at(mut self, position: usize) -> Fault {
+        self.position = Some(position);
+        self
+    }
+
+    /// Clients know these words, and prepare the statement again.
+    pub(super) fn stale_plan() -> Fault {
         let routine = Some("RevalidateCachedQuery");
         Fault { routine, ..Fault::new("0A000", "cached plan must not change result type") }
     }
