@@ -8,10 +8,10 @@
 //! - AU3. From the fifth failure on, an address waits longer with each, up to `DELAY_MAX`, before
 //!   it is told; others do not wait. Failures are forgotten with the next success, and so are those
 //!   of the address that has been silent for longest when there are `ADDRESSES_MAX`.
-//! - AU4. The file of users is looked at whenever somebody says who he is, and every `LOOK_AGAIN`.
+//! - AU4. The file of users is looked at with each login, and every `LOOK_AGAIN`.
 //!   One that is damaged changes nothing: those who were there stay.
-//! - AU5. A login holds as long as its user is as it was when it was let in. One whose user has been
-//!   removed, or has another password or role, is over: also if it was still being made, or is open.
+//! - AU5. A login holds as long as its user is as it was when it was let in. One whose user has
+//!   been removed, or has another password or role, is over: also if it is still being made.
 //! - AU6. A role comes from the user, and is never made up: without a user there is no login. Only
 //!   `trust`, which believes any name, the administrator's too, lets unknown names do everything.
 //!
@@ -57,7 +57,7 @@ const DELAY: Duration = Duration::from_millis(200);
 const DELAY_MAX: Duration = Duration::from_secs(10);
 /// Addresses whose failures are counted.
 const ADDRESSES_MAX: usize = 1_024;
-/// How often the file of users is looked at when nobody logs in (AU4).
+/// The interval at which the file of users is looked at without a login (AU4).
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// Passwords that are checked at the same time: each takes a core for a millisecond or
 /// more, and statements have other work for it.
@@ -105,7 +105,7 @@ pub(crate) struct Users {
     failures: Mutex<HashMap<IpAddr, Failures>>,
     known: KnownLogins,
     checks: Semaphore,
-    /// How often users have changed (AU5).
+    /// The number of changes of users (AU5).
     changes: watch::Sender<u64>,
 }
 
@@ -209,7 +209,7 @@ impl Users {
 
     /// Reads the file now.
     pub(crate) fn reload(&self) {
-        // Whoever reads it has the lock: what was read earlier never replaces what was read later.
+        // It is read under the lock: what was read earlier never replaces what was read later.
         let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
         *known = stamp(&self.path);
         self.read();
@@ -262,7 +262,7 @@ impl Users {
         Some(Grant::of_user(user))
     }
 
-    /// The login of a user with this password. It is checked where it holds up nobody.
+    /// The login of a user with this password, which is checked on a blocking thread.
     pub(crate) async fn check_password(&self, name: &str, password: Vec<u8>) -> Option<Grant> {
         let verifier = self.verifier(name);
         let turn = self.checks.acquire().await.ok()?;
@@ -281,7 +281,7 @@ impl Users {
         }
     }
 
-    /// Whether a login still holds (AU5).
+    /// Tells whether a login still holds (AU5).
     pub(crate) fn holds(&self, grant: &Grant) -> bool {
         grant.holds(|name| self.book().users.get(name).cloned())
     }
@@ -395,7 +395,7 @@ mod tests {
         let set = |file: &UserFile| users.take(Book::new(&users.configured, file.clone()));
         set(&file);
         let challenged = users.verifier("bob");
-        let open = users.grant("bob", &challenged).expect("he is there");
+        let open = users.grant("bob", &challenged).expect("it is there");
         assert_eq!((open.role(), users.holds(&open)), (Role::Reader, true));
         let before = *users.changes().borrow();
         let mut other = file.clone();

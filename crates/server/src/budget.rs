@@ -1,15 +1,15 @@
 //! Memory that connections hold: one budget for all protocols.
 //!
-//! - BU1. What is held is counted before it is made, as far as its size is known, and given back
-//!   when its [`Held`] is dropped.
+//! - BU1. Bytes are counted before they are held, as far as their number is known, and given back
+//!   when their [`Held`] is dropped.
 //! - BU2. All connections together hold at most `memory.connection_limit` beyond what each has for
 //!   itself.
-//! - BU3. The first `limits::CONNECTION_FREE_BYTES` of a connection are its own: however much others
-//!   hold, small statements and requests are served.
+//! - BU3. The first `limits::CONNECTION_FREE_BYTES` of a connection are its own: however much
+//!   others hold, small statements and requests are served.
 //!
 //! An [`Account`] belongs to one connection, or one request; every buffer, statement and value that
-//! it keeps has a [`Held`] of it. Not here: memory of statements that work (`query`), and of rows on
-//! their way into tables (`ilp::Ingest`).
+//! it keeps has a [`Held`] of it. Not here: memory of statements that work (`query`), and of rows
+//! on their way into tables (`ilp::Ingest`).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,7 +94,8 @@ impl Account {
     fn change(&self, from: u64, to: u64) -> Result<(), OverBudget> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let next = (*held - from).saturating_add(to);
-        let counted = |bytes: u64| bytes.saturating_sub(limits::CONNECTION_FREE_BYTES as u64); // BU3
+        // BU3.
+        let counted = |bytes: u64| bytes.saturating_sub(limits::CONNECTION_FREE_BYTES as u64);
         let (before, after) = (counted(*held), counted(next));
         if before < after {
             self.budget.take(after - before)?;

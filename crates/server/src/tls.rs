@@ -108,7 +108,7 @@ struct Current {
 struct Acceptors {
     http: TlsAcceptor,
     pg: TlsAcceptor,
-    /// What a login may be bound to (TL4).
+    /// The hash of the certificate, which a login can be bound to (TL4).
     end_point: Option<Arc<[u8]>>,
 }
 

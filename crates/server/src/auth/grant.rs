@@ -31,7 +31,7 @@ impl Grant {
         self.role
     }
 
-    /// Whether the user that is found now is the one that was let in.
+    /// Tells whether the user that is found now is the one that was let in.
     pub(super) fn holds(&self, find: impl FnOnce(&str) -> Option<User>) -> bool {
         self.user.as_ref().is_none_or(|user| find(&user.name).as_ref() == Some(user))
     }

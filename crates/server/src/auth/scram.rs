@@ -4,8 +4,8 @@
 //! - SC2. Keys are compared in a time that does not depend on them.
 //! - SC3. With channel binding, the client's proof covers the certificate that it has seen: one who
 //!   stands between the two, with a certificate of its own, gets no proof that is worth anything.
-//! - SC4. Who stands between the two cannot take channel binding away: a client that could have done
-//!   it, and believes that it was not offered, is refused if it was.
+//! - SC4. Channel binding cannot be taken away on the way: a client that could have done it, and
+//!   believes that it was not offered, is refused if it was.
 //!
 //! Not here: the hash of the certificate (`tls`).
 
@@ -54,7 +54,7 @@ pub(crate) enum Refused {
     Downgraded,
 }
 
-/// How an exchange is bound to the TLS connection that it goes over.
+/// The binding of an exchange to the TLS connection that it goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Channel<'a> {
     /// There is nothing to bind it to: SCRAM-SHA-256-PLUS was not offered.

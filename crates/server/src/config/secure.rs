@@ -33,9 +33,9 @@ pub struct PgConfig {
     pub idle_in_transaction_timeout: Duration,
     /// How long it may be silent elsewhere; zero for ever.
     pub idle_timeout: Duration,
-    /// How long it may be silent within a COPY FROM STDIN; zero for as long as elsewhere.
+    /// The longest silence within a COPY FROM STDIN; zero for that of other statements.
     pub copy_idle_timeout: Duration,
-    /// How long a client may take nothing of what is sent to it; zero for ever.
+    /// The longest time in which a client takes nothing of what is sent to it; zero for no bound.
     pub send_timeout: Duration,
 }
 

@@ -4,8 +4,8 @@
 //!   that follows: each has a `Canceler` of its own, which is taken away when it is over.
 //! - BE2. Whoever does not know the secret of a connection ends nothing of it.
 //! - BE3. There are at most `pg.max_connections`, and `ADMIN_SLOTS` more for administrators.
-//! - BE4. A connection that another one ends, or whose login does not hold any more (`auth` AU5), has
-//!   its statement cancelled, and is told why it ends. It begins nothing more.
+//! - BE4. A connection that another one ends, or whose login does not hold any more (`auth` AU5),
+//!   has its statement cancelled, and is told why it ends. It begins nothing more.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -36,14 +36,14 @@ struct Entry {
     ending: Arc<Ending>,
 }
 
-/// Why a connection ends, once that is so (BE4).
+/// The end of a connection: its reason, once there is one (BE4).
 #[derive(Debug, Default)]
 struct Ending {
     why: OnceLock<EndedBy>,
     told: Notify,
 }
 
-/// What ends a connection.
+/// The reason for which the server ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndedBy {
     /// `pg_terminate_backend`.
@@ -140,7 +140,7 @@ impl Entry {
 }
 
 impl Backend {
-    /// What has ended the connection, if anything has (BE4).
+    /// The reason for which the connection ends, if there is one (BE4).
     pub(super) fn ended_by(&self) -> Option<EndedBy> {
         self.ending.why.get().copied()
     }

@@ -172,7 +172,7 @@ pub(super) fn command(sql: &str) -> Result<Command, Fault> {
     }
 }
 
-/// Whether rows of a statement can wait for those of others: not if it is committed by itself.
+/// Tells whether rows of a statement can wait for those of others: not if it commits by itself.
 pub(super) fn is_held_back(sql: &str) -> bool {
     let changes =
         ["UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "REINDEX", "EXPLAIN"];

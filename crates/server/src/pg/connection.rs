@@ -10,8 +10,8 @@
 //!   together), names, settings and rows of a transaction (`query`). Messages, statements, values
 //!   and rows that wait to be sent are counted to what all connections may hold (`budget`).
 //! - CO4. When the client has gone, what works for it ends, and an open transaction is rolled back.
-//! - CO5. What takes long to read (`LARGE_BYTES`) or to write is read and written where it holds up
-//!   no other connection of the thread.
+//! - CO5. Large messages (`LARGE_BYTES`) and rows are read and written on blocking threads, and
+//!   hold up no other connection of this one.
 //!
 //! Not here: the statements about the connection itself (`session`), single rows (`portal`).
 
@@ -76,9 +76,9 @@ pub(super) struct Connection {
     portals: HashMap<String, Portal>,
     /// What the client was told of its settings.
     told: Vec<(&'static str, String)>,
-    /// Whether rows of a COPY FROM STDIN are waited for.
+    /// Set while rows of a COPY FROM STDIN are waited for.
     is_copying: bool,
-    /// What it holds (CO3).
+    /// Bytes that it holds (CO3).
     account: Arc<Account>,
     /// Of that, a message that is not there as a whole.
     in_held: Option<Held>,
@@ -120,7 +120,7 @@ fn or_for_ever(limit: Duration) -> Duration {
     if limit.is_zero() { FOR_EVER } else { limit }
 }
 
-/// What a connection is told that is ended.
+/// The last error of a connection that the server ends.
 fn ended(by: EndedBy) -> Fault {
     match by {
         EndedBy::Command => {

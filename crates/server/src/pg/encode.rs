@@ -5,8 +5,8 @@
 //! - EN2. What the binary form cannot hold is cut: nanoseconds to microseconds, toward the past.
 //!   Times of day have microseconds in both forms.
 //!
-//! - EN3. A row that takes long to write, or much room, is given up when its statement is cancelled,
-//!   and when it has no room left (`room`).
+//! - EN3. A row that takes long to write, or much room, is given up when its statement is
+//!   cancelled, and when it has no room left (`room`).
 //!
 //! COPY writes its text with the same `Writer`s. Not here: which type a column has (`types`).
 

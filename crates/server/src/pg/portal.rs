@@ -7,8 +7,8 @@
 //! - PO2. Dropping it ends the statement.
 //! - PO3. A query that is known to be quick is worked on by the connection itself: no thread waits
 //!   for another (`tidegate_query::Engine::known`).
-//! - PO4. Rows that may take long to write are written where they hold up no other connection, a part
-//!   at a time.
+//! - PO4. Rows that may take long to write are written on a blocking thread, a part at a time, and
+//!   hold up no other connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -193,7 +193,7 @@ struct Pending {
     /// As they are written, once the first of them is.
     arrays: Option<Vec<ArrayRef>>,
     next: usize,
-    /// Whether it may take long to write them (PO4).
+    /// Set if it may take long to write them (PO4).
     is_heavy: bool,
 }
 
@@ -201,7 +201,7 @@ struct Pending {
 #[derive(Debug)]
 pub(super) struct Heavy(Pending);
 
-/// What was written of rows that take long.
+/// A written part of rows that take long.
 pub(super) struct HeavyPart {
     pub(super) rest: Heavy,
     pub(super) bytes: BytesMut,
@@ -209,7 +209,7 @@ pub(super) struct HeavyPart {
     pub(super) guard: Guard,
 }
 
-/// How many rows are written, and of how many bytes at most.
+/// The most rows and bytes that are written at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     pub(super) rows_max: u64,
@@ -242,10 +242,10 @@ pub(super) fn weight_of(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|column| weight(column.as_ref())).sum()
 }
 
-/// How many rows were written.
+/// The number of rows that were written.
 pub(super) type Written = Result<u64, Unwritten>;
 
-/// Why rows are not written.
+/// The reason for which rows are not written.
 #[derive(Debug)]
 pub(super) enum Unwritten {
     Stopped(RowStopped),
@@ -316,7 +316,7 @@ impl Rows {
         self.pending.take_if(|pending| pending.is_heavy).map(Heavy)
     }
 
-    /// What was not written yet waits again.
+    /// Takes back the rows that were not written yet.
     pub(super) fn give_back(&mut self, Heavy(pending): Heavy) {
         self.pending = Some(pending).filter(|it| it.next < it.batch.num_rows());
     }

@@ -1,7 +1,7 @@
 //! Which type of PostgreSQL a column has.
 //!
-//! - TY1. Every Arrow type has one: what has no counterpart is a text. A list of lists has the type of
-//!   a list of their elements, as PostgreSQL's arrays have any number of dimensions.
+//! - TY1. Every Arrow type has one: what has no counterpart is a text. A list of lists has the type
+//!   of a list of their elements, as PostgreSQL's arrays have any number of dimensions.
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 

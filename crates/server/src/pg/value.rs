@@ -38,7 +38,7 @@ pub(super) enum Known {
 pub(super) struct Counted {
     held: Held,
     bytes: usize,
-    /// What has been taken of the budget: more than `bytes`, to ask for it seldom.
+    /// Bytes taken of the budget: more than `bytes`, to ask for them seldom.
     taken: usize,
 }
 
@@ -56,7 +56,7 @@ impl Counted {
         Ok(())
     }
 
-    /// What counts the values, all of which are made.
+    /// The count of the values, all of which are made.
     pub(super) fn into_held(mut self) -> Result<Held, OverBudget> {
         self.held.try_resize(self.bytes)?;
         Ok(self.held)
@@ -317,7 +317,7 @@ fn instant(micros: i64) -> String {
     format!("{date}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
 }
 
-/// What values take in memory (VA3). Lists are in lists as deep as arrays have dimensions.
+/// Bytes of values in memory (VA3). Lists are in lists as deep as arrays have dimensions.
 pub(super) fn bytes_of(values: &[Parameter]) -> usize {
     let inside = |value: &Parameter| match value {
         Parameter::Text(text) => text.capacity(),
@@ -332,7 +332,7 @@ pub(super) fn bytes_of(values: &[Parameter]) -> usize {
     size_of_val(values) + values.iter().map(inside).sum::<usize>()
 }
 
-/// What the name of a type takes that was made for a value.
+/// Bytes of the name of a type that was made for a value.
 fn owned(ty: &Cow<'static, str>) -> usize {
     match ty {
         Cow::Borrowed(_) => 0,

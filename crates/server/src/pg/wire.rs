@@ -34,7 +34,7 @@ const IDLE_BYTES: usize = 8 << 10;
 const SPIN: Duration = Duration::from_micros(100);
 /// One that took no longer, with being woken, may have answered at once.
 const SOON: Duration = Duration::from_micros(300);
-/// How long a client may take nothing of what is sent to it before it has logged in.
+/// The longest time in which a client takes nothing of what is sent to it before its login.
 const SEND_PATIENCE: Duration = Duration::from_secs(15);
 /// How often a connection whose input is full is asked whether it is still there.
 const TICK: Duration = Duration::from_millis(50);
@@ -48,7 +48,7 @@ pub(super) struct Wire {
     is_prompt: bool,
     /// The hash of the certificate that the client was shown.
     end_point: Option<Arc<[u8]>>,
-    /// How long the client may take nothing of what is sent to it.
+    /// The longest time in which the client takes nothing of what is sent to it.
     pub(super) send_timeout: Duration,
 }
 
@@ -98,7 +98,7 @@ impl Wire {
         Wire { end_point, ..Wire::of(Socket::Tls(Box::new(stream))) }
     }
 
-    /// What a login over this connection can be bound to: the hash of the server's certificate.
+    /// The hash of the server's certificate, which a login over this connection can be bound to.
     pub(super) fn end_point(&self) -> Option<Arc<[u8]>> {
         self.end_point.clone()
     }

@@ -1,7 +1,7 @@
-//! What a login over TLS is bound to: the hash of the server's certificate, "tls-server-end-point"
-//! of RFC 5929.
+//! Channel binding: the hash of the server's certificate, "tls-server-end-point" of RFC 5929, which
+//! a login over TLS is bound to.
 //!
-//! - TB1. The hash is the one of the certificate's signature, with SHA-256 in place of MD5 and SHA-1.
+//! - TB1. The hash is that of the certificate's signature, with SHA-256 in place of MD5 and SHA-1.
 //! - TB2. A certificate whose signature names no hash that is known here (Ed25519 has none of its
 //!   own) binds nothing: channel binding is not offered then, as in PostgreSQL.
 

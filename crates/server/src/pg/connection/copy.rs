@@ -8,9 +8,9 @@
 //!   the engine's threads, a part at a time.
 //! - CY4. In a transaction, CopyDone puts the rows to those that wait for COMMIT; an error leaves
 //!   none of them.
-//! - CY5. A client that is waited for costs nobody anything: one that does not read has no turn among
-//!   the statements that work, and is given up after `pg.send_timeout`, one that does not write after
-//!   `pg.copy_idle_timeout`. A cancel ends the wait for both.
+//! - CY5. A client that does not read has no turn among the statements that work, and is given up
+//!   after `pg.send_timeout`; one that does not write is given up after `pg.copy_idle_timeout`. A
+//!   cancel ends the wait for both.
 //!
 //! Not here: what the options say, and what rows look like (`copy`, `results`, `binary_copy`).
 
@@ -336,14 +336,14 @@ struct Parts {
 }
 
 impl Parts {
-    /// Whether it is time to send what is written.
+    /// Counts a row, and tells whether the part is full.
     fn row_ends(&mut self) -> bool {
         self.rows += 1;
         PART_BYTES <= self.part.len()
     }
 }
 
-/// How rows are written, and what ends that.
+/// The writer of the rows of a COPY.
 struct Out {
     rows: OutRows,
     account: Arc<Account>,
@@ -401,7 +401,7 @@ async fn write_all(
     Ok(())
 }
 
-/// Nobody takes rows any more.
+/// The client takes no more rows.
 struct Abandoned;
 
 async fn send(parts: Parts, sender: &Sender<Part>) -> Result<(), Abandoned> {

@@ -56,7 +56,7 @@ pub(super) struct Portal {
     pub(super) values: Arc<[Parameter]>,
     pub(super) formats: Vec<Format>,
     pub(super) state: State,
-    /// What it takes until its rows come: its statement may be kept by nothing else any more.
+    /// Bytes that it takes until its rows come: its statement may be kept by nothing else any more.
     bytes: usize,
     _held: Held,
 }

@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(20);
 const SLOW: Duration = Duration::from_millis(50);
 /// Bytes of rows that are written before it is looked for what else is to be done.
 const PART_BYTES: usize = 64 << 10;
-/// The same where they hold up no other connection.
+/// Bytes of rows that are written at once on a blocking thread.
 const HEAVY_PART_BYTES: usize = 256 << 10;
 
 /// How a statement is to be done.
@@ -33,7 +33,7 @@ pub(super) struct Order {
     pub(super) parameters: Arc<[Parameter]>,
     /// Characters of what the client has sent before the statement.
     pub(super) before: usize,
-    /// Whether text or values take long to read (CO5).
+    /// Set if its text or its values take long to read (CO5).
     pub(super) is_large: bool,
 }
 
@@ -287,7 +287,7 @@ impl Connection {
         Ok(written)
     }
 
-    /// What counts the bytes that wait to be sent.
+    /// The count of the bytes that wait to be sent.
     fn out_held(&mut self) -> Result<Held, Fault> {
         match self.out_held.take() {
             Some(held) => Ok(held),
@@ -348,7 +348,7 @@ pub(super) fn described(schema: &SchemaRef, formats: &[Format]) -> (Vec<Column>,
     (columns, formats)
 }
 
-/// Whether columns have a form in the protocol.
+/// Refuses columns that have no form in the protocol.
 pub(super) fn check_depth(schema: &SchemaRef) -> Result<(), Fault> {
     match too_deep(schema) {
         None => Ok(()),

@@ -12,9 +12,9 @@ use crate::pg::fault::Fault;
 /// See the module.
 pub(super) struct Script {
     pub(super) text: String,
-    /// Where each begins and ends.
+    /// The first byte of each, and the byte behind it.
     statements: Vec<(usize, usize)>,
-    /// Whether all are one transaction.
+    /// Set if all are one transaction.
     pub(super) holds: bool,
 }
 

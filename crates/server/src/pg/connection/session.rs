@@ -5,8 +5,8 @@
 //!   durable and visible at once, or none; other changes are made at once, with a warning.
 //! - SE2. After an error in a transaction, nothing is done until it ends, or is rolled back to a
 //!   savepoint.
-//! - SE3. EXECUTE and FETCH reach statements of the engine only: none leads to another one of these,
-//!   so neither running nor describing them recurses.
+//! - SE3. EXECUTE and FETCH reach statements of the engine only: none leads to another of these, so
+//!   neither running nor describing them recurses.
 
 use std::sync::Arc;
 

@@ -19,10 +19,10 @@ use bytes::BufMut;
 use super::{Format, Put, Room, RowStopped, Writer};
 use crate::pg::types::{PgType, type_of};
 
-/// What an element of a list takes at least, with what stands around it.
+/// Bytes of an element of a list, at least, with what stands around it.
 const ELEMENT_BYTES: usize = 8;
 
-/// Where the elements of each list of a level begin, and the last one ends.
+/// The first element of each list of a level, and the end of the last list.
 enum Offsets<'a> {
     Small(&'a [i32]),
     Large(&'a [i64]),

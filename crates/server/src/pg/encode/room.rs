@@ -2,7 +2,7 @@
 //!
 //! - RO1. A row has at most `limits::ROW_BYTES`, and what is written is counted to what connections
 //!   hold (`budget`) from `COUNTED_BYTES` on.
-//! - RO2. A long value looks every `LOOK` elements whether it is still wanted and has room: the work
+//! - RO2. A long value looks every `LOOK` elements if it is still wanted and has room: the work
 //!   between two looks takes less than a millisecond.
 
 use std::ops::{Deref, DerefMut};
@@ -21,7 +21,7 @@ const COUNT_STEP_BYTES: usize = 64 << 10;
 /// Elements of a list between two looks (RO2).
 const LOOK: usize = 1_024;
 
-/// Why a row is given up.
+/// The reason for which a row is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::pg) enum RowStopped {
     TooLarge,
@@ -31,7 +31,7 @@ pub(in crate::pg) enum RowStopped {
     Ragged,
 }
 
-/// What rows may take, and whether they are still wanted.
+/// The limits of rows: memory, and the statement that they belong to.
 #[derive(Debug)]
 pub(in crate::pg) struct Guard {
     held: Held,
@@ -52,7 +52,7 @@ impl Guard {
         Guard { held, canceler: canceler.clone() }
     }
 
-    /// What counts the bytes that were written.
+    /// The count of the bytes that were written.
     pub(in crate::pg) fn into_held(self) -> Held {
         self.held
     }
@@ -74,17 +74,17 @@ impl<'b> Room<'b> {
         self.row_start = self.bytes.len();
     }
 
-    /// Whether the row is so long that it is looked at before its end.
+    /// Tells whether the row is so long that it is looked at before its end.
     pub(super) fn is_long(&self) -> bool {
         COUNT_STEP_BYTES < self.bytes.len() - self.row_start
     }
 
-    /// Whether the row is given up, at this element of a list (RO2).
+    /// Tells whether the row is given up, at this element of a list (RO2).
     pub(super) fn looks(&mut self, element: usize) -> bool {
         if element.is_multiple_of(LOOK) { self.check() } else { self.stopped.is_some() }
     }
 
-    /// Whether the row is given up.
+    /// Tells whether the row is given up.
     pub(super) fn check(&mut self) -> bool {
         if self.stopped.is_none() {
             if self.guard.canceler.is_canceled() {
@@ -102,13 +102,13 @@ impl<'b> Room<'b> {
         self.stopped.get_or_insert(why);
     }
 
-    /// What was written, unless it is given up.
+    /// Ends a value, with an error if it is given up.
     pub(in crate::pg) fn end(mut self) -> Result<(), RowStopped> {
         self.check();
         self.stopped.map_or(Ok(()), Err)
     }
 
-    /// Why the row is given up, if it is.
+    /// The reason for which the row is given up, if it is.
     pub(super) fn take_stopped(&mut self) -> Option<RowStopped> {
         self.stopped.take()
     }

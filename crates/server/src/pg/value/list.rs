@@ -3,9 +3,9 @@
 //! - VL1. Room is made for elements that can be there, whatever their count says; there are at most
 //!   `limits::ARRAY_ELEMENTS`, and at most `types::DIMENSIONS_MAX` dimensions.
 //! - VL2. An element is what it would be as a parameter of its own.
-//! - VL3. Arrays of more dimensions are lists of lists. As a text, sublists may differ in length, as
-//!   lists of answers may (`encode::list`). Reading takes time in proportion to the bytes, and is no
-//!   deeper on the stack for more dimensions.
+//! - VL3. Arrays of more dimensions are lists of lists. As a text, sublists may differ in length,
+//!   as lists of answers may (`encode::list`). Reading takes time in proportion to the bytes, and
+//!   no deeper stack for more dimensions.
 
 use std::borrow::Cow;
 
@@ -42,7 +42,7 @@ struct Lists<'a> {
     known: Known,
     number: usize,
     counted: &'a mut Counted,
-    /// How many there are so far (VL1).
+    /// The number of elements so far (VL1).
     elements: usize,
 }
 
@@ -64,7 +64,7 @@ impl Lists<'_> {
         self.elements += 1;
         if limits::ARRAY_ELEMENTS < self.elements {
             let message = format!(
-                "parameter {} is an array of more than {} elements, the most: COPY takes any number",
+                "parameter {} is an array of more than {} elements, the most: COPY has no bound",
                 self.number,
                 limits::ARRAY_ELEMENTS
             );
@@ -128,7 +128,7 @@ impl Lists<'_> {
         }
     }
 
-    /// The number of dimensions, whether there are NULLs, the type, and of each dimension the length
+    /// The number of dimensions, a flag for NULLs, the type, and of each dimension the length
     /// and the first number; then the elements.
     fn of_binary(&mut self, mut value: &[u8]) -> Result<Vec<Parameter>, Fault> {
         let bad = || self.bad("22P03");
