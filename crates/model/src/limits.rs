@@ -92,6 +92,18 @@ pub const SETTING_BYTES: usize = 2 << 10;
 /// Parameters of a statement: PostgreSQL's protocol counts them in two bytes.
 pub const STATEMENT_PARAMETERS: usize = 65_535;
 
+/// Bytes that a connection or request holds before they count to `memory.connection_limit`: a large
+/// statement fits, and 4,096 connections have 128 MiB of them at most.
+pub const CONNECTION_FREE_BYTES: usize = 32 << 10;
+
+/// Bytes of a row of an answer over PostgreSQL's protocol: clients, as PostgreSQL itself, take
+/// messages of less than 1 GiB.
+pub const ROW_BYTES: usize = (1 << 30) - 1_024;
+
+/// Elements of an array that is a parameter: each becomes a literal of the statement, which takes
+/// some hundred bytes while it is planned.
+pub const ARRAY_ELEMENTS: usize = 1 << 20;
+
 /// Bytes of a statement.
 pub const SQL_BYTES: usize = 16 << 20;
 

@@ -22,7 +22,7 @@ pub(crate) use copy::{Copy, CopyPlace, CopySource};
 pub(crate) use create::CreateAs;
 pub use create::{TableDefinition, parse_create_table};
 pub use session::is_cancel;
-pub use token::{Position, Token, TokenKind, split_statements, tokenize};
+pub use token::{Position, Token, TokenKind, first_token, split_statements, tokenize};
 
 pub(crate) use cursor::SYSTEM_SCHEMA;
 pub(crate) use rows::{Delete, Insert, RowChange, Target, Update};

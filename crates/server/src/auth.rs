@@ -8,8 +8,12 @@
 //! - AU3. From the fifth failure on, an address waits longer with each, up to `DELAY_MAX`, before
 //!   it is told; others do not wait. Failures are forgotten with the next success, and so are those
 //!   of the address that has been silent for longest when there are `ADDRESSES_MAX`.
-//! - AU4. The file of users is looked at whenever somebody says who he is. One that is damaged
-//!   changes nothing: those who were there stay.
+//! - AU4. The file of users is looked at with each login, and every `LOOK_AGAIN`.
+//!   One that is damaged changes nothing: those who were there stay.
+//! - AU5. A login holds as long as its user is as it was when it was let in. One whose user has
+//!   been removed, or has another password or role, is over: also if it is still being made.
+//! - AU6. A role comes from the user, and is never made up: without a user there is no login. Only
+//!   `trust`, which believes any name, the administrator's too, lets unknown names do everything.
 //!
 //! Passwords are compared as they are, without the normal forms of RFC 4013: whoever has letters in
 //! it that can be written in several ways writes it in one. Not here: how somebody is asked (`pg`,
@@ -19,6 +23,7 @@ mod scram;
 mod file;
 mod credentials;
 mod known;
+mod grant;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -29,7 +34,7 @@ use std::time::Duration;
 
 use ring::hmac;
 use tidegate_platform::{RealDisk, sentence};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 
 use crate::config::AuthConfig;
@@ -40,8 +45,9 @@ use scram::hash;
 
 pub(crate) use credentials::Credentials;
 pub use file::{StoredToken, StoredUser, UserFile, UserFileError};
+pub(crate) use grant::Grant;
 pub(crate) use known::Login;
-pub(crate) use scram::{Refused, Scram, Verifier, random_bytes};
+pub(crate) use scram::{Channel, Refused, Scram, Verifier, random_bytes};
 pub(crate) use tidegate_query::Role;
 
 /// Failures of an address that cost it no time.
@@ -51,7 +57,9 @@ const DELAY: Duration = Duration::from_millis(200);
 const DELAY_MAX: Duration = Duration::from_secs(10);
 /// Addresses whose failures are counted.
 const ADDRESSES_MAX: usize = 1_024;
-/// Passwords that are checked at the same time over HTTP: each takes a core for a millisecond or
+/// The interval at which the file of users is looked at without a login (AU4).
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// Passwords that are checked at the same time: each takes a core for a millisecond or
 /// more, and statements have other work for it.
 const CHECKS_MAX: usize = 2;
 
@@ -97,6 +105,8 @@ pub(crate) struct Users {
     failures: Mutex<HashMap<IpAddr, Failures>>,
     known: KnownLogins,
     checks: Semaphore,
+    /// The number of changes of users (AU5).
+    changes: watch::Sender<u64>,
 }
 
 /// Those who may come in, as of some moment.
@@ -183,6 +193,7 @@ impl Users {
             failures: Mutex::default(),
             known: KnownLogins::new(),
             checks: Semaphore::new(CHECKS_MAX),
+            changes: watch::channel(0).0,
         })
     }
 
@@ -190,15 +201,21 @@ impl Users {
     pub(crate) fn refresh(&self) {
         let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = stamp(&self.path);
-        if *known == stamp {
-            return;
+        if *known != stamp {
+            *known = stamp;
+            self.read();
         }
-        *known = stamp;
-        self.reload();
     }
 
     /// Reads the file now.
     pub(crate) fn reload(&self) {
+        // It is read under the lock: what was read earlier never replaces what was read later.
+        let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = stamp(&self.path);
+        self.read();
+    }
+
+    fn read(&self) {
         match UserFile::read(&RealDisk, &self.path) {
             Ok(file) => self.take(Book::new(&self.configured, file)),
             Err(error) => {
@@ -214,15 +231,16 @@ impl Users {
         }
         *self.book.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         self.known.forget();
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Tells of each change of users (AU5).
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     fn book(&self) -> Arc<Book> {
         Arc::clone(&self.book.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// What a user may do; `None` if there is none.
-    pub(crate) fn role_of(&self, name: &str) -> Option<Role> {
-        self.book().users.get(name).map(|user| user.role)
     }
 
     /// What a password is compared with; for a user that is not there, something that no password
@@ -235,10 +253,37 @@ impl Users {
         }
     }
 
-    /// Whether this is the password of the user.
-    pub(crate) fn is_password(&self, name: &str, password: &[u8]) -> bool {
-        let is_equal = self.verifier(name).is_of(password);
-        is_equal && self.role_of(name).is_some()
+    /// The login of a user whose password was compared with this verifier. `None` if there is no
+    /// such user, or not any more (AU5).
+    pub(crate) fn grant(&self, name: &str, verifier: &Verifier) -> Option<Grant> {
+        self.refresh();
+        let book = self.book();
+        let user = book.users.get(name).filter(|user| user.verifier == *verifier)?;
+        Some(Grant::of_user(user))
+    }
+
+    /// The login of a user with this password, which is checked on a blocking thread.
+    pub(crate) async fn check_password(&self, name: &str, password: Vec<u8>) -> Option<Grant> {
+        let verifier = self.verifier(name);
+        let turn = self.checks.acquire().await.ok()?;
+        let check = spawn_blocking(move || verifier.is_of(&password).then_some(verifier));
+        let verifier = check.await.unwrap_or_default();
+        drop(turn);
+        self.grant(name, &verifier?)
+    }
+
+    /// The login of a client that is believed without being asked (AU6).
+    pub(crate) fn trust(&self, name: &str) -> Grant {
+        self.refresh();
+        match self.book().users.get(name) {
+            Some(user) => Grant::of_user(user),
+            None => Grant::trusted(name),
+        }
+    }
+
+    /// Tells whether a login still holds (AU5).
+    pub(crate) fn holds(&self, grant: &Grant) -> bool {
+        grant.holds(|name| self.book().users.get(name).cloned())
     }
 
     /// Who has shown this before, and may still come in.
@@ -252,25 +297,19 @@ impl Users {
     pub(crate) async fn log_in(&self, shown: &str, now_seconds: i64) -> Option<Login> {
         let generation = self.known.generation();
         let book = self.book();
-        let (name, expires) = match Credentials::parse(shown)? {
+        let (grant, expires) = match Credentials::parse(shown)? {
             Credentials::Token(token) => {
                 let token = book.tokens.get(&hash(token.as_bytes()))?;
                 if token.expires.is_some_and(|end| end <= now_seconds) {
                     return None;
                 }
-                (token.user.clone(), token.expires)
+                (Grant::of_user(book.users.get(&token.user)?), token.expires)
             }
             Credentials::Password { user, password } => {
-                let verifier = self.verifier(&user);
-                let turn = self.checks.acquire().await.ok()?;
-                let check = spawn_blocking(move || verifier.is_of(password.as_bytes()));
-                let is_right = check.await.unwrap_or(false);
-                drop(turn);
-                (Some(user).filter(|_| is_right)?, None)
+                (self.check_password(&user, password.into_bytes()).await?, None)
             }
         };
-        let role = book.users.get(&name)?.role;
-        let login = Login { user: name, role };
+        let login = Login { user: grant.name().to_owned(), role: grant.role() };
         self.known.keep(shown, (&login, expires), generation);
         Some(login)
     }
@@ -328,13 +367,57 @@ mod tests {
         Users::new(configured, path, Arc::new(log)).unwrap()
     }
 
-    #[test]
-    fn passwords_are_those_of_their_users() {
+    /// The role that a password gives.
+    async fn role(users: &Users, name: &str, password: &str) -> Option<Role> {
+        users.check_password(name, password.into()).await.map(|grant| grant.role())
+    }
+
+    #[tokio::test]
+    async fn passwords_are_those_of_their_users() {
         let users = users();
-        assert!(users.is_password("admin", b"quest") && users.is_password("user", b"look"));
-        assert!(!users.is_password("admin", b"look") && !users.is_password("admin", b""));
-        assert!(!users.is_password("nobody", b"quest") && !users.is_password("Admin", b"quest"));
-        assert_eq!(users.role_of("user"), Some(Role::Reader));
+        assert_eq!(role(&users, "admin", "quest").await, Some(Role::Admin));
+        assert_eq!(role(&users, "user", "look").await, Some(Role::Reader));
+        for (name, password) in
+            [("admin", "look"), ("admin", ""), ("nobody", "quest"), ("Admin", "quest")]
+        {
+            assert_eq!(role(&users, name, password).await, None, "{name} {password}");
+        }
+    }
+
+    // A reader that was removed between the server's challenge and its own proof was let in as an
+    // administrator: a role that was not found was taken for that of `trust`. One whose password
+    // had been changed meanwhile was let in with the old one, and who was in stayed in.
+    #[test]
+    fn a_login_is_over_when_its_user_is_removed_or_changed() {
+        let users = users();
+        let mut file = UserFile::default();
+        file.add_user("bob", Role::Reader, "secret").unwrap();
+        let set = |file: &UserFile| users.take(Book::new(&users.configured, file.clone()));
+        set(&file);
+        let challenged = users.verifier("bob");
+        let open = users.grant("bob", &challenged).expect("it is there");
+        assert_eq!((open.role(), users.holds(&open)), (Role::Reader, true));
+        let before = *users.changes().borrow();
+        let mut other = file.clone();
+        other.set_password("bob", "another").unwrap();
+        let mut raised = file.clone();
+        raised.users[0].role = Role::Writer;
+        for changed in [UserFile::default(), other, raised] {
+            set(&changed);
+            assert!(!users.holds(&open), "AU5");
+        }
+        assert_eq!(*users.changes().borrow(), before + 3, "AU5");
+        let mut other = file.clone();
+        other.set_password("bob", "another").unwrap();
+        for changed in [UserFile::default(), other] {
+            set(&changed);
+            assert!(users.grant("bob", &challenged).is_none(), "AU5, AU6");
+        }
+        set(&file);
+        assert!(users.holds(&open) && users.grant("bob", &challenged).is_some());
+        let unknown = users.trust("eve");
+        assert_eq!((unknown.role(), users.holds(&unknown)), (Role::Admin, true), "AU6");
+        assert_eq!(users.trust("bob").role(), Role::Reader, "AU6");
     }
 
     #[test]
@@ -418,13 +501,13 @@ mod tests {
         assert_eq!(changed.changes_to(&none), expected);
     }
 
-    #[test]
-    fn a_name_of_the_configuration_is_its_own() {
+    #[tokio::test]
+    async fn a_name_of_the_configuration_is_its_own() {
         let users = users();
         let mut file = UserFile::default();
         file.add_user("user", Role::Admin, "other").unwrap();
         users.take(Book::new(&users.configured, file));
-        assert_eq!(users.role_of("user"), Some(Role::Reader));
-        assert!(users.is_password("user", b"look") && !users.is_password("user", b"other"));
+        assert_eq!(role(&users, "user", "look").await, Some(Role::Reader));
+        assert_eq!(role(&users, "user", "other").await, None);
     }
 }

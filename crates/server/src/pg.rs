@@ -40,9 +40,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
 
-use crate::shared::{Phase, Shared, Tracker};
+use crate::auth::LOOK_AGAIN;
+use crate::shared::{Phase, Shared, Tracker, stopping};
 use connection::{Connection, End};
 use fault::Fault;
 use login::{Arrival, PARTING, arrive};
@@ -87,16 +89,49 @@ async fn attend(shared: &Arc<Shared>, wire: Wire, peer: SocketAddr) {
         }
     };
     let max = shared.config.pg.max_connections;
-    let Some(backend) = shared.backends.enter(guest.role, max) else {
+    let Some(backend) = shared.backends.enter(&guest.grant, max) else {
         wire.out.fault(&too_many(max));
         return part(wire).await;
     };
-    let user = &guest.user;
+    // Whatever changes from now on ends it by its place among the others.
+    if !shared.users.holds(&guest.grant) {
+        wire.out.fault(&Fault::user_changed());
+        return part(wire).await;
+    }
+    let user = guest.grant.name();
     shared.log.info("audit", format_args!("pg: {peer}: `{user}` has logged in"));
     let connection = Connection::new(shared, services, wire, (guest, backend));
     let (wire, end) = Box::pin(connection.serve()).await;
     if end == End::Told {
         part(wire).await;
+    }
+}
+
+/// Ends the connections of users that have been removed or changed, until the server stops (`auth`
+/// AU5).
+pub(crate) async fn watch_users(shared: Arc<Shared>) {
+    let (mut changes, mut phase) = (shared.users.changes(), shared.phase.clone());
+    loop {
+        tokio::select! {
+            _ = changes.changed() => end_changed(&shared),
+            () = sleep(LOOK_AGAIN) => {
+                let task = Arc::clone(&shared);
+                // It has said why on standard error if it has panicked.
+                let _ = spawn_blocking(move || task.users.refresh()).await;
+            }
+            () = stopping(&mut phase) => return,
+        }
+    }
+}
+
+fn end_changed(shared: &Shared) {
+    let mut ended = shared.backends.end_those(|grant| shared.users.holds(grant));
+    ended.sort();
+    for same in ended.chunk_by(|one, next| one == next) {
+        let (user, count) = (&same[0], same.len());
+        shared
+            .log
+            .info("audit", format_args!("pg: open connections of `{user}` are ended: {count}"));
     }
 }
 

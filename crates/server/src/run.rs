@@ -105,6 +105,7 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
             tracker.clone(),
         )));
     }
+    network.spawn(pg::watch_users(Arc::clone(&shared)));
     let backends = Arc::new(Spread::new("backends", engine.threads)?);
     if let Some(listener) = pg {
         let (shared, backends) = (Arc::clone(&shared), Arc::clone(&backends));

@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::auth::Users;
+use crate::budget::Budget;
 use crate::config::Config;
 use crate::copy::Copier;
 use crate::ilp::{Ingest, Keys};
@@ -41,6 +42,9 @@ impl Phase {
 
 /// A disk is full with a smaller part of it free, if that is less than `storage.min_free`.
 const DISK_PART: u64 = 20;
+
+/// Threads that read large messages; more would take the cores from those that answer.
+const READERS_MAX: usize = 2;
 
 /// Returns when the server is to stop.
 pub(crate) async fn stopping(phase: &mut watch::Receiver<Phase>) {
@@ -70,6 +74,10 @@ pub(crate) struct Shared {
     /// Those who are logged in over PostgreSQL's protocol.
     pub(crate) backends: Arc<Backends>,
     pub(crate) spinning: Spinning,
+    /// Memory that connections hold.
+    pub(crate) budget: Arc<Budget>,
+    /// Large messages that are read at the same time: each takes a core for up to a second.
+    pub(crate) readers: Semaphore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) metrics: Metrics,
@@ -189,6 +197,7 @@ impl Shared {
         let ids = Ids::new(clock.as_ref());
         let metrics = Metrics::default();
         let (backends, services) = (Arc::default(), OnceLock::new());
+        let budget = Budget::new(config.connection_limit);
         Shared {
             config,
             keys,
@@ -196,6 +205,8 @@ impl Shared {
             tls,
             backends,
             spinning: Spinning::default(),
+            budget,
+            readers: Semaphore::new(READERS_MAX),
             clock,
             log,
             metrics,
@@ -251,6 +262,11 @@ impl Shared {
                 name: "tidegate_memory_limit_bytes",
                 help: "What it may be.",
                 value: self.config.memory_limit.0 as f64,
+            },
+            Shown {
+                name: "tidegate_connection_memory_bytes",
+                help: "Messages, bodies, statements and values that connections hold.",
+                value: self.budget.used() as f64,
             },
         ];
         if let Some(services) = self.services.get() {

@@ -6,7 +6,11 @@
 //! - TL3. Each protocol has its own name in the handshake (ALPN), and refuses those who name
 //!   another: what is meant for one is never taken for the other.
 //!
+//! - TL4. A connection knows the certificate that it was accepted with, whatever is read later.
+//!
 //! Not here: which protocol asks for it, and how (`pg`, `http`).
+
+mod binding;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -104,6 +108,8 @@ struct Current {
 struct Acceptors {
     http: TlsAcceptor,
     pg: TlsAcceptor,
+    /// The hash of the certificate, which a login can be bound to (TL4).
+    end_point: Option<Arc<[u8]>>,
 }
 
 /// What changes when a file does.
@@ -128,9 +134,11 @@ impl Tls {
         self.config.mode == TlsMode::Require
     }
 
-    /// For a connection of PostgreSQL's protocol that begins now (TL2).
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        self.current().pg
+    /// For a connection of PostgreSQL's protocol that begins now (TL2), with the hash of its
+    /// certificate, if a login can be bound to it (TL4).
+    pub(crate) fn acceptor(&self) -> (TlsAcceptor, Option<Arc<[u8]>>) {
+        let Acceptors { pg, end_point, .. } = self.current();
+        (pg, end_point)
     }
 
     /// For one of HTTP.
@@ -165,6 +173,7 @@ fn acceptors(config: &TlsConfig) -> Result<Acceptors, TlsError> {
     let cert = config.cert.as_ref().ok_or(TlsError::Missing { key: "tls.cert" })?;
     let key = config.key.as_ref().ok_or(TlsError::Missing { key: "tls.key" })?;
     let (chain, key) = (certificates(cert)?, private_key(key)?);
+    let end_point = chain.first().and_then(|own| binding::end_point(own)).map(Arc::from);
     let provider = Arc::new(default_provider());
     let unusable = |source| TlsError::Unusable { source };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -190,7 +199,7 @@ fn acceptors(config: &TlsConfig) -> Result<Acceptors, TlsError> {
     // A session of one listener is not resumed at the other (TL3).
     http.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
     let [pg, http] = [pg, http].map(|config| TlsAcceptor::from(Arc::new(config)));
-    Ok(Acceptors { http, pg })
+    Ok(Acceptors { http, pg, end_point })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {

@@ -130,6 +130,12 @@ pub fn tokenize(sql: &str) -> Result<Vec<Token<'_>>> {
     Ok(tokens)
 }
 
+/// The first token of a text, without reading the others; `None` if there is none that ends.
+#[must_use]
+pub fn first_token(sql: &str) -> Option<Token<'_>> {
+    next_token(sql, 0).ok().flatten()
+}
+
 /// The statements of a text, each with the byte it starts at, split at `;` outside of quotes and
 /// comments. Statements without any token are left out. A text that ends inside of a quote or a
 /// comment ends with its last statement: parsing that one tells where the quote was opened.

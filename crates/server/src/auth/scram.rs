@@ -2,9 +2,12 @@
 //!
 //! - SC1. What is kept of a password and what goes over the wire is not enough to log in.
 //! - SC2. Keys are compared in a time that does not depend on them.
+//! - SC3. With channel binding, the client's proof covers the certificate that it has seen: one who
+//!   stands between the two, with a certificate of its own, gets no proof that is worth anything.
+//! - SC4. Channel binding cannot be taken away on the way: a client that could have done it, and
+//!   believes that it was not offered, is refused if it was.
 //!
-//! Not here: channel binding. A client that could do it and is told that we cannot says so in its
-//! proof, and is taken.
+//! Not here: the hash of the certificate (`tls`).
 
 use std::num::NonZeroU32;
 
@@ -47,14 +50,28 @@ pub(crate) enum Refused {
     Message,
     /// Its proof is wrong.
     Proof,
+    /// It has not seen that channel binding was offered (SC4).
+    Downgraded,
+}
+
+/// The binding of an exchange to the TLS connection that it goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Channel<'a> {
+    /// There is nothing to bind it to: SCRAM-SHA-256-PLUS was not offered.
+    Unbound,
+    /// SCRAM-SHA-256-PLUS was offered, and the client has chosen SCRAM-SHA-256.
+    Declined,
+    /// The client has chosen SCRAM-SHA-256-PLUS; the hash of the server's certificate
+    /// (tls-server-end-point of RFC 5929).
+    Bound(&'a [u8]),
 }
 
 /// A login between the client's two messages.
 #[derive(Debug)]
 pub(crate) struct Scram {
     verifier: Verifier,
-    /// Of the client's first message, what is said again in its second.
-    header: String,
+    /// Of the client's first message, what is said again in its second, with what it is bound to.
+    binding: Vec<u8>,
     nonce: String,
     /// What both sides have said so far.
     said: String,
@@ -145,21 +162,32 @@ impl Verifier {
 impl Scram {
     /// Takes the client's first message, `n,,n=user,r=nonce`, and answers it. The user is the one
     /// who was named before.
-    pub(crate) fn begin(verifier: Verifier, message: &[u8]) -> Result<(Scram, String), Refused> {
+    pub(crate) fn begin(
+        verifier: Verifier,
+        message: &[u8],
+        channel: Channel<'_>,
+    ) -> Result<(Scram, String), Refused> {
         let nonce = BASE64.encode(random_bytes::<18>());
-        Scram::begin_with(verifier, message, &nonce)
+        Scram::begin_with(verifier, (message, channel), &nonce)
     }
 
     fn begin_with(
         verifier: Verifier,
-        message: &[u8],
+        (message, channel): (&[u8], Channel<'_>),
         nonce: &str,
     ) -> Result<(Scram, String), Refused> {
         let message = text(message)?;
-        let bare = message.strip_prefix("n,").or(message.strip_prefix("y,"));
-        // Somebody else may be named to act for: there is nobody.
-        let bare = bare.and_then(|rest| rest.split_once(',')).ok_or(Refused::Message)?.1;
+        let (flag, rest) = message.split_once(',').ok_or(Refused::Message)?;
+        let bound: &[u8] = match (flag, channel) {
+            ("n", Channel::Unbound | Channel::Declined) | ("y", Channel::Unbound) => &[],
+            ("y", Channel::Declined) => return Err(Refused::Downgraded), // SC4
+            ("p=tls-server-end-point", Channel::Bound(hash)) => hash,
+            _ => return Err(Refused::Message),
+        };
+        // Another user may be named to act for, which is of no use here.
+        let bare = rest.split_once(',').ok_or(Refused::Message)?.1;
         let header = &message[..message.len() - bare.len()];
+        let binding = [header.as_bytes(), bound].concat();
         let mut parts = bare.split(',');
         let user = parts.next().and_then(|part| part.strip_prefix("n="));
         let own = parts.next().and_then(|part| part.strip_prefix("r="));
@@ -170,18 +198,24 @@ impl Scram {
         let (salt, iterations) = (BASE64.encode(&verifier.salt), verifier.iterations);
         let answer = format!("r={nonce},s={salt},i={iterations}");
         let said = format!("{bare},{answer}");
-        Ok((Scram { verifier, header: header.to_owned(), nonce, said }, answer))
+        Ok((Scram { verifier, binding, nonce, said }, answer))
     }
 
-    /// Takes the client's second message, `c=header,r=nonce,p=proof`, and answers it with a proof
+    /// The verifier that the proof is compared with.
+    pub(crate) fn verifier(&self) -> &Verifier {
+        &self.verifier
+    }
+
+    /// Takes the client's second message, `c=binding,r=nonce,p=proof`, and answers it with a proof
     /// of our own.
-    pub(crate) fn finish(self, message: &[u8]) -> Result<String, Refused> {
+    pub(crate) fn finish(&self, message: &[u8]) -> Result<String, Refused> {
         let message = text(message)?;
         let (without_proof, proof) = message.rsplit_once(",p=").ok_or(Refused::Message)?;
         let mut parts = without_proof.split(',');
-        let header = parts.next().and_then(|part| part.strip_prefix("c="));
+        let binding = parts.next().and_then(|part| part.strip_prefix("c="));
         let nonce = parts.next().and_then(|part| part.strip_prefix("r="));
-        if header != Some(BASE64.encode(&self.header).as_str())
+        // SC3.
+        if binding != Some(BASE64.encode(&self.binding).as_str())
             || nonce != Some(self.nonce.as_str())
         {
             return Err(Refused::Message);
@@ -216,7 +250,8 @@ mod tests {
         let verifier = Verifier::with_salt(b"pencil", salt, ITERATIONS);
         let first = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
         let nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
-        let (scram, answer) = Scram::begin_with(verifier, first, nonce).unwrap();
+        let unbound = (&first[..], Channel::Unbound);
+        let (scram, answer) = Scram::begin_with(verifier, unbound, nonce).unwrap();
         assert_eq!(
             answer,
             "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
@@ -249,11 +284,12 @@ mod tests {
     fn what_is_no_message_is_refused() {
         for message in ["", "n", "n,,", "n,,r=x", "p=tls-unique,,n=,r=x", "n,,n=,r=", "n,,n=\u{e9}"]
         {
-            let begun = Scram::begin(Verifier::new("x"), message.as_bytes());
+            let begun = Scram::begin(Verifier::new("x"), message.as_bytes(), Channel::Unbound);
             assert_eq!(begun.map(|_| ()).unwrap_err(), Refused::Message, "{message}");
         }
-        let begin = || Scram::begin_with(Verifier::new("x"), b"y,,n=,r=a", "b").unwrap().0;
-        assert_eq!(begin().header, "y,,");
+        let first = (&b"y,,n=,r=a"[..], Channel::Unbound);
+        let begin = || Scram::begin_with(Verifier::new("x"), first, "b").unwrap().0;
+        assert_eq!(begin().binding, b"y,,");
         let proof = BASE64.encode([0; KEY_BYTES]);
         let second = |text: &str| begin().finish(text.as_bytes()).unwrap_err();
         assert_eq!(second(&format!("c=eSws,r=ab,p={proof}")), Refused::Proof);
@@ -261,5 +297,61 @@ mod tests {
         assert_eq!(second(&format!("c=eSws,r=ac,p={proof}")), Refused::Message);
         assert_eq!(second("c=eSws,r=ab,p=AAAA"), Refused::Message);
         assert_eq!(second("c=eSws,r=ab"), Refused::Message);
+    }
+
+    /// The second message of a client that has the password, and says that it is bound to this.
+    fn proven(password: &str, begun: &(Scram, String), first: &str, bound: &[u8]) -> String {
+        let (scram, _) = begun;
+        let binding =
+            BASE64.encode([first.rsplit_once("n=").unwrap().0.as_bytes(), bound].concat());
+        let without_proof = format!("c={binding},r={}", scram.nonce);
+        let Verifier { iterations, salt, .. } = &scram.verifier;
+        let mut salted = [0; KEY_BYTES];
+        let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
+        pbkdf2::derive(algorithm, *iterations, salt, password.as_bytes(), &mut salted);
+        let client_key = mac(&salted, b"Client Key");
+        let signature =
+            mac(&hash(&client_key), format!("{},{without_proof}", scram.said).as_bytes());
+        let proof: Vec<u8> =
+            client_key.iter().zip(signature).map(|(key, sign)| key ^ sign).collect();
+        format!("{without_proof},p={}", BASE64.encode(proof))
+    }
+
+    #[test]
+    fn a_proof_is_bound_to_the_certificate_that_the_client_has_seen() {
+        let first = "p=tls-server-end-point,,n=,r=a";
+        let begin = |channel| {
+            let message = (first.as_bytes(), channel);
+            Scram::begin_with(Verifier::new("x"), message, "b")
+        };
+        let finish = |bound: &[u8]| {
+            let begun = begin(Channel::Bound(b"ours")).unwrap();
+            let second = proven("x", &begun, first, bound);
+            begun.0.finish(second.as_bytes()).map(|_| ())
+        };
+        assert_eq!(finish(b"ours"), Ok(()), "SC3");
+        assert_eq!(finish(b"theirs"), Err(Refused::Message), "SC3");
+        assert_eq!(finish(b""), Err(Refused::Message), "SC3");
+        for channel in [Channel::Unbound, Channel::Declined] {
+            assert_eq!(begin(channel).unwrap_err(), Refused::Message, "it was not chosen");
+        }
+        let other = (&b"p=tls-unique,,n=,r=a"[..], Channel::Bound(b"ours"));
+        let begun = Scram::begin_with(Verifier::new("x"), other, "b");
+        assert_eq!(begun.unwrap_err(), Refused::Message);
+    }
+
+    #[test]
+    fn channel_binding_is_not_taken_away() {
+        let begin = |first: &str, channel| {
+            let begun = Scram::begin_with(Verifier::new("x"), (first.as_bytes(), channel), "b");
+            begun.map(|_| ())
+        };
+        let (n, y) = ("n,,n=,r=a", "y,,n=,r=a");
+        assert_eq!(begin(y, Channel::Declined), Err(Refused::Downgraded), "SC4");
+        assert_eq!((begin(y, Channel::Unbound), begin(n, Channel::Declined)), (Ok(()), Ok(())));
+        for first in [n, y] {
+            let begun = begin(first, Channel::Bound(b"ours"));
+            assert_eq!(begun, Err(Refused::Message), "PLUS without binding");
+        }
     }
 }

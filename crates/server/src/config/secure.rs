@@ -33,6 +33,10 @@ pub struct PgConfig {
     pub idle_in_transaction_timeout: Duration,
     /// How long it may be silent elsewhere; zero for ever.
     pub idle_timeout: Duration,
+    /// The longest silence within a COPY FROM STDIN; zero for that of other statements.
+    pub copy_idle_timeout: Duration,
+    /// The longest time in which a client takes nothing of what is sent to it; zero for no bound.
+    pub send_timeout: Duration,
 }
 
 /// How somebody says who he is.
@@ -109,6 +113,8 @@ impl PgConfig {
             max_prepared: 1_024,
             idle_in_transaction_timeout: Duration::from_mins(5),
             idle_timeout: Duration::ZERO,
+            copy_idle_timeout: Duration::from_mins(5),
+            send_timeout: Duration::from_mins(5),
         }
     }
 }

@@ -56,6 +56,7 @@ impl Config {
         Some(match key {
             "memory.limit" => size(self.memory_limit.0),
             "memory.ingest_limit" => size(self.ingest_limit.0),
+            "memory.connection_limit" => size(self.connection_limit.0),
             "ingest.wait_timeout" => span(self.ingest_wait),
             "durability" => match self.durability {
                 Durability::Sync => "sync".to_owned(),
@@ -158,6 +159,8 @@ impl Config {
             "pg.max_prepared_per_connection" => pg.max_prepared.to_string(),
             "pg.idle_in_transaction_timeout" => span(pg.idle_in_transaction_timeout),
             "pg.idle_timeout" => span(pg.idle_timeout),
+            "pg.copy_idle_timeout" => span(pg.copy_idle_timeout),
+            "pg.send_timeout" => span(pg.send_timeout),
             "auth.admin_user" => auth.admin_user.clone(),
             "auth.admin_password" => auth.admin_password.0.clone(),
             "auth.readonly_user" => auth.readonly_user.clone(),

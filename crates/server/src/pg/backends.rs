@@ -4,16 +4,17 @@
 //!   that follows: each has a `Canceler` of its own, which is taken away when it is over.
 //! - BE2. Whoever does not know the secret of a connection ends nothing of it.
 //! - BE3. There are at most `pg.max_connections`, and `ADMIN_SLOTS` more for administrators.
-//! - BE4. A connection that somebody ends has its statement cancelled, and is told why it ends.
+//! - BE4. A connection that another one ends, or whose login does not hold any more (`auth` AU5),
+//!   has its statement cancelled, and is told why it ends. It begins nothing more.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tidegate_query::Canceler;
 use tokio::sync::Notify;
 
-use crate::auth::{Role, random_bytes};
+use crate::auth::{Grant, Role, random_bytes};
 
 /// Connections that only administrators get (BE3).
 pub(crate) const ADMIN_SLOTS: usize = 3;
@@ -28,10 +29,27 @@ pub(crate) struct Backends {
 #[derive(Debug)]
 struct Entry {
     secret: u32,
+    grant: Grant,
     /// Of the statement that works (BE1).
     running: Arc<Mutex<Option<Canceler>>>,
     /// BE4.
-    ending: Arc<Notify>,
+    ending: Arc<Ending>,
+}
+
+/// The end of a connection: its reason, once there is one (BE4).
+#[derive(Debug, Default)]
+struct Ending {
+    why: OnceLock<EndedBy>,
+    told: Notify,
+}
+
+/// The reason for which the server ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndedBy {
+    /// `pg_terminate_backend`.
+    Command,
+    /// Its user has been removed, or has another password or role.
+    UserChanged,
 }
 
 /// A connection in the list; dropping it takes it out.
@@ -41,7 +59,7 @@ pub(super) struct Backend {
     pub(super) process: u32,
     pub(super) secret: u32,
     running: Arc<Mutex<Option<Canceler>>>,
-    ending: Arc<Notify>,
+    ending: Arc<Ending>,
 }
 
 /// A statement that can be cancelled until this is dropped.
@@ -50,10 +68,10 @@ pub(super) struct Cancelable(Arc<Mutex<Option<Canceler>>>);
 
 impl Backends {
     /// Adds a connection; `None` if there are too many for such a user (BE3).
-    pub(super) fn enter(self: &Arc<Self>, role: Role, max: usize) -> Option<Backend> {
-        let most = if role == Role::Admin { max.saturating_add(ADMIN_SLOTS) } else { max };
+    pub(super) fn enter(self: &Arc<Self>, grant: &Grant, max: usize) -> Option<Backend> {
+        let most = if grant.role() == Role::Admin { max.saturating_add(ADMIN_SLOTS) } else { max };
         let secret = u32::from_be_bytes(random_bytes());
-        let (running, ending) = (Arc::default(), Arc::new(Notify::new()));
+        let (running, ending) = (Arc::default(), Arc::<Ending>::default());
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if most <= all.len() {
             return None;
@@ -66,7 +84,12 @@ impl Backends {
                 break process;
             }
         };
-        let entry = Entry { secret, running: Arc::clone(&running), ending: Arc::clone(&ending) };
+        let entry = Entry {
+            secret,
+            grant: grant.clone(),
+            running: Arc::clone(&running),
+            ending: Arc::clone(&ending),
+        };
         all.insert(process, entry);
         Some(Backend { backends: Arc::clone(self), process, secret, running, ending })
     }
@@ -84,13 +107,30 @@ impl Backends {
     pub(crate) fn end(&self, process: u32) -> bool {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = all.get(&process) else { return false };
-        entry.ending.notify_one();
-        entry.cancel();
+        entry.end(EndedBy::Command);
         true
+    }
+
+    /// Ends the connections whose logins do not hold any more (BE4). Gives their users.
+    pub(super) fn end_those(&self, holds: impl Fn(&Grant) -> bool) -> Vec<String> {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = all.values().filter(|entry| !holds(&entry.grant));
+        let end = |entry: &Entry| {
+            entry.end(EndedBy::UserChanged);
+            entry.grant.name().to_owned()
+        };
+        over.map(end).collect()
     }
 }
 
 impl Entry {
+    fn end(&self, by: EndedBy) {
+        // The first reason stays.
+        let _ = self.ending.why.set(by);
+        self.ending.told.notify_one();
+        self.cancel();
+    }
+
     fn cancel(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(canceler) = running.as_ref() {
@@ -100,9 +140,19 @@ impl Entry {
 }
 
 impl Backend {
-    /// Waits until somebody ends the connection (BE4).
-    pub(super) async fn ended(&self) {
-        self.ending.notified().await;
+    /// The reason for which the connection ends, if there is one (BE4).
+    pub(super) fn ended_by(&self) -> Option<EndedBy> {
+        self.ending.why.get().copied()
+    }
+
+    /// Waits until the connection is ended (BE4).
+    pub(super) async fn ended(&self) -> EndedBy {
+        loop {
+            if let Some(by) = self.ended_by() {
+                return by;
+            }
+            self.ending.told.notified().await;
+        }
     }
 
     /// From now on the statement can be cancelled.
@@ -130,10 +180,14 @@ impl Drop for Backend {
 mod tests {
     use super::*;
 
+    fn grant(role: Role) -> Grant {
+        Grant::of_user(&crate::auth::User::new("ann", "secret", role))
+    }
+
     #[test]
     fn a_cancel_ends_the_statement_that_works_and_no_other() {
         let backends = Arc::new(Backends::default());
-        let backend = backends.enter(Role::Admin, 1).unwrap();
+        let backend = backends.enter(&grant(Role::Admin), 1).unwrap();
         let secret = backend.secret.to_be_bytes();
         let statements = [(); 3].map(|()| Canceler::default());
         backends.cancel(backend.process, &secret);
@@ -156,13 +210,29 @@ mod tests {
     #[test]
     fn the_last_slots_are_for_administrators() {
         let backends = Arc::new(Backends::default());
-        let reader = backends.enter(Role::Reader, 1);
-        assert!(reader.is_some() && backends.enter(Role::Reader, 1).is_none(), "BE3");
-        let admins = [(); ADMIN_SLOTS].map(|()| backends.enter(Role::Admin, 1));
-        assert!(admins.iter().all(Option::is_some) && backends.enter(Role::Admin, 1).is_none());
+        let enter = |role: Role| backends.enter(&grant(role), 1);
+        let reader = enter(Role::Reader);
+        assert!(reader.is_some() && enter(Role::Reader).is_none(), "BE3");
+        let admins = [(); ADMIN_SLOTS].map(|()| enter(Role::Admin));
+        assert!(admins.iter().all(Option::is_some) && enter(Role::Admin).is_none());
         drop(reader);
-        assert!(backends.enter(Role::Reader, 1).is_none(), "BE3: three are there still");
+        assert!(enter(Role::Reader).is_none(), "BE3: three are there still");
         drop(admins);
-        assert!(backends.enter(Role::Reader, 1).is_some(), "BE3");
+        assert!(enter(Role::Reader).is_some(), "BE3");
+    }
+
+    #[tokio::test]
+    async fn connections_are_ended_with_their_logins_and_say_why() {
+        let backends = Arc::new(Backends::default());
+        let enter = |role: Role| backends.enter(&grant(role), 3).unwrap();
+        let (admin, reader) = (enter(Role::Admin), enter(Role::Reader));
+        let statement = Canceler::default();
+        let _working = reader.begin(&statement);
+        let ended = backends.end_those(|grant| grant.role() == Role::Admin);
+        assert_eq!((ended.as_slice(), admin.ended_by()), (&["ann".to_owned()][..], None), "BE4");
+        assert!(statement.is_canceled(), "BE4");
+        assert!(backends.end(reader.process) && backends.end(admin.process));
+        let both = [reader.ended().await, reader.ended().await, admin.ended().await];
+        assert_eq!(both, [EndedBy::UserChanged, EndedBy::UserChanged, EndedBy::Command], "BE4");
     }
 }

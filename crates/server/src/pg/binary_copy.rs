@@ -38,6 +38,11 @@ impl BinaryReader {
         Ok(())
     }
 
+    /// The bytes that are kept of what has come.
+    pub(super) fn kept(&self) -> usize {
+        self.frame.kept()
+    }
+
     /// All has come.
     pub(super) fn end(&self) -> Result<(), Fault> {
         self.frame.end().map_err(|breach| self.breach(&breach))

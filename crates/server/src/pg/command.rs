@@ -2,11 +2,13 @@
 //! prepared statements, cursors, and what pools send between two users of a connection.
 //!
 //! - CM1. What is none of these is left as it is: the engine reads it.
+//! - CM2. PREPARE takes queries, INSERT, UPDATE and DELETE, and DECLARE takes queries. None of them
+//!   holds a statement about the connection, so a prepared statement never runs another one.
 //!
 //! Not here: doing them (`connection::session`).
 
 use tidegate_model::limits;
-use tidegate_query::{Access, Parameter, Token, TokenKind, tokenize};
+use tidegate_query::{Access, Parameter, Token, TokenKind, first_token, tokenize};
 
 use super::fault::Fault;
 use super::value::bytes_of;
@@ -70,6 +72,55 @@ impl Command {
     }
 }
 
+/// First words of the statements that PREPARE refuses (CM2), as PostgreSQL does. A query may begin
+/// with the name of a table.
+const NOT_PREPARED: [&str; 42] = [
+    "ABORT",
+    "ALTER",
+    "ANALYZE",
+    "BEGIN",
+    "CALL",
+    "CANCEL",
+    "CHECKPOINT",
+    "CLOSE",
+    "CLUSTER",
+    "COMMENT",
+    "COMMIT",
+    "COPY",
+    "CREATE",
+    "DEALLOCATE",
+    "DECLARE",
+    "DISCARD",
+    "DO",
+    "DROP",
+    "END",
+    "EXECUTE",
+    "EXPLAIN",
+    "FETCH",
+    "GRANT",
+    "LISTEN",
+    "LOCK",
+    "MERGE",
+    "MOVE",
+    "NOTIFY",
+    "PREPARE",
+    "REFRESH",
+    "REINDEX",
+    "RELEASE",
+    "RENAME",
+    "RESET",
+    "REVOKE",
+    "ROLLBACK",
+    "SAVEPOINT",
+    "SET",
+    "SHOW",
+    "TRUNCATE",
+    "UNLISTEN",
+    "VACUUM",
+];
+/// First words of statements that change rows: no cursor reads them.
+const CHANGES: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
+
 /// Whether something may be called so: connections keep names.
 pub(super) fn check_name(name: &str) -> Result<(), Fault> {
     match limits::NAME_BYTES {
@@ -121,12 +172,11 @@ pub(super) fn command(sql: &str) -> Result<Command, Fault> {
     }
 }
 
-/// What a statement that changes tables begins with, when each is committed by itself.
+/// Tells whether rows of a statement can wait for those of others: not if it commits by itself.
 pub(super) fn is_held_back(sql: &str) -> bool {
-    let Ok(tokens) = tokenize(sql) else { return true };
     let changes =
         ["UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "REINDEX", "EXPLAIN"];
-    let first = tokens.first();
+    let first = first_token(sql);
     !first.is_some_and(|first| changes.iter().any(|word| first.is_word(word)))
 }
 
@@ -270,8 +320,23 @@ impl<'a> Words<'a> {
         if !self.take("AS") {
             return Err(self.unexpected("AS"));
         }
+        if self.is_at_one_of(&NOT_PREPARED) || self.is_at_transaction() {
+            return Err(self.unexpected("SELECT, VALUES, TABLE, INSERT, UPDATE or DELETE"));
+        }
         let sql = self.rest("a statement")?;
         Ok(Command::Prepare { name, types, sql })
+    }
+
+    fn is_at_one_of(&self, words: &[&str]) -> bool {
+        self.peek().is_some_and(|token| words.iter().any(|word| token.is_word(word)))
+    }
+
+    /// `START` may be a table.
+    fn is_at_transaction(&self) -> bool {
+        let is = |ahead: usize, word: &str| {
+            self.tokens.get(self.at + ahead).is_some_and(|token| token.is_word(word))
+        };
+        is(0, "START") && is(1, "TRANSACTION")
     }
 
     /// Words and numbers up to a comma or the bracket behind.
@@ -351,6 +416,10 @@ impl<'a> Words<'a> {
         }
         if self.take("WITHOUT") && !self.take("HOLD") || !self.take("FOR") {
             return Err(self.unexpected("FOR"));
+        }
+        let is_other = self.is_at_one_of(&NOT_PREPARED) || self.is_at_one_of(&CHANGES);
+        if is_other || self.is_at_transaction() {
+            return Err(self.unexpected("a query"));
         }
         let sql = self.rest("a query")?;
         Ok(Command::Declare { name, sql, is_binary })
@@ -470,6 +539,31 @@ mod tests {
         let declare = Command::Declare { name: "c".to_owned(), sql, is_binary: true };
         check("DECLARE c BINARY NO SCROLL CURSOR FOR SELECT 1", declare.clone());
         check("CLOSE ALL", Command::CloseCursor(None));
+    }
+
+    // `PREPARE p AS EXECUTE p` and then `EXECUTE p` overflowed the stack of the server, which ended
+    // for all its clients. Any statement could be prepared within another one.
+    #[test]
+    fn nothing_but_queries_and_changes_of_rows_is_prepared() {
+        for inner in NOT_PREPARED.into_iter().chain(["START TRANSACTION"]) {
+            for sql in [
+                format!("PREPARE p AS {inner} x"),
+                format!("PREPARE p (int) AS /* c */ {} x", inner.to_lowercase()),
+                format!("DECLARE c CURSOR FOR {inner} x"),
+            ] {
+                assert_eq!(command(&sql).unwrap_err().code, "42601", "CM2: {sql}");
+            }
+        }
+        for change in CHANGES {
+            let sql = format!("DECLARE c CURSOR FOR {change} x");
+            assert_eq!(command(&sql).unwrap_err().code, "42601", "CM2: {sql}");
+        }
+        let queries =
+            ["SELECT 1", "VALUES (1)", "TABLE t", "FROM t", "(SELECT 1)", "WITH a AS ..", "t"];
+        for inner in queries.into_iter().chain(["start WHERE x", "INSERT INTO t VALUES (1)"]) {
+            let sql = format!("PREPARE p AS {inner}");
+            assert!(matches!(command(&sql), Ok(Command::Prepare { .. })), "{sql}");
+        }
     }
 
     #[test]

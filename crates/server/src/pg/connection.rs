@@ -1,18 +1,22 @@
 //! A connection on which somebody has logged in: message after message, in their order.
 //!
-//! - CO1. Every message is answered in its turn, however many came at once. After an error, those
-//!   of the extended protocol are passed over up to the next Sync.
+//! - CO1. Every message is answered in its turn, however many came at once. After an error in the
+//!   extended protocol, all are passed over up to the next Sync, as PostgreSQL does.
 //! - CO2. What waits to be sent is sent when the client has to be waited for, and when there is
 //!   more than `pg.send_buffer` of it: so a reader that is slow slows its own statement only, and
 //!   meanwhile has no turn among those that work.
 //! - CO3. What a connection keeps has a bound: prepared statements and portals, in their number
 //!   (`pg.max_prepared_per_connection`) and their bytes (those that have a name, `pg.max_message`
-//!   together; those without, a message each), names, settings and rows of a transaction (`query`).
+//!   together), names, settings and rows of a transaction (`query`). Messages, statements, values
+//!   and rows that wait to be sent are counted to what all connections may hold (`budget`).
 //! - CO4. When the client has gone, what works for it ends, and an open transaction is rolled back.
+//! - CO5. Large messages (`LARGE_BYTES`) and rows are read and written on blocking threads, and
+//!   hold up no other connection of this one.
 //!
 //! Not here: the statements about the connection itself (`session`), single rows (`portal`).
 
 mod copy;
+mod script;
 mod extended;
 mod run;
 mod session;
@@ -22,18 +26,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_query::{Session, split_statements};
+use tidegate_query::Session;
 use tokio::time::timeout;
 
-use super::backends::Backend;
-use super::command::is_held_back;
+use super::backends::{Backend, EndedBy};
 use super::fault::{Fault, Severity};
 use super::frame::{Message, take_message};
 use super::login::Guest;
 use super::out::Status;
 use super::wire::Wire;
+use crate::budget::{Account, Held};
 use crate::shared::{Services, Shared, stopping};
 use extended::{Portal, Prepared};
+use script::Script;
 
 /// Parameters whose changes clients are told of, with the names of their settings.
 const REPORTED: [&str; 9] = [
@@ -49,6 +54,11 @@ const REPORTED: [&str; 9] = [
 ];
 /// The same, for those that do not change.
 const TOLD_ONCE: [&str; 2] = ["is_superuser", "tidegate_version"];
+
+/// Bytes of a statement, or of values, that are read in less than a millisecond (CO5).
+const LARGE_BYTES: usize = 64 << 10;
+/// As good as never.
+const FOR_EVER: Duration = Duration::from_hours(24 * 365);
 
 /// See the module.
 pub(super) struct Connection {
@@ -66,6 +76,14 @@ pub(super) struct Connection {
     portals: HashMap<String, Portal>,
     /// What the client was told of its settings.
     told: Vec<(&'static str, String)>,
+    /// Set while rows of a COPY FROM STDIN are waited for.
+    is_copying: bool,
+    /// Bytes that it holds (CO3).
+    account: Arc<Account>,
+    /// Of that, a message that is not there as a whole.
+    in_held: Option<Held>,
+    /// Of that, what waits to be sent.
+    out_held: Option<Held>,
 }
 
 /// Why a connection ends.
@@ -97,14 +115,31 @@ impl From<std::io::Error> for Stopped {
     }
 }
 
+/// A time, of which zero is none.
+fn or_for_ever(limit: Duration) -> Duration {
+    if limit.is_zero() { FOR_EVER } else { limit }
+}
+
+/// The last error of a connection that the server ends.
+fn ended(by: EndedBy) -> Fault {
+    match by {
+        EndedBy::Command => {
+            Fault::fatal("57P01", "terminating connection due to administrator command")
+        }
+        EndedBy::UserChanged => Fault::user_changed(),
+    }
+}
+
 impl Connection {
     pub(super) fn new(
         shared: &Arc<Shared>,
         services: Arc<Services>,
-        wire: Wire,
+        mut wire: Wire,
         (guest, backend): (Guest, Backend),
     ) -> Connection {
         guest.session.connect_to(&guest.database, backend.process);
+        let account = shared.budget.account();
+        wire.send_timeout = or_for_ever(shared.config.pg.send_timeout);
         Connection {
             shared: Arc::clone(shared),
             services,
@@ -117,6 +152,10 @@ impl Connection {
             prepared: HashMap::new(),
             portals: HashMap::new(),
             told: Vec::new(),
+            is_copying: false,
+            account,
+            in_held: None,
+            out_held: None,
         }
     }
 
@@ -157,14 +196,26 @@ impl Connection {
     async fn next(&mut self) -> Result<Message, End> {
         let max = self.shared.config.pg.max_message;
         loop {
+            if let Some(by) = self.backend.ended_by() {
+                return Err(self.part(&ended(by)));
+            }
             match take_message(&mut self.wire.input, max) {
                 Ok(Some(message)) => return Ok(message),
                 Ok(None) => {}
                 Err(breach) => return Err(self.part(&Fault::breach(&breach))),
             }
-            self.wire.flush().await.map_err(|_| End::Gone)?;
+            if let Err(over) = self.count_input() {
+                let fault = Fault { severity: Severity::Fatal, ..over };
+                return Err(self.part(&fault));
+            }
             let patience = self.patience();
             let mut phase = self.shared.phase.clone();
+            tokio::select! {
+                biased;
+                sent = self.wire.flush() => sent.map_err(|_| End::Gone)?,
+                by = self.backend.ended() => return Err(self.part(&ended(by))),
+            }
+            self.out_held = None;
             tokio::select! {
                 biased;
                 read = timeout(patience, self.wire.fill_next(&self.shared.spinning)) => match read {
@@ -172,10 +223,7 @@ impl Connection {
                     Ok(Ok(0) | Err(_)) => return Err(End::Gone),
                     Err(_) => return Err(self.part(&self.too_slow())),
                 },
-                () = self.backend.ended() => {
-                    let why = "terminating connection due to administrator command";
-                    return Err(self.part(&Fault::fatal("57P01", why)));
-                }
+                by = self.backend.ended() => return Err(self.part(&ended(by))),
                 () = stopping(&mut phase) => {
                     return Err(self.part(&Fault::fatal("57P01", "the server is stopping")));
                 }
@@ -189,6 +237,17 @@ impl Connection {
         End::Told
     }
 
+    /// Counts the part of a message that is there: its buffer grows by doubling (CO3).
+    fn count_input(&mut self) -> Result<(), Fault> {
+        let bytes = 2 * self.wire.input.len();
+        match &mut self.in_held {
+            Some(held) => held.try_resize(bytes)?,
+            None if bytes == 0 => {}
+            None => self.in_held = Some(self.account.try_take(bytes)?),
+        }
+        Ok(())
+    }
+
     /// How long the client may be silent now.
     fn patience(&self) -> Duration {
         let pg = &self.shared.config.pg;
@@ -196,11 +255,19 @@ impl Connection {
             Status::Idle => pg.idle_timeout,
             Status::InTransaction | Status::Failed => pg.idle_in_transaction_timeout,
         };
-        if limit.is_zero() { Duration::from_hours(24 * 365) } else { limit }
+        match self.is_copying {
+            false => or_for_ever(limit),
+            true => or_for_ever(limit).min(or_for_ever(pg.copy_idle_timeout)),
+        }
     }
 
     fn too_slow(&self) -> Fault {
         match self.status {
+            _ if self.is_copying => {
+                let message = "COPY FROM STDIN: the client was silent for too long \
+                               [pg.copy_idle_timeout]; nothing is imported";
+                Fault::fatal("57P05", message)
+            }
             Status::Idle => Fault::fatal("57P05", "the connection was silent for too long"),
             _ => Fault::fatal("25P03", "the transaction was silent for too long"),
         }
@@ -214,17 +281,14 @@ impl Connection {
                 Ok(())
             }
             Message::Terminate => Err(Stopped::Gone),
-            Message::Query(text) => {
-                self.is_skipping = false;
-                self.query(&text).await
-            }
+            _ if self.is_skipping => Ok(()),
+            Message::Query(text) => self.query(text).await,
             Message::FunctionCall => {
                 self.fail(&Fault::not_supported("a function call by message"));
                 self.ready();
                 Ok(())
             }
-            _ if self.is_skipping => Ok(()),
-            Message::Parse { name, sql, types } => self.parse(&name, &sql, types),
+            Message::Parse { name, sql, types } => Box::pin(self.parse(&name, sql, types)).await,
             Message::Bind(bind) => Box::pin(self.bind(bind)).await,
             Message::Describe(object) => Box::pin(self.describe(object)).await,
             Message::Execute { portal, rows_max } => {
@@ -241,14 +305,10 @@ impl Connection {
     }
 
     /// The simple protocol: all statements of a text, up to the first that fails.
-    async fn query(&mut self, text: &Bytes) -> Result<(), Stopped> {
+    async fn query(&mut self, text: Bytes) -> Result<(), Stopped> {
         // The unnamed portal ends with the next statement.
         self.portals.remove("");
-        let done = match std::str::from_utf8(text) {
-            Ok(text) => Box::pin(self.statements(text)).await,
-            Err(_) => Err(Fault::not_text().into()),
-        };
-        match done {
+        match Box::pin(self.statements(text)).await {
             Ok(()) => {}
             Err(Stopped::Fault(fault)) if fault.severity != Severity::Fatal => self.fail(&fault),
             Err(stopped) => return Err(stopped),
@@ -257,24 +317,42 @@ impl Connection {
         Ok(())
     }
 
-    async fn statements(&mut self, text: &str) -> Result<(), Stopped> {
-        let statements = split_statements(text);
-        if statements.is_empty() {
+    async fn statements(&mut self, text: Bytes) -> Result<(), Stopped> {
+        let _held = self.account.try_take(Script::bytes(&text)).map_err(Fault::from)?;
+        let script = self.read(text.len(), move || Script::read(&text)).await??;
+        if script.is_empty() {
             self.wire.out.empty(b'I');
             return Ok(());
         }
-        let hold = 1 < statements.len() && statements.iter().all(|(_, sql)| is_held_back(sql));
         // Characters before a statement are counted on from those before the last one.
         let (mut at, mut before) = (0, 0);
-        for (offset, sql) in statements {
-            if hold && self.status == Status::Idle {
+        for (offset, sql) in script.statements() {
+            if script.holds && self.status == Status::Idle {
                 self.begin_implicit();
             }
-            before += text[at..offset].chars().count();
+            before += script.text[at..offset].chars().count();
             at = offset;
-            self.statement(sql, before).await?;
+            self.statement(Arc::from(sql), before).await?;
         }
         self.end_implicit().await
+    }
+
+    /// Reads something of so many bytes, here if they are few (CO5).
+    async fn read<T: Send + 'static>(
+        &mut self,
+        bytes: usize,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
+        if bytes <= LARGE_BYTES {
+            return Ok(read());
+        }
+        let shared = Arc::clone(&self.shared);
+        let _reader = tokio::select! {
+            biased;
+            reader = shared.readers.acquire() => reader,
+            () = self.wire.closed() => return Err(Stopped::Gone),
+        };
+        self.apart(read).await
     }
 
     /// Tells of an error, which ends what is open.

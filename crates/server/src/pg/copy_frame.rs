@@ -85,6 +85,11 @@ impl CopyFrame {
         self.pending.extend_from_slice(bytes);
     }
 
+    /// The bytes that are kept of a field that is not there as a whole.
+    pub(crate) fn kept(&self) -> usize {
+        self.pending.len()
+    }
+
     /// The row that has begun last, from 1, and which column of it comes next, if one does.
     pub(crate) fn place(&self) -> (u64, Option<usize>) {
         match self.next {

@@ -5,15 +5,18 @@
 //! - EN2. What the binary form cannot hold is cut: nanoseconds to microseconds, toward the past.
 //!   Times of day have microseconds in both forms.
 //!
+//! - EN3. A row that takes long to write, or much room, is given up when its statement is
+//!   cancelled, and when it has no room left (`room`).
+//!
 //! COPY writes its text with the same `Writer`s. Not here: which type a column has (`types`).
 
+mod room;
 mod numeric;
+mod list;
 mod text;
 mod written;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, PrimitiveArray, RecordBatch,
-};
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Field,
@@ -25,10 +28,13 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
 
-use super::types::{CHAR, PG_TYPE_KEY, PgType, TEXT, per_second, type_of};
-use crate::cell::{self, plain};
+use super::types::{CHAR, PG_TYPE_KEY, TEXT, per_second, type_of};
+use crate::cell;
+use list::lists;
 
+pub(super) use list::weight;
 pub(super) use numeric::decimal_text;
+pub(super) use room::{Guard, Room, RowStopped};
 
 /// Days from 1970 to 2000, where PostgreSQL begins to count.
 const DAYS_TO_2000: i32 = 10_957;
@@ -43,7 +49,7 @@ pub(super) enum Format {
 }
 
 /// Appends a value that is not NULL.
-type Put<'a> = Box<dyn Fn(usize, &mut BytesMut) + Send + Sync + 'a>;
+type Put<'a> = Box<dyn Fn(usize, &mut Room<'_>) + Send + Sync + 'a>;
 
 /// A column of a batch, ready to be written (EN1).
 pub(super) struct Writer<'a> {
@@ -60,7 +66,7 @@ pub(super) struct RowWriter<'a> {
 pub(super) fn arrays(batch: &RecordBatch) -> Result<Vec<ArrayRef>, ArrowError> {
     let schema = batch.schema();
     let columns = schema.fields().iter().zip(batch.columns());
-    columns.map(|(field, array)| written::written(field, plain(array)?)).collect()
+    columns.map(|(field, array)| written::written(field, array)).collect()
 }
 
 impl<'a> RowWriter<'a> {
@@ -77,32 +83,54 @@ impl<'a> RowWriter<'a> {
         Ok(RowWriter { columns: columns.collect::<Result<_, _>>()? })
     }
 
-    /// Appends a row as a DataRow message.
-    pub(super) fn push(&self, row: usize, bytes: &mut BytesMut) {
-        self.push_message((b'D', &[]), row, bytes);
+    /// Appends a row as a DataRow message; nothing of one that is given up (EN3).
+    pub(super) fn push(&self, row: usize, room: &mut Room<'_>) -> Result<(), RowStopped> {
+        self.push_message((b'D', &[]), row, room)
     }
 
     /// Appends a row as a CopyData message, which has the same form if its values are binary;
     /// `lead` comes first in it.
-    pub(super) fn push_copied(&self, row: usize, lead: &[u8], bytes: &mut BytesMut) {
-        self.push_message((b'd', lead), row, bytes);
+    pub(super) fn push_copied(
+        &self,
+        row: usize,
+        lead: &[u8],
+        room: &mut Room<'_>,
+    ) -> Result<(), RowStopped> {
+        self.push_message((b'd', lead), row, room)
     }
 
     pub(super) fn columns(&self) -> &[Writer<'a>] {
         &self.columns
     }
 
-    fn push_message(&self, (tag, lead): (u8, &[u8]), row: usize, bytes: &mut BytesMut) {
-        bytes.put_u8(tag);
-        let start = bytes.len();
-        bytes.put_u32(0);
-        bytes.put_slice(lead);
-        bytes.put_u16(u16::try_from(self.columns.len()).unwrap_or(u16::MAX));
+    fn push_message(
+        &self,
+        (tag, lead): (u8, &[u8]),
+        row: usize,
+        room: &mut Room<'_>,
+    ) -> Result<(), RowStopped> {
+        room.begin_row();
+        let begun = room.len();
+        room.put_u8(tag);
+        let start = room.len();
+        room.put_u32(0);
+        room.put_slice(lead);
+        room.put_u16(u16::try_from(self.columns.len()).unwrap_or(u16::MAX));
         for column in &self.columns {
-            column.push_sized(row, bytes);
+            column.push_sized(row, room);
+            if room.is_long() && room.check() {
+                break;
+            }
         }
-        let length = u32::try_from(bytes.len() - start).expect("rows are bounded");
-        bytes[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        if room.check()
+            && let Some(stopped) = room.take_stopped()
+        {
+            room.truncate(begun);
+            return Err(stopped);
+        }
+        let length = u32::try_from(room.len() - start).expect("limits::ROW_BYTES fits");
+        room[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        Ok(())
     }
 }
 
@@ -125,21 +153,22 @@ impl<'a> Writer<'a> {
     }
 
     /// Appends a value that is not NULL.
-    pub(super) fn push(&self, row: usize, bytes: &mut BytesMut) {
-        (self.put)(row, bytes);
+    pub(super) fn push(&self, row: usize, room: &mut Room<'_>) {
+        (self.put)(row, room);
     }
 
     /// Appends a value behind its length; NULL has the length -1.
-    fn push_sized(&self, row: usize, bytes: &mut BytesMut) {
+    fn push_sized(&self, row: usize, room: &mut Room<'_>) {
         if self.is_null(row) {
-            bytes.put_i32(-1);
+            room.put_i32(-1);
             return;
         }
-        let start = bytes.len();
-        bytes.put_u32(0);
-        self.push(row, bytes);
-        let length = u32::try_from(bytes.len() - start - 4).expect("values are bounded");
-        bytes[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        let start = room.len();
+        room.put_u32(0);
+        self.push(row, room);
+        // A row that is longer than four bytes can say is given up by who has asked for it (EN3).
+        let length = u32::try_from(room.len() - start - 4).unwrap_or(u32::MAX);
+        room[start..start + 4].copy_from_slice(&length.to_be_bytes());
     }
 }
 
@@ -205,8 +234,7 @@ fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowEr
         DataType::List(_) | DataType::LargeList(_) if type_of(field).0 == TEXT => {
             text::writer(field, array)?
         }
-        DataType::List(values) => lists(array.as_list::<i32>(), values, Format::Binary)?,
-        DataType::LargeList(values) => lists(array.as_list::<i64>(), values, Format::Binary)?,
+        DataType::List(_) | DataType::LargeList(_) => lists(field, array, Format::Binary)?,
         _ => text::writer(field, array)?,
     })
 }
@@ -300,44 +328,6 @@ fn bytes_of(array: &dyn Array) -> Put<'_> {
             Box::new(|row, bytes| bytes.put_slice(values.value(row)))
         }
     }
-}
-
-/// Lists as arrays of one dimension, which begins at 1.
-fn lists<'a, O: OffsetSizeTrait>(
-    lists: &'a GenericListArray<O>,
-    field: &'a Field,
-    format: Format,
-) -> Result<Put<'a>, ArrowError> {
-    let (element, _) = type_of(field);
-    let values = Writer::new(field, lists.values().as_ref(), format)?;
-    let range = |row: usize| {
-        let offsets = lists.value_offsets();
-        offsets[row].as_usize()..offsets[row + 1].as_usize()
-    };
-    Ok(match format {
-        Format::Text => Box::new(move |row, bytes| text::put_list(&values, range(row), bytes)),
-        Format::Binary => {
-            Box::new(move |row, bytes| put_binary_list(&values, element, range(row), bytes))
-        }
-    })
-}
-
-fn put_binary_list(
-    values: &Writer<'_>,
-    element: PgType,
-    range: std::ops::Range<usize>,
-    bytes: &mut BytesMut,
-) {
-    let has_null = range.clone().any(|row| values.is_null(row));
-    bytes.put_i32(i32::from(!range.is_empty()));
-    bytes.put_i32(has_null.into());
-    bytes.put_u32(element.oid);
-    if range.is_empty() {
-        return;
-    }
-    bytes.put_u32(u32::try_from(range.len()).expect("values are bounded"));
-    bytes.put_i32(1);
-    range.for_each(|row| values.push_sized(row, bytes));
 }
 
 /// What `cell` writes, for types that only expressions give.

@@ -4,6 +4,7 @@ use tidegate_platform::sentence;
 use tidegate_query::Error as QueryError;
 
 use super::frame::Breach;
+use crate::budget::OverBudget;
 use crate::sqlstate;
 
 /// How bad it is.
@@ -41,6 +42,12 @@ pub(super) struct More {
     pub(super) place: Option<String>,
 }
 
+impl From<OverBudget> for Fault {
+    fn from(over: OverBudget) -> Fault {
+        Fault::new("53200", over.to_string())
+    }
+}
+
 impl Fault {
     pub(super) fn new(code: &'static str, message: impl Into<String>) -> Fault {
         let (severity, message) = (Severity::Error, message.into());
@@ -70,6 +77,13 @@ impl Fault {
 
     pub(super) fn canceled() -> Fault {
         Fault::new("57014", "query cancelled by user")
+    }
+
+    /// The connection ends, since its login does not hold any more.
+    pub(super) fn user_changed() -> Fault {
+        let message = "terminating connection: its user has been removed, or has another password \
+                       or role now";
+        Fault::fatal("57P01", message)
     }
 
     pub(super) fn at(mut self, position: usize) -> Fault {

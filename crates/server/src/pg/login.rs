@@ -4,6 +4,8 @@
 //!   is cut off.
 //! - LO2. An unknown user is asked as a known one, and refused with the same words after the same
 //!   messages (`auth` AU2).
+//! - LO4. Over TLS, SCRAM-SHA-256-PLUS is offered first: the login is bound to the certificate that
+//!   the client has seen (`auth::scram` SC3).
 //! - LO3. All of it takes `pg.startup_timeout` at most.
 
 use std::net::SocketAddr;
@@ -17,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::fault::Fault;
 use super::frame::{Breach, Message, Opening, take_message, take_opening};
 use super::wire::Wire;
-use crate::auth::{Refused, Role, Scram};
+use crate::auth::{Channel, Grant, Refused, Scram};
 use crate::config::AuthMethod;
 use crate::shared::Shared;
 use crate::tls::TLS_HANDSHAKE;
@@ -25,12 +27,12 @@ use crate::tls::TLS_HANDSHAKE;
 /// Bytes of an answer to what is asked at login.
 const ANSWER_BYTES_MAX: usize = 4 << 10;
 const MECHANISM: &str = "SCRAM-SHA-256";
+const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 /// Somebody who may come in.
 pub(super) struct Guest {
     pub(super) session: Session,
-    pub(super) role: Role,
-    pub(super) user: String,
+    pub(super) grant: Grant,
     pub(super) database: String,
 }
 
@@ -164,9 +166,9 @@ async fn open(shared: &Shared, mut wire: Wire) -> Opened {
 }
 
 async fn encrypted(shared: &Shared, wire: Wire) -> Option<Wire> {
-    let acceptor = shared.tls.as_ref()?.acceptor();
+    let (acceptor, end_point) = shared.tls.as_ref()?.acceptor();
     let stream = acceptor.accept(wire.into_plain()?).await.ok()?;
-    Some(Wire::of_tls(stream))
+    Some(Wire::of_tls(stream, end_point))
 }
 
 /// From the start-up message to the login.
@@ -186,21 +188,22 @@ async fn enter(
         wire.out.negotiate(&unknown);
     }
     let user = wishes.user.clone();
-    if let Err(end) = authenticate(shared, wire, &user, peer).await {
-        if let End::Fault(fault) = &end {
-            let delay = shared.users.failed(peer.ip());
-            let why = &fault.message;
-            shared.log.warn_limited("audit", format_args!("pg: {peer}: login: {why}"));
-            shared.metrics.auth_failures.add(1);
-            sleep(delay.min(shared.config.pg.startup_timeout / 2)).await;
+    let grant = match authenticate(shared, wire, &user, peer).await {
+        Ok(grant) => grant,
+        Err(end) => {
+            if let End::Fault(fault) = &end {
+                let delay = shared.users.failed(peer.ip());
+                let why = &fault.message;
+                shared.log.warn_limited("audit", format_args!("pg: {peer}: login: {why}"));
+                shared.metrics.auth_failures.add(1);
+                sleep(delay.min(shared.config.pg.startup_timeout / 2)).await;
+            }
+            return Err(end);
         }
-        return Err(end);
-    }
+    };
     shared.users.succeeded(peer.ip());
-    // Whoever is trusted without being known is who he says, and may do everything.
-    let role = shared.users.role_of(&user).unwrap_or(Role::Admin);
-    let origin =
-        Origin { protocol: "pg", peer: Some(peer.to_string()), user: Some(user.clone()), role };
+    let (peer, role) = (Some(peer.to_string()), grant.role());
+    let origin = Origin { protocol: "pg", peer, user: Some(user), role };
     let session = Session::new(origin);
     for (name, value) in &wishes.settings {
         // What nobody knows is no reason to refuse a connection; a bad value is.
@@ -213,7 +216,7 @@ async fn enter(
         }
     }
     session.keep_first();
-    Ok(Guest { session, role, user, database: wishes.database })
+    Ok(Guest { session, grant, database: wishes.database })
 }
 
 /// Reads the names and values of the start-up message.
@@ -279,7 +282,7 @@ async fn authenticate(
     wire: &mut Wire,
     user: &str,
     peer: SocketAddr,
-) -> Result<(), End> {
+) -> Result<Grant, End> {
     let is_local = peer.ip().is_loopback();
     let is_allowed = |method: &&AuthMethod| match method {
         AuthMethod::Scram => true,
@@ -290,45 +293,59 @@ async fn authenticate(
     let Some(method) = methods.iter().find(is_allowed) else {
         return Err(Fault::fatal("28000", "there is no way to log in from this address").into());
     };
-    match method {
-        AuthMethod::Trust => {}
+    let grant = match method {
+        AuthMethod::Trust => shared.users.trust(user),
         AuthMethod::Password => {
             wire.out.authentication(3, b"");
-            let mut password = answer(wire).await?;
+            let mut password = answer(wire).await?.to_vec();
             // It is a text, and ends as all do.
-            if password.last() == Some(&0) {
-                password.truncate(password.len() - 1);
-            }
-            if !shared.users.is_password(user, &password) {
-                return Err(wrong_password(user).into());
-            }
+            password.pop_if(|last| *last == 0);
+            let grant = shared.users.check_password(user, password).await;
+            grant.ok_or_else(|| wrong_password(user))?
         }
         AuthMethod::Scram => scram(shared, wire, user).await?,
-    }
+    };
     wire.out.authentication(0, b"");
-    Ok(())
+    Ok(grant)
 }
 
-async fn scram(shared: &Shared, wire: &mut Wire, user: &str) -> Result<(), End> {
-    wire.out.authentication(10, format!("{MECHANISM}\0\0").as_bytes());
+async fn scram(shared: &Shared, wire: &mut Wire, user: &str) -> Result<Grant, End> {
+    let end_point = wire.end_point();
+    let offered = match end_point {
+        Some(_) => format!("{MECHANISM_PLUS}\0{MECHANISM}\0\0"), // LO4
+        None => format!("{MECHANISM}\0\0"),
+    };
+    wire.out.authentication(10, offered.as_bytes());
     let first = answer(wire).await?;
     let malformed = || Fault::fatal("08P01", "a SASL message is malformed");
     // The mechanism, and a message behind its length.
     let end = memchr::memchr(0, &first).ok_or_else(malformed)?;
-    if &first[..end] != MECHANISM.as_bytes() {
-        return Err(Fault::fatal("08P01", "this SASL mechanism was not offered").into());
-    }
+    let channel = match (std::str::from_utf8(&first[..end]), &end_point) {
+        (Ok(MECHANISM_PLUS), Some(end_point)) => Channel::Bound(end_point),
+        (Ok(MECHANISM), Some(_)) => Channel::Declined,
+        (Ok(MECHANISM), None) => Channel::Unbound,
+        _ => return Err(Fault::fatal("08P01", "this SASL mechanism was not offered").into()),
+    };
     let message = first.get(end + 5..).ok_or_else(malformed)?;
     let refused = |why: Refused| match why {
         Refused::Message => malformed(),
         Refused::Proof => wrong_password(user),
+        Refused::Downgraded => {
+            let message = "the client believes that the server cannot bind a login to TLS, which \
+                           was offered: the offer was changed on its way";
+            Fault::fatal("28000", message)
+        }
     };
-    let (exchange, text) = Scram::begin(shared.users.verifier(user), message).map_err(refused)?;
+    let verifier = shared.users.verifier(user);
+    let (exchange, text) = Scram::begin(verifier, message, channel).map_err(refused)?;
     wire.out.authentication(11, text.as_bytes());
     let second = answer(wire).await?;
     let text = exchange.finish(&second).map_err(refused)?;
+    // The user may have been removed or changed since the challenge (`auth` AU5).
+    let grant = shared.users.grant(user, exchange.verifier());
+    let grant = grant.ok_or_else(|| wrong_password(user))?;
     wire.out.authentication(12, text.as_bytes());
-    Ok(())
+    Ok(grant)
 }
 
 /// LO2.

@@ -7,6 +7,8 @@
 //! - PO2. Dropping it ends the statement.
 //! - PO3. A query that is known to be quick is worked on by the connection itself: no thread waits
 //!   for another (`tidegate_query::Engine::known`).
+//! - PO4. Rows that may take long to write are written on a blocking thread, a part at a time, and
+//!   hold up no other connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,11 +27,15 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
-use super::encode::{Format, RowWriter, arrays};
+use super::encode::{Format, Guard, Room, RowStopped, RowWriter, arrays, weight};
+use super::fault::Fault;
 use crate::shared::{CountedQuery, Services};
 
 /// Batches that wait for the client (PO1).
 const QUEUE: usize = 2;
+/// Bytes of arrays up to which a batch is written by the connection itself: it takes some
+/// milliseconds at most (PO4).
+pub(super) const LIGHT_BYTES: usize = 4 << 20;
 
 /// What the engine says of a statement.
 #[derive(Debug)]
@@ -84,7 +90,7 @@ impl fmt::Debug for Running {
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) sql: Arc<str>,
-    pub(super) parameters: Vec<Parameter>,
+    pub(super) parameters: Arc<[Parameter]>,
     pub(super) session: Session,
     pub(super) canceler: Canceler,
 }
@@ -179,12 +185,101 @@ pub(super) struct Rows {
     pub(super) admitted: Admitted,
 }
 
+/// Rows that wait to be taken.
 #[derive(Debug)]
 struct Pending {
-    arrays: Vec<ArrayRef>,
-    /// The next row, and how many there are.
+    schema: SchemaRef,
+    batch: RecordBatch,
+    /// As they are written, once the first of them is.
+    arrays: Option<Vec<ArrayRef>>,
     next: usize,
-    rows: usize,
+    /// Set if it may take long to write them (PO4).
+    is_heavy: bool,
+}
+
+/// Rows that wait, on their way to where they are written (PO4).
+#[derive(Debug)]
+pub(super) struct Heavy(Pending);
+
+/// A written part of rows that take long.
+pub(super) struct HeavyPart {
+    pub(super) rest: Heavy,
+    pub(super) bytes: BytesMut,
+    pub(super) written: Written,
+    pub(super) guard: Guard,
+}
+
+/// The most rows and bytes that are written at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) rows_max: u64,
+    pub(super) bytes_max: usize,
+}
+
+impl Pending {
+    fn write(&mut self, formats: &[Format], share: Share, room: &mut Room<'_>) -> Written {
+        let arrays = match self.arrays.take() {
+            Some(arrays) => arrays,
+            None => arrays(&self.batch)?,
+        };
+        let arrays = self.arrays.insert(arrays);
+        let writer = RowWriter::new(&self.schema, arrays, formats)?;
+        let mut written = 0;
+        while self.next < self.batch.num_rows()
+            && written < share.rows_max
+            && room.len() < share.bytes_max
+        {
+            writer.push(self.next, room)?;
+            self.next += 1;
+            written += 1;
+        }
+        Ok(written)
+    }
+}
+
+/// About how many bytes the values of a batch have that may be long.
+pub(super) fn weight_of(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(|column| weight(column.as_ref())).sum()
+}
+
+/// The number of rows that were written.
+pub(super) type Written = Result<u64, Unwritten>;
+
+/// The reason for which rows are not written.
+#[derive(Debug)]
+pub(super) enum Unwritten {
+    Stopped(RowStopped),
+    Arrow(ArrowError),
+}
+
+impl From<RowStopped> for Unwritten {
+    fn from(stopped: RowStopped) -> Unwritten {
+        Unwritten::Stopped(stopped)
+    }
+}
+
+impl From<ArrowError> for Unwritten {
+    fn from(error: ArrowError) -> Unwritten {
+        Unwritten::Arrow(error)
+    }
+}
+
+impl From<Unwritten> for Fault {
+    fn from(unwritten: Unwritten) -> Fault {
+        match unwritten {
+            Unwritten::Stopped(stopped) => stopped.into(),
+            Unwritten::Arrow(error) => Fault::new("XX000", error.to_string()),
+        }
+    }
+}
+
+impl Heavy {
+    /// Writes rows into a buffer of their own: at most so many, and not many more bytes.
+    pub(super) fn write(mut self, formats: &[Format], share: Share, mut guard: Guard) -> HeavyPart {
+        let mut bytes = BytesMut::new();
+        let written = self.0.write(formats, share, &mut Room::new(&mut bytes, &mut guard));
+        HeavyPart { rest: self, bytes, written, guard }
+    }
 }
 
 impl Rows {
@@ -207,41 +302,42 @@ impl Rows {
         self.pending.is_some()
     }
 
-    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+    pub(super) fn add(&mut self, batch: RecordBatch) {
         assert!(self.pending.is_none(), "all rows of a batch are taken before the next one comes");
-        let rows = batch.num_rows();
-        if 0 < rows {
-            self.pending = Some(Pending { arrays: arrays(batch)?, next: 0, rows });
+        if 0 < batch.num_rows() {
+            let schema = Arc::clone(&self.schema);
+            let is_heavy = LIGHT_BYTES < weight_of(&batch);
+            self.pending = Some(Pending { schema, batch, arrays: None, next: 0, is_heavy });
         }
-        Ok(())
+    }
+
+    /// Rows that wait and may take long to write (PO4); they are to be given back.
+    pub(super) fn take_heavy(&mut self) -> Option<Heavy> {
+        self.pending.take_if(|pending| pending.is_heavy).map(Heavy)
+    }
+
+    /// Takes back the rows that were not written yet.
+    pub(super) fn give_back(&mut self, Heavy(pending): Heavy) {
+        self.pending = Some(pending).filter(|it| it.next < it.batch.num_rows());
     }
 
     /// Writes rows that wait: at most so many, and not many more bytes. Says how many.
     pub(super) fn write(
         &mut self,
-        out: &mut BytesMut,
         formats: &[Format],
-        (rows_max, bytes_max): (u64, usize),
-    ) -> Result<u64, ArrowError> {
-        let Some(pending) = &mut self.pending else { return Ok(0) };
-        let writer = RowWriter::new(&self.schema, &pending.arrays, formats)?;
-        let mut written = 0;
-        while pending.next < pending.rows && written < rows_max && out.len() < bytes_max {
-            writer.push(pending.next, out);
-            pending.next += 1;
-            written += 1;
-        }
-        drop(writer);
-        if pending.next == pending.rows {
-            self.pending = None;
-        }
+        share: Share,
+        room: &mut Room<'_>,
+    ) -> Result<u64, Fault> {
+        let Some(mut pending) = self.pending.take() else { return Ok(0) };
+        let written = pending.write(formats, share, room)?;
+        self.give_back(Heavy(pending));
         Ok(written)
     }
 
     /// Passes over rows that wait, at most so many. Says how many.
     pub(super) fn skip(&mut self, rows_max: u64) -> u64 {
         let Some(pending) = &mut self.pending else { return 0 };
-        let left = pending.rows - pending.next;
+        let left = pending.batch.num_rows() - pending.next;
         let skipped = usize::try_from(rows_max).unwrap_or(usize::MAX).min(left);
         pending.next += skipped;
         if skipped == left {

@@ -1,8 +1,9 @@
 //! Which type of PostgreSQL a column has.
 //!
-//! - TY1. Every Arrow type has one: what has no counterpart is a text.
+//! - TY1. Every Arrow type has one: what has no counterpart is a text. A list of lists has the type
+//!   of a list of their elements, as PostgreSQL's arrays have any number of dimensions.
 
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 /// A type as PostgreSQL knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,9 @@ const ELEMENTS: [PgType; 20] = [
     NUMERIC,
     UUID,
 ];
+
+/// Levels of lists in lists: as many dimensions as PostgreSQL's arrays have.
+pub(super) const DIMENSIONS_MAX: usize = 6;
 
 /// What arrays of this type are made of, if it is one of arrays.
 pub(super) fn element_of(oid: u32) -> Option<PgType> {
@@ -206,6 +210,10 @@ fn of_arrow(ty: &DataType) -> (PgType, i32) {
         DataType::Dictionary(_, values) => return of_arrow(values),
         DataType::RunEndEncoded(_, values) => return type_of(values),
         DataType::List(values) | DataType::LargeList(values) => {
+            let mut values = values;
+            while let DataType::List(inner) | DataType::LargeList(inner) = values.data_type() {
+                values = inner;
+            }
             let (value, modifier) = match type_of(values) {
                 // What no column says is as in any other database.
                 (VARCHAR, modifier) => (TEXT, modifier),
@@ -220,6 +228,29 @@ fn of_arrow(ty: &DataType) -> (PgType, i32) {
         _ => TEXT,
     };
     (known, -1)
+}
+
+/// About how many bytes a description of columns takes.
+pub(super) fn bytes_of(schema: &SchemaRef) -> usize {
+    let of = |field: &std::sync::Arc<Field>| {
+        let metadata = field.metadata().iter().map(|(key, value)| key.len() + value.len());
+        2 * size_of::<Field>() + field.name().len() + metadata.sum::<usize>()
+    };
+    size_of::<Schema>() + schema.fields().iter().map(of).sum::<usize>()
+}
+
+/// The first column whose lists have too many levels, if there is one.
+pub(super) fn too_deep(schema: &Schema) -> Option<&str> {
+    let levels = |field: &Field| {
+        let (mut ty, mut levels) = (field.data_type(), 0);
+        while let DataType::List(inner) | DataType::LargeList(inner) = ty {
+            (ty, levels) = (inner.data_type(), levels + 1);
+        }
+        levels
+    };
+    let mut fields = schema.fields().iter();
+    let found = fields.find(|field| DIMENSIONS_MAX < levels(field));
+    found.map(|field| field.name().as_str())
 }
 
 /// What PostgreSQL makes of the digits of a NUMERIC.
@@ -263,7 +294,21 @@ mod tests {
         check(DataType::FixedSizeBinary(16), "", (17, -1, -1));
         check(DataType::Utf8View, "symbol", (1043, -1, -1));
         check(DataType::Null, "", (25, -1, -1));
-        let values = Arc::new(Field::new("item", DataType::Float64, true));
-        check(DataType::List(values), "", (1022, -1, -1));
+        let list = |ty: DataType| DataType::List(Arc::new(Field::new("item", ty, true)));
+        check(list(DataType::Float64), "", (1022, -1, -1));
+        check(list(list(DataType::Float64)), "", (1022, -1, -1));
+        check(list(list(DataType::Utf8View)), "", (1009, -1, -1));
+    }
+
+    #[test]
+    fn lists_have_as_many_levels_as_arrays_have_dimensions() {
+        let deep = |levels: usize| {
+            let list = |ty, _| DataType::List(Arc::new(Field::new("item", ty, true)));
+            let ty = (0..levels).fold(DataType::Int32, list);
+            Schema::new(vec![Field::new("a", DataType::Int32, true), Field::new("b", ty, true)])
+        };
+        assert_eq!(too_deep(&deep(DIMENSIONS_MAX)), None);
+        assert_eq!(too_deep(&deep(DIMENSIONS_MAX + 1)), Some("b"));
+        assert_eq!(too_deep(&deep(1_000)), Some("b"));
     }
 }

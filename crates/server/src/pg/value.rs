@@ -3,6 +3,7 @@
 //! - VA1. What a client has said the type of is a value of that type wherever it stands; what was
 //!   inferred from its place is written as at that place, where it means the same.
 //! - VA2. Digits of a NUMERIC are kept as they are: it is never a double.
+//! - VA3. Values are counted with what they take in memory, as they are made (`Counted`).
 
 mod list;
 
@@ -15,12 +16,16 @@ use tidegate_query::Parameter;
 use super::encode::{Format, decimal_text};
 use super::fault::Fault;
 use super::types::{self, PgType};
+use crate::budget::{Held, OverBudget};
 
 /// Microseconds from 1970 to 2000.
 const MICROS_TO_2000: i64 = 10_957 * 86_400_000_000;
 const DAYS_TO_2000: i64 = 10_957;
 /// Digits of a DECIMAL of ours.
 const DECIMAL_DIGITS: usize = 38;
+
+/// Bytes that are counted before they are used.
+const COUNT_AHEAD_BYTES: usize = 16 << 10;
 
 /// Where the type of a parameter comes from (VA1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +34,60 @@ pub(super) enum Known {
     Inferred,
 }
 
+/// Counts what values take, as they are made (VA3).
+pub(super) struct Counted {
+    held: Held,
+    bytes: usize,
+    /// Bytes taken of the budget: more than `bytes`, to ask for them seldom.
+    taken: usize,
+}
+
+impl Counted {
+    pub(super) fn new(held: Held) -> Counted {
+        Counted { held, bytes: 0, taken: 0 }
+    }
+
+    fn add(&mut self, value: &Parameter) -> Result<(), OverBudget> {
+        self.bytes += bytes_of(std::slice::from_ref(value));
+        if self.taken < self.bytes {
+            self.taken = self.bytes + COUNT_AHEAD_BYTES;
+            self.held.try_resize(self.taken)?;
+        }
+        Ok(())
+    }
+
+    /// The count of the values, all of which are made.
+    pub(super) fn into_held(mut self) -> Result<Held, OverBudget> {
+        self.held.try_resize(self.bytes)?;
+        Ok(self.held)
+    }
+}
+
 /// The value of a parameter. `number` counts from 1.
 pub(super) fn parameter(
-    value: Option<&[u8]>,
+    (value, number): (Option<&[u8]>, usize),
+    (oid, known): (u32, Known),
+    format: Format,
+    counted: &mut Counted,
+) -> Result<Parameter, Fault> {
+    let read = match (value, types::element_of(oid)) {
+        (Some(value), Some(element)) => {
+            return list::parameter((value, number), (element, known), format, counted);
+        }
+        (Some(value), None) => scalar(value, (oid, known), format, number)?,
+        (None, _) => null(oid, known),
+    };
+    counted.add(&read)?;
+    Ok(read)
+}
+
+/// A value that is no list.
+fn scalar(
+    value: &[u8],
     (oid, known): (u32, Known),
     format: Format,
     number: usize,
 ) -> Result<Parameter, Fault> {
-    let Some(value) = value else { return Ok(null(oid, known)) };
-    if let Some(element) = types::element_of(oid) {
-        return list::parameter(value, (element, known), format, number);
-    }
     let read = match format {
         Format::Text => text(value)?.map(str::to_owned),
         Format::Binary => binary(oid, value)?,
@@ -269,25 +317,74 @@ fn instant(micros: i64) -> String {
     format!("{date}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
 }
 
-/// What values take.
+/// Bytes of values in memory (VA3). Lists are in lists as deep as arrays have dimensions.
 pub(super) fn bytes_of(values: &[Parameter]) -> usize {
-    let text = |value: &Parameter| match value {
-        Parameter::Text(text) => text.len(),
-        Parameter::Bytes(bytes) => bytes.len(),
-        Parameter::Typed(_, text) => text.as_ref().map_or(0, String::len),
+    let inside = |value: &Parameter| match value {
+        Parameter::Text(text) => text.capacity(),
+        Parameter::Bytes(bytes) => bytes.capacity(),
+        Parameter::Typed(ty, text) => owned(ty) + text.as_ref().map_or(0, String::capacity),
+        Parameter::List(ty, values) => {
+            let unused = values.capacity() - values.len();
+            ty.as_ref().map_or(0, owned) + bytes_of(values) + unused * size_of::<Parameter>()
+        }
         _ => 0,
     };
-    size_of_val(values) + values.iter().map(text).sum::<usize>()
+    size_of_val(values) + values.iter().map(inside).sum::<usize>()
+}
+
+/// Bytes of the name of a type that was made for a value.
+fn owned(ty: &Cow<'static, str>) -> usize {
+    match ty {
+        Cow::Borrowed(_) => 0,
+        Cow::Owned(text) => text.capacity(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use tidegate_model::ByteCount;
+
     use super::*;
+    use crate::budget::Budget;
+
+    fn counted(memory: u64) -> Counted {
+        Counted::new(Budget::new(ByteCount(memory)).account().try_take(0).unwrap())
+    }
+
+    fn read(value: &[u8], ty: (u32, Known), format: Format) -> Result<Parameter, Fault> {
+        parameter((Some(value), 1), ty, format, &mut counted(1 << 30))
+    }
 
     #[track_caller]
     fn check(ty: PgType, value: &[u8], expected: Parameter) {
-        let read = parameter(Some(value), (ty.oid, Known::Inferred), Format::Binary, 1);
-        assert_eq!(read, Ok(expected));
+        assert_eq!(read(value, (ty.oid, Known::Inferred), Format::Binary), Ok(expected));
+    }
+
+    // Arrays were counted as nothing: those of three portals took all memory of the machine.
+    #[test]
+    fn values_are_counted_with_what_they_take() {
+        let number = size_of::<Parameter>();
+        assert_eq!(
+            bytes_of(&[Parameter::Integer(1), Parameter::Text("abc".to_owned())]),
+            2 * number + 3
+        );
+        let list = |count: i64| {
+            let values = (0..count).map(Parameter::Integer).collect::<Vec<_>>();
+            Parameter::List(None, values)
+        };
+        assert_eq!(bytes_of(&[list(10)]), 11 * number, "VA3");
+        let nested = Parameter::List(None, vec![list(10), list(20)]);
+        assert_eq!(bytes_of(&[nested]), 33 * number, "VA3");
+        let text = format!("{{{}1}}", "1,".repeat(99_999));
+        let read = |memory: u64| {
+            let ty = (types::INT4.array, Known::Declared);
+            let mut counted = counted(memory);
+            let read = parameter((Some(text.as_bytes()), 1), ty, Format::Text, &mut counted);
+            read.map(|value| (bytes_of(&[value]), counted.bytes))
+        };
+        let (bytes, counted) = read(1 << 30).unwrap();
+        assert!(bytes <= counted && counted < bytes + 4_096, "VA3: {bytes} {counted}");
+        assert_eq!(read(1 << 20).unwrap_err().code, "53200", "VA3");
     }
 
     #[test]
@@ -308,9 +405,8 @@ mod tests {
 
     #[test]
     fn what_was_declared_keeps_its_type() {
-        let declared = |oid, text: &str| {
-            parameter(Some(text.as_bytes()), (oid, Known::Declared), Format::Text, 1)
-        };
+        let declared =
+            |oid, text: &str| read(text.as_bytes(), (oid, Known::Declared), Format::Text);
         let day = Some("2025-03-01".to_owned());
         assert_eq!(
             declared(types::DATE.oid, "2025-03-01"),
@@ -326,7 +422,7 @@ mod tests {
     #[test]
     fn what_is_no_value_is_refused() {
         let code = |oid, value: &[u8], format| {
-            parameter(Some(value), (oid, Known::Declared), format, 1).unwrap_err().code
+            read(value, (oid, Known::Declared), format).unwrap_err().code
         };
         assert_eq!(code(types::INT4.oid, &[1, 2], Format::Binary), "22P03");
         assert_eq!(code(types::INT4.oid, b"x", Format::Text), "22P02");

@@ -10,6 +10,7 @@
 //!   connection of a server does so at a time, and others have their turn meanwhile.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -33,8 +34,8 @@ const IDLE_BYTES: usize = 8 << 10;
 const SPIN: Duration = Duration::from_micros(100);
 /// One that took no longer, with being woken, may have answered at once.
 const SOON: Duration = Duration::from_micros(300);
-/// How long a client may take nothing of what is sent to it.
-const SEND_PATIENCE: Duration = Duration::from_mins(5);
+/// The longest time in which a client takes nothing of what is sent to it before its login.
+const SEND_PATIENCE: Duration = Duration::from_secs(15);
 /// How often a connection whose input is full is asked whether it is still there.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -45,6 +46,10 @@ pub(super) struct Wire {
     pub(super) out: Out,
     /// Whether the client has answered at once (WR4).
     is_prompt: bool,
+    /// The hash of the certificate that the client was shown.
+    end_point: Option<Arc<[u8]>>,
+    /// The longest time in which the client takes nothing of what is sent to it.
+    pub(super) send_timeout: Duration,
 }
 
 /// Whether a connection of this server waits on the processor (WR4).
@@ -72,7 +77,9 @@ impl Wire {
     }
 
     fn of(socket: Socket) -> Wire {
-        Wire { socket, input: BytesMut::new(), out: Out::default(), is_prompt: false }
+        let (input, out) = (BytesMut::new(), Out::default());
+        let send_timeout = SEND_PATIENCE;
+        Wire { socket, input, out, is_prompt: false, end_point: None, send_timeout }
     }
 
     pub(super) fn is_tls(&self) -> bool {
@@ -87,8 +94,13 @@ impl Wire {
         }
     }
 
-    pub(super) fn of_tls(stream: ServerStream) -> Wire {
-        Wire::of(Socket::Tls(Box::new(stream)))
+    pub(super) fn of_tls(stream: ServerStream, end_point: Option<Arc<[u8]>>) -> Wire {
+        Wire { end_point, ..Wire::of(Socket::Tls(Box::new(stream))) }
+    }
+
+    /// The hash of the server's certificate, which a login over this connection can be bound to.
+    pub(super) fn end_point(&self) -> Option<Arc<[u8]>> {
+        self.end_point.clone()
     }
 
     /// The first byte, without taking it; `None` at the end.
@@ -137,7 +149,7 @@ impl Wire {
     /// Sends what waits. It can be given up and begun again.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         while self.out.bytes.has_remaining() {
-            match timeout(SEND_PATIENCE, self.socket.write_buf(&mut self.out.bytes)).await {
+            match timeout(self.send_timeout, self.socket.write_buf(&mut self.out.bytes)).await {
                 Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(error),

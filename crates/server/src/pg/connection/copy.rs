@@ -6,36 +6,43 @@
 //!   or a client that goes away, leaves the table as it was.
 //! - CY3. Each row that goes out is a message of its own, as clients expect it. They are written on
 //!   the engine's threads, a part at a time.
-//!
 //! - CY4. In a transaction, CopyDone puts the rows to those that wait for COMMIT; an error leaves
 //!   none of them.
+//! - CY5. A client that does not read has no turn among the statements that work, and is given up
+//!   after `pg.send_timeout`; one that does not write is given up after `pg.copy_idle_timeout`. A
+//!   cancel ends the wait for both.
 //!
 //! Not here: what the options say, and what rows look like (`copy`, `results`, `binary_copy`).
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
 use futures::StreamExt;
+use tidegate_model::limits;
 use tidegate_platform::sentence;
 use tidegate_query::{
     BulkOutcome, BulkSink, Canceler, CopyFormat, CopyOptions, CopyStream, Error as QueryError,
     SendableRecordBatchStream, StatementOptions,
 };
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, channel};
+use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::timeout;
 
-use super::run::{Ending, code_of, panicked};
-use super::{Connection, End, Stopped};
+use super::run::{Ending, canceled, check_depth, code_of, panicked};
+use super::{Connection, End, LARGE_BYTES, Stopped};
+use crate::budget::{Account, Held};
 use crate::copy::form_of;
 use crate::pg::binary_copy::BinaryReader;
 use crate::pg::copy_frame::{HEADER, TRAILER};
-use crate::pg::encode::{Format, RowWriter, arrays};
+use crate::pg::encode::{Format, Guard, Room, RowStopped, RowWriter, arrays};
 use crate::pg::fault::Fault;
 use crate::pg::frame::Message;
 use crate::pg::login::PARTING;
+use crate::pg::portal::{LIGHT_BYTES, Unwritten, weight_of};
 use crate::results::{Delimited, ResultForm};
 use crate::shared::CountedQuery;
 
@@ -46,8 +53,12 @@ const PART_BYTES: usize = 256 << 10;
 
 /// What the engine's threads have written.
 enum Part {
-    /// Messages, and how many rows they are.
-    Rows(BytesMut, u64),
+    /// Messages, how many rows they are, and what counts their bytes.
+    Rows {
+        bytes: BytesMut,
+        rows: u64,
+        held: Held,
+    },
     End,
     Failed(Box<Fault>),
 }
@@ -84,7 +95,10 @@ impl Connection {
             Some(CopyStream::In { sink, format, columns, fields, keeper }) => {
                 let reader = (format == CopyFormat::Binary).then(|| BinaryReader::new(&fields));
                 self.wire.out.copy(b'G', columns, format_of(format));
-                let outcome = self.copy_in((sink, reader), &canceler).await?;
+                self.is_copying = true;
+                let outcome = self.copy_in((sink, reader), &canceler).await;
+                self.is_copying = false;
+                let outcome = outcome?;
                 if let Some(keeper) = keeper {
                     keeper.hold().map_err(|error| Fault::of_query(&error, sql, 0))?;
                 }
@@ -92,13 +106,14 @@ impl Connection {
                 Ok(())
             }
             Some(CopyStream::Out { schema, stream, format, options }) => {
-                let _turn = self.turn(&canceler).await?;
+                check_depth(&schema)?;
+                let turn = Some(self.turn(&canceler).await?);
                 self.wire.out.copy(b'H', schema.fields().len(), format_of(format));
                 let rows = match format {
                     CopyFormat::Binary => OutRows::Binary(schema),
                     _ => OutRows::Delimited(delimited(&options, &schema)?, schema),
                 };
-                self.copy_out(stream, rows).await
+                self.copy_out((stream, rows), turn, &canceler).await
             }
             None => Err(Fault::new("42601", "COPY has neither STDIN nor STDOUT").into()),
         }
@@ -111,8 +126,14 @@ impl Connection {
     ) -> Result<BulkOutcome, Stopped> {
         let failed = |error: tidegate_query::BulkError| Fault::new(error.code, error.message);
         let mut text = Vec::new();
+        let mut held = self.account.try_take(0).map_err(Fault::from)?;
         loop {
-            let message = match self.next().await {
+            let message = tokio::select! {
+                biased;
+                message = self.next() => message,
+                () = canceled(canceler) => return Err(Fault::canceled().into()),
+            };
+            let message = match message {
                 Ok(message) => message,
                 Err(End::Gone) => return Err(Stopped::Gone),
                 Err(End::Told) => {
@@ -127,10 +148,16 @@ impl Connection {
             match message {
                 Message::CopyData(bytes) => match &mut reader {
                     None => sink.push(&bytes).await.map_err(failed)?,
+                    // A large message is read in parts, and others have the thread in between.
                     Some(reader) => {
-                        text.clear();
-                        reader.read(&bytes, &mut text)?;
-                        sink.push(&text).await.map_err(failed)?;
+                        for bytes in bytes.chunks(LARGE_BYTES) {
+                            text.clear();
+                            reader.read(bytes, &mut text)?;
+                            held.try_resize(reader.kept() + text.capacity())
+                                .map_err(Fault::from)?;
+                            sink.push(&text).await.map_err(failed)?;
+                            yield_now().await;
+                        }
                     }
                 },
                 Message::CopyDone => break,
@@ -164,11 +191,13 @@ impl Connection {
 
     async fn copy_out(
         &mut self,
-        stream: SendableRecordBatchStream,
-        rows: OutRows,
+        (stream, rows): (SendableRecordBatchStream, OutRows),
+        mut turn: Option<OwnedSemaphorePermit>,
+        canceler: &Canceler,
     ) -> Result<(), Stopped> {
         let (sender, mut parts) = channel(QUEUE);
-        let work = self.services.query_threads.spawn(write(stream, rows, sender));
+        let out = Out { rows, account: Arc::clone(&self.account), canceler: canceler.clone() };
+        let work = self.services.query_threads.spawn(write(stream, out, sender));
         let mut count = 0;
         let ended = loop {
             let part = tokio::select! {
@@ -177,11 +206,13 @@ impl Connection {
                 () = self.wire.closed() => break Err(Stopped::Gone),
             };
             match part {
-                Some(Part::Rows(bytes, rows)) => {
+                Some(Part::Rows { bytes, rows, held }) => {
                     count += rows;
-                    self.wire.out.bytes.extend_from_slice(&bytes);
-                    if let Err(error) = self.wire.flush().await {
-                        break Err(error.into());
+                    self.wire.out.bytes.unsplit(bytes);
+                    let sent = self.send(&mut turn, canceler).await;
+                    drop(held);
+                    if let Err(stopped) = sent {
+                        break Err(stopped);
                     }
                 }
                 Some(Part::End) => break Ok(()),
@@ -189,6 +220,10 @@ impl Connection {
                 None => break Err(panicked().into()),
             }
         };
+        // Writing a long row ends, too.
+        if ended.is_err() {
+            canceler.cancel();
+        }
         work.abort();
         ended?;
         self.wire.out.empty(b'c');
@@ -240,69 +275,91 @@ impl OutRows {
         }
     }
 
-    /// The rows of a batch.
-    fn rows(&self, batch: &RecordBatch, parts: &mut Parts) -> Result<(), ArrowError> {
-        let arrays = arrays(batch)?;
+    /// Rows of a batch, up to a full part. Gives the row that comes next.
+    fn rows(
+        &self,
+        (arrays, rows): (&[ArrayRef], Range<usize>),
+        parts: &mut Parts,
+    ) -> Result<usize, Unwritten> {
+        let end = rows.end;
         match self {
-            OutRows::Delimited(rows, schema) => {
-                let writer = RowWriter::new(schema, &arrays, &[])?;
+            OutRows::Delimited(form, schema) => {
+                let writer = RowWriter::new(schema, arrays, &[])?;
                 let (mut value, mut text) = (BytesMut::new(), String::new());
-                for row in 0..batch.num_rows() {
+                for row in rows {
                     text.clear();
                     for (at, column) in writer.columns().iter().enumerate() {
                         value.clear();
                         if column.is_null(row) {
-                            rows.push_field(at, None, &mut text);
+                            form.push_field(at, None, &mut text);
                             continue;
                         }
-                        column.push(row, &mut value);
-                        rows.push_field(at, Some(&String::from_utf8_lossy(&value)), &mut text);
+                        let mut room = Room::new(&mut value, &mut parts.guard);
+                        column.push(row, &mut room);
+                        room.end()?;
+                        form.push_field(at, Some(&String::from_utf8_lossy(&value)), &mut text);
                     }
-                    rows.end_record(&mut text);
+                    form.end_record(&mut text);
+                    if limits::ROW_BYTES < text.len() {
+                        return Err(RowStopped::TooLarge.into());
+                    }
                     push(&mut parts.part, text.as_bytes());
-                    parts.row_ends();
+                    if parts.row_ends() {
+                        return Ok(row + 1);
+                    }
                 }
             }
             OutRows::Binary(schema) => {
                 let formats = vec![Format::Binary; arrays.len()];
-                let writer = RowWriter::new(schema, &arrays, &formats)?;
-                for row in 0..batch.num_rows() {
-                    writer.push_copied(row, std::mem::take(&mut parts.lead), &mut parts.part);
-                    parts.row_ends();
+                let writer = RowWriter::new(schema, arrays, &formats)?;
+                for row in rows {
+                    let lead = std::mem::take(&mut parts.lead);
+                    let mut room = Room::new(&mut parts.part, &mut parts.guard);
+                    writer.push_copied(row, lead, &mut room)?;
+                    if parts.row_ends() {
+                        return Ok(row + 1);
+                    }
                 }
             }
         }
-        Ok(())
+        Ok(end)
     }
 }
 
 /// Messages that are written, and how many rows they are.
 struct Parts {
-    full: Vec<(BytesMut, u64)>,
     part: BytesMut,
     rows: u64,
+    guard: Guard,
     /// What the next message begins with.
     lead: &'static [u8],
 }
 
 impl Parts {
-    fn new() -> Parts {
-        let part = BytesMut::with_capacity(2 * PART_BYTES);
-        Parts { full: Vec::new(), part, rows: 0, lead: &[] }
-    }
-
-    fn row_ends(&mut self) {
+    /// Counts a row, and tells whether the part is full.
+    fn row_ends(&mut self) -> bool {
         self.rows += 1;
-        if PART_BYTES <= self.part.len() {
-            let part = std::mem::replace(&mut self.part, BytesMut::with_capacity(2 * PART_BYTES));
-            self.full.push((part, std::mem::take(&mut self.rows)));
-        }
+        PART_BYTES <= self.part.len()
+    }
+}
+
+/// The writer of the rows of a COPY.
+struct Out {
+    rows: OutRows,
+    account: Arc<Account>,
+    canceler: Canceler,
+}
+
+impl Out {
+    fn parts(&self, lead: &'static [u8]) -> Result<Parts, Fault> {
+        let guard = Guard::new(self.account.try_take(0)?, &self.canceler);
+        Ok(Parts { part: BytesMut::with_capacity(2 * PART_BYTES), rows: 0, guard, lead })
     }
 }
 
 /// Writes the rows of a stream as messages (CY3).
-async fn write(stream: SendableRecordBatchStream, rows: OutRows, sender: Sender<Part>) {
-    let end = match write_all(stream, rows, &sender).await {
+async fn write(stream: SendableRecordBatchStream, out: Out, sender: Sender<Part>) {
+    let end = match write_all(stream, Arc::new(out), &sender).await {
         Ok(()) => Part::End,
         Err(fault) => Part::Failed(Box::new(fault)),
     };
@@ -312,27 +369,69 @@ async fn write(stream: SendableRecordBatchStream, rows: OutRows, sender: Sender<
 
 async fn write_all(
     mut stream: SendableRecordBatchStream,
-    rows: OutRows,
+    out: Arc<Out>,
     sender: &Sender<Part>,
 ) -> Result<(), Fault> {
-    let mut parts = Parts::new();
-    rows.header(&mut parts);
+    let mut parts = out.parts(&[])?;
+    out.rows.header(&mut parts);
     while let Some(batch) = stream.next().await {
         let batch = batch.map_err(|error| {
             let error = QueryError::from(error);
             Fault::new(crate::sqlstate::of_query(&error), sentence(&error))
         })?;
-        let written = rows.rows(&batch, &mut parts);
-        written.map_err(|error| Fault::new("0A000", error.to_string()))?;
-        for (part, count) in parts.full.drain(..) {
-            if sender.send(Part::Rows(part, count)).await.is_err() {
-                return Ok(());
+        let is_heavy = LIGHT_BYTES < weight_of(&batch);
+        let mut next = Batch { batch, arrays: Vec::new(), row: 0, parts };
+        while next.row < next.batch.num_rows() {
+            let of = Arc::clone(&out);
+            next = match is_heavy {
+                false => next.write(&of)?,
+                true => spawn_blocking(move || next.write(&of)).await.map_err(|_| panicked())??,
+            };
+            if PART_BYTES <= next.parts.part.len() {
+                let full = std::mem::replace(&mut next.parts, out.parts(&[])?);
+                if send(full, sender).await.is_err() {
+                    return Ok(());
+                }
             }
         }
+        parts = next.parts;
     }
-    rows.trailer(&mut parts);
-    let _ = sender.send(Part::Rows(parts.part, parts.rows)).await;
+    out.rows.trailer(&mut parts);
+    let _ = send(parts, sender).await;
     Ok(())
+}
+
+/// The client takes no more rows.
+struct Abandoned;
+
+async fn send(parts: Parts, sender: &Sender<Part>) -> Result<(), Abandoned> {
+    let Parts { part: bytes, rows, guard, .. } = parts;
+    let mut held = guard.into_held();
+    // There was room for it when it was written.
+    let _ = held.try_resize(bytes.len());
+    sender.send(Part::Rows { bytes, rows, held }).await.map_err(|_| Abandoned)
+}
+
+/// A batch of rows that is being written.
+struct Batch {
+    batch: RecordBatch,
+    /// As they are written, once the first row is.
+    arrays: Vec<ArrayRef>,
+    row: usize,
+    parts: Parts,
+}
+
+impl Batch {
+    /// Writes rows up to a full part.
+    fn write(mut self, out: &Out) -> Result<Batch, Fault> {
+        if self.arrays.is_empty() {
+            let arrays = arrays(&self.batch);
+            self.arrays = arrays.map_err(|error| Fault::new("0A000", error.to_string()))?;
+        }
+        let rows = self.row..self.batch.num_rows();
+        self.row = out.rows.rows((&self.arrays, rows), &mut self.parts)?;
+        Ok(self)
+    }
 }
 
 /// A CopyData message.

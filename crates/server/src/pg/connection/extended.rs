@@ -10,17 +10,22 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use tidegate_model::limits;
-use tidegate_query::{Canceler, Described, Parameter, StatementOptions};
+use tidegate_query::{
+    Canceler, Described, Parameter, StatementOptions, first_token, split_statements,
+};
 
-use super::run::{Ending, Order, Progress, Started, Taken, described};
-use super::{Connection, Stopped};
+use super::run::{Ending, Order, Progress, Started, Taken, check_depth, described};
+use super::script::Script;
+use super::session::check_fetchable;
+use super::{Connection, LARGE_BYTES, Stopped};
+use crate::budget::Held;
 use crate::pg::command::{Command, check_name, command};
 use crate::pg::encode::Format;
 use crate::pg::fault::Fault;
 use crate::pg::frame::{Bind, Object};
 use crate::pg::portal::State;
 use crate::pg::types;
-use crate::pg::value::{Known, bytes_of, example, parameter};
+use crate::pg::value::{Counted, Known, bytes_of, example, parameter};
 
 /// A statement with a name, or the one without.
 #[derive(Debug)]
@@ -31,6 +36,7 @@ pub(super) struct Prepared {
     pub(super) types: Vec<u32>,
     /// What it takes, without its description.
     bytes: usize,
+    _held: Held,
     described: tokio::sync::OnceCell<Description>,
 }
 
@@ -40,55 +46,44 @@ pub(super) struct Description {
     pub(super) columns: Option<SchemaRef>,
     /// Of all parameters.
     pub(super) types: Vec<u32>,
+    _held: Arc<Held>,
 }
 
 /// A statement with values.
 #[derive(Debug)]
 pub(super) struct Portal {
     pub(super) prepared: Arc<Prepared>,
-    pub(super) values: Vec<Parameter>,
+    pub(super) values: Arc<[Parameter]>,
     pub(super) formats: Vec<Format>,
     pub(super) state: State,
-}
-
-impl Prepared {
-    pub(super) fn new(sql: &str, types: Vec<u32>) -> Result<Prepared, Fault> {
-        let max = limits::STATEMENT_PARAMETERS;
-        if max < types.len() {
-            let message = format!("a statement has at most {max} parameters");
-            return Err(Fault::new("54000", message));
-        }
-        let command = command(sql)?;
-        let bytes = sql.len() + command.bytes() + size_of_val(types.as_slice());
-        Ok(Prepared { sql: Arc::from(sql), command, types, bytes, described: Default::default() })
-    }
+    /// Bytes that it takes until its rows come: its statement may be kept by nothing else any more.
+    bytes: usize,
+    _held: Held,
 }
 
 impl Portal {
+    /// With values, and what counts them.
     pub(super) fn new(
         prepared: &Arc<Prepared>,
-        values: Vec<Parameter>,
+        (values, held): (Vec<Parameter>, Held),
         formats: Vec<Format>,
     ) -> Portal {
-        Portal { prepared: Arc::clone(prepared), values, formats, state: State::Ready }
-    }
-
-    /// What it takes until its rows come: its statement may be kept by nobody else any more.
-    fn bytes(&self) -> usize {
-        self.prepared.bytes + bytes_of(&self.values) + size_of_val(self.formats.as_slice())
+        let bytes = prepared.bytes + bytes_of(&values) + size_of_val(formats.as_slice());
+        let (prepared, values) = (Arc::clone(prepared), Arc::from(values));
+        Portal { prepared, values, formats, state: State::Ready, bytes, _held: held }
     }
 
     pub(super) fn order(&self) -> Order {
-        let (sql, parameters) = (Arc::clone(&self.prepared.sql), self.values.clone());
-        Order { sql, parameters, before: 0 }
+        let (sql, parameters) = (Arc::clone(&self.prepared.sql), Arc::clone(&self.values));
+        Order { sql, parameters, before: 0, is_large: LARGE_BYTES < self.bytes }
     }
 }
 
 impl Connection {
-    pub(super) fn parse(
+    pub(super) async fn parse(
         &mut self,
         name: &Bytes,
-        sql: &Bytes,
+        sql: Bytes,
         types: Vec<u32>,
     ) -> Result<(), Stopped> {
         let name = new_name(name)?;
@@ -96,15 +91,41 @@ impl Connection {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Fault::new("42P05", message).into());
         }
-        let sql = text(sql)?;
-        if 1 < tidegate_query::split_statements(sql).len() {
-            let message = "cannot insert multiple commands into a prepared statement";
-            return Err(Fault::new("42601", message).into());
-        }
-        let prepared = Prepared::new(sql, types)?;
+        let (bytes, reading) = (sql.len(), Script::bytes(&sql));
+        let _held = self.account.try_take(reading).map_err(Fault::from)?;
+        let read = move || -> Result<Arc<str>, Fault> {
+            let sql = text(&sql)?;
+            match 1 < split_statements(sql).len() {
+                false => Ok(Arc::from(sql)),
+                true => {
+                    let message = "cannot insert multiple commands into a prepared statement";
+                    Err(Fault::new("42601", message))
+                }
+            }
+        };
+        let sql = self.read(bytes, read).await??;
+        let prepared = self.prepared(sql, types).await?;
         self.keep(name, prepared)?;
         self.wire.out.empty(b'1');
         Ok(())
+    }
+
+    /// A statement that is to be kept, and counted from now on.
+    pub(super) async fn prepared(
+        &mut self,
+        sql: Arc<str>,
+        types: Vec<u32>,
+    ) -> Result<Prepared, Stopped> {
+        let max = limits::STATEMENT_PARAMETERS;
+        if max < types.len() {
+            let message = format!("a statement has at most {max} parameters");
+            return Err(Fault::new("54000", message).into());
+        }
+        let text = Arc::clone(&sql);
+        let command = self.read(sql.len(), move || command(&text)).await??;
+        let bytes = sql.len() + command.bytes() + size_of_val(types.as_slice());
+        let _held = self.account.try_take(bytes + size_of::<Prepared>()).map_err(Fault::from)?;
+        Ok(Prepared { sql, command, types, bytes, _held, described: Default::default() })
     }
 
     /// Keeps a statement under a name (CO3).
@@ -127,7 +148,7 @@ impl Connection {
         }
         let prepared = self.prepared.iter().filter(|(name, _)| !name.is_empty());
         let portals = self.portals.iter().filter(|(name, _)| !name.is_empty());
-        let kept = prepared.map(|(_, it)| it.bytes).chain(portals.map(|(_, it)| it.bytes()));
+        let kept = prepared.map(|(_, it)| it.bytes).chain(portals.map(|(_, it)| it.bytes));
         let max = self.shared.config.pg.max_message;
         match kept.sum::<usize>() + bytes <= max {
             true => Ok(()),
@@ -145,6 +166,21 @@ impl Connection {
         found.ok_or_else(|| {
             Fault::new("26000", format!("prepared statement \"{name}\" does not exist"))
         })
+    }
+
+    /// A prepared statement that EXECUTE may run (SE3). By Parse, others have names, too.
+    pub(super) fn find_executable(&self, name: &str) -> Result<Arc<Prepared>, Fault> {
+        let prepared = self.find_prepared(name)?;
+        match prepared.command {
+            Command::Statement => Ok(prepared),
+            _ => {
+                let message = format!(
+                    "EXECUTE runs queries, INSERT, UPDATE and DELETE: prepared statement \
+                     \"{name}\" is none of them"
+                );
+                Err(Fault::new("0A000", message))
+            }
+        }
     }
 
     pub(super) async fn bind(&mut self, bind: Bind) -> Result<(), Stopped> {
@@ -168,17 +204,27 @@ impl Connection {
             return Err(Fault::new("08P01", message).into());
         }
         let formats = formats(&bind.formats, count)?;
-        let mut values = Vec::with_capacity(count);
-        for (at, value) in bind.values.iter().enumerate() {
-            let known = match prepared.types.get(at) {
-                Some(0) | None => Known::Inferred,
-                Some(_) => Known::Declared,
-            };
-            let ty = (types[at], known);
-            values.push(parameter(value.as_deref(), ty, formats[at], at + 1)?);
+        let results = result_formats(&bind.results)?;
+        if let Some(Description { columns: Some(columns), .. }) = prepared.described.get() {
+            spread(&results, columns.fields().len())?;
         }
-        let formats = result_formats(&bind.results)?;
-        self.keep_portal(&name, Portal::new(&prepared, values, formats))?;
+        let known = prepared.types.iter().map(|&oid| match oid {
+            0 => Known::Inferred,
+            _ => Known::Declared,
+        });
+        let known = known.chain(std::iter::repeat(Known::Inferred));
+        let types = types.into_iter().zip(known).zip(formats).collect::<Vec<_>>();
+        let bytes = bind.values.iter().flatten().map(Bytes::len).sum::<usize>();
+        let mut counted = Counted::new(self.account.try_take(0).map_err(Fault::from)?);
+        let read = move || {
+            let mut values = Vec::with_capacity(types.len());
+            for (at, (value, (known, format))) in bind.values.iter().zip(types).enumerate() {
+                values.push(parameter((value.as_deref(), at + 1), known, format, &mut counted)?);
+            }
+            Ok::<_, Fault>((values, counted.into_held()?))
+        };
+        let values = self.read(bytes, read).await??;
+        self.keep_portal(&name, Portal::new(&prepared, values, results))?;
         self.wire.out.empty(b'2');
         Ok(())
     }
@@ -190,7 +236,7 @@ impl Connection {
             let message = format!("a connection keeps at most {max} portals");
             return Err(Fault::new("53400", message));
         }
-        self.check_room(name, portal.bytes())?;
+        self.check_room(name, portal.bytes)?;
         self.portals.insert(name.to_owned(), portal);
         Ok(())
     }
@@ -201,13 +247,13 @@ impl Connection {
                 let prepared = self.find_prepared(text(&name)?)?;
                 let description = self.description(&prepared).await?;
                 self.wire.out.parameter_types(&description.types);
-                self.push_description(description.columns.as_ref(), &[]);
+                self.push_description(description.columns.as_ref(), &[])?;
             }
             Object::Portal(name) => {
                 let name = text(&name)?;
                 let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
                 let columns = self.portal_columns(&mut portal).await?;
-                self.push_description(columns.as_ref(), &portal.formats);
+                self.push_description(columns.as_ref(), &portal.formats)?;
                 self.portals.insert(name.to_owned(), portal);
             }
         }
@@ -222,28 +268,33 @@ impl Connection {
             && self.check_state(&portal.prepared.command).is_ok()
             && let Some(mut rows) = self.start_known(&portal.order()).await?
         {
-            self.check_columns(&portal.prepared, &rows.schema).await?;
+            self.check_columns(&portal.prepared, &rows.schema)?;
             rows.wait();
             portal.state = State::Rows(rows);
         }
         match &portal.state {
             State::Rows(rows) => Ok(Some(Arc::clone(&rows.schema))),
             State::Ready | State::Over => {
-                let (prepared, values) = (Arc::clone(&portal.prepared), portal.values.clone());
+                let (prepared, values) = (Arc::clone(&portal.prepared), Arc::clone(&portal.values));
                 self.columns_with(&prepared, &values).await
             }
         }
     }
 
-    fn push_description(&mut self, columns: Option<&SchemaRef>, formats: &[Format]) {
+    fn push_description(
+        &mut self,
+        columns: Option<&SchemaRef>,
+        formats: &[Format],
+    ) -> Result<(), Fault> {
         match columns {
             None => self.wire.out.empty(b'n'),
             Some(schema) => {
-                let formats = spread(formats, schema.fields().len());
+                let formats = spread(formats, schema.fields().len())?;
                 let (columns, formats) = described(schema, &formats);
                 self.wire.out.row_description(&columns, &formats);
             }
         }
+        Ok(())
     }
 
     /// What a statement needs and gives (EP1).
@@ -255,15 +306,19 @@ impl Connection {
             return Ok(known.clone());
         }
         let values = prepared.types.iter().map(|&oid| example(oid)).collect::<Vec<_>>();
-        let description = match self.of_command(&prepared.command, &values).await? {
-            Some(columns) => Description { columns, types: prepared.types.clone() },
+        let (columns, types) = match self.of_command(&prepared.command, &values).await? {
+            Some(columns) => (columns, prepared.types.clone()),
             None => {
-                let described = self.engine_describes(&prepared.sql, values).await?;
+                let described = self.engine_describes(prepared, values).await?;
                 let count = described.parameters.len().max(prepared.types.len());
                 let types = (0..count).map(|at| type_of(&described, &prepared.types, at));
-                Description { types: types.collect(), columns: described.columns }
+                let types = types.collect();
+                (described.columns, types)
             }
         };
+        let bytes = columns.as_ref().map_or(0, types::bytes_of) + size_of_val(types.as_slice());
+        let held = self.account.try_take(bytes).map_err(Fault::from)?;
+        let description = Description { columns, types, _held: Arc::new(held) };
         let description = prepared.described.get_or_init(|| async { description }).await;
         Ok(description.clone())
     }
@@ -280,13 +335,13 @@ impl Connection {
             Command::Declare { sql, .. } if !values.is_empty() || sql.contains('$') => None,
             Command::Fetch { name, moves: false, .. } => {
                 let portal = self.portals.get(name).ok_or_else(|| no_cursor(name))?;
-                let (prepared, values) = (Arc::clone(&portal.prepared), portal.values.clone());
-                Some(Box::pin(self.columns_with(&prepared, &values)).await?)
+                check_fetchable(&portal.prepared.command)?;
+                let (prepared, values) = (Arc::clone(&portal.prepared), Arc::clone(&portal.values));
+                Some(self.query_columns(&prepared, &values).await?)
             }
             Command::Execute { name, values } => {
-                let prepared = self.find_prepared(name)?;
-                let values = values.clone();
-                Some(Box::pin(self.columns_with(&prepared, &values)).await?)
+                let prepared = self.find_executable(name)?;
+                Some(self.query_columns(&prepared, values).await?)
             }
             _ => Some(None),
         })
@@ -298,24 +353,33 @@ impl Connection {
         prepared: &Arc<Prepared>,
         values: &[Parameter],
     ) -> Result<Option<SchemaRef>, Stopped> {
-        if let Some(known) = prepared.described.get() {
-            return Ok(known.columns.clone());
-        }
         match self.of_command(&prepared.command, values).await? {
             Some(columns) => Ok(columns),
-            None => Ok(self.engine_describes(&prepared.sql, values.to_vec()).await?.columns),
+            None => self.query_columns(prepared, values).await,
+        }
+    }
+
+    /// The columns of a statement of the engine, or of a cursor that is declared.
+    async fn query_columns(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        values: &[Parameter],
+    ) -> Result<Option<SchemaRef>, Stopped> {
+        match prepared.described.get() {
+            Some(known) => Ok(known.columns.clone()),
+            None => Ok(self.engine_describes(prepared, values.to_vec()).await?.columns),
         }
     }
 
     async fn engine_describes(
         &mut self,
-        sql: &Arc<str>,
+        prepared: &Prepared,
         values: Vec<Parameter>,
     ) -> Result<Described, Stopped> {
         // What is declared is described by its query.
-        let (text, is_declared) = match command(sql)? {
-            Command::Declare { sql, .. } => (Arc::from(sql), true),
-            _ => (Arc::clone(sql), false),
+        let (text, is_declared) = match &prepared.command {
+            Command::Declare { sql, .. } => (Arc::from(sql.as_str()), true),
+            _ => (Arc::clone(&prepared.sql), false),
         };
         let services = Arc::clone(&self.services);
         let (session, described) = (self.session.clone(), Arc::clone(&text));
@@ -334,6 +398,7 @@ impl Connection {
         match done {
             Ok(described) => {
                 let mut described = described.map_err(|error| Fault::of_query(&error, &text, 0))?;
+                described.columns.as_ref().map_or(Ok(()), check_depth)?;
                 // Its rows come with FETCH.
                 described.columns = described.columns.filter(|_| !is_declared);
                 Ok(described)
@@ -363,7 +428,7 @@ impl Connection {
             if portal.prepared.command != Command::Statement {
                 portal.state = State::Over;
                 let formats = portal.formats.clone();
-                let (command, values) = (&portal.prepared.command, portal.values.as_slice());
+                let (command, values) = (&portal.prepared.command, &portal.values[..]);
                 return self.command(command, values, Some(&formats)).await;
             }
             match self.start(&portal.order()).await? {
@@ -372,7 +437,7 @@ impl Connection {
                     return self.changed(&tag);
                 }
                 Started::Rows(rows) => {
-                    self.check_columns(&portal.prepared, &rows.schema).await?;
+                    self.check_columns(&portal.prepared, &rows.schema)?;
                     portal.state = State::Rows(*rows);
                 }
             }
@@ -397,7 +462,7 @@ impl Connection {
         let State::Rows(rows) = &mut portal.state else {
             return Ok(Progress { rows: 0, is_over: true });
         };
-        let formats = spread(&portal.formats, rows.schema.fields().len());
+        let formats = spread(&portal.formats, rows.schema.fields().len())?;
         let progress = self.take_rows(&order, rows, (&formats, max, taken)).await?;
         if progress.is_over {
             portal.state = State::Over;
@@ -406,17 +471,13 @@ impl Connection {
     }
 
     /// EP2.
-    async fn check_columns(
-        &mut self,
-        prepared: &Arc<Prepared>,
-        found: &SchemaRef,
-    ) -> Result<(), Stopped> {
+    fn check_columns(&self, prepared: &Prepared, found: &SchemaRef) -> Result<(), Fault> {
         let Some(Description { columns: Some(expected), .. }) = prepared.described.get() else {
             return Ok(());
         };
         match types::are_same(&types::columns(expected), &types::columns(found)) {
             true => Ok(()),
-            false => Err(Fault::stale_plan().into()),
+            false => Err(Fault::stale_plan()),
         }
     }
 
@@ -444,8 +505,7 @@ fn type_of(described: &Described, declared: &[u32], at: usize) -> u32 {
 
 /// What is said behind the rows of a statement.
 pub(super) fn rows_tag(sql: &str, rows: u64) -> String {
-    let first = tidegate_query::tokenize(sql).ok().and_then(|tokens| tokens.first().copied());
-    match first {
+    match first_token(sql) {
         Some(first) if first.is_word("SHOW") => "SHOW".to_owned(),
         Some(first) if first.is_word("EXPLAIN") => "EXPLAIN".to_owned(),
         _ => format!("SELECT {rows}"),
@@ -496,11 +556,18 @@ fn result_formats(codes: &[u16]) -> Result<Vec<Format>, Fault> {
     codes.iter().map(|&code| format(code)).collect()
 }
 
-/// One format is for all columns, and none is text.
-pub(super) fn spread(formats: &[Format], columns: usize) -> Vec<Format> {
+/// The format of each column: one is for all, and none is text.
+pub(super) fn spread(formats: &[Format], columns: usize) -> Result<Vec<Format>, Fault> {
     match formats {
-        [] => vec![Format::Text; columns],
-        [one] => vec![*one; columns],
-        all => all.to_vec(),
+        [] => Ok(vec![Format::Text; columns]),
+        [one] => Ok(vec![*one; columns]),
+        all if all.len() == columns => Ok(all.to_vec()),
+        all => {
+            let message = format!(
+                "bind message has {} result formats but query has {columns} columns",
+                all.len()
+            );
+            Err(Fault::new("08P01", message))
+        }
     }
 }

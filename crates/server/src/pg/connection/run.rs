@@ -10,10 +10,11 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::{Connection, Stopped};
-use crate::pg::encode::Format;
+use crate::budget::Held;
+use crate::pg::encode::{Format, Guard, Room};
 use crate::pg::fault::Fault;
-use crate::pg::portal::{Admitted, Event, Rows, Running, Work};
-use crate::pg::types::{Column, columns};
+use crate::pg::portal::{Admitted, Event, HeavyPart, Rows, Running, Share, Work};
+use crate::pg::types::{Column, DIMENSIONS_MAX, columns, too_deep};
 use crate::shared::CountedQuery;
 
 /// How often who waits for a turn asks whether it is still wanted.
@@ -22,14 +23,18 @@ const TICK: Duration = Duration::from_millis(20);
 const SLOW: Duration = Duration::from_millis(50);
 /// Bytes of rows that are written before it is looked for what else is to be done.
 const PART_BYTES: usize = 64 << 10;
+/// Bytes of rows that are written at once on a blocking thread.
+const HEAVY_PART_BYTES: usize = 256 << 10;
 
 /// How a statement is to be done.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub(super) sql: Arc<str>,
-    pub(super) parameters: Vec<Parameter>,
+    pub(super) parameters: Arc<[Parameter]>,
     /// Characters of what the client has sent before the statement.
     pub(super) before: usize,
+    /// Set if its text or its values take long to read (CO5).
+    pub(super) is_large: bool,
 }
 
 /// What has come of the start of a statement.
@@ -104,7 +109,7 @@ impl Connection {
     fn work(&self, order: &Order) -> Work {
         Work {
             sql: Arc::clone(&order.sql),
-            parameters: order.parameters.clone(),
+            parameters: Arc::clone(&order.parameters),
             session: self.session.clone(),
             canceler: Canceler::default(),
         }
@@ -113,15 +118,20 @@ impl Connection {
     /// Starts a query that is known to be quick; `None` if it is not, or all turns are taken (PO3).
     pub(super) async fn start_known(&mut self, order: &Order) -> Result<Option<Rows>, Stopped> {
         let services = Arc::clone(&self.services);
+        // To know it again, its text and its values are read here (CO5).
+        if order.is_large {
+            return Ok(None);
+        }
         let Ok(turn) = Arc::clone(&services.turns).try_acquire_owned() else { return Ok(None) };
         let work = self.work(order);
-        let known = (&work.sql, work.parameters.as_slice(), &work.options());
+        let known = (&work.sql, work.parameters.as_ref(), &work.options());
         let Some(known) = services.engine.known(known, &services.query_threads) else {
             return Ok(None);
         };
         let counted = CountedQuery::begin(&self.shared, "pg");
         match known {
             Ok(known) => {
+                check_depth(&known.schema)?;
                 self.notices(&known.notices);
                 let admitted = Admitted { turn: Some(turn), counted };
                 let running = Running::Here(known.stream);
@@ -150,6 +160,7 @@ impl Connection {
         };
         match event {
             Some(Event::Rows { schema, notices }) => {
+                check_depth(&schema)?;
                 self.notices(&notices);
                 Ok(Begun::Rows { running, schema, canceler, turn })
             }
@@ -219,14 +230,10 @@ impl Connection {
                 let left = max - done;
                 done += match taken {
                     Taken::Skipped => rows.skip(left),
-                    Taken::Sent => {
-                        let end = self.wire.out.len() + PART_BYTES;
-                        let written = rows.write(&mut self.wire.out.bytes, formats, (left, end));
-                        written.map_err(|error| Fault::new("XX000", error.to_string()))?
-                    }
+                    Taken::Sent => self.write(rows, formats, left).await?,
                 };
                 if self.shared.config.pg.send_buffer <= self.wire.out.len() {
-                    self.send(rows).await?;
+                    self.send(&mut rows.admitted.turn, &rows.canceler).await?;
                 }
             }
             if done == max {
@@ -238,9 +245,7 @@ impl Connection {
                 () = self.wire.closed() => return Err(Stopped::Gone),
             };
             match event {
-                Some(Event::Batch(batch)) => {
-                    rows.add(&batch).map_err(|error| Fault::new("XX000", error.to_string()))?;
-                }
+                Some(Event::Batch(batch)) => rows.add(batch),
                 Some(Event::End) => return Ok(Progress { rows: done, is_over: true }),
                 Some(Event::Failed(error)) => {
                     return Err(Fault::of_query(&error, &order.sql, order.before).into());
@@ -252,20 +257,84 @@ impl Connection {
         }
     }
 
-    /// Sends what waits; if that takes long, others have the turn meanwhile (CO2).
-    async fn send(&mut self, rows: &mut Rows) -> Result<(), Stopped> {
+    /// Writes rows that wait, as many as others can wait for, and says how many.
+    async fn write(
+        &mut self,
+        rows: &mut Rows,
+        formats: &[Format],
+        rows_max: u64,
+    ) -> Result<u64, Stopped> {
+        let mut guard = Guard::new(self.out_held()?, &rows.canceler);
+        let Some(heavy) = rows.take_heavy() else {
+            let share = Share { rows_max, bytes_max: self.wire.out.len() + PART_BYTES };
+            let mut room = Room::new(&mut self.wire.out.bytes, &mut guard);
+            let written = rows.write(formats, share, &mut room);
+            self.out_held = Some(guard.into_held());
+            return Ok(written?);
+        };
+        let share = Share { rows_max, bytes_max: HEAVY_PART_BYTES };
+        let formats = formats.to_vec();
+        let part = self.apart(move || heavy.write(&formats, share, guard)).await;
+        if let Err(Stopped::Gone) = part {
+            rows.canceler.cancel();
+        }
+        let HeavyPart { rest, bytes, written, guard } = part?;
+        self.out_held = Some(guard.into_held());
+        let written = written.map_err(Fault::from)?;
+        rows.give_back(rest);
+        // It is the buffer itself if there is nothing in it yet.
+        self.wire.out.bytes.unsplit(bytes);
+        Ok(written)
+    }
+
+    /// The count of the bytes that wait to be sent.
+    fn out_held(&mut self) -> Result<Held, Fault> {
+        match self.out_held.take() {
+            Some(held) => Ok(held),
+            None => Ok(self.account.try_take(0)?),
+        }
+    }
+
+    /// Does work where it holds up no other connection.
+    pub(super) async fn apart<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let work = self.services.query_threads.spawn_blocking(work);
+        tokio::select! {
+            biased;
+            done = work => done.map_err(|_| panicked().into()),
+            () = self.wire.closed() => Err(Stopped::Gone),
+        }
+    }
+
+    /// Sends what waits. If that takes long, others have the turn meanwhile (CO2); it ends with the
+    /// statement, and when the client takes nothing for `pg.send_timeout`.
+    pub(super) async fn send(
+        &mut self,
+        turn: &mut Option<OwnedSemaphorePermit>,
+        canceler: &Canceler,
+    ) -> Result<(), Stopped> {
         if let Ok(sent) = timeout(SLOW, self.wire.flush()).await {
+            self.out_held = None;
             return Ok(sent?);
         }
-        rows.admitted.turn = None;
-        self.wire.flush().await?;
-        rows.admitted.turn = Some(self.turn(&rows.canceler).await?);
+        let had_turn = turn.take().is_some();
+        tokio::select! {
+            biased;
+            sent = self.wire.flush() => sent?,
+            () = canceled(canceler) => return Err(Fault::canceled().into()),
+        }
+        self.out_held = None;
+        if had_turn {
+            *turn = Some(self.turn(canceler).await?);
+        }
         Ok(())
     }
 }
 
 /// Returns when somebody has ended the statement.
-async fn canceled(canceler: &Canceler) {
+pub(super) async fn canceled(canceler: &Canceler) {
     while !canceler.is_canceled() {
         sleep(TICK).await;
     }
@@ -277,6 +346,20 @@ pub(super) fn described(schema: &SchemaRef, formats: &[Format]) -> (Vec<Column>,
     let is_binary = |at: usize| formats.get(at) == Some(&Format::Binary);
     let formats = (0..columns.len()).map(is_binary).collect();
     (columns, formats)
+}
+
+/// Refuses columns that have no form in the protocol.
+pub(super) fn check_depth(schema: &SchemaRef) -> Result<(), Fault> {
+    match too_deep(schema) {
+        None => Ok(()),
+        Some(column) => {
+            let message = format!(
+                "column \"{column}\" has lists within lists, more than the {DIMENSIONS_MAX} levels \
+                 that an array has dimensions"
+            );
+            Err(Fault::new("54000", message))
+        }
+    }
 }
 
 /// The SQLSTATE with which work has ended.

@@ -5,25 +5,30 @@
 //!   durable and visible at once, or none; other changes are made at once, with a warning.
 //! - SE2. After an error in a transaction, nothing is done until it ends, or is rolled back to a
 //!   savepoint.
+//! - SE3. EXECUTE and FETCH reach statements of the engine only: none leads to another of these, so
+//!   neither running nor describing them recurses.
 
 use std::sync::Arc;
 
 use tidegate_query::{Access, Parameter, Session};
 
-use super::extended::{Portal, Prepared, no_cursor, rows_tag};
+use super::extended::{Portal, Prepared, no_cursor, rows_tag, spread};
 use super::run::{Order, Progress, Started, Taken, described};
-use super::{Connection, Stopped};
+use super::{Connection, LARGE_BYTES, Stopped};
 use crate::pg::command::{Command, command};
 use crate::pg::encode::Format;
 use crate::pg::fault::Fault;
 use crate::pg::out::Status;
 use crate::pg::portal::State;
 use crate::pg::types;
+use crate::pg::value::bytes_of;
 
 impl Connection {
     /// One statement of the simple protocol.
-    pub(super) async fn statement(&mut self, sql: &str, before: usize) -> Result<(), Stopped> {
-        let command = command(sql).map_err(|mut fault| {
+    pub(super) async fn statement(&mut self, sql: Arc<str>, before: usize) -> Result<(), Stopped> {
+        let text = Arc::clone(&sql);
+        let command = self.read(sql.len(), move || command(&text)).await?;
+        let command = command.map_err(|mut fault| {
             fault.position = fault.position.map(|position| position + before);
             fault
         })?;
@@ -31,7 +36,8 @@ impl Connection {
         if command != Command::Statement {
             return self.command(&command, &[], None).await;
         }
-        let order = Order { sql: Arc::from(sql), parameters: Vec::new(), before };
+        let is_large = LARGE_BYTES < sql.len();
+        let order = Order { sql, parameters: Arc::new([]), before, is_large };
         self.order(&order).await
     }
 
@@ -115,15 +121,15 @@ impl Connection {
                 }
                 self.wire.out.complete("SET");
             }
-            Command::Prepare { name, types, sql } => self.prepare(name, types, sql)?,
+            Command::Prepare { name, types, sql } => self.prepare(name, types, sql).await?,
             Command::Execute { name, values } => {
-                let prepared = self.find_prepared(name)?;
-                Box::pin(self.execute_prepared(&prepared, values.clone(), formats)).await?;
+                let prepared = self.find_executable(name)?;
+                self.execute_prepared(&prepared, values, formats).await?;
             }
             Command::Deallocate(name) => self.deallocate(name.as_deref())?,
             Command::DiscardAll => self.discard()?,
             Command::Declare { name, sql, is_binary } => {
-                self.declare((name, sql), values, *is_binary)?;
+                self.declare((name, sql), values, *is_binary).await?;
             }
             Command::Fetch { name, count, moves } => {
                 let max = count.map_or(u64::MAX, u64::from);
@@ -231,10 +237,10 @@ impl Connection {
         self.wire.out.fault(&Fault { code: "25P01", ..warning });
     }
 
-    fn prepare(&mut self, name: &str, types: &[String], sql: &str) -> Result<(), Fault> {
+    async fn prepare(&mut self, name: &str, types: &[String], sql: &str) -> Result<(), Stopped> {
         if self.prepared.contains_key(name) {
             let message = format!("prepared statement \"{name}\" already exists");
-            return Err(Fault::new("42P05", message));
+            return Err(Fault::new("42P05", message).into());
         }
         let oid = |name: &String| {
             types::named(name)
@@ -242,7 +248,8 @@ impl Connection {
                 .ok_or_else(|| Fault::new("42704", format!("type \"{name}\" does not exist")))
         };
         let types = types.iter().map(oid).collect::<Result<Vec<_>, _>>()?;
-        self.keep(name, Prepared::new(sql, types)?)?;
+        let prepared = self.prepared(Arc::from(sql), types).await?;
+        self.keep(name, prepared)?;
         self.wire.out.complete("PREPARE");
         Ok(())
     }
@@ -251,12 +258,12 @@ impl Connection {
     async fn execute_prepared(
         &mut self,
         prepared: &Arc<Prepared>,
-        values: Vec<Parameter>,
+        values: &[Parameter],
         formats: Option<&[Format]>,
     ) -> Result<(), Stopped> {
-        if prepared.command != Command::Statement {
-            return self.command(&prepared.command, &values, formats).await;
-        }
+        assert!(prepared.command == Command::Statement, "SE3");
+        let values =
+            (values.to_vec(), self.account.try_take(bytes_of(values)).map_err(Fault::from)?);
         let mut portal = Portal::new(prepared, values, formats.unwrap_or_default().to_vec());
         if formats.is_none() {
             return self.order(&portal.order()).await;
@@ -302,24 +309,24 @@ impl Connection {
         Ok(())
     }
 
-    fn declare(
+    async fn declare(
         &mut self,
         (name, sql): (&str, &str),
         values: &[Parameter],
         is_binary: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Stopped> {
         if !self.is_implicit {
             self.within_transaction("DECLARE CURSOR")?;
         }
         if self.portals.contains_key(name) {
-            return Err(Fault::new("42P03", format!("cursor \"{name}\" already exists")));
+            return Err(Fault::new("42P03", format!("cursor \"{name}\" already exists")).into());
         }
-        let prepared = Arc::new(Prepared::new(sql, Vec::new())?);
-        if prepared.command != Command::Statement {
-            return Err(Fault::new("42601", "a cursor is for a query"));
-        }
+        let prepared = Arc::new(self.prepared(Arc::from(sql), Vec::new()).await?);
+        assert!(prepared.command == Command::Statement, "CM2");
         let formats = if is_binary { vec![Format::Binary] } else { Vec::new() };
-        self.keep_portal(name, Portal::new(&prepared, values.to_vec(), formats))?;
+        let values =
+            (values.to_vec(), self.account.try_take(bytes_of(values)).map_err(Fault::from)?);
+        self.keep_portal(name, Portal::new(&prepared, values, formats))?;
         self.wire.out.complete("DECLARE CURSOR");
         Ok(())
     }
@@ -344,6 +351,7 @@ impl Connection {
         (max, taken): (u64, Taken),
         formats: Option<&[Format]>,
     ) -> Result<(), Stopped> {
+        check_fetchable(&portal.prepared.command)?;
         if let State::Ready = portal.state {
             match self.start(&portal.order()).await? {
                 Started::Rows(rows) => portal.state = State::Rows(*rows),
@@ -356,7 +364,7 @@ impl Connection {
             portal.formats = formats.to_vec();
         }
         if let (State::Rows(rows), None, Taken::Sent) = (&portal.state, formats, taken) {
-            let spread = super::extended::spread(&portal.formats, rows.schema.fields().len());
+            let spread = spread(&portal.formats, rows.schema.fields().len())?;
             let (columns, formats) = described(&rows.schema, &spread);
             self.wire.out.row_description(&columns, &formats);
         }
@@ -364,6 +372,14 @@ impl Connection {
         let word = if taken == Taken::Sent { "FETCH" } else { "MOVE" };
         self.wire.out.complete(&format!("{word} {rows}"));
         Ok(())
+    }
+}
+
+/// SE3.
+pub(super) fn check_fetchable(command: &Command) -> Result<(), Fault> {
+    match command {
+        Command::Statement => Ok(()),
+        _ => Err(Fault::not_supported("FETCH from a portal that is no query")),
     }
 }
 

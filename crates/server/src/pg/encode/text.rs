@@ -1,7 +1,6 @@
 //! Values as the texts that PostgreSQL prints: what its clients show is what they read.
 
 use std::fmt::Write as _;
-use std::ops::Range;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{
@@ -13,7 +12,7 @@ use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
 use tidegate_model::time::CivilDate;
 
-use super::{Format, Interval, Put, Writer, bytes_of, instants, intervals, lists, other, with};
+use super::{Format, Interval, Put, bytes_of, instants, intervals, lists, other, with};
 use crate::pg::types::per_second;
 
 pub(super) fn writer<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowError> {
@@ -75,8 +74,7 @@ pub(super) fn writer<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => texts(array),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => hex_of(array),
         DataType::FixedSizeBinary(_) => fixed(array, named == Some("uuid")),
-        DataType::List(values) => lists(array.as_list::<i32>(), values, Format::Text)?,
-        DataType::LargeList(values) => lists(array.as_list::<i64>(), values, Format::Text)?,
+        DataType::List(_) | DataType::LargeList(_) => lists(field, array, Format::Text)?,
         _ => other(field, array)?,
     })
 }
@@ -286,41 +284,6 @@ fn push_uuid(value: &[u8], bytes: &mut BytesMut) {
     }
 }
 
-/// `{1,NULL,"a b"}`
-pub(super) fn put_list(values: &Writer<'_>, range: Range<usize>, bytes: &mut BytesMut) {
-    bytes.put_u8(b'{');
-    let first = range.start;
-    for row in range {
-        if first < row {
-            bytes.put_u8(b',');
-        }
-        if values.is_null(row) {
-            bytes.put_slice(b"NULL");
-            continue;
-        }
-        let start = bytes.len();
-        values.push(row, bytes);
-        if needs_quotes(&bytes[start..]) {
-            let value = bytes.split_off(start);
-            bytes.put_u8(b'"');
-            for &byte in &value {
-                if matches!(byte, b'"' | b'\\') {
-                    bytes.put_u8(b'\\');
-                }
-                bytes.put_u8(byte);
-            }
-            bytes.put_u8(b'"');
-        }
-    }
-    bytes.put_u8(b'}');
-}
-
-fn needs_quotes(value: &[u8]) -> bool {
-    let is_special =
-        |byte: &u8| matches!(byte, b'{' | b'}' | b',' | b'"' | b'\\') || byte.is_ascii_whitespace();
-    value.is_empty() || value.eq_ignore_ascii_case(b"null") || value.iter().any(is_special)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -377,14 +340,5 @@ mod tests {
         assert_eq!(interval(14, 1, 14_706_700_000_000), "1 year 2 mons 1 day 04:05:06.7");
         assert_eq!(interval(0, 0, 0), "00:00:00");
         assert_eq!(interval(0, -2, -1_000_000_000), "-2 days -00:00:01");
-    }
-
-    #[test]
-    fn elements_are_quoted_where_they_must() {
-        for (text, expected) in
-            [("a", false), ("", true), ("NULL", true), ("a b", true), ("{", true)]
-        {
-            assert_eq!(needs_quotes(text.as_bytes()), expected, "{text}");
-        }
     }
 }

@@ -5,7 +5,7 @@
 //!   are intervals of days and parts of a day, decimals of every width are wide ones, times of day
 //!   are microseconds, and what PostgreSQL has no type for is a text. Lists have such elements.
 //!
-//! Not here: indirections, which are gone already (`cell::plain`).
+//! Dictionaries and run ends are resolved, within lists too.
 
 use std::sync::Arc;
 
@@ -19,12 +19,14 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 
 use super::per_second;
-use crate::cell;
+use crate::cell::{self, plain};
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// The array as it is written (WR1).
-pub(super) fn written(field: &Field, array: ArrayRef) -> Result<ArrayRef, ArrowError> {
+/// The array as it is written (WR1). A list calls it for its elements: there are few levels of
+/// lists (`list` LS3).
+pub(super) fn written(field: &Field, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let array = plain(array)?;
     match array.data_type() {
         DataType::Struct(_)
         | DataType::Map(..)
@@ -32,13 +34,6 @@ pub(super) fn written(field: &Field, array: ArrayRef) -> Result<ArrayRef, ArrowE
         | DataType::FixedSizeList(..)
         | DataType::ListView(_)
         | DataType::LargeListView(_) => texts(field, array.as_ref()),
-        _ => value(array),
-    }
-}
-
-/// A value, or an element of a list.
-fn value(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
-    match array.data_type() {
         DataType::Duration(unit) => spans(&array, *unit),
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
             cast(&array, &DataType::Decimal128(*precision, *scale))
@@ -69,7 +64,7 @@ fn spans(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef, ArrowError> {
 
 fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> Result<ArrayRef, ArrowError> {
     let (field, offsets, values, nulls) = array.clone().into_parts();
-    let values = value(values)?;
+    let values = written(&field, &values)?;
     let field = field.as_ref().clone().with_data_type(values.data_type().clone());
     Ok(Arc::new(GenericListArray::try_new(Arc::new(field), offsets, values, nulls)?))
 }
@@ -99,8 +94,12 @@ mod tests {
     use arrow::buffer::OffsetBuffer;
     use bytes::BytesMut;
 
-    use super::super::{Format, RowWriter, arrays};
+    use tidegate_model::ByteCount;
+    use tidegate_query::Canceler;
+
+    use super::super::{Format, Guard, Room, RowWriter, arrays};
     use super::*;
+    use crate::budget::Budget;
 
     /// The text and the binary form of the first value of a column, in hexadecimal the latter.
     fn both(array: ArrayRef) -> (String, String) {
@@ -109,7 +108,10 @@ mod tests {
         let schema = batch.schema();
         let value = |format: Format| {
             let mut bytes = BytesMut::new();
-            RowWriter::new(&schema, &arrays, &[format]).unwrap().push(0, &mut bytes);
+            let held = Budget::new(ByteCount(0)).account().try_take(0).unwrap();
+            let mut guard = Guard::new(held, &Canceler::default());
+            let writer = RowWriter::new(&schema, &arrays, &[format]).unwrap();
+            writer.push(0, &mut Room::new(&mut bytes, &mut guard)).unwrap();
             // The tag, two lengths and a count stand before it.
             bytes[11..].to_vec()
         };
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_have_elements_with_a_form_and_lists_of_lists_are_texts() {
+    fn lists_have_elements_with_a_form() {
         let list = |values: ArrayRef| -> ArrayRef {
             let field = Arc::new(Field::new("item", values.data_type().clone(), true));
             let offsets = OffsetBuffer::from_lengths([values.len()]);
@@ -153,12 +155,13 @@ mod tests {
         let binary = "0000000100000000000004a2000000010000000100000010";
         let element = "00000000000f42400000000000000000";
         check(list(Arc::clone(&spans)), "{00:00:01}", &format!("{binary}{element}"));
-        let text = r#"{"{00:00:01}"}"#;
-        let hex = text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
-        check(list(list(spans)), text, &hex);
+        // Two dimensions.
+        let binary = "0000000200000000000004a200000001000000010000000100000001";
+        check(list(list(spans)), "{{00:00:01}}", &format!("{binary}00000010{element}"));
         let pair: ArrayRef = Arc::new(DurationSecondArray::from(vec![1]));
         let field = Arc::new(Field::new("a", pair.data_type().clone(), true));
         let (text, binary) = both(Arc::new(StructArray::from(vec![(field, pair)])));
-        assert_eq!(binary, text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>());
+        let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(binary, hex(&text));
     }
 }

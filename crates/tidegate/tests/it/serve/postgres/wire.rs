@@ -7,14 +7,14 @@ use std::time::Duration;
 use super::super::server::Server;
 use crate::world::World;
 
-fn open(server: &Server) -> TcpStream {
+pub(super) fn open(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.pg).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
     stream
 }
 
 /// Everything up to the end of the connection.
-fn answer(mut stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
+pub(super) fn answer(mut stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
     // It may be closed before all is sent.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
@@ -22,17 +22,17 @@ fn answer(mut stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
-fn has(answer: &[u8], text: &str) -> bool {
+pub(super) fn has(answer: &[u8], text: &str) -> bool {
     answer.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-fn start(user: &str) -> Vec<u8> {
+pub(super) fn start(user: &str) -> Vec<u8> {
     let body = [&[0, 3, 0, 0][..], b"user\0", user.as_bytes(), b"\0\0"].concat();
     let length = u32::try_from(body.len() + 4).unwrap();
     [&length.to_be_bytes()[..], &body].concat()
 }
 
-fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+pub(super) fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len() + 4).unwrap();
     [&[tag][..], &length.to_be_bytes(), body].concat()
 }

@@ -1,0 +1,64 @@
+//! The text of a simple query: its statements, one after the other.
+//!
+//! It is read as a whole before anything is done, on a thread that may take long if it is large
+//! (`connection` CO5).
+
+use bytes::Bytes;
+use tidegate_query::split_statements;
+
+use crate::pg::command::is_held_back;
+use crate::pg::fault::Fault;
+
+/// See the module.
+pub(super) struct Script {
+    pub(super) text: String,
+    /// The first byte of each, and the byte behind it.
+    statements: Vec<(usize, usize)>,
+    /// Set if all are one transaction.
+    pub(super) holds: bool,
+}
+
+impl Script {
+    /// The bytes that reading a text takes at most: there are no more statements than their ends.
+    pub(super) fn bytes(text: &Bytes) -> usize {
+        let ends = memchr::memchr_iter(b';', text).count();
+        text.len() + (ends + 1) * size_of::<(usize, &str, usize, usize)>()
+    }
+
+    pub(super) fn read(text: &Bytes) -> Result<Script, Fault> {
+        let text = String::from_utf8(text.to_vec()).map_err(|_| Fault::not_text())?;
+        let found = split_statements(&text);
+        let holds = 1 < found.len() && found.iter().all(|(_, sql)| is_held_back(sql));
+        let statements = found.iter().map(|(offset, sql)| (*offset, offset + sql.len())).collect();
+        Ok(Script { text, statements, holds })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.statements.is_empty()
+    }
+
+    /// Each with the byte that it begins at.
+    pub(super) fn statements(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.statements.iter().map(|&(start, end)| (start, &self.text[start..end]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &'static str) -> Script {
+        Script::read(&Bytes::from_static(text.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn statements_are_read_with_their_places() {
+        let script = read(" SELECT ';' ; /* ; */ INSERT INTO t VALUES (1);;");
+        let expected = [(1, "SELECT ';'"), (22, "INSERT INTO t VALUES (1)")];
+        assert_eq!(script.statements().collect::<Vec<_>>(), expected);
+        assert!(script.holds && !read("SELECT 1; UPDATE t SET n = 1").holds);
+        assert!(read(" -- nothing").is_empty() && !read("SELECT 1").holds);
+        assert!(Script::read(&Bytes::from_static(b"SELECT '\xff'")).is_err());
+        assert!(Script::bytes(&Bytes::from_static(b";;;")) > 3 * size_of::<(usize, &str)>());
+    }
+}

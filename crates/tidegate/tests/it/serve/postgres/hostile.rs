@@ -1,0 +1,396 @@
+//! Clients that want to end the server, to hold up its other clients, or to get in.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Config, NoTls};
+
+use super::super::server::Server;
+use super::wire::{answer, has, message, open, start};
+use super::{PASSWORD, SECRET, block_on, code, connect, rows};
+use crate::world::{World, wait_until};
+
+const TRUST: &str = "pg.auth_methods=trust";
+
+fn query(sql: &str) -> Vec<u8> {
+    message(b'Q', format!("{sql}\0").as_bytes())
+}
+
+fn parse(name: &str, sql: &str) -> Vec<u8> {
+    message(b'P', format!("{name}\0{sql}\0\0\0").as_bytes())
+}
+
+/// Bind, Describe both, Execute, and Sync.
+fn all_of(portal: &str, name: &str) -> Vec<u8> {
+    [
+        message(b'D', format!("S{name}\0").as_bytes()),
+        message(b'S', b""),
+        message(b'B', format!("{portal}\0{name}\0\0\0\0\0\0\0").as_bytes()),
+        message(b'D', format!("S{name}\0").as_bytes()),
+        message(b'S', b""),
+        message(b'B', format!("{portal}\0{name}\0\0\0\0\0\0\0").as_bytes()),
+        message(b'D', format!("P{portal}\0").as_bytes()),
+        message(b'E', format!("{portal}\0\0\0\0\0").as_bytes()),
+        message(b'S', b""),
+    ]
+    .concat()
+}
+
+// `PREPARE p AS EXECUTE p; EXECUTE p` overflowed the stack of the server, which was gone for all.
+// The same came of a statement that was parsed as `EXECUTE` of its own name, and of a portal that
+// fetches from itself.
+#[test]
+fn a_prepared_statement_never_leads_to_another_one() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[TRUST]);
+    let bytes = [
+        start("ann"),
+        query("PREPARE p AS EXECUTE p"),
+        query("EXECUTE p"),
+        query("PREPARE q AS FETCH q"),
+        query("DECLARE c CURSOR FOR FETCH c"),
+        parse("a", "EXECUTE a"),
+        all_of("", "a"),
+        parse("b", "EXECUTE a"),
+        parse("a2", "EXECUTE b"),
+        all_of("x", "b"),
+        query("EXECUTE b"),
+        query("BEGIN"),
+        parse("f", "FETCH f"),
+        all_of("f", "f"),
+        query("ROLLBACK"),
+        query("BEGIN"),
+        parse("g", "FETCH h"),
+        parse("h", "FETCH g"),
+        message(b'B', b"g\0g\0\0\0\0\0\0\0"),
+        message(b'B', b"h\0h\0\0\0\0\0\0\0"),
+        message(b'D', b"Sg\0"),
+        message(b'S', b""),
+        query("FETCH g"),
+        query("ROLLBACK"),
+        query("PREPARE r AS SELECT 40 + 2"),
+        query("EXECUTE r"),
+        parse("s", "EXECUTE r"),
+        all_of("", "s"),
+        message(b'X', b""),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    let text = String::from_utf8_lossy(&answer);
+    assert_eq!(text.matches("C42601\0").count(), 3, "PREPARE, PREPARE, DECLARE: {text}");
+    assert!(text.contains("C0A000\0") && !text.contains("CXX000\0"), "{text}");
+    assert_eq!(text.matches("SELECT 1\0").count(), 2, "what may be prepared is done: {text}");
+    server.stop();
+}
+
+#[test]
+fn after_an_error_all_is_passed_over_up_to_the_next_sync() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[TRUST]);
+    let bytes = [
+        start("ann"),
+        parse("", "SELEC 1"),
+        message(b'D', b"S\0"),
+        query("SELECT 'passed over'"),
+        message(b'F', b""),
+        message(b'S', b""),
+        query("SELECT 'done'"),
+        // Three formats for one column, before and after it is described.
+        parse("one", "SELECT 1"),
+        message(b'B', b"\0one\0\0\0\0\0\0\x03\0\0\0\0\0\0"),
+        message(b'E', b"\0\0\0\0\0"),
+        message(b'S', b""),
+        message(b'D', b"Sone\0"),
+        message(b'B', b"\0one\0\0\0\0\0\0\x03\0\0\0\0\0\0"),
+        message(b'S', b""),
+        message(b'X', b""),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    let text = String::from_utf8_lossy(&answer);
+    assert!(!text.contains("passed over") && text.contains("done"), "CO1: {text}");
+    let wrong = "bind message has 3 result formats but query has 1 columns";
+    assert_eq!(text.matches(wrong).count(), 2, "{text}");
+    server.stop();
+}
+
+fn user(world: &World, arguments: &[&str], password: &str) {
+    let run = world.run_with(&[&["user"], arguments].concat(), password.as_bytes());
+    assert_eq!(run.code, Some(0), "{arguments:?}: {}", run.stderr);
+}
+
+/// Logs bob in through a relay that does something before it passes his proof on.
+async fn log_in_with(
+    server: &Server,
+    before_proof: impl AsyncFnOnce(),
+) -> Result<tokio_postgres::Client, String> {
+    let (near, mut far) = tokio::io::duplex(64 << 10);
+    let mut config = Config::new();
+    config.user("bob").password("his").dbname("test");
+    let connecting = config.connect_raw(near, NoTls);
+    let relaying = async {
+        let mut server = tokio::net::TcpStream::connect(server.pg).await.unwrap();
+        let (mut answers, mut proofs, mut buffer) = (vec![0; 8 << 10], 0, vec![0; 8 << 10]);
+        let mut before_proof = Some(before_proof);
+        loop {
+            tokio::select! {
+                read = far.read(&mut buffer) => {
+                    let Ok(read @ 1..) = read else { break };
+                    proofs += usize::from(buffer[0] == b'p');
+                    if proofs == 2 && let Some(act) = before_proof.take() {
+                        act().await;
+                    }
+                    server.write_all(&buffer[..read]).await.unwrap();
+                }
+                read = server.read(&mut answers) => {
+                    let Ok(read @ 1..) = read else { break };
+                    if far.write_all(&answers[..read]).await.is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        // What was said last is still read.
+        far.shutdown().await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        connected = connecting => match connected {
+            Ok((client, connection)) => {
+                tokio::spawn(connection);
+                Ok(client)
+            }
+            Err(error) => Err(error.as_db_error().expect("it is told").code().code().to_owned()),
+        },
+        () = relaying => unreachable!("it waits"),
+    }
+}
+
+// bob, a reader, stopped after the server's challenge, was removed, and came in as administrator.
+#[test]
+fn a_user_that_is_removed_or_changed_while_he_logs_in_is_not_let_in() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    for change in [&["remove", "bob"][..], &["passwd", "bob"]] {
+        user(&world, &["add", "bob", "--role", "reader"], "his");
+        block_on(async {
+            let changed = log_in_with(&server, async || {
+                user(&world, change, "another");
+                // It makes the server read the file again.
+                connect(&server).await;
+            });
+            assert_eq!(changed.await.err().as_deref(), Some("28P01"), "AU5: {change:?}");
+        });
+    }
+    server.stop();
+}
+
+#[test]
+fn open_connections_end_when_their_user_is_removed_or_changed() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let admin = connect(&server).await;
+        let (host, port) = (server.pg.ip(), server.pg.port());
+        for change in [&["passwd", "bob"][..], &["remove", "bob"]] {
+            if change[0] == "passwd" {
+                user(&world, &["add", "bob", "--role", "reader"], "his");
+            } else {
+                user(&world, &["passwd", "bob"], "his");
+            }
+            let address = format!("host={host} port={port} user=bob password=his dbname=test");
+            let (bob, connection) = tokio_postgres::connect(&address, NoTls).await.unwrap();
+            let ending = tokio::spawn(connection);
+            let long = "SELECT count(*) FROM long_sequence(1000000) a, long_sequence(1000000) b";
+            let (ended, ()) = tokio::join!(bob.simple_query(long), async {
+                let working = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'bob'";
+                while rows(&admin, working).await != ["1"] {}
+                // Nobody logs in: the server looks by itself.
+                user(&world, change, "another");
+            });
+            assert!(ended.is_err(), "AU5: his statement ends");
+            let error = ending.await.unwrap().err().expect("the connection ends");
+            let code = error.as_db_error().map(|error| error.code().code().to_owned());
+            assert!(code.as_deref() == Some("57P01") || error.is_closed(), "AU5: {error}");
+        }
+        assert_eq!(rows(&admin, "SELECT 1").await, ["1"], "others stay");
+    });
+    let log = server.log();
+    assert_eq!(log.matches("open connections of `bob` are ended: 1").count(), 2, "{log}");
+    server.stop();
+}
+
+// The text of lists within lists doubled its backslashes with each level: this statement held a
+// thread of connections for ever, and took all memory.
+#[test]
+fn lists_within_lists_have_as_many_levels_as_arrays_have_dimensions() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let client = connect(&server).await;
+        let nested =
+            |levels: usize| format!("SELECT {}1{}", "array[".repeat(levels), "]".repeat(levels));
+        assert_eq!(code(&client, &nested(40)).await.0, "54000");
+        assert_eq!(code(&client, &nested(7)).await.0, "54000");
+        assert!(client.prepare(&nested(7)).await.is_err());
+        assert_eq!(rows(&client, &nested(6)).await, ["{{{{{{1}}}}}}"]);
+        let square = "SELECT array[array[1, 2], array[3, 4]]";
+        assert_eq!(rows(&client, square).await, ["{{1,2},{3,4}}"]);
+        assert_eq!(rows(&client, "SELECT array[array[1], array[2, 3]]").await, ["{{1},{2,3}}"]);
+        let statement = client.prepare(square).await.unwrap();
+        assert_eq!(statement.columns()[0].type_(), &Type::INT8_ARRAY);
+        let error = client.query("SELECT array[array[1], array[2, 3]]", &[]).await.unwrap_err();
+        assert_eq!(error.code().map(|code| code.code()), Some("2202E"), "it has no binary form");
+    });
+    server.stop();
+}
+
+// Arrays were counted as nothing: three portals with 60 MB of `{1,1,..}` took 6 GB, and the server
+// was killed.
+#[test]
+fn what_connections_hold_has_a_bound_for_all_together() {
+    let world = World::new();
+    let keys = [SECRET, "memory.connection_limit=1MiB"];
+    let server = Server::start_with(&world, &keys);
+    block_on(async {
+        let (one, other) = (connect(&server).await, connect(&server).await);
+        let any = "SELECT x FROM long_sequence(3) WHERE x = ANY($1)";
+        let error = one.query(any, &[&vec![1_i64; 30_000]]).await.unwrap_err();
+        assert_eq!(error.code().map(|code| code.code()), Some("53200"), "CO3: {error}");
+        assert_eq!(one.query(any, &[&vec![1_i64; 1_000]]).await.unwrap().len(), 1);
+        let text = "SELECT x FROM long_sequence(3) WHERE 0 < length($1::text)";
+        assert_eq!(other.query(text, &[&"x".repeat(200_000)]).await.unwrap().len(), 3);
+        let error = other.query(text, &[&"x".repeat(3_000_000)]).await.unwrap_err();
+        let is_told = error.code().is_some_and(|it| it.code() == "53200");
+        assert!(is_told || error.is_closed(), "CO3: {error}");
+        assert_eq!(rows(&one, "SELECT 1").await, ["1"], "BU3");
+        wait_until("what was held to be given back", || {
+            server.metric("tidegate_connection_memory_bytes") == 0.0
+        });
+    });
+    server.stop();
+}
+
+/// A connection that has logged in, and its number.
+fn enter(server: &Server, user: &str) -> (TcpStream, u32) {
+    let mut stream = open(server);
+    stream.write_all(&start(user)).unwrap();
+    let (mut seen, mut byte) = (Vec::new(), [0]);
+    while !seen.ends_with(b"Z\0\0\0\x05I") {
+        stream.read_exact(&mut byte).unwrap();
+        seen.push(byte[0]);
+    }
+    let key = seen.windows(5).rposition(|it| it == b"K\0\0\0\x0c").expect("a key") + 5;
+    (stream, u32::from_be_bytes(seen[key..key + 4].try_into().unwrap()))
+}
+
+// A client that began COPY TO STDOUT and read nothing kept its turn: as many of them as statements
+// may work stopped the server for all others, and no cancel ended one.
+#[test]
+fn a_copy_whose_client_does_not_read_holds_up_nobody() {
+    let world = World::new();
+    let keys = [TRUST, "query.max_concurrent=1"];
+    let server = Server::start_with(&world, &keys);
+    let (mut copying, number) = enter(&server, "ann");
+    copying.write_all(&query("COPY (SELECT x FROM long_sequence(100000000)) TO STDOUT")).unwrap();
+    // It works.
+    copying.read_exact(&mut [0; 1_000]).unwrap();
+    let (asking, _) = enter(&server, "bob");
+    let cancel = format!("SELECT pg_cancel_backend({number})");
+    let bytes = [query("SELECT 40 + 2"), query(&cancel), message(b'X', b"")].concat();
+    let answered = answer(asking, &bytes);
+    assert!(has(&answered, "42") && !has(&answered, "C53400"), "CY5");
+    let mut rest = Vec::new();
+    copying.write_all(&message(b'X', b"")).unwrap();
+    copying.read_to_end(&mut rest).unwrap();
+    assert!(has(&rest, "C57014"), "CY5: it is cancelled while nobody reads");
+    server.stop();
+}
+
+#[test]
+fn a_client_that_never_reads_or_never_writes_is_given_up() {
+    let world = World::new();
+    let keys = [TRUST, "pg.send_timeout=300ms", "pg.copy_idle_timeout=300ms"];
+    let server = Server::start_with(&world, &keys);
+    let (mut copying, _) = enter(&server, "ann");
+    copying.write_all(&query("COPY (SELECT x FROM long_sequence(100000000)) TO STDOUT")).unwrap();
+    wait_until("the client to be given up", || {
+        server.metric("tidegate_connections{protocol=\"pg\"}") == 0.0
+    });
+    let mut rest = Vec::new();
+    let _ = copying.read_to_end(&mut rest);
+    assert!(!has(&rest, "COPY 100000000"), "CY5");
+    let bytes = [
+        start("ann"),
+        query("CREATE TABLE t (n INT)"),
+        query("COPY t FROM STDIN"),
+        message(b'd', b"1\n"),
+    ];
+    let answered = answer(open(&server), &bytes.concat());
+    assert!(has(&answered, "C57P05") && has(&answered, "pg.copy_idle_timeout"), "CY5");
+    assert_eq!(server.count("t"), Some(0), "CY2");
+    server.stop();
+}
+
+// A message of many megabytes was read on the thread that it shares with other connections, which
+// had no answer meanwhile.
+#[test]
+fn large_statements_and_values_are_read_and_done() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let client = connect(&server).await;
+        let many = format!("SELECT 1 -- {}\n;", "x".repeat(1_000)).repeat(100);
+        assert_eq!(rows(&client, &many).await.len(), 100);
+        let text = "x".repeat(100_000);
+        assert_eq!(rows(&client, &format!("SELECT length('{text}')")).await, ["100000"]);
+        let long = format!("SELECT x FROM long_sequence(3) WHERE '{text}' = $1 AND x = ANY($2)");
+        let prepared = client.prepare(&long).await.unwrap();
+        let found = client.query(&prepared, &[&text, &vec![2_i64; 10_000]]).await.unwrap();
+        assert_eq!(found.len(), 1);
+        let list = rows(&client, "SELECT array_agg(x) FROM long_sequence(600000)").await.remove(0);
+        assert!(list.starts_with("{1,2,") && list.ends_with(",599999,600000}"));
+    });
+    server.stop();
+}
+
+/// Runs psql through TLS; nothing if it is not there.
+fn psql(server: &Server, binding: &str, sql: &str) -> Option<(String, String)> {
+    let mut command = Command::new("psql");
+    command.args(["-X", "-A", "-t", "-c", sql]).env("PGPASSWORD", PASSWORD);
+    command.env("PGCHANNELBINDING", binding).env("PGSSLMODE", "require");
+    command.args(["-h", "127.0.0.1", "-U", "admin", "-d", "test", "-p"]);
+    let output = command.arg(server.pg.port().to_string()).output().ok()?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Some((text(output.stdout), text(output.stderr)))
+}
+
+/// `channel_binding=require` of libpq works with certificates whose signatures have various hashes.
+#[test]
+fn logins_are_bound_to_the_certificate() {
+    for (key, hash) in [("rsa:2048", "-sha256"), ("rsa:2048", "-sha384"), ("ec", "-sha512")] {
+        let world = World::new();
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-nodes", "-days", "2", hash, "-newkey", key]);
+        if key == "ec" {
+            openssl.args(["-pkeyopt", "ec_paramgen_curve:prime256v1"]);
+        }
+        openssl.args(["-subj", "/CN=localhost", "-keyout"]).arg(world.path("key.pem"));
+        let made = openssl.arg("-out").arg(world.path("cert.pem")).output();
+        if !made.is_ok_and(|output| output.status.success()) {
+            return;
+        }
+        let secret = Command::new("chmod").arg("600").arg(world.path("key.pem")).status();
+        assert!(secret.is_ok_and(|status| status.success()));
+        let path = |name: &str| world.path(name).display().to_string();
+        let (cert, private) =
+            (format!("tls.cert={}", path("cert.pem")), format!("tls.key={}", path("key.pem")));
+        let server = Server::start_with(&world, &[SECRET, "tls.mode=require", &cert, &private]);
+        for binding in ["require", "prefer", "disable"] {
+            let Some((said, errors)) = psql(&server, binding, "SELECT 40 + 2") else { return };
+            assert_eq!((said.as_str(), errors.as_str()), ("42\n", ""), "{hash} {binding}");
+        }
+        server.stop();
+    }
+}
