@@ -24,6 +24,7 @@ use tidegate_query::{
     BulkOutcome, BulkSink, Canceler, CopyFormat, CopyOptions, CopyStream, Error as QueryError,
     SendableRecordBatchStream, StatementOptions,
 };
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::timeout;
 
@@ -70,10 +71,10 @@ impl Connection {
             canceler: Some(canceler.clone()),
         };
         let (services, text) = (Arc::clone(&self.services), sql.to_owned());
-        let begun = self
-            .services
-            .query_threads
-            .spawn(async move { services.engine.copy_stream(&text, &options).await });
+        let lane = services.lanes.take().await;
+        let lane = lane.map_err(|error| Fault::new(error.code(), error.to_string()))?;
+        let begun =
+            lane.threads().spawn(async move { services.engine.copy_stream(&text, &options).await });
         let _ending = Ending(begun.abort_handle());
         let stream = tokio::select! {
             biased;
@@ -98,7 +99,7 @@ impl Connection {
                     CopyFormat::Binary => OutRows::Binary(schema),
                     _ => OutRows::Delimited(delimited(&options, &schema)?, schema),
                 };
-                self.copy_out(stream, rows).await
+                self.copy_out((stream, rows), lane.threads()).await
             }
             None => Err(Fault::new("42601", "COPY has neither STDIN nor STDOUT").into()),
         }
@@ -164,11 +165,11 @@ impl Connection {
 
     async fn copy_out(
         &mut self,
-        stream: SendableRecordBatchStream,
-        rows: OutRows,
+        (stream, rows): (SendableRecordBatchStream, OutRows),
+        threads: &Handle,
     ) -> Result<(), Stopped> {
         let (sender, mut parts) = channel(QUEUE);
-        let work = self.services.query_threads.spawn(write(stream, rows, sender));
+        let work = threads.spawn(write(stream, rows, sender));
         let mut count = 0;
         let ended = loop {
             let part = tokio::select! {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
-use tidegate_query::{Canceler, Parameter, is_cancel};
-use tokio::sync::OwnedSemaphorePermit;
+use tidegate_query::{Canceler, Error as QueryError, Parameter, is_cancel, is_copy};
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
@@ -14,7 +14,9 @@ use crate::pg::encode::Format;
 use crate::pg::fault::Fault;
 use crate::pg::portal::{Admitted, Event, Rows, Running, Work};
 use crate::pg::types::{Column, columns};
+use crate::seat::{NoSeat, Seat, overdue};
 use crate::shared::CountedQuery;
+use crate::turns::Claimant;
 
 /// How often who waits for a turn asks whether it is still wanted.
 const TICK: Duration = Duration::from_millis(20);
@@ -49,12 +51,7 @@ pub(super) enum Taken {
 
 /// What the engine has said first of a statement.
 enum Begun {
-    Rows {
-        running: Running,
-        schema: SchemaRef,
-        canceler: Canceler,
-        turn: Option<OwnedSemaphorePermit>,
-    },
+    Rows { running: Running, schema: SchemaRef, canceler: Canceler, seat: Option<Seat> },
     Done(String),
 }
 
@@ -85,8 +82,8 @@ impl Connection {
         let counted = CountedQuery::begin(&self.shared, "pg");
         let done = self.start_apart(order, work).await;
         match done {
-            Ok(Begun::Rows { running, schema, canceler, turn }) => {
-                let admitted = Admitted { turn, counted };
+            Ok(Begun::Rows { running, schema, canceler, seat }) => {
+                let admitted = Admitted { seat, counted };
                 let rows = Rows::new(running, schema, (canceler, admitted));
                 Ok(Started::Rows(Box::new(rows)))
             }
@@ -110,20 +107,21 @@ impl Connection {
         }
     }
 
-    /// Starts a query that is known to be quick; `None` if it is not, or all turns are taken (PO3).
+    /// Starts a query that is known to be quick; `None` if it is not, or no seat is free (PO3).
     pub(super) async fn start_known(&mut self, order: &Order) -> Result<Option<Rows>, Stopped> {
         let services = Arc::clone(&self.services);
-        let Ok(turn) = Arc::clone(&services.turns).try_acquire_owned() else { return Ok(None) };
+        let claimant = Claimant::of(&self.session);
+        let Some(seat) = Seat::try_new(&services, &claimant) else { return Ok(None) };
         let work = self.work(order);
         let known = (&work.sql, work.parameters.as_slice(), &work.options());
-        let Some(known) = services.engine.known(known, &services.query_threads) else {
+        let Some(known) = services.engine.known(known, seat.threads()) else {
             return Ok(None);
         };
         let counted = CountedQuery::begin(&self.shared, "pg");
         match known {
             Ok(known) => {
                 self.notices(&known.notices);
-                let admitted = Admitted { turn: Some(turn), counted };
+                let admitted = Admitted { seat: Some(seat), counted };
                 let running = Running::Here(known.stream);
                 Ok(Some(Rows::new(running, known.schema, (work.canceler, admitted))))
             }
@@ -137,12 +135,20 @@ impl Connection {
 
     async fn start_apart(&mut self, order: &Order, work: Work) -> Result<Begun, Stopped> {
         let canceler = work.canceler.clone();
-        let turn = match is_cancel(&order.sql) {
-            true => None,
-            false => Some(self.turn(&canceler).await?),
-        };
         let services = Arc::clone(&self.services);
-        let mut running = Running::start(&services, work);
+        // A cancel is for when all others work.
+        let (seat, threads) = match is_cancel(&order.sql) {
+            true => (None, Handle::current()),
+            false => {
+                let seat = self.turn(&canceler).await?;
+                let threads = match is_copy(&order.sql) {
+                    true => services.job_threads.clone(),
+                    false => seat.threads().clone(),
+                };
+                (Some(seat), threads)
+            }
+        };
+        let mut running = Running::start(&services, work, &threads);
         let event = tokio::select! {
             biased;
             event = running.next() => event,
@@ -151,7 +157,7 @@ impl Connection {
         match event {
             Some(Event::Rows { schema, notices }) => {
                 self.notices(&notices);
-                Ok(Begun::Rows { running, schema, canceler, turn })
+                Ok(Begun::Rows { running, schema, canceler, seat })
             }
             Some(Event::Done { tag, notices }) => {
                 self.notices(&notices);
@@ -165,23 +171,29 @@ impl Connection {
     }
 
     /// Waits for the right to work, which others wait for, too.
-    pub(super) async fn turn(
-        &mut self,
-        canceler: &Canceler,
-    ) -> Result<OwnedSemaphorePermit, Stopped> {
+    pub(super) async fn turn(&mut self, canceler: &Canceler) -> Result<Seat, Stopped> {
         let services = Arc::clone(&self.services);
-        let turns = &services.turns;
-        if let Ok(turn) = Arc::clone(turns).try_acquire_owned() {
-            return Ok(turn);
+        let claimant = Claimant::of(&self.session);
+        if let Some(seat) = Seat::try_new(&services, &claimant) {
+            return Ok(seat);
         }
-        let turn = timeout(services.turn_wait, Arc::clone(turns).acquire_owned());
         tokio::select! {
             biased;
-            turn = turn => match turn {
-                Ok(Ok(turn)) => Ok(turn),
-                Ok(Err(_)) | Err(_) => Err(Fault::new("53400", services.no_turn()).into()),
-            },
+            seat = Seat::new(&services, &claimant) => Ok(seat.map_err(|it| no_seat(&it))?),
             () = canceled(canceler) => Err(Fault::canceled().into()),
+            () = self.wire.closed() => Err(Stopped::Gone),
+        }
+    }
+
+    /// Waits for the turn that a statement has given away.
+    async fn resume(&mut self, rows: &mut Rows) -> Result<(), Stopped> {
+        let Some(seat) = &mut rows.admitted.seat else { return Ok(()) };
+        tokio::select! {
+            biased;
+            resumed = seat.resume() => {
+                Ok(resumed.map_err(|no_turn| no_seat(&NoSeat::Turn(no_turn)))?)
+            }
+            () = canceled(&rows.canceler) => Err(Fault::canceled().into()),
             () = self.wire.closed() => Err(Stopped::Gone),
         }
     }
@@ -196,13 +208,13 @@ impl Connection {
         let canceler = rows.canceler.clone();
         let _cancelable = self.backend.begin(&canceler);
         rows.admitted.counted.note("57014");
-        if rows.admitted.turn.is_none() {
-            rows.admitted.turn = Some(self.turn(&canceler).await?);
-        }
+        self.resume(rows).await?;
         let taken = self.take_with(order, rows, (formats, max, taken)).await;
-        rows.wait();
-        if let Err(stopped) = &taken {
-            rows.admitted.counted.note(code_of(stopped));
+        match &taken {
+            Ok(Progress { is_over: false, .. }) => rows.wait(),
+            // What is left of a statement that is over has its turn until it has ended, too.
+            Ok(Progress { is_over: true, .. }) => rows.admitted.counted.note("00000"),
+            Err(stopped) => rows.admitted.counted.note(code_of(stopped)),
         }
         taken
     }
@@ -236,6 +248,10 @@ impl Connection {
                 biased;
                 event = rows.running.next() => event,
                 () = self.wire.closed() => return Err(Stopped::Gone),
+                reason = overdue(&rows.canceler) => {
+                    let error = QueryError::Canceled { reason };
+                    return Err(Fault::of_query(&error, &order.sql, order.before).into());
+                }
             };
             match event {
                 Some(Event::Batch(batch)) => {
@@ -257,11 +273,14 @@ impl Connection {
         if let Ok(sent) = timeout(SLOW, self.wire.flush()).await {
             return Ok(sent?);
         }
-        rows.admitted.turn = None;
+        rows.admitted.seat.iter_mut().for_each(Seat::pause);
         self.wire.flush().await?;
-        rows.admitted.turn = Some(self.turn(&rows.canceler).await?);
-        Ok(())
+        self.resume(rows).await
     }
+}
+
+fn no_seat(no_seat: &NoSeat) -> Fault {
+    Fault::new(no_seat.code(), no_seat.to_string())
 }
 
 /// Returns when somebody has ended the statement.
