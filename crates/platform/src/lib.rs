@@ -25,6 +25,7 @@ mod sim;
 mod clock;
 mod memory;
 mod machine;
+mod thread;
 #[cfg(target_os = "linux")]
 mod pages;
 mod buffer;
@@ -55,6 +56,7 @@ pub use real::{RealDisk, disk_bytes, drop_caches, free_disk_bytes};
 pub use root::{Opened, Root, RootEntry, RootError, RootFile};
 pub use sentence::sentence;
 pub use sim::{SimCall, SimDisk, SimErrno};
+pub use thread::ThreadId;
 pub use write_queue::WriteQueue;
 
 /// A count of bytes that came as `u64`, as a size in memory.

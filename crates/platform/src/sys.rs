@@ -66,6 +66,52 @@ pub(crate) fn lower_thread_priority(by: libc::c_int) {
     unsafe { libc::nice(by) };
 }
 
+/// The id of the calling thread.
+#[cfg(target_os = "linux")]
+pub(crate) fn thread_id() -> libc::pid_t {
+    // SAFETY: no memory is handed over, and the call cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// The CPU time of a thread of this process.
+#[cfg(target_os = "linux")]
+pub(crate) fn thread_cpu_time(thread: libc::pid_t) -> io::Result<std::time::Duration> {
+    // The kernel's number of the clock of a thread: CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED.
+    let clock = (!thread << 3) | 0b110;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is ours and is written as a whole; a thread that has ended is an error.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Ok(std::time::Duration::new(seconds, nanos))
+}
+
+/// Sets the niceness of a thread of this process; nothing happens if it has ended, or if that is
+/// not allowed.
+#[cfg(target_os = "linux")]
+pub(crate) fn set_thread_niceness(thread: libc::pid_t, niceness: libc::c_int) {
+    let Ok(thread) = libc::id_t::try_from(thread) else { return };
+    // SAFETY: no memory is handed over. On Linux the value belongs to the thread, not the process.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, thread, niceness) };
+}
+
+/// The niceness of the first thread of this process.
+#[cfg(target_os = "linux")]
+pub(crate) fn process_niceness() -> libc::c_int {
+    // SAFETY: no memory is handed over, and the call cannot fail.
+    thread_niceness(unsafe { libc::getpid() })
+}
+
+/// The niceness of a thread of this process.
+#[cfg(target_os = "linux")]
+pub(crate) fn thread_niceness(thread: libc::pid_t) -> libc::c_int {
+    let thread = libc::id_t::try_from(thread).expect("ids are positive");
+    // SAFETY: no memory is handed over.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, thread) }
+}
+
 /// Begins writing a range of the page cache out.
 #[cfg(target_os = "linux")]
 pub(crate) fn start_writeback(fd: RawFd, offset: u64, bytes: u64) -> io::Result<()> {

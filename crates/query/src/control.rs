@@ -3,26 +3,35 @@
 //! - K1. Between any two operators of a running plan stands a guard (`guard`), which asks before
 //!   each batch whether the statement is to go on. So whatever ends it (its timeout, or a stream
 //!   that was dropped), every operator ends with the batch it is at: nothing is read any more.
-//! - K2. Whoever waits for rows, or for a plan, waits no longer than the timeout or a cancel,
-//!   whatever the threads are doing (`rows`).
+//! - K2. A wait for rows, or for a plan, ends with the timeout or a cancel (`rows`). A client on
+//!   another thread than those of the statement sees the end whatever they are doing
+//!   (`Canceler::ended`).
 //! - K3. Time in which rows wait for whoever takes them is not counted: a slow reader is no slow
 //!   statement. Our own writers are no readers: an INSERT that is slow to write is a slow one.
-//! - K4. However long a statement works, others have their turn on its threads after milliseconds
-//!   and one step of an operator (`guard` U3): so it can be looked for, and cancelled.
+//! - K4. However long a statement works, other tasks have their turn on its threads after
+//!   milliseconds and one step of an operator (`guard` U3). A step can last seconds: a server gives
+//!   each statement threads of its own, so that only tasks of the same statement wait for it.
 //!
-//! What one step of an operator does is not interrupted, but for conditions on stored rows, which
-//! ask before each zone, or each pass of a kernel over a page frame (`scan::row_filter`). A scan's
-//! step is at most 8 page frames without a match (`scan::stream` W3), that of a fused aggregate one
-//! page frame. Steps of DataFusion's that can be long: sorting the rows that one thread has
-//! gathered, joining up the build side of a hash join, and planning. They end by themselves, and
-//! nobody waits for them (K2). Conditions of joins ask before each evaluation (`join_filter`): a
-//! batch of one side would be compared with all rows of the other in one step.
+//! One step of an operator is not interrupted, with these exceptions:
+//!
+//! - Conditions on stored rows ask before each zone, or each pass of a kernel over a page frame
+//!   (`scan::row_filter`). A scan's step is at most 8 page frames without a match (`scan::stream`
+//!   W3), that of a fused aggregate one page frame.
+//! - Conditions of joins ask before each evaluation (`join_filter`): a batch of one side would be
+//!   compared with all rows of the other in one step.
+//! - Sorts ask before each run of what they have gathered (`sort_keys`), a megabyte at most.
+//!
+//! Steps that stay long: a hash table that grows or is written out, joining up the build side of a
+//! hash join, a window over a partition, and planning. They end by themselves, and no client waits
+//! for them (K2).
 //!
 //! The clock is that of the runtime's timers. Not here: statements that change tables, which are
 //! done or not done, but not half.
 
 mod guard;
+mod asking;
 mod join_filter;
+mod sort_keys;
 mod rows;
 
 use std::fmt;
@@ -73,6 +82,8 @@ pub struct Canceler(Arc<CancelerState>);
 struct CancelerState {
     is_canceled: AtomicBool,
     stop: OnceLock<Arc<Stop>>,
+    /// Wakes those who wait for `stop`.
+    notify_begun: Notify,
 }
 
 impl Canceler {
@@ -107,9 +118,28 @@ impl Canceler {
         }
     }
 
+    /// Waits until the statement is not to go on: its time is over, or it was cancelled. The
+    /// client need not wait for the threads of the statement then (K2). Needs timers.
+    pub async fn ended(&self) -> CancelReason {
+        self.begun().await.ended().await
+    }
+
+    async fn begun(&self) -> &Stop {
+        loop {
+            let mut notified = pin!(self.0.notify_begun.notified());
+            // From here on no beginning is missed.
+            notified.as_mut().enable();
+            if let Some(stop) = self.0.stop.get() {
+                return stop;
+            }
+            notified.await;
+        }
+    }
+
     /// From now on the statement can be ended.
     pub(crate) fn of(&self, stop: &Arc<Stop>) {
         let stop = self.0.stop.get_or_init(|| Arc::clone(stop));
+        self.0.notify_begun.notify_waiters();
         if self.is_canceled() {
             stop.cancel();
         }
@@ -363,6 +393,21 @@ mod tests {
         left.abandon();
         left.begin_again();
         assert_eq!(left.reason(), Some(CancelReason::Requested));
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_statement_is_seen_whatever_the_statement_does() {
+        let canceler = Canceler::default();
+        let (reason, ()) = tokio::join!(canceler.ended(), async {
+            tokio::task::yield_now().await;
+            canceler.of(&Arc::new(Stop::new(Timeout::Never)));
+            tokio::task::yield_now().await;
+            canceler.cancel();
+        });
+        assert_eq!(reason, CancelReason::Requested, "K2");
+        let canceler = Canceler::default();
+        canceler.of(&Arc::new(Stop::new(Timeout::After(Duration::from_millis(1)))));
+        assert!(matches!(canceler.ended().await, CancelReason::Timeout { .. }), "K2");
     }
 
     #[test]

@@ -6,8 +6,9 @@
 //! - H3. Every statement is listed from its beginning to its end (`activity` QA2).
 //!
 //! The methods are `async` and belong on a runtime whose threads may compute: planning, decoding
-//! and DataFusion's operators run there. Statements that change tables wait for the disk on a
-//! thread of their own.
+//! and DataFusion's operators run there. A poll of an operator can last seconds (`control` K4), so
+//! statements that must not wait for each other belong on runtimes of their own. Statements that
+//! change tables wait for the disk on a thread of their own.
 
 mod known;
 

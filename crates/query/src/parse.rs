@@ -21,7 +21,7 @@ mod statement;
 pub(crate) use copy::{Copy, CopyPlace, CopySource};
 pub(crate) use create::CreateAs;
 pub use create::{TableDefinition, parse_create_table};
-pub use session::is_cancel;
+pub use session::{is_cancel, is_copy};
 pub use token::{Position, Token, TokenKind, first_token, split_statements, tokenize};
 
 pub(crate) use cursor::SYSTEM_SCHEMA;

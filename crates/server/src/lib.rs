@@ -1,9 +1,9 @@
 //! The server: SQL over PostgreSQL's protocol and HTTP, the line protocol over HTTP and TCP.
 //!
 //! - SV1. Listeners are bound before anything else, so that a taken port fails at once.
-//! - SV2. Connections have threads of their own; statements work on the engine's, but for those
-//!   that are known to be quick, and commits on threads that may wait. None holds up another's
-//!   answers.
+//! - SV2. Connections have threads of their own; each statement has some of its own (`lanes`), but
+//!   for those that are known to be quick; commits are on threads that may wait. None holds up
+//!   another's answers.
 //! - SV3. A server that is told to stop takes nothing new, does what was begun, seals and makes a
 //!   checkpoint: the next start has nothing to replay.
 //!
@@ -28,6 +28,9 @@ mod auth;
 mod tls;
 mod socket;
 mod spread;
+mod turns;
+mod lanes;
+mod seat;
 mod http;
 mod pg;
 mod ilp;

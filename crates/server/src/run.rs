@@ -16,7 +16,7 @@ use tidegate_storage::{Database, Durability};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle as TaskHandle;
 use tokio::time::{sleep, timeout};
 
@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::host::ServerHost;
 use crate::http::{self, Door};
 use crate::ilp::{self, Ingest, KeyFileError, Keys, Rejects};
+use crate::lanes::{self, Lanes};
 use crate::log::Log;
 use crate::metrics::Transport;
 use crate::overload::{EVERY, Overload};
@@ -34,6 +35,7 @@ use crate::pg::{self, ADMIN_SLOTS, ARRIVING_MAX};
 use crate::shared::{Phase, Services, Shared, Tracker};
 use crate::spread::Spread;
 use crate::tls::Tls;
+use crate::turns::{Shares, Turns};
 
 /// Threads on which commits compute and wait for the disk: those that wait share a sync, and more
 /// than a few that compute only take turns.
@@ -116,7 +118,8 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
         log.warn("storage", format_args!("{torn}"));
     }
     let queries = runtime("query", engine.threads, || {})?;
-    let (services, rejects) = services(&shared, &database, &engine, &queries)?;
+    let jobs = runtime("jobs", engine.threads, let_others_go_first)?;
+    let (services, rejects) = services(&shared, &database, &engine, (&queries, &jobs))?;
     // Before anybody can begin a job.
     network.block_on(end_what_was_left(&shared, &services));
     shared.begin(Arc::clone(&services));
@@ -135,7 +138,9 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
     drop(tracker);
     let maintenance = Ticking::maintenance(&shared, &database)?;
     let overload = Ticking::overload(&shared, &services)?;
-    let threads = [Some(maintenance), Some(overload), Ticking::flushes(&shared, &database)?];
+    let lanes = Ticking::lanes(&services)?;
+    let flushes = Ticking::flushes(&shared, &database)?;
+    let threads = [Some(maintenance), Some(overload), Some(lanes), flushes];
     let ticking = threads.into_iter().flatten().collect();
     log.info("server", format_args!("ready"));
     network.block_on(async {
@@ -145,7 +150,7 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
         }
     });
     network.block_on(end_jobs(&services));
-    let network = (network, backends);
+    let (network, queries) = ((network, backends), [queries, jobs]);
     end(Ending { network, streams, queries, shared, services, writing, ticking, database })
 }
 
@@ -153,7 +158,8 @@ pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
 struct Ending {
     network: (Runtime, Arc<Spread>),
     streams: Runtime,
-    queries: Runtime,
+    /// Of descriptions, and of jobs.
+    queries: [Runtime; 2],
     shared: Arc<Shared>,
     services: Arc<Services>,
     writing: TaskHandle<()>,
@@ -166,6 +172,7 @@ fn end(ending: Ending) -> Result<()> {
     let Ending { network, streams, queries, shared, services, writing, ticking, database } = ending;
     let (log, (network, backends)) = (Arc::clone(&shared.log), network);
     ticking.into_iter().for_each(Ticking::stop);
+    services.lanes.end(LAST_WAIT);
     // Nobody can hand in rejects any more; what was handed in is written.
     drop((services, shared));
     network.block_on(async {
@@ -174,7 +181,7 @@ fn end(ending: Ending) -> Result<()> {
         }
     });
     streams.shutdown_timeout(LAST_WAIT);
-    queries.shutdown_timeout(LAST_WAIT);
+    queries.into_iter().for_each(|runtime| runtime.shutdown_timeout(LAST_WAIT));
     network.shutdown_timeout(LAST_WAIT);
     // Nobody accepts connections any more.
     if let Some(backends) = Arc::into_inner(backends) {
@@ -307,7 +314,7 @@ fn services(
     shared: &Arc<Shared>,
     database: &Arc<Database>,
     options: &EngineOptions,
-    queries: &Runtime,
+    (queries, job_threads): (&Runtime, &Runtime),
 ) -> Result<(Arc<Services>, mpsc::Receiver<ilp::RejectRow>)> {
     let config = &shared.config;
     let statements = match config.query.max_concurrent {
@@ -327,9 +334,10 @@ fn services(
         engine: Arc::new(engine),
         copier,
         query_threads: queries.handle().clone(),
-        turns: Arc::new(Semaphore::new(statements.min(Semaphore::MAX_PERMITS))),
+        job_threads: job_threads.handle().clone(),
+        turns: Arc::new(Turns::new(Shares::of(statements), config.query.queue_timeout)),
+        lanes: Lanes::new(options.threads, statements),
         folder: options.spill_dir.clone(),
-        turn_wait: config.query.queue_timeout,
         timeout: options.timeout,
         ingest: Ingest::new(config.ilp.clone(), rejects, budget),
     };
@@ -570,6 +578,13 @@ impl Ticking {
     fn overload(shared: &Arc<Shared>, services: &Arc<Services>) -> Result<Ticking> {
         let mut overload = Overload::new(shared, services);
         Ticking::start(("memory", EVERY), || {}, move || overload.look())
+    }
+
+    /// Lanes are ready, and those that work long go behind the others.
+    fn lanes(services: &Arc<Services>) -> Result<Ticking> {
+        let lanes = Arc::clone(&services.lanes);
+        lanes.prepare();
+        Ticking::start(("lanes", lanes::LOOK), || {}, move || lanes.look())
     }
 
     /// What was acknowledged is on disk after `wal.flush_interval`, if it was not at once.

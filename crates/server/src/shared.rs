@@ -6,23 +6,24 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use tidegate_platform::{Clock, disk_bytes, rss_anon_bytes};
 use tidegate_query::{Engine, Timeout};
 use tidegate_storage::Database;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::auth::Users;
 use crate::budget::Budget;
 use crate::config::Config;
 use crate::copy::Copier;
 use crate::ilp::{Ingest, Keys};
+use crate::lanes::Lanes;
 use crate::log::Log;
 use crate::metrics::{Metrics, Shown};
 use crate::pg::{Backends, Spinning};
 use crate::tls::Tls;
+use crate::turns::Turns;
 
 /// How far a server is from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,11 +95,14 @@ pub(crate) struct Services {
     pub(crate) engine: Arc<Engine>,
     /// Who does COPY and uploads.
     pub(crate) copier: Arc<Copier>,
+    /// Threads for what is short: descriptions and commits, which plan and wait on others.
     pub(crate) query_threads: Handle,
-    /// One for each statement that may work at the same time.
-    pub(crate) turns: Arc<Semaphore>,
-    /// How long one waits for it.
-    pub(crate) turn_wait: Duration,
+    /// Threads of COPY statements, whose jobs work on when their statements are done.
+    pub(crate) job_threads: Handle,
+    /// The right to work of the statements that work at the same time.
+    pub(crate) turns: Arc<Turns>,
+    /// The threads of each of them.
+    pub(crate) lanes: Arc<Lanes>,
     pub(crate) timeout: Timeout,
     pub(crate) ingest: Ingest,
     /// A folder on the disk of the database.
@@ -174,12 +178,6 @@ impl fmt::Display for Unready {
 }
 
 impl Services {
-    /// What is said to a statement that had no turn.
-    pub(crate) fn no_turn(&self) -> String {
-        let waited = self.turn_wait.as_secs_f64();
-        format!("too many statements are working: this one had no turn in {waited} s")
-    }
-
     /// Whether the disk of the database has little room, of what it has and at all.
     fn has_full_disk(&self, min_free: u64) -> bool {
         let is_full = |(free, all): (u64, u64)| free < (all / DISK_PART).min(min_free);

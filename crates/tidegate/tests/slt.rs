@@ -126,6 +126,9 @@ fn main() -> ExitCode {
     trials.push(Trial::test("engine::what_is_done_to_a_value_is_done_to_the_next", || {
         on_runtime(known::what_is_done_to_a_value_is_done_to_the_next())
     }));
+    trials.push(Trial::test("engine::what_may_take_long_is_worked_on_elsewhere", || {
+        on_runtime(known::what_may_take_long_is_worked_on_elsewhere())
+    }));
     trials.push(Trial::test("engine::what_is_known_ends_as_anything_else", || {
         on_runtime(known::what_is_known_ends_as_anything_else())
     }));

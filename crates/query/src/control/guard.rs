@@ -29,6 +29,7 @@ use tokio::time::Instant;
 
 use super::Stop;
 use super::join_filter::with_asking_filter;
+use super::sort_keys::with_asking_keys;
 use crate::error::Error;
 
 const NAME: &str = "GuardExec";
@@ -48,8 +49,9 @@ pub(crate) fn guarded(
     stop: &Arc<Stop>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let guard = |input: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-        let input = with_asking_filter(input, stop)?;
-        Ok(Transformed::yes(Arc::new(GuardExec { input, stop: Arc::clone(stop) })))
+        let properties = Arc::clone(input.properties());
+        let input = with_asking_keys(with_asking_filter(input, stop)?, stop)?;
+        Ok(Transformed::yes(Arc::new(GuardExec { input, properties, stop: Arc::clone(stop) })))
     };
     Ok(plan.transform_up(guard)?.data)
 }
@@ -80,6 +82,8 @@ pub(crate) fn without_guards(text: &str) -> String {
 #[derive(Debug)]
 struct GuardExec {
     input: Arc<dyn ExecutionPlan>,
+    /// Those of the operator as it was planned (U1).
+    properties: Arc<PlanProperties>,
     stop: Arc<Stop>,
 }
 
@@ -95,7 +99,7 @@ impl ExecutionPlan for GuardExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
+        &self.properties
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -113,7 +117,8 @@ impl ExecutionPlan for GuardExec {
         let Some(input) = children.pop().filter(|_| children.is_empty()) else {
             return internal_err!("{NAME} has one input");
         };
-        Ok(Arc::new(GuardExec { input, stop: Arc::clone(&self.stop) }))
+        let properties = Arc::clone(input.properties());
+        Ok(Arc::new(GuardExec { input, properties, stop: Arc::clone(&self.stop) }))
     }
 
     fn apply_expressions(

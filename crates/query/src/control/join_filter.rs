@@ -1,34 +1,20 @@
 //! Conditions of joins that ask whether the statement is to go on.
 //!
-//! - JF1. Before each part of a batch that a join's condition is evaluated for, it asks. A join
-//!   without equality compares a batch of one side with all rows of the other in one step, which
-//!   can be hours; it ends with the row of that side it is at.
-//! - JF2. Once such a step has lasted for a turn (`guard` U3), what it goes on with blocks none of
-//!   the runtime's workers: another thread takes over what waits for this one.
-//!
-//! Users see no such conditions: they come when planning is over, and show what they ask for.
+//! - JF1. Before each part of a batch that a join's condition is evaluated for, it asks (`asking`).
+//!   A join without equality compares a batch of one side with all rows of the other in one step,
+//!   which can be hours; it ends with the row of that side it is at.
 
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{FieldRef, Schema};
-use datafusion::common::{Result, internal_err};
-use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::common::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{
     HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder,
 };
 
-use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task;
-
 use super::Stop;
-use super::guard::turn_is_over;
-use crate::error::Error;
+use super::asking::Asking;
 
 /// The operator, with a condition that asks if it is a join that has one (JF1).
 pub(super) fn with_asking_filter(
@@ -36,7 +22,7 @@ pub(super) fn with_asking_filter(
     stop: &Arc<Stop>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let asking = |filter: &JoinFilter| {
-        let asking = Asking { inner: Arc::clone(filter.expression()), stop: Arc::clone(stop) };
+        let asking = Asking::long(filter.expression(), stop);
         let columns = filter.column_indices().to_vec();
         Some(JoinFilter::new(Arc::new(asking), columns, Arc::clone(filter.schema())))
     };
@@ -54,82 +40,20 @@ pub(super) fn with_asking_filter(
     Ok(plan)
 }
 
-/// Whether the runtime can give the work of this thread to another one.
-fn has_other_threads() -> bool {
-    Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread)
-}
-
-/// A condition that is an error once the statement is not to go on.
-#[derive(Debug)]
-struct Asking {
-    inner: Arc<dyn PhysicalExpr>,
-    stop: Arc<Stop>,
-}
-
-impl fmt::Display for Asking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
-impl PartialEq for Asking {
-    fn eq(&self, other: &Asking) -> bool {
-        self.inner.eq(&other.inner)
-    }
-}
-
-impl Eq for Asking {}
-
-impl Hash for Asking {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.inner.hash(state);
-    }
-}
-
-impl PhysicalExpr for Asking {
-    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
-        self.inner.return_field(schema)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        match self.stop.reason() {
-            Some(reason) => Err(Error::from(reason).into()),
-            None if turn_is_over() && has_other_threads() => {
-                task::block_in_place(|| self.inner.evaluate(batch))
-            }
-            None => self.inner.evaluate(batch),
-        }
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        vec![&self.inner]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
-        let Some(inner) = children.pop().filter(|_| children.is_empty()) else {
-            return internal_err!("it has one condition");
-        };
-        Ok(Arc::new(Asking { inner, stop: Arc::clone(&self.stop) }))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt_sql(f)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fmt;
+    use std::hash::{Hash, Hasher};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::time::Duration;
 
-    use datafusion::arrow::array::{BooleanArray, Int64Array};
-    use datafusion::arrow::datatypes::{DataType, Field};
+    use datafusion::arrow::array::{BooleanArray, Int64Array, RecordBatch};
+    use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
     use datafusion::catalog::memory::MemorySourceConfig;
     use datafusion::common::{JoinType, NullEquality};
     use datafusion::execution::TaskContext;
+    use datafusion::logical_expr::ColumnarValue;
+    use datafusion::physical_expr::PhysicalExpr;
     use datafusion::physical_expr::expressions::Column;
     use datafusion::physical_plan::collect;
     use datafusion::physical_plan::joins::PartitionMode;
@@ -138,6 +62,7 @@ mod tests {
 
     use super::*;
     use crate::control::{CancelReason, Timeout, guarded};
+    use crate::error::Error;
 
     /// When the statement is ended.
     const LAST: u64 = 5;
@@ -283,7 +208,7 @@ mod tests {
             // It waits for the only worker, which the join keeps for four seconds.
             tokio::spawn(async move { stop.abandon() }).await.unwrap();
             let error = join.await.unwrap().unwrap_err();
-            assert!(matches!(Error::from(error), Error::Canceled { .. }), "JF2");
+            assert!(matches!(Error::from(error), Error::Canceled { .. }), "AS2");
         });
     }
 }

@@ -3,7 +3,9 @@
 //! - KN1. A query that is known and quick is answered by whoever asks, on his own thread, without a
 //!   plan that others have to make: so no thread is waited for. What else it does (list, timeout,
 //!   cancel, memory) is as in any statement.
-//! - KN2. What took long the last time is not quick, and others work on it (`control` P4).
+//! - KN2. What took long the last time is not quick, and others work on it (`control` P4). What
+//!   calls functions whose time depends on the values of rows is never quick (`plan::cache` PC5): a
+//!   batch of it is one step, which others of the thread would wait for.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

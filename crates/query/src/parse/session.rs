@@ -168,6 +168,51 @@ pub fn is_cancel(sql: &str) -> bool {
     sql.len() <= CANCEL_BYTES_MAX && word.is_some_and(|word| word.eq_ignore_ascii_case("CANCEL"))
 }
 
+/// Whether this is COPY, by its first word. Its job works on when the statement is done.
+#[must_use]
+pub fn is_copy(sql: &str) -> bool {
+    let word = without_comments(sql).get(..4);
+    word.is_some_and(|word| word.eq_ignore_ascii_case("COPY"))
+}
+
+/// A statement from its first word on.
+fn without_comments(sql: &str) -> &str {
+    let mut rest = sql.trim_start();
+    loop {
+        let after = if let Some(line) = rest.strip_prefix("--") {
+            line.find('\n').map(|end| &line[end..])
+        } else if let Some(block) = rest.strip_prefix("/*") {
+            after_block(block)
+        } else {
+            return rest;
+        };
+        match after {
+            Some(after) => rest = after.trim_start(),
+            None => return "",
+        }
+    }
+}
+
+/// The text behind a comment that has begun; comments nest.
+fn after_block(text: &str) -> Option<&str> {
+    let mut depth = 1;
+    let mut at = 0;
+    while let Some(found) = text[at..].find(['/', '*']) {
+        at += found;
+        let (step, change) = match text[at..].get(..2) {
+            Some("/*") => (2, 1),
+            Some("*/") => (2, -1),
+            _ => (1, 0),
+        };
+        depth += change;
+        at += step;
+        if depth == 0 {
+            return Some(&text[at..]);
+        }
+    }
+    None
+}
+
 pub(super) fn cancel(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip();
     cursor.expect_words(&["QUERY"])?;
@@ -279,6 +324,17 @@ mod tests {
         check("SHOW http.listen", "show http.listen");
         check("show \"DateStyle\";", "show DateStyle");
         check("SHOW PARAMETERS", "Show(Parameters)");
+    }
+
+    #[test]
+    fn a_copy_is_known_by_its_first_word() {
+        for sql in ["COPY t TO 'f'", "  copy\tt", "-- x\n/* a /* b */ */ Copy t", "/***/copy"] {
+            assert!(is_copy(sql), "{sql}");
+        }
+        for sql in ["", "COP", "select 'copy'", "-- COPY t", "/* x */ -", "/* /* */ copy", "/copy"]
+        {
+            assert!(!is_copy(sql), "{sql}");
+        }
     }
 
     #[test]

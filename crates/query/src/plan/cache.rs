@@ -9,6 +9,8 @@
 //! - PC3. A plan that is kept holds on to no rows: its tables are empty, so that the files of
 //!   dropped segments can go.
 //! - PC4. At most `PLANS_MAX` plans are kept, none of a text longer than `TEXT_BYTES_MAX`.
+//! - PC5. A plan is quick only if all that it calls is `STEADY`: the thread of a connection works
+//!   on it, and others of that thread wait for each batch.
 //!
 //! DataFusion plans a small query in about a millisecond, most of it before physical planning, and
 //! the rest in a third of that.
@@ -39,6 +41,17 @@ const PLANS_MAX: usize = 512;
 /// PC4. Longer texts are written by programs, each once.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
+/// Functions that take about as long for any row (PC5), whatever is stored there: not those that
+/// look for a pattern, compare every two characters, or make more text or longer lists than they
+/// are given. Values of parameters stand in no call of a plan that is for any of them.
+const STEADY: &str = "abs acos asin atan atan2 cbrt ceil character_length coalesce cos cosh cot \
+    date_bin date_part date_trunc dateadd datediff day day_of_week day_of_week_sunday_first \
+    days_in_month degrees exp factorial floor gcd get_field greatest haversine_dist_deg hour \
+    is_leap_year isnan iszero lcm least ln log log10 log2 lower micros millis minute month nanos \
+    nullif nvl octet_length power radians round sample_by second signum sin sinh sqrt tan tanh \
+    timestamp_ceil timestamp_floor to_char to_date to_str to_timestamp to_timestamp_ns \
+    to_timezone to_utc trunc upper week_of_year year";
+
 /// Plans by the text of their statements.
 #[derive(Debug)]
 pub(crate) struct PlanCache {
@@ -60,6 +73,8 @@ pub(crate) struct CachedPlan {
     tables: Vec<KnownTable>,
     /// Of the first physical plan; `None` if others cannot be made of it.
     pattern: OnceLock<Option<PlanPattern>>,
+    /// Whether it takes about as long again if it takes little time (PC5).
+    is_steady: bool,
     /// Whether it took little time when it last ran.
     is_quick: AtomicBool,
 }
@@ -131,7 +146,7 @@ impl PlanCache {
 
     /// A plan has run, and took so long.
     pub(crate) fn took(&self, cached: &CachedPlan, time: Duration) {
-        cached.is_quick.store(time <= self.quick_max, Relaxed);
+        cached.is_quick.store(cached.is_steady && time <= self.quick_max, Relaxed);
     }
 
     fn plans(&self) -> MutexGuard<'_, HashMap<String, Arc<CachedPlan>>> {
@@ -156,6 +171,7 @@ impl CachedPlan {
         let empty = |snapshot: &Arc<Snapshot>| (snapshot.table, Arc::new(without_rows(snapshot)));
         let plan = over(plan, &snapshots.values().map(empty).collect())?;
         Ok(CachedPlan {
+            is_steady: calls_none_but(&plan, STEADY)?,
             plan,
             names,
             columns,
@@ -271,6 +287,25 @@ fn is_lasting(plan: &LogicalPlan) -> PlanResult<bool> {
         Ok(if is_lasting { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     })?;
     Ok(is_lasting)
+}
+
+/// Whether a plan calls no other scalar functions than these.
+fn calls_none_but(plan: &LogicalPlan, names: &str) -> PlanResult<bool> {
+    let is_other = |part: &Expr| match part {
+        Expr::ScalarFunction(call) => {
+            !names.split_ascii_whitespace().any(|name| name == call.func.name())
+        }
+        _ => false,
+    };
+    let mut calls_others = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            calls_others |= expr.exists(|part| Ok(is_other(part)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(if calls_others { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(!calls_others)
 }
 
 fn depends_on_the_moment(expr: &Expr) -> bool {

@@ -1,9 +1,10 @@
 //! `/exec`: one statement, and its answer as JSON.
 //!
-//! - EX1. A statement works on the engine's threads, and so does the writing of its rows; at most
-//!   `QUEUE` parts of an answer wait, so a slow client slows its statement and costs no memory; its
-//!   turn is another's meanwhile (`turn` TU1). A cancel works where the connection does, and has no
-//!   turn: it is for when others have all. It ends a statement whose client takes nothing, too.
+//! - EX1. A statement works on the threads of its seat, and so does the writing of its rows; at
+//!   most `QUEUE` parts of an answer wait, so a slow client slows its statement and costs no
+//!   memory; its turn is another's meanwhile (`turn` TU1). A cancel works where the connection
+//!   does, and has no turn: it is for when others have all. It ends a statement whose client takes
+//!   nothing, too.
 //! - EX2. When the client has gone, or the connection is given up, the statement ends.
 //! - EX3. Nothing is sent before the first part of an answer is full or the whole is there, so that
 //!   most errors have a status of their own.
@@ -12,9 +13,9 @@
 
 mod request;
 mod rows;
+mod running;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -23,11 +24,10 @@ use futures::StreamExt;
 use tidegate_platform::{Clock, sentence};
 use tidegate_query::{
     Answer, CancelReason, Canceler, Engine, Error as QueryError, Origin, Parameter, Session,
-    StatementOptions, Timeout, is_cancel,
+    StatementOptions, Timeout,
 };
-use tokio::runtime::Handle;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::{Instant, sleep_until};
 
 use super::guard;
@@ -38,11 +38,13 @@ use super::turn::{Turn, room};
 use super::wire::BodyError;
 use super::{Exchange, Flow};
 use crate::json::push_string;
+use crate::seat::{GRACE, overdue};
 use crate::shared::{CountedQuery, Services};
 use crate::sqlstate;
 use request::ExecRequest;
 pub(super) use request::timeout as timeout_of;
 use rows::{RowText, arrays, push_columns};
+pub(super) use running::{Place, Running};
 
 /// Parts of an answer that wait for the client (EX1).
 const QUEUE: usize = 2;
@@ -52,8 +54,6 @@ pub(super) const PART_BYTES: usize = 64 << 10;
 pub(super) const DONE: &str = "00000";
 /// As PostgreSQL's protocol counts them.
 const PARAMETERS_MAX: usize = 65_535;
-/// How much later than the engine the connection gives up, whatever the engine's threads do.
-const GRACE: Duration = Duration::from_millis(50);
 
 /// Why a statement was not done, as the client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -310,12 +310,16 @@ pub(super) async fn deliver(
         Timeout::After(limit) => Some(limit),
     };
     let mut deadline = None;
-    let mut is_started = false;
+    let (mut is_running, mut is_started) = (false, false);
     loop {
         let piece = tokio::select! {
             biased;
             piece = running.pieces.recv() => piece,
             () = exchange.wire.closed() => return (Flow::Gone, "57014"),
+            reason = overdue(&running.canceler), if is_running && !is_started => {
+                let refusal = Refusal::of_error(&QueryError::Canceled { reason }, sql);
+                return (exchange.respond(refusal.response(&id)).await, refusal.code);
+            }
             () = until(deadline) => {
                 let limit = limit.unwrap_or_default();
                 let reason = CancelReason::Timeout { worked: limit + GRACE, limit };
@@ -325,6 +329,7 @@ pub(super) async fn deliver(
         };
         match piece {
             Some(Piece::Running) => {
+                is_running = true;
                 let now = Instant::now();
                 deadline = limit.and_then(|limit| now.checked_add(limit + GRACE));
             }
@@ -369,54 +374,48 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-/// A statement that works; dropping it ends it (EX2).
-pub(super) struct Running {
-    pieces: Receiver<Piece>,
-    work: JoinHandle<()>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.work.abort();
-    }
-}
-
 impl Running {
     fn start(exchange: &Exchange<'_>, request: ExecRequest, services: &Arc<Services>) -> Running {
         let clock = Arc::clone(&exchange.shared.clock);
         let (id, services) = (exchange.request_id.clone(), Arc::clone(services));
         let (session, packer) = (session(exchange), Coding::of(exchange.head).packer());
-        // EX1.
-        let threads = match is_cancel(&request.sql) {
-            true => Handle::current(),
-            false => services.query_threads.clone(),
-        };
-        Running::on(&threads, |sender| async move {
-            let (text, canceler) = (String::new(), Canceler::default());
-            let (turn, sent_any, sent) = (None, false, 0);
+        let canceler = Canceler::default();
+        let place = Place::of(&request.sql);
+        let of = (Arc::clone(&services), session.clone());
+        let ending = canceler.clone();
+        Running::seated((place, ending), of, move |sender, turn| async move {
+            let (text, sent_any, sent) = (String::new(), false, 0);
+            let (turn, refusal) = match turn {
+                Ok(turn) => (turn, None),
+                Err(refusal) => (None, Some(refusal.of(&request.sql))),
+            };
             let mut answer =
                 Answering { sender, clock, session, canceler, turn, text, packer, sent_any, sent };
-            let last = match answer.run(&request, &services).await {
+            let done = match refusal {
+                Some(refusal) => Err(refusal),
+                None => answer.run(&request, &services).await,
+            };
+            let last = match done {
                 Ok(last) => last,
                 Err(refusal) => Some(answer.failed(&refusal, &id)),
             };
-            // However long the client takes (EX1). If nobody waits for it any more, nobody needs to
-            // know.
-            answer.turn = None;
-            if let Some(last) = last {
-                let _ = answer.sender.send(last).await;
-            }
+            send_last(last, &answer.sender, &mut answer.turn).await;
         })
     }
+}
 
-    /// Work on these threads that sends pieces.
-    pub(super) fn on<F>(threads: &Handle, work: impl FnOnce(Sender<Piece>) -> F) -> Running
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let (sender, pieces) = channel(QUEUE);
-        Running { pieces, work: threads.spawn(work(sender)) }
-    }
+/// Sends the end of an answer, however long the client takes: others have the turn meanwhile (EX1).
+pub(super) async fn send_last(
+    last: Option<Piece>,
+    sender: &Sender<Piece>,
+    turn: &mut Option<Turn>,
+) {
+    // If the client has gone, there is no one to be told.
+    let Some(Err(TrySendError::Full(last))) = last.map(|last| sender.try_send(last)) else {
+        return;
+    };
+    turn.iter_mut().for_each(Turn::pause);
+    let _ = sender.send(last).await;
 }
 
 /// Whose a request is: a session of its own, since HTTP knows no longer ones.
@@ -485,10 +484,6 @@ impl Answering {
         if sql.trim().is_empty() {
             return empty(request).map(Some);
         }
-        self.turn = match is_cancel(sql) {
-            true => None,
-            false => Some(Turn::new(services).await.map_err(|refusal| refusal.of(sql))?),
-        };
         let start = self.clock.monotonic_nanos();
         let (timeout, session) = (request.timeout, self.session.clone());
         let canceler = Some(self.canceler.clone());

@@ -20,8 +20,8 @@ use tidegate_query::{
 use tokio::sync::mpsc::Sender;
 
 use super::exec::{
-    PART_BYTES, Piece, Refusal, Running, Stopped, canceled, deliver, read_params, session,
-    timeout_of, too_large,
+    PART_BYTES, Piece, Place, Refusal, Running, Stopped, canceled, deliver, read_params, send_last,
+    session, timeout_of, too_large,
 };
 use super::pack::{Coding, Packer};
 use super::params::Params;
@@ -211,23 +211,29 @@ async fn run(
     request.timeout = Some(timeout);
     let (sql, id) = (request.sql.clone(), exchange.request_id.clone());
     let (session, work) = (session(exchange), Arc::clone(services));
-    let running = Running::on(&services.query_threads, |sender| async move {
-        let (canceler, bytes) = (Canceler::default(), Bytes::default());
+    let of = (Arc::clone(services), session.clone());
+    let canceler = Canceler::default();
+    let ending = (Place::Lane, canceler.clone());
+    let running = Running::seated(ending, of, move |sender, turn| async move {
+        let bytes = Bytes::default();
         let packer = coding.packer();
-        let (turn, sent_any) = (None, false);
-        let mut writing = Writing { sender, canceler, turn, sent_any, bytes, packer };
-        let last = match writing.run(&request, session, &work).await {
+        let (turn, refusal) = match turn {
+            Ok(turn) => (turn, None),
+            Err(refusal) => (None, Some(refusal.of(&request.sql))),
+        };
+        let mut writing = Writing { sender, canceler, turn, sent_any: false, bytes, packer };
+        let done = match refusal {
+            Some(refusal) => Err(refusal),
+            None => writing.run(&request, session, &work).await,
+        };
+        let last = match done {
             Ok(last) => last,
             Err(refusal) if !writing.sent_any => {
                 Some(Piece::Whole(refusal.response(&id), refusal.code))
             }
             Err(refusal) => Some(Piece::Cut(refusal.code)), // XP2
         };
-        // If nobody waits for it any more, nobody needs to know.
-        writing.turn = None;
-        if let Some(last) = last {
-            let _ = writing.sender.send(last).await;
-        }
+        send_last(last, &writing.sender, &mut writing.turn).await;
     });
     deliver(exchange, running, (head, timeout), &sql).await
 }
@@ -278,7 +284,6 @@ impl Writing {
         services: &Services,
     ) -> Result<Option<Piece>, Refusal> {
         let sql = request.sql.as_str();
-        self.turn = Some(Turn::new(services).await.map_err(|refusal| refusal.of(sql))?);
         let canceler = Some(self.canceler.clone());
         let options = StatementOptions { timeout: request.timeout, session, canceler };
         let answer = services.engine.execute_bound(sql, &request.parameters, &options).await;

@@ -9,10 +9,11 @@ use tidegate_query::{Described, StatementOptions, TokenKind, tokenize};
 use super::exec::{DONE, columns_of, too_large};
 use super::exec::{Piece, Refusal, Running, Stopped, deliver, read_params, session};
 use super::response::{JSON, Response};
-use super::turn::Turn;
+
 use super::{Exchange, Flow};
 use crate::json::push_string;
 use crate::shared::{CountedQuery, Services};
+use crate::turns::Claimant;
 
 /// Answers a request to `/api/v1/sql/validate`.
 pub(super) async fn validate(exchange: &mut Exchange<'_>) -> Flow {
@@ -63,7 +64,8 @@ async fn described(
     session: tidegate_query::Session,
     services: &Services,
 ) -> Result<String, Refusal> {
-    let _turn = Turn::new(services).await.map_err(|refusal| refusal.of(sql))?;
+    let turn = services.turns.begin(&Claimant::of(&session)).await;
+    let _turn = turn.map_err(|no_turn| Refusal::new("53400", no_turn.to_string()).of(sql))?;
     let options = StatementOptions { timeout: None, session, canceler: None };
     let described = services.engine.describe(sql, &[], &options).await;
     let described = described.map_err(|error| Refusal::of_error(&error, sql))?;

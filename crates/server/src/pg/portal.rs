@@ -1,4 +1,4 @@
-//! A statement that is being done for a client: its rows come from the engine's threads, a batch at
+//! A statement that is being done for a client: its rows come from other threads, a batch at
 //! a time, and go out as far as they are asked for.
 //!
 //! - PO1. Between the engine and the client are at most `QUEUE` batches and the one that is being
@@ -20,15 +20,15 @@ use bytes::BytesMut;
 use futures::StreamExt;
 use tidegate_query::{
     Answer, Canceler, Error as QueryError, Parameter, SendableRecordBatchStream, Session,
-    StatementOptions, is_cancel,
+    StatementOptions,
 };
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
 use super::encode::{Format, Guard, Room, RowStopped, RowWriter, arrays, weight};
 use super::fault::Fault;
+use crate::seat::Seat;
 use crate::shared::{CountedQuery, Services};
 
 /// Batches that wait for the client (PO1).
@@ -58,7 +58,7 @@ pub(super) enum Event {
 
 /// A statement that works (PO2).
 pub(super) enum Running {
-    /// On the engine's threads.
+    /// On the threads of its seat.
     Apart {
         events: Receiver<Event>,
         #[expect(dead_code, reason = "dropping it ends the work")]
@@ -103,15 +103,10 @@ impl Work {
 }
 
 impl Running {
-    /// A statement that works apart; what it says first is still to come.
-    pub(super) fn start(services: &Arc<Services>, work: Work) -> Running {
+    /// A statement that works on these threads; what it says first is still to come.
+    pub(super) fn start(services: &Arc<Services>, work: Work, threads: &Handle) -> Running {
         let (sender, events) = channel(QUEUE);
         let services = Arc::clone(services);
-        // A cancel is for when the engine's threads are all at work.
-        let threads = match is_cancel(&work.sql) {
-            true => Handle::current(),
-            false => services.query_threads.clone(),
-        };
         let work = threads.spawn(async move {
             // If nobody waits for it any more, nobody needs to know.
             let _ = run(&services, work, &sender).await;
@@ -169,8 +164,8 @@ pub(super) enum State {
 /// A statement as the server has let it in.
 #[derive(Debug)]
 pub(super) struct Admitted {
-    /// None is needed to end another statement, or while nobody asks for rows.
-    pub(super) turn: Option<OwnedSemaphorePermit>,
+    /// None is needed to end another statement.
+    pub(super) seat: Option<Seat>,
     pub(super) counted: CountedQuery,
 }
 
@@ -293,7 +288,7 @@ impl Rows {
 
     /// Nobody asks for rows now: others have the turn, and if nobody ever does, all is well.
     pub(super) fn wait(&mut self) {
-        self.admitted.turn = None;
+        self.admitted.seat.iter_mut().for_each(Seat::pause);
         self.admitted.counted.note("00000");
     }
 

@@ -271,3 +271,26 @@ pub(super) async fn what_is_known_ends_as_anything_else() -> Result<(), TestErro
     assert_eq!(Error::from(error).to_string(), "query cancelled by user", "before it has begun");
     Ok(())
 }
+
+/// A query that was quick on short values would be answered on the thread of its connection for
+/// long ones, too, and others of that thread would wait for seconds.
+pub(super) async fn what_may_take_long_is_worked_on_elsewhere() -> Result<(), TestError> {
+    let engine = engine()?;
+    create(&engine).await?;
+    done(&engine, "INSERT INTO t VALUES ('2025-03-01', 's1', 1, 1, 1.5, 'v')").await?;
+    for (what, is_known) in [
+        ("v, round(x) AS x, date_trunc('hour', ts) AS ts", true),
+        ("levenshtein(v, s) AS d", false),
+        ("regexp_replace(v, '(a|b)+', 'x') AS v", false),
+    ] {
+        let sql: Arc<str> = Arc::from(format!("SELECT {what} FROM t WHERE n = $1"));
+        let options = StatementOptions::default();
+        let values = [Parameter::Integer(1)];
+        for _ in 0..2 {
+            rows(engine.execute_bound(&sql, &values, &options).await?).await?;
+        }
+        let known = engine.known((&sql, &values, &options), &Handle::current());
+        assert_eq!(known.is_some(), is_known, "PC5: {sql}");
+    }
+    Ok(())
+}

@@ -27,7 +27,6 @@ use tidegate_query::{
     BulkOutcome, BulkSink, Canceler, CopyFormat, CopyOptions, CopyStream, Error as QueryError,
     SendableRecordBatchStream, StatementOptions,
 };
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::timeout;
@@ -81,10 +80,10 @@ impl Connection {
             canceler: Some(canceler.clone()),
         };
         let (services, text) = (Arc::clone(&self.services), sql.to_owned());
-        let begun = self
-            .services
-            .query_threads
-            .spawn(async move { services.engine.copy_stream(&text, &options).await });
+        let lane = services.lanes.take().await;
+        let lane = lane.map_err(|error| Fault::new(error.code(), error.to_string()))?;
+        let begun =
+            lane.threads().spawn(async move { services.engine.copy_stream(&text, &options).await });
         let _ending = Ending(begun.abort_handle());
         let stream = tokio::select! {
             biased;
@@ -107,13 +106,15 @@ impl Connection {
             }
             Some(CopyStream::Out { schema, stream, format, options }) => {
                 check_depth(&schema)?;
-                let turn = Some(self.turn(&canceler).await?);
+                // Threads come after the turn (seat-3).
+                drop(lane);
+                let seat = self.turn(&canceler).await?;
                 self.wire.out.copy(b'H', schema.fields().len(), format_of(format));
                 let rows = match format {
                     CopyFormat::Binary => OutRows::Binary(schema),
                     _ => OutRows::Delimited(delimited(&options, &schema)?, schema),
                 };
-                self.copy_out((stream, rows), turn, &canceler).await
+                self.copy_out((stream, rows), seat, &canceler).await
             }
             None => Err(Fault::new("42601", "COPY has neither STDIN nor STDOUT").into()),
         }
@@ -192,12 +193,12 @@ impl Connection {
     async fn copy_out(
         &mut self,
         (stream, rows): (SendableRecordBatchStream, OutRows),
-        mut turn: Option<OwnedSemaphorePermit>,
+        mut seat: Seat,
         canceler: &Canceler,
     ) -> Result<(), Stopped> {
         let (sender, mut parts) = channel(QUEUE);
         let out = Out { rows, account: Arc::clone(&self.account), canceler: canceler.clone() };
-        let work = self.services.query_threads.spawn(write(stream, out, sender));
+        let work = seat.threads().spawn(write(stream, out, sender));
         let mut count = 0;
         let ended = loop {
             let part = tokio::select! {
@@ -209,7 +210,7 @@ impl Connection {
                 Some(Part::Rows { bytes, rows, held }) => {
                     count += rows;
                     self.wire.out.bytes.unsplit(bytes);
-                    let sent = self.send(&mut turn, canceler).await;
+                    let sent = self.send(Some(&mut seat), canceler).await;
                     drop(held);
                     if let Err(stopped) = sent {
                         break Err(stopped);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
-use tidegate_query::{Canceler, Parameter, is_cancel};
-use tokio::sync::OwnedSemaphorePermit;
+use tidegate_query::{Canceler, Error as QueryError, Parameter, is_cancel, is_copy};
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
@@ -15,7 +15,9 @@ use crate::pg::encode::{Format, Guard, Room};
 use crate::pg::fault::Fault;
 use crate::pg::portal::{Admitted, Event, HeavyPart, Rows, Running, Share, Work};
 use crate::pg::types::{Column, DIMENSIONS_MAX, columns, too_deep};
+use crate::seat::{NoSeat, Seat, overdue};
 use crate::shared::CountedQuery;
+use crate::turns::Claimant;
 
 /// How often who waits for a turn asks whether it is still wanted.
 const TICK: Duration = Duration::from_millis(20);
@@ -54,12 +56,7 @@ pub(super) enum Taken {
 
 /// What the engine has said first of a statement.
 enum Begun {
-    Rows {
-        running: Running,
-        schema: SchemaRef,
-        canceler: Canceler,
-        turn: Option<OwnedSemaphorePermit>,
-    },
+    Rows { running: Running, schema: SchemaRef, canceler: Canceler, seat: Option<Seat> },
     Done(String),
 }
 
@@ -90,8 +87,8 @@ impl Connection {
         let counted = CountedQuery::begin(&self.shared, "pg");
         let done = self.start_apart(order, work).await;
         match done {
-            Ok(Begun::Rows { running, schema, canceler, turn }) => {
-                let admitted = Admitted { turn, counted };
+            Ok(Begun::Rows { running, schema, canceler, seat }) => {
+                let admitted = Admitted { seat, counted };
                 let rows = Rows::new(running, schema, (canceler, admitted));
                 Ok(Started::Rows(Box::new(rows)))
             }
@@ -115,17 +112,18 @@ impl Connection {
         }
     }
 
-    /// Starts a query that is known to be quick; `None` if it is not, or all turns are taken (PO3).
+    /// Starts a query that is known to be quick; `None` if it is not, or no seat is free (PO3).
     pub(super) async fn start_known(&mut self, order: &Order) -> Result<Option<Rows>, Stopped> {
         let services = Arc::clone(&self.services);
         // To know it again, its text and its values are read here (CO5).
         if order.is_large {
             return Ok(None);
         }
-        let Ok(turn) = Arc::clone(&services.turns).try_acquire_owned() else { return Ok(None) };
+        let claimant = Claimant::of(&self.session);
+        let Some(seat) = Seat::try_new(&services, &claimant) else { return Ok(None) };
         let work = self.work(order);
         let known = (&work.sql, work.parameters.as_ref(), &work.options());
-        let Some(known) = services.engine.known(known, &services.query_threads) else {
+        let Some(known) = services.engine.known(known, seat.threads()) else {
             return Ok(None);
         };
         let counted = CountedQuery::begin(&self.shared, "pg");
@@ -133,7 +131,7 @@ impl Connection {
             Ok(known) => {
                 check_depth(&known.schema)?;
                 self.notices(&known.notices);
-                let admitted = Admitted { turn: Some(turn), counted };
+                let admitted = Admitted { seat: Some(seat), counted };
                 let running = Running::Here(known.stream);
                 Ok(Some(Rows::new(running, known.schema, (work.canceler, admitted))))
             }
@@ -147,12 +145,20 @@ impl Connection {
 
     async fn start_apart(&mut self, order: &Order, work: Work) -> Result<Begun, Stopped> {
         let canceler = work.canceler.clone();
-        let turn = match is_cancel(&order.sql) {
-            true => None,
-            false => Some(self.turn(&canceler).await?),
-        };
         let services = Arc::clone(&self.services);
-        let mut running = Running::start(&services, work);
+        // A cancel is for when all others work.
+        let (seat, threads) = match is_cancel(&order.sql) {
+            true => (None, Handle::current()),
+            false => {
+                let seat = self.turn(&canceler).await?;
+                let threads = match is_copy(&order.sql) {
+                    true => services.job_threads.clone(),
+                    false => seat.threads().clone(),
+                };
+                (Some(seat), threads)
+            }
+        };
+        let mut running = Running::start(&services, work, &threads);
         let event = tokio::select! {
             biased;
             event = running.next() => event,
@@ -162,7 +168,7 @@ impl Connection {
             Some(Event::Rows { schema, notices }) => {
                 check_depth(&schema)?;
                 self.notices(&notices);
-                Ok(Begun::Rows { running, schema, canceler, turn })
+                Ok(Begun::Rows { running, schema, canceler, seat })
             }
             Some(Event::Done { tag, notices }) => {
                 self.notices(&notices);
@@ -176,22 +182,32 @@ impl Connection {
     }
 
     /// Waits for the right to work, which others wait for, too.
-    pub(super) async fn turn(
-        &mut self,
-        canceler: &Canceler,
-    ) -> Result<OwnedSemaphorePermit, Stopped> {
+    pub(super) async fn turn(&mut self, canceler: &Canceler) -> Result<Seat, Stopped> {
         let services = Arc::clone(&self.services);
-        let turns = &services.turns;
-        if let Ok(turn) = Arc::clone(turns).try_acquire_owned() {
-            return Ok(turn);
+        let claimant = Claimant::of(&self.session);
+        if let Some(seat) = Seat::try_new(&services, &claimant) {
+            return Ok(seat);
         }
-        let turn = timeout(services.turn_wait, Arc::clone(turns).acquire_owned());
         tokio::select! {
             biased;
-            turn = turn => match turn {
-                Ok(Ok(turn)) => Ok(turn),
-                Ok(Err(_)) | Err(_) => Err(Fault::new("53400", services.no_turn()).into()),
-            },
+            seat = Seat::new(&services, &claimant) => Ok(seat.map_err(|it| no_seat(&it))?),
+            () = canceled(canceler) => Err(Fault::canceled().into()),
+            () = self.wire.closed() => Err(Stopped::Gone),
+        }
+    }
+
+    /// Waits for the turn that a statement has given away.
+    async fn resume(
+        &mut self,
+        seat: Option<&mut Seat>,
+        canceler: &Canceler,
+    ) -> Result<(), Stopped> {
+        let Some(seat) = seat else { return Ok(()) };
+        tokio::select! {
+            biased;
+            resumed = seat.resume() => {
+                Ok(resumed.map_err(|no_turn| no_seat(&NoSeat::Turn(no_turn)))?)
+            }
             () = canceled(canceler) => Err(Fault::canceled().into()),
             () = self.wire.closed() => Err(Stopped::Gone),
         }
@@ -207,13 +223,13 @@ impl Connection {
         let canceler = rows.canceler.clone();
         let _cancelable = self.backend.begin(&canceler);
         rows.admitted.counted.note("57014");
-        if rows.admitted.turn.is_none() {
-            rows.admitted.turn = Some(self.turn(&canceler).await?);
-        }
+        self.resume(rows.admitted.seat.as_mut(), &canceler).await?;
         let taken = self.take_with(order, rows, (formats, max, taken)).await;
-        rows.wait();
-        if let Err(stopped) = &taken {
-            rows.admitted.counted.note(code_of(stopped));
+        match &taken {
+            Ok(Progress { is_over: false, .. }) => rows.wait(),
+            // What is left of a statement that is over has its turn until it has ended, too.
+            Ok(Progress { is_over: true, .. }) => rows.admitted.counted.note("00000"),
+            Err(stopped) => rows.admitted.counted.note(code_of(stopped)),
         }
         taken
     }
@@ -233,7 +249,7 @@ impl Connection {
                     Taken::Sent => self.write(rows, formats, left).await?,
                 };
                 if self.shared.config.pg.send_buffer <= self.wire.out.len() {
-                    self.send(&mut rows.admitted.turn, &rows.canceler).await?;
+                    self.send(rows.admitted.seat.as_mut(), &rows.canceler).await?;
                 }
             }
             if done == max {
@@ -243,6 +259,10 @@ impl Connection {
                 biased;
                 event = rows.running.next() => event,
                 () = self.wire.closed() => return Err(Stopped::Gone),
+                reason = overdue(&rows.canceler) => {
+                    let error = QueryError::Canceled { reason };
+                    return Err(Fault::of_query(&error, &order.sql, order.before).into());
+                }
             };
             match event {
                 Some(Event::Batch(batch)) => rows.add(batch),
@@ -312,25 +332,29 @@ impl Connection {
     /// statement, and when the client takes nothing for `pg.send_timeout`.
     pub(super) async fn send(
         &mut self,
-        turn: &mut Option<OwnedSemaphorePermit>,
+        seat: Option<&mut Seat>,
         canceler: &Canceler,
     ) -> Result<(), Stopped> {
         if let Ok(sent) = timeout(SLOW, self.wire.flush()).await {
             self.out_held = None;
             return Ok(sent?);
         }
-        let had_turn = turn.take().is_some();
+        let paused = seat.map(|seat| {
+            seat.pause();
+            seat
+        });
         tokio::select! {
             biased;
             sent = self.wire.flush() => sent?,
             () = canceled(canceler) => return Err(Fault::canceled().into()),
         }
         self.out_held = None;
-        if had_turn {
-            *turn = Some(self.turn(canceler).await?);
-        }
-        Ok(())
+        self.resume(paused, canceler).await
     }
+}
+
+fn no_seat(no_seat: &NoSeat) -> Fault {
+    Fault::new(no_seat.code(), no_seat.to_string())
 }
 
 /// Returns when somebody has ended the statement.

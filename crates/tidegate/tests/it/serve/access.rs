@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use super::server::{Answer, Server, encode};
-use crate::world::World;
+use crate::world::{World, wait_until};
 
 const ADMIN: &str = "auth.admin_password=a better one";
 const READER: [&str; 2] = ["auth.readonly_enabled=true", "auth.readonly_password=look"];
@@ -297,5 +297,31 @@ fn what_is_logged_changes_with_a_signal() {
     server.signal("-HUP");
     let lines = server.lines_until("reloaded").join("\n");
     assert!(lines.contains("keys stay as they were") && !lines.contains("TABLE b"), "{lines}");
+    server.stop();
+}
+
+// A reader with as many statements as there are turns stopped everybody else, administrators too:
+// all of theirs were told after ten seconds to come again, for as long as the reader liked.
+#[test]
+fn an_administrator_has_a_turn_when_a_reader_has_all_others() {
+    let world = World::new();
+    let turns = ["query.max_concurrent=2", "query.queue_timeout=50ms"];
+    let keys = ["http.auth=required", ADMIN, READER[0], READER[1], turns[0], turns[1]];
+    let server = Server::start_with(&world, &keys);
+    let (admin, reader) = (basic("admin", "a better one"), basic("user", "look"));
+    let endless = "select count(*) from generate_series(1, 1000000) a, \
+                   generate_series(1, 1000000) b";
+    let target = format!("/exec?query={}", encode(endless));
+    let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\n{reader}\r\n");
+    let _working = [(); 2].map(|()| {
+        let mut stream = server.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    });
+    let activity = "select count(*) from query_activity() where username = 'user'";
+    let all = || exec(&server, activity, &admin).body.contains("[[2]]");
+    wait_until("the reader to have all turns", all);
+    check(&exec(&server, "select 1", &reader), 503, "user `user` has 2 working, of 2 for one user");
+    check(&exec(&server, "select 40 + 2", &admin), 200, "[[42]]");
     server.stop();
 }

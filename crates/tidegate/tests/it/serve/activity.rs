@@ -29,7 +29,7 @@ fn a_statement_is_ended_from_another_connection() {
         "{}",
         answer.body
     );
-    assert_eq!(server.rows(&ids), "[]");
+    wait_until("its work to end", || server.rows(&ids) == "[]");
     let again = server.exec(&format!("cancel query {id}"));
     assert!(again.status == 400 && again.body.contains(r#""code":"42704""#), "{}", again.body);
     assert_eq!(server.rows(&format!("select cancel_query({id})")), "[[false]]");

@@ -1,0 +1,111 @@
+//! Expressions that ask whether the statement is to go on.
+//!
+//! - AS1. Before each evaluation an expression of this kind asks; it is an error once the statement
+//!   has ended. So an operator ends within a step of its own that evaluates it often.
+//! - AS2. Once a step has lasted for a turn (`guard` U3), a long evaluation blocks none of the
+//!   runtime's workers: another thread takes over what waits for this one.
+//!
+//! Users see no such expressions: they come when planning is over, and show what they ask for.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{FieldRef, Schema};
+use datafusion::common::{Result, internal_err};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task;
+
+use super::Stop;
+use super::guard::turn_is_over;
+use crate::error::Error;
+
+/// Whether the runtime can give the work of this thread to another one.
+fn has_other_threads() -> bool {
+    Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
+
+/// An expression that is an error once the statement is not to go on.
+#[derive(Debug)]
+pub(super) struct Asking {
+    inner: Arc<dyn PhysicalExpr>,
+    stop: Arc<Stop>,
+    pace: Pace,
+}
+
+/// How long an evaluation takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// It may be long (AS2).
+    Long,
+    Short,
+}
+
+impl Asking {
+    /// A condition each evaluation of which may be long.
+    pub(super) fn long(inner: &Arc<dyn PhysicalExpr>, stop: &Arc<Stop>) -> Asking {
+        Asking { inner: Arc::clone(inner), stop: Arc::clone(stop), pace: Pace::Long }
+    }
+
+    /// An expression that is evaluated often.
+    pub(super) fn short(inner: &Arc<dyn PhysicalExpr>, stop: &Arc<Stop>) -> Asking {
+        Asking { inner: Arc::clone(inner), stop: Arc::clone(stop), pace: Pace::Short }
+    }
+}
+
+impl fmt::Display for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl PartialEq for Asking {
+    fn eq(&self, other: &Asking) -> bool {
+        self.inner.eq(&other.inner)
+    }
+}
+
+impl Eq for Asking {}
+
+impl Hash for Asking {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.hash(state);
+    }
+}
+
+impl PhysicalExpr for Asking {
+    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
+        self.inner.return_field(schema)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        match self.stop.reason() {
+            Some(reason) => Err(Error::from(reason).into()),
+            None if self.pace == Pace::Long && turn_is_over() && has_other_threads() => {
+                task::block_in_place(|| self.inner.evaluate(batch))
+            }
+            None => self.inner.evaluate(batch),
+        }
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.inner]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        let Some(inner) = children.pop().filter(|_| children.is_empty()) else {
+            return internal_err!("it asks for one expression");
+        };
+        Ok(Arc::new(Asking { inner, stop: Arc::clone(&self.stop), pace: self.pace }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt_sql(f)
+    }
+}

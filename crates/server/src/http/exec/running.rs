@@ -1,0 +1,96 @@
+//! A statement that works for a request, on the threads that are its place.
+
+use std::sync::Arc;
+
+use tidegate_query::{Canceler, Session, is_cancel, is_copy};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
+
+use super::{Piece, QUEUE, Refusal};
+use crate::http::turn::Turn;
+use crate::shared::Services;
+
+/// A statement that works; dropping it ends it (EX2).
+pub(in crate::http) struct Running {
+    pub(super) pieces: Receiver<Piece>,
+    /// Ends the statement from elsewhere.
+    pub(super) canceler: Canceler,
+    #[expect(dead_code, reason = "dropping it ends the work")]
+    work: AbortOnDrop,
+}
+
+/// Ends a task.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Running {
+    /// Work that sends pieces, on threads of its own once it has a turn.
+    pub(in crate::http) fn seated<F>(
+        (place, canceler): (Place, Canceler),
+        (services, session): (Arc<Services>, Session),
+        work: impl FnOnce(Sender<Piece>, Result<Option<Turn>, Refusal>) -> F + Send + 'static,
+    ) -> Running
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, pieces) = channel(QUEUE);
+        let seated = async move {
+            let (turn, threads) = match place {
+                // EX1.
+                Place::Here => (Ok(None), Handle::current()),
+                Place::Job | Place::Lane => match Turn::new(&services, &session).await {
+                    Ok(turn) => {
+                        let threads = match place {
+                            Place::Job => services.job_threads.clone(),
+                            _ => turn.threads().clone(),
+                        };
+                        (Ok(Some(turn)), threads)
+                    }
+                    Err(refusal) => (Err(refusal), Handle::current()),
+                },
+            };
+            drop((services, session));
+            let mut work = AbortOnDrop(threads.spawn(work(sender, turn)));
+            // It has said why on standard error if it has panicked.
+            let _ = (&mut work.0).await;
+        };
+        Running { pieces, canceler, work: AbortOnDrop(tokio::spawn(seated)) }
+    }
+
+    /// Work on these threads that sends pieces.
+    pub(in crate::http) fn on<F>(threads: &Handle, work: impl FnOnce(Sender<Piece>) -> F) -> Running
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, pieces) = channel(QUEUE);
+        let work = AbortOnDrop(threads.spawn(work(sender)));
+        Running { pieces, canceler: Canceler::default(), work }
+    }
+}
+
+/// The threads for a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) enum Place {
+    /// Those of its connection: it is for when the others are all at work (EX1).
+    Here,
+    /// Those of jobs, which work on when their statements are done.
+    Job,
+    /// Some of its own.
+    Lane,
+}
+
+impl Place {
+    pub(in crate::http) fn of(sql: &str) -> Place {
+        match sql {
+            sql if is_cancel(sql) => Place::Here,
+            sql if is_copy(sql) => Place::Job,
+            _ => Place::Lane,
+        }
+    }
+}

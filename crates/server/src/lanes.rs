@@ -1,0 +1,662 @@
+//! Lanes: the threads of a statement, apart from those of all other statements.
+//!
+//! One poll of an operator can last seconds: a sort of what was gathered, a regular expression over
+//! a batch, the output of a hash table. On threads that statements share, a few of them stop
+//! everything. On threads of their own the kernel shares the cores out, within milliseconds and
+//! whatever a poll does.
+//!
+//! - lanes-1. A lane is a runtime with as many workers as the engine has threads (`width` has the
+//!   exception), and works for one statement at a time. Only when there are `lanes_max` of them,
+//!   because statements whose clients take no rows keep theirs, a statement shares one.
+//! - lanes-2. A lane whose threads have used `LEVELS` of CPU time for a statement goes behind those
+//!   that have not. A priority does not come back, so such a lane is closed behind its statement.
+//! - lanes-3. A statement that was ended keeps its turn until none of its tasks is left, or until
+//!   they use no CPU time any more: however often statements are begun and ended, no more than
+//!   there are turns compute.
+//! - lanes-4. A lane is given out when all its threads have started: a system without threads is an
+//!   error of one statement.
+//!
+//! Not here: turns (`turns`), and statements on the threads of their connections (`pg::portal`).
+
+mod threads;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Runtime};
+use tokio::time::{Instant, timeout};
+
+use crate::turns::Turn;
+use threads::{Threads, start_runtime};
+
+/// CPU time of a statement, and the niceness of its threads from then on (lanes-2): interactive
+/// statements take less than the first, and most reports less than the second. The first is that of
+/// threads that write streams (`let_others_go_first`).
+const LEVELS: [(Duration, u8); 2] = [(Duration::from_millis(100), 5), (Duration::from_secs(1), 10)];
+/// The niceness of what is left of a statement that was ended: there is no client to wait for it.
+const LEFT: u8 = 19;
+/// The interval between two looks at the CPU time of lanes: short beside the first of `LEVELS`.
+pub(crate) const LOOK: Duration = Duration::from_millis(25);
+/// Workers of all lanes together, beyond which new ones have the least: 8 lanes of 64 workers.
+const WORKERS: usize = 512;
+/// The part of the workers that are left which a new lane has at most.
+const WORKERS_PART: usize = 8;
+/// The fewest workers of a lane, where there are two cores.
+const WORKERS_MIN: usize = 2;
+/// Lanes for each turn: the second is for statements that wait for their clients without a turn.
+const LANES_PER_TURN: usize = 2;
+/// Lanes that are ready for the next statements; others are closed, one at a look.
+const READY_MAX: usize = 8;
+/// Lanes that are made before a statement asks for them, so that none waits for new threads.
+const READY_MIN: usize = 2;
+/// The longest wait for threads that start: it is microseconds on an idle machine.
+const START_MAX: Duration = Duration::from_secs(2);
+
+/// See the module.
+pub(crate) struct Lanes {
+    threads: NonZeroUsize,
+    lanes_max: usize,
+    state: Mutex<State>,
+    this: Weak<Lanes>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    /// The one that was used last is the last.
+    ready: Vec<Arc<Inner>>,
+    busy: HashMap<u64, Busy>,
+    /// Those that are being started.
+    starting: usize,
+    /// Those that no statement uses any more.
+    closing: Vec<Arc<Inner>>,
+    /// Those whose threads still wait for the disk, or plan for a client that has gone.
+    closed: Vec<Arc<Inner>>,
+    is_ended: bool,
+}
+
+/// A lane that works for a statement, or for what is left of it.
+struct Busy {
+    inner: Arc<Inner>,
+    /// Statements that use it; 0 while something is left of the last one (lanes-3).
+    users: usize,
+    /// CPU time of its threads when this use was first looked at.
+    base: Option<Duration>,
+    /// The same at the last look since the statement has ended.
+    left: Option<Duration>,
+    /// The niceness of its threads.
+    niceness: u8,
+    /// Kept until nothing is left.
+    turn: Option<Turn>,
+}
+
+struct Inner {
+    id: u64,
+    width: usize,
+    handle: Handle,
+    /// Gone when it is closed.
+    runtime: Mutex<Option<Runtime>>,
+    threads: Arc<Threads>,
+    /// Its statement has ended, and something is left of it.
+    is_left: AtomicBool,
+}
+
+/// The lane of a statement, until it is dropped.
+pub(crate) struct Lane {
+    lanes: Arc<Lanes>,
+    inner: Arc<Inner>,
+    /// Given back when nothing is left of the statement (lanes-3).
+    turn: Option<Turn>,
+}
+
+/// Why there is no lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoLane {
+    /// The system has started too few threads.
+    NoThreads {
+        started: usize,
+        wanted: usize,
+    },
+    Stopping,
+}
+
+impl NoLane {
+    /// The SQLSTATE.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            NoLane::NoThreads { .. } => "53000",
+            NoLane::Stopping => "57P01",
+        }
+    }
+}
+
+impl fmt::Display for NoLane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoLane::NoThreads { started, wanted } => write!(
+                f,
+                "the system has started {started} of the {wanted} threads that a statement needs: \
+                 its limit of threads (ulimit -u, pids.max of the control group) is reached"
+            ),
+            NoLane::Stopping => f.write_str("the server is stopping"),
+        }
+    }
+}
+
+/// What a statement that asks for a lane gets.
+enum Found {
+    Lane(Lane),
+    /// It starts one of so many workers.
+    Start(Starting),
+}
+
+/// A lane that is being started; dropping it gives the place back.
+struct Starting {
+    lanes: Arc<Lanes>,
+    id: u64,
+    width: usize,
+}
+
+impl Lanes {
+    /// Lanes of this many workers for so many statements at a time.
+    pub(crate) fn new(threads: NonZeroUsize, turns: usize) -> Arc<Lanes> {
+        let lanes_max = turns.saturating_mul(LANES_PER_TURN).max(READY_MIN);
+        Arc::new_cyclic(|this| Lanes {
+            threads,
+            lanes_max,
+            state: Mutex::default(),
+            this: Weak::clone(this),
+        })
+    }
+
+    /// A lane that is ready.
+    pub(crate) fn try_take(&self) -> Option<Lane> {
+        let inner = self.state().take_ready()?;
+        Some(self.lane(inner))
+    }
+
+    /// A lane for a statement.
+    pub(crate) async fn take(&self) -> Result<Lane, NoLane> {
+        let starting = match self.find()? {
+            Found::Lane(lane) => return Ok(lane),
+            Found::Start(starting) => starting,
+        };
+        let inner = starting.start().await?;
+        Ok(self.lane(inner))
+    }
+
+    fn find(&self) -> Result<Found, NoLane> {
+        let mut state = self.state();
+        if state.is_ended {
+            return Err(NoLane::Stopping);
+        }
+        if let Some(inner) = state.take_ready() {
+            return Ok(Found::Lane(self.lane(inner)));
+        }
+        if state.lanes() < self.lanes_max {
+            return Ok(Found::Start(self.starting(&mut state)));
+        }
+        // Those of statements that wait for their clients do nothing.
+        let shared = state.busy.values_mut().filter(|busy| 0 < busy.users);
+        let Some(shared) = shared.min_by_key(|busy| (busy.users, busy.inner.id)) else {
+            return Ok(Found::Start(self.starting(&mut state)));
+        };
+        shared.users += 1;
+        Ok(Found::Lane(self.lane(Arc::clone(&shared.inner))))
+    }
+
+    fn starting(&self, state: &mut State) -> Starting {
+        state.starting += 1;
+        state.next += 1;
+        let lanes = self.this.upgrade().expect("it is borrowed");
+        Starting { lanes, id: state.next, width: width(self.threads.get(), state.workers()) }
+    }
+
+    fn lane(&self, inner: Arc<Inner>) -> Lane {
+        Lane { lanes: self.this.upgrade().expect("it is borrowed"), inner, turn: None }
+    }
+
+    /// A statement has ended. Its turn is given back when nothing is left of it (lanes-3).
+    fn give_back(&self, inner: &Inner, turn: Option<Turn>) {
+        let freed = {
+            let mut state = self.state();
+            // All lanes have ended with the server.
+            let Some(busy) = state.busy.get_mut(&inner.id) else { return };
+            busy.users -= 1;
+            if 0 < busy.users {
+                // What is left of one cannot be told from the work of the others.
+                turn
+            } else {
+                busy.turn = turn;
+                inner.is_left.store(true, SeqCst);
+                state.settle(inner)
+            }
+        };
+        drop(freed);
+    }
+
+    /// A thread of the lane has nothing to do.
+    fn parks(&self, inner: &Inner) {
+        let freed = self.state().settle(inner);
+        drop(freed);
+    }
+
+    /// Looks at the CPU time of lanes (lanes-2), closes those that nothing uses any more, and keeps
+    /// some ready.
+    pub(crate) fn look(&self) {
+        let (busy, closing) = {
+            let mut state = self.state();
+            if READY_MAX < state.ready.len() {
+                let coldest = state.ready.remove(0);
+                state.closing.push(coldest);
+            }
+            let busy = state.busy.values().map(|busy| Arc::clone(&busy.inner)).collect::<Vec<_>>();
+            (busy, std::mem::take(&mut state.closing))
+        };
+        closing.iter().for_each(|inner| inner.close());
+        {
+            let mut state = self.state();
+            state.closed.extend(closing);
+            state.closed.retain(|inner| 0 < inner.threads.count());
+        }
+        for inner in busy {
+            let used = inner.threads.cpu_time();
+            let freed = self.state().busy.get_mut(&inner.id).and_then(|busy| busy.look(used));
+            drop(freed);
+        }
+        self.prepare();
+    }
+
+    /// Starts lanes until some are ready. A system that starts none is a matter for the statement
+    /// that needs it (lanes-4).
+    pub(crate) fn prepare(&self) {
+        loop {
+            let starting = {
+                let mut state = self.state();
+                let is_enough = READY_MIN <= state.ready.len() + state.starting;
+                if is_enough || state.is_ended || self.lanes_max <= state.lanes() {
+                    return;
+                }
+                self.starting(&mut state)
+            };
+            match starting.start_and_wait() {
+                Ok(inner) => {
+                    let mut state = self.state();
+                    state.busy.remove(&inner.id);
+                    // The others were used later.
+                    state.ready.insert(0, inner);
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Ends all lanes, and waits so long for what they still do.
+    pub(crate) fn end(&self, wait: Duration) {
+        let (lanes, turns) = {
+            let mut state = self.state();
+            state.is_ended = true;
+            let mut lanes = std::mem::take(&mut state.closing);
+            lanes.append(&mut state.closed);
+            lanes.append(&mut state.ready);
+            let busy = std::mem::take(&mut state.busy).into_values();
+            let (busy, turns): (Vec<_>, Vec<_>) = busy.map(|it| (it.inner, it.turn)).unzip();
+            lanes.extend(busy);
+            (lanes, turns)
+        };
+        drop(turns);
+        for inner in &lanes {
+            inner.close();
+        }
+        let deadline = Instant::now() + wait;
+        for inner in &lanes {
+            inner.threads.wait_until_gone(deadline.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take_ready(&mut self) -> Option<Arc<Inner>> {
+        let inner = self.ready.pop()?;
+        self.enter(&inner);
+        Some(inner)
+    }
+
+    /// From now on a statement uses the lane.
+    fn enter(&mut self, inner: &Arc<Inner>) {
+        inner.is_left.store(false, SeqCst);
+        let inner = Arc::clone(inner);
+        let busy = Busy { users: 1, base: None, left: None, niceness: 0, turn: None, inner };
+        let before = self.busy.insert(busy.inner.id, busy);
+        assert!(before.is_none(), "lanes-1: a lane that is ready is not busy");
+    }
+
+    /// Makes a lane ready again, or closes it, if nothing is left of its last statement: gives the
+    /// turn that was kept for it (lanes-3), which is dropped when the state is not locked.
+    fn settle(&mut self, inner: &Inner) -> Option<Turn> {
+        let busy = self.busy.get(&inner.id)?;
+        if 0 < busy.users || 0 < inner.handle.metrics().num_alive_tasks() {
+            return None;
+        }
+        let busy = self.busy.remove(&inner.id)?;
+        if busy.niceness == 0 {
+            self.ready.push(busy.inner);
+        } else {
+            self.closing.push(busy.inner);
+        }
+        busy.turn
+    }
+
+    /// Lanes that have threads.
+    fn lanes(&self) -> usize {
+        self.ready.len() + self.busy.len() + self.starting
+    }
+
+    fn workers(&self) -> usize {
+        let busy = self.busy.values().map(|busy| &busy.inner);
+        self.ready.iter().chain(busy).map(|inner| inner.width).sum()
+    }
+}
+
+impl Busy {
+    /// Its threads have used so much CPU time in all. Gives the turn that was kept if what is left
+    /// of its statement uses none: it waits for something, perhaps for long.
+    fn look(&mut self, used: Duration) -> Option<Turn> {
+        let base = *self.base.get_or_insert(used);
+        let wanted = if self.users == 0 { LEFT } else { niceness(used.saturating_sub(base)) };
+        if self.niceness < wanted {
+            self.niceness = wanted;
+            self.inner.threads.set_niceness(wanted);
+        }
+        if self.users == 0 && self.left.replace(used) == Some(used) {
+            return self.turn.take();
+        }
+        None
+    }
+}
+
+/// The niceness of the threads of a statement that has used so much CPU time (lanes-2).
+fn niceness(used: Duration) -> u8 {
+    let reached = LEVELS.iter().rev().find(|(cpu, _)| *cpu <= used);
+    reached.map_or(0, |(_, niceness)| *niceness)
+}
+
+/// The workers of a new lane beside so many others: as many as the engine has threads, and where
+/// that would be very many in all, a part of those that are left.
+fn width(threads: usize, workers: usize) -> usize {
+    let left = WORKERS.saturating_sub(workers);
+    threads.min((left / WORKERS_PART).max(WORKERS_MIN))
+}
+
+impl Starting {
+    /// Starts the lane, and waits for its threads (lanes-4).
+    async fn start(self) -> Result<Arc<Inner>, NoLane> {
+        let (runtime, threads) = self.runtime()?;
+        if timeout(START_MAX, threads.wait_for(self.wanted())).await.is_err() {
+            return Err(self.fail((runtime, &threads)));
+        }
+        Ok(self.started((runtime, threads)))
+    }
+
+    /// As `start`, on a thread that may wait.
+    fn start_and_wait(self) -> Result<Arc<Inner>, NoLane> {
+        let (runtime, threads) = self.runtime()?;
+        if !threads.wait_until(self.wanted(), START_MAX) {
+            return Err(self.fail((runtime, &threads)));
+        }
+        Ok(self.started((runtime, threads)))
+    }
+
+    /// Its workers, and a thread that plans and waits for the disk.
+    fn wanted(&self) -> usize {
+        self.width + 1
+    }
+
+    fn runtime(&self) -> Result<(Runtime, Arc<Threads>), NoLane> {
+        let threads = Arc::new(Threads::default());
+        let runtime = start_runtime(self.width, &threads);
+        let runtime = runtime.ok_or(NoLane::NoThreads { started: 0, wanted: self.wanted() })?;
+        Ok((runtime, threads))
+    }
+
+    fn fail(&self, (runtime, threads): (Runtime, &Threads)) -> NoLane {
+        runtime.shutdown_background();
+        NoLane::NoThreads { started: threads.count(), wanted: self.wanted() }
+    }
+
+    /// The lane, which is busy from now on.
+    fn started(self, (runtime, threads): (Runtime, Arc<Threads>)) -> Arc<Inner> {
+        let inner = Arc::new(Inner {
+            id: self.id,
+            width: self.width,
+            handle: runtime.handle().clone(),
+            runtime: Mutex::new(Some(runtime)),
+            threads,
+            is_left: AtomicBool::new(false),
+        });
+        let (lanes, lane) = (Weak::clone(&self.lanes.this), Arc::downgrade(&inner));
+        inner.threads.on_park(Box::new(move || {
+            let Some(inner) = lane.upgrade().filter(|inner| inner.is_left.load(SeqCst)) else {
+                return;
+            };
+            if let Some(lanes) = lanes.upgrade() {
+                lanes.parks(&inner);
+            }
+        }));
+        self.lanes.state().enter(&inner);
+        inner
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.lanes.state().starting -= 1;
+    }
+}
+
+impl Inner {
+    /// Its threads end when they have done what they are at.
+    fn close(&self) {
+        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(runtime) = runtime {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Dropping a runtime would wait for its threads, perhaps on one of them.
+        self.close();
+    }
+}
+
+impl Lane {
+    /// Its threads.
+    pub(crate) fn threads(&self) -> &Handle {
+        &self.inner.handle
+    }
+
+    /// The turn of its statement, which has none while it waits for its client.
+    pub(crate) fn turn(&mut self) -> &mut Option<Turn> {
+        &mut self.turn
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.lanes.give_back(&self.inner, self.turn.take());
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane").field("id", &self.inner.id).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use futures::FutureExt;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+    use crate::turns::{Claimant, Shares, Turns};
+
+    fn lanes(threads: usize, turns: usize) -> Arc<Lanes> {
+        Lanes::new(NonZeroUsize::new(threads).unwrap(), turns)
+    }
+
+    /// A task in one poll until what is returned is dropped.
+    fn block(lane: &Lane) -> (JoinHandle<()>, Sender<()>) {
+        let ((begun, begins), (end, ended)): ((Sender<()>, Receiver<()>), _) =
+            (channel(), channel::<()>());
+        let task = lane.threads().spawn(async move {
+            begun.send(()).unwrap();
+            let _ = ended.recv();
+        });
+        begins.recv().expect("it begins, lanes-1");
+        (task, end)
+    }
+
+    // Statements shared as many threads as the engine has. Two of them in polls of seconds, a sort
+    // of what was gathered, say, stopped all others, and even the answers to their own cancels.
+    #[tokio::test]
+    async fn a_statement_works_while_all_others_are_in_polls_without_end() {
+        let lanes = lanes(2, 4);
+        let mut others = Vec::new();
+        for _ in 0..3 {
+            let lane = lanes.take().await.unwrap();
+            others.push(([block(&lane), block(&lane)], lane));
+        }
+        let lane = lanes.take().await.unwrap();
+        assert_eq!(lane.threads().spawn(async { 7 }).await.unwrap(), 7, "lanes-1");
+        let planned = lane.threads().spawn_blocking(|| 8).await.unwrap();
+        assert_eq!(planned, 8, "lanes-1");
+        drop(others);
+        lanes.end(Duration::from_secs(9));
+    }
+
+    // A client that begins heavy statements and leaves would have as many of them work as it likes.
+    #[tokio::test]
+    async fn what_is_left_of_a_statement_keeps_its_turn() {
+        let (lanes, shares) = (lanes(1, 1), Shares { all: 1, each: 1 });
+        let turns = Arc::new(Turns::new(shares, Duration::from_secs(9)));
+        let reader = Claimant { user: None, is_admin: false };
+        let mut lane = lanes.take().await.unwrap();
+        let id = lane.inner.id;
+        *lane.turn() = turns.try_begin(&reader);
+        let (task, end) = block(&lane);
+        drop(lane);
+        task.abort();
+        let mut next = Box::pin(turns.wait(&reader));
+        assert!((&mut next).now_or_never().is_none(), "lanes-3");
+        // There is no client to wait for it: it goes behind all others, and its lane is closed.
+        lanes.look();
+        assert!((&mut next).now_or_never().is_none(), "lanes-3");
+        drop(end);
+        let _turn = next.await;
+        assert!(lanes.state().ready.iter().all(|inner| inner.id != id), "lanes-2");
+        assert_eq!(lanes.state().busy.len(), 0);
+        lanes.end(Duration::from_secs(9));
+    }
+
+    // A task that waits for ever would take a turn from all others for ever.
+    #[tokio::test]
+    async fn what_is_left_and_uses_no_time_keeps_no_turn() {
+        let (lanes, shares) = (lanes(1, 1), Shares { all: 1, each: 1 });
+        let turns = Arc::new(Turns::new(shares, Duration::from_secs(9)));
+        let reader = Claimant { user: None, is_admin: false };
+        let mut lane = lanes.take().await.unwrap();
+        *lane.turn() = turns.try_begin(&reader);
+        let (_task, end) = block(&lane);
+        drop(lane);
+        assert!(turns.try_begin(&reader).is_none(), "lanes-3");
+        // Its thread may still be on its way into the wait.
+        let looks = std::iter::repeat_with(|| {
+            lanes.look();
+            turns.try_begin(&reader)
+        });
+        let _turn = looks.take(1_000).flatten().next().expect("lanes-3");
+        drop(end);
+        lanes.end(Duration::from_secs(9));
+    }
+
+    #[tokio::test]
+    async fn a_lane_is_used_again_unless_it_went_behind_the_others() {
+        let lanes = lanes(1, 4);
+        let first = lanes.take().await.unwrap();
+        let id = first.inner.id;
+        drop(first);
+        let again = lanes.try_take().expect("it is ready");
+        assert_eq!(again.inner.id, id);
+        {
+            let mut state = lanes.state();
+            let busy = state.busy.get_mut(&id).unwrap();
+            assert!(busy.look(Duration::from_secs(1)).is_none());
+            assert_eq!(busy.niceness, 0, "lanes-2: time before this statement does not count");
+            assert!(busy.look(Duration::from_millis(1_100)).is_none());
+            assert_eq!(busy.niceness, LEVELS[0].1, "lanes-2");
+        }
+        drop(again);
+        assert!(lanes.try_take().is_none(), "lanes-2: it is closed");
+        lanes.look();
+        assert_eq!(lanes.state().ready.len(), READY_MIN);
+        assert_eq!(lanes.state().closing.len(), 0);
+        lanes.end(Duration::from_secs(9));
+        assert_eq!(lanes.take().await.unwrap_err(), NoLane::Stopping);
+    }
+
+    #[tokio::test]
+    async fn statements_share_lanes_when_there_are_too_many() {
+        let lanes = lanes(1, 1);
+        let mut taken = Vec::new();
+        for _ in 0..4 {
+            taken.push(lanes.take().await.unwrap());
+        }
+        let ids = taken.iter().map(|lane| lane.inner.id).collect::<std::collections::HashSet<_>>();
+        assert_eq!(ids.len(), lanes.lanes_max, "lanes-1");
+        for lane in &taken {
+            assert_eq!(lane.threads().spawn(async { 7 }).await.unwrap(), 7);
+        }
+        drop(taken);
+        // A task is done a moment before nothing is left of it.
+        let is_left = || !lanes.state().busy.is_empty();
+        (0..100_000_000_u64).take_while(|_| is_left()).for_each(|_| std::thread::yield_now());
+        let state = lanes.state();
+        assert_eq!((state.busy.len(), state.ready.len()), (0, lanes.lanes_max));
+        drop(state);
+        lanes.end(Duration::from_secs(9));
+    }
+
+    #[test]
+    fn new_lanes_are_narrow_when_there_are_many_workers() {
+        for (threads, workers, expected) in
+            [(1, 0, 1), (2, 0, 2), (2, 600, 2), (8, 256, 8), (64, 0, 64), (64, 256, 32)]
+        {
+            assert_eq!(width(threads, workers), expected, "{threads} beside {workers}");
+        }
+        let mut workers = 0;
+        for _ in 0..512 {
+            workers += width(64, workers);
+        }
+        assert!(workers <= WORKERS + 512 * WORKERS_MIN, "lanes-1: {workers}");
+    }
+
+    #[test]
+    fn cpu_time_makes_a_statement_nicer() {
+        for (millis, expected) in [(0, 0), (99, 0), (100, 5), (999, 5), (1_000, 10), (99_999, 10)] {
+            assert_eq!(niceness(Duration::from_millis(millis)), expected, "lanes-2");
+        }
+    }
+}

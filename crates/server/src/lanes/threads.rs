@@ -1,0 +1,156 @@
+//! The threads of a lane: those that have started, and their CPU time.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tidegate_platform::ThreadId;
+use tidegate_query::STACK_BYTES;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
+
+/// Threads of a lane that plan and wait for the disk: as many as for commits, since a thread of
+/// them that waits for another one must not take the last.
+const BLOCKING_THREADS: usize = 64;
+/// Threads that wait for work are kept as long as their lane: later there may be no new ones.
+const KEEP_ALIVE: Duration = Duration::from_hours(24 * 365);
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Threads {
+    known: Mutex<Known>,
+    /// Wakes tasks and threads that wait for others.
+    notify: Notify,
+    changed: Condvar,
+    on_park: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    ids: Vec<ThreadId>,
+    /// CPU time of those that have ended.
+    ended: Duration,
+    niceness: u8,
+}
+
+impl fmt::Debug for Threads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Threads").field("known", &self.known).finish_non_exhaustive()
+    }
+}
+
+/// A runtime with so many workers and a thread that may block; `None` if the system has no
+/// thread at all for it.
+pub(super) fn start_runtime(width: usize, threads: &Arc<Threads>) -> Option<Runtime> {
+    let [starts, stops, parks] = [(); 3].map(|()| Arc::clone(threads));
+    let mut builder = Builder::new_multi_thread();
+    builder
+        .worker_threads(width)
+        .thread_stack_size(STACK_BYTES)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_keep_alive(KEEP_ALIVE)
+        .thread_name("lane")
+        .on_thread_start(move || starts.start())
+        .on_thread_stop(move || stops.stop())
+        .on_thread_park(move || parks.park())
+        .enable_time();
+    // The runtime panics where it cannot start its first thread.
+    let built = catch_unwind(AssertUnwindSafe(|| builder.build()));
+    let runtime = built.ok()?.ok()?;
+    let started = catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn_blocking(|| {}))));
+    if started.is_err() {
+        runtime.shutdown_background();
+        return None;
+    }
+    Some(runtime)
+}
+
+impl Threads {
+    fn start(&self) {
+        let id = ThreadId::current();
+        let mut known = self.known();
+        if 0 < known.niceness {
+            id.set_niceness(known.niceness);
+        }
+        known.ids.push(id);
+        drop(known);
+        self.tell();
+    }
+
+    fn stop(&self) {
+        let id = ThreadId::current();
+        let mut known = self.known();
+        known.ids.retain(|known| *known != id);
+        known.ended += id.cpu_time().unwrap_or_default();
+        drop(known);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.notify.notify_waiters();
+        self.changed.notify_all();
+    }
+
+    fn park(&self) {
+        if let Some(work) = self.on_park.get() {
+            work();
+        }
+    }
+
+    /// Says what a worker does that has nothing to do; the first time counts.
+    pub(super) fn on_park(&self, work: Box<dyn Fn() + Send + Sync>) {
+        let was_set = self.on_park.set(work).is_err();
+        assert!(!was_set, "a lane is started once");
+    }
+
+    /// Those that work.
+    pub(super) fn count(&self) -> usize {
+        self.known().ids.len()
+    }
+
+    /// The CPU time of all of them since their start.
+    pub(super) fn cpu_time(&self) -> Duration {
+        let known = self.known();
+        let living = known.ids.iter().filter_map(|id| id.cpu_time());
+        known.ended + living.sum::<Duration>()
+    }
+
+    pub(super) fn set_niceness(&self, niceness: u8) {
+        let mut known = self.known();
+        known.niceness = niceness;
+        known.ids.iter().for_each(|id| id.set_niceness(niceness));
+    }
+
+    /// Waits until so many work.
+    pub(super) async fn wait_for(&self, count: usize) {
+        loop {
+            let mut notified = pin!(self.notify.notified());
+            // From here on no start is missed.
+            notified.as_mut().enable();
+            if count <= self.count() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// The same on a thread that may wait, so long at most; whether so many work.
+    pub(super) fn wait_until(&self, count: usize, wait: Duration) -> bool {
+        let is_short = |known: &mut Known| known.ids.len() < count;
+        let waited = self.changed.wait_timeout_while(self.known(), wait, is_short);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Waits until none works, so long at most.
+    pub(super) fn wait_until_gone(&self, wait: Duration) -> bool {
+        let is_there = |known: &mut Known| !known.ids.is_empty();
+        let waited = self.changed.wait_timeout_while(self.known(), wait, is_there);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

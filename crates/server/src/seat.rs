@@ -1,0 +1,118 @@
+//! The seat of a statement: its turn, and the threads on which it works.
+//!
+//! - seat-1. A statement that waits for its client gives its turn to others, and keeps its threads.
+//! - seat-2. A client waits `GRACE` for the threads of a query that was ended, and no longer.
+//! - seat-3. Threads come after the turn, so that those that wait for one have none.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_query::{CancelReason, Canceler};
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use crate::lanes::{Lane, NoLane};
+use crate::shared::Services;
+use crate::turns::{Claimant, NoTurn, Turns};
+
+/// How much later than the engine a connection gives a query up, whatever its threads do.
+pub(crate) const GRACE: Duration = Duration::from_millis(50);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    claim: Box<Claim>,
+    lane: Lane,
+}
+
+/// A claim to a turn, for when it was given away.
+#[derive(Debug)]
+struct Claim {
+    turns: Arc<Turns>,
+    claimant: Claimant,
+}
+
+/// Why a statement cannot work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoSeat {
+    Turn(NoTurn),
+    Lane(NoLane),
+}
+
+impl NoSeat {
+    /// The SQLSTATE.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            NoSeat::Turn(_) => "53400",
+            NoSeat::Lane(no_lane) => no_lane.code(),
+        }
+    }
+}
+
+impl fmt::Display for NoSeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoSeat::Turn(no_turn) => no_turn.fmt(f),
+            NoSeat::Lane(no_lane) => no_lane.fmt(f),
+        }
+    }
+}
+
+impl Seat {
+    /// A seat that is free now.
+    pub(crate) fn try_new(services: &Services, claimant: &Claimant) -> Option<Seat> {
+        let turn = services.turns.try_begin(claimant)?;
+        let mut lane = services.lanes.try_take()?;
+        *lane.turn() = Some(turn);
+        Some(Seat::on(lane, services, claimant))
+    }
+
+    /// Waits for a seat, no longer than `query.queue_timeout`.
+    pub(crate) async fn new(services: &Services, claimant: &Claimant) -> Result<Seat, NoSeat> {
+        let turn = services.turns.begin(claimant).await.map_err(NoSeat::Turn)?;
+        let mut lane = services.lanes.take().await.map_err(NoSeat::Lane)?;
+        *lane.turn() = Some(turn);
+        Ok(Seat::on(lane, services, claimant))
+    }
+
+    fn on(lane: Lane, services: &Services, claimant: &Claimant) -> Seat {
+        let (turns, claimant) = (Arc::clone(&services.turns), claimant.clone());
+        Seat { claim: Box::new(Claim { turns, claimant }), lane }
+    }
+
+    /// Its threads.
+    pub(crate) fn threads(&self) -> &Handle {
+        self.lane.threads()
+    }
+
+    /// Gives the turn to others (seat-1).
+    pub(crate) fn pause(&mut self) {
+        *self.lane.turn() = None;
+    }
+
+    /// Waits for the turn that was given away, no longer than `query.queue_timeout`.
+    pub(crate) async fn resume(&mut self) -> Result<(), NoTurn> {
+        if self.lane.turn().is_none() {
+            let Claim { turns, claimant } = self.claim.as_ref();
+            *self.lane.turn() = Some(turns.begin(claimant).await?);
+        }
+        Ok(())
+    }
+
+    /// Waits for the turn that was given away, as long as it takes.
+    pub(crate) async fn resume_at_last(&mut self) {
+        if self.lane.turn().is_none() {
+            let Claim { turns, claimant } = self.claim.as_ref();
+            *self.lane.turn() = Some(turns.wait(claimant).await);
+        }
+    }
+}
+
+/// Waits until a query was ended whose threads do not say so: they are in a long poll, and what is
+/// left of it keeps its turn (`lanes` lanes-3), but no client.
+pub(crate) async fn overdue(canceler: &Canceler) -> CancelReason {
+    let reason = canceler.ended().await;
+    sleep(GRACE).await;
+    reason
+}
