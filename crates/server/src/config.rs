@@ -370,6 +370,20 @@ impl Key {
     }
 }
 
+impl QueryConfig {
+    fn standard() -> QueryConfig {
+        QueryConfig {
+            timeout: Duration::from_mins(1),
+            timeout_max: Duration::from_hours(24),
+            max_concurrent: 0,
+            queue_timeout: Duration::from_secs(10),
+            memory_limit: None,
+            spill_max: SPILL_MAX,
+            fill_rows_max: FILL_ROWS_MAX,
+        }
+    }
+}
+
 impl Config {
     /// The configuration of the product on a machine with so much memory.
     #[must_use]
@@ -427,15 +441,7 @@ impl Config {
             ingest_limit: ingest_part(memory_limit),
             connection_limit: connection_part(memory_limit),
             ingest_wait: Duration::from_secs(30),
-            query: QueryConfig {
-                timeout: Duration::from_mins(1),
-                timeout_max: Duration::from_hours(24),
-                max_concurrent: 0,
-                queue_timeout: Duration::from_secs(10),
-                memory_limit: None,
-                spill_max: SPILL_MAX,
-                fill_rows_max: FILL_ROWS_MAX,
-            },
+            query: QueryConfig::standard(),
             durability: Durability::Sync,
             flush_interval: Duration::from_millis(100),
             purge_after: Duration::from_hours(24),

@@ -319,6 +319,11 @@ fn instant(micros: i64) -> String {
 
 /// Bytes of values in memory (VA3). Lists are in lists as deep as arrays have dimensions.
 pub(super) fn bytes_of(values: &[Parameter]) -> usize {
+    // The name of a type, if it was made for the value.
+    let owned = |ty: &Cow<'static, str>| match ty {
+        Cow::Borrowed(_) => 0,
+        Cow::Owned(text) => text.capacity(),
+    };
     let inside = |value: &Parameter| match value {
         Parameter::Text(text) => text.capacity(),
         Parameter::Bytes(bytes) => bytes.capacity(),
@@ -330,14 +335,6 @@ pub(super) fn bytes_of(values: &[Parameter]) -> usize {
         _ => 0,
     };
     size_of_val(values) + values.iter().map(inside).sum::<usize>()
-}
-
-/// Bytes of the name of a type that was made for a value.
-fn owned(ty: &Cow<'static, str>) -> usize {
-    match ty {
-        Cow::Borrowed(_) => 0,
-        Cow::Owned(text) => text.capacity(),
-    }
 }
 
 #[cfg(test)]
