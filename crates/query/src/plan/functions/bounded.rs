@@ -49,6 +49,9 @@ use category::{Growth, Work, growth_of, work_of};
 pub(crate) use call::{bytes_of, constant_bytes};
 pub(crate) use kept::{check_window, keeps_values};
 
+/// Bytes of a value of a fixed width that is a short text or list: the digits of a hash, say.
+const SHORT_BYTES: u64 = 256;
+
 /// The function, with a guard if it needs one; `None` if nothing is known of its values (BD3).
 pub(crate) fn bounded(function: &Arc<ScalarUDF>) -> Option<Arc<ScalarUDF>> {
     if function.inner().is::<Bounded>() {
@@ -96,7 +99,9 @@ impl Bounded {
         let rows = call.rows as u64;
         let fixed = rows.saturating_mul(call.width);
         Ok(match growth_of(self.name()) {
-            Some(Growth::Fixed | Growth::Measured) | None => fixed,
+            Some(Growth::Fixed | Growth::Measured) | None => {
+                fixed.saturating_add(rows.saturating_mul(SHORT_BYTES))
+            }
             Some(Growth::Input(factor)) => {
                 call.bytes().saturating_mul(factor).saturating_add(fixed.saturating_mul(4))
             }
