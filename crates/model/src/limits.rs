@@ -104,8 +104,43 @@ pub const ROW_BYTES: usize = (1 << 30) - 1_024;
 /// some hundred bytes while it is planned.
 pub const ARRAY_ELEMENTS: usize = 1 << 20;
 
+/// Expressions that a SELECT lists, groups by, or sorts by, as many as in PostgreSQL: planning
+/// takes time with the square of their number, much of it in steps that cannot be interrupted.
+pub const SELECT_ITEMS: usize = 1_664;
+
+/// Tables that a statement joins: planning takes time with the third power of their number, most
+/// of it in steps that cannot be interrupted.
+pub const JOINS: usize = 100;
+
 /// Bytes of a statement.
 pub const SQL_BYTES: usize = 16 << 20;
+
+/// Bytes of the values that the functions of one operator make at a time, for one batch of rows:
+/// several texts of the largest size that is stored, and a part of the memory of a small machine.
+pub const VALUES_BYTES: u64 = 512 << 20;
+
+/// Bytes of values for which a batch is cut into smaller ones where that is possible: enough that
+/// the work for each piece is long beside that of cutting.
+pub const SLICE_BYTES: u64 = 64 << 20;
+
+/// Bytes from which a value, or a batch of values, is charged to its statement: smaller ones are
+/// as many as a batch has columns.
+pub const COUNTED_VALUE_BYTES: u64 = 1 << 20;
+
+/// Bytes of a constant that planning makes of a call: a plan is copied dozens of times, and a
+/// larger constant could not be written either.
+pub const FOLDED_BYTES: u64 = SQL_BYTES as u64;
+
+/// Rows of the frame of an aggregate that keeps all values, for each row of a window: a batch of
+/// rows has so many times its values.
+pub const FRAME_VALUES: u64 = 1_000;
+
+/// Steps of a comparison of two texts whose work is the product of their lengths: a fifth of a
+/// second, during which nothing else has the thread.
+pub const PAIR_STEPS: u64 = 1 << 28;
+
+/// Patterns that differ and are compiled at a time: each takes up to 10 MiB and some milliseconds.
+pub const PATTERNS_AT_A_TIME: usize = 8;
 
 // A zone never straddles two page frames: docs/format.md, Zones.
 const _: () = assert!(FRAME_ROWS.0.is_multiple_of(ZONE_ROWS.0));

@@ -31,6 +31,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_model::{Column, PartitionKey, Schema};
 use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
+use crate::account::Account;
 use crate::activity::Listing;
 use crate::control::{Reader, Stop, finish_in_time, guarded, plan_apart, run};
 use crate::ddl::check_not_system;
@@ -120,7 +121,7 @@ impl RowChanges<'_> {
         };
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let parameters = self.parameters.clone();
-        let task = plan_apart(async move {
+        let task = plan_apart(self.account(), async move {
             let (sql, rows) = (sql.as_str(), TargetRows::All);
             let (database, parameters) = (&database, parameters.as_slice());
             let planning = Planning { state: &state, database, sql, parameters, rows };
@@ -212,7 +213,7 @@ impl RowChanges<'_> {
         let state = self.state.clone();
         let (database, text) = (Arc::clone(&self.database), sql.to_owned());
         let parameters = self.parameters.clone();
-        let task = plan_apart(async move {
+        let task = plan_apart(self.account(), async move {
             let planning = Planning {
                 state: &state,
                 database: &database,
@@ -260,6 +261,10 @@ impl RowChanges<'_> {
         }
     }
 
+    fn account(&self) -> Arc<Account> {
+        Account::new(&self.stop, self.context.memory_pool())
+    }
+
     /// Plans the query of a statement and starts it.
     async fn start(&self, sql: &str, statement: Statement) -> Result<Running> {
         let planned = self.planned(sql, statement, TargetRows::Sealed).await?;
@@ -283,7 +288,7 @@ impl RowChanges<'_> {
     ) -> Result<PlannedRows> {
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let (sql, parameters) = (sql.to_owned(), self.parameters.clone());
-        let task = plan_apart(async move {
+        let task = plan_apart(self.account(), async move {
             let (sql, parameters) = (sql.as_str(), parameters.as_slice());
             let planning = Planning { state: &state, database: &database, sql, parameters, rows };
             match statement {

@@ -22,12 +22,11 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result as PlanResult};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::TrackConsumersPool;
+use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{
     SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
 };
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -38,6 +37,7 @@ use tidegate_storage::{Database, Error as StorageError};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use crate::account::Account;
 use crate::activity::{Activity, Listing};
 use crate::bulk::{BulkIo, NoBulk};
 use crate::control::{
@@ -53,10 +53,10 @@ use crate::parse::{
     Copy, Explain, Name, Position, RowChange, Set, Statement, blanked, parse_statement,
 };
 use crate::plan::{
-    OperatorPlanner, OrderedScans, Parameter, ParameterTypes, PlanCache, PlannedQuery,
-    describe_query, described_with, locate_running, parameter_count, plan_query, table_functions,
+    OperatorPlanner, Parameter, ParameterTypes, PlanCache, PlannedQuery, analyzer_rules,
+    describe_query, described_with, locate_running, optimizer_rules, parameter_count,
+    physical_rules, plan_query, table_functions,
 };
-use crate::scan::FusedAggregates;
 use crate::session::{Session, reset, set};
 use crate::show::{canceled, parameter, show};
 use crate::system::{Caller, System};
@@ -228,6 +228,13 @@ struct Begun {
     listing: Listing,
 }
 
+impl Begun {
+    fn account(&self) -> Arc<Account> {
+        let memory: Arc<dyn MemoryPool> = Arc::clone(&self.listing.running().memory) as _;
+        Account::new(&self.stop, &memory)
+    }
+}
+
 /// What threads need on which statements are planned and run: plans that nest deeply are worked on
 /// by recursion. Only what is used is memory.
 pub const STACK_BYTES: usize = 64 << 20;
@@ -264,11 +271,6 @@ impl Engine {
             .with_memory_pool(Arc::new(pool))
             .with_disk_manager_builder(spill)
             .build_arc()?;
-        let mut physical = PhysicalOptimizer::new().rules;
-        physical.insert(0, Arc::new(OrderedScans));
-        // Behind what answers from statistics alone, before aggregates are shared out.
-        let counted = physical.iter().position(|rule| rule.name() == "aggregate_statistics");
-        physical.insert(counted.map_or(1, |at| at + 1), Arc::new(FusedAggregates));
         let plans = Arc::new(PlanCache::new(options.quick_max));
         let config = session_config(options).with_extension(Arc::clone(&plans));
         let state = SessionStateBuilder::new()
@@ -277,7 +279,9 @@ impl Engine {
             .with_expr_planners(vec![Arc::new(OperatorPlanner)])
             .with_table_function_list(table_functions())
             .with_default_features()
-            .with_physical_optimizer_rules(physical)
+            .with_analyzer_rules(analyzer_rules())
+            .with_optimizer_rules(optimizer_rules())
+            .with_physical_optimizer_rules(physical_rules())
             .build();
         let system = System {
             activity: Arc::new(Activity::new(&database)),
@@ -491,7 +495,9 @@ impl Engine {
         let known = values.clone();
         let (state, _) = self.statement_state(begun);
         let database = Arc::clone(&self.system.database);
-        let task = plan_apart(async move { describe_query((&state, &database), &sql, &values) });
+        let task = plan_apart(begun.account(), async move {
+            describe_query((&state, &database), &sql, &values)
+        });
         let (columns, types) = finish_in_time(task, &begun.stop).await?;
         let (columns, parameters) = (Some(columns), parameter_types(&known, &types));
         Ok(Described { columns, designated: None, parameters })
@@ -591,7 +597,7 @@ impl Engine {
     async fn plan(&self, bound: Bound, begun: &Begun) -> Result<(PlannedQuery, Arc<TaskContext>)> {
         let (state, context) = self.statement_state(begun);
         let database = Arc::clone(&self.system.database);
-        let task = plan_apart(async move {
+        let task = plan_apart(begun.account(), async move {
             plan_query(&state, &database, &bound.sql, &bound.parameters).await
         });
         Ok((finish_in_time(task, &begun.stop).await?, context))

@@ -16,6 +16,8 @@ mod error;
 mod session;
 mod rights;
 mod control;
+mod account;
+mod slices;
 mod activity;
 mod parse;
 mod plan;

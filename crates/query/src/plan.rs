@@ -30,6 +30,7 @@ mod pattern;
 mod compared;
 mod named_columns;
 mod rows;
+mod stoppable;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -65,19 +66,23 @@ pub(crate) use coerce::OperatorPlanner;
 pub(crate) use describe::{ParameterTypes, describe_query, described_with, parameter_count};
 pub(crate) use float_keys::{inside_logical_sort_key, inside_sort_key, one_zero_and_nan};
 #[cfg(test)]
+pub(crate) use functions::bounded;
+#[cfg(test)]
 pub(crate) use functions::scalar_function;
 pub(crate) use functions::{
     TimeStep, dateadd_step, floor_grid, is_rewritten, months_later, our_functions,
     rewrite_aggregate, table_functions,
 };
+pub(crate) use functions::{bytes_of, constant_bytes, keeps_values, makes_values};
 pub(crate) use literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 pub(crate) use locate::locate_running;
 pub(crate) use named_columns::insert_columns;
-pub(crate) use order::{OrderedScans, in_table_order};
+pub(crate) use order::in_table_order;
 pub use parameters::Parameter;
 pub(crate) use precedence::bind_by_precedence;
 pub(crate) use query_text::{NESTING_MAX, parser_error, position_at};
 pub(crate) use rows::{PlannedRows, Planning, TargetRows};
+pub(crate) use stoppable::{analyzer_rules, optimizer_rules, physical_rules};
 pub(crate) use tables::table_name;
 pub(crate) use time_text::merged;
 #[cfg(test)]

@@ -59,6 +59,7 @@ use tidegate_model::{TimeRange, Timestamp};
 use tidegate_storage::Snapshot;
 use tidegate_storage::segment::arrow_field;
 
+use crate::account::check_stop;
 use crate::catalog::table_oid;
 use crate::control::Stop;
 use crate::error::Error;
@@ -242,6 +243,7 @@ impl TableProvider for ScanTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        check_stop()?;
         let Passing { selected, ranges, filter, rest } = self.passing(filters)?;
         let conjuncts = rest.into_iter().map(|filter| self.conjunct(session, filter));
         let output = match projection {

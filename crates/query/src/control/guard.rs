@@ -30,7 +30,9 @@ use tokio::time::Instant;
 use super::Stop;
 use super::join_filter::with_asking_filter;
 use super::sort_keys::with_asking_keys;
+use crate::account::Account;
 use crate::error::Error;
+use crate::slices::sliced;
 
 const NAME: &str = "GuardExec";
 
@@ -50,7 +52,7 @@ pub(crate) fn guarded(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let guard = |input: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         let properties = Arc::clone(input.properties());
-        let input = with_asking_keys(with_asking_filter(input, stop)?, stop)?;
+        let input = sliced(with_asking_keys(with_asking_filter(input, stop)?, stop)?)?;
         Ok(Transformed::yes(Arc::new(GuardExec { input, properties, stop: Arc::clone(stop) })))
     };
     Ok(plan.transform_up(guard)?.data)
@@ -133,9 +135,10 @@ impl ExecutionPlan for GuardExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let account = Account::new(&self.stop, context.memory_pool());
         let input = Some(self.input.execute(partition, context)?);
         let (schema, stop) = (self.schema(), Arc::clone(&self.stop));
-        Ok(Box::pin(Guarded { input, schema, stop }))
+        Ok(Box::pin(Guarded { input, schema, stop, account }))
     }
 }
 
@@ -145,6 +148,8 @@ struct Guarded {
     input: Option<SendableRecordBatchStream>,
     schema: SchemaRef,
     stop: Arc<Stop>,
+    /// What its functions charge.
+    account: Arc<Account>,
 }
 
 impl Stream for Guarded {
@@ -154,14 +159,17 @@ impl Stream for Guarded {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<RecordBatch>>> {
-        let Guarded { input: place, stop, .. } = self.as_mut().get_mut();
+        let Guarded { input: place, stop, account, .. } = self.as_mut().get_mut();
         let Some(input) = place else { return Poll::Ready(None) };
         if let Some(reason) = stop.reason() {
             *place = None;
             return Poll::Ready(Some(Err(Error::from(reason).into())));
         }
         ready!(give_way(context));
-        let batch = ready!(input.poll_next_unpin(context));
+        let entered = account.enter();
+        let polled = input.poll_next_unpin(context);
+        drop(entered);
+        let batch = ready!(polled);
         if batch.is_none() {
             *place = None;
         }

@@ -27,6 +27,7 @@ use tokio::time::Instant;
 
 use super::guard::begin_turn;
 use super::{CancelReason, Stop};
+use crate::account::Account;
 use crate::error::{Error, Result};
 
 /// One that is being written while the next one is made.
@@ -41,26 +42,45 @@ pub(crate) enum Reader {
     Writer,
 }
 
-/// Waits for a task, but no longer than the statement may work (K2).
+/// Abandons a statement unless it is told that its work is done.
+struct Wanted<'a>(Option<&'a Stop>);
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        if let Some(stop) = self.0 {
+            stop.abandon();
+        }
+    }
+}
+
+/// Waits for a task, but no longer than the statement may work (K2). A task for which nothing
+/// waits any more has no statement.
 pub(crate) async fn finish_in_time<T: 'static>(
     task: SpawnedTask<Result<T>>,
     stop: &Stop,
 ) -> Result<T> {
+    let mut wanted = Wanted(Some(stop));
     let joined = tokio::select! {
         biased;
         joined = task.join_unwind() => joined,
         reason = stop.ended() => return Err(reason.into()),
     };
+    wanted.0 = None;
     joined.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?
 }
 
-/// Plans on a thread of its own, which nobody can interrupt, so that nobody need wait for it: not
-/// the statement, whose time may be over, and not those that work on the runtime's threads.
+/// Plans on a thread of its own, so that nothing need wait for it: not the statement, whose time
+/// may be over, and not those that work on the runtime's threads. It ends by itself soon after the
+/// statement has (`plan::stoppable`).
 pub(crate) fn plan_apart<T: Send + 'static>(
+    account: Arc<Account>,
     planning: impl Future<Output = Result<T>> + Send + 'static,
 ) -> SpawnedTask<Result<T>> {
     let runtime = Handle::current();
-    SpawnedTask::spawn_blocking(move || runtime.block_on(planning))
+    SpawnedTask::spawn_blocking(move || {
+        let _entered = account.enter_planning();
+        runtime.block_on(planning)
+    })
 }
 
 /// Runs a plan that is guarded by `stop`, and says how long it has worked when its rows have ended.

@@ -47,8 +47,9 @@ impl RowChanges<'_> {
         let (state, database) = (self.state.clone(), Arc::clone(&self.database));
         let text = query.to_owned();
         let parameters = self.parameters.clone();
-        let task =
-            plan_apart(async move { plan_query(&state, &database, &text, &parameters).await });
+        let task = plan_apart(self.account(), async move {
+            plan_query(&state, &database, &text, &parameters).await
+        });
         let PlannedQuery { schema, designated, .. } = finish_in_time(task, &self.stop).await?;
         let columns = schema.fields().iter().map(|field| {
             let ty = type_of(field).ok_or_else(|| Error::NoColumnType {

@@ -100,9 +100,10 @@ pub enum Condition {
 impl SyntaxError {
     fn condition(&self) -> Condition {
         match self {
-            SyntaxError::TooDeep { .. } | SyntaxError::TooManyParts { .. } => {
-                Condition::LimitExceeded
-            }
+            SyntaxError::TooDeep { .. }
+            | SyntaxError::TooManyParts { .. }
+            | SyntaxError::TooManyJoins { .. }
+            | SyntaxError::TooManyItems { .. } => Condition::LimitExceeded,
             SyntaxError::NoSuchType { .. } => Condition::UndefinedObject,
             _ => Condition::SyntaxError,
         }
@@ -205,9 +206,10 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         ClauseProblem::NoDesignated { .. } | ClauseProblem::NoTimestamp { .. } => {
             Condition::WrongObjectType
         }
-        ClauseProblem::FillRows { .. } | ClauseProblem::ValuesTooLarge { .. } => {
-            Condition::LimitExceeded
-        }
+        ClauseProblem::FillRows { .. }
+        | ClauseProblem::ValuesTooLarge { .. }
+        | ClauseProblem::FrameTooLarge { .. }
+        | ClauseProblem::TextsTooLong { .. } => Condition::LimitExceeded,
         ClauseProblem::Operands { .. } | ClauseProblem::Argument { .. } => {
             Condition::UndefinedFunction
         }

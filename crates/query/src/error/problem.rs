@@ -49,6 +49,18 @@ pub enum SyntaxError {
         /// How many it may have.
         most: usize,
     },
+    /// It joins too many tables.
+    #[error("a statement has at most {most} joins")]
+    TooManyJoins {
+        /// How many it may have.
+        most: usize,
+    },
+    /// A SELECT has too many items.
+    #[error("a SELECT lists, groups by and sorts by at most {most} expressions each")]
+    TooManyItems {
+        /// How many it may have.
+        most: usize,
+    },
     /// A type that nobody knows.
     #[error("type `{name}` does not exist")]
     NoSuchType {
@@ -101,12 +113,34 @@ pub enum ClauseProblem {
     #[error("LIMIT and OFFSET take no columns")]
     LimitColumn,
     /// A function would make more than memory is for.
-    #[error("`{function}` would make more than {mebibytes} MiB of the values of a batch of rows")]
+    #[error("`{function}` would make more than {mebibytes} MiB of values at a time")]
     ValuesTooLarge {
         /// Which function.
         function: String,
         /// How much it may make.
         mebibytes: u64,
+    },
+    /// An aggregate that keeps all values is asked for those of more rows than fit, for each row.
+    #[error(
+        "`{function}` OVER takes a frame ROWS BETWEEN .. PRECEDING AND .. FOLLOWING of at most \
+         {rows} rows"
+    )]
+    FrameTooLarge {
+        /// Which aggregate.
+        function: String,
+        /// How many rows the frame may have.
+        rows: u64,
+    },
+    /// Two texts are too long to be compared character by character.
+    #[error(
+        "`{function}` compares texts whose lengths multiplied are at most {steps}: cut them, with \
+         left() say"
+    )]
+    TextsTooLong {
+        /// Which function.
+        function: String,
+        /// The greatest product.
+        steps: u64,
     },
     /// A column that should be a designated timestamp is none.
     #[error("column `{column}` is no TIMESTAMP")]

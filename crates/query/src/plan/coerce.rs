@@ -32,12 +32,13 @@ use tidegate_storage::segment::{arrow_field, arrow_type};
 use super::casts::{OnBadText, cast_value, integer_range, short_text, special_cast, text_length};
 use super::decimals;
 use super::float_keys;
-use super::functions::{of_floats, untyped};
+use super::functions::{check_window, of_floats, untyped};
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::named_casts::{plain_cast, with_named_casts, with_named_sort_casts};
 use super::query_text::{distinct_operator, is_in_operator};
 use super::special_types;
 use super::time_text::{TimeScale, parse_interval};
+use crate::account::check_stop;
 use crate::catalog::LIST_MARK;
 use crate::error::{Error, TextProblem};
 
@@ -53,6 +54,7 @@ impl ExprPlanner for OperatorPlanner {
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
+        check_stop()?;
         let RawBinaryExpr { op, left, right } = expr;
         if is_in_operator(&op) {
             return in_text(left, right, schema).map(PlannerResult::Planned);
@@ -189,6 +191,7 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option
 /// Converts the literals of BETWEEN, IN lists, CASE and casts in a whole plan.
 pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
     let converted = plan.transform_up_with_subqueries(|node| {
+        check_stop()?;
         if let LogicalPlan::Union(union) = node {
             return decimals::alike_inputs(union)?.map_data(|it| Ok(LogicalPlan::Union(it)));
         }
@@ -251,6 +254,7 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             Ok(if is_changed { Transformed::yes(call) } else { Transformed::no(call) })
         }
         Expr::WindowFunction(mut window) => {
+            check_window(&window)?;
             if let WindowFunctionDefinition::AggregateUDF(func) = &window.fun
                 && let Some(known) = bound_of(func, &window.params.args, schema)
             {

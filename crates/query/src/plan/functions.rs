@@ -27,7 +27,9 @@ use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlanBuilder, ScalarUDF
 use super::literal::integer_of;
 use super::whole_day::{WHOLE_DAY, whole_day};
 
-pub(crate) use bounded::bounded;
+pub(crate) use bounded::{
+    bound_functions_of, bounded, bytes_of, check_window, constant_bytes, keeps_values, makes_values,
+};
 pub(crate) use engine::{engine_function, engine_functions};
 pub(crate) use first_last::resolve_first_last;
 pub(crate) use float_bounds::of_floats;

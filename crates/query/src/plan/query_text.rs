@@ -28,6 +28,8 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
+use tidegate_model::limits;
+
 use super::compared::{Compared, compared_parameters};
 use super::functions::AT_TIME_ZONE;
 use super::parameters::{Parameter, Places, put_parameters};
@@ -113,6 +115,15 @@ pub(super) fn parse_tokens(
     let mut query = parse(sql, tokens)?;
     if size::PARTS_MAX < size::parts(&query) {
         let what = SyntaxError::TooManyParts { most: size::PARTS_MAX };
+        return Err(Error::syntax(sql, 0, what));
+    }
+    let items = size::Items::of(&query);
+    if limits::JOINS < items.joins {
+        let what = SyntaxError::TooManyJoins { most: limits::JOINS };
+        return Err(Error::syntax(sql, 0, what));
+    }
+    if limits::SELECT_ITEMS < items.most {
+        let what = SyntaxError::TooManyItems { most: limits::SELECT_ITEMS };
         return Err(Error::syntax(sql, 0, what));
     }
     let compared = compared_parameters(&query, (&places, parameters));

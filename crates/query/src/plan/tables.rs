@@ -23,6 +23,7 @@ use tidegate_model::is_system_table;
 
 use super::functions::{AGGREGATES, SCALARS, bounded, engine_function, engine_functions};
 use super::type_names::ColumnTypePlanner;
+use crate::account::check_stop;
 use crate::catalog::{self, catalog_function, catalog_functions};
 use crate::error::Error;
 use crate::parse::SYSTEM_SCHEMA;
@@ -56,6 +57,7 @@ pub(crate) fn table_name(reference: &TableReference) -> Option<Cow<'_, str>> {
 
 impl ContextProvider for Tables<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        check_stop()?;
         match table_name(&name).and_then(|name| self.sources.get(name.as_ref())) {
             Some(source) => Ok(Arc::clone(source)),
             None => {
@@ -119,7 +121,8 @@ impl ContextProvider for Tables<'_> {
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let ours = SCALARS.get(name).cloned().or_else(|| engine_function(self.state, name));
         let ours = ours.or_else(|| catalog_function(self.state, name));
-        ours.or_else(|| self.state.scalar_functions().get(name).map(bounded))
+        let all = ours.or_else(|| self.state.scalar_functions().get(name).cloned());
+        all.as_ref().and_then(bounded)
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -1,74 +1,271 @@
-//! Functions whose values may be much larger than their arguments: `repeat`, `lpad`, `range`, ...
+//! Functions whose values may be much larger than their arguments, or take long to make.
 //!
-//! - BD1. What they are about to make of a batch is estimated before it is made, and refused if it
-//!   is more than `BATCH_BYTES`: the memory of a query is counted by operators, which see values
-//!   when they are there.
-//!
-//! Not here: functions whose values are as large as their arguments together (`concat`).
+//! - BD1. What a function is about to make of a batch is estimated before it is made (`growth`),
+//!   and charged to the statement (`account` AC2): the memory of a query is counted by operators,
+//!   which see values when they are there.
+//! - BD2. Constants that a function would have once for each row, texts whose comparison is long
+//!   work, and patterns that differ from row to row are worked on a few rows at a time, and between
+//!   them the function asks whether the statement is to go on.
+//! - BD3. The function of every call in a plan has a growth (`category` CT1), and its guard if it
+//!   needs one: those that a statement names, those that the planner makes of operators and
+//!   brackets, and those that rules make of others.
+//! - BD4. A function that becomes a cast is not one to a type whose every value is large, NULL too.
 
+mod call;
+mod category;
+mod growth;
+mod kept;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{
-    DataType, FieldRef, Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
-};
+use datafusion::arrow::compute::concat;
+use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type};
 use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::interval_arithmetic::Interval;
+use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, ExpressionPlacement, LogicalPlan, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+use tidegate_model::limits::{
+    COUNTED_VALUE_BYTES, PAIR_STEPS, PATTERNS_AT_A_TIME, SLICE_BYTES, SYMBOL_BYTES, VALUES_BYTES,
 };
 
+use crate::account;
 use crate::error::{ClauseProblem, Error};
+use call::{Call, width};
+use category::{Growth, Work, growth_of, work_of};
 
-/// Bytes that a function may make of a batch. Batches have some thousand rows, and each worker of
-/// a query one at a time.
-const BATCH_BYTES: u64 = 512 << 20;
-/// Bytes of a number in a list.
-const NUMBER_BYTES: u64 = 8;
+pub(crate) use call::{bytes_of, constant_bytes};
+pub(crate) use kept::{check_window, keeps_values};
 
-/// How large what a function makes is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Growth {
-    /// Its first argument, so many times.
-    Times,
-    /// As many characters as its second argument says.
-    Filled,
-    /// The first argument with texts replaced.
-    Replaced,
-    /// The numbers from one to another.
-    Steps,
-}
+/// Bytes of a value of a fixed width that is a short text or list: the digits of a hash, say.
+const SHORT_BYTES: u64 = 256;
 
-const GROWING: [(&str, Growth); 9] = [
-    ("repeat", Growth::Times),
-    ("array_repeat", Growth::Times),
-    ("list_repeat", Growth::Times),
-    ("lpad", Growth::Filled),
-    ("rpad", Growth::Filled),
-    ("array_resize", Growth::Filled),
-    ("replace", Growth::Replaced),
-    ("range", Growth::Steps),
-    ("generate_series", Growth::Steps),
-];
-
-/// The function, with a bound if it needs one (BD1).
-pub(crate) fn bounded(function: &Arc<ScalarUDF>) -> Arc<ScalarUDF> {
-    match GROWING.iter().find(|(name, _)| *name == function.name()) {
-        Some((_, growth)) => {
+/// The function, with a guard if it needs one; `None` if nothing is known of its values (BD3).
+pub(crate) fn bounded(function: &Arc<ScalarUDF>) -> Option<Arc<ScalarUDF>> {
+    if function.inner().is::<Bounded>() {
+        return Some(Arc::clone(function));
+    }
+    match growth_of(function.name())? {
+        Growth::Fixed => Some(Arc::clone(function)),
+        Growth::Measured | Growth::Input(_) | Growth::Grows(_) => {
             let inner = Arc::clone(function);
-            Arc::new(ScalarUDF::new_from_impl(Bounded { inner, growth: *growth }))
+            Some(Arc::new(ScalarUDF::new_from_impl(Bounded { inner })))
         }
-        None => Arc::clone(function),
     }
 }
 
+/// Whether an operator whose expressions call the function may make much of a large batch.
+pub(crate) fn makes_values(function: &ScalarUDF) -> bool {
+    !matches!(growth_of(function.name()), Some(Growth::Fixed))
+}
+
+/// Guards the functions of one node of a plan (BD3).
+pub(crate) fn bound_functions_of(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    node.map_expressions(|expr| expr.transform_up(bound_call))
+}
+
+fn bound_call(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    // Functions of ours that no statement can name are as wide as others.
+    let known = bounded(&func).unwrap_or_else(|| Arc::clone(&func));
+    let is_new = !Arc::ptr_eq(&known, &func);
+    let call = Expr::ScalarFunction(ScalarFunction { func: known, args });
+    Ok(if is_new { Transformed::yes(call) } else { Transformed::no(call) })
+}
+
+/// A function that asks before it makes its values.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {
     inner: Arc<ScalarUDF>,
-    growth: Growth,
 }
 
+impl Bounded {
+    /// An upper bound of the bytes that come of these arguments.
+    fn bytes(&self, call: &Call<'_>) -> Result<u64> {
+        let rows = call.rows as u64;
+        let fixed = rows.saturating_mul(call.width);
+        Ok(match growth_of(self.name()) {
+            Some(Growth::Fixed | Growth::Measured) | None => {
+                fixed.saturating_add(rows.saturating_mul(SHORT_BYTES))
+            }
+            Some(Growth::Input(factor)) => {
+                call.bytes().saturating_mul(factor).saturating_add(fixed.saturating_mul(4))
+            }
+            Some(Growth::Grows(bound)) => bound(call)?.saturating_add(fixed.saturating_mul(4)),
+        })
+    }
+
+    /// Which rows are worked on at a time (BD2); all of them if there is nothing to be split.
+    fn slices(&self, call: &Call<'_>) -> Result<Vec<Range<usize>>> {
+        let spread = call.spread_bytes();
+        let rows_max = match spread {
+            0..=SLICE_BYTES => call.rows,
+            spread => {
+                let rows = (SLICE_BYTES / (spread / call.rows.max(1) as u64).max(1)).max(1);
+                usize::try_from(rows).unwrap_or(usize::MAX)
+            }
+        };
+        let work = match work_of(self.name()) {
+            Work::Linear => Vec::new(),
+            Work::Pairs => growth::pair_steps(call)?,
+            Work::Patterns => new_patterns(call)?,
+        };
+        if work.is_empty() && call.rows <= rows_max {
+            return Ok(vec![0..call.rows]);
+        }
+        let work_max = match work_of(self.name()) {
+            Work::Patterns => PATTERNS_AT_A_TIME as u64,
+            Work::Pairs | Work::Linear => PAIR_STEPS,
+        };
+        let mut slices = Vec::new();
+        let (mut start, mut done) = (0, 0_u64);
+        for row in 0..call.rows {
+            let steps = work.get(row).copied().unwrap_or(0);
+            if work_of(self.name()) == Work::Pairs && PAIR_STEPS < steps {
+                let what = ClauseProblem::TextsTooLong {
+                    function: self.name().to_owned(),
+                    steps: PAIR_STEPS,
+                };
+                return Err(Error::Clause { position: None, what }.into());
+            }
+            if start < row && (work_max < done.saturating_add(steps) || rows_max <= row - start) {
+                slices.push(start..row);
+                (start, done) = (row, 0);
+            }
+            done = done.saturating_add(steps);
+        }
+        slices.push(start..call.rows);
+        Ok(slices)
+    }
+
+    fn invoke_in_slices(
+        &self,
+        args: &ScalarFunctionArgs,
+        slices: Vec<Range<usize>>,
+    ) -> Result<ColumnarValue> {
+        let mut parts: Vec<ArrayRef> = Vec::with_capacity(slices.len());
+        for rows in slices {
+            account::check_stop()?;
+            let slice = |value: &ColumnarValue| match value {
+                ColumnarValue::Array(values) => {
+                    ColumnarValue::Array(values.slice(rows.start, rows.len()))
+                }
+                constant => constant.clone(),
+            };
+            let part = ScalarFunctionArgs {
+                args: args.args.iter().map(slice).collect(),
+                arg_fields: args.arg_fields.clone(),
+                number_rows: rows.len(),
+                return_field: Arc::clone(&args.return_field),
+                config_options: Arc::clone(&args.config_options),
+            };
+            parts.push(self.invoke_charged(part)?.into_array(rows.len())?);
+        }
+        let parts = parts.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>();
+        Ok(ColumnarValue::Array(concat(&parts)?))
+    }
+
+    /// BD1.
+    fn invoke_charged(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let call = Call::new(&args.args, args.number_rows, args.return_field.data_type());
+        let bytes = self.bytes(&call)?;
+        if bytes < COUNTED_VALUE_BYTES {
+            let made = self.inner.invoke_with_args(args)?;
+            self.assert_bound(&made, bytes);
+            return Ok(made);
+        }
+        account::charge(self.name(), bytes)?;
+        let constants = args.args.iter().filter_map(|arg| match arg {
+            ColumnarValue::Scalar(value) => Some(constant_bytes(value)),
+            ColumnarValue::Array(_) => None,
+        });
+        let taken = constants.collect::<Vec<_>>();
+        let given = args.args.iter().filter_map(|arg| match arg {
+            ColumnarValue::Array(values) => Some(values.to_data()),
+            ColumnarValue::Scalar(_) => None,
+        });
+        let given = given.collect::<Vec<_>>();
+        let made = self.inner.invoke_with_args(args)?;
+        self.assert_bound(&made, bytes);
+        match &made {
+            ColumnarValue::Array(values) => account::made_array(&values.to_data(), &given),
+            ColumnarValue::Scalar(value) => {
+                account::made_constant(constant_bytes(value), taken.into_iter());
+            }
+        }
+        Ok(made)
+    }
+}
+
+impl Bounded {
+    /// GR1, of everything that tests evaluate.
+    fn assert_bound(&self, made: &ColumnarValue, bytes: u64) {
+        if cfg!(debug_assertions) {
+            let made = match made {
+                ColumnarValue::Array(values) => bytes_of(values.as_ref()),
+                ColumnarValue::Scalar(value) => constant_bytes(value),
+            };
+            assert!(made <= bytes, "GR1: {} made {made} bytes, not {bytes}", self.name());
+        }
+    }
+}
+
+/// Functions that add up their lengths before they look at them, and panic where that is less than
+/// nothing.
+const PADDING: [&str; 2] = ["lpad", "rpad"];
+
+/// Makes negative lengths of a column 0, which they mean.
+fn without_negatives(args: &mut ScalarFunctionArgs) {
+    if let Some(ColumnarValue::Array(lengths)) = args.args.get_mut(1)
+        && *lengths.data_type() == DataType::Int64
+    {
+        let least = |length: i64| length.max(0);
+        *lengths = Arc::new(lengths.as_primitive::<Int64Type>().unary::<_, Int64Type>(least));
+    }
+}
+
+/// BD4.
+fn check_width(function: &str, made: &Expr) -> Result<()> {
+    let field = match made {
+        Expr::Cast(cast) => &cast.field,
+        Expr::TryCast(cast) => &cast.field,
+        _ => return Ok(()),
+    };
+    if width(field.data_type()) <= SYMBOL_BYTES as u64 {
+        return Ok(());
+    }
+    let (function, mebibytes) = (function.to_owned(), VALUES_BYTES >> 20);
+    let what = ClauseProblem::ValuesTooLarge { function, mebibytes };
+    Err(Error::Clause { position: None, what }.into())
+}
+
+/// For each row whether its pattern is another than those of all rows before; nothing if all rows
+/// have the same.
+fn new_patterns(call: &Call<'_>) -> Result<Vec<u64>> {
+    let Some(patterns) = call.arg(1) else { return Ok(Vec::new()) };
+    if matches!(patterns.value, ColumnarValue::Scalar(_)) {
+        return Ok(Vec::new());
+    }
+    let texts = patterns.texts()?;
+    let mut known = HashSet::new();
+    Ok((0..call.rows).map(|row| u64::from(known.insert(texts.of_row(row)))).collect())
+}
+
+#[expect(deprecated, reason = "what the function says is said again")]
 impl ScalarUDFImpl for Bounded {
     fn name(&self) -> &str {
         self.inner.name()
@@ -76,6 +273,14 @@ impl ScalarUDFImpl for Bounded {
 
     fn aliases(&self) -> &[String] {
         self.inner.aliases()
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        self.inner.display_name(args)
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        self.inner.schema_name(args)
     }
 
     fn signature(&self) -> &Signature {
@@ -86,8 +291,17 @@ impl ScalarUDFImpl for Bounded {
         self.inner.return_type(args)
     }
 
+    fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
+        let inner = Arc::new(self.inner.inner().with_updated_config(config)?);
+        Some(ScalarUDF::new_from_impl(Bounded { inner }))
+    }
+
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         self.inner.return_field_from_args(args)
+    }
+
+    fn is_strict(&self) -> bool {
+        self.inner.is_strict()
     }
 
     fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
@@ -95,183 +309,77 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.inner.simplify(args, info)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_constant { 1 } else { args.number_rows };
-        let each = args.args.iter().map(|arg| Argument { value: arg, rows }).collect::<Vec<_>>();
-        if BATCH_BYTES < self.growth.bytes(&each)? {
-            let function = self.name().to_owned();
-            let what = ClauseProblem::ValuesTooLarge { function, mebibytes: BATCH_BYTES >> 20 };
-            return Err(Error::Clause { position: None, what }.into());
-        }
-        self.inner.invoke_with_args(args)
-    }
-}
-
-impl Growth {
-    /// About how many bytes come of these arguments.
-    fn bytes(self, args: &[Argument<'_>]) -> Result<u64> {
-        let Some((first, rest)) = args.split_first() else { return Ok(0) };
-        Ok(match (self, rest) {
-            (Growth::Times, [counts, ..]) => sum(first.sizes()?.zip(counts.integers()?)),
-            (Growth::Filled, [counts, ..]) => {
-                let each = if first.value.data_type().is_nested() { NUMBER_BYTES } else { 1 };
-                sum(counts.integers()?.into_iter().map(|count| (each, count)))
+        Ok(match self.inner.simplify(args, info)? {
+            ExprSimplifyResult::Simplified(expr) => {
+                check_width(self.name(), &expr)?;
+                ExprSimplifyResult::Simplified(expr.transform_up(bound_call)?.data)
             }
-            (Growth::Replaced, [from, to]) => replaced(first, from, to)?,
-            (Growth::Steps, [end, step, ..]) => steps(first, end, Some(step))?,
-            (Growth::Steps, [end]) => steps(first, end, None)?,
-            // `range(end)`.
-            (Growth::Steps, []) => {
-                sum(first.integers()?.into_iter().map(|count| (NUMBER_BYTES, count)))
-            }
-            _ => 0,
+            original @ ExprSimplifyResult::Original(_) => original,
         })
     }
-}
 
-/// Of sizes, so many times; what is NULL or negative makes nothing.
-fn sum(values: impl Iterator<Item = (u64, Option<i64>)>) -> u64 {
-    let bytes = values.map(|(size, count)| {
-        let count = count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
-        size.saturating_mul(count)
-    });
-    bytes.fold(0, u64::saturating_add)
-}
-
-/// The values of an argument, of which a constant is not made as many as there are rows.
-#[derive(Clone, Copy)]
-struct Argument<'a> {
-    value: &'a ColumnarValue,
-    rows: usize,
-}
-
-impl Argument<'_> {
-    /// Cast; a constant has one value.
-    fn cast_to(self, ty: &DataType) -> Result<ArrayRef> {
-        let values = match self.value {
-            ColumnarValue::Array(values) => Arc::clone(values),
-            ColumnarValue::Scalar(value) => value.to_array()?,
-        };
-        Ok(cast(&values, ty)?)
+    fn preimage(
+        &self,
+        args: &[Expr],
+        literal: &Expr,
+        info: &SimplifyContext,
+    ) -> Result<PreimageResult> {
+        self.inner.preimage(args, literal, info)
     }
 
-    /// Where in its array the value of a row is.
-    fn place(self, row: usize) -> usize {
-        if matches!(self.value, ColumnarValue::Scalar(_)) { 0 } else { row }
+    fn short_circuits(&self) -> bool {
+        self.inner.short_circuits()
     }
 
-    fn integers(self) -> Result<Vec<Option<i64>>> {
-        self.integers_of(&DataType::Int64)
+    fn conditional_arguments<'a>(
+        &self,
+        args: &'a [Expr],
+    ) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.inner.conditional_arguments(args)
     }
 
-    /// The numbers that values of another type are.
-    fn integers_of(self, ty: &DataType) -> Result<Vec<Option<i64>>> {
-        let values = cast(&self.cast_to(ty)?, &DataType::Int64)?;
-        let values = values.as_primitive::<Int64Type>();
-        let value = |at| values.is_valid(at).then(|| values.value(at));
-        Ok((0..self.rows).map(|row| value(self.place(row))).collect())
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        self.inner.evaluate_bounds(inputs)
     }
 
-    /// The bytes of each: of texts their own, of others what they have on average.
-    fn sizes(self) -> Result<impl Iterator<Item = u64>> {
-        let ty = self.value.data_type();
-        let (texts, mean) = if ty.is_string() {
-            (Some(self.cast_to(&DataType::Utf8View)?), 0)
-        } else {
-            let values = self.cast_to(&ty)?;
-            (None, values.get_array_memory_size() / values.len().max(1))
-        };
-        let size = move |row| match &texts {
-            Some(texts) => texts.as_string_view().value(self.place(row)).len() as u64,
-            None => mean as u64,
-        };
-        Ok((0..self.rows).map(size))
+    fn propagate_constraints(
+        &self,
+        interval: &Interval,
+        inputs: &[&Interval],
+    ) -> Result<Option<Vec<Interval>>> {
+        self.inner.propagate_constraints(interval, inputs)
     }
-}
 
-/// What becomes of texts in which each of `from` is one of `to`.
-fn replaced(texts: &Argument<'_>, from: &Argument<'_>, to: &Argument<'_>) -> Result<u64> {
-    let [all, olds, news] = [texts, from, to].map(|it| it.cast_to(&DataType::Utf8View));
-    let (all, olds, news) = (all?, olds?, news?);
-    let grown = (0..texts.rows).map(|row| {
-        let text = all.as_string_view().value(texts.place(row));
-        let old = olds.as_string_view().value(from.place(row));
-        let new = news.as_string_view().value(to.place(row)).len() as u64;
-        // An empty text stands between all characters.
-        let most = (text.len() / old.len().max(1) + 1) as u64;
-        let is_small = most.saturating_mul(new) <= BATCH_BYTES / texts.rows as u64;
-        let times =
-            if is_small || old.is_empty() { most } else { text.matches(old).count() as u64 };
-        times.saturating_mul(new).saturating_add(text.len() as u64)
-    });
-    Ok(grown.fold(0, u64::saturating_add))
-}
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.output_ordering(inputs)
+    }
 
-/// The numbers, or times, from one to another.
-fn steps(start: &Argument<'_>, end: &Argument<'_>, step: Option<&Argument<'_>>) -> Result<u64> {
-    const NANOS_PER_DAY: i64 = 86_400_000_000_000;
-    let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
-    let is_of_times = start.value.data_type().is_temporal();
-    let ty = if is_of_times { &nanos } else { &DataType::Int64 };
-    let counts = |bound: &Argument<'_>| bound.integers_of(ty);
-    let widths = match step {
-        None => vec![Some(1); start.rows],
-        Some(step) if matches!(step.value.data_type(), DataType::Interval(_)) => {
-            let steps = step.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano))?;
-            let steps = steps.as_primitive::<IntervalMonthDayNanoType>();
-            let nanos = |row| {
-                let at = step.place(row);
-                let by = steps.is_valid(at).then(|| steps.value(at))?;
-                let days = i64::from(by.months) * 28 + i64::from(by.days);
-                Some(days.saturating_mul(NANOS_PER_DAY).saturating_add(by.nanoseconds))
-            };
-            (0..step.rows).map(nanos).collect()
+    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        self.inner.preserves_lex_ordering(inputs)
+    }
+
+    fn strictly_order_preserving(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        self.inner.strictly_order_preserving(inputs)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+
+    fn placement(&self, args: &[ExpressionPlacement]) -> ExpressionPlacement {
+        self.inner.placement(args)
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        account::check_stop()?;
+        if PADDING.contains(&self.name()) {
+            without_negatives(&mut args);
         }
-        Some(step) => step.integers()?,
-    };
-    let count = |((start, end), width): ((Option<i64>, Option<i64>), Option<i64>)| {
-        let (distance, width) = (i128::from(end?) - i128::from(start?), i128::from(width?));
-        // The other way there is nothing.
-        let count = distance.checked_div(width).filter(|_| (distance < 0) == (width < 0))?;
-        Some(i64::try_from(count).unwrap_or(i64::MAX))
-    };
-    let counts = counts(start)?.into_iter().zip(counts(end)?).zip(widths).map(count);
-    Ok(sum(counts.map(|count| (NUMBER_BYTES, count))))
-}
-
-#[cfg(test)]
-mod tests {
-    use datafusion::arrow::array::{Int64Array, StringViewArray};
-    use datafusion::common::ScalarValue;
-
-    use super::*;
-
-    #[track_caller]
-    fn check(growth: Growth, args: &[ColumnarValue], expected: u64) {
-        let each = args.iter().map(|value| Argument { value, rows: 2 }).collect::<Vec<_>>();
-        assert_eq!(growth.bytes(&each).unwrap(), expected, "BD1");
-    }
-
-    #[test]
-    fn what_functions_make_is_known_before() {
-        let texts = ColumnarValue::Array(Arc::new(StringViewArray::from(vec!["ab", "axa"])));
-        let numbers = |values: [Option<i64>; 2]| {
-            ColumnarValue::Array(Arc::new(Int64Array::from(values.to_vec())))
-        };
-        let one = |value: i64| ColumnarValue::Scalar(ScalarValue::Int64(Some(value)));
-        let text = |value: &str| ColumnarValue::Scalar(ScalarValue::from(value));
-        check(Growth::Times, &[texts.clone(), numbers([Some(10), Some(-1)])], 20);
-        check(Growth::Times, &[text("four"), numbers([Some(3), None])], 12);
-        check(Growth::Filled, &[texts.clone(), one(i64::MAX)], u64::MAX - 1);
-        let large = "x".repeat(300 << 20);
-        check(Growth::Replaced, &[texts.clone(), text("a"), text(&large)], (900 << 20) + 5);
-        check(Growth::Replaced, &[texts, text("a"), text("xx")], 5 + 2 * (3 + 4));
-        check(Growth::Steps, &[numbers([Some(5), None]), one(105), one(10)], 80);
-        check(Growth::Steps, &[numbers([Some(5), Some(9)]), one(1), one(-2)], 16 + 32);
-        check(Growth::Steps, &[one(0), numbers([Some(i64::MAX), Some(0)])], u64::MAX);
+        let call = Call::new(&args.args, args.number_rows, args.return_field.data_type());
+        let slices = self.slices(&call)?;
+        if 1 < slices.len() {
+            return self.invoke_in_slices(&args, slices);
+        }
+        self.invoke_charged(args)
     }
 }

@@ -6,11 +6,16 @@
 //!   be more: programs write them, and they are planned faster.
 //! - SZ2. A name of WITH counts as often as it is read, as it is planned as often: thirty of them,
 //!   each of which reads the one before twice, are a thousand million.
+//! - SZ3. A SELECT lists, groups by and sorts by at most `SELECT_ITEMS` expressions each: planning
+//!   compares each with all others. What `*` stands for is not counted: columns of tables.
+//! - SZ4. A statement has at most `JOINS` joins, a comma in FROM among them.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{ObjectName, Query, SetExpr, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{
+    GroupByExpr, ObjectName, OrderBy, OrderByKind, Query, Select, SetExpr, Visit, Visitor,
+};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -178,6 +183,43 @@ fn parts_with(query: &Query, mut known: HashMap<String, usize>) -> usize {
     parts.count
 }
 
+/// The longest list of a query, and how many joins it has.
+#[derive(Default)]
+pub(super) struct Items {
+    /// How many expressions a SELECT lists, groups by or sorts by, at most.
+    pub(super) most: usize,
+    pub(super) joins: usize,
+}
+
+impl Items {
+    pub(super) fn of(query: &Query) -> Items {
+        let mut items = Items::default();
+        let _ = query.visit(&mut items);
+        items
+    }
+}
+
+impl Visitor for Items {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        if let Some(OrderBy { kind: OrderByKind::Expressions(by), .. }) = &query.order_by {
+            self.most = self.most.max(by.len());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        self.most = self.most.max(select.projection.len());
+        let joins = select.from.iter().map(|table| table.joins.len() + 1).sum::<usize>();
+        self.joins = self.joins.saturating_add(joins.saturating_sub(1));
+        if let GroupByExpr::Expressions(by, _) = &select.group_by {
+            self.most = self.most.max(by.len());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// What is seen of a query.
 struct Parts {
     known: HashMap<String, usize>,
@@ -216,6 +258,7 @@ fn joined(body: &SetExpr) -> usize {
 mod tests {
     use datafusion::sql::sqlparser::dialect::GenericDialect;
     use datafusion::sql::sqlparser::parser::Parser;
+    use tidegate_model::limits;
 
     use super::*;
 
@@ -260,6 +303,31 @@ mod tests {
         let conditions = (0..2_000).map(|n| format!("a BETWEEN {n} AND {n} + 1"));
         let conditions = conditions.collect::<Vec<_>>().join(" OR ");
         super::super::parse_query(&format!("SELECT 1 FROM t WHERE {conditions}"), &[]).unwrap();
+    }
+
+    #[test]
+    fn a_select_lists_only_so_many_expressions() {
+        let list = |count: usize| vec!["1"; count].join(", ");
+        let most = limits::SELECT_ITEMS;
+        let of = |sql: &str| super::super::parse_query(sql, &[]).map(|_| ());
+        of(&format!("SELECT {}", list(most))).unwrap();
+        for sql in [
+            format!("SELECT {}", list(most + 1)),
+            format!("SELECT 1 FROM (SELECT {}) AS t", list(most + 1)),
+            format!("SELECT 1 FROM t GROUP BY {}", list(most + 1)),
+            format!("SELECT 1 FROM t ORDER BY {}", list(most + 1)),
+        ] {
+            let error = of(&sql).expect_err("it has one too many").to_string();
+            assert!(error.contains("at most 1664"), "SZ3: {error}");
+        }
+        let tables =
+            |count: usize| (0..count).map(|number| format!("t AS t{number}")).collect::<Vec<_>>();
+        for separator in [", ", " CROSS JOIN "] {
+            let from = |count: usize| format!("SELECT 1 FROM {}", tables(count).join(separator));
+            of(&from(limits::JOINS + 1)).unwrap();
+            let error = of(&from(limits::JOINS + 2)).expect_err("SZ4").to_string();
+            assert!(error.contains("at most 100 joins"), "SZ4: {error}");
+        }
     }
 
     #[test]

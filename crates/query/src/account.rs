@@ -1,0 +1,269 @@
+//! The account of the statement that a thread works for: its stop flag, and the memory of the
+//! values that its expressions make.
+//!
+//! - AC1. Every poll of an operator (`control::guard`) and all planning (`control::plan_apart`)
+//!   happens inside an account, so that functions find it without being told: those that fold a
+//!   constant while a query is planned as well as those that run.
+//! - AC2. Large values that are alive at a time inside one operator have together at most
+//!   `VALUES_BYTES_MAX`, and are charged to the memory of the statement. A value is known to be
+//!   gone when nothing else holds its buffers; a constant, when a function has taken it as its
+//!   argument, or the operator gets its next batch.
+//! - AC3. A charge is made before the value is. Functions make most values twice: once as they
+//!   grow, and once as they are kept; so twice their size is charged until they are made.
+//!
+//! Not here: the sizes of values (`plan::functions::bounded`), and the memory of operators, which
+//! they reserve themselves (`memory`).
+
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrayData;
+use datafusion::arrow::buffer::Buffer;
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use tidegate_model::limits::{COUNTED_VALUE_BYTES, FOLDED_BYTES, VALUES_BYTES};
+
+use crate::control::Stop;
+use crate::error::{ClauseProblem, Error};
+
+/// The name of the memory of values in messages.
+const CONSUMER: &str = "ExpressionValues";
+
+thread_local! {
+    /// The account of the operator at work, or of planning.
+    static CURRENT: RefCell<Option<Frame>> = const { RefCell::new(None) };
+}
+
+/// What an account is entered for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Constants are folded: a large one stays a call, as plans are copied often.
+    Planning,
+    /// Rows are made.
+    Running,
+}
+
+/// The account of a statement, shared by all threads that work for it.
+#[derive(Debug)]
+pub(crate) struct Account {
+    stop: Arc<Stop>,
+    memory: Arc<dyn MemoryPool>,
+}
+
+/// What is alive inside one poll of an operator.
+#[derive(Debug)]
+struct Frame {
+    account: Arc<Account>,
+    phase: Phase,
+    live: Vec<Live>,
+    reservation: Option<MemoryReservation>,
+    /// What values may have together, if that is less than for all (AC2).
+    bytes_max: u64,
+}
+
+/// A large value that may be alive.
+#[derive(Debug)]
+enum Live {
+    /// A part of an array.
+    Array(Buffer),
+    /// A constant of so many bytes.
+    Constant(u64),
+}
+
+/// Leaves the account when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    outer: Option<Frame>,
+}
+
+impl Account {
+    pub(crate) fn new(stop: &Arc<Stop>, memory: &Arc<dyn MemoryPool>) -> Arc<Account> {
+        Arc::new(Account { stop: Arc::clone(stop), memory: Arc::clone(memory) })
+    }
+
+    /// This thread works on a plan's rows until the result is dropped (AC1).
+    pub(crate) fn enter(self: &Arc<Account>) -> Entered {
+        self.enter_for(Phase::Running)
+    }
+
+    /// This thread plans until the result is dropped (AC1).
+    pub(crate) fn enter_planning(self: &Arc<Account>) -> Entered {
+        self.enter_for(Phase::Planning)
+    }
+
+    fn enter_for(self: &Arc<Account>, phase: Phase) -> Entered {
+        let frame = Frame {
+            account: Arc::clone(self),
+            phase,
+            live: Vec::new(),
+            reservation: None,
+            bytes_max: VALUES_BYTES,
+        };
+        Entered { outer: CURRENT.replace(Some(frame)) }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let mut outer = self.outer.take();
+        if let Some(outer) = &mut outer {
+            // Its next batch has come: what it made of the last one is its result (AC2).
+            outer.clear();
+        }
+        CURRENT.set(outer);
+    }
+}
+
+impl Frame {
+    fn clear(&mut self) {
+        self.live.clear();
+        self.reservation = None;
+    }
+
+    /// The bytes that are still held by others.
+    fn live_bytes(&mut self) -> u64 {
+        self.live.retain(|value| match value {
+            Live::Array(buffer) => 1 < buffer.strong_count(),
+            Live::Constant(_) => true,
+        });
+        let bytes = self.live.iter().map(|value| match value {
+            Live::Array(buffer) => buffer.capacity() as u64,
+            Live::Constant(bytes) => *bytes,
+        });
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    fn charge(&mut self, bytes: u64) -> Result<()> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if self.reservation.is_none() && bytes == 0 {
+            return Ok(());
+        }
+        let memory = &self.account.memory;
+        let reservation =
+            self.reservation.get_or_insert_with(|| MemoryConsumer::new(CONSUMER).register(memory));
+        reservation.try_resize(bytes)
+    }
+}
+
+/// Whether the statement of this thread is to go on.
+///
+/// # Errors
+/// The reason why not.
+pub(crate) fn check_stop() -> Result<()> {
+    CURRENT.with_borrow(|frame| match frame.as_ref().and_then(|it| it.account.stop.reason()) {
+        Some(reason) => Err(Error::from(reason).into()),
+        None => Ok(()),
+    })
+}
+
+/// Does some work with a smaller limit of values.
+pub(crate) fn with_values_bytes_max<T>(bytes: u64, work: impl FnOnce() -> T) -> T {
+    let set = |bytes: u64| {
+        CURRENT.with_borrow_mut(|frame| {
+            frame.as_mut().map(|it| std::mem::replace(&mut it.bytes_max, bytes))
+        })
+    };
+    let before = set(bytes);
+    let done = work();
+    if let Some(before) = before {
+        set(before);
+    }
+    done
+}
+
+/// The values of the operator are in its result, or gone.
+pub(crate) fn forget_values() {
+    CURRENT.with_borrow_mut(|frame| {
+        if let Some(frame) = frame {
+            frame.clear();
+        }
+    });
+}
+
+/// Charges what a function is about to make (AC3).
+///
+/// # Errors
+/// If that is more than values may have together (AC2), or than is left of the statement's memory.
+pub(crate) fn charge(function: &str, bytes: u64) -> Result<()> {
+    if bytes < COUNTED_VALUE_BYTES {
+        return Ok(());
+    }
+    let too_large = |most: u64| -> Result<()> {
+        let what =
+            ClauseProblem::ValuesTooLarge { function: function.to_owned(), mebibytes: most >> 20 };
+        Err(Error::Clause { position: None, what }.into())
+    };
+    CURRENT.with_borrow_mut(|frame| {
+        let Some(frame) = frame else {
+            return if VALUES_BYTES < bytes { too_large(VALUES_BYTES) } else { Ok(()) };
+        };
+        if frame.phase == Phase::Planning && FOLDED_BYTES < bytes {
+            return too_large(FOLDED_BYTES);
+        }
+        let live = frame.live_bytes();
+        if frame.bytes_max < live.saturating_add(bytes) {
+            return too_large(frame.bytes_max);
+        }
+        frame.charge(live.saturating_add(bytes.saturating_mul(2)))
+    })
+}
+
+/// Counts an array that a function has made of others, as far as it does not share theirs.
+pub(crate) fn made_array(values: &ArrayData, given: &[ArrayData]) {
+    CURRENT.with_borrow_mut(|frame| {
+        let Some(frame) = frame else { return };
+        let mut shared = Vec::new();
+        given.iter().for_each(|values| add_pointers(values, &mut shared));
+        add_buffers(values, &shared, &mut frame.live);
+        settle(frame);
+    });
+}
+
+/// Counts a constant of so many bytes that a function has made, of constants of so many.
+pub(crate) fn made_constant(bytes: u64, taken: impl Iterator<Item = u64>) {
+    CURRENT.with_borrow_mut(|frame| {
+        let Some(frame) = frame else { return };
+        for size in taken.filter(|size| COUNTED_VALUE_BYTES <= *size) {
+            let is_it = |value: &Live| matches!(value, Live::Constant(bytes) if *bytes == size);
+            if let Some(at) = frame.live.iter().position(is_it) {
+                frame.live.swap_remove(at);
+            }
+        }
+        if COUNTED_VALUE_BYTES <= bytes {
+            frame.live.push(Live::Constant(bytes));
+        }
+        settle(frame);
+    });
+}
+
+/// What was charged before becomes what there is.
+fn settle(frame: &mut Frame) {
+    if frame.reservation.is_some() {
+        let bytes = frame.live_bytes();
+        // It is less than before, or there is more than was foreseen, and then the next charge says
+        // so.
+        let _ = frame.charge(bytes);
+    }
+}
+
+fn add_pointers(values: &ArrayData, pointers: &mut Vec<NonNull<u8>>) {
+    pointers.extend(values.buffers().iter().map(Buffer::data_ptr));
+    values.child_data().iter().for_each(|child| add_pointers(child, pointers));
+}
+
+fn add_buffers(values: &ArrayData, shared: &[NonNull<u8>], live: &mut Vec<Live>) {
+    for buffer in values.buffers() {
+        let is_other = |value: &Live| match value {
+            Live::Array(known) => known.data_ptr() != buffer.data_ptr(),
+            Live::Constant(_) => true,
+        };
+        let is_new = !shared.contains(&buffer.data_ptr()) && live.iter().all(is_other);
+        if COUNTED_VALUE_BYTES <= buffer.capacity() as u64 && is_new {
+            live.push(Live::Array(buffer.clone()));
+        }
+    }
+    for child in values.child_data() {
+        add_buffers(child, shared, live);
+    }
+}

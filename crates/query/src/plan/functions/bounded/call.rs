@@ -1,0 +1,283 @@
+//! The arguments of a call, and the sizes of their values.
+//!
+//! - CL1. A size is that of the values themselves, however they are shared: a text that a thousand
+//!   rows have counts a thousand times, as it does once it is copied.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::ColumnarValue;
+
+/// Bytes of a value beside its text or its elements: an offset, a view, or a number.
+const VALUE_BYTES: u64 = 16;
+
+/// The arguments of a call for so many rows; constants count once if all are.
+pub(super) struct Call<'a> {
+    pub(super) args: Vec<Argument<'a>>,
+    pub(super) rows: usize,
+    /// Of a value of the result, whatever the arguments are.
+    pub(super) width: u64,
+}
+
+/// One argument of a call. A constant is not made as many values as there are rows.
+#[derive(Clone, Copy)]
+pub(super) struct Argument<'a> {
+    pub(super) value: &'a ColumnarValue,
+    pub(super) rows: usize,
+}
+
+/// The texts of an argument.
+pub(super) enum Texts<'a> {
+    One(Option<&'a str>),
+    Each(StringViewArray),
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(args: &'a [ColumnarValue], rows: usize, result: &DataType) -> Call<'a> {
+        let is_constant = args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if is_constant { 1 } else { rows };
+        let args = args.iter().map(|value| Argument { value, rows }).collect();
+        Call { args, rows, width: width(result) }
+    }
+
+    /// The bytes of all arguments, as often as there are rows.
+    pub(super) fn bytes(&self) -> u64 {
+        self.args.iter().map(|arg| arg.bytes()).fold(0, u64::saturating_add)
+    }
+
+    /// The bytes that constants have once each row has its own.
+    pub(super) fn spread_bytes(&self) -> u64 {
+        let constants = self.args.iter().filter_map(|arg| match arg.value {
+            ColumnarValue::Scalar(value) => Some(constant_bytes(value)),
+            ColumnarValue::Array(_) => None,
+        });
+        constants.fold(0, u64::saturating_add).saturating_mul(self.rows as u64)
+    }
+
+    /// The argument of this number, if there are so many.
+    pub(super) fn arg(&self, number: usize) -> Option<Argument<'a>> {
+        self.args.get(number).copied()
+    }
+}
+
+impl<'a> Argument<'a> {
+    /// Cast; a constant has one value.
+    pub(super) fn cast_to(self, ty: &DataType) -> Result<ArrayRef> {
+        let values = match self.value {
+            ColumnarValue::Array(values) => Arc::clone(values),
+            ColumnarValue::Scalar(value) => value.to_array()?,
+        };
+        Ok(cast(&values, ty)?)
+    }
+
+    /// Where in its array the value of a row is.
+    pub(super) fn place(self, row: usize) -> usize {
+        if matches!(self.value, ColumnarValue::Scalar(_)) { 0 } else { row }
+    }
+
+    pub(super) fn integers(self) -> Result<Vec<Option<i64>>> {
+        self.integers_of(&DataType::Int64)
+    }
+
+    /// The numbers that values of another type are.
+    pub(super) fn integers_of(self, ty: &DataType) -> Result<Vec<Option<i64>>> {
+        let values = cast(&self.cast_to(ty)?, &DataType::Int64)?;
+        let values = values.as_primitive::<Int64Type>();
+        let value = |at| values.is_valid(at).then(|| values.value(at));
+        Ok((0..self.rows).map(|row| value(self.place(row))).collect())
+    }
+
+    pub(super) fn texts(self) -> Result<Texts<'a>> {
+        if let ColumnarValue::Scalar(value) = self.value
+            && let Some(text) = value.try_as_str()
+        {
+            return Ok(Texts::One(text));
+        }
+        let texts = self.cast_to(&DataType::Utf8View)?;
+        Ok(match self.value {
+            ColumnarValue::Array(_) => Texts::Each(texts.as_string_view().clone()),
+            // No text, and shown as a short one.
+            ColumnarValue::Scalar(_) => {
+                let each = (0..self.rows)
+                    .map(|_| texts.is_valid(0).then(|| texts.as_string_view().value(0)));
+                Texts::Each(each.collect())
+            }
+        })
+    }
+
+    /// The bytes of all values, as often as there are rows.
+    pub(super) fn bytes(self) -> u64 {
+        match self.value {
+            ColumnarValue::Array(values) => bytes_of(values.as_ref()),
+            ColumnarValue::Scalar(value) => {
+                constant_bytes(value).saturating_add(VALUE_BYTES).saturating_mul(self.rows as u64)
+            }
+        }
+    }
+
+    /// The bytes of each value.
+    pub(super) fn sizes(self) -> Vec<u64> {
+        match self.value {
+            ColumnarValue::Scalar(value) => vec![constant_bytes(value); self.rows],
+            ColumnarValue::Array(values) => sizes_of(values.as_ref()),
+        }
+    }
+
+    /// How many elements each list has; 1 for what is no list.
+    pub(super) fn counts(self) -> Vec<u64> {
+        let lengths = |values: &dyn Array| lengths_of(values);
+        match self.value {
+            ColumnarValue::Array(values) => {
+                lengths(values.as_ref()).unwrap_or_else(|| vec![1; self.rows])
+            }
+            ColumnarValue::Scalar(value) => {
+                let one = match value {
+                    ScalarValue::List(list) => lengths(list.as_ref()),
+                    ScalarValue::LargeList(list) => lengths(list.as_ref()),
+                    ScalarValue::FixedSizeList(list) => lengths(list.as_ref()),
+                    _ => None,
+                };
+                vec![one.and_then(|it| it.first().copied()).unwrap_or(1); self.rows]
+            }
+        }
+    }
+}
+
+impl Texts<'_> {
+    pub(super) fn of_row(&self, row: usize) -> Option<&str> {
+        match self {
+            Texts::One(text) => *text,
+            Texts::Each(texts) => texts.is_valid(row).then(|| texts.value(row)),
+        }
+    }
+}
+
+/// The least bytes of a value of a type: those of a fixed width have them even when they are NULL.
+pub(super) fn width(ty: &DataType) -> u64 {
+    match ty {
+        DataType::FixedSizeBinary(width) => u64::try_from(*width).unwrap_or(0),
+        DataType::FixedSizeList(element, count) => {
+            u64::try_from(*count).unwrap_or(0).saturating_mul(width(element.data_type()))
+        }
+        DataType::Struct(fields) => {
+            let widths = fields.iter().map(|field| width(field.data_type()));
+            widths.fold(0, u64::saturating_add)
+        }
+        _ => VALUE_BYTES,
+    }
+}
+
+/// The bytes of a constant.
+pub(crate) fn constant_bytes(value: &ScalarValue) -> u64 {
+    if let Some(text) = value.try_as_str() {
+        return text.map_or(0, |text| text.len() as u64);
+    }
+    match value {
+        ScalarValue::Binary(bytes)
+        | ScalarValue::LargeBinary(bytes)
+        | ScalarValue::BinaryView(bytes)
+        | ScalarValue::FixedSizeBinary(_, bytes) => {
+            bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)
+        }
+        ScalarValue::List(list) => bytes_of(list.as_ref()),
+        ScalarValue::LargeList(list) => bytes_of(list.as_ref()),
+        ScalarValue::FixedSizeList(list) => bytes_of(list.as_ref()),
+        ScalarValue::Struct(values) => bytes_of(values.as_ref()),
+        ScalarValue::Map(values) => bytes_of(values.as_ref()),
+        _ => VALUE_BYTES,
+    }
+}
+
+/// The bytes of all values of an array (CL1).
+pub(crate) fn bytes_of(values: &dyn Array) -> u64 {
+    let rows = values.len() as u64;
+    let own = rows.saturating_mul(VALUE_BYTES);
+    let inside = |values: &dyn Array, offsets: Option<(usize, usize)>| match offsets {
+        Some((start, end)) => bytes_of(values.slice(start, end - start).as_ref()),
+        None => 0,
+    };
+    let ends = |offsets: &[i32]| -> Option<(usize, usize)> {
+        let place = |offset: &i32| usize::try_from(*offset).ok();
+        Some((place(offsets.first()?)?, place(offsets.last()?)?))
+    };
+    let large_ends = |offsets: &[i64]| -> Option<(usize, usize)> {
+        let place = |offset: &i64| usize::try_from(*offset).ok();
+        Some((place(offsets.first()?)?, place(offsets.last()?)?))
+    };
+    let between = |ends: Option<(usize, usize)>| ends.map_or(0, |(start, end)| end - start) as u64;
+    let more = match values.data_type() {
+        DataType::Utf8 => between(ends(values.as_string::<i32>().value_offsets())),
+        DataType::LargeUtf8 => between(large_ends(values.as_string::<i64>().value_offsets())),
+        DataType::Binary => between(ends(values.as_binary::<i32>().value_offsets())),
+        DataType::LargeBinary => between(large_ends(values.as_binary::<i64>().value_offsets())),
+        DataType::Utf8View => values.as_string_view().lengths().map(u64::from).sum(),
+        DataType::BinaryView => values.as_binary_view().lengths().map(u64::from).sum(),
+        DataType::List(_) => {
+            let list = values.as_list::<i32>();
+            inside(list.values().as_ref(), ends(list.value_offsets()))
+        }
+        DataType::LargeList(_) => {
+            let list = values.as_list::<i64>();
+            inside(list.values().as_ref(), large_ends(list.value_offsets()))
+        }
+        DataType::Map(..) => {
+            let map = values.as_map();
+            inside(map.entries(), ends(map.value_offsets()))
+        }
+        DataType::FixedSizeList(_, count) => {
+            let list = values.as_fixed_size_list();
+            let count = usize::try_from(*count).unwrap_or(0);
+            inside(list.values().as_ref(), Some((0, values.len() * count)))
+        }
+        DataType::Struct(_) => {
+            let columns = values.as_struct().columns().iter().map(|it| bytes_of(it.as_ref()));
+            columns.fold(0, u64::saturating_add)
+        }
+        DataType::Dictionary(_, ty) => match cast(&values.slice(0, values.len()), &viewed(ty)) {
+            Ok(values) => bytes_of(values.as_ref()),
+            Err(_) => values.get_array_memory_size() as u64,
+        },
+        DataType::FixedSizeBinary(width) => u64::try_from(*width).unwrap_or(0).saturating_mul(rows),
+        ty if ty.primitive_width().is_some() || matches!(ty, DataType::Boolean) => 0,
+        DataType::Null => 0,
+        _ => values.get_array_memory_size() as u64,
+    };
+    own.saturating_add(more)
+}
+
+/// The type in which texts are not copied.
+fn viewed(ty: &DataType) -> DataType {
+    match ty {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        ty => ty.clone(),
+    }
+}
+
+/// The bytes of each value of an array.
+fn sizes_of(values: &dyn Array) -> Vec<u64> {
+    match values.data_type() {
+        DataType::Utf8View => values.as_string_view().lengths().map(u64::from).collect(),
+        ty if ty.is_string() || ty.is_nested() || ty.is_binary() => {
+            (0..values.len()).map(|row| bytes_of(values.slice(row, 1).as_ref())).collect()
+        }
+        ty => vec![width(ty); values.len()],
+    }
+}
+
+/// How many elements the lists of an array have.
+fn lengths_of(values: &dyn Array) -> Option<Vec<u64>> {
+    let of_row = |row: usize| -> Option<u64> {
+        Some(match values.data_type() {
+            DataType::List(_) => values.as_list::<i32>().value(row).len(),
+            DataType::LargeList(_) => values.as_list::<i64>().value(row).len(),
+            DataType::FixedSizeList(..) => values.as_fixed_size_list().value(row).len(),
+            DataType::Map(..) => values.as_map().value(row).len(),
+            _ => return None,
+        } as u64)
+    };
+    (0..values.len()).map(of_row).collect()
+}

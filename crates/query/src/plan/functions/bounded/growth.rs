@@ -1,0 +1,258 @@
+//! Upper bounds of what functions make, from their arguments.
+//!
+//! - GR1. A bound is never less than what is made, in the measure of `call` CL1. Bounds that would
+//!   be far too large are made exact by looking at the texts, without making anything.
+
+use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
+use datafusion::common::Result;
+use regex::Regex;
+use tidegate_model::limits::SLICE_BYTES;
+
+use super::call::{Argument, Call};
+use crate::account::check_stop;
+
+/// Bytes of a number in a list, and of any value beside its text.
+const VALUE_BYTES: u64 = 16;
+/// Bytes of the longest character.
+const CHAR_BYTES: u64 = 4;
+/// How many times its bytes a number has as text: a float of eight bytes has up to 330 digits.
+const SHOWN: u64 = 22;
+/// Matches between two looks at whether the statement is to go on.
+const MATCHES_AT_A_TIME: usize = 1_024;
+
+/// Adds up what `of_row` says of each row.
+fn sum(rows: usize, of_row: impl FnMut(usize) -> u64) -> u64 {
+    (0..rows).map(of_row).fold(0, u64::saturating_add)
+}
+
+fn times(count: Option<i64>) -> u64 {
+    count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+}
+
+/// `repeat(value, count)` of texts and of elements of a list.
+pub(super) fn repeated(call: &Call<'_>) -> Result<u64> {
+    let (Some(values), Some(counts)) = (call.arg(0), call.arg(1)) else { return Ok(0) };
+    let (sizes, counts) = (values.sizes(), counts.integers()?);
+    let each = |row: usize| {
+        let copies = times(counts[row]);
+        copies.saturating_mul(sizes[row].saturating_add(element_bytes(values)))
+    };
+    Ok(sum(call.rows, each))
+}
+
+/// What an element has beside its text: nothing inside a text.
+fn element_bytes(values: Argument<'_>) -> u64 {
+    if values.value.data_type().is_string() { 0 } else { VALUE_BYTES }
+}
+
+/// `array_repeat(value, count)`.
+pub(super) fn repeated_in_list(call: &Call<'_>) -> Result<u64> {
+    let (Some(values), Some(counts)) = (call.arg(0), call.arg(1)) else { return Ok(0) };
+    let (sizes, counts) = (values.sizes(), counts.integers()?);
+    Ok(sum(call.rows, |row| {
+        times(counts[row]).saturating_mul(sizes[row].saturating_add(VALUE_BYTES))
+    }))
+}
+
+/// `lpad(text, characters, fill)`.
+pub(super) fn padded(call: &Call<'_>) -> Result<u64> {
+    let (Some(texts), Some(counts)) = (call.arg(0), call.arg(1)) else { return Ok(0) };
+    let (texts, counts) = (texts.texts()?, counts.integers()?);
+    let fills = call.arg(2).map(Argument::texts).transpose()?;
+    let char_bytes = |text: Option<&str>| match text {
+        Some(text) if !text.is_ascii() => CHAR_BYTES,
+        _ => 1,
+    };
+    Ok(sum(call.rows, |row| {
+        let fill = fills.as_ref().and_then(|it| it.of_row(row));
+        let widest = char_bytes(texts.of_row(row)).max(char_bytes(fill));
+        times(counts[row]).saturating_mul(widest)
+    }))
+}
+
+/// `array_resize(list, count, value)`.
+pub(super) fn resized(call: &Call<'_>) -> Result<u64> {
+    let Some(counts) = call.arg(1) else { return Ok(0) };
+    let counts = counts.integers()?;
+    let sizes = call.arg(2).map_or_else(|| vec![0; call.rows], Argument::sizes);
+    let grown = sum(call.rows, |row| {
+        times(counts[row]).saturating_mul(sizes[row].saturating_add(VALUE_BYTES))
+    });
+    Ok(grown.saturating_add(call.bytes()))
+}
+
+/// `replace(text, old, new)`.
+pub(super) fn replaced(call: &Call<'_>) -> Result<u64> {
+    let [Some(texts), Some(olds), Some(news)] = [0, 1, 2].map(|at| call.arg(at)) else {
+        return Ok(0);
+    };
+    let (texts, olds, news) = (texts.texts()?, olds.texts()?, news.texts()?);
+    let fair = SLICE_BYTES / call.rows.max(1) as u64;
+    Ok(sum(call.rows, |row| {
+        let text = texts.of_row(row).unwrap_or_default();
+        let old = olds.of_row(row).unwrap_or_default();
+        let new = news.of_row(row).unwrap_or_default().len() as u64;
+        // An empty text stands between all characters.
+        let most = (text.len() / old.len().max(1) + 1) as u64;
+        let is_small = most.saturating_mul(new) <= fair;
+        let times =
+            if is_small || old.is_empty() { most } else { text.matches(old).count() as u64 };
+        times.saturating_mul(new).saturating_add(text.len() as u64)
+    }))
+}
+
+/// `regexp_replace(text, pattern, new, flags)`.
+pub(super) fn replaced_by_pattern(call: &Call<'_>) -> Result<u64> {
+    let [Some(texts), Some(patterns), Some(news)] = [0, 1, 2].map(|at| call.arg(at)) else {
+        return Ok(0);
+    };
+    let (texts, patterns, news) = (texts.texts()?, patterns.texts()?, news.texts()?);
+    let flags = call.arg(3).map(Argument::texts).transpose()?;
+    let fair = SLICE_BYTES / call.rows.max(1) as u64;
+    let mut known: Option<(String, Regex)> = None;
+    let mut all = 0_u64;
+    for row in 0..call.rows {
+        let (Some(text), Some(pattern), Some(new)) =
+            (texts.of_row(row), patterns.of_row(row), news.of_row(row))
+        else {
+            continue;
+        };
+        let flags = flags.as_ref().and_then(|it| it.of_row(row)).unwrap_or_default();
+        // A group is a part of its match, and matches do not overlap: all that one reference
+        // stands for is no more than the text.
+        let references = new.bytes().filter(|byte| matches!(byte, b'$' | b'\\')).count() as u64;
+        let kept = (text.len() as u64).saturating_mul(references.saturating_add(1));
+        let new = new.len() as u64;
+        let mut count = if flags.contains('g') { text.len() as u64 + 1 } else { 1 };
+        if fair < count.saturating_mul(new) && 1 < count {
+            let options = flags.replace('g', "");
+            let pattern = match options.as_str() {
+                "" => pattern.to_owned(),
+                options => format!("(?{options}){pattern}"),
+            };
+            if known.as_ref().is_none_or(|(text, _)| *text != pattern) {
+                // A pattern that is none is told by the function.
+                let Ok(regex) = Regex::new(&pattern) else { continue };
+                known = Some((pattern, regex));
+            }
+            let regex = &known.as_ref().expect("set above").1;
+            count = matches(regex, text)?;
+        }
+        all = all.saturating_add(kept).saturating_add(count.saturating_mul(new));
+    }
+    Ok(all)
+}
+
+/// How often a pattern matches, while the statement is to go on: a match may take as long as the
+/// text is.
+fn matches(regex: &Regex, text: &str) -> Result<u64> {
+    let mut count = 0_usize;
+    for _ in regex.find_iter(text) {
+        count += 1;
+        if count.is_multiple_of(MATCHES_AT_A_TIME) {
+            check_stop()?;
+        }
+    }
+    Ok(count as u64)
+}
+
+/// `regexp_match(text, pattern)`: the groups, which may lie inside each other.
+pub(super) fn matched_groups(call: &Call<'_>) -> Result<u64> {
+    let (Some(texts), Some(patterns)) = (call.arg(0), call.arg(1)) else { return Ok(0) };
+    let (sizes, patterns) = (texts.sizes(), patterns.texts()?);
+    Ok(sum(call.rows, |row| {
+        let pattern = patterns.of_row(row).unwrap_or_default();
+        let groups = pattern.bytes().filter(|byte| *byte == b'(').count() as u64 + 1;
+        groups.saturating_mul(sizes[row].saturating_add(VALUE_BYTES))
+    }))
+}
+
+/// `concat_ws(separator, ...)`.
+pub(super) fn joined(call: &Call<'_>) -> Result<u64> {
+    let Some(separators) = call.arg(0) else { return Ok(0) };
+    let between = separators.bytes().saturating_mul(call.args.len() as u64);
+    Ok(between.saturating_add(call.bytes()))
+}
+
+/// `array_to_string(list, separator, null)`.
+pub(super) fn joined_elements(call: &Call<'_>) -> Result<u64> {
+    let Some(lists) = call.arg(0) else { return Ok(0) };
+    let lists = lists.sizes();
+    let nothing = || vec![0; call.rows];
+    let separators = call.arg(1).map_or_else(nothing, Argument::sizes);
+    let nulls = call.arg(2).map_or_else(nothing, Argument::sizes);
+    Ok(sum(call.rows, |row| {
+        // Lists inside of it are taken apart, too.
+        let elements = lists[row] / VALUE_BYTES + 1;
+        let between = elements.saturating_mul(separators[row].saturating_add(nulls[row]));
+        between.saturating_add(lists[row].saturating_mul(SHOWN))
+    }))
+}
+
+/// `arrays_zip(list, ...)`: all are made as long as the longest.
+pub(super) fn zipped(call: &Call<'_>) -> Result<u64> {
+    let counts = call.args.iter().map(|arg| arg.counts()).collect::<Vec<_>>();
+    let width = VALUE_BYTES.saturating_mul(counts.len() as u64 + 1);
+    let grown = sum(call.rows, |row| {
+        let longest = counts.iter().filter_map(|it| it.get(row).copied()).max().unwrap_or(0);
+        longest.saturating_mul(width)
+    });
+    Ok(grown.saturating_add(call.bytes()))
+}
+
+/// `array_replace_all(list, old, new)`: each element may become the new one.
+pub(super) fn replaced_elements(call: &Call<'_>) -> Result<u64> {
+    let (Some(lists), Some(news)) = (call.arg(0), call.arg(2)) else { return Ok(0) };
+    let (counts, sizes) = (lists.counts(), news.sizes());
+    let grown = sum(call.rows, |row| {
+        let count = counts.get(row).copied().unwrap_or(0);
+        count.saturating_mul(sizes[row].saturating_add(VALUE_BYTES))
+    });
+    Ok(grown.saturating_add(call.bytes()))
+}
+
+/// The numbers, or times, from one to another.
+pub(super) fn steps(call: &Call<'_>) -> Result<u64> {
+    let Some(first) = call.arg(0) else { return Ok(0) };
+    let Some(end) = call.arg(1) else {
+        // `range(end)`.
+        let ends = first.integers()?;
+        return Ok(sum(call.rows, |row| times(ends[row]).saturating_mul(VALUE_BYTES)));
+    };
+    const NANOS_PER_DAY: i64 = 86_400_000_000_000;
+    let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
+    let ty = if first.value.data_type().is_temporal() { &nanos } else { &DataType::Int64 };
+    let (starts, ends) = (first.integers_of(ty)?, end.integers_of(ty)?);
+    let widths = match call.arg(2) {
+        None => vec![Some(1); call.rows],
+        Some(step) if matches!(step.value.data_type(), DataType::Interval(_)) => {
+            let steps = step.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano))?;
+            let steps = steps.as_primitive::<IntervalMonthDayNanoType>();
+            let nanos = |row| {
+                let at = step.place(row);
+                let by = steps.is_valid(at).then(|| steps.value(at))?;
+                let days = i64::from(by.months) * 28 + i64::from(by.days);
+                Some(days.saturating_mul(NANOS_PER_DAY).saturating_add(by.nanoseconds))
+            };
+            (0..call.rows).map(nanos).collect()
+        }
+        Some(step) => step.integers()?,
+    };
+    let count = |row: usize| -> Option<u64> {
+        let distance = i128::from(ends[row]?) - i128::from(starts[row]?);
+        let width = i128::from(widths[row]?);
+        // The other way there is nothing.
+        let count = distance.checked_div(width).filter(|_| (distance < 0) == (width < 0))?;
+        Some(u64::try_from(count).unwrap_or(u64::MAX).saturating_add(1))
+    };
+    Ok(sum(call.rows, |row| count(row).unwrap_or(0).saturating_mul(VALUE_BYTES)))
+}
+
+/// The product of the lengths of two texts in each row: the steps of comparing them.
+pub(super) fn pair_steps(call: &Call<'_>) -> Result<Vec<u64>> {
+    let (Some(left), Some(right)) = (call.arg(0), call.arg(1)) else { return Ok(Vec::new()) };
+    let (left, right) = (left.sizes(), right.sizes());
+    let steps = |row: usize| (left[row] + 1).saturating_mul(right[row] + 1);
+    Ok((0..call.rows).map(steps).collect())
+}

@@ -1,0 +1,47 @@
+//! Aggregates that keep all values that they get, over windows.
+//!
+//! - KE1. Each row of a window has a list or a text of its own, as long as its frame: over a whole
+//!   partition they grow with the square of its rows. So the frame has at most `FRAME_VALUES` rows,
+//!   and the batches below are so much smaller (`slices` SL1).
+
+use datafusion::common::Result;
+use datafusion::logical_expr::expr::WindowFunction;
+use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
+use tidegate_model::limits::FRAME_VALUES;
+
+use super::super::super::literal::integer_of;
+use crate::error::{ClauseProblem, Error};
+
+/// The aggregates that keep all values.
+pub(super) const KEEPING: [&str; 2] = ["array_agg", "string_agg"];
+
+/// Whether an expression of a window, by its name, keeps all values.
+pub(crate) fn keeps_values(name: &str) -> bool {
+    KEEPING.iter().any(|keeping| name.starts_with(keeping))
+}
+
+/// Refuses an aggregate that keeps too many values for each row (KE1).
+pub(crate) fn check_window(window: &WindowFunction) -> Result<()> {
+    let function = window.fun.name();
+    let rows = frame_rows(&window.params.window_frame);
+    if !KEEPING.contains(&function) || rows.is_some_and(|rows| rows <= FRAME_VALUES) {
+        return Ok(());
+    }
+    let what = ClauseProblem::FrameTooLarge { function: function.to_owned(), rows: FRAME_VALUES };
+    Err(Error::Clause { position: None, what }.into())
+}
+
+/// How many rows a frame has, if that is known.
+fn frame_rows(frame: &WindowFrame) -> Option<u64> {
+    if frame.units != WindowFrameUnits::Rows {
+        return None;
+    }
+    // From the current row, which is 0.
+    let place = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::CurrentRow => Some(0),
+        WindowFrameBound::Preceding(rows) => integer_of(rows).map(|rows| -rows),
+        WindowFrameBound::Following(rows) => integer_of(rows),
+    };
+    let (first, last) = (place(&frame.start_bound)?, place(&frame.end_bound)?);
+    u64::try_from(last - first + 1).ok().or(Some(0))
+}

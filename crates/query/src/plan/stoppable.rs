@@ -1,0 +1,221 @@
+//! Rules of planning that ask whether the statement is to go on.
+//!
+//! - SR1. Before each rule, and before each node of a plan that a rule looks at, planning ends if
+//!   the statement has: its time is over, it is cancelled, or its client is gone. What one rule
+//!   does with one node is bounded by the size that a query may have (`query_text::size`).
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::OptimizerConfig;
+use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
+use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::functions::bound_functions_of;
+use super::order::OrderedScans;
+use crate::account::check_stop;
+use crate::scan::FusedAggregates;
+
+/// The rules of an analyzer, which end with the statement.
+pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let rules = Analyzer::new().rules.into_iter();
+    rules.map(|inner| Arc::new(Stoppable { inner }) as _).collect()
+}
+
+/// The rules of an optimizer, which end with the statement, and the guards of functions before and
+/// behind them (`functions::bounded` BD3).
+pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let bound = || Arc::new(BoundFunctions) as Arc<dyn OptimizerRule + Send + Sync>;
+    let rules = Optimizer::new().rules;
+    let rules = std::iter::once(bound()).chain(rules).chain([bound()]);
+    rules.map(|inner| Arc::new(Stoppable { inner }) as _).collect()
+}
+
+/// The rules for physical plans, ours among them, which end with the statement.
+pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.insert(0, Arc::new(OrderedScans));
+    // Behind what answers from statistics alone, before aggregates are shared out.
+    let counted = rules.iter().position(|rule| rule.name() == "aggregate_statistics");
+    rules.insert(counted.map_or(1, |at| at + 1), Arc::new(FusedAggregates));
+    rules.into_iter().map(|inner| Arc::new(Stoppable { inner }) as _).collect()
+}
+
+/// A rule that asks (SR1).
+#[derive(Debug)]
+struct Stoppable<T: ?Sized> {
+    inner: Arc<T>,
+}
+
+impl AnalyzerRule for Stoppable<dyn AnalyzerRule + Send + Sync> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        check_stop()?;
+        self.inner.analyze(plan, config)
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+}
+
+impl OptimizerRule for Stoppable<dyn OptimizerRule + Send + Sync> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.inner.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        check_stop()?;
+        self.inner.rewrite(plan, config)
+    }
+}
+
+impl PhysicalOptimizerRule for Stoppable<dyn PhysicalOptimizerRule + Send + Sync> {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        check_stop()?;
+        self.inner.optimize(plan, config)
+    }
+
+    fn optimize_with_context(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: &dyn PhysicalOptimizerContext,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        check_stop()?;
+        self.inner.optimize_with_context(plan, context)
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.inner.schema_check()
+    }
+}
+
+/// Gives the calls that rules have made their guards.
+#[derive(Debug)]
+struct BoundFunctions;
+
+impl OptimizerRule for BoundFunctions {
+    fn name(&self) -> &'static str {
+        "bound_functions"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        bound_functions_of(plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+    use datafusion::execution::{SessionState, SessionStateBuilder};
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::account::Account;
+    use crate::control::{Stop, Timeout};
+
+    fn state(rule: Option<Arc<dyn OptimizerRule + Send + Sync>>) -> SessionState {
+        let mut rules = optimizer_rules();
+        rules.extend(rule.map(|inner| Arc::new(Stoppable { inner }) as _));
+        SessionStateBuilder::new()
+            .with_default_features()
+            .with_analyzer_rules(analyzer_rules())
+            .with_optimizer_rules(rules)
+            .with_physical_optimizer_rules(physical_rules())
+            .build()
+    }
+
+    /// Cancels the statement when it is asked the second time.
+    #[derive(Debug)]
+    struct Canceling {
+        stop: Arc<Stop>,
+        asked: AtomicUsize,
+    }
+
+    impl OptimizerRule for Canceling {
+        fn name(&self) -> &'static str {
+            "canceling"
+        }
+
+        fn apply_order(&self) -> Option<ApplyOrder> {
+            Some(ApplyOrder::TopDown)
+        }
+
+        fn rewrite(
+            &self,
+            plan: LogicalPlan,
+            _: &dyn OptimizerConfig,
+        ) -> Result<Transformed<LogicalPlan>> {
+            if self.asked.fetch_add(1, Relaxed) == 1 {
+                self.stop.cancel();
+            }
+            Ok(Transformed::no(plan))
+        }
+    }
+
+    const SQL: &str = "SELECT column1 + 1 FROM (VALUES (1), (2)) AS t WHERE column1 > 1 LIMIT 3";
+
+    #[test]
+    fn planning_ends_with_its_statement() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
+        let stop = Arc::new(Stop::new(Timeout::Never));
+        let rule = Arc::new(Canceling { stop: Arc::clone(&stop), asked: AtomicUsize::new(0) });
+        let state = state(Some(Arc::clone(&rule) as _));
+        let plan = block_on(state.create_logical_plan(SQL)).unwrap();
+        let account = Account::new(&stop, &pool);
+        let _entered = account.enter_planning();
+        let error = state.optimize(&plan).expect_err("SR1").to_string();
+        assert!(error.contains("cancelled"), "SR1: {error}");
+        assert!(rule.asked.load(Relaxed) <= 3, "SR1: between two nodes");
+        // Neither do the rules before and behind it do anything any more.
+        let error = state.optimize(&plan).expect_err("SR1").to_string();
+        assert!(error.contains("cancelled"), "SR1: {error}");
+        assert!(block_on(state.create_physical_plan(&plan)).is_err(), "SR1");
+    }
+
+    #[test]
+    fn rules_are_those_that_were() {
+        let names = |rules: &[Arc<dyn OptimizerRule + Send + Sync>]| {
+            rules.iter().map(|rule| rule.name().to_owned()).collect::<Vec<_>>()
+        };
+        let (ours, theirs) = (optimizer_rules(), Optimizer::new().rules);
+        assert_eq!(names(&ours)[1..ours.len() - 1], names(&theirs));
+        let orders = |rules: &[Arc<dyn OptimizerRule + Send + Sync>]| {
+            rules.iter().map(|rule| rule.apply_order()).collect::<Vec<_>>()
+        };
+        assert_eq!(orders(&ours)[1..ours.len() - 1], orders(&theirs));
+        let plan = block_on(state(None).create_logical_plan(SQL)).unwrap();
+        assert!(state(None).optimize(&plan).is_ok());
+    }
+}
