@@ -84,6 +84,10 @@ pub const SETTING_BYTES: usize = 2 << 10;
 /// Parameters of a statement: PostgreSQL's protocol counts them in two bytes.
 pub const STATEMENT_PARAMETERS: usize = 65_535;
 
+/// Bytes that a connection or request holds before they count to `memory.connection_limit`: a large
+/// statement fits, and 4,096 connections have 128 MiB of them at most.
+pub const CONNECTION_FREE_BYTES: usize = 32 << 10;
+
 /// Bytes of a statement.
 pub const SQL_BYTES: usize = 16 << 20;
 

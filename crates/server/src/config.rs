@@ -35,8 +35,13 @@ pub use shown::Source;
 const MEMORY_PERCENT: u64 = 70;
 /// The part of that which rows on their way in may use.
 const INGEST_PERCENT: u64 = 20;
-/// The key of that part.
+/// The part of it that connections may hold, in percent: a few of the largest messages on a small
+/// machine.
+const CONNECTION_PERCENT: u64 = 10;
+/// The key of the part of rows on their way in.
 const INGEST_LIMIT: &str = "memory.ingest_limit";
+/// The key of the part of connections.
+const CONNECTION_LIMIT: &str = "memory.connection_limit";
 
 /// What a server does and what it may use.
 #[derive(Clone, Debug)]
@@ -59,6 +64,8 @@ pub struct Config {
     pub memory_limit: ByteCount,
     /// Those of rows that were received and are not committed.
     pub ingest_limit: ByteCount,
+    /// Those of messages, bodies, statements and values that connections hold.
+    pub connection_limit: ByteCount,
     /// How long a writer waits for memory before it is told to come again.
     pub ingest_wait: Duration,
     /// Statements.
@@ -243,6 +250,7 @@ pub enum ConfigError {
 pub const KEYS: &[Key] = &[
     Key { name: "memory.limit", set: |c, v| size(v).map(|limit| c.limit_memory(limit)) },
     Key { name: INGEST_LIMIT, set: |c, v| put(&mut c.ingest_limit, size(v)) },
+    Key { name: CONNECTION_LIMIT, set: |c, v| put(&mut c.connection_limit, size(v)) },
     Key { name: "ingest.wait_timeout", set: |c, v| put(&mut c.ingest_wait, span(v)) },
     Key { name: "query.timeout", set: |c, v| put(&mut c.query.timeout, span(v)) },
     Key { name: "query.max_timeout", set: |c, v| put(&mut c.query.timeout_max, interval(v)) },
@@ -415,6 +423,7 @@ impl Config {
             tls: TlsConfig::standard(),
             memory_limit,
             ingest_limit: ingest_part(memory_limit),
+            connection_limit: connection_part(memory_limit),
             ingest_wait: Duration::from_secs(30),
             query: QueryConfig {
                 timeout: Duration::from_mins(1),
@@ -436,12 +445,14 @@ impl Config {
         }
     }
 
-    /// Sets what all may use, and with it the part for rows on their way in, unless somebody has
-    /// said how large that is.
+    /// Sets what all may use, and with it the parts that no key sets.
     fn limit_memory(&mut self, limit: ByteCount) {
         self.memory_limit = limit;
         if !self.sources.contains_key(INGEST_LIMIT) {
             self.ingest_limit = ingest_part(limit);
+        }
+        if !self.sources.contains_key(CONNECTION_LIMIT) {
+            self.connection_limit = connection_part(limit);
         }
     }
 
@@ -511,6 +522,11 @@ fn bytes_or_0(value: &str) -> Result<u64, &'static str> {
 /// The part of all memory that rows on their way in may use.
 fn ingest_part(limit: ByteCount) -> ByteCount {
     ByteCount(limit.0 / 100 * INGEST_PERCENT)
+}
+
+/// The part of all memory that connections may hold.
+fn connection_part(limit: ByteCount) -> ByteCount {
+    ByteCount(limit.0 / 100 * CONNECTION_PERCENT)
 }
 
 fn put<T>(place: &mut T, value: Result<T, &'static str>) -> Result<(), &'static str> {

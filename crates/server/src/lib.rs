@@ -20,6 +20,7 @@ pub mod config;
 mod error;
 mod log;
 mod metrics;
+mod budget;
 mod shared;
 mod host;
 mod sqlstate;

@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::auth::Users;
+use crate::budget::Budget;
 use crate::config::Config;
 use crate::copy::Copier;
 use crate::ilp::{Ingest, Keys};
@@ -70,6 +71,8 @@ pub(crate) struct Shared {
     /// Those who are logged in over PostgreSQL's protocol.
     pub(crate) backends: Arc<Backends>,
     pub(crate) spinning: Spinning,
+    /// Memory that connections hold.
+    pub(crate) budget: Arc<Budget>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Arc<Log>,
     pub(crate) metrics: Metrics,
@@ -189,6 +192,7 @@ impl Shared {
         let ids = Ids::new(clock.as_ref());
         let metrics = Metrics::default();
         let (backends, services) = (Arc::default(), OnceLock::new());
+        let budget = Budget::new(config.connection_limit);
         Shared {
             config,
             keys,
@@ -196,6 +200,7 @@ impl Shared {
             tls,
             backends,
             spinning: Spinning::default(),
+            budget,
             clock,
             log,
             metrics,
@@ -251,6 +256,11 @@ impl Shared {
                 name: "tidegate_memory_limit_bytes",
                 help: "What it may be.",
                 value: self.config.memory_limit.0 as f64,
+            },
+            Shown {
+                name: "tidegate_connection_memory_bytes",
+                help: "Messages, bodies, statements and values that connections hold.",
+                value: self.budget.used() as f64,
             },
         ];
         if let Some(services) = self.services.get() {

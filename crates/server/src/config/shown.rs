@@ -56,6 +56,7 @@ impl Config {
         Some(match key {
             "memory.limit" => size(self.memory_limit.0),
             "memory.ingest_limit" => size(self.ingest_limit.0),
+            "memory.connection_limit" => size(self.connection_limit.0),
             "ingest.wait_timeout" => span(self.ingest_wait),
             "durability" => match self.durability {
                 Durability::Sync => "sync".to_owned(),

@@ -1,0 +1,164 @@
+//! Memory that connections hold: one budget for all protocols.
+//!
+//! - BU1. What is held is counted before it is made, as far as its size is known, and given back
+//!   when its [`Held`] is dropped.
+//! - BU2. All connections together hold at most `memory.connection_limit` beyond what each has for
+//!   itself.
+//! - BU3. The first `limits::CONNECTION_FREE_BYTES` of a connection are its own: however much others
+//!   hold, small statements and requests are served.
+//!
+//! An [`Account`] belongs to one connection, or one request; every buffer, statement and value that
+//! it keeps has a [`Held`] of it. Not here: memory of statements that work (`query`), and of rows on
+//! their way into tables (`ilp::Ingest`).
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thiserror::Error;
+use tidegate_model::{ByteCount, limits};
+
+/// The bytes that all connections may hold (BU2).
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limit: u64,
+    used: AtomicU64,
+}
+
+/// The bytes that one connection holds.
+#[derive(Debug)]
+pub(crate) struct Account {
+    budget: Arc<Budget>,
+    held: Mutex<u64>,
+}
+
+/// Bytes that are counted until this is dropped (BU1).
+#[derive(Debug)]
+pub(crate) struct Held {
+    account: Arc<Account>,
+    bytes: u64,
+}
+
+/// The budget has no room for what a connection asks for: SQLSTATE 53200, HTTP 503.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "no memory for {wanted} more of this connection: all connections hold {used} of \
+     memory.connection_limit ({limit}); send less at a time, or try again"
+)]
+pub(crate) struct OverBudget {
+    wanted: ByteCount,
+    used: ByteCount,
+    limit: ByteCount,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: ByteCount) -> Arc<Budget> {
+        Arc::new(Budget { limit: limit.0, used: AtomicU64::new(0) })
+    }
+
+    /// The account of a connection, or of a request, that begins.
+    pub(crate) fn account(self: &Arc<Self>) -> Arc<Account> {
+        Arc::new(Account { budget: Arc::clone(self), held: Mutex::new(0) })
+    }
+
+    /// The bytes that connections hold beyond what each has for itself.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), OverBudget> {
+        let next = |used: u64| used.checked_add(bytes).filter(|next| *next <= self.limit);
+        let taken = self.used.fetch_update(Relaxed, Relaxed, next);
+        let refused = |used| OverBudget {
+            wanted: ByteCount(bytes),
+            used: ByteCount(used),
+            limit: ByteCount(self.limit),
+        };
+        taken.map(|_| ()).map_err(refused)
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let before = self.used.fetch_sub(bytes, Relaxed);
+        assert!(bytes <= before, "BU1");
+    }
+}
+
+impl Account {
+    /// Counts bytes that the connection is about to hold.
+    pub(crate) fn try_take(self: &Arc<Self>, bytes: usize) -> Result<Held, OverBudget> {
+        let mut held = Held { account: Arc::clone(self), bytes: 0 };
+        held.try_resize(bytes)?;
+        Ok(held)
+    }
+
+    /// Counts `to` bytes in place of `from`.
+    fn change(&self, from: u64, to: u64) -> Result<(), OverBudget> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = (*held - from).saturating_add(to);
+        let counted = |bytes: u64| bytes.saturating_sub(limits::CONNECTION_FREE_BYTES as u64); // BU3
+        let (before, after) = (counted(*held), counted(next));
+        if before < after {
+            self.budget.take(after - before)?;
+        } else if after < before {
+            self.budget.give_back(before - after);
+        }
+        *held = next;
+        Ok(())
+    }
+}
+
+impl Held {
+    /// Counts another size, of a buffer that grows or shrinks. If there is no room, the old size
+    /// stays counted.
+    pub(crate) fn try_resize(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        let bytes = bytes as u64;
+        if bytes != self.bytes {
+            self.account.change(self.bytes, bytes)?;
+            self.bytes = bytes;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let given = self.account.change(self.bytes, 0);
+        assert!(given.is_ok(), "BU1: there is always room for less");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREE: usize = limits::CONNECTION_FREE_BYTES;
+
+    #[test]
+    fn what_is_dropped_is_given_back() {
+        let budget = Budget::new(ByteCount(1_000));
+        let account = budget.account();
+        let small = account.try_take(FREE).unwrap();
+        assert_eq!(budget.used(), 0, "BU3");
+        let mut large = account.try_take(900).unwrap();
+        assert_eq!(budget.used(), 900);
+        let refused = large.try_resize(1_001).unwrap_err();
+        assert_eq!((refused.wanted, refused.used), (ByteCount(101), ByteCount(900)), "BU2");
+        assert_eq!(budget.used(), 900, "BU1");
+        drop(small);
+        assert_eq!(budget.used(), 0, "BU3");
+        large.try_resize(FREE + 1_000).unwrap();
+        assert_eq!(budget.used(), 1_000);
+        drop(large);
+        assert_eq!((budget.used(), *account.held.lock().unwrap()), (0, 0), "BU1");
+    }
+
+    #[test]
+    fn small_requests_are_served_when_others_hold_everything() {
+        let budget = Budget::new(ByteCount(1_000));
+        let (greedy, modest) = (budget.account(), budget.account());
+        let _all = greedy.try_take(FREE + 1_000).unwrap();
+        assert!(modest.try_take(FREE).is_ok(), "BU3");
+        let message = modest.try_take(FREE + 1).unwrap_err().to_string();
+        assert!(message.contains("memory.connection_limit (1000 B)"), "{message}");
+        assert!(greedy.try_take(usize::MAX).is_err(), "BU2: nothing overflows");
+    }
+}
