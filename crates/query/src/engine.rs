@@ -358,9 +358,11 @@ impl Engine {
         let statement = parse_statement(&sql)?;
         let session = &options.session;
         let deed = self.admit(session, &statement, &sql)?;
-        if session.is_read_only()
-            && let Some(statement) = changing(&statement)
-        {
+        let changed = match session.only_reads() {
+            true => doing(&statement).or_else(|| changing(&statement)),
+            false => changing(&statement).filter(|_| session.is_read_only()),
+        };
+        if let Some(statement) = changed {
             return Err(Error::ReadOnly { statement });
         }
         let notices = Engine::in_transaction(session, &statement)?;
@@ -702,6 +704,15 @@ fn parameter_types(values: &[Parameter], types: &ParameterTypes) -> Vec<Option<F
         _ => types.get(&format!("${}", at + 1)).cloned(),
     };
     values.iter().enumerate().map(of).collect()
+}
+
+/// What a statement would do besides reading, although it changes no table.
+fn doing(statement: &Statement) -> Option<&'static str> {
+    match statement {
+        Statement::Cancel { .. } => Some("CANCEL QUERY"),
+        Statement::Copy(_) => Some("COPY"),
+        _ => None,
+    }
 }
 
 /// What a statement would change, if it would.
