@@ -359,7 +359,7 @@ impl Engine {
         let session = &options.session;
         let deed = self.admit(session, &statement, &sql)?;
         let changed = match session.only_reads() {
-            true => doing(&statement).or_else(|| changing(&statement)),
+            true => statement.deed().or_else(|| changing(&statement)),
             false => changing(&statement).filter(|_| session.is_read_only()),
         };
         if let Some(statement) = changed {
@@ -704,15 +704,6 @@ fn parameter_types(values: &[Parameter], types: &ParameterTypes) -> Vec<Option<F
         _ => types.get(&format!("${}", at + 1)).cloned(),
     };
     values.iter().enumerate().map(of).collect()
-}
-
-/// What a statement would do besides reading, although it changes no table.
-fn doing(statement: &Statement) -> Option<&'static str> {
-    match statement {
-        Statement::Cancel { .. } => Some("CANCEL QUERY"),
-        Statement::Copy(_) => Some("COPY"),
-        _ => None,
-    }
 }
 
 /// What a statement would change, if it would.
