@@ -1,9 +1,9 @@
 //! The disk of the machine, through `std::fs` and the calls that it lacks.
 //!
 //! - D1, D2, D3 hold as far as the file system keeps them; ext4, xfs and btrfs do.
-//! - RD1. A file or folder that is created belongs to the owner of the folder that it is in, if this
-//!   process may give it away: what an administrator does in the folder of a server, as root, leaves
-//!   nothing there that the server cannot open. What was there before keeps its owner.
+//! - RD1. A file or folder that is created belongs to the owner of the folder that it is in, if
+//!   this process may give it away: what an administrator does in the folder of a server, as root,
+//!   leaves nothing there that the server cannot open. What was there before keeps its owner.
 //!
 //! Not here: what a disk promises, which is in `disk`, and several operations in flight.
 

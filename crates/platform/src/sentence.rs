@@ -34,8 +34,8 @@ fn plain_words(message: &str) -> String {
     first.into_iter().flatten().chain(characters).collect()
 }
 
-/// A text of others as one line that a terminal shows as it is: control characters (C0, DEL, C1) and
-/// those that end lines, reorder what stands beside them, or are not seen, are escaped as Rust
+/// A text of others as one line that a terminal shows as it is: control characters (C0, DEL, C1),
+/// and those that end lines, reorder what stands beside them, or are not seen, are escaped as Rust
 /// writes them. A backslash stays: what is escaped cannot be told from what was written so.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {

@@ -343,8 +343,8 @@ mod tests {
         assert!(problems(reading)[0].starts_with("read /nothing/there, for TIDEGATE_HTTP"), "CO3");
     }
 
-    // The file that was printed had `auth.admin_password = "****"`, which was the password then, and
-    // no well-known one: the server listened for other machines with it.
+    // The file that was printed had `auth.admin_password = "****"`, which was the password then,
+    // and no well-known one: the server listened for other machines with it.
     #[test]
     fn what_is_printed_has_no_password() {
         let mut config = Config::standard(MEMORY);

@@ -5,7 +5,7 @@
 //! - UL3. It takes a place among the jobs when it has `PIECE_BYTES` for the import, or its end: a
 //!   client that thinks before it sends holds up no other.
 //! - UL4. While it works and other jobs wait, its client sends `PACE_BYTES` a second, apart from
-//!   breaks of `copy.idle_timeout` together; an upload that is slower ends, and others have its turn.
+//!   breaks of `copy.idle_timeout` together; a slower upload ends, and others have its turn.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;

@@ -222,8 +222,8 @@ pub(super) fn foreign_page(
     is_foreign(exchange, reach).then_some("requests of web pages from elsewhere are refused")
 }
 
-/// Whether a request must change nothing (GD6). `http.get_readonly = false` lets a GET change what a
-/// program sends, and never what a browser does.
+/// Whether a request must change nothing (GD6). With `http.get_readonly = false` a GET of a program
+/// may change something, and one of a browser may not.
 pub(super) fn only_reads(exchange: &Exchange<'_>) -> bool {
     let (head, config) = (exchange.head, &exchange.shared.config);
     head.only_reads() && (config.http.get_readonly || may_be_browser(head))

@@ -2,8 +2,8 @@
 //! repeat gets the same answer.
 //!
 //! - AN1. An answer is kept for `ilp.idempotency_window`, unless more than `BYTES_MAX` of them are:
-//!   then the oldest go. That a request is applied once does not depend on this: its tables remember
-//!   its name (`storage`), also when the server was started anew.
+//!   then the oldest go. That a request is applied once does not depend on this: its tables
+//!   remember its name (`storage`), also when the server was started anew.
 //! - AN2. A name stands for one request: its text, precision and user (`Content`). Another request
 //!   of the same name is refused while the first one works and for the window after it, also across
 //!   a restart; later, as long as one of its tables remembers the name.

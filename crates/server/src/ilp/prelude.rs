@@ -8,8 +8,8 @@
 //!
 //! Not here: what lines are (`ingest::line`), and keys of clients (`ilp::auth`).
 
-/// Bytes of a first line that begins as a request: browsers send addresses of up to 2 MB, lines that
-/// begin so are short.
+/// Bytes of a first line that begins as a request: browsers send addresses of up to 2 MB, and lines
+/// that begin so are short.
 const LINE_BYTES: usize = 64 << 10;
 /// The methods that a browser or a client sends, each with the blank behind it.
 const METHODS: [&[u8]; 10] = [

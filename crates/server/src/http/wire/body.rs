@@ -1,8 +1,8 @@
 //! The body of a request as bytes that come: pieces of a body with a length, or chunks put
 //! together.
 //!
-//! - BO1. Chunks have one reading: a size is 1 to 16 hexadecimal digits, perhaps a semicolon with an
-//!   extension without control characters, and CRLF; no line ends with LF alone.
+//! - BO1. Chunks have one reading: a size is 1 to 16 hexadecimal digits, perhaps a semicolon with
+//!   an extension without control characters, and CRLF; no line ends with LF alone.
 //!
 //! Not here: waiting for bytes (`wire`), and what they mean.
 
