@@ -6,4 +6,4 @@ mod body;
 mod head;
 
 pub(crate) use body::{BadBody, Body};
-pub(crate) use head::{Framing, Head};
+pub(crate) use head::{Framing, Head, HeadReader};

@@ -145,3 +145,7 @@ pub const PATTERNS_AT_A_TIME: usize = 8;
 // A zone never straddles two page frames: docs/format.md, Zones.
 const _: () = assert!(FRAME_ROWS.0.is_multiple_of(ZONE_ROWS.0));
 const _: () = assert!(SEGMENT_ROWS.0.is_multiple_of(FRAME_ROWS.0));
+
+/// Bytes of lines that wait for the log to be written: some thousand lines, so that a burst is kept
+/// and a log that is not read costs no memory to speak of.
+pub const LOG_QUEUE_BYTES: usize = 1 << 20;

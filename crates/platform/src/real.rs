@@ -1,13 +1,16 @@
 //! The disk of the machine, through `std::fs` and the calls that it lacks.
 //!
 //! - D1, D2, D3 hold as far as the file system keeps them; ext4, xfs and btrfs do.
+//! - RD1. A file or folder that is created belongs to the owner of the folder that it is in, if
+//!   this process may give it away: what an administrator does in the folder of a server, as root,
+//!   leaves nothing there that the server cannot open. What was there before keeps its owner.
 //!
 //! Not here: what a disk promises, which is in `disk`, and several operations in flight.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, fchown, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -76,10 +79,15 @@ impl Disk for RealDisk {
         match mode {
             OpenMode::Read => &mut options,
             OpenMode::ReadWrite => options.write(true),
-            OpenMode::CreateNew => options.write(true).create_new(true),
-            OpenMode::CreateOrTruncate => options.write(true).create(true).truncate(true),
+            OpenMode::CreateNew => options.write(true),
+            OpenMode::CreateOrTruncate => options.write(true).truncate(true),
         };
-        let file = options.open(path).map_err(Error::io("open", path))?;
+        let file = match mode {
+            OpenMode::Read | OpenMode::ReadWrite => options.open(path),
+            OpenMode::CreateNew => create_new(&options, path),
+            OpenMode::CreateOrTruncate => create(&mut options, path),
+        };
+        let file = file.map_err(Error::io("open", path))?;
         let mut file = RealFile::new(path.to_path_buf(), file, 1);
         if mode == OpenMode::Read {
             file.around_cache = OnceLock::from(None);
@@ -121,8 +129,17 @@ impl Disk for RealDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(DIR_MODE).create(dir).map_err(Error::io("mkdir", dir))
+        let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.is_dir();
+        let missing = dir.ancestors().take_while(is_missing).collect::<Vec<_>>();
+        for dir in missing.into_iter().rev() {
+            match DirBuilder::new().mode(DIR_MODE).create(dir) {
+                Ok(()) => give_folder_away(dir),
+                // Another one was quicker.
+                Err(_) if dir.is_dir() => {}
+                Err(error) => return Err(Error::io("mkdir", dir)(error)),
+            }
+        }
+        Ok(())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -198,8 +215,8 @@ fn lock_folder(path: &Path) -> Result<Option<File>> {
 
 fn made_and_locked(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
-    let file = options.open(path).map_err(Error::io("open", path))?;
+    options.read(true).write(true).mode(FILE_MODE);
+    let file = create(&mut options, path).map_err(Error::io("open", path))?;
     lock_file(&file, path)?;
     Ok(file)
 }
@@ -210,6 +227,46 @@ fn lock_file(file: &File, path: &Path) -> Result<()> {
         Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_path_buf() }),
         Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
     }
+}
+
+/// Creates a file, which belongs to the owner of its folder (RD1).
+fn create_new(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.clone().create_new(true).open(path)?;
+    if let Some(owner) = folder_of(path).and_then(|folder| fs::metadata(folder).ok())
+        && let Ok(own) = file.metadata()
+        && (own.uid(), own.gid()) != (owner.uid(), owner.gid())
+    {
+        // Who is not root may not give it away, and keeps it.
+        let _ = fchown(&file, Some(owner.uid()), Some(owner.gid()));
+    }
+    Ok(file)
+}
+
+/// Opens a file, or creates it. One that is there may be a link to another's file: its owner stays.
+fn create(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    match create_new(options, path) {
+        // It may vanish meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            options.create(true).open(path)
+        }
+        created => created,
+    }
+}
+
+/// Gives a new folder to the owner of the one that it is in (RD1).
+fn give_folder_away(dir: &Path) {
+    let Some(owner) = folder_of(dir).and_then(|folder| fs::metadata(folder).ok()) else { return };
+    let Ok(own) = fs::symlink_metadata(dir) else { return };
+    if (own.uid(), own.gid()) != (owner.uid(), owner.gid()) {
+        // As with files.
+        let _ = lchown(dir, Some(owner.uid()), Some(owner.gid()));
+    }
+}
+
+/// The folder that something is in.
+fn folder_of(path: &Path) -> Option<&Path> {
+    let folder = path.parent()?;
+    Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
 }
 
 /// A file that somebody has opened, perhaps without the rights to open it anew.

@@ -178,6 +178,7 @@ impl Root {
         let full = PathBuf::from(path);
         let file = fs::openat(&folder, partial.as_str(), flags, mode);
         let file = file.map_err(|error| root_error(error, "open", &full))?;
+        give_to_owner(&folder, &file);
         let file = real::opened(full, File::from(file));
         Ok(RootFile { folder, partial, name: name.to_owned(), file, is_whole: false })
     }
@@ -324,6 +325,17 @@ fn root_error(error: Errno, call: &'static str, path: &Path) -> RootError {
             RootError::Refused
         }
         error => RootError::Io(io_error(call, path)(error)),
+    }
+}
+
+/// A new file belongs to the owner of its folder, as other new files do (`real` RD1).
+fn give_to_owner(folder: &OwnedFd, file: &OwnedFd) {
+    if let (Ok(owner), Ok(own)) = (fs::fstat(folder), fs::fstat(file))
+        && (own.st_uid, own.st_gid) != (owner.st_uid, owner.st_gid)
+    {
+        let (uid, gid) = (fs::Uid::from_raw(owner.st_uid), fs::Gid::from_raw(owner.st_gid));
+        // Who is not root may not give it away, and keeps it.
+        let _ = fs::fchown(file, Some(uid), Some(gid));
     }
 }
 

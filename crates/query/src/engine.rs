@@ -363,9 +363,11 @@ impl Engine {
         let statement = parse_statement(&sql)?;
         let session = &options.session;
         let deed = self.admit(session, &statement, &sql)?;
-        if session.is_read_only()
-            && let Some(statement) = changing(&statement)
-        {
+        let changed = match session.only_reads() {
+            true => statement.deed().or_else(|| changing(&statement)),
+            false => changing(&statement).filter(|_| session.is_read_only()),
+        };
+        if let Some(statement) = changed {
             return Err(Error::ReadOnly { statement });
         }
         let notices = Engine::in_transaction(session, &statement)?;

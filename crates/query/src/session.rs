@@ -123,7 +123,13 @@ impl Session {
             || self.transaction().as_ref().is_some_and(|it| it.access == Access::ReadOnly)
     }
 
-    /// From now on it changes nothing, whatever it sets.
+    /// Whether it does nothing but read, whatever it sets.
+    pub(crate) fn only_reads(&self) -> bool {
+        self.0.only_reads.load(Relaxed)
+    }
+
+    /// From now on it does nothing but read, whatever it sets: it changes nothing, writes no file
+    /// and ends no statement.
     pub fn keep_read_only(&self) {
         self.0.only_reads.store(true, Relaxed);
     }

@@ -65,6 +65,11 @@ impl Budget {
         self.used.load(Relaxed)
     }
 
+    /// Whether more than half of it is used: what is slow should give way.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.limit / 2 < self.used()
+    }
+
     fn take(&self, bytes: u64) -> Result<(), OverBudget> {
         let next = |used: u64| used.checked_add(bytes).filter(|next| *next <= self.limit);
         let taken = self.used.fetch_update(Relaxed, Relaxed, next);

@@ -22,7 +22,7 @@ use tidegate_model::{ByteCount, ColumnType, PartitionUnit, Ttl, limits};
 use tidegate_query::{FILL_ROWS_MAX, SPILL_MAX};
 use tidegate_storage::Durability;
 
-use secure::{auth, auth_methods, message_bytes, origins, secret, tls_mode};
+use secure::{auth, auth_methods, hosts, message_bytes, origins, secret, tls_mode};
 use value::{address, listener, number, partition, size, span, switch, text};
 
 use crate::copy::CopyConfig;
@@ -129,10 +129,12 @@ pub struct HttpConfig {
     pub body_idle_timeout: Duration,
     /// Rows of an answer; 0 for all.
     pub exec_max_rows: u64,
-    /// Who is asked who he is.
+    /// When a login is needed.
     pub auth: Auth,
-    /// Whether a GET changes nothing.
+    /// Whether a GET changes nothing, whoever sends it; otherwise one of a browser changes nothing.
     pub get_readonly: bool,
+    /// Names of this server, besides those of this machine.
+    pub hosts: Vec<String>,
     /// Pages of other places that may send requests: `https://grafana.example`.
     pub cors_origins: Vec<String>,
     /// Bytes of a body of line protocol, decompressed.
@@ -145,14 +147,15 @@ pub struct HttpConfig {
     pub imp_always_200: bool,
 }
 
-/// Who is asked who he is.
+/// When a request over HTTP needs a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auth {
-    /// Everybody, if other machines can reach the listener; nobody, if it is for this one.
+    /// If other machines can reach the listener, if a password of the administrator is set, and if
+    /// a proxy has forwarded the request.
     Auto,
-    /// Everybody.
+    /// Always.
     Required,
-    /// Nobody.
+    /// Never.
     Off,
 }
 
@@ -280,6 +283,7 @@ pub const KEYS: &[Key] = &[
     Key { name: "http.exec_max_rows", set: |c, v| put(&mut c.http.exec_max_rows, number(v)) },
     Key { name: "http.auth", set: |c, v| put(&mut c.http.auth, auth(v)) },
     Key { name: "http.get_readonly", set: |c, v| put(&mut c.http.get_readonly, switch(v)) },
+    Key { name: "http.hosts", set: |c, v| put(&mut c.http.hosts, hosts(v)) },
     Key { name: "http.cors_origins", set: |c, v| put(&mut c.http.cors_origins, origins(v)) },
     Key {
         name: "http.max_upload_bytes",
@@ -292,6 +296,7 @@ pub const KEYS: &[Key] = &[
     Key { name: "copy.memory_limit", set: |c, v| put(&mut c.copy.memory_limit, import_memory(v)) },
     Key { name: "copy.max_concurrent", set: |c, v| put(&mut c.copy.max_concurrent, jobs(v)) },
     Key { name: "copy.queue_limit", set: |c, v| put(&mut c.copy.queue_limit, waiting(v)) },
+    Key { name: "copy.idle_timeout", set: |c, v| put(&mut c.copy.idle_timeout, span(v)) },
     Key { name: "copy.log_retention", set: |c, v| put(&mut c.copy.log_retention, retention(v)) },
     Key {
         name: "copy.reject_rows_per_job",
@@ -363,6 +368,12 @@ pub const KEYS: &[Key] = &[
 ];
 
 impl Key {
+    /// Whether its value is shown nowhere.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        self.name.ends_with("_password") && !self.name.contains("allow")
+    }
+
     /// The variable of the environment that sets it (CF1).
     #[must_use]
     pub fn variable(&self) -> String {
@@ -401,7 +412,8 @@ impl Config {
                 body_idle_timeout: Duration::from_mins(1),
                 exec_max_rows: 0,
                 auth: Auth::Auto,
-                get_readonly: false,
+                get_readonly: true,
+                hosts: Vec::new(),
                 cors_origins: Vec::new(),
                 max_ilp_body: 256 << 20,
                 ilp_enabled: true,
@@ -477,6 +489,11 @@ impl Config {
         self.query.memory_limit.unwrap_or(half).min(self.query_memory())
     }
 
+    /// Whether a password of the administrator was given.
+    pub(crate) fn has_own_password(&self) -> bool {
+        self.sources.contains_key("auth.admin_password")
+    }
+
     /// Looks at what keys say together.
     ///
     /// # Errors
@@ -510,7 +527,7 @@ impl Config {
         };
         (found.set)(self, value).map_err(|reason| ConfigError::Value {
             key: key.to_owned(),
-            value: value.to_owned(),
+            value: if found.is_secret() { "(not shown)" } else { value }.to_owned(),
             reason,
         })?;
         self.sources.insert(found.name, source);

@@ -22,6 +22,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
@@ -38,6 +39,7 @@ use tidegate_storage::Database;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
+use crate::budget::Budget;
 use crate::log::Log as ServerLog;
 use crate::results::{Delimited, ResultForm};
 use files::Files;
@@ -65,6 +67,8 @@ pub struct CopyConfig {
     pub max_concurrent: NonZeroUsize,
     /// Jobs that wait.
     pub queue_limit: usize,
+    /// How long an upload may wait for its client while other jobs wait; zero for ever.
+    pub idle_timeout: Duration,
     /// How long rows of the log tables are kept; `None` for ever.
     pub log_retention: Option<Ttl>,
     /// Rows in `sys.copy_rejects` for each job.
@@ -84,6 +88,7 @@ impl CopyConfig {
             memory_limit: ByteCount((memory.0 / 4).max(MEMORY_MIN)),
             max_concurrent: NonZeroUsize::MIN,
             queue_limit: 32,
+            idle_timeout: Duration::from_secs(30),
             log_retention: Some(Ttl { count: 3, unit: PartitionUnit::Day }),
             reject_rows_per_job: 10_000,
             reject_raw_bytes: 4 << 10,
@@ -94,7 +99,7 @@ impl CopyConfig {
 /// With less no thread of an import works.
 const MEMORY_MIN: u64 = 64 << 20;
 
-/// Who runs it.
+/// The process that runs jobs.
 #[derive(Debug)]
 pub enum CopyHost {
     /// A server, which has a log.
@@ -119,6 +124,8 @@ pub(crate) struct Inner {
     files: Files,
     log: CopyLog,
     queue: Queue,
+    /// What connections hold, in a server.
+    budget: Option<Arc<Budget>>,
 }
 
 impl Copier {
@@ -140,8 +147,16 @@ impl Copier {
         let queue = Queue::new(config.max_concurrent, config.queue_limit);
         let threads = config.threads.unwrap_or(threads);
         let database = Arc::clone(database);
-        let inner = Arc::new(Inner { database, config, threads, files, log, queue });
+        let budget = None;
+        let inner = Arc::new(Inner { database, config, threads, files, log, queue, budget });
         Ok(Copier { inner, is_of_command })
+    }
+
+    /// The same, which counts what uploads hold with what connections do.
+    pub(crate) fn with_budget(mut self, budget: Arc<Budget>) -> Copier {
+        let inner = Arc::get_mut(&mut self.inner).expect("no job has begun");
+        inner.budget = Some(budget);
+        self
     }
 
     /// Writes the last rows of jobs that ended with an earlier process (CJ3).

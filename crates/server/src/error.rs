@@ -27,10 +27,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Other machines could reach the server, and nobody would be asked who he is.
+    /// Other machines could reach the server without a secret.
     #[error(
-        "{key} = {address} is open to other machines, and nobody would be asked for a password \
-         that is a secret; {advice}"
+        "refusing to listen on {key} = {address} for other machines without a secret; {advice}"
     )]
     Open {
         /// Which key.

@@ -54,11 +54,14 @@ impl Host for ServerHost {
         let user = user.as_deref().map_or_else(String::new, |user| format!("`{user}`: "));
         let sql = shortened(sql, SQL_BYTES);
         match error {
-            None => shared.log.info("audit", format_args!("{protocol}: {peer}: {user}{sql}")),
+            None => {
+                let text = format_args!("{protocol}: {peer}: {user}{sql}");
+                shared.log.info_limited(("audit", "statement"), text);
+            }
             Some(error) => {
                 let error = sentence(error);
                 let text = format_args!("{protocol}: {peer}: {user}{sql}: {error}");
-                shared.log.warn_limited("audit", text);
+                shared.log.warn_limited(("audit", "statement failed"), text);
             }
         }
     }

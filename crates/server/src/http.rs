@@ -42,13 +42,15 @@ use bytes::Buf;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
+use crate::budget::{Held, OverBudget};
 use crate::ilp::RejectLimit;
 use crate::shared::{Shared, Tracker, stopping};
 use crate::socket::Socket;
 use crate::tls::TLS_HANDSHAKE;
-use guard::Sender;
+pub(crate) use guard::needs_login;
+use guard::{Reach, Sender};
 use response::{After, Length, Response, TEXT};
-use wire::{Body, Head, HeadError, Wire, WireLimits};
+use wire::{Body, Framing, Head, HeadError, Wire, WireLimits};
 
 /// Which routes a connection has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,8 @@ pub(crate) struct Exchange<'a> {
     sender: Sender,
     /// Of the connection.
     reject_limit: &'a mut RejectLimit,
+    /// Memory of the request that is counted with what all connections hold.
+    held: Option<Held>,
 }
 
 /// How a connection goes on.
@@ -126,6 +130,7 @@ pub(crate) async fn serve(
                     peer,
                     sender: Sender::ANYBODY,
                     reject_limit: &mut reject_limit,
+                    held: None,
                 };
                 exchange.answer(door).await
             }
@@ -265,7 +270,9 @@ impl Route {
     /// The methods it takes.
     fn methods(self) -> &'static [&'static str] {
         match self {
-            Route::Exec | Route::Export | Route::InfluxQuery | Route::Validate => &["GET", "POST"],
+            Route::Exec | Route::Export | Route::InfluxQuery | Route::Validate => {
+                &["GET", "HEAD", "POST"]
+            }
             Route::Write | Route::Import => &["POST"],
             Route::Ping
             | Route::Settings
@@ -280,9 +287,13 @@ impl Route {
         }
     }
 
-    /// Whether it does something that a page of another place must not do.
-    fn is_guarded(self) -> bool {
-        matches!(self, Route::Exec | Route::Export | Route::Import | Route::Write)
+    /// Which pages it may be asked for by: a new route is guarded (`guard` GD4, GD5).
+    fn reach(self) -> Reach {
+        match self {
+            Route::Ping | Route::Health | Route::Live | Route::Ready => Reach::All,
+            Route::Console => Reach::Linked,
+            _ => Reach::Own,
+        }
     }
 
     /// Whether it says only that there is a server, and how it is (`guard` GD1).
@@ -299,12 +310,14 @@ impl Exchange<'_> {
         if let Some(response) = guard::preflight(self, route) {
             return self.respond(response).await;
         }
+        if let Some(message) = guard::foreign_page(self, route.reach(), door) {
+            return self.refuse(403, message, Some("42501")).await;
+        }
         if !route.methods().contains(&self.head.method.as_str()) {
             return self.refuse_method(route).await;
         }
-        if route.is_guarded() && guard::is_foreign(self) {
-            let message = "requests of web pages from elsewhere are refused";
-            return self.refuse(403, message, Some("42501")).await;
+        if route.methods() == ["POST"] && self.head.framing == Framing::Absent {
+            return self.refuse_length(route).await;
         }
         if door == Door::Main && !route.is_open() {
             match guard::sender(self, route).await {
@@ -355,6 +368,16 @@ impl Exchange<'_> {
         self.respond(response.with("Allow", route.methods().join(", "))).await
     }
 
+    /// Says that a body needs a length, or chunks: one that is taken for none would be lost.
+    async fn refuse_length(&mut self, route: Route) -> Flow {
+        let message = "the request has neither Content-Length nor Transfer-Encoding: chunked";
+        let response = match route {
+            Route::Write => write::refused(self, (411, "invalid"), message),
+            _ => Response::error(411, message, Some("08P01"), &self.request_id),
+        };
+        self.respond(response).await
+    }
+
     /// Whether another request can follow (HT2).
     fn after(&self) -> After {
         let is_stopping = self.shared.phase.borrow().is_stopping();
@@ -371,7 +394,7 @@ impl Exchange<'_> {
             _ => Length::Bytes(response.body.len()),
         };
         let head = response::head(&response, length, after, (&self.request_id, self.now()));
-        let body = if self.head.method == "HEAD" { &[][..] } else { &response.body[..] };
+        let body = if self.is_head() { &[][..] } else { &response.body[..] };
         match self.wire.write(&mut head.chain(body)).await {
             Ok(()) => flow(after),
             Err(_) => Flow::Gone,
@@ -390,8 +413,8 @@ impl Exchange<'_> {
     }
 
     async fn chunk(&mut self, bytes: Vec<u8>) -> io::Result<()> {
-        // It would be the last one (HT1).
-        if bytes.is_empty() {
+        // An empty one would be the last (HT1).
+        if bytes.is_empty() || self.is_head() {
             return Ok(());
         }
         if self.head.is_old {
@@ -405,7 +428,8 @@ impl Exchange<'_> {
         if self.head.is_old {
             return Flow::Close;
         }
-        match self.wire.write(&mut &b"0\r\n\r\n"[..]).await {
+        let last = if self.is_head() { &b""[..] } else { &b"0\r\n\r\n"[..] };
+        match self.wire.write(&mut &last[..]).await {
             Ok(()) if after == After::KeepAlive => flow(self.after()),
             Ok(()) => Flow::Close,
             Err(_) => Flow::Gone,
@@ -419,6 +443,22 @@ impl Exchange<'_> {
             self.wire.reset_at_end();
         }
         Flow::Gone
+    }
+
+    /// Counts the memory that the request holds now.
+    fn hold(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        match &mut self.held {
+            Some(held) => held.try_resize(bytes),
+            None => {
+                self.held = Some(self.shared.budget.account().try_take(bytes)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether only the head of the answer is wanted.
+    fn is_head(&self) -> bool {
+        self.head.method == "HEAD"
     }
 
     fn now(&self) -> i64 {
@@ -446,5 +486,16 @@ mod tests {
         assert_eq!(Route::of("/", Door::Admin), Some(Route::Health));
         assert_eq!(Route::of("/exec", Door::Admin), Some(Route::Health));
         assert_eq!(Route::of("/metrics", Door::Admin), Some(Route::Metrics));
+    }
+
+    #[test]
+    fn routes_are_guarded_but_for_those_that_say_only_that_there_is_a_server() {
+        let others = PATHS.iter().filter(|(_, route)| route.reach() != Reach::Own);
+        let others = others.map(|(path, _)| *path).collect::<Vec<_>>();
+        assert_eq!(others, ["/", "/ping", "/health", "/health/live", "/health/ready"], "GD4");
+        for (path, route) in PATHS {
+            let takes = |method| route.methods().contains(&method);
+            assert_eq!(takes("GET"), takes("HEAD"), "{path}");
+        }
     }
 }

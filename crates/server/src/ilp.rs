@@ -13,6 +13,7 @@ mod answers;
 mod auth;
 mod commit;
 mod connections;
+mod prelude;
 mod rejects;
 mod tcp;
 
@@ -29,10 +30,10 @@ use tokio::time::timeout;
 
 use crate::config::IlpConfig;
 
-pub(crate) use answers::{Answer, Answers};
+pub(crate) use answers::{Answer, Answers, Content, Fingerprint, NameReused};
 pub use auth::KeyFileError;
 pub(crate) use auth::Keys;
-pub(crate) use commit::{CommitError, CommitOptions, Committed, batch_id, commit, is_race};
+pub(crate) use commit::{CommitError, CommitOptions, Committed, commit, is_race};
 pub(crate) use connections::{Connected, Connections};
 pub(crate) use rejects::{RejectLimit, RejectRow, Rejects, write as write_rejects};
 pub(crate) use tcp::serve;

@@ -1,19 +1,29 @@
-//! What the server says of itself: lines of text, and how many of a kind.
+//! The log of the server: lines of text, limited in number.
 //!
 //! - LO1. A kind of message that repeats is written `PER_SECOND` times a second; how many were left
 //!   out is said with the next one.
+//! - LO2. A line never blocks its writer: lines wait in a bounded queue for a thread that writes
+//!   them. Those that find no room are lost, counted, and told of when there is room again.
+//! - LO3. A message is one line of printable text: control characters, and those that reorder or
+//!   end lines, are escaped (`printable`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
 
+use tidegate_model::limits;
 use tidegate_model::time::CivilDate;
-use tidegate_platform::Clock;
+use tidegate_platform::{Clock, printable};
 
 /// Lines of one kind in a second.
 const PER_SECOND: u32 = 10;
 const SECOND_NANOS: u64 = 1_000_000_000;
+/// Bytes of a message; the rest is left out.
+const MESSAGE_BYTES: usize = 16 << 10;
 
 /// Which lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,16 +40,30 @@ pub struct LogLevels {
     targets: Vec<(String, Level)>,
 }
 
-/// Where lines go.
+/// A log: formats lines, and hands them to the thread that writes them.
 pub struct Log {
     clock: Arc<dyn Clock>,
     levels: RwLock<LogLevels>,
-    state: Mutex<State>,
+    kinds: Mutex<HashMap<&'static str, Kind>>,
+    queue: Arc<Queue>,
 }
 
-struct State {
-    out: Box<dyn Write + Send>,
-    kinds: HashMap<&'static str, Kind>,
+/// Lines on their way to the thread that writes them (LO2).
+struct Queue {
+    lines: Mutex<Lines>,
+    changed: Condvar,
+    dropped: AtomicU64,
+}
+
+#[derive(Default)]
+struct Lines {
+    waiting: VecDeque<String>,
+    /// Of the lines that wait.
+    bytes: usize,
+    /// Lines that were lost, and were not told of.
+    lost: u64,
+    is_writing: bool,
+    is_closed: bool,
 }
 
 #[derive(Default)]
@@ -104,12 +128,79 @@ impl fmt::Display for LogLevels {
     }
 }
 
+impl Queue {
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, line: String) {
+        let mut lines = self.lines();
+        if limits::LOG_QUEUE_BYTES < lines.bytes + line.len() {
+            lines.lost += 1;
+            self.dropped.fetch_add(1, Relaxed);
+            return;
+        }
+        lines.bytes += line.len();
+        lines.waiting.push_back(line);
+        drop(lines);
+        self.changed.notify_all();
+    }
+
+    /// Writes lines until the log is closed.
+    fn write(&self, out: &mut dyn Write, clock: &dyn Clock) {
+        let mut lines = self.lines();
+        loop {
+            lines.is_writing = false;
+            self.changed.notify_all();
+            while lines.waiting.is_empty() && lines.lost == 0 {
+                if lines.is_closed {
+                    return;
+                }
+                lines = self.changed.wait(lines).unwrap_or_else(PoisonError::into_inner);
+            }
+            lines.is_writing = true;
+            lines.bytes = 0;
+            let waiting = std::mem::take(&mut lines.waiting);
+            let lost = std::mem::take(&mut lines.lost);
+            drop(lines);
+            // There is no other place to say that the log cannot be written.
+            for line in waiting {
+                let _ = out.write_all(line.as_bytes());
+            }
+            if 0 < lost {
+                let now = timestamp(clock.now_micros());
+                let line = format!("{now}  WARN log: {} log lines dropped\n", grouped(lost));
+                let _ = out.write_all(line.as_bytes());
+            }
+            let _ = out.flush();
+            lines = self.lines();
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // The thread ends by itself; one that is blocked ends with the process.
+        self.queue.lines().is_closed = true;
+        self.queue.changed.notify_all();
+    }
+}
+
 impl Log {
-    /// A log that is written there.
+    /// A log that is written to `out`.
+    ///
+    /// # Panics
+    /// If there can be no thread for it.
     #[must_use]
-    pub fn new(clock: Arc<dyn Clock>, out: Box<dyn Write + Send>) -> Log {
+    pub fn new(clock: Arc<dyn Clock>, mut out: Box<dyn Write + Send>) -> Log {
         let levels = RwLock::new(LogLevels::ALL);
-        Log { clock, levels, state: Mutex::new(State { out, kinds: HashMap::new() }) }
+        let (lines, changed) = (Mutex::default(), Condvar::new());
+        let queue = Arc::new(Queue { lines, changed, dropped: AtomicU64::new(0) });
+        let (writer, time) = (Arc::clone(&queue), Arc::clone(&clock));
+        let thread = thread::Builder::new().name("log".to_owned());
+        let spawned = thread.spawn(move || writer.write(out.as_mut(), time.as_ref()));
+        spawned.expect("a process that cannot begin a thread cannot be a server");
+        Log { clock, levels, kinds: Mutex::default(), queue }
     }
 
     /// From now on these lines are written.
@@ -117,21 +208,43 @@ impl Log {
         *self.levels.write().unwrap_or_else(PoisonError::into_inner) = levels;
     }
 
+    /// Lines that were lost because nothing took them (LO2).
+    pub(crate) fn dropped(&self) -> u64 {
+        self.queue.dropped.load(Relaxed)
+    }
+
+    /// Waits until all lines are written, but no longer than `patience`; says whether they are.
+    pub fn flush(&self, patience: Duration) -> bool {
+        let lines = self.queue.lines();
+        let is_busy = |lines: &mut Lines| lines.is_writing || !lines.waiting.is_empty();
+        let waited = self.queue.changed.wait_timeout_while(lines, patience, is_busy);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
     /// Something that is as it should be.
     pub fn info(&self, target: &str, message: fmt::Arguments<'_>) {
         self.write(Level::Info, target, message, 0);
     }
 
-    /// Something that somebody should look at.
+    /// Something that an operator should look at.
     pub fn warn(&self, target: &str, message: fmt::Arguments<'_>) {
         self.write(Level::Warn, target, message, 0);
     }
 
-    /// The same for what may happen often; `kind` is what is counted (LO1).
-    pub fn warn_limited(&self, kind: &'static str, message: fmt::Arguments<'_>) {
+    /// An `info` that a client can cause (LO1).
+    pub(crate) fn info_limited(&self, kind: impl Into<LogKind>, message: fmt::Arguments<'_>) {
+        self.limited(Level::Info, kind.into(), message);
+    }
+
+    /// A `warn` that a client, or a state that lasts, can cause (LO1).
+    pub(crate) fn warn_limited(&self, kind: impl Into<LogKind>, message: fmt::Arguments<'_>) {
+        self.limited(Level::Warn, kind.into(), message);
+    }
+
+    fn limited(&self, level: Level, kind: LogKind, message: fmt::Arguments<'_>) {
         let now = self.clock.monotonic_nanos();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let counted = state.kinds.entry(kind).or_default();
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = kinds.entry(kind.counted).or_default();
         if counted.start + SECOND_NANOS <= now || counted.written == 0 {
             (counted.start, counted.written) = (now, 0);
         }
@@ -141,8 +254,8 @@ impl Log {
         }
         counted.written += 1;
         let left_out = std::mem::take(&mut counted.left_out);
-        drop(state);
-        self.write(Level::Warn, kind, message, left_out);
+        drop(kinds);
+        self.write(level, kind.target, message, left_out);
     }
 
     fn write(&self, level: Level, target: &str, message: fmt::Arguments<'_>, left_out: u64) {
@@ -158,14 +271,40 @@ impl Log {
             0 => String::new(),
             count => format!(" ({count} more like it were left out)"),
         };
-        // A message of a client must not make lines of its own.
-        let message = message.to_string().replace(['\n', '\r'], " ");
-        let line = format!("{now} {level} {target}: {message}{more}\n");
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody can be told that nobody can be told.
-        let _ = state.out.write_all(line.as_bytes());
-        let _ = state.out.flush();
+        let message = message.to_string();
+        let shown = &message[..message.floor_char_boundary(MESSAGE_BYTES)];
+        let more = if shown.len() < message.len() { format!("...{more}") } else { more };
+        let message = printable(shown); // LO3
+        self.queue.push(format!("{now} {level} {target}: {message}{more}\n"));
     }
+}
+
+/// What lines of a kind are counted as, and the target that they are written with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogKind {
+    target: &'static str,
+    counted: &'static str,
+}
+
+impl From<&'static str> for LogKind {
+    fn from(target: &'static str) -> LogKind {
+        LogKind { target, counted: target }
+    }
+}
+
+/// A target with several kinds of lines, of which none hides another.
+impl From<(&'static str, &'static str)> for LogKind {
+    fn from((target, counted): (&'static str, &'static str)) -> LogKind {
+        LogKind { target, counted }
+    }
+}
+
+/// `1,234`.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups = groups.map(|group| String::from_utf8_lossy(group).into_owned());
+    groups.collect::<Vec<_>>().join(",")
 }
 
 /// ISO 8601, in UTC.
@@ -198,6 +337,14 @@ mod tests {
         }
     }
 
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// What was written so far.
+    fn written(log: &Log, lines: &Receiver<String>) -> Vec<String> {
+        assert!(log.flush(PATIENCE));
+        lines.try_iter().collect()
+    }
+
     fn log() -> (Arc<SimClock>, Log, Receiver<String>) {
         let clock = Arc::new(SimClock::new(1_740_819_600_000_001));
         let (sender, lines) = channel();
@@ -208,9 +355,9 @@ mod tests {
     #[test]
     fn a_message_is_one_line() {
         let (_, log, lines) = log();
-        log.info("http", format_args!("a\nb"));
-        let expected = "2025-03-01T09:00:00.000001Z  INFO http: a b\n";
-        assert_eq!(lines.try_iter().collect::<String>(), expected);
+        log.info("http", format_args!("a\nb\u{1b}[31m"));
+        let expected = "2025-03-01T09:00:00.000001Z  INFO http: a\\nb\\u{1b}[31m\n";
+        assert_eq!(written(&log, &lines).concat(), expected, "LO3");
     }
 
     #[test]
@@ -221,7 +368,8 @@ mod tests {
             log.info(target, format_args!("info"));
             log.warn(target, format_args!("warn"));
         }
-        let said = lines.try_iter().map(|line| line[28..].trim().to_owned()).collect::<Vec<_>>();
+        let said = written(&log, &lines);
+        let said = said.iter().map(|line| line[28..].trim().to_owned()).collect::<Vec<_>>();
         assert_eq!(said, ["INFO audit: info", "WARN audit: warn", "WARN pg: warn"]);
         assert_eq!(LogLevels::parse("warn,a=info").unwrap().to_string(), "warn,a=info");
         for bad in ["", "loud", "a=loud", "=info", "info,"] {
@@ -235,10 +383,55 @@ mod tests {
         for _ in 0..25 {
             log.warn_limited("ilp", format_args!("bad line"));
         }
-        assert_eq!(lines.try_iter().count(), 10, "LO1");
+        log.info_limited(("ilp", "another kind"), format_args!("it is not hidden"));
+        assert_eq!(written(&log, &lines).len(), 11, "LO1");
         clock.advance_micros(1_000_000);
         log.warn_limited("ilp", format_args!("bad line"));
-        let line = lines.try_recv().unwrap();
+        let line = written(&log, &lines).concat();
         assert!(line.ends_with("bad line (15 more like it were left out)\n"), "LO1: {line}");
+    }
+
+    /// Takes nothing until it is told to.
+    struct Blocked(Receiver<()>, Sender<String>);
+
+    impl Write for Blocked {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            // When the sender has gone, everything is taken.
+            let _ = self.0.recv();
+            let _ = self.1.send(String::from_utf8_lossy(bytes).into_owned());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    // Lines were written under a lock by whatever thread had one: a pipe that was not read stopped
+    // logins after 763 lines, then changes of tables, and SIGTERM did not end the server.
+    #[test]
+    fn a_log_that_is_not_read_stops_nothing_and_counts_what_is_lost() {
+        let (go_on, told) = channel();
+        let (sender, lines) = channel();
+        let clock: Arc<dyn Clock> = Arc::new(SimClock::new(0));
+        let log = Log::new(clock, Box::new(Blocked(told, sender)));
+        let text = "x".repeat(1_000);
+        let count = 3 * limits::LOG_QUEUE_BYTES / 1_000;
+        for number in 0..count {
+            log.info("pg", format_args!("{number} {text}"));
+        }
+        assert!(!log.flush(Duration::ZERO), "LO2");
+        let dropped = log.dropped();
+        assert!(0 < dropped && dropped < count as u64, "LO2: {dropped}");
+        drop(go_on);
+        let said = written(&log, &lines);
+        assert_eq!(said.len() as u64, count as u64 - dropped + 1, "LO2");
+        let last = format!(" WARN log: {} log lines dropped\n", grouped(dropped));
+        assert!(said.last().unwrap().ends_with(&last), "LO2: {:?}", said.last());
+        assert_eq!((grouped(7), grouped(1_234), grouped(123_456)), texts());
+    }
+
+    fn texts() -> (String, String, String) {
+        ("7".to_owned(), "1,234".to_owned(), "123,456".to_owned())
     }
 }

@@ -134,6 +134,7 @@ pub(crate) struct Metrics {
     query_times: Times,
     pub(crate) maintenance_errors: Counter,
     pub(crate) auth_failures: Counter,
+    pub(crate) foreign_protocols: Counter,
 }
 
 /// A value that is asked for when it is shown.
@@ -190,6 +191,11 @@ impl Metrics {
                 "auth_failures_total",
                 "Connections that did not say who they are.",
                 &self.auth_failures,
+            ),
+            (
+                "ilp_foreign_protocols_total",
+                "Connections for lines that spoke HTTP, TLS or another protocol.",
+                &self.foreign_protocols,
             ),
         ] {
             let name = format!("tidegate_{name}");

@@ -99,7 +99,8 @@ async fn attend(shared: &Arc<Shared>, wire: Wire, peer: SocketAddr) {
         return part(wire).await;
     }
     let user = guest.grant.name();
-    shared.log.info("audit", format_args!("pg: {peer}: `{user}` has logged in"));
+    let kind = ("audit", "login");
+    shared.log.info_limited(kind, format_args!("pg: {peer}: `{user}` has logged in"));
     let connection = Connection::new(shared, services, wire, (guest, backend));
     let (wire, end) = Box::pin(connection.serve()).await;
     if end == End::Told {

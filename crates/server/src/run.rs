@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle as TaskHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::auth::{User, Users};
 use crate::config::{Auth, Config, TlsMode};
@@ -26,7 +26,7 @@ use crate::copy::{Copier, CopyHost};
 use crate::error::{Error, Result};
 use crate::host::ServerHost;
 use crate::http::{self, Door};
-use crate::ilp::{self, Ingest, KeyFileError, Keys, Rejects};
+use crate::ilp::{self, Answers, Ingest, KeyFileError, Keys, Rejects};
 use crate::lanes::{self, Lanes};
 use crate::log::Log;
 use crate::metrics::Transport;
@@ -52,9 +52,11 @@ const ADMIN_CONNECTIONS_MAX: usize = 64;
 const STATEMENTS_PER_THREAD: usize = 4;
 /// How often it is looked whether jobs have ended.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long the runtime waits at the end for threads that wait for the disk.
 /// How long the errors of statements that end with the server may take to their clients.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long the last lines of the log may take.
+const LAST_LINES: Duration = Duration::from_secs(1);
+/// How long the runtime waits at the end for threads that wait for the disk.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// What a server gets from whoever starts it.
@@ -73,11 +75,19 @@ pub struct Host<'a> {
     pub open: &'a mut dyn FnMut() -> tidegate_storage::Result<Arc<Database>>,
 }
 
-/// Serves until somebody asks the process to end.
+/// Serves until the process is asked to end.
 ///
 /// # Errors
 /// If it cannot start, or cannot leave the database as it should be left.
 pub fn serve(config: Config, host: Host<'_>) -> Result<()> {
+    let log = Arc::clone(&host.log);
+    let served = serve_until_told(config, host);
+    // A log that is not read holds up nothing, not even the end (`log` LO2).
+    log.flush(LAST_LINES);
+    served
+}
+
+fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     let Host { clock, log, engine, users, reread, open } = host;
     log.set_levels(config.log_levels.clone());
     let warnings = check_reach(&config)?;
@@ -235,27 +245,50 @@ fn check_reach(config: &Config) -> Result<Vec<String>> {
     let http = ("http.listen", config.http.listen.filter(|_| asks_http));
     for (key, address) in [http, ("pg.listen", config.pg.listen)] {
         if let Some(address) = is_open(&address).filter(|_| !has_secrets) {
-            let advice = "auth.admin_password and auth.readonly_password say better ones";
+            let advice = match config.auth.readonly_enabled {
+                false => "set auth.admin_password (TIDEGATE_AUTH_ADMIN_PASSWORD)",
+                true => {
+                    "set auth.admin_password (TIDEGATE_AUTH_ADMIN_PASSWORD) and \
+                     auth.readonly_password (TIDEGATE_AUTH_READONLY_PASSWORD)"
+                }
+            };
             return Err(Error::Open { key, address, advice });
         }
     }
-    let mut warnings = Vec::new();
-    if let Some(address) = is_open(&config.http.listen) {
-        match (asks_http, config.tls.mode) {
-            (false, _) => warnings.push(format!(
-                "http.listen = {address} lets everybody in, without asking who he is"
-            )),
-            (true, TlsMode::Off | TlsMode::Allow) => warnings.push(format!(
-                "http.listen = {address} takes passwords in the clear; tls.mode = require would not"
-            )),
-            (true, TlsMode::Require) => {}
-        }
-    }
+    let mut warnings = login_warnings(config);
     let files = raise_descriptor_limit().unwrap_or(u64::MAX);
     if files < FILES_ADVISED {
         warnings.push(format!("open file limit {files} is low, {FILES_ADVISED} advised"));
     }
     Ok(warnings)
+}
+
+/// Logins over HTTP that are not needed, or not secret.
+fn login_warnings(config: &Config) -> Vec<String> {
+    let Some(address) = config.http.listen else { return Vec::new() };
+    let is_local = address.ip().is_loopback();
+    let warning = match (config.http.auth, http::needs_login(config)) {
+        (Auth::Off, _) if is_local => {
+            "http.auth = off: every program of this machine, and everything that a proxy sends to \
+             it, is an administrator over HTTP without a login"
+                .to_owned()
+        }
+        (Auth::Off, _) => format!(
+            "http.listen = {address} with http.auth = off: everyone is an administrator over HTTP \
+             without a login"
+        ),
+        (Auth::Auto, false) => {
+            "http.auth = auto, and no auth.admin_password is set: every program of this machine is \
+             an administrator over HTTP without a login, and so is what a proxy sends that adds \
+             neither Forwarded nor X-Forwarded-For"
+                .to_owned()
+        }
+        (_, true) if !is_local && config.tls.mode != TlsMode::Require => format!(
+            "http.listen = {address} takes passwords in the clear; tls.mode = require would not"
+        ),
+        _ => return Vec::new(),
+    };
+    vec![warning]
 }
 
 /// `begin` is what each of its threads does first.
@@ -325,10 +358,13 @@ fn services(
     let budget = (config.ingest_limit, config.ingest_wait);
     let jobs = (config.copy.clone(), options.threads);
     let host = CopyHost::Server(Arc::clone(&shared.log));
-    let copier = Arc::new(Copier::new(database, jobs, host)?);
+    let copier = Copier::new(database, jobs, host)?.with_budget(Arc::clone(&shared.budget));
+    let copier = Arc::new(copier);
     let engine = Engine::new(Arc::clone(database), options)?
         .with_host(Arc::new(ServerHost::new(shared)))
         .with_bulk(Arc::clone(&copier) as _);
+    let ingest = Ingest::new(config.ilp.clone(), rejects, budget);
+    ingest.answers.restore(&database.batches(Answers::RESTORED_MAX), Instant::now());
     let services = Services {
         database: Arc::clone(database),
         engine: Arc::new(engine),
@@ -339,7 +375,7 @@ fn services(
         lanes: Lanes::new(options.threads, statements),
         folder: options.spill_dir.clone(),
         timeout: options.timeout,
-        ingest: Ingest::new(config.ilp.clone(), rejects, budget),
+        ingest,
     };
     Ok((Arc::new(services), rows))
 }

@@ -267,6 +267,11 @@ impl Shared {
                 value: self.budget.used() as f64,
             },
         ];
+        shown.push(Shown {
+            name: "tidegate_log_lines_dropped_total",
+            help: "Lines of the log that nothing took in time.",
+            value: self.log.dropped() as f64,
+        });
         if let Some(services) = self.services.get() {
             shown.extend(storage_shown(&services.database));
             shown.extend(disk_bytes(&services.folder).ok().map(|(free, _)| Shown {

@@ -46,6 +46,7 @@ use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::{Clock, DirLock, Disk};
 
 use crate::error::{Error, Result};
+use crate::manifest::BatchId;
 use crate::snapshot::Snapshot;
 use crate::wal::{Fate, Log, TornGroup};
 
@@ -308,6 +309,17 @@ impl Database {
     #[must_use]
     pub fn table_id(&self, name: &str) -> Option<TableId> {
         self.published().tables.find(name).map(|table| table.id())
+    }
+
+    /// The batches that tables remember, at most `max` of them; of a table the latest first.
+    #[must_use]
+    pub fn batches(&self, max: usize) -> Vec<BatchId> {
+        let published = self.published();
+        let tables = published.tables.by_id.values().map(|table| &table.manifest.batches);
+        let known = tables.filter(|batches| !batches.is_empty()).collect::<Vec<_>>();
+        let of_each = (max / known.len().max(1)).max(1);
+        let latest = known.iter().flat_map(|batches| batches.iter().rev().take(of_each));
+        latest.map(|mark| mark.id).take(max).collect()
     }
 
     /// What a table is called, in the case it was created with; `None` if there is none with this

@@ -49,6 +49,8 @@ pub enum Error {
     ColumnDropped { table: String, column: String },
     #[error("the columns of table `{table}` are not those that the rows were made for")]
     SchemaChanged { table: String },
+    #[error("table `{table}` has other rows of a batch of the same name")]
+    BatchReused { table: String },
     #[error("table `{table}` comes twice in one append")]
     TableTwice { table: String },
     #[error("segment {segment} of table `{table}` was changed meanwhile")]
@@ -164,6 +166,7 @@ impl Error {
             | Error::TableTruncated { .. }
             | Error::ColumnDropped { .. }
             | Error::SchemaChanged { .. }
+            | Error::BatchReused { .. }
             | Error::TableTwice { .. }
             | Error::SegmentChanged { .. }
             | Error::TooManyPartitions { .. }

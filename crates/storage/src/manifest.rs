@@ -54,9 +54,34 @@ pub struct Manifest {
     pub batches: Arc<Vec<BatchMark>>,
 }
 
-/// What a writer calls rows that are to be applied once, however often they are sent.
+/// The identity of rows that are to be applied once, however often they are sent: eight bytes of
+/// the name that their writer gives them, and eight of what they are. A name is used for the same
+/// rows only (`Error::BatchReused`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchId(pub [u8; 16]);
+
+impl BatchId {
+    /// The name of a batch, and what its rows are.
+    #[must_use]
+    pub fn new(name: [u8; 8], content: [u8; 8]) -> BatchId {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&name);
+        id[8..].copy_from_slice(&content);
+        BatchId(id)
+    }
+
+    /// The part that stands for the name.
+    #[must_use]
+    pub fn name(self) -> [u8; 8] {
+        self.0[..8].try_into().expect("eight of sixteen bytes")
+    }
+
+    /// The part that stands for the rows.
+    #[must_use]
+    pub fn content(self) -> [u8; 8] {
+        self.0[8..].try_into().expect("eight of sixteen bytes")
+    }
+}
 
 /// A batch that was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +142,11 @@ impl Manifest {
     #[must_use]
     pub fn batch(&self, id: BatchId) -> Option<SeqTxn> {
         self.batches.iter().find(|mark| mark.id == id).map(|mark| mark.seq_txn)
+    }
+
+    /// The latest batch of this name, whatever its rows are.
+    pub(crate) fn batch_of_name(&self, name: [u8; 8]) -> Option<BatchMark> {
+        self.batches.iter().rev().find(|mark| mark.id.name() == name).copied()
     }
 
     /// The segment with this id.

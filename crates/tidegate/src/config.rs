@@ -4,6 +4,7 @@
 //! - CO1. What is typed wins over the environment, that over the file, and that over the defaults.
 //! - CO2. A variable `TIDEGATE_...` or a key of the file that is no key of the configuration is an
 //!   error: it would have been meant to change something. All that is wrong is said at once.
+//! - CO4. What is printed has no secret, and nothing that could be read back as one.
 //! - CO3. The file is `conf/tidegate.toml` in the folder of the database, if it is there, or the
 //!   one that `--config` names. `TIDEGATE_..._FILE` names a file with the value of a key, so that a
 //!   secret is in no environment.
@@ -16,6 +17,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use tidegate_model::ByteCount;
+use tidegate_platform::printable;
 use tidegate_query::ConfigEntry;
 use tidegate_server::config::{Config, KEYS, Key, Source};
 use toml::de::{DeTable, DeValue};
@@ -44,10 +46,10 @@ pub(crate) struct Problems(Vec<String>);
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_slice() {
-            [one] => f.write_str(one),
+            [one] => f.write_str(&printable(one)),
             all => {
                 write!(f, "{} mistakes in the configuration", all.len())?;
-                all.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+                all.iter().try_for_each(|problem| write!(f, "\n  {}", printable(problem)))
             }
         }
     }
@@ -75,11 +77,14 @@ pub(crate) fn run(command: &ConfigCommand, session: &Session) -> Result<Exit> {
     }
 }
 
-/// All keys, as a file that says the same.
+/// All keys, as a file that says the same but for secrets, which are comments (CO4).
 fn printed(config: &Config) -> String {
-    let line = |entry: ConfigEntry| {
-        let value = if entry.is_sensitive { "****" } else { &entry.value };
-        format!("{} = {} # {}\n", entry.property_path, quoted(value), entry.value_source)
+    let line = |entry: ConfigEntry| match entry.is_sensitive {
+        true => format!("# {} is not shown # {}\n", entry.property_path, entry.value_source),
+        false => {
+            let value = quoted(&entry.value);
+            format!("{} = {value} # {}\n", entry.property_path, entry.value_source)
+        }
     };
     config.entries().into_iter().map(line).collect()
 }
@@ -338,13 +343,42 @@ mod tests {
         assert!(problems(reading)[0].starts_with("read /nothing/there, for TIDEGATE_HTTP"), "CO3");
     }
 
+    // The file that was printed had `auth.admin_password = "****"`, which was the password then,
+    // and no well-known one: the server listened for other machines with it.
+    #[test]
+    fn what_is_printed_has_no_password() {
+        let mut config = Config::standard(MEMORY);
+        config.set("auth.admin_password", "a better one").unwrap();
+        config.set("auth.readonly_enabled", "true").unwrap();
+        let text = printed(&config);
+        assert!(!text.contains("a better one") && !text.contains("****"), "CO4: {text}");
+        assert!(
+            text.contains("# auth.admin_password is not shown # command line\n"),
+            "CO4: {text}"
+        );
+        let mut reading = Reading::new(MEMORY);
+        reading.file(Path::new("a.toml"), &text);
+        let read = reading.finish().unwrap();
+        let value = |key: &str| {
+            let entries = read.entries().into_iter();
+            let found = entries.filter(|it| it.property_path == key).map(|it| it.value_source);
+            found.collect::<String>()
+        };
+        assert_eq!((value("auth.admin_password"), value("http.auth")), texts("default", "file"));
+        let mut reading = Reading::new(MEMORY);
+        reading.environment(&[pair("TIDEGATE_AUTH_ADMIN_PASSWORD", "****")]);
+        assert!(problems(reading)[0].contains("auth.admin_password"), "CO4");
+    }
+
+    fn texts(one: &str, other: &str) -> (String, String) {
+        (one.to_owned(), other.to_owned())
+    }
+
     #[test]
     fn what_is_printed_says_the_same() {
         let mut config = Config::standard(MEMORY);
         config.set("ilp.timestamp_name", "a \"b\" #c").unwrap();
         let text = printed(&config);
-        // Secrets are not shown.
-        let text = text.replace("****", "quest");
         let mut reading = Reading::new(MEMORY);
         reading.file(Path::new("a.toml"), &text);
         let read = reading.finish().unwrap();

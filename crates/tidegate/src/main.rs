@@ -29,17 +29,22 @@ mod error;
 
 use std::io::Write;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 use std::{io, thread};
 
 use clap::Parser;
-use tidegate_platform::{install_sigbus_handler, raise_descriptor_limit};
+use tidegate_platform::{install_sigbus_handler, printable, raise_descriptor_limit};
 
 use crate::args::{Arguments, BenchCommand, Command};
 use crate::environment::Environment;
-use crate::error::{Exit, Result, sentence};
+use crate::error::{Error, Exit, Result, sentence};
 use crate::session::Session;
+
+/// How long the last words of the process may take.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -69,7 +74,7 @@ fn main() -> ExitCode {
     match panic::catch_unwind(AssertUnwindSafe(|| run(&command, &session))) {
         Ok(Ok(exit)) => exit.code(),
         Ok(Err(error)) => {
-            tell(&format!("tidegate: {name}: {}", sentence(&error)));
+            tell_last(format!("tidegate: {name}: {}", shown(&error)));
             error.exit().code()
         }
         // The hook has said what is to be said.
@@ -93,9 +98,29 @@ fn run(command: &Command, session: &Session) -> Result<Exit> {
     }
 }
 
-/// A line on standard error. Whoever closed it does not want to know.
-pub(crate) fn tell(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+/// An error as text for a terminal. Only the list of mistakes in a configuration has several lines.
+fn shown(error: &Error) -> String {
+    let text = sentence(error);
+    if matches!(error, Error::Configuration(_)) { text } else { printable(&text).into_owned() }
+}
+
+/// A line on standard error, or several; control characters are escaped. A reader that has gone
+/// does not want to know.
+pub(crate) fn tell(text: &str) {
+    let lines = text.lines().map(|line| printable(line).into_owned()).collect::<Vec<_>>();
+    let _ = writeln!(io::stderr().lock(), "{}", lines.join("\n"));
+}
+
+/// The same for what ends the process, which does not wait for a reader that takes nothing.
+fn tell_last(text: String) {
+    let (sender, told) = channel();
+    let spawned = thread::Builder::new().spawn(move || {
+        tell(&text);
+        let _ = sender.send(());
+    });
+    if spawned.is_ok() {
+        let _ = told.recv_timeout(LAST_WORDS);
+    }
 }
 
 fn report_defect(panic: &PanicHookInfo<'_>) {
@@ -107,5 +132,22 @@ fn report_defect(panic: &PanicHookInfo<'_>) {
     let cause = panic.payload_as_str().unwrap_or("of unknown cause");
     let current = thread::current();
     let thread = current.name().unwrap_or("unnamed");
-    tell(&format!("tidegate: internal error{place}, thread {thread}: {cause}"));
+    let text = format!("tidegate: internal error{place}, thread {thread}: {cause}");
+    // Where there are no more threads, that may be the cause.
+    match thread::Builder::new().spawn(|| {}) {
+        Ok(_) => tell_last(text),
+        Err(_) => tell(&text),
+    }
+}
+
+/// From now on a panic of the main thread ends the process at once: to unwind it would wait for
+/// threads that never end when a runtime could not begin all of its own.
+pub(crate) fn end_with_a_panic() {
+    let main = thread::current().id();
+    panic::set_hook(Box::new(move |panic| {
+        report_defect(panic);
+        if thread::current().id() == main {
+            process::exit(i32::from(Exit::Internal as u8));
+        }
+    }));
 }

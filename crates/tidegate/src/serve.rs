@@ -15,6 +15,7 @@ use crate::error::{Exit, Result, sentence};
 use crate::session::Session;
 
 pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit> {
+    crate::end_with_a_panic();
     let environment = &session.environment;
     let config = config::read(&arguments.config, session)?;
     let clock = Arc::clone(&session.clock);

@@ -1,4 +1,4 @@
-//! WI3, UN1, UN2, MP1 of `server::http`: a request is the same wherever it is cut, and what it
+//! WI3, WI4, BO1, UN1, UN2, MP1 of `server::http`: a request is the same wherever it is cut, and what it
 //! becomes is bounded.
 //!
 //! The first byte says what is made of the rest: it is a request as it is, or the body of one, in
@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 
 use super::input::Input;
 use crate::http::unpack::{Encoding, PIECE_BYTES, Packing, Unpacker};
-use crate::http::wire::{BadBody, Body, Head};
+use crate::http::wire::{BadBody, Body, Head, HeadReader};
 
 const HEAD_BYTES: usize = 1 << 10;
 const TEXT_BYTES: usize = 64 << 10;
@@ -105,13 +105,21 @@ enum Outcome {
 
 fn read(pieces: &[&[u8]], packing: &Packing) -> Outcome {
     let (mut buffer, mut pieces) = (BytesMut::new(), pieces.iter());
+    let mut reader = HeadReader::default();
     let head = loop {
-        match Head::take(&mut buffer, HEAD_BYTES) {
+        match reader.take(&mut buffer, HEAD_BYTES) {
             Ok(Some(head)) => break head,
             Err(_) => return Outcome::BadHead,
             Ok(None) => match pieces.next() {
                 Some(piece) => buffer.extend_from_slice(piece),
-                None => return Outcome::NoHead,
+                // Bytes that are no head may be noticed later if they came in small pieces.
+                None => match HeadReader::default().take(&mut buffer, HEAD_BYTES) {
+                    Err(_) => return Outcome::BadHead,
+                    Ok(head) => {
+                        assert_eq!(head, None, "WI4");
+                        return Outcome::NoHead;
+                    }
+                },
             },
         }
     };

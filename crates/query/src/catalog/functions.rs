@@ -451,7 +451,7 @@ fn setting_error(what: SettingProblem) -> datafusion::common::DataFusionError {
 fn terminate(call: &Call<'_>) -> bool {
     let Caller { system, session } = call.caller;
     let number = call.number(0).and_then(|number| u32::try_from(number).ok());
-    let may = session.origin().role == Role::Admin;
+    let may = session.origin().role == Role::Admin && !session.only_reads();
     number.is_some_and(|number| may && system.host.end_connection(number))
 }
 
@@ -461,6 +461,7 @@ fn cancel(call: &Call<'_>) -> bool {
     let process = call.oid(0);
     let all = system.activity.list();
     let found = all.iter().find(|running| Some(running.process()) == process);
+    let found = found.filter(|_| !session.only_reads());
     found.is_some_and(|running| system.activity.cancel(running.id, session))
 }
 

@@ -60,6 +60,17 @@ pub(crate) enum Statement {
     Query,
 }
 
+impl Statement {
+    /// What it does besides reading, although it changes no table.
+    pub(crate) fn deed(&self) -> Option<&'static str> {
+        match self {
+            Statement::Cancel { .. } => Some("CANCEL QUERY"),
+            Statement::Copy(_) => Some("COPY"),
+            _ => None,
+        }
+    }
+}
+
 /// What is to be explained, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Explain {

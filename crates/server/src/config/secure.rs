@@ -210,8 +210,24 @@ pub(super) fn origins(value: &str) -> Result<Vec<String>, &'static str> {
     origins.ok_or("it is a list of origins, like https://grafana.example:3000")
 }
 
-/// What begins as a verifier is one: mistyped, it would be a password that nobody knows.
+/// `db.example,tidegate.internal`, perhaps as a list in brackets; `*` for any name.
+pub(super) fn hosts(value: &str) -> Result<Vec<String>, &'static str> {
+    let names = value.trim().trim_start_matches('[').trim_end_matches(']').split(',');
+    let names = names.map(|name| name.trim().trim_matches('"')).filter(|name| !name.is_empty());
+    let host = |name: &str| {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte);
+        (name == "*" || name.bytes().all(is_name)).then(|| name.to_ascii_lowercase())
+    };
+    let hosts = names.map(host).collect::<Option<Vec<_>>>();
+    hosts.ok_or("it is a list of host names without ports, like db.example, or *")
+}
+
+/// A password or a verifier of one. A text that begins as a verifier must be one: mistyped, it
+/// would be an unknown password. Asterisks alone stand for a password that is not shown.
 pub(super) fn secret(value: &str) -> Result<Secret, &'static str> {
+    if !value.is_empty() && value.bytes().all(|byte| byte == b'*') {
+        return Err("asterisks stand for a password that is not shown, and are none");
+    }
     if Verifier::is_meant(value) && Verifier::parse(value).is_none() {
         return Err("it begins as a verifier, SCRAM-SHA-256$4096:salt$key:key, and is none");
     }
@@ -254,11 +270,20 @@ mod tests {
     }
 
     #[test]
+    fn hosts_are_names_without_ports() {
+        let list = |text: &str| hosts(text).map(|all| all.join(" "));
+        assert_eq!(list("[\"DB.example\", b]").as_deref(), Ok("db.example b"));
+        assert_eq!((list("").as_deref(), list("*").as_deref()), (Ok(""), Ok("*")));
+        assert!(list("http://a.example").is_err() && list("a b").is_err());
+    }
+
+    #[test]
     fn secrets_are_not_shown_and_known_ones_are_found() {
         let mut auth = AuthConfig::standard();
         assert!(auth.has_default_password() && !format!("{auth:?}").contains(DEFAULT_PASSWORD));
         assert!(secret("SCRAM-SHA-256$bad").is_err() && secret("scram-sha-256$4096:x").is_err());
-        assert!(secret("scram").is_ok());
+        assert!(secret("scram").is_ok() && secret("a*").is_ok());
+        assert!(secret("****").is_err() && secret("*").is_err());
         auth.admin_password = Secret("a better one".to_owned());
         assert!(!auth.has_default_password());
         auth.admin_password = Secret(Verifier::new(DEFAULT_PASSWORD).to_text());

@@ -44,7 +44,7 @@ impl Config {
             env_var_name: Some(key.variable()),
             value: self.value(key.name).expect("SH1"),
             value_source: self.sources.get(key.name).map_or("default", |source| source.name()),
-            is_sensitive: key.name.ends_with("_password") && !key.name.contains("allow"),
+            is_sensitive: key.is_secret(),
             is_reloadable: key.name == "log.level",
         };
         KEYS.iter().map(entry).collect()
@@ -85,6 +85,7 @@ impl Config {
             "copy.memory_limit" => size(self.copy.memory_limit.0),
             "copy.max_concurrent" => self.copy.max_concurrent.to_string(),
             "copy.queue_limit" => self.copy.queue_limit.to_string(),
+            "copy.idle_timeout" => span(self.copy.idle_timeout),
             "copy.log_retention" => retention(self.copy.log_retention),
             "copy.reject_rows_per_job" => self.copy.reject_rows_per_job.to_string(),
             "copy.reject_raw_bytes" => bytes(self.copy.reject_raw_bytes),
@@ -147,6 +148,7 @@ impl Config {
             "http.auth" => self.http.auth.name().to_owned(),
             "http.get_readonly" => self.http.get_readonly.to_string(),
             "http.cors_origins" => self.http.cors_origins.join(","),
+            "http.hosts" => self.http.hosts.join(","),
             "pg.listen" => listener(pg.listen),
             "pg.max_connections" => pg.max_connections.to_string(),
             "pg.auth_methods" => {

@@ -12,6 +12,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -58,6 +59,8 @@ pub(crate) struct Ended {
 enum Stop {
     Requested,
     Server,
+    /// Its client sent nothing for this time while others waited.
+    Idle(Duration),
 }
 
 /// What a job is from its beginning on.
@@ -157,11 +160,24 @@ impl Job {
         self.stopped.notify_waiters();
     }
 
+    /// Ends it because its client keeps others waiting.
+    pub(super) fn end_idle(&self, limit: Duration) {
+        self.stop(Stop::Idle(limit));
+    }
+
     /// The error of a job that has ended with this one: what was asked for is the reason of it.
     pub(super) fn reason(&self, fault: CopyFault) -> CopyFault {
         match (self.stop.get(), fault.error.code) {
             (Some(Stop::Requested), _) => cancelled(),
             (Some(Stop::Server), _) => CopyFault::new("57P01", STOPPED),
+            (Some(Stop::Idle(limit)), _) => {
+                let message = format!(
+                    "the client kept the import waiting for {} s while other jobs waited; send \
+                     faster, or raise copy.idle_timeout or copy.max_concurrent",
+                    limit.as_secs_f64()
+                );
+                CopyFault::new("57014", message)
+            }
             (None, _) => fault,
         }
     }
@@ -234,7 +250,7 @@ fn random_id(now: i64) -> String {
     format!("{:016x}", u64::from_le_bytes(bytes))
 }
 
-type Work = Box<dyn FnOnce(&Arc<Inner>, &Arc<Job>) -> Result<Ended, CopyFault> + Send>;
+pub(super) type Work = Box<dyn FnOnce(&Arc<Inner>, &Arc<Job>) -> Result<Ended, CopyFault> + Send>;
 
 /// Who works and who waits.
 #[derive(Debug)]
@@ -272,6 +288,11 @@ impl Queue {
     /// Whether no job works.
     pub(super) fn is_idle(&self) -> bool {
         self.state().working.is_empty()
+    }
+
+    /// Whether a job waits for its turn.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.state().waiting.is_empty()
     }
 
     /// All jobs that are not over, in the order of their turns.

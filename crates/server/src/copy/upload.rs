@@ -2,39 +2,59 @@
 //!
 //! - UL1. At most `PIECES` pieces wait for the import: whoever hands them over is as fast as it is.
 //! - UL2. Only bytes whose end was said are imported: an upload that is dropped, or cut, fails.
-//! - UL3. It waits for its turn before anything is taken.
+//! - UL3. It takes a place among the jobs when it has `PIECE_BYTES` for the import, or its end: a
+//!   client that thinks before it sends holds up no other.
+//! - UL4. While it works and other jobs wait, its client sends `PACE_BYTES` a second, apart from
+//!   breaks of `copy.idle_timeout` together; a slower upload ends, and others have its turn.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Buf, Bytes, BytesMut};
 use tidegate_ingest::{ByteStream, ImportOptions, RejectList, Source};
 use tidegate_query::{BulkOutcome, BulkResult, BulkSink, Session};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{Instant, timeout};
 
 use super::fault::CopyFault;
-use super::job::{Ended, Job, JobHandle, Kind, NewJob};
+use super::job::{Ended, Job, JobHandle, Kind, NewJob, Work};
 use super::log::Rejects;
 use super::{Inner, run_import};
+use crate::budget::{Held, OverBudget};
 
 /// UL1.
 const PIECES: usize = 8;
 /// Small pieces are put together to so many bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
+/// UL4: bytes of a second in which an upload is not slow.
+const PACE_BYTES: f64 = (64 << 10) as f64;
+/// How often an import that waits for its client looks whether others wait for it.
+const LOOK: Duration = Duration::from_millis(250);
+
 enum Piece {
     Bytes(Bytes),
     End,
 }
 
-/// The import, for whoever hands its bytes over.
+/// The client's side of an import.
 pub(crate) struct Upload {
     sender: Sender<Piece>,
-    handle: JobHandle,
+    state: State,
     /// Pieces that are too small to be handed over.
     small: BytesMut,
+    /// Of those, as all connections count what they hold.
+    held: Option<Held>,
+}
+
+/// Whether an upload is among the jobs (UL3).
+enum State {
+    Collecting { inner: Arc<Inner>, job: Arc<Job>, work: Mutex<Option<Work>> },
+    Begun(JobHandle),
 }
 
 impl Upload {
@@ -54,28 +74,74 @@ impl Upload {
             session: session.clone(),
             now: inner.database.now_micros(),
         });
-        let reader = Reader { pieces, piece: Bytes::new(), is_over: false };
+        let reader = Reader {
+            pieces,
+            piece: Bytes::new(),
+            is_over: false,
+            runtime: Handle::current(),
+            turn: SharedTurn { inner: Arc::downgrade(inner), job: Arc::downgrade(&job) },
+            idle: Duration::ZERO,
+        };
         let source = Source::Stream(ByteStream::new(PathBuf::from(file), Box::new(reader)));
         let (shared, submitted) = (Arc::clone(inner), Arc::clone(&job));
-        let handle = super::blocking(move || {
+        // What is wrong with the options is said before anything is sent.
+        let work = super::blocking(move || {
             let rejects = Rejects::new(&shared, &submitted);
             let list = RejectList::Taken(Arc::clone(&rejects) as _);
             let options = options(&shared, source, list)?;
-            shared.submit(submitted, move |inner, job| run_import(inner, job, (&options, &rejects)))
+            let work: Work = Box::new(move |inner: &Arc<Inner>, job: &Arc<Job>| {
+                run_import(inner, job, (&options, &rejects))
+            });
+            Ok(work)
         });
-        Ok(Upload { sender, handle: handle.await?, small: BytesMut::new() })
+        let work = Mutex::new(Some(work.await?));
+        let held = inner.budget.as_ref().map(|budget| budget.account().try_take(0));
+        let held = held.transpose().map_err(|error| over_budget(&error))?;
+        let state = State::Collecting { inner: Arc::clone(inner), job, work };
+        Ok(Upload { sender, state, small: BytesMut::new(), held })
+    }
+
+    fn job(&self) -> &Arc<Job> {
+        match &self.state {
+            State::Collecting { job, .. } => job,
+            State::Begun(handle) => handle.job(),
+        }
     }
 
     /// 16 hex digits.
     pub(crate) fn id(&self) -> &str {
-        &self.handle.job().id
+        &self.job().id
+    }
+
+    /// Takes a place among the jobs, if it has none (UL3).
+    async fn begin_job(&mut self) -> Result<(), CopyFault> {
+        let State::Collecting { inner, job, work } = &self.state else { return Ok(()) };
+        let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(work) = work else {
+            return Err(CopyFault::new("XX000", "internal error: an import began twice"));
+        };
+        let (inner, job) = (Arc::clone(inner), Arc::clone(job));
+        // It may be logged, which waits for the disk.
+        let handle = super::blocking(move || inner.submit(job, work)).await?;
+        self.state = State::Begun(handle);
+        self.held = None;
+        Ok(())
+    }
+
+    /// Keeps bytes that are too few to be handed over.
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), CopyFault> {
+        if let Some(held) = &mut self.held {
+            let counted = held.try_resize(self.small.len() + bytes.len());
+            counted.map_err(|error| over_budget(&error))?;
+        }
+        self.small.extend_from_slice(bytes);
+        Ok(())
     }
 
     /// Hands bytes over.
     pub(crate) async fn push(&mut self, bytes: Bytes) -> Result<(), CopyFault> {
         if bytes.len() + self.small.len() < PIECE_BYTES {
-            self.small.extend_from_slice(&bytes);
-            return Ok(());
+            return self.keep(&bytes);
         }
         let small = self.small.split().freeze();
         for piece in [small, bytes] {
@@ -87,7 +153,8 @@ impl Upload {
     }
 
     async fn send(&mut self, piece: Piece) -> Result<(), CopyFault> {
-        let job = Arc::clone(self.handle.job());
+        self.begin_job().await?;
+        let job = Arc::clone(self.job());
         tokio::select! {
             biased;
             sent = self.sender.send(piece) => if sent.is_ok() { return Ok(()) },
@@ -113,7 +180,7 @@ impl Upload {
             self.send(Piece::Bytes(small)).await?;
         }
         self.send(Piece::End).await?;
-        self.handle.job().ended().await
+        self.job().ended().await
     }
 }
 
@@ -121,8 +188,7 @@ impl Upload {
 impl BulkSink for Upload {
     async fn push(&mut self, bytes: &[u8]) -> BulkResult<()> {
         if bytes.len() + self.small.len() < PIECE_BYTES {
-            self.small.extend_from_slice(bytes);
-            return Ok(());
+            return Ok(self.keep(bytes)?);
         }
         Ok(Upload::push(self, Bytes::copy_from_slice(bytes)).await?)
     }
@@ -133,17 +199,72 @@ impl BulkSink for Upload {
     }
 }
 
-/// The import's end.
+fn over_budget(error: &OverBudget) -> CopyFault {
+    CopyFault::new("53200", error.to_string())
+}
+
+/// The import's side.
 struct Reader {
     pieces: Receiver<Piece>,
     piece: Bytes,
     is_over: bool,
+    runtime: Handle,
+    turn: SharedTurn,
+    /// How long the import has waited for its client, less what its bytes have made up for (UL4).
+    idle: Duration,
+}
+
+/// The turn of an import, which others may wait for.
+struct SharedTurn {
+    inner: Weak<Inner>,
+    job: Weak<Job>,
+}
+
+impl Reader {
+    /// Waits for the next piece, but not for ever while others wait (UL4).
+    fn next(&mut self) -> io::Result<Option<Piece>> {
+        loop {
+            let start = Instant::now();
+            let runtime = self.runtime.clone();
+            // Within the runtime, which has the timer.
+            let next = runtime.block_on(async { timeout(LOOK, self.pieces.recv()).await });
+            self.idle += start.elapsed();
+            if let Ok(piece) = next {
+                let bytes = match &piece {
+                    Some(Piece::Bytes(bytes)) => bytes.len(),
+                    Some(Piece::End) | None => 0,
+                };
+                self.idle = self.idle.saturating_sub(worth(bytes));
+                return Ok(piece);
+            }
+            self.turn.check(self.idle)?;
+        }
+    }
+}
+
+/// The waiting that bytes make up for.
+fn worth(bytes: usize) -> Duration {
+    Duration::from_secs_f64(bytes as f64 / PACE_BYTES)
+}
+
+impl SharedTurn {
+    fn check(&self, idle: Duration) -> io::Result<()> {
+        let Some(inner) = self.inner.upgrade() else { return Ok(()) };
+        let limit = inner.config.idle_timeout;
+        if limit.is_zero() || idle < limit || !inner.queue.has_waiting() {
+            return Ok(());
+        }
+        if let Some(job) = self.job.upgrade() {
+            job.end_idle(limit);
+        }
+        Err(io::Error::new(ErrorKind::TimedOut, "the upload was idle while other jobs waited"))
+    }
 }
 
 impl Read for Reader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.piece.is_empty() && !self.is_over {
-            match self.pieces.blocking_recv() {
+            match self.next()? {
                 Some(Piece::Bytes(bytes)) => self.piece = bytes,
                 Some(Piece::End) => self.is_over = true,
                 // UL2.

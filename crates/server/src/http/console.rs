@@ -73,7 +73,6 @@ fn serve(file: &Embedded, head: &Head) -> Response {
         .with("ETag", tag)
         .with("Vary", "Accept-Encoding")
         .with("Content-Security-Policy", POLICY)
-        .with("X-Content-Type-Options", "nosniff")
         .with("Referrer-Policy", "no-referrer");
     if let Some(encoding) = encoding {
         response = response.with("Content-Encoding", encoding);

@@ -11,6 +11,7 @@
 //!
 //! Not here: which statements there are (`query`).
 
+mod body;
 mod request;
 mod rows;
 mod running;
@@ -23,8 +24,8 @@ use arrow::error::ArrowError;
 use futures::StreamExt;
 use tidegate_platform::{Clock, sentence};
 use tidegate_query::{
-    Answer, CancelReason, Canceler, Engine, Error as QueryError, Origin, Parameter, Session,
-    StatementOptions, Timeout,
+    Answer, CancelReason, Canceler, Engine, Error as QueryError, Origin, Session, StatementOptions,
+    Timeout,
 };
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
@@ -32,15 +33,14 @@ use tokio::time::{Instant, sleep_until};
 
 use super::guard;
 use super::pack::{Coding, Packer};
-use super::params::Params;
 use super::response::{After, JSON, Response};
 use super::turn::{Turn, room};
-use super::wire::BodyError;
 use super::{Exchange, Flow};
 use crate::json::push_string;
 use crate::seat::{GRACE, overdue};
 use crate::shared::{CountedQuery, Services};
 use crate::sqlstate;
+pub(super) use body::read_params;
 use request::ExecRequest;
 pub(super) use request::timeout as timeout_of;
 use rows::{RowText, arrays, push_columns};
@@ -52,8 +52,8 @@ const QUEUE: usize = 2;
 pub(super) const PART_BYTES: usize = 64 << 10;
 /// The SQLSTATE of what was done.
 pub(super) const DONE: &str = "00000";
-/// As PostgreSQL's protocol counts them.
-const PARAMETERS_MAX: usize = 65_535;
+/// The SQLSTATE of a change where nothing may be changed.
+const READ_ONLY: &str = "25006";
 
 /// Why a statement was not done, as the client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,15 @@ impl Refusal {
     fn at(mut self, position: usize) -> Refusal {
         self.position = Some(position);
         self
+    }
+
+    /// The same, if a request of this kind only reads: POST does more (`guard` GD6).
+    pub(super) fn by_get(self, only_reads: bool) -> Refusal {
+        if !only_reads || self.code != READ_ONLY {
+            return self;
+        }
+        let message = format!("{}: GET and HEAD only read, use POST", self.message);
+        Refusal { status: 405, message, ..self }
     }
 
     pub(super) fn with_status(mut self, status: u16) -> Refusal {
@@ -112,7 +121,11 @@ impl Refusal {
         }
         text.push_str(&format!(",\"code\":\"{}\",\"requestId\":\"{request_id}\"}}", self.code));
         let response = Response::new(self.status, JSON, text);
-        if self.status == 503 { response.with("Retry-After", "1") } else { response }
+        match self.status {
+            503 => response.with("Retry-After", "1"),
+            405 => response.with("Allow", "POST"),
+            _ => response,
+        }
     }
 
     /// The end of an answer whose beginning was sent.
@@ -196,94 +209,6 @@ pub(super) fn too_large(exchange: &Exchange<'_>) -> Refusal {
     Refusal::new("54000", format!("the statement has more than {max} bytes")).with_status(413)
 }
 
-/// The parameters of the address and of the body.
-pub(super) async fn read_params(exchange: &mut Exchange<'_>) -> Result<Params, Stopped> {
-    let not_text = || Refusal::new("22021", "the request is not UTF-8, or not encoded").at(0);
-    let mut params = Params::parse(&exchange.head.query).map_err(|_| not_text())?;
-    if exchange.head.method != "POST" {
-        return Ok(params);
-    }
-    let body = read_body(exchange).await?;
-    let body = String::from_utf8(body).map_err(|_| not_text())?;
-    match exchange.head.content_type().as_str() {
-        "application/x-www-form-urlencoded" => params.add(&body).map_err(|_| not_text())?,
-        "application/json" => add_json(&body, &mut params)?,
-        "application/sql" | "text/plain" => params.set("query", body),
-        "" if body.is_empty() => {}
-        other => {
-            let message = format!("a body of type '{other}' is no statement");
-            return Err(Refusal::new("0A000", message).with_status(415).into());
-        }
-    }
-    Ok(params)
-}
-
-/// `{"query":"...","limit":"1,10"}`.
-fn add_json(body: &str, params: &mut Params) -> Result<(), Refusal> {
-    let bad = |what: &str| Refusal::new("22P02", format!("the body is no JSON object: {what}"));
-    let value = serde_json::from_str(body).map_err(|error| bad(&error.to_string()))?;
-    let serde_json::Value::Object(fields) = value else { return Err(bad("it is another value")) };
-    for (name, value) in fields {
-        match value {
-            serde_json::Value::String(text) => params.set(&name, text),
-            serde_json::Value::Number(number) => params.set(&name, number.to_string()),
-            serde_json::Value::Bool(is) => params.set(&name, is.to_string()),
-            serde_json::Value::Null => {}
-            serde_json::Value::Array(values) if name == "params" => {
-                params.bound = bound(values)?;
-            }
-            _ => return Err(bad(&format!("`{name}` is a list or an object"))),
-        }
-    }
-    Ok(())
-}
-
-/// Values for `$1`, `$2`, ...: a text stands for whatever its place wants.
-fn bound(values: Vec<serde_json::Value>) -> Result<Vec<Parameter>, Refusal> {
-    if PARAMETERS_MAX < values.len() {
-        let message = format!("a statement has at most {PARAMETERS_MAX} parameters");
-        return Err(Refusal::new("54000", message));
-    }
-    let parameter = |value| match value {
-        serde_json::Value::Null => Ok(Parameter::Null),
-        serde_json::Value::Bool(is) => Ok(Parameter::Boolean(is)),
-        serde_json::Value::String(text) => Ok(Parameter::Text(text)),
-        serde_json::Value::Number(number) => Ok(match (number.as_i64(), number.as_f64()) {
-            (Some(integer), _) => Parameter::Integer(integer),
-            // A number of 64 bits without a sign, say, which a text keeps as it is.
-            (None, _) if number.is_u64() => Parameter::Text(number.to_string()),
-            (None, Some(double)) => Parameter::Double(double),
-            (None, None) => Parameter::Text(number.to_string()),
-        }),
-        serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
-            Err(Refusal::new("22P02", "a parameter is a list or an object"))
-        }
-    };
-    values.into_iter().map(parameter).collect()
-}
-
-async fn read_body(exchange: &mut Exchange<'_>) -> Result<Vec<u8>, Stopped> {
-    // A form writes three bytes for one.
-    let max = exchange.shared.config.http.max_sql_bytes;
-    let is_form = exchange.head.content_type() == "application/x-www-form-urlencoded";
-    let max = if is_form { max.saturating_mul(3) } else { max };
-    let mut bytes = Vec::new();
-    loop {
-        match exchange.body.next(exchange.wire).await {
-            Ok(Some(piece)) if bytes.len() + piece.len() <= max => bytes.extend_from_slice(&piece),
-            Ok(Some(_)) => return Err(too_large(exchange).into()),
-            Ok(None) => return Ok(bytes),
-            Err(BodyError::Cut | BodyError::Io(_)) => return Err(Stopped::Gone),
-            Err(error @ BodyError::Slow) => {
-                return Err(Refusal::new("08006", error.to_string()).with_status(408).into());
-            }
-            Err(error @ BodyError::Malformed(_)) => {
-                return Err(Refusal::new("08P01", error.to_string()).into());
-            }
-        }
-    }
-}
-
 /// Runs the statement and sends what comes of it.
 async fn run(
     exchange: &mut Exchange<'_>,
@@ -342,6 +267,10 @@ pub(super) async fn deliver(
                     return (Flow::Gone, "57014");
                 }
                 is_started = true;
+                if exchange.is_head() {
+                    // The statement ends here (EX2).
+                    return (exchange.end_chunks(After::KeepAlive).await, DONE);
+                }
                 if exchange.chunk(bytes).await.is_err() {
                     return (Flow::Gone, "57014");
                 }
@@ -379,6 +308,7 @@ impl Running {
         let clock = Arc::clone(&exchange.shared.clock);
         let (id, services) = (exchange.request_id.clone(), Arc::clone(services));
         let (session, packer) = (session(exchange), Coding::of(exchange.head).packer());
+        let only_reads = guard::only_reads(exchange) && !exchange.shared.config.read_only;
         let canceler = Canceler::default();
         let place = Place::of(&request.sql);
         let of = (Arc::clone(&services), session.clone());
@@ -397,7 +327,7 @@ impl Running {
             };
             let last = match done {
                 Ok(last) => last,
-                Err(refusal) => Some(answer.failed(&refusal, &id)),
+                Err(refusal) => Some(answer.failed(&refusal.by_get(only_reads), &id)),
             };
             send_last(last, &answer.sender, &mut answer.turn).await;
         })
@@ -418,12 +348,12 @@ pub(super) async fn send_last(
     let _ = sender.send(last).await;
 }
 
-/// Whose a request is: a session of its own, since HTTP knows no longer ones.
+/// The session of a request: one of its own, since HTTP knows no longer ones.
 pub(super) fn session(exchange: &Exchange<'_>) -> Session {
     let guard::Sender { user, role } = exchange.sender.clone();
     let peer = Some(exchange.peer.to_string());
     let session = Session::new(Origin { protocol: "http", peer, user, role });
-    if exchange.shared.config.http.get_readonly && exchange.head.method == "GET" {
+    if guard::only_reads(exchange) {
         session.keep_read_only();
     }
     session
@@ -714,27 +644,5 @@ mod tests {
         let expected = "{\"query\":\"s\u{e9}l\\n1\",\"error\":\"no \\\"such\\\" word\",\
                         \"position\":2,\"code\":\"42601\",\"requestId\":\"00c1\"}";
         assert_eq!(String::from_utf8(response.body).unwrap(), expected);
-    }
-
-    #[test]
-    fn bodies_of_json_are_parameters() {
-        let mut params = Params::default();
-        add_json(r#"{"query":"select 1","limit":5,"count":true,"nm":null}"#, &mut params).unwrap();
-        assert_eq!(params.find("query"), Some("select 1"));
-        assert_eq!((params.find("limit"), params.find("nm")), (Some("5"), None));
-        assert!(params.is_on("count"));
-        assert_eq!(add_json("[1]", &mut params).unwrap_err().status, 400);
-        add_json(r#"{"params":[1, -0.5, "a", true, null]}"#, &mut params).unwrap();
-        let expected = [
-            Parameter::Integer(1),
-            Parameter::Double(-0.5),
-            Parameter::Text("a".to_owned()),
-            Parameter::Boolean(true),
-            Parameter::Null,
-        ];
-        assert_eq!(params.bound, expected);
-        assert_eq!(add_json(r#"{"params":[[1]]}"#, &mut params).unwrap_err().code, "22P02");
-        let many = format!("{{\"params\":[{}0]}}", "0,".repeat(PARAMETERS_MAX));
-        assert_eq!(add_json(&many, &mut params).unwrap_err().code, "54000");
     }
 }

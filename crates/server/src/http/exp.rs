@@ -211,6 +211,8 @@ async fn run(
     request.timeout = Some(timeout);
     let (sql, id) = (request.sql.clone(), exchange.request_id.clone());
     let (session, work) = (session(exchange), Arc::clone(services));
+    // A file has rows; a statement that changes something gives none, and was done all the same.
+    session.keep_read_only();
     let of = (Arc::clone(services), session.clone());
     let canceler = Canceler::default();
     let ending = (Place::Lane, canceler.clone());
@@ -287,11 +289,14 @@ impl Writing {
         let canceler = Some(self.canceler.clone());
         let options = StatementOptions { timeout: request.timeout, session, canceler };
         let answer = services.engine.execute_bound(sql, &request.parameters, &options).await;
-        let answer = answer.map_err(|error| Refusal::of_error(&error, sql))?;
-        let Answer::Rows { schema, stream, .. } = answer else {
-            let message = "only statements that give rows can be exported";
-            return Err(Refusal::new("42601", message).of(sql));
-        };
+        let no_rows =
+            || Refusal::new("42601", "only statements that give rows can be exported").of(sql);
+        let answer = answer.map_err(|error| match error {
+            // Its session only reads.
+            QueryError::ReadOnly { .. } => no_rows(),
+            error => Refusal::of_error(&error, sql),
+        })?;
+        let Answer::Rows { schema, stream, .. } = answer else { return Err(no_rows()) };
         if self.sender.send(Piece::Running).await.is_err() {
             return Ok(None);
         }

@@ -1,37 +1,46 @@
-//! Who sends a request, and from which page.
+//! Authentication of requests, and the pages and hosts that requests may come from.
 //!
-//! - GD1. Where anybody is asked, every route asks but those that say only that there is a server.
-//! - GD2. Whoever is unknown, has a wrong password or a token that is over is told the same, after
-//!   the same work and the same wait (`auth` AU2, AU3).
+//! - GD1. Where a login is needed, every route needs it but those that say only that there is a
+//!   server.
+//! - GD2. An unknown user, a wrong password and an expired token get the same answer, after the
+//!   same work and the same wait (`auth` AU2, AU3).
 //! - GD3. Passwords are checked on threads that may take long (`auth`), once for all requests that
 //!   show the same.
 //! - GD4. A page of another place may send requests if `http.cors_origins` names the place, and is
-//!   refused otherwise, so that no web page writes to a server on the machine of whoever looks at
-//!   it.
+//!   refused otherwise, whether a login is needed or not: no web page reads or writes a server that
+//!   its viewer can reach. Routes are guarded unless `Route::reach` says otherwise.
+//! - GD5. A `Host` that is no name of this server is refused: a page whose name was made to lead
+//!   here (DNS rebinding) would be one of ours. Names are addresses, `localhost`, names without a
+//!   point, and those of `http.hosts`; a server for other machines that needs a login may have any
+//!   name, because no browser sends a password to a page under a name that it was not typed for.
+//! - GD6. GET and HEAD only read: a browser sends them for any link, with the password that it
+//!   remembers.
+//! - GD7. A request that a proxy has forwarded comes from elsewhere, whatever its peer.
 //!
 //! Not here: what the sender may do (`query::rights`).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tidegate_query::Deed;
 use tokio::time::sleep;
 
 use super::response::Response;
-use super::{Exchange, Route, write};
+use super::wire::Head;
+use super::{Door, Exchange, Route, write};
 use crate::auth::{Login, Role};
-use crate::config::{Auth, HttpConfig};
+use crate::config::{Auth, Config};
 use crate::shared::stopping;
 
-/// Whoever sends a request.
+/// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sender {
-    /// If he was asked.
+    /// After a login.
     pub(super) user: Option<String>,
     pub(super) role: Role,
 }
 
 impl Sender {
-    /// Whoever it is, where nobody is asked.
+    /// Any sender, where no login is needed.
     pub(super) const ANYBODY: Sender = Sender { user: None, role: Role::Admin };
 }
 
@@ -50,19 +59,54 @@ enum Unknown {
     Wrong,
 }
 
-/// Whether senders are asked who they are.
-pub(super) fn asks(http: &HttpConfig) -> bool {
-    match http.auth {
+/// Which pages a route may be asked for by (GD4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Pages of this server and those of `http.cors_origins`.
+    Own,
+    /// The same, and links of other pages lead there.
+    Linked,
+    /// All: it says only that there is a server.
+    All,
+}
+
+/// Fields that proxies add.
+const FORWARDED: [&str; 6] =
+    ["forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"];
+const FORWARDED_PREFIX: &str = "x-forwarded-";
+
+/// Whether every request needs a login, however it comes.
+pub(crate) fn needs_login(config: &Config) -> bool {
+    match config.http.auth {
         Auth::Required => true,
         Auth::Off => false,
-        Auth::Auto => http.listen.is_some_and(|address| !address.ip().is_loopback()),
+        Auth::Auto => is_for_others(config.http.listen) || config.has_own_password(),
     }
 }
 
-/// Finds out who sends a request, or says that nobody knows him.
+fn is_for_others(listen: Option<SocketAddr>) -> bool {
+    listen.is_some_and(|address| !address.ip().is_loopback())
+}
+
+/// Whether a proxy has forwarded a request, and says so (GD7).
+fn is_forwarded(head: &Head) -> bool {
+    head.field_names().any(|name| FORWARDED.contains(&name) || name.starts_with(FORWARDED_PREFIX))
+}
+
+/// Finds out who sends a request, or says that the sender is unknown.
 pub(super) async fn sender(exchange: &Exchange<'_>, route: Route) -> Result<Sender, Response> {
-    if !asks(&exchange.shared.config.http) {
+    let config = &exchange.shared.config;
+    let is_forwarded = config.http.auth == Auth::Auto && is_forwarded(exchange.head);
+    if !needs_login(config) && !is_forwarded {
         return Ok(Sender::ANYBODY);
+    }
+    if !needs_login(config) && !config.auth.allow_default_password {
+        let message = "the request came through a proxy, and the password of this server is the \
+                       well-known one: set auth.admin_password (TIDEGATE_AUTH_ADMIN_PASSWORD)";
+        return Err(match route {
+            Route::Write => write::refused(exchange, (403, "forbidden"), message),
+            _ => Response::error(403, message, Some("42501"), &exchange.request_id),
+        });
     }
     match login(exchange).await {
         Ok(login) => Ok(login.into()),
@@ -79,11 +123,14 @@ async fn login(exchange: &Exchange<'_>) -> Result<Login, Unknown> {
     }
     if let Some(login) = shared.users.log_in(shown, now).await {
         shared.users.succeeded(peer.ip());
-        shared.log.info("audit", format_args!("http: {peer}: `{}` has logged in", login.user));
+        let user = &login.user;
+        let kind = ("audit", "login");
+        shared.log.info_limited(kind, format_args!("http: {peer}: `{user}` has logged in"));
         return Ok(login);
     }
     let delay = shared.users.failed(peer.ip());
-    shared.log.warn_limited("audit", format_args!("http: {peer}: login: wrong name or password"));
+    let kind = ("audit", "login failed");
+    shared.log.warn_limited(kind, format_args!("http: {peer}: login: wrong name or password"));
     shared.metrics.auth_failures.add(1);
     let mut phase = shared.phase.clone();
     tokio::select! {
@@ -119,30 +166,80 @@ fn listed_origin<'a>(exchange: &'a Exchange<'_>) -> Option<&'a str> {
     foreign_origin(exchange).filter(|it| listed.iter().any(|known| it.eq_ignore_ascii_case(known)))
 }
 
-/// Whether a name leads here that this machine does not have, where nobody is asked who he is: the
-/// page of whoever has made it lead here would be one of ours (GD4).
-fn is_renamed(exchange: &Exchange<'_>) -> bool {
-    let Some(host) = exchange.head.field("host") else { return false };
-    let is_trusting = exchange.shared.config.http.auth == Auth::Auto;
-    if asks(&exchange.shared.config.http) || !is_trusting {
-        return false;
-    }
-    let name = match host.strip_prefix('[') {
+/// The name in a `Host` or an origin, without its port.
+fn without_port(host: &str) -> &str {
+    match host.strip_prefix('[') {
         Some(address) => address.split(']').next().unwrap_or_default(),
         None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    };
-    let is_own = name.eq_ignore_ascii_case("localhost") || name.ends_with(".localhost");
-    // A name without a point is one of the own network, and no page's.
-    !is_own && name.contains(['.', ':']) && name.parse::<IpAddr>().is_err()
+    }
 }
 
-/// Whether a browser sent it for a page that may not (GD4).
-pub(super) fn is_foreign(exchange: &Exchange<'_>) -> bool {
+/// Whether a name is one of this server (GD5).
+fn is_own_name(name: &str, listed: &[String]) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_local = name == "localhost" || name.ends_with(".localhost");
+    // A name without a point is one of the own network, and no page's.
+    let is_short = !name.contains(['.', ':']);
+    let is_listed = listed.iter().any(|known| known == "*" || *known == name);
+    is_local || is_short || is_listed || name.parse::<IpAddr>().is_ok()
+}
+
+/// Whether the request is for a host that is not this server (GD5).
+fn is_renamed(exchange: &Exchange<'_>, door: Door) -> bool {
+    let config = &exchange.shared.config;
+    let is_any_name_fine = match door {
+        Door::Main => {
+            is_for_others(config.http.listen) && needs_login(config) && config.http.hosts.is_empty()
+        }
+        // No login is ever needed there; what it says to other machines, it says to all pages too.
+        Door::Admin => is_for_others(config.http.admin_listen),
+    };
+    let host = exchange.head.field("host").unwrap_or_default();
+    !is_any_name_fine && !is_own_name(without_port(host), &config.http.hosts)
+}
+
+/// Whether a browser has sent a request for a page of another place (GD4).
+fn is_foreign(exchange: &Exchange<'_>, reach: Reach) -> bool {
     // No `Origin` comes with a link, an image or a form that gets.
     let site = exchange.head.field("sec-fetch-site");
     let is_elsewhere = site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
-    let is_foreign = is_elsewhere || foreign_origin(exchange).is_some() || is_renamed(exchange);
-    is_foreign && listed_origin(exchange).is_none()
+    let is_link = reach == Reach::Linked && exchange.head.only_reads();
+    foreign_origin(exchange).is_some() || is_elsewhere && !is_link
+}
+
+/// Why a request is refused that a page of another place may have sent (GD4, GD5).
+pub(super) fn foreign_page(
+    exchange: &Exchange<'_>,
+    reach: Reach,
+    door: Door,
+) -> Option<&'static str> {
+    if reach == Reach::All || listed_origin(exchange).is_some() {
+        return None;
+    }
+    if is_renamed(exchange, door) {
+        return Some("the Host of the request is not a name of this server; http.hosts lists them");
+    }
+    is_foreign(exchange, reach).then_some("requests of web pages from elsewhere are refused")
+}
+
+/// Whether a request must change nothing (GD6). With `http.get_readonly = false` a GET of a program
+/// may change something, and one of a browser may not.
+pub(super) fn only_reads(exchange: &Exchange<'_>) -> bool {
+    let (head, config) = (exchange.head, &exchange.shared.config);
+    head.only_reads() && (config.http.get_readonly || may_be_browser(head))
+}
+
+/// Whether a browser may have sent a request by itself, or with a password that it remembers.
+fn may_be_browser(head: &Head) -> bool {
+    let starts = |name: &str, start: &str| {
+        let value = head.field(name).unwrap_or_default();
+        value.get(..start.len()).is_some_and(|it| it.eq_ignore_ascii_case(start))
+    };
+    let has_own_fields = head.field_names().any(|name| {
+        name.starts_with("sec-")
+            || matches!(name, "origin" | "cookie" | "upgrade-insecure-requests")
+    });
+    has_own_fields || starts("authorization", "basic") || starts("user-agent", "mozilla/")
 }
 
 /// What a browser is told before it lets a page of another place see an answer.
@@ -179,8 +276,72 @@ impl Exchange<'_> {
     pub(super) fn allow(&self, deed: Deed) -> Result<(), String> {
         super::exec::session(self).allow(deed).map_err(|error| {
             let peer = self.peer;
-            self.shared.log.warn_limited("audit", format_args!("http: {peer}: {error}"));
+            let text = format_args!("http: {peer}: {error}");
+            self.shared.log.warn_limited(("audit", "denied"), text);
             error.to_string()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+
+    use super::*;
+
+    fn head(fields: &str) -> Head {
+        let text = format!("GET /exec HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
+        Head::of_text(&mut BytesMut::from(text.as_str()))
+    }
+
+    #[test]
+    fn names_of_this_server_are_addresses_local_names_and_listed_ones() {
+        let listed = ["db.example".to_owned()];
+        for (host, expected) in [
+            ("127.0.0.1:9000", true),
+            ("[::1]:9000", true),
+            ("localhost", true),
+            ("LOCALHOST:1", true),
+            ("a.localhost", true),
+            ("tidegate:9000", true),
+            ("", true),
+            ("DB.example:443", true),
+            ("evil.example", false),
+            ("evil.example.:9000", false),
+            ("127.0.0.1.evil.example", false),
+            ("db.example.evil.example", false),
+            ("localhost.evil.example", false),
+            ("127.1", false),
+        ] {
+            assert_eq!(is_own_name(without_port(host), &listed), expected, "GD5: {host}");
+        }
+        assert!(is_own_name("evil.example", &["*".to_owned()]));
+    }
+
+    #[test]
+    fn a_browser_is_known_by_what_no_page_can_leave_out() {
+        for (fields, expected) in [
+            ("", false),
+            ("User-Agent: curl/8.5.0\r\n", false),
+            ("Authorization: Bearer tg_x\r\n", false),
+            ("Authorization: Token a:b\r\n", false),
+            ("Authorization: Basic eDp5\r\n", true),
+            ("Authorization: basic eDp5\r\n", true),
+            ("User-Agent: Mozilla/5.0 (X11)\r\n", true),
+            ("Sec-Fetch-Mode: navigate\r\n", true),
+            ("Origin: http://x\r\n", true),
+            ("Cookie: a=b\r\n", true),
+        ] {
+            assert_eq!(may_be_browser(&head(fields)), expected, "GD6: {fields}");
+        }
+    }
+
+    #[test]
+    fn proxies_name_themselves() {
+        let fields = ["Via: 1.1 x", "X-Forwarded-For: 10.0.0.9", "x-forwarded-proto: https"];
+        for field in fields.into_iter().chain(["Forwarded: for=10.0.0.9", "X-Real-IP: 10.0.0.9"]) {
+            assert!(is_forwarded(&head(&format!("{field}\r\n"))), "GD7: {field}");
+        }
+        assert!(!is_forwarded(&head("Accept: */*\r\n")), "GD7");
     }
 }

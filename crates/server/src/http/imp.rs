@@ -23,6 +23,7 @@ use super::response::Response;
 use super::unpack::{Encoding, Packing, UnpackError, Unpacker};
 use super::wire::BodyError;
 use super::{Exchange, Flow};
+use crate::budget::OverBudget;
 use crate::copy::{CopyFault, Ended, Upload};
 use crate::shared::Services;
 use answer::{failure, success};
@@ -44,6 +45,13 @@ enum Stopped {
 impl From<CopyFault> for Stopped {
     fn from(fault: CopyFault) -> Stopped {
         Stopped::Failed { status: None, fault }
+    }
+}
+
+impl From<OverBudget> for Stopped {
+    fn from(error: OverBudget) -> Stopped {
+        let fault = CopyFault::new("53200", error.to_string());
+        Stopped::Failed { status: Some(503), fault }
     }
 }
 
@@ -133,7 +141,10 @@ async fn take(
         return Err(too_large(max));
     }
     let mut receiving = Receiving::new(exchange, params, &services)?;
-    let mut unpacker = Unpacker::new(&packing(exchange)?, usize::MAX)?;
+    let packing = packing(exchange)?;
+    let decoder_bytes = packing.encoding.memory_bytes();
+    exchange.hold(decoder_bytes)?;
+    let mut unpacker = Unpacker::new(&packing, usize::MAX)?;
     let mut bytes = 0;
     while let Some(mut piece) = exchange.body.next(exchange.wire).await? {
         bytes += piece.len() as u64;
@@ -143,6 +154,7 @@ async fn take(
         while !piece.is_empty() {
             let plain = unpacker.next(&mut piece)?;
             push(exchange, &mut receiving, plain).await?;
+            exchange.hold(decoder_bytes + receiving.found.schema.capacity())?;
         }
     }
     let rest = unpacker.finish()?;
@@ -176,16 +188,11 @@ fn too_large(max: u64) -> Stopped {
 }
 
 fn packing(exchange: &Exchange<'_>) -> Result<Packing, Stopped> {
-    let name = exchange.head.field("content-encoding").unwrap_or("identity");
-    let encoding = match name.to_ascii_lowercase().as_str() {
-        "gzip" | "x-gzip" => Encoding::Gzip,
-        "zstd" => Encoding::Zstd,
-        "identity" | "" => Encoding::Plain,
-        _ => {
-            let fault = CopyFault::new("0A000", "the encoding of the body is not supported");
-            return Err(Stopped::Failed { status: Some(415), fault });
-        }
-    };
+    let name = exchange.head.field("content-encoding").unwrap_or_default();
+    let encoding = Encoding::named(name).ok_or_else(|| {
+        let fault = CopyFault::new("0A000", "the encoding of the body is not supported");
+        Stopped::Failed { status: Some(415), fault }
+    })?;
     Ok(Packing { encoding, parts: None })
 }
 

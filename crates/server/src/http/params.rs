@@ -44,6 +44,16 @@ impl Params {
         self.named.get(name).map(String::as_str)
     }
 
+    /// Bytes that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        let named = self.named.iter().map(|(name, value)| name.len() + value.len());
+        let bound = self.bound.iter().map(|value| match value {
+            Parameter::Text(text) => size_of::<Parameter>() + text.len(),
+            _ => size_of::<Parameter>(),
+        });
+        named.chain(bound).sum()
+    }
+
     /// Whether it is there and says yes.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.find(name).is_some_and(|value| value.eq_ignore_ascii_case("true") || value == "1")

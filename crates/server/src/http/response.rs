@@ -72,7 +72,8 @@ pub(crate) fn head(
 ) -> Vec<u8> {
     let Response { status, content_type, fields, .. } = response;
     let mut text = format!(
-        "HTTP/1.1 {status} {}\r\nServer: tidegate/{}\r\nDate: {}\r\nX-Request-Id: {request_id}\r\n",
+        "HTTP/1.1 {status} {}\r\nServer: tidegate/{}\r\nDate: {}\r\nX-Request-Id: {request_id}\r\n\
+         X-Content-Type-Options: nosniff\r\n",
         reason(*status),
         env!("CARGO_PKG_VERSION"),
         http_date(now_micros),
@@ -109,9 +110,11 @@ fn reason(status: u16) -> &'static str {
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
+        411 => "Length Required",
         413 => "Content Too Large",
         415 => "Unsupported Media Type",
         421 => "Misdirected Request",
+        422 => "Unprocessable Content",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",

@@ -48,6 +48,27 @@ pub(crate) enum Encoding {
     Zstd,
 }
 
+impl Encoding {
+    /// The encoding that a `Content-Encoding` names; `None` for one that is not known.
+    pub(crate) fn named(name: &str) -> Option<Encoding> {
+        match name.to_ascii_lowercase().as_str() {
+            "gzip" | "x-gzip" => Some(Encoding::Gzip),
+            "zstd" => Some(Encoding::Zstd),
+            "identity" | "" => Some(Encoding::Plain),
+            _ => None,
+        }
+    }
+
+    /// Memory of a decoder.
+    pub(crate) fn memory_bytes(self) -> usize {
+        match self {
+            Encoding::Plain => 0,
+            Encoding::Gzip => 64 << 10,
+            Encoding::Zstd => (1 << WINDOW_LOG) + (256 << 10),
+        }
+    }
+}
+
 /// What a body is wrapped in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Packing {

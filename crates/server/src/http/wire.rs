@@ -7,7 +7,7 @@
 //! - WI3. A head that could be read in two ways is refused: two lengths, a length and chunks, an
 //!   encoding of transfer that is not `chunked`, not exactly one host.
 //!
-//! The grammar of heads and chunk sizes is `httparse`'s. Not here: what requests mean.
+//! The grammar of heads is `httparse`'s. Not here: what requests mean.
 
 mod body;
 mod head;
@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::socket::Socket;
 
 pub(crate) use body::{BadBody, Body};
-pub(crate) use head::{Framing, Head, HeadError};
+pub(crate) use head::{Framing, Head, HeadError, HeadReader};
 
 /// Bytes that are made room for when a head is waited for.
 const HEAD_ROOM: usize = 8 << 10;
@@ -54,6 +54,7 @@ pub(crate) struct WireLimits {
 pub(crate) struct Wire {
     stream: Socket,
     buffer: BytesMut,
+    heads: HeadReader,
     limits: WireLimits,
 }
 
@@ -101,7 +102,7 @@ impl Body {
 
 impl Wire {
     pub(crate) fn new(stream: Socket, limits: WireLimits) -> Wire {
-        Wire { stream, buffer: BytesMut::new(), limits }
+        Wire { stream, buffer: BytesMut::new(), heads: HeadReader::default(), limits }
     }
 
     /// The head of the next request; `None` if there is none any more. It can be dropped and asked
@@ -116,7 +117,7 @@ impl Wire {
         }
         let deadline = Instant::now() + self.limits.head_time;
         loop {
-            if let Some(head) = Head::take(&mut self.buffer, self.limits.head_bytes)? {
+            if let Some(head) = self.heads.take(&mut self.buffer, self.limits.head_bytes)? {
                 return Ok(Some(head));
             }
             match timeout_at(deadline, self.fill(HEAD_ROOM)).await {

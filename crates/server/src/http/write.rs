@@ -6,10 +6,12 @@
 //!   500 with "in doubt" says that it is not.
 //! - HW3. A body is worked on in small pieces (`unpack`), between which others have their turn;
 //!   when its client has gone, or the server must end, it is given up.
-//! - HW4. A request with a name that was done before is answered as it was then.
+//! - HW4. A request with a name that was done before is answered as it was then, and another one of
+//!   the same name is refused (`ilp::Answers` AN2).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,8 +30,8 @@ use super::unpack::{Encoding, Packing, UnpackError, Unpacker};
 use super::wire::BodyError;
 use super::{Exchange, Flow};
 use crate::ilp::{
-    Answer, CommitError, CommitOptions, Committed, Host, RejectRow, Reserved, batch_id, commit,
-    is_race, shortened,
+    Answer, CommitError, CommitOptions, Committed, Content, Fingerprint, Host, NameReused,
+    RejectRow, Reserved, commit, is_race, shortened,
 };
 use crate::json::push_string;
 use crate::metrics::Transport;
@@ -75,7 +77,9 @@ impl Refusal {
         let kind = match status {
             413 => "too_long",
             403 => "forbidden",
+            411 => "length",
             415 => "encoding",
+            422 => "reused_name",
             421 => "read_only",
             503 => "retry",
             507 => "disk_full",
@@ -100,6 +104,7 @@ impl Refusal {
         match (sqlstate::of_storage(error), error.class()) {
             ("53100", _) => Refusal::new(507, "retry operation", message),
             ("25006", _) => Refusal::new(503, "retry operation", message),
+            _ if matches!(error, StorageError::BatchReused { .. }) => name_reused(),
             ("54000", _) => Refusal::new(413, "request too large", message),
             _ if is_race(error) => Refusal::new(503, "retry operation", message),
             (_, Class::Caller) => Refusal::new(400, "invalid", message),
@@ -221,6 +226,12 @@ struct Wanted {
     name: Option<String>,
 }
 
+impl Wanted {
+    fn fingerprint(&self, exchange: &Exchange<'_>) -> Fingerprint {
+        Fingerprint::new(exchange.sender.user.as_deref(), &format!("{:?}", self.precision))
+    }
+}
+
 fn wanted(exchange: &Exchange<'_>) -> Result<Wanted, Refusal> {
     let params = Params::parse(&exchange.head.query);
     let params = params
@@ -241,16 +252,11 @@ fn wanted(exchange: &Exchange<'_>) -> Result<Wanted, Refusal> {
             return Err(Refusal::new(400, "not supported", message));
         }
     };
-    let name = exchange.head.field("content-encoding").unwrap_or("identity");
-    let encoding = match name.to_ascii_lowercase().as_str() {
-        "gzip" | "x-gzip" => Encoding::Gzip,
-        "zstd" => Encoding::Zstd,
-        "identity" | "" => Encoding::Plain,
-        _ => {
-            let message = format!("the encoding '{}' is not supported", shortened(name, 64));
-            return Err(Refusal::new(415, "not supported", message));
-        }
-    };
+    let name = exchange.head.field("content-encoding").unwrap_or_default();
+    let encoding = Encoding::named(name).ok_or_else(|| {
+        let message = format!("the encoding '{}' is not supported", shortened(name, 64));
+        Refusal::new(415, "not supported", message)
+    })?;
     let has_parts = exchange.head.content_type().starts_with("multipart/");
     let parts = exchange.head.field("content-type").filter(|_| has_parts).map(str::to_owned);
     let packing = Packing { encoding, parts };
@@ -284,22 +290,40 @@ async fn take(exchange: &mut Exchange<'_>) -> Result<Answer, Stopped> {
     })?;
     let allowed = exchange.allow(Deed::Write("lines"));
     allowed.map_err(|message| Refusal::new(403, "forbidden", message))?;
+    let held = exchange.hold(wanted.packing.encoding.memory_bytes());
+    held.map_err(|error| Refusal::new(503, "retry operation", error.to_string()))?;
     let Some(name) = &wanted.name else { return take_lines(exchange, &services, &wanted).await };
     let answers = &services.ingest.answers;
-    if let Some(answer) = answers.find(name, Instant::now()) {
-        let max = exchange.shared.config.http.max_ilp_body;
-        let mut bytes = 0;
-        while let Some(piece) = exchange.body.next(exchange.wire).await? {
-            bytes += piece.len();
-            if max < bytes {
-                return Err(too_large(max).into());
-            }
-        }
-        return Ok(answer); // HW4
+    if answers.is_known(name, Instant::now()) {
+        let content = content_of(exchange, &wanted).await?;
+        let found = answers.find(name, content, Instant::now()).map_err(|_| name_reused())?;
+        // It may have been forgotten meanwhile, with its body read: then it comes again.
+        let again = || Refusal::new(503, "retry operation", "the answer was forgotten just now");
+        return Ok(found.ok_or_else(again)?); // HW4
     }
-    let answer = take_lines(exchange, &services, &wanted).await?;
-    answers.keep(name, answer.clone(), Instant::now());
-    Ok(answer)
+    take_lines(exchange, &services, &wanted).await
+}
+
+/// The answer to a request with a name that stands for another one (HW4).
+fn name_reused() -> Refusal {
+    let message = "the Idempotency-Key was used for another request: with other lines, precision, \
+                   or user";
+    Refusal::new(422, "invalid", message)
+}
+
+/// What a request is, without parsing it.
+async fn content_of(exchange: &mut Exchange<'_>, wanted: &Wanted) -> Result<Content, Stopped> {
+    let max = exchange.shared.config.http.max_ilp_body;
+    let (mut unpacker, mut fingerprint) =
+        (Unpacker::new(&wanted.packing, max)?, wanted.fingerprint(exchange));
+    while let Some(mut piece) = exchange.body.next(exchange.wire).await? {
+        while !piece.is_empty() {
+            fingerprint.update(&unpacker.next(&mut piece)?);
+            yield_now().await;
+        }
+    }
+    fingerprint.update(&unpacker.finish()?);
+    Ok(fingerprint.finish())
 }
 
 async fn take_lines(
@@ -315,6 +339,7 @@ async fn take_lines(
     };
     let mut reading = Reading {
         parser,
+        fingerprint: wanted.name.as_ref().map(|_| wanted.fingerprint(exchange)),
         reserved: None,
         bytes: 0,
         looked: 0,
@@ -324,25 +349,58 @@ async fn take_lines(
         kinds: BTreeMap::new(),
     };
     let read = reading.read(exchange, services, wanted).await;
-    let batch_id = wanted.name.as_deref().map(batch_id);
-    let committed = match read {
-        Ok(()) => reading.commit(exchange, services, batch_id).await,
-        Err(stopped) => Err(stopped),
+    let content = reading.fingerprint.take().map(Fingerprint::finish);
+    let named = wanted.name.as_deref().zip(content);
+    let answers = &services.ingest.answers;
+    let begun = named.map(|(name, content)| answers.begin(name, content, Instant::now()));
+    let committed = match (read, begun) {
+        (Err(stopped), _) => Err(stopped),
+        (Ok(()), Some(Err(NameReused))) => Err(name_reused().into()),
+        (Ok(()), begun) => {
+            let batch_id = named.map(|(name, content)| content.batch_id(name));
+            let committed = reading.commit(exchange, services, batch_id).await;
+            let answer = committed.map(|it| answer(exchange, services, &mut reading, it, named));
+            drop(begun);
+            answer
+        }
     };
-    let Reading { parser, rejected, faults, mut kinds, .. } = reading;
     if wanted.on_bad_line == OnBadLine::Stop {
-        services.ingest.keep_parser(parser);
+        services.ingest.keep_parser(reading.parser);
     }
-    let committed = committed?;
+    committed
+}
+
+/// The answer to a request that was committed; it is kept for repeats of it.
+fn answer(
+    exchange: &mut Exchange<'_>,
+    services: &Services,
+    reading: &mut Reading,
+    committed: Committed,
+    named: Option<(&str, Content)>,
+) -> Answer {
+    let answers = &services.ingest.answers;
     if committed.is_repeat {
         // Its tables know it, and what was answered then is forgotten, or is being said just now.
-        let known = wanted.name.as_deref();
-        let known = known.and_then(|name| services.ingest.answers.find(name, Instant::now()));
-        return Ok(known.unwrap_or(Answer::All));
+        let known = named.map(|(name, content)| answers.find(name, content, Instant::now()));
+        return known.and_then(Result::ok).flatten().unwrap_or(Answer::All);
     }
-    let rejected = rejected + committed.rejected;
+    let answer = outcome(exchange, services, reading, committed);
+    if let Some((name, content)) = named {
+        answers.keep(name, content, answer.clone(), Instant::now());
+    }
+    answer
+}
+
+fn outcome(
+    exchange: &mut Exchange<'_>,
+    services: &Services,
+    reading: &mut Reading,
+    committed: Committed,
+) -> Answer {
+    let (faults, mut kinds) = (mem::take(&mut reading.faults), mem::take(&mut reading.kinds));
+    let rejected = reading.rejected + committed.rejected;
     if rejected == 0 {
-        return Ok(Answer::All);
+        return Answer::All;
     }
     for fault in &committed.faults {
         *kinds.entry(fault.reason.kind()).or_default() += 1;
@@ -352,12 +410,14 @@ async fn take_lines(
     }
     let faults = [faults, committed.faults].concat();
     note_partial(exchange, services, &faults, rejected);
-    Ok(Answer::Partial(partial(committed.rows, rejected, &faults)))
+    Answer::Partial(partial(committed.rows, rejected, &faults))
 }
 
 /// A body on its way to rows.
 struct Reading {
     parser: LineParser,
+    /// Of the text so far, if the request has a name.
+    fingerprint: Option<Fingerprint>,
     /// Of all that was read and is not committed.
     reserved: Option<Reserved>,
     /// Of text; and how many there were when it was looked at last who waits.
@@ -410,6 +470,9 @@ impl Reading {
             return Ok(());
         }
         self.bytes += text.len();
+        if let Some(fingerprint) = &mut self.fingerprint {
+            fingerprint.update(text);
+        }
         let metrics = exchange.shared.metrics.of(Transport::Http);
         metrics.bytes.add(text.len() as u64);
         let reserved = services.ingest.reserve(text.len()).await.ok_or_else(|| {

@@ -1,19 +1,29 @@
-//! What was answered to requests that have a name, so that a repeat hears the same.
+//! Requests that have a name (`Idempotency-Key`): what each is, and what was answered, so that a
+//! repeat gets the same answer.
 //!
 //! - AN1. An answer is kept for `ilp.idempotency_window`, unless more than `BYTES_MAX` of them are:
-//!   then the oldest go. That a request is applied once is not up to this: its tables remember its
-//!   name (`storage`), also when the server was started anew.
+//!   then the oldest go. That a request is applied once does not depend on this: its tables
+//!   remember its name (`storage`), also when the server was started anew.
+//! - AN2. A name stands for one request: its text, precision and user (`Content`). Another request
+//!   of the same name is refused while the first one works and for the window after it, also across
+//!   a restart; later, as long as one of its tables remembers the name.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ring::digest::{Context, SHA256};
+use tidegate_storage::BatchId;
 use tokio::time::Instant;
+
+use super::commit::batch_name;
 
 /// Bytes of answers and names that are kept.
 const BYTES_MAX: usize = 16 << 20;
 /// What an answer takes besides its text and name.
-const ENTRY_BYTES: usize = 128;
+const ENTRY_BYTES: usize = 160;
+/// Batches that are read from tables at the start: some ten megabytes.
+const RESTORED_MAX: usize = 256 << 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -24,10 +34,21 @@ pub(crate) struct Answers {
 
 #[derive(Debug, Default)]
 struct Kept {
-    by_name: HashMap<String, Answer>,
+    by_name: HashMap<String, Entry>,
     /// Names in the order of their answers.
     order: VecDeque<(Instant, String)>,
     bytes: usize,
+    /// Requests that work, and how many of them are the same.
+    working: HashMap<String, (Content, usize)>,
+    /// Batches of an earlier process, until a window has passed since the start.
+    restored: HashMap<[u8; 8], Content>,
+    restored_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    content: Content,
+    answer: Answer,
 }
 
 /// What was said to a request that was done.
@@ -39,6 +60,17 @@ pub(crate) enum Answer {
     Partial(String),
 }
 
+/// What a request is, apart from its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Content([u8; 8]);
+
+/// A content that is being computed from the pieces of a text.
+pub(crate) struct Fingerprint(Context);
+
+/// A name that stands for another request (AN2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NameReused;
+
 impl Answer {
     fn bytes(&self) -> usize {
         match self {
@@ -48,27 +80,119 @@ impl Answer {
     }
 }
 
+impl Fingerprint {
+    /// Of a request of this user, with this precision.
+    pub(crate) fn new(user: Option<&str>, precision: &str) -> Fingerprint {
+        let mut context = Context::new(&SHA256);
+        for part in [user.unwrap_or_default(), precision] {
+            context.update(&(part.len() as u64).to_le_bytes());
+            context.update(part.as_bytes());
+        }
+        Fingerprint(context)
+    }
+
+    pub(crate) fn update(&mut self, text: &[u8]) {
+        self.0.update(text);
+    }
+
+    pub(crate) fn finish(self) -> Content {
+        let digest = self.0.finish();
+        Content(digest.as_ref()[..8].try_into().expect("eight of 32 bytes"))
+    }
+}
+
+impl Content {
+    /// The batch of a request of this name.
+    pub(crate) fn batch_id(self, name: &str) -> BatchId {
+        BatchId::new(batch_name(name), self.0)
+    }
+}
+
+/// A request that works; its name is its own until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Working<'a> {
+    answers: &'a Answers,
+    name: String,
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        let mut kept = self.answers.lock();
+        let Some((_, count)) = kept.working.get_mut(&self.name) else { return };
+        *count -= 1;
+        if *count == 0 {
+            kept.working.remove(&self.name);
+        }
+    }
+}
+
 impl Answers {
     pub(crate) fn new(window: Duration) -> Answers {
         Answers { window, kept: Mutex::default() }
     }
 
-    /// What was answered to a request of this name.
-    pub(crate) fn find(&self, name: &str, now: Instant) -> Option<Answer> {
+    /// How many batches of tables are of use to `restore`.
+    pub(crate) const RESTORED_MAX: usize = RESTORED_MAX;
+
+    /// Takes note of the batches that tables remember from an earlier process (AN2).
+    pub(crate) fn restore(&self, batches: &[BatchId], now: Instant) {
+        let mut kept = self.lock();
+        let restored = batches.iter().map(|batch| (batch.name(), Content(batch.content())));
+        kept.restored = restored.collect();
+        kept.restored_until = now.checked_add(self.window);
+    }
+
+    /// What was answered to this request, if it was done.
+    pub(crate) fn find(
+        &self,
+        name: &str,
+        content: Content,
+        now: Instant,
+    ) -> Result<Option<Answer>, NameReused> {
         let mut kept = self.lock();
         kept.forget(now, self.window);
-        kept.by_name.get(name).cloned()
+        match kept.by_name.get(name) {
+            Some(entry) if entry.content != content => Err(NameReused),
+            Some(entry) => Ok(Some(entry.answer.clone())),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a request of this name was answered: then nothing of it need be parsed.
+    pub(crate) fn is_known(&self, name: &str, now: Instant) -> bool {
+        let mut kept = self.lock();
+        kept.forget(now, self.window);
+        kept.by_name.contains_key(name)
+    }
+
+    /// Begins a request whose text is known, before it is committed.
+    pub(crate) fn begin(
+        &self,
+        name: &str,
+        content: Content,
+        now: Instant,
+    ) -> Result<Working<'_>, NameReused> {
+        let mut kept = self.lock();
+        kept.forget(now, self.window);
+        let answered = kept.by_name.get(name).map(|entry| entry.content);
+        let restored = kept.restored.get(&batch_name(name)).copied();
+        let working = kept.working.get(name).map(|(content, _)| *content);
+        if [answered, restored, working].into_iter().flatten().any(|known| known != content) {
+            return Err(NameReused);
+        }
+        kept.working.entry(name.to_owned()).or_insert((content, 0)).1 += 1;
+        Ok(Working { answers: self, name: name.to_owned() })
     }
 
     /// Keeps an answer; the first one, if there are several.
-    pub(crate) fn keep(&self, name: &str, answer: Answer, now: Instant) {
+    pub(crate) fn keep(&self, name: &str, content: Content, answer: Answer, now: Instant) {
         let mut kept = self.lock();
         kept.forget(now, self.window);
         if kept.by_name.contains_key(name) {
             return;
         }
         kept.bytes += ENTRY_BYTES + name.len() + answer.bytes();
-        kept.by_name.insert(name.to_owned(), answer);
+        kept.by_name.insert(name.to_owned(), Entry { content, answer });
         kept.order.push_back((now, name.to_owned()));
         while BYTES_MAX < kept.bytes {
             kept.forget_one();
@@ -85,12 +209,15 @@ impl Kept {
         while self.order.front().is_some_and(|(since, _)| window <= now - *since) {
             self.forget_one();
         }
+        if self.restored_until.is_some_and(|until| until <= now) {
+            (self.restored, self.restored_until) = (HashMap::new(), None);
+        }
     }
 
     fn forget_one(&mut self) {
         let Some((_, name)) = self.order.pop_front() else { return };
-        let answer = self.by_name.remove(&name).expect("every name has an answer");
-        self.bytes -= ENTRY_BYTES + name.len() + answer.bytes();
+        let entry = self.by_name.remove(&name).expect("every name has an answer");
+        self.bytes -= ENTRY_BYTES + name.len() + entry.answer.bytes();
     }
 }
 
@@ -98,14 +225,18 @@ impl Kept {
 mod tests {
     use super::*;
 
+    const ONE: Content = Content([1; 8]);
+    const TWO: Content = Content([2; 8]);
+
     #[test]
     fn an_answer_is_kept_for_its_time() {
         let (answers, start) = (Answers::new(Duration::from_secs(10)), Instant::now());
         let partial = Answer::Partial("x".to_owned());
-        answers.keep("a", partial.clone(), start);
-        answers.keep("a", Answer::All, start);
-        answers.keep("b", Answer::All, start + Duration::from_secs(5));
-        let find = |name, seconds| answers.find(name, start + Duration::from_secs(seconds));
+        answers.keep("a", ONE, partial.clone(), start);
+        answers.keep("a", ONE, Answer::All, start);
+        answers.keep("b", ONE, Answer::All, start + Duration::from_secs(5));
+        let find =
+            |name, seconds| answers.find(name, ONE, start + Duration::from_secs(seconds)).unwrap();
         assert_eq!((find("a", 9), find("b", 9)), (Some(partial), Some(Answer::All)), "AN1");
         assert_eq!((find("a", 10), find("b", 10)), (None, Some(Answer::All)), "AN1");
         assert_eq!(find("b", 15), None, "AN1");
@@ -116,9 +247,55 @@ mod tests {
     fn all_answers_have_a_bound() {
         let (answers, now) = (Answers::new(Duration::from_secs(10)), Instant::now());
         for number in 0..40 {
-            answers.keep(&number.to_string(), Answer::Partial("x".repeat(1 << 20)), now);
+            let partial = Answer::Partial("x".repeat(1 << 20));
+            answers.keep(&number.to_string(), ONE, partial, now);
         }
         assert!(answers.lock().bytes <= BYTES_MAX, "AN1");
-        assert!(answers.find("0", now).is_none() && answers.find("39", now).is_some(), "AN1");
+        assert!(!answers.is_known("0", now) && answers.is_known("39", now), "AN1");
+    }
+
+    #[test]
+    fn a_name_stands_for_one_request() {
+        let (answers, now) = (Answers::new(Duration::from_secs(10)), Instant::now());
+        let first = answers.begin("a", ONE, now).unwrap();
+        let again = answers.begin("a", ONE, now).unwrap();
+        assert_eq!(answers.begin("a", TWO, now).unwrap_err(), NameReused, "AN2");
+        drop(first);
+        assert!(answers.begin("a", TWO, now).is_err(), "AN2");
+        drop(again);
+        drop(answers.begin("a", TWO, now).expect("nothing came of the others"));
+        assert!(answers.lock().working.is_empty());
+        answers.keep("a", ONE, Answer::All, now);
+        assert_eq!(answers.find("a", TWO, now), Err(NameReused), "AN2");
+        assert!(answers.begin("a", TWO, now).is_err(), "AN2");
+        assert!(answers.begin("a", TWO, now + Duration::from_secs(10)).is_ok(), "AN1");
+    }
+
+    #[test]
+    fn names_of_an_earlier_process_are_known_for_a_window() {
+        let (answers, now) = (Answers::new(Duration::from_secs(10)), Instant::now());
+        answers.restore(&[ONE.batch_id("a")], now);
+        assert!(answers.begin("a", ONE, now).is_ok() && answers.begin("b", TWO, now).is_ok());
+        assert!(answers.begin("a", TWO, now).is_err(), "AN2");
+        assert!(answers.begin("a", TWO, now + Duration::from_secs(10)).is_ok(), "AN2");
+    }
+
+    #[test]
+    fn what_a_request_is_depends_on_all_of_it() {
+        let content = |user: Option<&str>, precision: &str, pieces: &[&str]| {
+            let mut fingerprint = Fingerprint::new(user, precision);
+            pieces.iter().for_each(|piece| fingerprint.update(piece.as_bytes()));
+            fingerprint.finish()
+        };
+        let whole = content(Some("ann"), "ns", &["t v=1"]);
+        assert_eq!(whole, content(Some("ann"), "ns", &["t", " ", "v=1"]));
+        for other in [
+            content(Some("bob"), "ns", &["t v=1"]),
+            content(Some("ann"), "ms", &["t v=1"]),
+            content(Some("ann"), "ns", &["t v=2"]),
+            content(Some("annn"), "s", &["t v=1"]),
+        ] {
+            assert_ne!(whole, other, "AN2");
+        }
     }
 }

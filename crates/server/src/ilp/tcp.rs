@@ -11,7 +11,7 @@
 //!   connection ends, and log and `sys.ilp_rejects` say how many.
 //! - TP5. When the server stops, nothing more is read, what was read is committed, and the
 //!   connection ends. A line whose end has not come is not taken, whatever ends the connection.
-//!
+//! - TP7. Nothing is taken of a connection that speaks another protocol (`prelude`).
 //! - TP6. Where there are keys, nothing is read from who has not signed with one of them (`auth`).
 //!
 //! Reading and parsing happen on the runtime's own threads, `TURN_BYTES` at a time; commits, which
@@ -31,6 +31,7 @@ use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::commit::{CommitError, CommitOptions, Committed, commit};
+use super::prelude::{Foreign, Prelude};
 use super::{Connected, Host, RejectLimit, RejectRow, Reserved};
 use crate::config::OnBadLine;
 use crate::metrics::{LineMetrics, Transport};
@@ -87,6 +88,7 @@ pub(crate) async fn serve(
         connected,
         peer,
         stream,
+        prelude: Prelude::default(),
         parser: None,
         reserved: None,
         first_row: None,
@@ -107,6 +109,7 @@ struct Connection {
     stream: TcpStream,
     peer: String,
     connected: Connected,
+    prelude: Prelude,
     /// There while there is something to remember (TP3).
     parser: Option<Box<LineParser>>,
     /// Of the rows that wait, and of the line that is not whole.
@@ -141,6 +144,8 @@ enum End {
     BadLine,
     /// Rows were lost.
     Failed,
+    /// It speaks another protocol, and nothing of it was taken.
+    Foreign,
 }
 
 /// What a turn of reading came to.
@@ -318,7 +323,33 @@ impl Connection {
         Turn::More
     }
 
+    /// Parses what is lines of the bytes (TP7).
     fn feed(&mut self, bytes: &[u8]) -> Result<(), End> {
+        if self.prelude.is_over() {
+            return self.parse(bytes);
+        }
+        match self.prelude.take(bytes) {
+            Ok(lines) => self.parse(&lines),
+            Err(foreign) => Err(self.refuse(foreign)),
+        }
+    }
+
+    /// Says that a connection speaks another protocol.
+    fn refuse(&mut self, foreign: Foreign) -> End {
+        let (peer, name) = (&self.peer, foreign.name());
+        self.shared.metrics.foreign_protocols.add(1);
+        let text = format_args!(
+            "{peer}: the connection speaks {name}, which this port does not: it is closed, and \
+             nothing of it was taken"
+        );
+        self.shared.log.warn_limited(("ilp", "foreign protocol"), text);
+        End::Foreign
+    }
+
+    fn parse(&mut self, bytes: &[u8]) -> Result<(), End> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let mut host = Host::new(&self.services.database, self.shared.clock.as_ref());
         let options = || options(&self.shared, &self.services);
         let parser = self.parser.get_or_insert_with(|| Box::new(LineParser::new(options())));
@@ -347,6 +378,7 @@ impl Connection {
     /// Keeps no more memory reserved than is used.
     fn account(&mut self) {
         let bytes = self.parser.as_ref().map_or(0, |parser| parser.pending_bytes());
+        let bytes = bytes + self.prelude.held_bytes();
         match &mut self.reserved {
             Some(_) if bytes == 0 => self.reserved = None,
             Some(reserved) => self.services.ingest.shrink(reserved, bytes),
@@ -428,7 +460,8 @@ impl Connection {
     /// Says that rows are not there (TP4).
     fn lost(&self, rows: u64, why: &str) {
         let peer = &self.peer;
-        self.shared.log.warn("ilp", format_args!("{peer}: {rows} rows are lost: {why}"));
+        let text = format_args!("{peer}: {rows} rows are lost: {why}");
+        self.shared.log.warn_limited(("ilp", "lost rows"), text);
         self.connected.lost(rows, Some(format!("{rows} rows are lost: {why}")));
         self.services.ingest.rejects.keep(RejectRow {
             ts: self.shared.clock.now_micros(),
@@ -459,6 +492,11 @@ impl Connection {
 
     /// Commits what is left.
     async fn finish(&mut self, end: End) -> Result<(), End> {
+        if end == End::Closed && !self.prelude.is_over() {
+            // A line without its end, and perhaps a whole one: bytes of both are few.
+            let held = self.prelude.rest();
+            self.parse(&held).or_else(|end| if end == End::BadLine { Ok(()) } else { Err(end) })?;
+        }
         if end == End::Closed
             && let Some(parser) = &mut self.parser
         {

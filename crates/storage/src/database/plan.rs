@@ -271,7 +271,7 @@ impl<'a> Overlay<'a> {
     /// What fulfils a wish (P2).
     pub(crate) fn plan(&self, wish: &Wish) -> Result<Plan> {
         if let Wish::Append(Append { batch: Some(batch), tables, .. }) = wish
-            && let Some(seq_txns) = self.applied(*batch, tables)
+            && let Some(seq_txns) = self.applied(*batch, tables)?
         {
             let committed = Committed { seq_txns, is_new: false };
             return Ok(Plan { ops: Vec::new(), committed });
@@ -334,18 +334,39 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// The commits of a batch, if one of its tables has it already.
-    fn applied(&self, batch: BatchId, tables: &[AppendTo]) -> Option<Vec<(TableId, SeqTxn)>> {
-        let known = tables.iter().map(|to| match &to.target {
-            AppendTarget::New(new) => (new.folder.table(), None),
-            AppendTarget::Existing { id, .. } => {
-                (*id, self.by_id(*id).and_then(|table| table.manifest.batch(batch)))
+    /// The commits of a batch, if one of its tables has it already; an error if a table has other
+    /// rows of its name.
+    fn applied(
+        &self,
+        batch: BatchId,
+        tables: &[AppendTo],
+    ) -> Result<Option<Vec<(TableId, SeqTxn)>>> {
+        let mut known = Vec::new();
+        for to in tables {
+            let AppendTarget::Existing { id, name, .. } = &to.target else {
+                continue;
+            };
+            let mark = self.by_id(*id).and_then(|it| it.manifest.batch_of_name(batch.name()));
+            match mark {
+                Some(mark) if mark.id != batch => {
+                    return Err(Error::BatchReused { table: name.clone() });
+                }
+                Some(mark) => known.push((*id, mark.seq_txn)),
+                None => {}
             }
+        }
+        if known.is_empty() {
+            return Ok(None);
+        }
+        let seq_txn = |id: TableId| {
+            let found = known.iter().find(|(known, _)| *known == id);
+            (id, found.map_or(SeqTxn(0), |(_, seq_txn)| *seq_txn))
+        };
+        let ids = tables.iter().map(|to| match &to.target {
+            AppendTarget::New(new) => new.folder.table(),
+            AppendTarget::Existing { id, .. } => *id,
         });
-        let known: Vec<_> = known.collect();
-        known.iter().any(|(_, seq_txn)| seq_txn.is_some()).then(|| {
-            known.into_iter().map(|(id, seq_txn)| (id, seq_txn.unwrap_or(SeqTxn(0)))).collect()
-        })
+        Ok(Some(ids.map(seq_txn).collect()))
     }
 
     fn plan_append(&self, batch: Option<BatchId>, to: &AppendTo) -> Result<Vec<TableOp>> {

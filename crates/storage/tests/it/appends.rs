@@ -212,6 +212,35 @@ fn a_batch_is_applied_once_also_after_a_restart() {
     }
 }
 
+// A name was all that counted: other rows of a name that a table knew were acknowledged, and not
+// written.
+#[test]
+fn a_name_of_a_batch_stands_for_the_same_rows_also_after_a_restart() {
+    let (disk, database) = new_database();
+    let options = |name: u8, content: u8| AppendOptions {
+        batch_id: Some(BatchId::new([name; 8], [content; 8])),
+    };
+    let append = |database: &Arc<Database>, (name, content): (u8, u8), tables: &[&str]| {
+        let appends = tables.iter().map(|table| append_of(table, &[(1, "a", 1)], None));
+        database.append(&appends.collect::<Vec<_>>(), &options(name, content))
+    };
+    assert!(append(&database, (1, 1), &["t"]).unwrap().is_new);
+    assert!(!append(&database, (1, 1), &["t"]).unwrap().is_new);
+    database.close().unwrap();
+    let database = open(&disk.after_power_loss());
+    assert!(!append(&database, (1, 1), &["t"]).unwrap().is_new);
+    // Also if only one of several tables knows it.
+    for tables in [&["t"][..], &["u", "t"]] {
+        let refused = append(&database, (1, 2), tables).unwrap_err();
+        assert!(matches!(&refused, Error::BatchReused { table } if table == "t"), "{refused:?}");
+    }
+    assert!(append(&database, (2, 1), &["t"]).unwrap().is_new);
+    let known = database.batches(10);
+    assert_eq!(known, [BatchId::new([2; 8], [1; 8]), BatchId::new([1; 8], [1; 8])]);
+    assert_eq!(database.batches(1).len(), 1);
+    assert_eq!(read(&database)["t"].rows.len(), 2);
+}
+
 #[test]
 fn memory_of_tails_is_bounded_and_nobody_is_refused() {
     let disk = SimDisk::new(3);

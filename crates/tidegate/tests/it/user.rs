@@ -1,7 +1,7 @@
 //! `tidegate user`: the file that it keeps, and how it asks.
 
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -77,4 +77,41 @@ fn what_cannot_be_is_said() {
     world.run(&["user", "list"]).fails(1, &["can be read by others"]);
     let serve = world.run(&["serve", "--http", "127.0.0.1:0", "--ilp", "none"]);
     serve.fails(2, &["users.toml can be read by others"]);
+}
+
+// Only root can write to the folder of a service with a user of its own. What root made there, the
+// service could not read: the user could not log in, and the next start ended with exit code 2.
+#[test]
+fn what_root_makes_belongs_to_the_owner_of_the_database() {
+    let world = World::new();
+    let db = world.path("db");
+    std::fs::create_dir_all(&db).unwrap();
+    let export = db.join("export");
+    std::fs::create_dir(&export).unwrap();
+    for folder in [&export, &db] {
+        if std::os::unix::fs::chown(folder, Some(65_534), Some(65_534)).is_err() {
+            return; // Only root can show it.
+        }
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    world.run_with(&["user", "add", "ann", "--role", "reader"], b"secret").succeeds();
+    world.file("t.csv", "a,b\n1,2\n");
+    world.run(&["import", "t.csv", "--table", "t"]).succeeds();
+    world.run(&["sql", "COPY t TO 'x.csv' (FORMAT csv)"]).succeeds();
+    let mut folders = vec![db];
+    let mut count = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = std::fs::symlink_metadata(&path).unwrap();
+            let owner = (metadata.uid(), metadata.gid());
+            assert_eq!(owner, (65_534, 65_534), "RD1: {}", path.display());
+            assert_eq!(metadata.mode() & 0o007, 0, "RD1: {}", path.display());
+            count += 1;
+            if metadata.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    assert!(10 < count, "{count}");
 }

@@ -1,6 +1,9 @@
 //! The body of a request as bytes that come: pieces of a body with a length, or chunks put
 //! together.
 //!
+//! - BO1. Chunks have one reading: a size is 1 to 16 hexadecimal digits, perhaps a semicolon with
+//!   an extension without control characters, and CRLF; no line ends with LF alone.
+//!
 //! Not here: waiting for bytes (`wire`), and what they mean.
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -9,6 +12,8 @@ use super::{Framing, Head};
 
 /// Bytes of a chunk's size with its extensions, and of the fields behind the last chunk.
 const SIZE_LINE_BYTES: usize = 4 << 10;
+/// Digits of a chunk's size: those of 64 bits.
+const SIZE_DIGITS: usize = 16;
 
 /// A body that is being read.
 pub(crate) struct Body {
@@ -38,7 +43,7 @@ pub(crate) struct BadBody(pub(crate) &'static str);
 impl Body {
     pub(crate) fn new(head: &Head) -> Body {
         let state = match head.framing {
-            Framing::Length(0) => State::Done,
+            Framing::Absent | Framing::Length(0) => State::Done,
             Framing::Length(bytes) => State::Rest(bytes),
             Framing::Chunked => State::Size,
         };
@@ -78,16 +83,11 @@ impl Body {
                     };
                     return Ok(Some(buffer.split_to(count).freeze()));
                 }
-                State::Size => match httparse::parse_chunk_size(buffer) {
-                    Ok(httparse::Status::Complete((bytes, size))) if bytes <= SIZE_LINE_BYTES => {
-                        buffer.advance(bytes);
-                        self.state = if size == 0 { State::Trailer(0) } else { State::Chunk(size) };
-                    }
-                    Ok(httparse::Status::Partial) if buffer.len() < SIZE_LINE_BYTES => {
-                        return Ok(None);
-                    }
-                    _ => return Err(BadBody("a chunk has no size")),
-                },
+                State::Size => {
+                    let Some((bytes, size)) = chunk_size(buffer)? else { return Ok(None) };
+                    buffer.advance(bytes);
+                    self.state = if size == 0 { State::Trailer(0) } else { State::Chunk(size) };
+                }
                 State::ChunkEnd => {
                     if buffer.len() < 2 {
                         return Ok(None);
@@ -105,7 +105,10 @@ impl Body {
                         }
                         return Ok(None);
                     };
-                    let is_empty = matches!(&buffer[..end], b"" | b"\r");
+                    let Some((b'\r', line)) = buffer[..end].split_last() else {
+                        return Err(BadBody("one of its last lines does not end with CRLF"));
+                    };
+                    let is_empty = line.is_empty();
                     buffer.advance(end + 1);
                     let bytes = before + end + 1;
                     if SIZE_LINE_BYTES < bytes {
@@ -116,6 +119,30 @@ impl Body {
                 State::Done => return Ok(None),
             }
         }
+    }
+}
+
+/// How many bytes the line with a chunk's size has, and the size; `None` if the line has not ended
+/// (BO1).
+fn chunk_size(buffer: &[u8]) -> Result<Option<(usize, u64)>, BadBody> {
+    const BAD: BadBody = BadBody("a chunk has no size");
+    let digits = buffer.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    if SIZE_DIGITS < digits || digits == 0 && !buffer.is_empty() {
+        return Err(BAD);
+    }
+    let rest = &buffer[digits..];
+    let is_text = |byte: &&u8| **byte == b'\t' || !byte.is_ascii_control();
+    let extension = if rest.starts_with(b";") { rest } else { &[] };
+    let end = digits + extension.iter().take_while(is_text).count();
+    match &buffer[end..] {
+        _ if SIZE_LINE_BYTES < end + 2 => Err(BAD),
+        [] | [b'\r'] => Ok(None),
+        [b'\r', b'\n', ..] => {
+            let digits = str::from_utf8(&buffer[..digits]).map_err(|_| BAD)?;
+            let size = u64::from_str_radix(digits, 16).map_err(|_| BAD)?;
+            Ok(Some((end + 2, size)))
+        }
+        _ => Err(BAD),
     }
 }
 
@@ -145,9 +172,11 @@ mod tests {
         assert_eq!(take(&[head, b"c"]), Ok((b"abc".to_vec(), false)));
     }
 
+    const HEAD: &str = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+
     #[test]
     fn chunks_are_put_together() {
-        let head = b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\n";
+        let head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\n";
         let rest: &[&[u8]] = &[head, b"abc\r", b"\n2\r\nde\r\n0\r\n", b"Last: x\r\n\r\n"];
         assert_eq!(take(rest), Ok((b"abcde".to_vec(), true)));
     }
@@ -157,13 +186,30 @@ mod tests {
         for (text, expected) in [
             ("3\r\nabcd\r\n", Err("a chunk is longer than its size")),
             ("x\r\n", Err("a chunk has no size")),
+            // A line feed in an extension ends the line for some, and does not for others.
+            ("3;a\nb\r\nabc\r\n", Err("a chunk has no size")),
+            ("3\nabc\r\n", Err("a chunk has no size")),
+            ("3\rabc\r\n", Err("a chunk has no size")),
+            ("\r\n\r\n", Err("a chunk has no size")),
+            (";x\r\n\r\n", Err("a chunk has no size")),
+            (" 3\r\nabc\r\n", Err("a chunk has no size")),
+            ("3 \r\nabc\r\n", Err("a chunk has no size")),
+            ("+3\r\nabc\r\n", Err("a chunk has no size")),
+            ("0x3\r\nabc\r\n", Err("a chunk has no size")),
+            ("10000000000000000\r\n", Err("a chunk has no size")),
+            ("00000000000000003\r\nabc\r\n", Err("a chunk has no size")),
+            ("3;a\0b\r\nabc\r\n", Err("a chunk has no size")),
+            ("0\r\n\n", Err("one of its last lines does not end with CRLF")),
+            ("0\r\nA: b\n\r\n", Err("one of its last lines does not end with CRLF")),
+            ("0003;a=\"b c\";\td\r\nabc\r\n0\r\n\r\n", Ok((b"abc".to_vec(), true))),
+            ("", Ok((Vec::new(), false))),
             ("3\r\nabc", Ok((b"abc".to_vec(), false))),
         ] {
-            let head = "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned();
+            let head = HEAD.to_owned();
             assert_eq!(take(&[(head + text).as_bytes()]), expected, "{text}");
         }
         let long = [b"0\r\n".to_vec(), vec![b'x'; SIZE_LINE_BYTES]].concat();
-        let head = b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
         assert_eq!(take(&[head, &long]), Err("its last fields are too long"));
     }
 }

@@ -34,7 +34,7 @@ fn get(server: &Server, target: &str, fields: &str) -> Answer {
 }
 
 fn exec(server: &Server, sql: &str, fields: &str) -> Answer {
-    get(server, &format!("/exec?query={}", encode(sql)), fields)
+    server.post("/exec", &format!("{fields}Content-Type: text/plain\r\n"), sql)
 }
 
 #[track_caller]
@@ -264,21 +264,171 @@ fn a_page_from_elsewhere_may_what_it_is_allowed() {
     let asked = ask(known);
     assert_eq!(
         (asked.status, asked.field("Access-Control-Allow-Methods")),
-        (204, Some("GET, POST"))
+        (204, Some("GET, HEAD, POST"))
     );
-    assert_eq!(ask(other).status, 405, "GD4");
+    assert_eq!(ask(other).status, 403, "GD4");
+    server.stop();
+}
+
+// A page of another place needs nothing more than a link to have a browser send a GET, with the
+// password that it remembers: `location = "http://db/exec?query=DROP TABLE t"`.
+#[test]
+fn a_get_and_a_head_only_read() {
+    let world = World::new();
+    let server = asking(&world);
+    let admin = basic("admin", "a better one");
+    let table = "CREATE TABLE t (ts TIMESTAMP, v INT) TIMESTAMP(ts)";
+    check(&exec(&server, table, &admin), 200, "\"ddl\":\"OK\"");
+    for sql in [
+        "INSERT INTO t VALUES (1, 1)",
+        "UPDATE t SET v = 1",
+        "DELETE FROM t",
+        "CREATE TABLE u (v INT)",
+        "DROP TABLE t",
+        "TRUNCATE TABLE t",
+        "ALTER TABLE t ADD COLUMN w INT",
+        "RENAME TABLE t TO u",
+        "COPY t TO 'x.csv' WITH (FORMAT csv)",
+        "COPY 'x' CANCEL",
+        "CANCEL QUERY 1",
+        "EXPLAIN ANALYZE DELETE FROM t",
+    ] {
+        let target = format!("/exec?query={}", encode(sql));
+        let answer = get(&server, &target, &admin);
+        check(&answer, 405, "GET and HEAD only read, use POST");
+        assert_eq!(answer.field("Allow"), Some("POST"), "GD6: {sql}");
+        assert!(answer.body.contains("\"25006\""), "GD6: {}", answer.body);
+        let head = format!("HEAD {target} HTTP/1.1\r\nHost: x\r\n{admin}");
+        let bytes = server.bytes(&head, b"");
+        assert!(bytes.starts_with(b"HTTP/1.1 405 "), "GD6: {sql}");
+        // A file has rows, whatever the method.
+        let exported = server.post(&target.replace("/exec", "/exp"), &admin, "");
+        assert!(exported.status != 200, "{sql}: {}", exported.body);
+    }
+    let ended = get(&server, "/exec?query=SELECT%20pg_terminate_backend(1)", &admin);
+    check(&ended, 200, "[[false]]");
+    let all = "SELECT table_name FROM tables() WHERE table_name IN ('t', 'u')";
+    check(&exec(&server, all, &admin), 200, "[[\"t\"]]");
+    check(&exec(&server, "SELECT count(*) FROM t", &admin), 200, "[[0]]");
     server.stop();
 }
 
 #[test]
-fn a_get_may_be_for_reading_alone() {
+fn a_get_of_a_program_may_be_let_change_things() {
     let world = World::new();
-    let server = Server::start_with(&world, &["http.get_readonly=true"]);
-    let table = "CREATE TABLE t (ts TIMESTAMP, v INT) TIMESTAMP(ts)";
-    check(&exec(&server, table, ""), 403, "25006");
-    let post = server.post("/exec", "Content-Type: text/plain\r\n", table);
-    check(&post, 200, "\"ddl\":\"OK\"");
-    check(&exec(&server, "SELECT count(*) FROM t", ""), 200, "[[0]]");
+    let keys = ["http.auth=required", "http.get_readonly=false", ADMIN];
+    let server = Server::start_with(&world, &keys);
+    let target = |name: &str| format!("/exec?query=CREATE%20TABLE%20{name}%20(v%20INT)");
+    let token = "Authorization: Token admin:a better one\r\n";
+    check(&get(&server, &target("t"), token), 200, "\"ddl\":\"OK\"");
+    let browser = "User-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n";
+    for fields in [basic("admin", "a better one"), format!("{token}{browser}")] {
+        check(&get(&server, &target("u"), &fields), 405, "use POST");
+    }
+    server.stop();
+}
+
+// Only four routes looked at `Host` and `Origin`, and none where `http.auth` was off: with a name
+// that was made to lead here, a page read the columns of any table by /api/v1/sql/validate.
+#[test]
+fn no_page_of_another_place_or_name_gets_an_answer_from_any_route() {
+    let world = World::new();
+    for keys in [&["http.auth=off"][..], &[], &["http.auth=required", ADMIN]] {
+        let server = Server::start_with(&world, keys);
+        let description = server.request(
+            "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\
+            Authorization: Token admin:a better one\r\n",
+            b"",
+        );
+        let paths: Vec<String> = description
+            .body
+            .lines()
+            .filter_map(|line| line.strip_prefix("  \"/")?.strip_suffix("\": {"))
+            .map(|path| format!("/{path}"))
+            .collect();
+        assert!(paths.len() >= 18, "{paths:?}");
+        for path in &paths {
+            let is_open = ["/ping", "/health", "/health/live", "/health/ready"];
+            let is_open = is_open.contains(&path.as_str());
+            for (method, fields) in [
+                ("GET", "Host: evil.example\r\n"),
+                ("POST", "Host: evil.example:9000\r\n"),
+                ("GET", "Host: x\r\nOrigin: http://evil.example\r\n"),
+                ("POST", "Host: x\r\nOrigin: null\r\n"),
+                ("POST", "Host: x\r\nSec-Fetch-Site: cross-site\r\n"),
+            ] {
+                let kinds = match method {
+                    "POST" => &[
+                        "text/plain",
+                        "application/x-www-form-urlencoded",
+                        "multipart/form-data; boundary=x",
+                    ][..],
+                    _ => &["text/plain"],
+                };
+                for kind in kinds {
+                    let head = format!(
+                        "{method} {path} HTTP/1.1\r\n{fields}Content-Type: {kind}\r\n\
+                         Content-Length: 0\r\nAuthorization: Basic YWRtaW46YSBiZXR0ZXIgb25l\r\n"
+                    );
+                    let status = server.request(&head, b"").status;
+                    assert!(is_open || status == 403, "GD5: {keys:?} {head}: {status}");
+                }
+            }
+        }
+        // A link to the console may stand anywhere.
+        let link = "GET / HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: cross-site\r\n\
+                    Authorization: Token admin:a better one\r\n";
+        assert_eq!(server.request(link, b"").status, 200, "GD4");
+        server.stop();
+    }
+}
+
+#[test]
+fn names_of_the_server_are_listed() {
+    let world = World::new();
+    let keys = ["http.hosts=db.example", "http.admin_listen=127.0.0.1:0"];
+    let server = Server::start_with(&world, &keys);
+    let ask = |host: &str| {
+        server.request(&format!("GET /settings HTTP/1.1\r\nHost: {host}\r\n"), b"").status
+    };
+    assert_eq!((ask("DB.example:9000"), ask("db.example.evil.example")), (200, 403), "GD5");
+    // The host of an address in absolute form counts.
+    let absolute = "GET http://evil.example/settings HTTP/1.1\r\nHost: x\r\n";
+    assert_eq!(server.request(absolute, b"").status, 403, "WI5");
+    let mut admin = std::net::TcpStream::connect(server.admin).unwrap();
+    let metrics = b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+    admin.write_all(metrics).unwrap();
+    let mut answer = Vec::new();
+    std::io::Read::read_to_end(&mut admin, &mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 403 "), "GD5");
+    server.stop();
+}
+
+// A proxy on the machine of the server made everyone who reached it an administrator.
+#[test]
+fn a_request_through_a_proxy_needs_a_login() {
+    let world = World::new();
+    let server = Server::start(&world);
+    check(&exec(&server, "SELECT 1", ""), 200, "[[1]]");
+    for field in ["X-Forwarded-For: 10.0.0.9", "Forwarded: for=10.0.0.9", "Via: 1.1 proxy"] {
+        let refused = exec(&server, "SELECT 1", &format!("{field}\r\n"));
+        check(&refused, 403, "TIDEGATE_AUTH_ADMIN_PASSWORD");
+        let lines = server.post("/write", &format!("{field}\r\n"), "t v=1i 1");
+        check(&lines, 403, "TIDEGATE_AUTH_ADMIN_PASSWORD");
+    }
+    assert_eq!(get(&server, "/ping", "Via: 1.1 proxy\r\n").status, 204);
+    let warnings = get(&server, "/warnings", "");
+    check(&warnings, 200, "http.auth = auto, and no auth.admin_password is set");
+    server.stop();
+    // With a password of its own, a server asks for it wherever it listens.
+    let server = Server::start_with(&world, &[ADMIN]);
+    check(&exec(&server, "SELECT 1", ""), 401, "28000");
+    let admin = basic("admin", "a better one");
+    check(&exec(&server, "SELECT 1", &format!("{admin}Via: 1.1 proxy\r\n")), 200, "[[1]]");
+    check(&get(&server, "/warnings", &admin), 200, "[");
+    server.stop();
+    let server = Server::start_with(&world, &["http.auth=off"]);
+    check(&get(&server, "/warnings", ""), 200, "http.auth = off: every program of this machine");
     server.stop();
 }
 

@@ -1,7 +1,7 @@
 //! `/imp`, `/exp` and COPY of a server: files become rows, and rows files.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 
 use super::server::{Answer, Server, encode};
@@ -443,7 +443,7 @@ fn jobs_wait_for_their_turn_and_can_be_cancelled() {
     assert_eq!(server.count("t"), Some(400_000));
     // A statement that waits and has no time left ends its job.
     let target = format!("/exec?timeout=0.05&query={}", encode("COPY t FROM 'a.csv' WITH WAIT"));
-    check_code(&server.get(&target), 400, "57014");
+    check_code(&server.post(&target, "", ""), 400, "57014");
     wait_until("the job", || server.rows("SELECT count(*) FROM copy_progress()") == "[[0]]");
     assert_eq!(server.count("t"), Some(400_000), "C-11");
 }
@@ -507,4 +507,43 @@ fn text_with_backslashes_is_read_as_it_was_written() {
     let rows = server.rows("COPY t FROM 'a.txt' (FORMAT text, WAIT)");
     assert!(rows.ends_with("\"finished\",2,2,0]]"), "{rows}");
     assert_eq!(server.rows("SELECT * FROM t"), r#"[[1,"a\tb\n\\",null],[2,"","x\"y"]]"#);
+}
+
+// `copy.max_concurrent` was held from the first byte on: an upload of a byte a second, or a COPY of
+// a program that thought about its rows, kept all others waiting for as long as it liked.
+#[test]
+fn an_upload_that_waits_for_its_client_does_not_keep_others_waiting() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["copy.idle_timeout=1s"]);
+    let begin = |name: &str, rows: usize| {
+        let mut stream = server.connect();
+        let head = format!(
+            "POST /imp?name={name}&fmt=json HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n\
+             Content-Length: 100000000\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all("1,2\n".repeat(rows).as_bytes()).unwrap();
+        stream
+    };
+    let import = |name: &str| {
+        let target = format!("/imp?name={name}&fmt=json");
+        server.post(&target, "Content-Type: text/csv\r\n", "a,b\n1,2\n")
+    };
+    // Few rows: they wait for more of them, and no other upload waits for them.
+    let thinking = [begin("a", 10), begin("b", 10)];
+    assert_eq!(import("first").status, 200, "UL3");
+    // Many rows: they are being imported, and give way.
+    let mut slow = begin("c", 200_000);
+    let jobs = || server.rows("SELECT count(*) FROM copy_progress()");
+    wait_until("it to work", || jobs() == "[[1]]");
+    assert_eq!(import("second").status, 200, "UL4");
+    // Its client is told when it sends more.
+    let more = "1,2\n".repeat(200_000);
+    let sent = (0..10).try_for_each(|_| slow.write_all(more.as_bytes()));
+    let mut answer = String::new();
+    let read = slow.read_to_string(&mut answer);
+    assert!(answer.contains("copy.idle_timeout"), "UL4: {sent:?} {read:?} {answer}");
+    assert_eq!((server.count("a"), server.count("c")), (None, None), "CJ2");
+    drop(thinking);
+    server.stop();
 }

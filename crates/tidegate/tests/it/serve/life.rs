@@ -1,7 +1,8 @@
 //! Starting and stopping.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::process::Stdio;
 use std::thread;
 
 use super::server::Server;
@@ -94,13 +95,17 @@ fn a_taken_port_is_said_before_anything_is_touched() {
 fn other_machines_are_not_let_in_by_accident() {
     let world = World::new();
     let run = world.run(&["serve", "--http", "0.0.0.0:0", "--ilp", "none"]);
-    let expected = ["http.listen = 0.0.0.0:0 is open to other machines", "auth.admin_password"];
+    let expected = [
+        "refusing to listen on http.listen = 0.0.0.0:0 for other machines",
+        "auth.admin_password",
+        "TIDEGATE_AUTH_ADMIN_PASSWORD",
+    ];
     run.fails(2, &expected);
     let run = world.run(&["serve", "--http", "none", "--ilp", "0.0.0.0:0"]);
-    run.fails(2, &["ilp.tcp.listen = 0.0.0.0:0 is open", "ilp.tcp.allow_anonymous = true"]);
+    run.fails(2, &["ilp.tcp.listen = 0.0.0.0:0", "ilp.tcp.allow_anonymous = true"]);
     let open = ["serve", "--ilp", "none", "--http", "none", "--set", "pg.listen=0.0.0.0:0"];
     let run = world.run(&open);
-    run.fails(2, &["pg.listen = 0.0.0.0:0 is open", "auth.admin_password"]);
+    run.fails(2, &["pg.listen = 0.0.0.0:0", "auth.admin_password"]);
     let nothing = ["serve", "--http", "none", "--ilp", "none", "--set", "pg.listen=none"];
     let run = world.run(&nothing);
     run.fails(2, &["there is nothing to serve"]);
@@ -125,4 +130,52 @@ fn one_process_has_a_database() {
     assert_eq!(second.code, Some(3), "{}", second.stderr);
     assert!(second.stderr.contains("in use by another process"), "{}", second.stderr);
     server.stop();
+}
+
+// Lines were written by whatever thread had one, under a lock: when a pipe was not read, logins
+// hung, then changes of tables, and SIGTERM did not end the server.
+#[test]
+fn a_log_that_is_not_read_stops_nothing() {
+    let world = World::new();
+    let arguments = ["serve", "--http", "127.0.0.1:0", "--ilp", "127.0.0.1:0"];
+    let (server, unread) = Server::spawn_unread(&mut world.command(&arguments));
+    for number in 0..40 {
+        assert_eq!(server.exec(&format!("CREATE TABLE t{number} (v INT)")).status, 200, "LO2");
+        assert_eq!(server.post("/write", "", "not a line").status, 400);
+    }
+    server.stop();
+    drop(unread);
+    assert_eq!(world.ask("SELECT count(*) FROM tables() WHERE table_name LIKE 't%'"), "40");
+}
+
+#[test]
+fn what_clients_send_is_escaped_in_the_log() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let table = "\u{1b}]0;title\u{7}\u{9b}31m\u{202e}";
+    assert_eq!(server.post("/write", "", format!("t v={table}")).status, 400);
+    let line = server.wait_for("ilp: ");
+    assert!(line.contains("\\u{1b}]0;title\\u{7}\\u{9b}31m\\u{202e}"), "LO3: {line}");
+    server.stop();
+    let run = world.run(&["import", "no\u{1b}[31mfile\n.csv", "--table", "t"]);
+    assert!(run.stderr.contains("no\\u{1b}[31mfile\\n.csv"), "{}", run.stderr);
+}
+
+// A runtime that cannot begin all of its threads panics, and then waited for those that it had
+// begun: the server answered 503 for ever, and SIGTERM did not end it.
+#[test]
+fn a_server_that_cannot_begin_its_threads_ends() {
+    let world = World::new();
+    let arguments = ["serve", "--http", "127.0.0.1:0", "--ilp", "none", "--threads", "64"];
+    let mut command = world.command_after("ulimit -v 2500000", &arguments);
+    let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut status = None;
+    crate::world::wait_until("the server to end", || {
+        status = server.try_wait().unwrap();
+        status.is_some()
+    });
+    let mut log = String::new();
+    server.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    assert_eq!(status.and_then(|it| it.code()), Some(70), "{log}");
+    assert!(log.contains("tidegate: internal error") && log.contains("thread"), "{log}");
 }

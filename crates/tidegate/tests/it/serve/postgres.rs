@@ -332,7 +332,7 @@ fn a_connection_keeps_its_number_and_what_it_began_with() {
 #[test]
 fn functions_of_the_catalog_find_tables_by_number_and_name() {
     let world = World::new();
-    let server = Server::start_with(&world, &[SECRET]);
+    let server = Server::start_with(&world, &[SECRET, "http.auth=off"]);
     // It makes the table of lines that were not taken.
     server.send_lines("t v=x\n");
     server.wait_for_rows("sys.ilp_rejects", 1);

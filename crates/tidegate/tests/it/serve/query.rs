@@ -254,7 +254,7 @@ fn requests_that_cannot_be_are_refused() {
     let server = Server::start(&world);
     assert_eq!(server.get("/nowhere").status, 404);
     let wrong = server.request("DELETE /exec HTTP/1.1\r\nHost: x\r\n", b"");
-    assert_eq!((wrong.status, wrong.field("Allow")), (405, Some("GET, POST")));
+    assert_eq!((wrong.status, wrong.field("Allow")), (405, Some("GET, HEAD, POST")));
     let long = format!("GET /ping HTTP/1.1\r\nHost: x\r\nX: {}\r\n", "y".repeat(70_000));
     assert_eq!(server.request(&long, b"").status, 431);
     assert_eq!(server.request("no http at all\r\n", b"").status, 400);
@@ -287,7 +287,7 @@ fn names_that_lead_here_from_elsewhere_are_refused() {
     server.stop();
     let open = Server::start_with(&world, &["http.auth=off"]);
     let request = "GET /exec?query=select+1 HTTP/1.1\r\nHost: db.example\r\n";
-    assert_eq!(open.request(request, b"").status, 200, "whoever opens it says so");
+    assert_eq!(open.request(request, b"").status, 403, "GD5");
 }
 
 // Only `Origin` was looked at, which browsers do not send with `<img src="..">` or a link: any page
@@ -417,10 +417,150 @@ fn the_server_describes_itself() {
     assert!(answer.body.contains("\"openapi\": \"3.1.0\""), "{}", answer.body);
     assert_eq!(answer.field("Content-Type"), Some("application/json; charset=utf-8"));
     let warnings = server.get("/warnings").body;
-    assert!(warnings == "[]" || warnings.contains("open file limit"), "{warnings}");
+    assert!(warnings.starts_with("[{\"warning\":\"http.auth = auto"), "{warnings}");
     server.stop();
     let open = ["serve", "--http", "0.0.0.0:0", "--ilp", "none", "--set", "http.auth=off"];
     let open = Server::spawn(&mut world.command(&open));
     assert!(open.get("/warnings").body.starts_with("[{\"warning\":\"http.listen"));
     open.stop();
+}
+
+// 40 forms of 47 MB whose end never came took 2 GB, before anything was parsed.
+#[test]
+fn bodies_of_all_connections_have_a_bound() {
+    const CONNECTIONS: usize = 24;
+    let world = World::new();
+    let server = Server::start_with(&world, &["memory.connection_limit=16MiB"]);
+    let before = server.metric("tidegate_memory_bytes");
+    let head = "POST /exec HTTP/1.1\r\nHost: x\r\nContent-Length: 47000000\r\n\
+                Content-Type: application/x-www-form-urlencoded\r\n\r\n";
+    let part = vec![b'a'; 4 << 20];
+    let refused = std::thread::scope(|scope| {
+        let clients = (0..CONNECTIONS).map(|_| {
+            scope.spawn(|| {
+                let mut stream = server.connect();
+                let sent = stream.write_all(head.as_bytes());
+                let sent = sent.and_then(|()| stream.write_all(&part));
+                // Those that are not refused wait for the rest of their body.
+                stream.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+                let mut answer = Vec::new();
+                let read = stream.read_to_end(&mut answer);
+                let text = String::from_utf8_lossy(&answer).into_owned();
+                let is_refused = text.starts_with("HTTP/1.1 503 ") && text.contains("53200");
+                assert!(is_refused || text.is_empty(), "{sent:?} {read:?} {text}");
+                (stream, is_refused)
+            })
+        });
+        let clients = clients.collect::<Vec<_>>();
+        let clients = clients.into_iter().map(|it| it.join().unwrap()).collect::<Vec<_>>();
+        let used = server.metric("tidegate_memory_bytes") - before;
+        assert!(used < f64::from(64 << 20), "EB1: {used}");
+        // Small statements are answered all the while.
+        assert_eq!(server.exec("SELECT 1").status, 200, "EB1");
+        clients.iter().filter(|(_, is_refused)| *is_refused).count()
+    });
+    assert!((CONNECTIONS / 2..CONNECTIONS).contains(&refused), "EB1: {refused}");
+    wait_until("it to be given back", || server.metric("tidegate_connection_memory_bytes") == 0.0);
+    server.stop();
+}
+
+#[test]
+fn statements_may_come_compressed() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["http.max_sql_bytes=64KiB"]);
+    let gzip = |text: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let post = |coding: &str, body: &[u8]| {
+        let fields = format!("Content-Type: text/plain\r\nContent-Encoding: {coding}\r\n");
+        server.post("/exec", &fields, body)
+    };
+    let sql = "SELECT 40 + 2";
+    for answer in [
+        post("gzip", &gzip(sql)),
+        post("zstd", &zstd::encode_all(sql.as_bytes(), 1).unwrap()),
+        post("identity", sql.as_bytes()),
+    ] {
+        assert!(answer.status == 200 && answer.body.contains("[[42]]"), "{}", answer.body);
+    }
+    assert_eq!(post("br", sql.as_bytes()).status, 415);
+    assert_eq!(post("gzip", sql.as_bytes()).status, 400);
+    // What it becomes has the bound of any statement.
+    let bomb = gzip(&format!("SELECT 1 {}", " ".repeat(10 << 20)));
+    assert_eq!((post("gzip", &bomb).status, bomb.len() < 1 << 20), (413, true));
+    server.stop();
+}
+
+#[test]
+fn a_head_is_answered_where_a_get_is() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let sql = encode("SELECT x FROM long_sequence(100000)");
+    for target in [
+        format!("/exec?query={sql}"),
+        format!("/exp?query={sql}"),
+        "/exec?query=nonsense".to_owned(),
+        "/api/v1/sql/validate?query=select%201".to_owned(),
+        "/".to_owned(),
+        "/metrics".to_owned(),
+        "/openapi.json".to_owned(),
+        "/ping".to_owned(),
+    ] {
+        let mut stream = server.connect();
+        // What follows is answered too, so nothing was taken for a body.
+        let request = format!(
+            "HEAD {target} HTTP/1.1\r\nHost: x\r\n\r\nGET /ping HTTP/1.1\r\n\
+                               Host: x\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let (head, rest) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("\r\nX-Content-Type-Options: nosniff"), "{head}");
+        let expected = if target.contains("nonsense") { "400" } else { "20" };
+        assert!(head.starts_with(&format!("HTTP/1.1 {expected}")), "{head}");
+        assert!(rest.starts_with("HTTP/1.1 204 No Content\r\n"), "{target}: {rest}");
+        assert!(rest.contains("nosniff") && rest.ends_with("\r\n\r\n"), "{rest}");
+    }
+    server.stop();
+}
+
+// All of these were taken: with a proxy in front that reads them otherwise, a request hides in
+// another one.
+#[test]
+fn requests_that_could_be_read_in_two_ways_are_refused() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let chunked = "POST /exec HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n\
+                   Transfer-Encoding: chunked\r\n\r\n";
+    let sized = "POST /exec HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n\
+                 Content-Length: 8\r\n";
+    for (request, expected) in [
+        (format!("{chunked}8\r\nselect 1\r\n0\r\n\r\n"), 200),
+        (format!("{chunked}8;a=b\r\nselect 1\r\n0\r\nA: b\r\n\r\n"), 200),
+        (format!("{chunked}8;a\nb\r\nselect 1\r\n0\r\n\r\n"), 400),
+        (format!("{chunked}8\nselect 1\r\n0\r\n\r\n"), 400),
+        (format!("{chunked}8\r\nselect 1\r\n\r\n\r\n"), 400),
+        (format!("{chunked}8\r\nselect 1\r\n;x\r\n\r\n"), 400),
+        (format!("{chunked}8\r\nselect 1\r\n0\r\n\n"), 400),
+        (format!("{chunked}0x8\r\nselect 1\r\n0\r\n\r\n"), 400),
+        (format!("{sized}\r\nselect 1"), 200),
+        (format!("{sized}Transfer-Encoding: \r\n\r\nselect 1"), 400),
+        (format!("{sized}Transfer-Encoding: chunked\r\n\r\nselect 1"), 400),
+        (chunked.replace("/1.1", "/1.0") + "8\r\nselect 1\r\n0\r\n\r\n", 400),
+        // HTTP/1.0 has no 100: the answer is the first thing that comes.
+        (sized.replace("/1.1", "/1.0") + "Expect: 100-continue\r\n\r\nselect 1", 200),
+        ("GET HTTP://x/ping HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 204),
+        ("GET https://x/ping HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 204),
+        ("POST /write HTTP/1.0\r\n\r\nt v=1i 1".to_owned(), 411),
+        ("POST /write HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 411),
+        ("POST /imp?name=t HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 411),
+        ("POST /exec?query=select+1 HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 200),
+    ] {
+        assert_eq!(server.status(request.as_bytes()), expected, "WI3, BO1: {request}");
+    }
+    server.stop();
 }

@@ -205,7 +205,7 @@ fn rows_are_streamed_measured_and_limited_in_time() {
 #[test]
 fn an_interrupt_ends_the_statement_at_the_server() {
     let world = World::new();
-    let server = Server::start_with(&world, &[SECRET]);
+    let server = Server::start_with(&world, &[SECRET, "http.auth=off"]);
     let long = "SELECT count(*) FROM long_sequence(1000000000000) WHERE x % 7 = 8";
     let mut child = command(&world, &server, &[long]);
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
@@ -251,7 +251,7 @@ fn passwords_are_checked_and_never_shown() {
 #[test]
 fn a_prompt_asks_for_the_password_and_then_the_server() {
     let world = World::new();
-    let server = Server::start_with(&world, &[SECRET]);
+    let server = Server::start_with(&world, &[SECRET, "http.auth=off"]);
     let table = "CREATE TABLE first_of_all (ts TIMESTAMP, value_of_it INT) TIMESTAMP(ts)";
     run(&world, &server, &[table]).succeeds();
     let arguments = format!("sql --url '{}'", url(&server, ""));

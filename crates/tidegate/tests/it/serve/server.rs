@@ -1,7 +1,7 @@
 //! A server that runs in a world, and a client that knows only bytes.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, PipeReader, Read, Write, pipe};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
@@ -68,6 +68,30 @@ impl Server {
         server
     }
 
+    /// A server whose log is read until it is ready, and then by nothing: its pipe is full. What
+    /// is given back keeps the pipe open.
+    pub(super) fn spawn_unread(command: &mut Command) -> (Server, BufReader<PipeReader>) {
+        let (reader, writer) = pipe().expect("a pipe");
+        let mut own = writer.try_clone().expect("a pipe");
+        let child = command.stderr(writer).spawn().expect("the program starts");
+        let mut log = BufReader::new(reader);
+        let mut lines = Vec::new();
+        while !lines.last().is_some_and(|line: &String| line.contains("ready")) {
+            let mut line = String::new();
+            assert!(0 < log.read_line(&mut line).expect("text"), "it is not ready: {lines:#?}");
+            lines.push(line.trim_end().to_owned());
+        }
+        // Until the other end is closed.
+        thread::spawn(move || while own.write_all(&[b'.'; 4096]).is_ok() {});
+        let nowhere: SocketAddr = "0.0.0.0:0".parse().expect("an address");
+        let http = address(&lines, "HTTP listens on ").unwrap_or(nowhere);
+        let ilp = address(&lines, "line protocol listens on ").unwrap_or(nowhere);
+        let pg = address(&lines, "PostgreSQL's protocol listens on ").unwrap_or(nowhere);
+        let (_, none) = channel();
+        let server = Server { child, http, admin: nowhere, ilp, pg, lines: Mutex::new(none) };
+        (server, log)
+    }
+
     /// The next line of the log that has these words.
     pub(super) fn wait_for(&self, words: &str) -> String {
         self.lines_until(words).pop().expect("that line")
@@ -116,6 +140,23 @@ impl Server {
         self.request(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n"), b"")
     }
 
+    /// The status of the first answer to some bytes.
+    pub(super) fn status(&self, request: &[u8]) -> u16 {
+        let mut stream = self.connect();
+        let sent = stream.write_all(request);
+        let mut bytes = Vec::new();
+        let mut buffer = [0; 4096];
+        while find(&bytes, b"\r\n\r\n").is_none() {
+            match stream.read(&mut buffer) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+            }
+        }
+        let head = String::from_utf8_lossy(&bytes);
+        let status = head.split(' ').nth(1).and_then(|it| it.parse().ok());
+        status.unwrap_or_else(|| panic!("no answer: {sent:?} {head}"))
+    }
+
     pub(super) fn post(&self, target: &str, fields: &str, body: impl AsRef<[u8]>) -> Answer {
         let body = body.as_ref();
         let head = format!(
@@ -146,13 +187,13 @@ impl Server {
 
     /// What `/exec` says to a statement.
     pub(super) fn exec(&self, sql: &str) -> Answer {
-        self.get(&format!("/exec?query={}", encode(sql)))
+        self.post("/exec", "Content-Type: text/plain\r\n", sql)
     }
 
     /// The rows that `/exec` gives, as JSON.
     #[track_caller]
     pub(super) fn rows(&self, sql: &str) -> String {
-        let answer = self.get(&format!("/exec?nm=true&query={}", encode(sql)));
+        let answer = self.post("/exec?nm=true", "Content-Type: text/plain\r\n", sql);
         assert_eq!(answer.status, 200, "{sql}: {}", answer.body);
         let (_, rest) = answer.body.split_once("{\"dataset\":").expect("rows");
         rest.rsplit_once(",\"count\":").expect("a count").0.to_owned()

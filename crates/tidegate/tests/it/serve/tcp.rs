@@ -174,3 +174,40 @@ fn garbage_is_counted_and_kept_at_a_limited_rate() {
     let table = server.exec("show create table sys.ilp_rejects").body;
     assert!(table.contains("TTL 3 DAYS"), "{table}");
 }
+
+// Any web page could have a browser post lines here: the fields of the head were bad lines, and the
+// body good ones.
+#[test]
+fn a_connection_that_speaks_another_protocol_is_ended() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["ilp.tcp.commit_interval=10ms"]);
+    let form = "POST / HTTP/1.1\r\nHost: 127.0.0.1:9009\r\nOrigin: null\r\n\
+                Content-Type: text/plain\r\nContent-Length: 30\r\n\r\n\
+                evil,from=form v=1\nevil v=2\n\n";
+    let hello = b"\x16\x03\x01\x02\x00\x01\nevil v=1\n";
+    for (bytes, protocol) in [
+        (form.as_bytes(), "HTTP"),
+        (form.replace("POST", "GET").as_bytes(), "HTTP"),
+        (form.replace("POST", "PUT").as_bytes(), "HTTP"),
+        (hello, "TLS"),
+        (b"\0\0\0\x08\x04\xd2\x16\x2f\nevil v=1\n", "a binary protocol"),
+    ] {
+        // Ten of them are logged in a second.
+        for cut in [7, bytes.len()] {
+            let mut stream = server.connect_ilp();
+            let sent = stream.write_all(&bytes[..cut]);
+            let sent = sent.and_then(|()| stream.write_all(&bytes[cut..]));
+            // It is ended by the server: with its end, or with a reset.
+            let end = stream.read(&mut [0]);
+            assert!(matches!(end, Ok(0) | Err(_)), "TP7: {sent:?} {end:?}");
+            server.wait_for(&format!("speaks {protocol}"));
+        }
+    }
+    server.send_lines("good v=1i 1\n");
+    server.send_lines("GET v=1i 1\nGET v=2i 2\n");
+    server.wait_for_rows("good", 1);
+    server.wait_for_rows("GET", 2);
+    assert_eq!(server.count("evil"), None, "TP7");
+    assert_eq!(server.metric("tidegate_ilp_foreign_protocols_total"), 10.0);
+    server.stop();
+}

@@ -29,7 +29,7 @@ fn skip(what: &str) {
 #[track_caller]
 fn run(name: &str, command: &mut Command) {
     let world = World::new();
-    let server = Server::start_with(&world, &[SECRET]);
+    let server = Server::start_with(&world, &[SECRET, "http.auth=off"]);
     assert_eq!(server.exec(TABLE).status, 200);
     command.arg(server.pg.port().to_string()).arg(PASSWORD);
     let output = command.output().expect(name);

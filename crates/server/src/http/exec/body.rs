@@ -1,0 +1,280 @@
+//! The parameters of `/exec`, `/exp` and `/api/v1/sql/validate`: those of the address and of the
+//! body, as a form, as JSON, or a statement alone.
+//!
+//! - EB1. The bytes of a body, and what is made of them, are counted in the budget of what
+//!   connections hold, before they are held and until the request ends.
+//! - EB2. When that budget is scarce, a body that comes with less than `PACE_BYTES` a second gives
+//!   way to others.
+//!
+//! Not here: what the parameters mean (`request`).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_query::Parameter;
+use tokio::time::{Instant, timeout};
+
+use super::{Refusal, Stopped, too_large};
+use crate::budget::OverBudget;
+use crate::http::Exchange;
+use crate::http::params::Params;
+use crate::http::unpack::{Encoding, Packing, UnpackError, Unpacker};
+use crate::http::wire::BodyError;
+
+/// As PostgreSQL's protocol counts them.
+const PARAMETERS_MAX: usize = 65_535;
+/// How long a body may be slow when memory is scarce, and which one is slow: bytes a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PACE_BYTES: f64 = (64 << 10) as f64;
+/// How often a body of which nothing comes is looked at.
+const PACE_TICK: Duration = Duration::from_secs(1);
+/// Bytes of a value of JSON in memory, besides its text.
+const JSON_NODE_BYTES: usize = 48;
+
+/// The parameters of the address and of the body.
+pub(in crate::http) async fn read_params(exchange: &mut Exchange<'_>) -> Result<Params, Stopped> {
+    let not_text = || Refusal::new("22021", "the request is not UTF-8, or not encoded").at(0);
+    let mut params = Params::parse(&exchange.head.query).map_err(|_| not_text())?;
+    if exchange.head.method != "POST" {
+        return Ok(params);
+    }
+    let body = read_body(exchange).await?;
+    let body = String::from_utf8(body).map_err(|_| not_text())?;
+    // Parameters are copies of it, and parsed JSON is larger.
+    let is_json = exchange.head.content_type() == "application/json";
+    let nodes = if is_json { json_nodes(&body) } else { 0 };
+    let held = exchange.hold((2 * body.capacity()).saturating_add(nodes * JSON_NODE_BYTES));
+    held.map_err(|error| over_budget(&error))?;
+    match exchange.head.content_type().as_str() {
+        "application/x-www-form-urlencoded" => params.add(&body).map_err(|_| not_text())?,
+        "application/json" => add_json(&body, &mut params)?,
+        "application/sql" | "text/plain" => params.set("query", body),
+        "" if body.is_empty() => {}
+        other => {
+            let message = format!("a body of type '{other}' is no statement");
+            return Err(Refusal::new("0A000", message).with_status(415).into());
+        }
+    }
+    // What is left are the parameters, until the request ends.
+    exchange.hold(params.bytes()).map_err(|error| over_budget(&error))?;
+    Ok(params)
+}
+
+/// `{"query":"...","limit":"1,10"}`.
+fn add_json(body: &str, params: &mut Params) -> Result<(), Refusal> {
+    let bad = |what: &str| Refusal::new("22P02", format!("the body is no JSON object: {what}"));
+    let value = serde_json::from_str(body).map_err(|error| bad(&error.to_string()))?;
+    let serde_json::Value::Object(fields) = value else { return Err(bad("it is another value")) };
+    for (name, value) in fields {
+        match value {
+            serde_json::Value::String(text) => params.set(&name, text),
+            serde_json::Value::Number(number) => params.set(&name, number.to_string()),
+            serde_json::Value::Bool(is) => params.set(&name, is.to_string()),
+            serde_json::Value::Null => {}
+            serde_json::Value::Array(values) if name == "params" => {
+                params.bound = bound(values)?;
+            }
+            _ => return Err(bad(&format!("`{name}` is a list or an object"))),
+        }
+    }
+    Ok(())
+}
+
+/// Values for `$1`, `$2`, ...: a text stands for whatever its place wants.
+fn bound(values: Vec<serde_json::Value>) -> Result<Vec<Parameter>, Refusal> {
+    if PARAMETERS_MAX < values.len() {
+        let message = format!("a statement has at most {PARAMETERS_MAX} parameters");
+        return Err(Refusal::new("54000", message));
+    }
+    let parameter = |value| match value {
+        serde_json::Value::Null => Ok(Parameter::Null),
+        serde_json::Value::Bool(is) => Ok(Parameter::Boolean(is)),
+        serde_json::Value::String(text) => Ok(Parameter::Text(text)),
+        serde_json::Value::Number(number) => Ok(match (number.as_i64(), number.as_f64()) {
+            (Some(integer), _) => Parameter::Integer(integer),
+            // A number of 64 bits without a sign, say, which a text keeps as it is.
+            (None, _) if number.is_u64() => Parameter::Text(number.to_string()),
+            (None, Some(double)) => Parameter::Double(double),
+            (None, None) => Parameter::Text(number.to_string()),
+        }),
+        serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
+            Err(Refusal::new("22P02", "a parameter is a list or an object"))
+        }
+    };
+    values.into_iter().map(parameter).collect()
+}
+
+/// Reads the body, decompressed; what it takes is counted (EB1).
+async fn read_body(exchange: &mut Exchange<'_>) -> Result<Vec<u8>, Stopped> {
+    // A form writes three bytes for one.
+    let max = exchange.shared.config.http.max_sql_bytes;
+    let is_form = exchange.head.content_type() == "application/x-www-form-urlencoded";
+    let max = if is_form { max.saturating_mul(3) } else { max };
+    let encoding = Encoding::named(exchange.head.field("content-encoding").unwrap_or_default())
+        .ok_or_else(|| {
+            let message = "the Content-Encoding of the body is none of gzip, zstd and identity";
+            Refusal::new("0A000", message).with_status(415)
+        })?;
+    let counted = Counting::begin(exchange, encoding)?;
+    let packing = Packing { encoding, parts: None };
+    let unpacker = Unpacker::new(&packing, max).map_err(|error| packed_wrong(exchange, &error))?;
+    let mut reading = Reading { unpacker, bytes: Vec::new(), counted };
+    while let Some(mut piece) = reading.next(exchange).await? {
+        while !piece.is_empty() {
+            let text = reading.unpacker.next(&mut piece);
+            reading.push(exchange, &text.map_err(|error| packed_wrong(exchange, &error))?)?;
+        }
+    }
+    let rest = reading.unpacker.finish().map_err(|error| packed_wrong(exchange, &error))?;
+    reading.push(exchange, &rest)?;
+    Ok(reading.bytes)
+}
+
+/// A body that is being read.
+struct Reading {
+    unpacker: Unpacker,
+    bytes: Vec<u8>,
+    counted: Counting,
+}
+
+impl Reading {
+    /// What comes next of the body. A slow one gives way when memory is scarce (EB2).
+    async fn next(&mut self, exchange: &mut Exchange<'_>) -> Result<Option<Bytes>, Stopped> {
+        let start = Instant::now();
+        let slow = || {
+            let message = "the body comes slowly, and others need the memory that it has";
+            Stopped::from(Refusal::new("08006", message).with_status(408))
+        };
+        loop {
+            let next = timeout(PACE_TICK, exchange.body.next(exchange.wire)).await;
+            let is_scarce = exchange.shared.budget.is_scarce();
+            if is_scarce && is_slow(self.counted.start.elapsed(), self.bytes.len()) {
+                return Err(slow());
+            }
+            match next {
+                Ok(Ok(piece)) => return Ok(piece),
+                Ok(Err(error)) => return Err(unread(&error)),
+                Err(_) if exchange.shared.config.http.body_idle_timeout <= start.elapsed() => {
+                    return Err(unread(&BodyError::Slow));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn push(&mut self, exchange: &mut Exchange<'_>, text: &[u8]) -> Result<(), Stopped> {
+        let needed = self.bytes.len() + text.len();
+        if self.bytes.capacity() < needed {
+            // As much as the vector will have then.
+            let capacity = needed.max(2 * self.bytes.capacity());
+            self.counted.grow(exchange, capacity)?;
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(text);
+        Ok(())
+    }
+}
+
+/// Memory of a body, counted with the request (EB1).
+struct Counting {
+    start: Instant,
+    /// Of the decoder.
+    fixed: usize,
+}
+
+impl Counting {
+    fn begin(exchange: &mut Exchange<'_>, encoding: Encoding) -> Result<Counting, Stopped> {
+        let counted = Counting { start: Instant::now(), fixed: encoding.memory_bytes() };
+        counted.grow(exchange, 0)?;
+        Ok(counted)
+    }
+
+    fn grow(&self, exchange: &mut Exchange<'_>, bytes: usize) -> Result<(), Stopped> {
+        let held = exchange.hold(self.fixed.saturating_add(bytes));
+        Ok(held.map_err(|error| over_budget(&error))?)
+    }
+}
+
+fn over_budget(error: &OverBudget) -> Refusal {
+    Refusal::new("53200", error.to_string()).with_status(503)
+}
+
+/// Whether a body has been slow for longer than it may (EB2).
+fn is_slow(elapsed: Duration, bytes: usize) -> bool {
+    let late = elapsed.saturating_sub(PATIENCE);
+    (bytes as f64) < late.as_secs_f64() * PACE_BYTES
+}
+
+fn unread(error: &BodyError) -> Stopped {
+    match error {
+        BodyError::Cut | BodyError::Io(_) => Stopped::Gone,
+        BodyError::Slow => Refusal::new("08006", error.to_string()).with_status(408).into(),
+        BodyError::Malformed(_) => Refusal::new("08P01", error.to_string()).into(),
+    }
+}
+
+fn packed_wrong(exchange: &Exchange<'_>, error: &UnpackError) -> Stopped {
+    match error {
+        UnpackError::TooLarge { .. } => too_large(exchange).into(),
+        _ => Refusal::new("08P01", error.to_string()).into(),
+    }
+}
+
+/// Values, names and lists of a text of JSON, at most: as many as it has separators outside of its
+/// strings, and one.
+fn json_nodes(text: &str) -> usize {
+    let (mut nodes, mut in_string, mut is_escaped) = (1, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            b',' | b':' | b'[' | b'{' if !in_string => nodes += 1,
+            _ => {}
+        }
+    }
+    nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_json_are_counted_outside_of_strings() {
+        for (text, expected) in
+            [("1", 1), ("[1,2,3]", 4), (r#"{"a":"b,c[{","d\\":[]}"#, 6), (r#"{"a\",":1}"#, 3)]
+        {
+            assert_eq!(json_nodes(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_slow_after_its_patience() {
+        let seconds = Duration::from_secs;
+        assert!(!is_slow(seconds(5), 0) && is_slow(seconds(6), 1_000));
+        assert!(!is_slow(seconds(6), 64 << 10) && is_slow(seconds(15), 64 << 10), "EB2");
+    }
+
+    #[test]
+    fn bodies_of_json_are_parameters() {
+        let mut params = Params::default();
+        add_json(r#"{"query":"select 1","limit":5,"count":true,"nm":null}"#, &mut params).unwrap();
+        assert_eq!(params.find("query"), Some("select 1"));
+        assert_eq!((params.find("limit"), params.find("nm")), (Some("5"), None));
+        assert!(params.is_on("count"));
+        assert_eq!(add_json("[1]", &mut params).unwrap_err().status, 400);
+        add_json(r#"{"params":[1, -0.5, "a", true, null]}"#, &mut params).unwrap();
+        let expected = [
+            Parameter::Integer(1),
+            Parameter::Double(-0.5),
+            Parameter::Text("a".to_owned()),
+            Parameter::Boolean(true),
+            Parameter::Null,
+        ];
+        assert_eq!(params.bound, expected);
+        assert_eq!(add_json(r#"{"params":[[1]]}"#, &mut params).unwrap_err().code, "22P02");
+        let many = format!("{{\"params\":[{}0]}}", "0,".repeat(PARAMETERS_MAX));
+        assert_eq!(add_json(&many, &mut params).unwrap_err().code, "54000");
+    }
+}
