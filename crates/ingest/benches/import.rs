@@ -109,6 +109,7 @@ impl Files {
             timestamp: self.timestamp.clone(),
             partition_by: Some(PartitionUnit::None),
             symbols: Vec::new(),
+            skip_columns: Vec::new(),
             format: FileFormat::Csv,
             dialect: DialectOptions {
                 delimiter: Some(b','),

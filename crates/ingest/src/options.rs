@@ -35,6 +35,8 @@ pub struct ImportOptions {
     pub partition_by: Option<PartitionUnit>,
     /// Columns of text that become SYMBOL in a table that is to be created.
     pub symbols: Vec<String>,
+    /// Columns of the input that are left out, by the input's names for them.
+    pub skip_columns: Vec<String>,
     /// What kind of file it is.
     pub format: FileFormat,
     /// How the text is to be read.

@@ -230,6 +230,7 @@ fn map(
         columns: None,
         designated: None,
         symbols: &[],
+        skip: &[],
         head_is_whole: true,
     };
     let map = map_columns(&sniffed, schema, &options)

@@ -86,6 +86,8 @@ pub struct SniffOptions<'a> {
     pub designated: Option<&'a str>,
     /// Other columns that the user names.
     pub symbols: &'a [String],
+    /// Columns of the file that are left out.
+    pub skip: &'a [String],
     /// The head is all of the file: its last record counts even without a line end.
     pub head_is_whole: bool,
 }
@@ -394,7 +396,7 @@ fn inferred_columns(
     evidence: &[Evidence],
     options: &SniffOptions<'_>,
 ) -> Result<Vec<Inferred>, SniffError> {
-    columns::check_distinct(&sniffed.names)?;
+    columns::check_distinct(&columns::kept(&sniffed.names, options))?;
     let is_designated = |name: &str| {
         options
             .designated

@@ -141,6 +141,8 @@ pub struct CopyOptions {
     pub wait: bool,
     /// Lines before the header.
     pub skip_lines: u64,
+    /// Columns of the input that are left out.
+    pub skip_columns: Vec<String>,
     /// Whether fields count that are too many.
     pub ignores_extra_fields: bool,
     /// Whether a record that lacks fields is a bad one.

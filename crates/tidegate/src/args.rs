@@ -153,6 +153,9 @@ pub(crate) struct ImportArguments {
     /// Text columns of a new table with few distinct values
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub(crate) symbols: Vec<String>,
+    /// Columns of the files to leave out
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub(crate) skip_columns: Vec<String>,
     /// File with the CREATE TABLE statement of a new table
     #[arg(long, value_name = "FILE")]
     pub(crate) schema: Option<PathBuf>,

@@ -167,6 +167,7 @@ impl Demo<'_> {
             timestamp: Some("time".to_owned()),
             partition_by: Some(PartitionUnit::Day),
             symbols: Vec::new(),
+            skip_columns: Vec::new(),
             format: FileFormat::Csv,
             dialect: DialectOptions {
                 delimiter: Some(b','),

@@ -150,6 +150,7 @@ fn options(arguments: &ImportArguments, session: &Session) -> Result<ImportOptio
         timestamp: arguments.timestamp.clone().or(timestamp),
         partition_by: arguments.partition_by.or(partition_by),
         symbols: arguments.symbols.clone(),
+        skip_columns: arguments.skip_columns.clone(),
         format: match arguments.format {
             FileKind::Auto => FileFormat::Auto,
             FileKind::Csv => FileFormat::Csv,

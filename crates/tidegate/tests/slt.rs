@@ -432,6 +432,7 @@ fn import_options(folder: &Path) -> ImportOptions {
         timestamp: None,
         partition_by: None,
         symbols: Vec::new(),
+        skip_columns: Vec::new(),
         format: FileFormat::Csv,
         dialect: DialectOptions {
             delimiter: Some(b','),

@@ -158,6 +158,7 @@ fn sniffed(
         columns: None,
         designated: options.timestamp.as_deref(),
         symbols: &options.symbols,
+        skip: &[],
         head_is_whole: true,
     };
     let mut sniffed = sniff(head, &[], &sniff_options)?;

@@ -33,6 +33,7 @@ pub(crate) fn check(bytes: &[u8]) {
         columns: None,
         designated: input.pick(&[None, Some("ts"), Some("f0")]),
         symbols: if format < 128 { &[] } else { &symbols },
+        skip: &[],
         head_is_whole: input.byte().is_multiple_of(2),
     };
     let (head_bytes, window_bytes) = (input.short(), input.short());

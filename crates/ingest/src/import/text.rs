@@ -226,6 +226,10 @@ fn inferred_columns(
     if let Some(fields) = &options.fields {
         columns.iter_mut().zip(fields).for_each(|(column, name)| column.0.clone_from(name));
     }
+    let is_kept = |(name, _): &(String, ColumnType)| {
+        !options.skip_columns.iter().any(|skipped| same_name(skipped, name))
+    };
+    columns.retain(is_kept);
     let ColumnSource::Hinted(hints) = &options.columns else { return Ok(columns) };
     for (position, (name, ty)) in hints.iter().enumerate() {
         let named = columns.iter().position(|(own, _)| same_name(own, name));
@@ -285,6 +289,7 @@ fn sniff_options<'a>(
         columns: options.fields.as_deref().filter(|_| expected.is_some()),
         designated: options.timestamp.as_deref(),
         symbols: &options.symbols,
+        skip: &options.skip_columns,
         head_is_whole: file.sample.is_whole,
     }
 }

@@ -88,6 +88,9 @@ pub(super) fn map(
     schema: &Schema,
     options: &SniffOptions<'_>,
 ) -> Result<ColumnMap, SniffError> {
+    if options.skip.iter().any(|skipped| names.iter().any(|name| same_name(name, skipped))) {
+        return map_kept(names, has_header, schema, options);
+    }
     let by_name = |names: &[String]| names.iter().map(|name| position(schema, name)).collect();
     if let Some(columns) = options.columns {
         let targets: Vec<Option<usize>> = by_name(columns);
@@ -114,6 +117,33 @@ pub(super) fn map(
     check_known(names, &targets)?;
     check_distinct(names)?;
     Ok(ColumnMap { targets, notes: vec![] })
+}
+
+/// The columns that are not left out.
+pub(super) fn kept(names: &[String], options: &SniffOptions<'_>) -> Vec<String> {
+    names.iter().filter(|name| is_kept(name, options)).cloned().collect()
+}
+
+fn is_kept(name: &str, options: &SniffOptions<'_>) -> bool {
+    !options.skip.iter().any(|skipped| same_name(name, skipped))
+}
+
+/// As `map`, with columns that go nowhere: the others are mapped as if those were not there.
+fn map_kept(
+    names: &[String],
+    has_header: bool,
+    schema: &Schema,
+    options: &SniffOptions<'_>,
+) -> Result<ColumnMap, SniffError> {
+    let kept = kept(names, options);
+    let all = SniffOptions { skip: &[], ..*options };
+    let ColumnMap { targets, notes } = map(&kept, has_header, schema, &all)?;
+    let mut targets = targets.into_iter();
+    let of = |name: &String| match is_kept(name, options) {
+        true => targets.next().flatten(),
+        false => None,
+    };
+    Ok(ColumnMap { targets: names.iter().map(of).collect(), notes })
 }
 
 fn position(schema: &Schema, name: &str) -> Option<usize> {

@@ -14,6 +14,7 @@ const OPTIONS: SniffOptions<'_> = SniffOptions {
     columns: None,
     designated: None,
     symbols: &[],
+    skip: &[],
     head_is_whole: true,
 };
 

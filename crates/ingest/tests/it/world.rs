@@ -65,6 +65,7 @@ impl World {
             timestamp: schema.designated_column().map(|(column, _)| column.name.clone()),
             partition_by: Some(schema.partition_by()),
             symbols: Vec::new(),
+            skip_columns: Vec::new(),
             format: FileFormat::Auto,
             dialect: DialectOptions {
                 delimiter: Some(b','),

@@ -194,7 +194,7 @@ fn options(cursor: &mut Cursor<'_>, way: Way) -> Result<CopyOptions> {
 }
 
 /// Options of an import, as both forms have them. `FORMAT` is another thing in each.
-const OF_IMPORTS: [(&[&str], &str); 18] = [
+const OF_IMPORTS: [(&[&str], &str); 19] = [
     (&["FORMAT"], "FORMAT"),
     (&["HEADER"], "HEADER"),
     (&["DELIMITER"], "DELIMITER"),
@@ -210,6 +210,7 @@ const OF_IMPORTS: [(&[&str], &str); 18] = [
     (&["WAIT"], "WAIT"),
     (&["COMPRESSION"], "COMPRESSION"),
     (&["SKIP_LINES"], "SKIP_LINES"),
+    (&["SKIP_COLUMNS"], "SKIP_COLUMNS"),
     (&["EXTRA_FIELDS"], "EXTRA_FIELDS"),
     (&["MISSING_FIELDS"], "MISSING_FIELDS"),
     (&["ENCODING"], "ENCODING"),
@@ -321,6 +322,12 @@ fn value(
         "WAIT" => options.wait = switch(cursor)?,
         "COMPRESSION" => compression(cursor)?,
         "SKIP_LINES" => options.skip_lines = cursor.expect_integer("a number of lines")?,
+        "SKIP_COLUMNS" => {
+            cursor.expect_sign('(')?;
+            let names = cursor.expect_list(|cursor| cursor.expect_name("the name of a column"))?;
+            cursor.expect_sign(')')?;
+            options.skip_columns = names.into_iter().map(|name| name.text).collect();
+        }
         "EXTRA_FIELDS" => {
             options.ignores_extra_fields = word(cursor, &["REJECT", "IGNORE"])? == "IGNORE";
         }

@@ -34,6 +34,7 @@ pub(super) fn of_statement(
     };
     options.dialect = dialect(said, is_stream)?;
     let columns = &import.columns;
+    options.skip_columns.clone_from(&said.skip_columns);
     options.fields = (!columns.is_empty()).then(|| columns.clone());
     options.timestamp = said.timestamp.as_ref().map(|it| it.text.clone());
     if let Some(format) = &said.timestamp_format {
@@ -97,6 +98,7 @@ pub(crate) fn defaults(
         timestamp: None,
         partition_by: None,
         symbols: Vec::new(),
+        skip_columns: Vec::new(),
         format: FileFormat::Auto,
         dialect: DialectOptions {
             delimiter: None,
