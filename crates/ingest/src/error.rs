@@ -140,6 +140,15 @@ pub enum Error {
     Cancelled,
     #[error("a worker has panicked")]
     WorkerPanicked,
+    #[error(
+        "{}: {seen} records were found, but {rows} rows, {rejected} rejects and {headers} headers \
+         are accounted for: this is a defect of tidegate, please report it", .path.display()
+    )]
+    Unaccounted { path: PathBuf, seen: u64, rows: u64, rejected: u64, headers: u64 },
+    #[error(
+        "{rows} rows were read and {written} written: this is a defect of tidegate, please report it"
+    )]
+    RowsLost { rows: u64, written: u64 },
 }
 
 impl Error {
@@ -150,9 +159,11 @@ impl Error {
             Error::Disk { source, .. } | Error::Input(source) => source.class(),
             Error::Storage(source) => source.class(),
             Error::Reject(RejectError::Disk(source)) => source.class(),
-            Error::Pipe { .. } | Error::InputChanged { .. } | Error::WorkerPanicked => {
-                Class::Environment
-            }
+            Error::Pipe { .. }
+            | Error::InputChanged { .. }
+            | Error::WorkerPanicked
+            | Error::Unaccounted { .. }
+            | Error::RowsLost { .. } => Class::Environment,
             Error::Reject(_)
             | Error::Refused { .. }
             | Error::Source(_)

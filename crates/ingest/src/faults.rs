@@ -20,6 +20,7 @@ use crate::options::OnError;
 use crate::progress::Progress;
 use crate::reject::{Action, Reason, Reject, RejectLog, RejectPlace};
 use crate::strip::{Strip, Values};
+use crate::tally::Tallies;
 
 /// What faults are judged by.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ pub(crate) struct FaultContext<'a> {
     pub(crate) rejects: &'a RejectLog,
     pub(crate) progress: &'a Progress,
     pub(crate) cells_nulled: AtomicU64,
+    pub(crate) tallies: &'a Tallies,
 }
 
 /// Where a stretch of text or a record begins.
@@ -155,7 +157,7 @@ impl FaultContext<'_> {
             };
             self.record(first, origin, (&place, Action::RowSkipped))?;
             strip.dead.push(first.row);
-            self.progress.add_rows_rejected(1);
+            self.count_rejected(place.file, first.reason);
             return Ok(());
         }
         for fault in faults {
@@ -221,8 +223,15 @@ impl FaultContext<'_> {
             let (path, text) = (path.clone(), shown(text));
             return Err(Error::BadValue { path, place, column: None, text, reason });
         }
-        self.progress.add_rows_rejected(1);
+        self.count_rejected(file, reason);
         Ok(())
+    }
+
+    fn count_rejected(&self, file: usize, reason: Reason) {
+        let tally = self.tallies.of(file);
+        tally.rejected.fetch_add(1, Relaxed);
+        tally.misshapen.fetch_add(u64::from(reason.is_of_shape()), Relaxed);
+        self.progress.add_rows_rejected(1);
     }
 
     /// L2.

@@ -5,6 +5,8 @@
 //!   the rows (`RowsTo::Taker`).
 //! - I2. Rows are the same whatever the number of workers, the memory, the kind of I/O: the order
 //!   of equal timestamps is that of files and of records in them.
+//! - I3. What was found in the input is in the table, in the list of rejects, or a header: else
+//!   nothing is committed (tally-1).
 //!
 //! Not here: parsing (`read`, `convert`), buckets, sealing.
 
@@ -35,6 +37,7 @@ use crate::progress::{Phase, Progress};
 use crate::refine::{RefineJob, refine};
 use crate::reject::{Reason, RejectLog};
 use crate::seal::{self, SealJob, TextHistory};
+use crate::tally::Tallies;
 use crate::timestamp::TimestampFormat;
 
 /// What an import has done.
@@ -46,6 +49,8 @@ pub struct ImportSummary {
     pub rows_imported: u64,
     /// Records left out.
     pub rows_rejected: u64,
+    /// Headers, which are no rows.
+    pub headers: u64,
     /// Bad cells that became NULL.
     pub cells_nulled: u64,
     /// Bytes of the input, as it is stored.
@@ -156,6 +161,7 @@ pub(crate) struct Parsed {
     /// What interners hold of the budget, until rows are sealed.
     pub(crate) held: Vec<Reservation>,
     pub(crate) cells_nulled: u64,
+    pub(crate) tallies: Tallies,
     pub(crate) remarks: Remarks,
 }
 
@@ -233,7 +239,9 @@ impl ImportContext<'_> {
 
     /// Seals and commits.
     fn finish(&self, parsed: Parsed, mut phases: PhaseClock<'_>) -> Result<ImportSummary> {
-        let Parsed { txn, buckets, spill, interners, held, cells_nulled, remarks } = parsed;
+        let Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks } =
+            parsed;
+        tallies.check()?;
         let Remarks { created_table, has_header, notes } = remarks;
         let sample = self.progress.sample();
         let (rows_read, rows_rejected) = (sample.rows_read, sample.rows_rejected);
@@ -262,18 +270,17 @@ impl ImportContext<'_> {
         let segments = written.len() as u64;
         let bytes_written = written.iter().map(|w| w.meta.bytes.0).sum();
         let sealed = written.iter().map(|w| w.meta.rows.0).sum::<u64>();
-        assert_eq!(
-            sealed,
-            rows_read - rows_rejected,
-            "I1: every row that was read and not rejected"
-        );
+        if sealed != tallies.rows() || sealed != rows_read - rows_rejected {
+            return Err(Error::RowsLost { rows: tallies.rows(), written: sealed });
+        }
         self.end(txn, written)?;
         phases.end(Phase::Commit);
         self.progress.enter(Phase::Done);
         Ok(ImportSummary {
             rows_read,
-            rows_imported: rows_read - rows_rejected,
+            rows_imported: sealed,
             rows_rejected,
+            headers: tallies.headers(),
             cells_nulled,
             bytes_read: sample.bytes_read,
             segments,

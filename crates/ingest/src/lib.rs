@@ -29,6 +29,7 @@ mod packed;
 mod strip;
 mod convert;
 mod faults;
+mod tally;
 mod distribute;
 mod bucket;
 mod read;

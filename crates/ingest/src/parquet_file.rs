@@ -40,6 +40,7 @@ use crate::options::{ColumnSource, DialectOptions, ImportOptions, Quote};
 use crate::progress::{Phase, Progress};
 use crate::sniff::{Dialect, Header, LineEnd, SniffOptions, Sniffed, map_columns};
 use crate::strip::Strip;
+use crate::tally::Tallies;
 use crate::timestamp::{EpochUnit, TimestampFormat};
 
 use source::ParquetSource;
@@ -83,6 +84,7 @@ pub(crate) fn read(
 ) -> Result<Parsed> {
     let (target, files, notes) = prepare(context, opened)?;
     let paths: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
+    let tallies = Tallies::new(&paths);
     let layout = RowLayout::new(&target.schema);
     let tasks: Vec<(usize, usize)> = files
         .iter()
@@ -112,6 +114,7 @@ pub(crate) fn read(
             rejects: context.rejects,
             progress: context.progress,
             cells_nulled: AtomicU64::new(0),
+            tallies: &tallies,
         },
         progress: context.progress,
         cancel: context.cancel,
@@ -143,7 +146,7 @@ pub(crate) fn read(
         return Err(Error::NoRecords { path: context.source_name() });
     }
     let remarks = Remarks { created_table: !target.exists, has_header: false, notes };
-    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, remarks })
+    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks })
 }
 
 /// Opens the files, and maps their columns to the table's.
@@ -448,6 +451,8 @@ impl<'a> Worker<'a> {
         let groups = open.metadata.metadata().row_groups();
         let before: i64 = groups[..group].iter().map(|group| group.num_rows()).sum();
         let mut first_row = u64::try_from(before).unwrap_or(0) + 1;
+        let rows = u64::try_from(groups[group].num_rows()).unwrap_or(0);
+        job.faults.tallies.of(file).seen.fetch_add(rows, Relaxed); // tally-1
         for batch in open.reader(group).map_err(damaged)? {
             if job.cancel.load(Relaxed) || job.stop.load(Relaxed) {
                 return Err(Error::Cancelled);
@@ -473,6 +478,7 @@ impl<'a> Worker<'a> {
             prepared.fill(rows.clone(), &mut self.converter, &mut self.strip);
             let origin = prepared.origin(file, first + rows.start as u64, rows.start);
             job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
+            job.faults.tallies.of(file).add_strip(&self.strip);
             self.distributor.distribute(&self.strip, &[]);
             text_bytes += prepared.text_bytes(&rows);
             if text_bytes > SETTLE_TEXT_BYTES {

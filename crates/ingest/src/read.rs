@@ -152,6 +152,7 @@ impl<'a> Worker<'a> {
         }
         let (start, outcome) = self.index_piece(piece)?;
         let text = piece.bytes();
+        self.count_seen(piece);
         let Some(&first) = self.index.row_ends.first() else {
             return self.fragment(piece, start, 0..text.len(), outcome).map(drop);
         };
@@ -160,6 +161,9 @@ impl<'a> Worker<'a> {
         let last_end = self.index.field_ends[last as usize] as usize + 1;
         let has_header = self.job.files[piece.file].has_header;
         let first_row = if piece.is_first { usize::from(has_header) } else { 1 };
+        if piece.is_first && has_header {
+            self.job.faults.tallies.of(piece.file).headers.fetch_add(1, Relaxed);
+        }
         if !piece.is_first {
             // Before the rows of this piece, whose marks are higher (T2).
             let outside = IndexOutcome { end: OUTSIDE, ..outcome };
@@ -177,6 +181,16 @@ impl<'a> Worker<'a> {
             self.fragment(piece, start, last_end..text.len(), outcome)?;
         }
         Ok(())
+    }
+
+    /// Counts the records that end in a piece that was indexed (tally-1); the end of a file ends one
+    /// as well.
+    fn count_seen(&self, piece: &InputPiece) {
+        let index = &self.index;
+        let last = index.row_ends.last().map(|&row| index.field_ends[row as usize] as usize + 1);
+        let has_rest = piece.is_last && last.unwrap_or(0) < piece.bytes().len();
+        let seen = index.row_ends.len() as u64 + u64::from(has_rest);
+        self.job.faults.tallies.of(piece.file).seen.fetch_add(seen, Relaxed);
     }
 
     /// Indexes a piece from its true start (Q2).
@@ -269,6 +283,7 @@ impl<'a> Worker<'a> {
             bytes.push(job.structure.line_end);
         }
         if origin.is_first && job.files[file].has_header {
+            job.faults.tallies.of(file).headers.fetch_add(1, Relaxed);
             return Ok(());
         }
         let outcome = Kernel::Scalar.index(&bytes, OUTSIDE, &job.structure, &mut self.index);
@@ -291,7 +306,7 @@ impl<'a> Worker<'a> {
             0 => 0,
             first => self.index.field_ends[first as usize - 1] + 1,
         };
-        let mut records = 0;
+        let (mut records, mut blank) = (0, 0);
         for row in stretch.first_row..self.index.row_ends.len() {
             let last = self.index.row_ends[row];
             let end = self.index.field_ends[last as usize];
@@ -302,8 +317,9 @@ impl<'a> Worker<'a> {
             }
             let found = (last - first) as usize + 1;
             let record = start as usize..record_end;
-            let is_blank = found == 1 && record.is_empty();
-            if !is_blank {
+            if found == 1 && record.is_empty() {
+                blank += 1;
+            } else {
                 records += 1;
                 match self.row_place(found, fields, RowPlace { start, first }) {
                     Ok(place) => self.rows.push(place),
@@ -319,6 +335,9 @@ impl<'a> Worker<'a> {
             }
         }
         job.progress.add_rows_read(records);
+        if blank > 0 {
+            job.faults.tallies.of(self.file).blank.fetch_add(blank, Relaxed);
+        }
         self.strip(stretch)
     }
 
@@ -372,6 +391,7 @@ impl<'a> Worker<'a> {
         let sources = &job.files[self.file].sources;
         let origin = TextOrigin { rows: &rows, sources, lines: &stretch.lines };
         job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
+        job.faults.tallies.of(self.file).add_strip(&self.strip);
         self.distributor.distribute(&self.strip, stretch.text);
         self.rows.clear();
         Ok(())

@@ -60,6 +60,12 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether the record as a whole is at fault, as it is where delimiter or quote are wrong.
+    #[must_use]
+    pub fn is_of_shape(self) -> bool {
+        matches!(self, Reason::TooManyFields | Reason::TooFewFields | Reason::TextAfterQuote)
+    }
+
     /// The SQLSTATE of a statement that stops here.
     #[must_use]
     pub fn sqlstate(self) -> &'static str {

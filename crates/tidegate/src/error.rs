@@ -218,7 +218,9 @@ fn exit_of_ingest(error: &tidegate_ingest::Error) -> Exit {
     match error {
         tidegate_ingest::Error::Storage(source) => exit_of_storage(source),
         tidegate_ingest::Error::Cancelled => Exit::Interrupted,
-        tidegate_ingest::Error::WorkerPanicked => Exit::Internal,
+        tidegate_ingest::Error::WorkerPanicked
+        | tidegate_ingest::Error::Unaccounted { .. }
+        | tidegate_ingest::Error::RowsLost { .. } => Exit::Internal,
         error if error.is_usage() => Exit::Usage,
         // Damage in the user's files is not damage of the database.
         _ => Exit::Failed,

@@ -23,6 +23,7 @@ use crate::sniff::{
     Dialect, LineEnd, SniffError, SniffOptions, Sniffed, map_columns, open_quote, sniff,
 };
 use crate::split::{Joints, SplitChain};
+use crate::tally::Tallies;
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
 /// How all files are to be read.
@@ -55,6 +56,7 @@ pub(super) fn read(
     let (reader, queue) = piece_queue(workers);
     let queue = Arc::new(queue);
     let paths: Vec<PathBuf> = inputs.iter().map(|file| file.input.path.clone()).collect();
+    let tallies = Tallies::new(&paths);
     let inputs: Vec<InputFile> = inputs.into_iter().map(|file| file.input).collect();
     let inputs = Arc::new(inputs);
     let job = ReadJob {
@@ -78,6 +80,7 @@ pub(super) fn read(
             rejects: context.rejects,
             progress: context.progress,
             cells_nulled: AtomicU64::new(0),
+            tallies: &tallies,
         },
         progress: context.progress,
         cancel: context.cancel,
@@ -113,7 +116,7 @@ pub(super) fn read(
         return Err(Error::NoRecords { path: context.source_name() });
     }
     let remarks = Remarks { created_table: !target.exists, has_header, notes };
-    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, remarks })
+    Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks })
 }
 
 fn total_bytes(inputs: &[SampledFile]) -> u64 {

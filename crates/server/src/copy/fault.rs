@@ -91,7 +91,10 @@ fn code(error: &ImportError) -> &'static str {
         ImportError::MemoryTooSmall { .. } => "53200",
         ImportError::TooManySymbols { .. } => "54000",
         ImportError::Cancelled => "57014",
-        ImportError::WorkerPanicked | ImportError::AlreadyRead { .. } => "XX000",
+        ImportError::WorkerPanicked
+        | ImportError::Unaccounted { .. }
+        | ImportError::RowsLost { .. }
+        | ImportError::AlreadyRead { .. } => "XX000",
         // The input is not what it should be.
         _ => "22P04",
     }

@@ -1,0 +1,106 @@
+//! Conservation of records: every record that an input was seen to have is accounted for.
+//!
+//! - tally-1. For each input, the record ends that its index has found are as many as its rows, its
+//!   rejected records, its header and its blank lines together. An import that does not add up
+//!   fails before its commit.
+//!
+//! Both sides are counted in different places, a block at a time: what is seen where records are
+//! found (`read`, the footer of a Parquet file), and what becomes of them where they go.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::error::{Error, Result};
+use crate::strip::Strip;
+
+/// The counts of one input.
+#[derive(Debug, Default)]
+pub(crate) struct FileTally {
+    /// Records that the input has, with its header and its blank lines.
+    pub(crate) seen: AtomicU64,
+    /// Rows that go to the table.
+    pub(crate) rows: AtomicU64,
+    pub(crate) rejected: AtomicU64,
+    /// Those of `rejected` that do not have the shape of a record: the number of fields, a quote.
+    pub(crate) misshapen: AtomicU64,
+    pub(crate) headers: AtomicU64,
+    pub(crate) blank: AtomicU64,
+}
+
+impl FileTally {
+    /// Counts the rows of a strip whose faults are resolved.
+    pub(crate) fn add_strip(&self, strip: &Strip) {
+        self.rows.fetch_add((strip.rows - strip.dead.len()) as u64, Relaxed);
+    }
+}
+
+/// The counts of all inputs.
+#[derive(Debug)]
+pub(crate) struct Tallies {
+    files: Vec<(PathBuf, FileTally)>,
+}
+
+impl Tallies {
+    /// Nothing is counted yet.
+    pub(crate) fn new(paths: &[PathBuf]) -> Tallies {
+        let files = paths.iter().map(|path| (path.clone(), FileTally::default()));
+        Tallies { files: files.collect() }
+    }
+
+    /// The counts of an input, by its position.
+    pub(crate) fn of(&self, file: usize) -> &FileTally {
+        &self.files[file].1
+    }
+
+    /// tally-1.
+    pub(crate) fn check(&self) -> Result<()> {
+        for (path, tally) in &self.files {
+            let [seen, rows, rejected, headers, blank] =
+                [&tally.seen, &tally.rows, &tally.rejected, &tally.headers, &tally.blank]
+                    .map(|count| count.load(Relaxed));
+            if seen != rows + rejected + headers + blank {
+                let path = path.clone();
+                let seen = seen.saturating_sub(blank);
+                return Err(Error::Unaccounted { path, seen, rows, rejected, headers });
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of all inputs that go to the table.
+    pub(crate) fn rows(&self) -> u64 {
+        self.sum(|tally| &tally.rows)
+    }
+
+    /// The headers of all inputs.
+    pub(crate) fn headers(&self) -> u64 {
+        self.sum(|tally| &tally.headers)
+    }
+
+    fn sum(&self, count: impl Fn(&FileTally) -> &AtomicU64) -> u64 {
+        self.files.iter().map(|(_, tally)| count(tally).load(Relaxed)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_is_nowhere_fails_the_import() {
+        let tallies = Tallies::new(&[PathBuf::from("a.csv"), PathBuf::from("b.csv")]);
+        let add = |file: usize, counts: [u64; 5]| {
+            let FileTally { seen, rows, rejected, headers, blank, .. } = tallies.of(file);
+            for (count, by) in [seen, rows, rejected, headers, blank].iter().zip(counts) {
+                count.fetch_add(by, Relaxed);
+            }
+        };
+        add(0, [10, 6, 1, 1, 2]);
+        add(1, [3, 3, 0, 0, 0]);
+        tallies.check().expect("all are accounted for");
+        assert_eq!((tallies.rows(), tallies.headers()), (9, 1));
+        add(1, [1, 0, 0, 0, 0]);
+        let error = tallies.check().expect_err("one is lost").to_string();
+        assert!(error.starts_with("b.csv: 4 records were found, but 3 rows"), "{error}");
+    }
+}
