@@ -1,5 +1,5 @@
 // The first lines of a file, to show what is in it. The server reads the file itself, by its own
-// rules: what is guessed here decides nothing but what the form offers.
+// rules: of what is guessed here, only the header is sent to it, so that what is shown is imported.
 
 const DELIMITERS = [",", "\t", ";", "|"];
 
@@ -49,6 +49,23 @@ export function* records(text: string, delimiter: string): Generator<string[]> {
       field += char;
     }
   }
+}
+
+/** Whether a first record could be the names of columns: texts, each another one. */
+export function looksLikeNames(record: string[]): boolean {
+  const isName = (cell: string) => /^[A-Za-z_\u0080-\uffff][\w .\u0080-\uffff-]{0,63}$/.test(cell);
+  const isValue = (cell: string) => looksLike([cell]) !== "text" || /^(true|false)$/i.test(cell);
+  const names = record.map((cell) => cell.trim());
+  const isDistinct = new Set(names.map((name) => name.toLowerCase())).size === names.length;
+  return isDistinct && names.every((name) => isName(name) && !isValue(name));
+}
+
+/** The names of the columns and the rows of a preview, as the server makes them. */
+export function withNames(rows: string[][], hasHeader: boolean): [string[], string[][]] {
+  const [first, ...rest] = rows;
+  if (!first) return [[], []];
+  const names = first.map((cell, at) => (hasHeader ? cell.trim() : "") || `f${at}`);
+  return [names, hasHeader ? rest : rows];
 }
 
 /** What more than half of the cells of a column look like. */

@@ -10,7 +10,7 @@ import {
   type ImportOutcome,
   type Upload,
 } from "../api/imports";
-import { looksLike, preview, type Preview } from "../data/csv";
+import { looksLike, looksLikeNames, preview, withNames, type Preview } from "../data/csv";
 import { findTable, refreshSchema } from "./schema";
 import { say, view } from "./view";
 
@@ -74,8 +74,16 @@ async function look(job: ImportJob): Promise<void> {
   if (/\.(gz|zst|parquet)$/i.test(job.file.name)) return;
   const found = preview(await job.file.slice(0, PREVIEW_BYTES).text(), PREVIEW_ROWS);
   job.preview.value = found;
-  const [names, ...rows] = found.rows;
-  if (!names || job.options.value.timestamp !== "") return;
+  const first = found.rows[0];
+  if (!first) return;
+  const known = findTable(job.options.value.table)?.columns;
+  const isKnown = (cell: string) =>
+    known?.some(({ name }) => name.toLowerCase() === cell.trim().toLowerCase()) ?? false;
+  // What the preview shows as names is imported as names.
+  const hasHeader = known ? first.some(isKnown) : looksLikeNames(first);
+  if (hasHeader) change(job, { header: "first line" });
+  if (job.options.value.timestamp !== "") return;
+  const [names, rows] = withNames(found.rows, hasHeader);
   const time = names.findIndex((_, i) => looksLike(rows.map((row) => row[i] ?? "")) === "time");
   if (0 <= time) change(job, { timestamp: names[time]!, partitionBy: "DAY" });
 }

@@ -4,7 +4,7 @@ import { useRef } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { ask } from "../api/exec";
 import type { Imported, ImportFailure, ImportOptions } from "../api/imports";
-import { looksLike } from "../data/csv";
+import { looksLike, withNames } from "../data/csv";
 import { bytes, count, duration, plural } from "../data/format";
 import { again, change, choose, jobs, remove, start, stop, type ImportJob } from "../state/imports";
 import { findTable } from "../state/schema";
@@ -77,7 +77,7 @@ const PARTITIONS = ["NONE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR"];
 function Form({ job }: { job: ImportJob }) {
   const options = job.options.value;
   const known = findTable(options.table);
-  const names = job.preview.value?.rows[0] ?? [];
+  const [names] = withNames(job.preview.value?.rows ?? [], options.header === "first line");
   const set = (changed: Partial<ImportOptions>) => change(job, changed);
   return (
     <form
@@ -142,8 +142,8 @@ function Form({ job }: { job: ImportJob }) {
               set({ header: event.currentTarget.value as ImportOptions["header"] })
             }
           >
-            <option value="detect">names or values, as it looks</option>
-            <option value="first line">names</option>
+            <option value="detect">detect</option>
+            <option value="first line">column names</option>
           </select>
         </label>
         <label>
@@ -201,14 +201,14 @@ function Select({ value, choices, isFixed, onChoice }: SelectProps) {
 function PreviewTable({ job }: { job: ImportJob }) {
   const found = job.preview.value;
   if (!found || found.rows.length === 0) return null;
-  const [names, ...rows] = found.rows;
-  const kinds = names!.map((_, i) => looksLike(rows.map((row) => row[i] ?? "")));
+  const [names, rows] = withNames(found.rows, job.options.value.header === "first line");
+  const kinds = names.map((_, i) => looksLike(rows.map((row) => row[i] ?? "")));
   return (
     <div class="preview">
       <table>
         <thead>
           <tr>
-            {names!.map((name, i) => (
+            {names.map((name, i) => (
               <th key={i} class={kinds[i] === "number" ? "right" : ""}>
                 {name}
               </th>
@@ -218,7 +218,7 @@ function PreviewTable({ job }: { job: ImportJob }) {
         <tbody>
           {rows.map((row, at) => (
             <tr key={at}>
-              {names!.map((_, i) => (
+              {names.map((_, i) => (
                 <td key={i} class={kinds[i] === "number" ? "right" : ""}>
                   {row[i] ? row[i] : <span class="null">NULL</span>}
                 </td>

@@ -1,7 +1,7 @@
 // Cells as text for others, and texts of others as cells.
 
 import { expect, test } from "vitest";
-import { looksLike, preview, records } from "../../src/data/csv";
+import { looksLike, looksLikeNames, preview, records, withNames } from "../../src/data/csv";
 import * as format from "../../src/data/format";
 import { toCsv, toTsv } from "../../src/data/table_text";
 import { rowsOf } from "./rows";
@@ -53,6 +53,22 @@ test("columns look like what most of their cells are", () => {
   expect(looksLike(["1", "-2.5e7", ".5", "oops"])).toBe("number");
   expect(looksLike(["1", "a"])).toBe("text");
   expect(looksLike([])).toBe("text");
+});
+
+test("a first record is shown as names only if it could be some", () => {
+  expect(looksLikeNames(["name", "user id", "größe"])).toBe(true);
+  expect(looksLikeNames(["name", "7"])).toBe(false);
+  expect(looksLikeNames(["name", "Name"])).toBe(false);
+  expect(looksLikeNames(["2025-01-01", "x"])).toBe(false);
+  expect(looksLikeNames(["true", "x"])).toBe(false);
+  expect(looksLikeNames(["a", ""])).toBe(false);
+  const rows = [
+    ["a", "b"],
+    ["1", "2"],
+  ];
+  expect(withNames(rows, true)).toEqual([["a", "b"], [["1", "2"]]]);
+  expect(withNames(rows, false)).toEqual([["f0", "f1"], rows]);
+  expect(withNames([], true)).toEqual([[], []]);
 });
 
 test("numbers are written for people", () => {
