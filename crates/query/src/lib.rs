@@ -51,8 +51,8 @@ pub use error::{
 };
 pub use host::{ConfigEntry, Host, LineConnection, MemoryUse};
 pub use parse::{
-    Position, TableDefinition, Token, TokenKind, first_token, is_cancel, is_copy, parse_column_type,
-    parse_create_table, split_statements, tokenize,
+    Position, TableDefinition, Token, TokenKind, first_token, is_cancel, is_copy,
+    parse_column_type, parse_create_table, split_statements, tokenize,
 };
 pub use plan::Parameter;
 pub use rights::{Deed, Role};

@@ -11,7 +11,7 @@ use tidegate_platform::{Clock, disk_bytes, rss_anon_bytes};
 use tidegate_query::{Engine, Timeout};
 use tidegate_storage::Database;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::auth::Users;
 use crate::budget::Budget;

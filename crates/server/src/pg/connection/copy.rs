@@ -43,6 +43,7 @@ use crate::pg::frame::Message;
 use crate::pg::login::PARTING;
 use crate::pg::portal::{LIGHT_BYTES, Unwritten, weight_of};
 use crate::results::{Delimited, ResultForm};
+use crate::seat::Seat;
 use crate::shared::CountedQuery;
 
 /// Parts that wait for the client.
