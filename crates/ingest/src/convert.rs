@@ -173,6 +173,20 @@ impl Converter {
         }
     }
 
+    /// Appends rows of a text with one field each to one empty column of a strip: texts that come
+    /// from elsewhere than a text file. Faults are added to `faults`.
+    pub(crate) fn convert_column(
+        &mut self,
+        column: usize,
+        rows: &RowsOfText<'_>,
+        (into, unescaped): (&mut StripColumn, &mut Vec<u8>),
+    ) {
+        let number = u32::try_from(column).expect("limits::TABLE_COLUMNS");
+        let (kernel, faults) = (self.kernel, &mut self.faults);
+        let mut cells = Cells { kernel, rows, source: 0, column: number, faults, unescaped };
+        self.columns[column].convert(&mut cells, into);
+    }
+
     /// The interners of the text columns, in the order of the columns, when all rows are parsed.
     pub(crate) fn into_interners(self) -> Vec<Interner> {
         self.columns

@@ -7,6 +7,7 @@ use tidegate_model::{ByteCount, ColumnType, PartitionUnit, SchemaError, limits};
 use tidegate_platform::Class;
 
 use crate::options::RowsRefused;
+use crate::parquet_file::Flaw;
 use crate::reject::{Reason, RejectError, RejectPlace, Rejected};
 use crate::sniff::SniffError;
 use crate::source::SourceError;
@@ -120,12 +121,29 @@ pub enum Error {
     OtherSchema { table: String, column: String },
     #[error("column `{name}` is {}, which cannot be a SYMBOL", .ty.sql())]
     NotASymbol { name: String, ty: ColumnType },
-    #[error("{}: {source}", .path.display())]
-    Parquet { path: PathBuf, source: parquet::errors::ParquetError },
-    #[error("{}: row group {group}: {source}", .path.display())]
-    ParquetRows { path: PathBuf, group: usize, source: parquet::errors::ParquetError },
-    #[error("{}: column `{column}` has type {ty}, which is not supported yet", .path.display())]
+    #[error("{}: {flaw}", .path.display())]
+    Parquet { path: PathBuf, flaw: Flaw },
+    #[error("{}: row group {group}{}: {flaw}", .path.display(), shown_column(.column))]
+    ParquetRows {
+        path: PathBuf,
+        // Counted from 1.
+        group: usize,
+        // `None` if each column can be read by itself.
+        column: Option<String>,
+        flaw: Flaw,
+    },
+    #[error(
+        "{}: column `{column}` has type {ty}, which no column of a table holds: \
+         --skip-columns '{column}' leaves it out",
+        .path.display()
+    )]
     ParquetType { path: PathBuf, column: String, ty: String },
+    #[error(
+        "{}, {}, column `{column}`: `{text}` is no date day first, as those before it were read, \
+         but one month first: say with --timestamp-format which it is",
+        .path.display(), shown_place(.place)
+    )]
+    AmbiguousTimes { path: PathBuf, place: RejectPlace, column: String, text: String },
     #[error("{}: column `{column}` cannot become {}", .path.display(), .ty.sql())]
     ParquetTarget { path: PathBuf, column: String, ty: ColumnType },
     #[error("Parquet files and text files cannot be imported together: {}", .path.display())]
@@ -191,6 +209,7 @@ impl Error {
             | Error::Parquet { .. }
             | Error::ParquetRows { .. }
             | Error::ParquetType { .. }
+            | Error::AmbiguousTimes { .. }
             | Error::ParquetTarget { .. }
             | Error::MixedFormats { .. }
             | Error::ParquetFromPipe { .. }

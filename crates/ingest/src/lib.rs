@@ -45,6 +45,7 @@ pub use options::{
     ByteStream, ColumnSource, DialectOptions, Existing, ExtraFields, FileFormat, ImportOptions,
     MissingFields, OnError, Quote, RejectList, RowsRefused, RowsTo, Source, TakeRows,
 };
+pub use parquet_file::{Flaw, LibraryMessage, is_decoding_guarded};
 pub use progress::{Phase, Progress, ProgressSample};
 pub use sniff::Header;
 pub use source::{ExpandedPaths, expand_paths};

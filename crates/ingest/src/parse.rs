@@ -22,7 +22,9 @@ pub use float::{parse_f32, parse_f64};
 pub use integer::{
     parse_i8, parse_i16, parse_i32, parse_i64, parse_u8, parse_u16, parse_u32, parse_u64,
 };
-pub(crate) use swar::{HIGH_BITS, ONES, ZEROS, all_digits, decimal_of, number, word_at};
+pub(crate) use swar::{
+    HIGH_BITS, ONES, POWERS_OF_TEN, ZEROS, all_digits, decimal_of, number, word_at,
+};
 
 use hex::{decode_eight, decode_hex};
 use tidegate_model::limits;
@@ -37,6 +39,8 @@ pub enum CellError {
     NotANumber,
     #[error("out of range")]
     OutOfRange,
+    #[error("would lose digits")]
+    Inexact,
     #[error("not a timestamp")]
     NotATimestamp,
     #[error("date or time out of range")]
@@ -72,7 +76,7 @@ impl CellError {
             | CellError::NotAnIpv4
             | CellError::NotBinary
             | CellError::NotADecimal => "22P02",
-            CellError::OutOfRange => "22003",
+            CellError::OutOfRange | CellError::Inexact => "22003",
             CellError::NotATimestamp | CellError::NotADate | CellError::TimeOfDayInDate => "22007",
             CellError::TimeOutOfRange => "22008",
             CellError::NotUtf8 | CellError::NulInText => "22021",

@@ -23,7 +23,8 @@ mod window;
 mod evidence;
 mod columns;
 
-use evidence::{Evidence, Inferred};
+pub(crate) use evidence::Evidence;
+use evidence::Inferred;
 use records::{Cell, Record, Records, Shape};
 use window::QuotedLines;
 

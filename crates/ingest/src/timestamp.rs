@@ -50,6 +50,11 @@ impl EpochUnit {
             EpochUnit::Nanos => 1_000_000_000,
         }
     }
+
+    /// The nanoseconds of one.
+    pub(crate) fn nanos(self) -> i64 {
+        1_000_000_000 / self.per_second()
+    }
 }
 
 /// How the timestamps of a column are written.

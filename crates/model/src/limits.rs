@@ -34,6 +34,14 @@ pub const SYMBOL_BYTES: usize = 64 << 10;
 /// Bytes of one record of a text file (COPY's `max_row_bytes`).
 pub const CSV_ROW_BYTES: usize = 64 << 20;
 
+/// Levels to which the schema of a Parquet file is nested: its metadata is read by recursion, and
+/// columns that are nested at all are only passed over.
+pub const PARQUET_NESTING: usize = 64;
+
+/// Bytes of the values of one page of a Parquet file, which are in memory at once for each thread
+/// and column. Writers cut pages at a megabyte, but for one whose single values are larger.
+pub const PARQUET_PAGE_BYTES: u64 = 1 << 30;
+
 /// Bytes of a line of the line protocol: as much as a client may ask to be kept before its end.
 pub const LINE_BYTES: usize = 4 << 20;
 

@@ -1,27 +1,26 @@
 //! Arrow arrays become the columns of a strip.
+//!
+//! Values whose bits are the table's are copied, texts go where texts of text files go, and
+//! everything else takes its way through the table of casts (`cast`).
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Int64Array, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::datatypes as types;
 use arrow::datatypes::{DataType, TimeUnit as ArrowTimeUnit};
-use arrow::error::ArrowError;
-use arrow::util::display::array_value_to_string;
-use parquet::arrow::arrow_reader::ArrowReaderMetadata;
-use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
+use tidegate_model::types::Physical;
 use tidegate_model::{ColumnType, TimeUnit, limits};
 use tidegate_storage::segment::arrow_type;
 
-use crate::convert::{Converter, Fault};
+use crate::convert::{Converter, Fault, RowPlace, RowsOfText};
 use crate::faults::{RecordPlace, RowOrigin};
-use crate::layout::RowLayout;
 use crate::parse::CellError;
 use crate::reject::{Reason, RejectPlace};
 use crate::strip::{Cell, Place, STRIP_ROWS, Strip, StripColumn, Values};
-use crate::timestamp::{EpochUnit, TimestampFormat, TimestampParser};
+use crate::timestamp::EpochUnit;
+
+use super::cast::{Instant, Kind, Rule, Scalar, rule, unit_nanos};
 
 /// The type of column that holds a field's values; `None`: there is none yet.
 pub(super) fn column_type(own: &DataType) -> Option<ColumnType> {
@@ -60,14 +59,6 @@ pub(super) fn column_type(own: &DataType) -> Option<ColumnType> {
     })
 }
 
-/// What an array is cast to before its values go to a column.
-fn wanted_type(own: &DataType, ty: ColumnType) -> DataType {
-    match (own, ty) {
-        (DataType::Dictionary(_, value), ColumnType::Symbol) if value.is_string() => own.clone(),
-        _ => arrow_type(ty),
-    }
-}
-
 /// The type of the values, also of those that are kept in a dictionary.
 pub(super) fn plain_type(own: &DataType) -> &DataType {
     match own {
@@ -76,144 +67,97 @@ pub(super) fn plain_type(own: &DataType) -> &DataType {
     }
 }
 
-/// Whether values of a type can go to a column. Numbers that are no integers count no time.
-pub(super) fn can_become(own: &DataType, ty: ColumnType) -> bool {
-    let plain = plain_type(own);
-    let is_fraction = plain.is_floating() || plain.is_decimal();
-    let is_time = ty.time_unit().is_some() || ty == ColumnType::Date;
-    !(is_fraction && is_time) && arrow::compute::can_cast_types(own, &wanted_type(own, ty))
+/// The way of a file's column into the table's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ColumnCast {
+    pub(super) kind: Kind,
+    pub(super) ty: ColumnType,
+    way: Way,
 }
 
-/// What a cast has made of an array, without values that the column's type cannot hold: a fraction
-/// is no integer, and no number becomes infinite.
-fn without_losses(own: &ArrayRef, cast: ArrayRef) -> Result<ArrayRef, ArrowError> {
-    let (from, to) = (plain_type(own.data_type()), cast.data_type());
-    let is_number = |ty: &DataType| ty.is_numeric() || ty.is_decimal();
-    let is_lost = match (from, to) {
-        (DataType::Float64, DataType::Float32) => {
-            let finite = arrow::compute::cast(own, &DataType::Float64)?;
-            let finite = finite.as_primitive::<types::Float64Type>().values().iter();
-            let now = cast.as_primitive::<types::Float32Type>().values().iter();
-            finite.zip(now).map(|(own, now)| own.is_finite() && now.is_infinite()).collect()
-        }
-        (from, to)
-            if (from.is_floating() || from.is_decimal()) && is_number(to) && !to.is_floating() =>
-        {
-            let back = arrow::compute::cast(&cast, from)?;
-            let own = arrow::compute::cast(own, from)?;
-            arrow::compute::kernels::cmp::neq(&own, &back)?
-        }
-        _ => return Ok(cast),
-    };
-    arrow::compute::nullif(&cast, &is_lost)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The bits are the column's.
+    Same,
+    /// Instants of 64 bits in another unit.
+    Rescale { nanos: i64 },
+    /// By the table of casts; of integers that count time, the nanoseconds of one.
+    Cast { rule: Rule, count_nanos: i128 },
 }
 
-/// Texts as the instants that they are in a column's unit.
-fn instants_of(texts: &ArrayRef, parser: &mut TimestampParser, ty: ColumnType) -> ArrayRef {
-    let texts = arrow::compute::cast(texts, &DataType::Utf8View).expect("texts are texts");
-    let texts = texts.as_string_view().iter();
-    let instants = texts.map(|text| parser.parse(text?.as_bytes()).ok());
-    let instants: Int64Array = instants.collect();
-    arrow::compute::cast(&instants, &arrow_type(ty)).expect("an instant is a number")
-}
+impl ColumnCast {
+    /// `None`: values of that type cannot go into such a column.
+    pub(super) fn new(
+        own: &DataType,
+        ty: ColumnType,
+        epoch: Option<EpochUnit>,
+    ) -> Option<ColumnCast> {
+        let plain = plain_type(own);
+        let kind = Kind::of(plain)?;
+        let rule = rule(kind, ty)?;
+        let way = match (plain, ty) {
+            (DataType::Timestamp(unit, _), ColumnType::Timestamp(to)) => {
+                let nanos = i64::try_from(unit_nanos(*unit)).expect("at most a second");
+                if nanos == nanos_of(to) { Way::Same } else { Way::Rescale { nanos } }
+            }
+            (plain, _) if is_same(plain, ty) => Way::Same,
+            _ => {
+                let count_nanos = i128::from(epoch.map_or(0, EpochUnit::nanos));
+                Way::Cast { rule, count_nanos }
+            }
+        };
+        Some(ColumnCast { kind, ty, way })
+    }
 
-/// Least and greatest timestamp and rows of each row group that says so.
-pub(super) fn group_bounds(
-    metadata: &ArrowReaderMetadata,
-    source: usize,
-    (ty, epoch): (ColumnType, Option<EpochUnit>),
-) -> parquet::errors::Result<Vec<(i64, i64, u64)>> {
-    let parquet = metadata.metadata();
-    let name = metadata.schema().field(source).name();
-    let converter =
-        StatisticsConverter::try_new(name, metadata.schema(), metadata.parquet_schema())?;
-    let cast = |array: ArrayRef| -> parquet::errors::Result<ArrayRef> {
-        let instants = arrow::compute::cast(&counted(&array, epoch)?, &arrow_type(ty))?;
-        Ok(arrow::compute::cast(&instants, &DataType::Int64)?)
-    };
-    let min = cast(converter.row_group_mins(parquet.row_groups())?)?;
-    let max = cast(converter.row_group_maxes(parquet.row_groups())?)?;
-    let (min, max) =
-        (min.as_primitive::<types::Int64Type>(), max.as_primitive::<types::Int64Type>());
-    let groups = parquet.row_groups().iter().enumerate();
-    Ok(groups
-        .filter(|&(group, _)| min.is_valid(group) && max.is_valid(group))
-        .map(|(group, own)| {
-            (min.value(group), max.value(group), u64::try_from(own.num_rows()).unwrap_or(0))
-        })
-        .collect())
-}
+    /// Of INT96, whose values are read as nanoseconds of any number of digits.
+    pub(super) fn of_int96(ty: ColumnType) -> Option<ColumnCast> {
+        let rule = rule(Kind::Instant, ty)?;
+        Some(ColumnCast { kind: Kind::Instant, ty, way: Way::Cast { rule, count_nanos: 0 } })
+    }
 
-/// What integers that are times count.
-pub(super) fn epoch_unit(format: Option<&TimestampFormat>) -> Option<EpochUnit> {
-    match format {
-        Some(TimestampFormat::Epoch(unit)) => Some(*unit),
-        _ => None,
+    /// True if integers are to be times, and it is not said what they count.
+    pub(super) fn lacks_epoch(&self) -> bool {
+        matches!(self.way, Way::Cast { rule: Rule::Count, count_nanos: 0 })
+    }
+
+    /// True if texts are read as times.
+    pub(super) fn parses_times(&self) -> bool {
+        let is_parsed = matches!(self.way, Way::Cast { rule: Rule::Parsed, .. });
+        is_parsed && matches!(self.ty, ColumnType::Timestamp(_) | ColumnType::Date)
+    }
+
+    /// The instants that texts or numbers are, in the unit of the column: for statistics.
+    pub(super) fn instants(&self, array: &ArrayRef) -> Vec<Option<i64>> {
+        let ColumnType::Timestamp(unit) = self.ty else { return vec![None; array.len()] };
+        let nanos = match self.way {
+            Way::Cast { count_nanos, .. } => count_nanos,
+            _ => 0,
+        };
+        let instant = |scalar: Scalar<'_>| match nanos {
+            0 => scalar.timestamp(unit).ok(),
+            nanos => scalar.counted(nanos).timestamp(unit).ok(),
+        };
+        scalars(array, self.kind).into_iter().map(|scalar| scalar.and_then(instant)).collect()
     }
 }
 
-/// Integers that count time as what they are; other arrays, and those of which nobody says what
-/// they count, as they were.
-fn counted(array: &ArrayRef, epoch: Option<EpochUnit>) -> Result<ArrayRef, ArrowError> {
-    let is_integer = plain_type(array.data_type()).is_integer();
-    let Some(epoch) = epoch.filter(|_| is_integer) else {
-        return Ok(Arc::clone(array));
-    };
-    let unit = match epoch {
-        EpochUnit::Seconds => ArrowTimeUnit::Second,
-        EpochUnit::Millis => ArrowTimeUnit::Millisecond,
-        EpochUnit::Micros => ArrowTimeUnit::Microsecond,
-        EpochUnit::Nanos => ArrowTimeUnit::Nanosecond,
-    };
-    let integers = arrow::compute::cast(array, &DataType::Int64)?;
-    arrow::compute::cast(&integers, &DataType::Timestamp(unit, None))
+fn nanos_of(unit: TimeUnit) -> i64 {
+    1_000_000_000 / unit.per_second()
 }
 
-/// A batch whose arrays have the types of the table's columns.
+/// True if the values of a type are stored as they are. Decimals are not: a damaged file has more
+/// digits than it says.
+fn is_same(own: &DataType, ty: ColumnType) -> bool {
+    match ty.physical() {
+        Physical::Bytes | Physical::Wide => false,
+        _ => *own == arrow_type(ty),
+    }
+}
+
+/// A batch of rows: for each column of the table, its array and the way of its values.
 pub(super) struct PreparedBatch<'a> {
-    rows: usize,
-    layout: &'a RowLayout,
-    /// For each column of the table: as it is in the file, and as the table wants it.
-    arrays: Vec<Option<(ArrayRef, ArrayRef)>>,
-}
-
-pub(super) fn prepare<'a>(
-    batch: &RecordBatch,
-    sources: &[Option<usize>],
-    (layout, format): (&'a RowLayout, Option<&TimestampFormat>),
-) -> PreparedBatch<'a> {
-    // What does not fit becomes NULL, and is then found to be a fault (PQ2).
-    let options = CastOptions { safe: true, ..CastOptions::default() };
-    let arrays = layout
-        .columns
-        .iter()
-        .zip(sources)
-        .enumerate()
-        .map(|(position, (column, source))| {
-            let own = Arc::clone(batch.column((*source)?));
-            let ty = column.column.ty;
-            let wanted = wanted_type(own.data_type(), ty);
-            if let Some(unit) = ty.time_unit()
-                && plain_type(own.data_type()).is_string()
-            {
-                let format = format.filter(|_| layout.timestamp == Some(position));
-                let format = format.unwrap_or(&TimestampFormat::Detect);
-                let instants = instants_of(&own, &mut TimestampParser::new(format, unit), ty);
-                return Some((own, instants));
-            }
-            let epoch = epoch_unit(format).filter(|_| ty.time_unit().is_some());
-            let counted = counted(&own, epoch).expect("integers are 64 bits wide");
-            let cast = if *counted.data_type() == wanted {
-                counted
-            } else {
-                let cast = cast_with_options(&counted, &wanted, &options);
-                let kept = cast.and_then(|cast| without_losses(&counted, cast));
-                kept.expect("can_become was asked")
-            };
-            Some((own, cast))
-        })
-        .collect();
-    PreparedBatch { rows: batch.num_rows(), layout, arrays }
+    pub(super) rows: usize,
+    pub(super) columns: Vec<Option<(ArrayRef, &'a ColumnCast)>>,
 }
 
 /// A strip's texts together stay below this: places of texts have 31 bits.
@@ -239,18 +183,11 @@ impl PreparedBatch<'_> {
         }
     }
 
-    /// How many bytes of text these rows have.
+    /// The bytes of text that these rows have.
     pub(super) fn text_bytes(&self, rows: &Range<usize>) -> usize {
-        let arrays = self.arrays.iter().flatten().map(|(_, array)| array);
+        let arrays = self.columns.iter().flatten().map(|(array, _)| array);
         let of = |array: &ArrayRef| -> usize {
             match array.data_type() {
-                DataType::Utf8View => array
-                    .as_string_view()
-                    .lengths()
-                    .skip(rows.start)
-                    .take(rows.len())
-                    .map(|n| n as usize)
-                    .sum(),
                 DataType::BinaryView => array
                     .as_binary_view()
                     .lengths()
@@ -258,6 +195,9 @@ impl PreparedBatch<'_> {
                     .take(rows.len())
                     .map(|n| n as usize)
                     .sum(),
+                DataType::FixedSizeBinary(width) => {
+                    usize::try_from(*width).unwrap_or(0) * rows.len()
+                }
                 _ => 0,
             }
         };
@@ -270,27 +210,17 @@ impl PreparedBatch<'_> {
         converter.faults.clear();
         strip.rows = rows.len();
         let Strip { columns, unescaped, .. } = strip;
-        for (index, (arrays, into)) in self.arrays.iter().zip(columns).enumerate() {
-            let Some((own, array)) = arrays else {
+        for (index, (column, into)) in self.columns.iter().zip(columns).enumerate() {
+            let Some((array, cast)) = column else {
                 into.push_nulls(rows.len());
                 continue;
             };
-            let ty = self.layout.columns[index].column.ty;
             let values = array.slice(rows.start, rows.len());
-            let mut column = FillColumn { index, converter, unescaped };
-            if self.layout.columns[index].text.is_some() {
-                column.texts(&values, into);
-            } else {
-                fill_values(ty, &values, into);
-            }
-            if array.null_count() > own.logical_null_count() {
-                let own = own.slice(rows.start, rows.len());
-                column.lost_values(&own, &values);
-            }
+            FillColumn { index, converter, unescaped, cast }.fill(&values, into);
         }
     }
 
-    /// Who to ask where rows come from: `first_row` is the number of the first in its file.
+    /// The place where rows come from: `first_row` is the number of the first in its file.
     pub(super) fn origin(&self, file: usize, first_row: u64, start: usize) -> BatchOrigin<'_> {
         BatchOrigin { batch: self, file, first_row, start }
     }
@@ -301,48 +231,85 @@ struct FillColumn<'a> {
     index: usize,
     converter: &'a mut Converter,
     unescaped: &'a mut Vec<u8>,
+    cast: &'a ColumnCast,
 }
 
 impl FillColumn<'_> {
-    fn fault(&mut self, row: usize, reason: Reason) {
-        let narrow = |value: usize| u32::try_from(value).expect("a strip is small");
-        let (row, column) = (narrow(row), narrow(self.index));
-        self.converter.faults.push(Fault { row, column, reason });
+    fn fill(&mut self, array: &ArrayRef, into: &mut StripColumn) {
+        match self.cast.way {
+            Way::Same => fill_values(self.cast.ty, array, into),
+            Way::Rescale { nanos } => self.rescale(array, nanos, into),
+            Way::Cast { rule: Rule::Null, .. } => into.push_nulls(array.len()),
+            Way::Cast { rule: Rule::Bytes, .. } => self.texts(array, into),
+            Way::Cast { rule: Rule::Parsed, .. } => self.parse(array, into),
+            Way::Cast { rule: Rule::Written, .. } => self.write(array, into),
+            Way::Cast { rule: _, count_nanos } => self.cast(array, count_nanos, into),
+        }
     }
 
-    /// PQ2: values that the cast has made NULL.
-    fn lost_values(&mut self, own: &ArrayRef, cast: &ArrayRef) {
-        let is_text = plain_type(own.data_type()).is_string();
-        let error = match cast.data_type() {
-            DataType::Timestamp(..) if is_text => CellError::NotATimestamp,
-            _ => CellError::OutOfRange,
-        };
-        let nulls = own.logical_nulls();
-        for row in 0..own.len() {
-            if cast.is_null(row) && nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
-                self.fault(row, Reason::Cell(error));
+    #[cold]
+    fn fault(&mut self, row: usize, error: CellError) {
+        let narrow = |value: usize| u32::try_from(value).expect("a strip is small");
+        let (row, column) = (narrow(row), narrow(self.index));
+        self.converter.faults.push(Fault { row, column, reason: Reason::Cell(error) });
+    }
+
+    /// Instants in a unit of the file, as `Scalar::timestamp` has them.
+    fn rescale(&mut self, array: &ArrayRef, nanos: i64, into: &mut StripColumn) {
+        let ColumnType::Timestamp(to) = self.cast.ty else { unreachable!("a timestamp") };
+        let to = nanos_of(to);
+        let StripColumn { values, nulls } = into;
+        let Values::W8(values) = values else { unreachable!("a timestamp has eight bytes") };
+        push_nulls(array, nulls);
+        for (row, &own) in instants_of(array).iter().enumerate() {
+            let instant = match nanos.cmp(&to) {
+                std::cmp::Ordering::Less => Some(own.div_euclid(to / nanos)),
+                _ => own.checked_mul(nanos / to),
+            };
+            let instant = if array.is_null(row) { Some(0) } else { instant };
+            values.push(instant.unwrap_or(0).cast_unsigned());
+            if instant.is_none() {
+                self.fault(row, CellError::TimeOutOfRange);
             }
+        }
+    }
+
+    /// Texts through the parsers of text: one text for all rows, and where each of them ends.
+    fn parse(&mut self, array: &ArrayRef, into: &mut StripColumn) {
+        let (mut text, mut rows, mut field_ends) = (Vec::new(), Vec::new(), Vec::new());
+        let place = |at: usize| u32::try_from(at).expect("STRIP_TEXT_MAX");
+        for (row, cell) in texts_of(array).enumerate() {
+            rows.push(RowPlace { start: place(text.len()), first: place(row) });
+            text.extend_from_slice(cell.unwrap_or_default());
+            field_ends.push(place(text.len()));
+        }
+        let rows = RowsOfText {
+            text: &text,
+            field_ends: &field_ends,
+            rows: &rows,
+            quote: None,
+            null_text: None,
+            is_checked: false,
+        };
+        self.converter.convert_column(self.index, &rows, (into, self.unescaped));
+    }
+
+    /// Values as a text file has them.
+    fn write(&mut self, array: &ArrayRef, into: &mut StripColumn) {
+        let Values::Text(cells) = &mut into.values else { unreachable!("a text column") };
+        for (row, scalar) in scalars(array, self.cast.kind).into_iter().enumerate() {
+            let text = scalar.map(Scalar::written);
+            cells.push(self.cell(row, text.as_deref().map(str::as_bytes)));
         }
     }
 
     fn texts(&mut self, array: &ArrayRef, into: &mut StripColumn) {
         let Values::Text(cells) = &mut into.values else { unreachable!("a text column") };
-        match array.data_type() {
-            DataType::Utf8View => {
-                let array = array.as_string_view();
-                for row in 0..array.len() {
-                    let text = array.is_valid(row).then(|| array.value(row).as_bytes());
-                    cells.push(self.cell(row, text));
-                }
-            }
-            DataType::BinaryView => {
-                let array = array.as_binary_view();
-                for row in 0..array.len() {
-                    let text = array.is_valid(row).then(|| array.value(row));
-                    cells.push(self.cell(row, text));
-                }
-            }
-            _ => self.dictionary_texts(array, cells),
+        if let DataType::Dictionary(..) = array.data_type() {
+            return self.dictionary_texts(array, cells);
+        }
+        for (row, text) in texts_of(array).enumerate() {
+            cells.push(self.cell(row, text));
         }
     }
 
@@ -350,7 +317,7 @@ impl FillColumn<'_> {
         let Some(text) = text else { return Cell::NULL };
         let column = self.converter.text_column(self.index).expect("a text column");
         if let Err(error) = column.check(text) {
-            self.fault(row, Reason::Cell(error));
+            self.fault(row, error);
             return Cell::NULL;
         }
         match column.number(text) {
@@ -366,16 +333,16 @@ impl FillColumn<'_> {
     /// Each value of the dictionary is looked up once, and only if a row has it.
     fn dictionary_texts(&mut self, array: &ArrayRef, cells: &mut Vec<Cell>) {
         let keys = array.as_dictionary::<types::Int32Type>();
-        let texts = keys.values().as_string::<i32>();
+        let texts = keys.values().as_binary::<i32>();
         let mut known: Vec<Option<Cell>> = vec![None; texts.len()];
         for (row, key) in keys.keys().iter().enumerate() {
-            let key =
-                key.and_then(|key| usize::try_from(key).ok()).filter(|&key| texts.is_valid(key));
+            let key = key.and_then(|key| usize::try_from(key).ok());
+            let key = key.filter(|&key| key < texts.len() && texts.is_valid(key));
             let cell = match key.map(|key| (key, known[key])) {
                 None => Cell::NULL,
                 Some((_, Some(cell))) => cell,
                 Some((key, None)) => {
-                    let cell = self.cell(row, Some(texts.value(key).as_bytes()));
+                    let cell = self.cell(row, Some(texts.value(key)));
                     // A text that is a fault is one in every row.
                     if cell != Cell::NULL {
                         known[key] = Some(cell);
@@ -386,15 +353,215 @@ impl FillColumn<'_> {
             cells.push(cell);
         }
     }
+
+    /// Values through the table of casts.
+    fn cast(&mut self, array: &ArrayRef, count_nanos: i128, into: &mut StripColumn) {
+        let mut scalars = scalars(array, self.cast.kind);
+        if count_nanos != 0 {
+            scalars.iter_mut().flatten().for_each(|scalar| *scalar = scalar.counted(count_nanos));
+        }
+        let StripColumn { values, nulls } = into;
+        let mut put = Put { column: self, scalars: &scalars, nulls };
+        match (put.column.cast.ty, values) {
+            (ColumnType::Boolean, Values::W1(v)) => put.all(v, |s| s.bit().map(u8::from)),
+            (ColumnType::Int8, Values::W1(v)) => {
+                put.all(v, |s| s.integer::<i8>().map(i8::cast_unsigned));
+            }
+            (ColumnType::Int16, Values::W2(v)) => {
+                put.all(v, |s| s.integer::<i16>().map(i16::cast_unsigned));
+            }
+            (ColumnType::Int32, Values::W4(v)) => {
+                put.all(v, |s| s.integer::<i32>().map(i32::cast_unsigned));
+            }
+            (ColumnType::Int64, Values::W8(v)) => {
+                put.all(v, |s| s.integer::<i64>().map(i64::cast_unsigned));
+            }
+            (ColumnType::UInt8, Values::W1(v)) => put.all(v, |s| s.integer::<u8>()),
+            (ColumnType::UInt16, Values::W2(v)) => put.all(v, |s| s.integer::<u16>()),
+            (ColumnType::UInt32 | ColumnType::Ipv4, Values::W4(v)) => {
+                put.all(v, |s| s.integer::<u32>());
+            }
+            (ColumnType::UInt64, Values::W8(v)) => put.all(v, |s| s.integer::<u64>()),
+            (ColumnType::Float32, Values::W4(v)) => put.all(v, |s| s.float32().map(bits_of_f32)),
+            (ColumnType::Float64, Values::W8(v)) => put.all(v, |s| s.float64().map(bits_of_f64)),
+            (ColumnType::Decimal { precision, scale }, Values::W16(v)) => {
+                put.all(v, |s| s.decimal(precision, scale).map(i128::cast_unsigned));
+            }
+            (ColumnType::Timestamp(unit), Values::W8(v)) => {
+                put.all(v, |s| s.timestamp(unit).map(i64::cast_unsigned));
+            }
+            (ColumnType::Date, Values::W4(v)) => put.all(v, |s| s.days().map(i32::cast_unsigned)),
+            (ColumnType::Uuid, Values::W16(v)) => put.all(v, |s| s.uuid().map(u128::from_le_bytes)),
+            (ty, _) => unreachable!("{} has another width", ty.sql()),
+        }
+    }
+}
+
+/// Values on their way into a column.
+struct Put<'a, 'b> {
+    column: &'a mut FillColumn<'b>,
+    scalars: &'a [Option<Scalar<'a>>],
+    nulls: &'a mut Vec<u32>,
+}
+
+impl Put<'_, '_> {
+    fn all<T: Default>(
+        &mut self,
+        values: &mut Vec<T>,
+        cast: impl Fn(Scalar<'_>) -> Result<T, CellError>,
+    ) {
+        for (row, scalar) in self.scalars.iter().enumerate() {
+            let value = match scalar.map(&cast) {
+                Some(Ok(value)) => value,
+                Some(Err(error)) => {
+                    self.column.fault(row, error);
+                    T::default()
+                }
+                None => {
+                    self.nulls.push(u32::try_from(row).expect("STRIP_ROWS"));
+                    T::default()
+                }
+            };
+            values.push(value);
+        }
+    }
+}
+
+/// There is one NaN, as in text.
+fn bits_of_f32(value: f32) -> u32 {
+    if value.is_nan() { f32::NAN.to_bits() } else { value.to_bits() }
+}
+
+fn bits_of_f64(value: f64) -> u64 {
+    if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() }
+}
+
+/// The bytes of each row.
+fn texts_of(array: &ArrayRef) -> Box<dyn Iterator<Item = Option<&[u8]>> + '_> {
+    match array.data_type() {
+        DataType::BinaryView => Box::new(array.as_binary_view().iter()),
+        DataType::FixedSizeBinary(_) => Box::new(array.as_fixed_size_binary().iter()),
+        DataType::Dictionary(..) => {
+            let keys = array.as_dictionary::<types::Int32Type>();
+            let texts = keys.values().as_binary::<i32>();
+            Box::new(keys.keys().iter().map(move |key| {
+                let key = usize::try_from(key?).ok().filter(|&key| key < texts.len())?;
+                texts.is_valid(key).then(|| texts.value(key))
+            }))
+        }
+        ty => unreachable!("{ty} was not asked for"),
+    }
+}
+
+/// The instants of an array, also those under a NULL.
+fn instants_of(array: &ArrayRef) -> &[i64] {
+    match array.data_type() {
+        DataType::Timestamp(ArrowTimeUnit::Second, _) => {
+            array.as_primitive::<types::TimestampSecondType>().values()
+        }
+        DataType::Timestamp(ArrowTimeUnit::Millisecond, _) => {
+            array.as_primitive::<types::TimestampMillisecondType>().values()
+        }
+        DataType::Timestamp(ArrowTimeUnit::Microsecond, _) => {
+            array.as_primitive::<types::TimestampMicrosecondType>().values()
+        }
+        DataType::Timestamp(ArrowTimeUnit::Nanosecond, _) => {
+            array.as_primitive::<types::TimestampNanosecondType>().values()
+        }
+        ty => unreachable!("{ty} is no timestamp"),
+    }
+}
+
+/// The values of an array, in the widest form of their kind.
+fn scalars(array: &ArrayRef, kind: Kind) -> Vec<Option<Scalar<'_>>> {
+    match array.data_type() {
+        DataType::Boolean => array.as_boolean().iter().map(|v| v.map(Scalar::Boolean)).collect(),
+        DataType::Int8 => integers::<types::Int8Type>(array),
+        DataType::Int16 => integers::<types::Int16Type>(array),
+        DataType::Int32 => integers::<types::Int32Type>(array),
+        DataType::Int64 => integers::<types::Int64Type>(array),
+        DataType::UInt8 => integers::<types::UInt8Type>(array),
+        DataType::UInt16 => integers::<types::UInt16Type>(array),
+        DataType::UInt32 => integers::<types::UInt32Type>(array),
+        DataType::UInt64 => integers::<types::UInt64Type>(array),
+        DataType::Float16 => each::<types::Float16Type>(array, |v| Scalar::Float32(v.to_f32())),
+        DataType::Float32 => each::<types::Float32Type>(array, Scalar::Float32),
+        DataType::Float64 => each::<types::Float64Type>(array, Scalar::Float64),
+        DataType::Decimal32(_, scale) => decimals::<types::Decimal32Type>(array, *scale),
+        DataType::Decimal64(_, scale) => decimals::<types::Decimal64Type>(array, *scale),
+        // INT96: `group`.
+        DataType::Decimal128(..) if kind == Kind::Instant => {
+            each::<types::Decimal128Type>(array, |nanos| {
+                Scalar::Instant(Instant { nanos, unit: TimeUnit::Nanos })
+            })
+        }
+        DataType::Decimal128(_, scale) => decimals::<types::Decimal128Type>(array, *scale),
+        DataType::Date32 => each::<types::Date32Type>(array, |days| Scalar::Days(days.into())),
+        DataType::Date64 => {
+            let nanos = unit_nanos(ArrowTimeUnit::Millisecond);
+            each::<types::Date64Type>(array, |v| instant(v, nanos, TimeUnit::Micros))
+        }
+        DataType::Timestamp(unit, _) => {
+            let (nanos, written) = match unit {
+                ArrowTimeUnit::Nanosecond => (1, TimeUnit::Nanos),
+                unit => (unit_nanos(*unit), TimeUnit::Micros),
+            };
+            let instants = instants_of(array).iter().enumerate();
+            let of = |(row, &v)| array.is_valid(row).then(|| instant(v, nanos, written));
+            instants.map(of).collect()
+        }
+        DataType::BinaryView | DataType::Dictionary(..) => {
+            texts_of(array).map(|text| text.map(Scalar::Bytes)).collect()
+        }
+        DataType::FixedSizeBinary(_) => {
+            let of = |bytes: &'_ [u8]| match <[u8; 16]>::try_from(bytes) {
+                Ok(bytes) if kind == Kind::Uuid => Some(Scalar::Uuid(bytes)),
+                _ => None,
+            };
+            let scalar = |bytes| of(bytes).unwrap_or(Scalar::Bytes(bytes));
+            array.as_fixed_size_binary().iter().map(|bytes| bytes.map(scalar)).collect()
+        }
+        // A column of nothing but NULL.
+        _ => vec![None; array.len()],
+    }
+}
+
+fn instant(count: i64, nanos: i128, unit: TimeUnit) -> Scalar<'static> {
+    Scalar::Instant(Instant { nanos: i128::from(count) * nanos, unit })
+}
+
+fn each<T: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    scalar: impl Fn(T::Native) -> Scalar<'static>,
+) -> Vec<Option<Scalar<'_>>> {
+    array.as_primitive::<T>().iter().map(|value| value.map(&scalar)).collect()
+}
+
+fn integers<T: ArrowPrimitiveType>(array: &ArrayRef) -> Vec<Option<Scalar<'_>>>
+where
+    T::Native: Into<i128>,
+{
+    each::<T>(array, |value| Scalar::Integer(value.into()))
+}
+
+fn decimals<T: ArrowPrimitiveType>(array: &ArrayRef, scale: i8) -> Vec<Option<Scalar<'_>>>
+where
+    T::Native: Into<i128>,
+{
+    each::<T>(array, |value| Scalar::Decimal { unscaled: value.into(), scale: scale.into() })
+}
+
+fn push_nulls(array: &ArrayRef, nulls: &mut Vec<u32>) {
+    if let Some(bits) = array.nulls().filter(|bits| bits.null_count() > 0) {
+        let null_rows = (0..array.len()).filter(|&row| bits.is_null(row));
+        nulls.extend(null_rows.map(|row| u32::try_from(row).expect("a strip is small")));
+    }
 }
 
 /// Copies values of a fixed width; what stands under a NULL is 0 (Z1).
 fn fill_values(ty: ColumnType, array: &ArrayRef, into: &mut StripColumn) {
     let StripColumn { values, nulls } = into;
-    if let Some(bits) = array.nulls().filter(|bits| bits.null_count() > 0) {
-        let null_rows = (0..array.len()).filter(|&row| bits.is_null(row));
-        nulls.extend(null_rows.map(|row| u32::try_from(row).expect("a strip is small")));
-    }
+    push_nulls(array, nulls);
     match (ty, values) {
         (ColumnType::Boolean, Values::W1(v)) => {
             v.extend(array.as_boolean().values().iter().map(u8::from));
@@ -418,10 +585,10 @@ fn fill_values(ty: ColumnType, array: &ArrayRef, into: &mut StripColumn) {
         }
         (ColumnType::UInt64, Values::W8(v)) => copy::<types::UInt64Type, _>(array, v, |n| n),
         (ColumnType::Float32, Values::W4(v)) => {
-            copy::<types::Float32Type, _>(array, v, f32::to_bits);
+            copy::<types::Float32Type, _>(array, v, bits_of_f32);
         }
         (ColumnType::Float64, Values::W8(v)) => {
-            copy::<types::Float64Type, _>(array, v, f64::to_bits);
+            copy::<types::Float64Type, _>(array, v, bits_of_f64);
         }
         (ColumnType::Timestamp(TimeUnit::Micros), Values::W8(v)) => {
             copy::<types::TimestampMicrosecondType, _>(array, v, i64::cast_unsigned);
@@ -431,9 +598,6 @@ fn fill_values(ty: ColumnType, array: &ArrayRef, into: &mut StripColumn) {
         }
         (ColumnType::Date, Values::W4(v)) => {
             copy::<types::Date32Type, _>(array, v, i32::cast_unsigned);
-        }
-        (ColumnType::Decimal { .. }, Values::W16(v)) => {
-            copy::<types::Decimal128Type, _>(array, v, i128::cast_unsigned);
         }
         (ColumnType::Uuid, Values::W16(v)) => {
             let array = array.as_fixed_size_binary();
@@ -458,7 +622,7 @@ fn copy<T: ArrowPrimitiveType, V: Default>(
     }
 }
 
-/// Where the rows of a strip of a batch come from.
+/// The place where the rows of a strip of a batch come from.
 pub(super) struct BatchOrigin<'a> {
     batch: &'a PreparedBatch<'a>,
     file: usize,
@@ -474,18 +638,16 @@ impl RowOrigin for BatchOrigin<'_> {
     }
 
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]> {
-        let array = self.batch.arrays[fault.column as usize].as_ref();
-        let row = self.start + fault.row as usize;
-        let shown = array.and_then(|(own, _)| {
-            let shown = array_value_to_string(own, row).ok();
-            let plain = || {
-                let number = arrow::compute::cast(own, &DataType::Int64).ok()?;
-                array_value_to_string(&number, row).ok()
-            };
-            // What Arrow writes for an instant that its calendar does not have.
-            shown.filter(|shown| !shown.starts_with("ERROR: ")).or_else(plain)
+        let column = self.batch.columns[fault.column as usize].as_ref();
+        let text = column.and_then(|(array, cast)| {
+            let value = array.slice(self.start + fault.row as usize, 1);
+            let scalar = scalars(&value, cast.kind).pop().flatten()?;
+            Some(match scalar {
+                Scalar::Bytes(text) if cast.kind == Kind::Text => text.to_vec(),
+                scalar => scalar.written().into_bytes(),
+            })
         });
-        Cow::Owned(shown.unwrap_or_default().into_bytes())
+        Cow::Owned(text.unwrap_or_default())
     }
 }
 

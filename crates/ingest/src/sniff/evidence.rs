@@ -12,7 +12,7 @@ use crate::timestamp::{TimestampFormat, TimestampParser};
 
 /// Counts over the cells of a column that are not NULL.
 #[derive(Clone, Debug)]
-pub(super) struct Evidence {
+pub(crate) struct Evidence {
     cells: u64,
     booleans: u64,
     integers: u64,
@@ -43,7 +43,7 @@ pub(super) struct Inferred {
 
 impl Evidence {
     /// `given` is the user's format, tried before the others.
-    pub(super) fn new(given: Option<&TimestampFormat>) -> Evidence {
+    pub(crate) fn new(given: Option<&TimestampFormat>) -> Evidence {
         let given = given.filter(|format| **format != TimestampFormat::Detect);
         // Day first before month first: an ambiguous column is read so (C-38).
         let probed = [TimestampFormat::Iso, TimestampFormat::DayFirst, TimestampFormat::MonthFirst];
@@ -66,7 +66,7 @@ impl Evidence {
     }
 
     /// Adds a cell that is not NULL.
-    pub(super) fn add(&mut self, text: &[u8]) {
+    pub(crate) fn add(&mut self, text: &[u8]) {
         let all = |count: u64| count == self.cells;
         let (booleans, uuids) = (all(self.booleans), all(self.uuids));
         let (integers, floats) = (all(self.integers), all(self.floats));
@@ -139,7 +139,7 @@ impl Evidence {
 
     /// For a column that is a timestamp or a date by its table: the first format that all cells
     /// have, else the one that most have.
-    pub(super) fn best_format(&self) -> &TimestampFormat {
+    pub(crate) fn best_format(&self) -> &TimestampFormat {
         &self.best().format
     }
 
@@ -149,7 +149,7 @@ impl Evidence {
     }
 
     /// Whether day first and month first would do for the cells alike, bad ones aside.
-    pub(super) fn is_ambiguous(&self) -> bool {
+    pub(crate) fn is_ambiguous(&self) -> bool {
         let fitting = |wanted: &TimestampFormat| {
             let found = self.formats.iter().find(|format| format.format == *wanted);
             found.map_or(0, |format| format.fitting)

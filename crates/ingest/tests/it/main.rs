@@ -15,4 +15,5 @@ mod world;
 mod import;
 mod crash;
 mod parquet;
+mod parquet_casts;
 mod fuzz;

@@ -466,7 +466,7 @@ fn a_page_that_is_not_what_its_checksum_says_is_refused() {
     bytes[at + 5] ^= 4;
     let error = refused(&bytes, &schema, |_| {});
     let shown = error.to_string();
-    assert!(shown.starts_with("/a.parquet: row group 1: "), "{error:?}");
+    assert!(shown.starts_with("/a.parquet: row group 1, column `v`: "), "{error:?}");
     assert!(shown.contains("CRC"), "{shown}");
 }
 

@@ -1,0 +1,448 @@
+//! The table of casts: a value of a Parquet file becomes one of its column's type, exactly as the
+//! same value of a text does, or a bad cell.
+//!
+//! - CA1. `rule` is the table, in one exhaustive match: a new type of columns does not compile
+//!   before it has its casts.
+//! - CA2. No value changes in silence. An integer is never rounded, a decimal or a double becomes
+//!   the nearest float, what becomes a decimal keeps all its digits, and a time is cut only below
+//!   its column's unit, toward the past.
+//! - CA3. Texts are not cast here but go through the parsers of text (`convert`).
+//!
+//! A float with a fraction stands for the shortest digits that mean it, as it is written; a whole
+//! one is the integer that it is. Not here: how
+//! values come out of arrays and into strips (`columns`).
+
+use std::fmt::Write as _;
+
+use arrow::datatypes::{DataType, TimeUnit as ArrowTimeUnit};
+use tidegate_model::time::{CivilDate, IsoTimestamp, Timestamp};
+use tidegate_model::{ColumnType, TimeUnit};
+
+use crate::parse::{self, CellError, POWERS_OF_TEN};
+
+/// The values of a column in a file, as far as casts tell them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A column of nothing but NULL.
+    Null,
+    Boolean,
+    /// Integers of any width.
+    Integer,
+    Float32,
+    Float64,
+    Decimal,
+    /// Days.
+    Date,
+    /// Instants of any unit, also those of INT96 and of `Date64`.
+    Instant,
+    Text,
+    Binary,
+    /// Sixteen bytes of fixed length.
+    Uuid,
+}
+
+impl Kind {
+    /// Every kind, for tests.
+    #[cfg(test)]
+    pub(super) const ALL: [Kind; 11] = [
+        Kind::Null,
+        Kind::Boolean,
+        Kind::Integer,
+        Kind::Float32,
+        Kind::Float64,
+        Kind::Decimal,
+        Kind::Date,
+        Kind::Instant,
+        Kind::Text,
+        Kind::Binary,
+        Kind::Uuid,
+    ];
+
+    /// The kind of a type of Arrow; `None` if no column can hold its values.
+    pub(super) fn of(own: &DataType) -> Option<Kind> {
+        Some(match own {
+            DataType::Null => Kind::Null,
+            DataType::Boolean => Kind::Boolean,
+            own if own.is_integer() => Kind::Integer,
+            DataType::Float16 | DataType::Float32 => Kind::Float32,
+            DataType::Float64 => Kind::Float64,
+            DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) => {
+                Kind::Decimal
+            }
+            DataType::Date32 => Kind::Date,
+            DataType::Date64 | DataType::Timestamp(..) => Kind::Instant,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Kind::Text,
+            DataType::FixedSizeBinary(16) => Kind::Uuid,
+            DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_) => Kind::Binary,
+            DataType::Dictionary(_, value) => return Kind::of(value),
+            _ => return None,
+        })
+    }
+}
+
+/// A way from values of a kind to a column's type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Every value is NULL.
+    Null,
+    /// 0 and 1 are false and true.
+    Bit,
+    /// A whole number within the type's range.
+    Whole,
+    /// The nearest float; of an integer, only itself.
+    Float,
+    /// All digits within precision and scale.
+    Decimal,
+    /// An instant or a day, if it is one.
+    Time,
+    /// As `Time`, once it is said what the integers count.
+    Count,
+    /// The bytes, as text or binary.
+    Bytes,
+    /// Sixteen bytes.
+    Uuid,
+    /// The value as it is written.
+    Written,
+    /// By the parsers of text.
+    Parsed,
+}
+
+/// The table of casts (CA1). `None`: such a column of a file cannot go into such a column of a
+/// table.
+#[rustfmt::skip]
+pub(super) fn rule(kind: Kind, ty: ColumnType) -> Option<Rule> {
+    use ColumnType as C;
+    Some(match (ty, kind) {
+        (_, Kind::Null) => Rule::Null,
+
+        (C::Boolean, Kind::Boolean | Kind::Integer | Kind::Float32 | Kind::Float64 | Kind::Decimal)
+            => Rule::Bit,
+        (C::Boolean, Kind::Date | Kind::Instant | Kind::Binary | Kind::Uuid) => return None,
+        (C::Boolean, Kind::Text) => Rule::Parsed,
+
+        (C::Int8 | C::Int16 | C::Int32 | C::Int64 | C::UInt8 | C::UInt16 | C::UInt32 | C::UInt64,
+            Kind::Boolean | Kind::Integer | Kind::Float32 | Kind::Float64 | Kind::Decimal)
+            => Rule::Whole,
+        (C::Int8 | C::Int16 | C::Int32 | C::Int64 | C::UInt8 | C::UInt16 | C::UInt32 | C::UInt64,
+            Kind::Date | Kind::Instant | Kind::Binary | Kind::Uuid) => return None,
+        (C::Int8 | C::Int16 | C::Int32 | C::Int64 | C::UInt8 | C::UInt16 | C::UInt32 | C::UInt64,
+            Kind::Text) => Rule::Parsed,
+
+        (C::Float32 | C::Float64,
+            Kind::Boolean | Kind::Integer | Kind::Float32 | Kind::Float64 | Kind::Decimal)
+            => Rule::Float,
+        (C::Float32 | C::Float64, Kind::Date | Kind::Instant | Kind::Binary | Kind::Uuid)
+            => return None,
+        (C::Float32 | C::Float64, Kind::Text) => Rule::Parsed,
+
+        (C::Decimal { .. },
+            Kind::Boolean | Kind::Integer | Kind::Float32 | Kind::Float64 | Kind::Decimal)
+            => Rule::Decimal,
+        (C::Decimal { .. }, Kind::Date | Kind::Instant | Kind::Binary | Kind::Uuid) => return None,
+        (C::Decimal { .. }, Kind::Text) => Rule::Parsed,
+
+        (C::Timestamp(_) | C::Date, Kind::Date | Kind::Instant) => Rule::Time,
+        (C::Timestamp(_) | C::Date, Kind::Integer) => Rule::Count,
+        (C::Timestamp(_) | C::Date, Kind::Boolean | Kind::Float32 | Kind::Float64 | Kind::Decimal
+            | Kind::Binary | Kind::Uuid) => return None,
+        (C::Timestamp(_) | C::Date, Kind::Text) => Rule::Parsed,
+
+        (C::Symbol | C::Varchar, Kind::Boolean | Kind::Integer | Kind::Float32 | Kind::Float64
+            | Kind::Decimal | Kind::Date | Kind::Instant | Kind::Uuid) => Rule::Written,
+        (C::Symbol | C::Varchar, Kind::Text | Kind::Binary) => Rule::Bytes,
+
+        (C::Binary, Kind::Binary | Kind::Uuid) => Rule::Bytes,
+        (C::Binary, Kind::Text) => Rule::Parsed,
+        (C::Binary, Kind::Boolean | Kind::Integer | Kind::Float32 | Kind::Float64 | Kind::Decimal
+            | Kind::Date | Kind::Instant) => return None,
+
+        (C::Uuid, Kind::Uuid | Kind::Binary) => Rule::Uuid,
+        (C::Uuid, Kind::Text) => Rule::Parsed,
+        (C::Uuid, Kind::Boolean | Kind::Integer | Kind::Float32 | Kind::Float64 | Kind::Decimal
+            | Kind::Date | Kind::Instant) => return None,
+
+        // The number that the address is, as an export writes it.
+        (C::Ipv4, Kind::Integer) => Rule::Whole,
+        (C::Ipv4, Kind::Text) => Rule::Parsed,
+        (C::Ipv4, Kind::Boolean | Kind::Float32 | Kind::Float64 | Kind::Decimal | Kind::Date
+            | Kind::Instant | Kind::Binary | Kind::Uuid) => return None,
+    })
+}
+
+/// A value of a file in the widest form of its kind.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Scalar<'a> {
+    Boolean(bool),
+    Integer(i128),
+    Float32(f32),
+    Float64(f64),
+    /// `unscaled / 10^scale`
+    Decimal {
+        unscaled: i128,
+        scale: i32,
+    },
+    Days(i64),
+    Instant(Instant),
+    Bytes(&'a [u8]),
+    Uuid([u8; 16]),
+}
+
+/// An instant of any file: INT96 reaches further than an `i64` of nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Instant {
+    /// Since 1970-01-01T00:00:00Z.
+    pub(super) nanos: i128,
+    /// The unit in which it is written out.
+    pub(super) unit: TimeUnit,
+}
+
+const DAY_NANOS: i128 = 86_400_000_000_000;
+
+/// Nanoseconds of one unit of a file.
+pub(super) fn unit_nanos(unit: ArrowTimeUnit) -> i128 {
+    match unit {
+        ArrowTimeUnit::Second => 1_000_000_000,
+        ArrowTimeUnit::Millisecond => 1_000_000,
+        ArrowTimeUnit::Microsecond => 1_000,
+        ArrowTimeUnit::Nanosecond => 1,
+    }
+}
+
+impl Scalar<'_> {
+    /// `Rule::Bit`.
+    pub(super) fn bit(self) -> Result<bool, CellError> {
+        if let Scalar::Float32(0.0) | Scalar::Float64(0.0) = self
+            && self.is_negative_zero()
+        {
+            return Err(CellError::NotABoolean);
+        }
+        match self.whole() {
+            Ok(0) => Ok(false),
+            Ok(1) => Ok(true),
+            _ => Err(CellError::NotABoolean),
+        }
+    }
+
+    fn is_negative_zero(self) -> bool {
+        match self {
+            Scalar::Float32(value) => value.to_bits() == (-0.0_f32).to_bits(),
+            Scalar::Float64(value) => value.to_bits() == (-0.0_f64).to_bits(),
+            _ => false,
+        }
+    }
+
+    /// The integer that it is.
+    fn whole(self) -> Result<i128, CellError> {
+        match self {
+            Scalar::Boolean(value) => Ok(value.into()),
+            Scalar::Integer(value) => Ok(value),
+            Scalar::Float32(value) => whole_float(value.into()),
+            Scalar::Float64(value) => whole_float(value),
+            Scalar::Decimal { unscaled, scale } => rescaled(unscaled, scale, 0),
+            Scalar::Days(_) | Scalar::Instant(_) | Scalar::Bytes(_) | Scalar::Uuid(_) => {
+                Err(CellError::NotANumber)
+            }
+        }
+    }
+
+    /// `Rule::Whole`.
+    pub(super) fn integer<T: TryFrom<i128>>(self) -> Result<T, CellError> {
+        T::try_from(self.whole()?).map_err(|_| CellError::OutOfRange)
+    }
+
+    /// `Rule::Float`, of eight bytes.
+    #[expect(clippy::cast_precision_loss, reason = "what is lost is looked for")]
+    #[expect(clippy::cast_possible_truncation, reason = "integers of 64 bits and their neighbours")]
+    pub(super) fn float64(self) -> Result<f64, CellError> {
+        match self {
+            Scalar::Float32(value) => Ok(f64::from(value)),
+            Scalar::Float64(value) => Ok(value),
+            Scalar::Decimal { .. } => parse::parse_f64(self.written().as_bytes()),
+            _ => {
+                let whole = self.whole()?;
+                let float = whole as f64;
+                if float as i128 == whole { Ok(float) } else { Err(CellError::Inexact) }
+            }
+        }
+    }
+
+    /// `Rule::Float`, of four bytes.
+    #[expect(clippy::cast_precision_loss, reason = "what is lost is looked for")]
+    #[expect(clippy::cast_possible_truncation, reason = "rounded once, and infinity is looked for")]
+    pub(super) fn float32(self) -> Result<f32, CellError> {
+        match self {
+            Scalar::Float32(value) => Ok(value),
+            Scalar::Float64(value) => {
+                let float = value as f32;
+                let is_too_large = value.is_finite() && float.is_infinite();
+                if is_too_large { Err(CellError::OutOfRange) } else { Ok(float) }
+            }
+            Scalar::Decimal { .. } => parse::parse_f32(self.written().as_bytes()),
+            _ => {
+                let whole = self.whole()?;
+                let float = whole as f32;
+                if float as i128 == whole { Ok(float) } else { Err(CellError::Inexact) }
+            }
+        }
+    }
+
+    /// `Rule::Decimal`.
+    pub(super) fn decimal(self, precision: u8, to: u8) -> Result<i128, CellError> {
+        let (unscaled, scale) = match self {
+            Scalar::Decimal { unscaled, scale } => (unscaled, scale),
+            Scalar::Float32(value) if value.fract() != 0.0 => {
+                shortest_digits(&format!("{value:e}"))?
+            }
+            Scalar::Float64(value) if value.fract() != 0.0 => {
+                shortest_digits(&format!("{value:e}"))?
+            }
+            _ => (self.whole()?, 0),
+        };
+        let value = rescaled(unscaled, scale, to)?;
+        let is_within = value.unsigned_abs() < POWERS_OF_TEN[usize::from(precision)];
+        if is_within { Ok(value) } else { Err(CellError::OutOfRange) }
+    }
+
+    /// `Rule::Time`, into a timestamp: cut toward the past.
+    pub(super) fn timestamp(self, unit: TimeUnit) -> Result<i64, CellError> {
+        let instant = self.instant()?.nanos.div_euclid(nanos_of(unit));
+        i64::try_from(instant).map_err(|_| CellError::TimeOutOfRange)
+    }
+
+    /// `Rule::Time`, into a date.
+    pub(super) fn days(self) -> Result<i32, CellError> {
+        let Instant { nanos, .. } = self.instant()?;
+        if nanos.rem_euclid(DAY_NANOS) != 0 {
+            return Err(CellError::TimeOfDayInDate);
+        }
+        i32::try_from(nanos / DAY_NANOS).map_err(|_| CellError::TimeOutOfRange)
+    }
+
+    fn instant(self) -> Result<Instant, CellError> {
+        match self {
+            Scalar::Instant(instant) => Ok(instant),
+            Scalar::Days(days) => {
+                Ok(Instant { nanos: i128::from(days) * DAY_NANOS, unit: TimeUnit::Micros })
+            }
+            _ => Err(CellError::NotATimestamp),
+        }
+    }
+
+    /// `Rule::Count`: an integer as the instant that it counts.
+    pub(super) fn counted(self, nanos: i128) -> Self {
+        match self {
+            Scalar::Integer(count) => {
+                Scalar::Instant(Instant { nanos: count * nanos, unit: TimeUnit::Nanos })
+            }
+            other => other,
+        }
+    }
+
+    /// `Rule::Uuid`.
+    pub(super) fn uuid(self) -> Result<[u8; 16], CellError> {
+        match self {
+            Scalar::Uuid(bytes) => Ok(bytes),
+            Scalar::Bytes(bytes) => bytes.try_into().map_err(|_| CellError::NotAUuid),
+            _ => Err(CellError::NotAUuid),
+        }
+    }
+
+    /// `Rule::Written`: the value as a text file has it.
+    pub(super) fn written(self) -> String {
+        match self {
+            Scalar::Boolean(value) => value.to_string(),
+            Scalar::Integer(value) => value.to_string(),
+            Scalar::Float32(value) => format!("{value:?}"),
+            Scalar::Float64(value) => format!("{value:?}"),
+            Scalar::Decimal { unscaled, scale } => decimal_text(unscaled, scale),
+            Scalar::Days(days) => {
+                let CivilDate { year, month, day } = CivilDate::from_days(days);
+                format!("{year:04}-{month:02}-{day:02}")
+            }
+            Scalar::Instant(instant) => instant.written(),
+            Scalar::Bytes(bytes) => bytes.iter().fold("\\x".to_owned(), |mut text, byte| {
+                let _ = write!(text, "{byte:02x}");
+                text
+            }),
+            Scalar::Uuid(bytes) => {
+                let digits = format!("{:032x}", u128::from_be_bytes(bytes));
+                let parts =
+                    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+                parts.join("-")
+            }
+        }
+    }
+}
+
+impl Instant {
+    /// In its unit; in microseconds, or in days alone, where that is beyond a number of 64 bits.
+    fn written(self) -> String {
+        for unit in [self.unit, TimeUnit::Micros] {
+            if let Ok(count) = i64::try_from(self.nanos.div_euclid(nanos_of(unit))) {
+                return IsoTimestamp(Timestamp(count), unit).to_string();
+            }
+        }
+        format!("day {} since 1970-01-01", self.nanos.div_euclid(DAY_NANOS))
+    }
+}
+
+fn nanos_of(unit: TimeUnit) -> i128 {
+    i128::from(1_000_000_000 / unit.per_second())
+}
+
+fn decimal_text(unscaled: i128, scale: i32) -> String {
+    let digits = unscaled.unsigned_abs().to_string();
+    let sign = if unscaled < 0 { "-" } else { "" };
+    let Ok(places) = usize::try_from(scale) else {
+        let zeros = usize::try_from(scale.unsigned_abs()).unwrap_or(0);
+        let zeros = if unscaled == 0 { 0 } else { zeros };
+        return format!("{sign}{digits}{}", "0".repeat(zeros));
+    };
+    if places == 0 {
+        return format!("{sign}{digits}");
+    }
+    let digits = format!("{digits:0>width$}", width = places + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - places);
+    format!("{sign}{whole}.{fraction}")
+}
+
+/// The integer that a float is.
+#[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^127")]
+fn whole_float(value: f64) -> Result<i128, CellError> {
+    const MAX: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0; // 2^127
+    if value.abs() < MAX {
+        if value.fract() == 0.0 { Ok(value as i128) } else { Err(CellError::Inexact) }
+    } else {
+        Err(CellError::OutOfRange)
+    }
+}
+
+/// The digits of a float as it is written with an exponent: `-1.5e-7`, and how many of them stand
+/// behind the point.
+fn shortest_digits(text: &str) -> Result<(i128, i32), CellError> {
+    let (digits, exponent) = text.split_once('e').ok_or(CellError::OutOfRange)?;
+    let places = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let unscaled = digits.replace('.', "").parse::<i128>();
+    let exponent = exponent.parse::<i32>();
+    match (unscaled, exponent, i32::try_from(places)) {
+        (Ok(unscaled), Ok(exponent), Ok(places)) => Ok((unscaled, places - exponent)),
+        _ => Err(CellError::OutOfRange),
+    }
+}
+
+/// `unscaled / 10^from` as a number of `1 / 10^to`, if it is whole.
+fn rescaled(unscaled: i128, from: i32, to: u8) -> Result<i128, CellError> {
+    let up = i32::from(to).saturating_sub(from);
+    let power = usize::try_from(up.unsigned_abs()).ok().and_then(|power| POWERS_OF_TEN.get(power));
+    let power = power.map(|power| power.cast_signed());
+    match (unscaled, power) {
+        (0, _) => Ok(0),
+        (_, Some(power)) if up >= 0 => unscaled.checked_mul(power).ok_or(CellError::OutOfRange),
+        (_, Some(power)) if unscaled % power == 0 => Ok(unscaled / power),
+        (_, None) if up >= 0 => Err(CellError::OutOfRange),
+        _ => Err(CellError::Inexact),
+    }
+}

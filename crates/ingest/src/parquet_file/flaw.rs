@@ -1,0 +1,104 @@
+//! The damage of a Parquet file, and what the library that decodes it says.
+
+use std::any::Any;
+
+use parquet::errors::ParquetError;
+use thiserror::Error;
+use tidegate_model::ByteCount;
+
+/// A fault of a Parquet file that leaves nothing to read. `Display` goes on behind the name of the
+/// file, the row group and the column.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "a message is the doc of its error")]
+#[non_exhaustive]
+pub enum Flaw {
+    // In the library's words, without the names of the layers that passed them on.
+    #[error("{0}")]
+    Library(LibraryMessage),
+    #[error("damaged: the decoder stopped at {}", .0.0)]
+    Panic(LibraryMessage),
+    #[error("the metadata is damaged")]
+    Metadata,
+    #[error("the metadata is damaged: it ends before what it declares")]
+    MetadataCut,
+    #[error("the schema is damaged: a group has more columns than there are")]
+    SchemaCut,
+    #[error("the schema is nested more than {max} levels deep")]
+    SchemaTooDeep { max: usize },
+    #[error("{declared} rows are declared, and {found} are there")]
+    Rows { declared: u64, found: u64 },
+    #[error(
+        "the column is declared to be at byte {start} and to have {bytes}, in a file of {file}"
+    )]
+    Place { start: i64, bytes: i64, file: u64 },
+    #[error("the page at byte {at} is damaged: it declares {declared}, and {left} are left")]
+    PageCut { at: u64, declared: i64, left: u64 },
+    #[error(
+        "the page at byte {at} declares {} of values, more than its {compressed} stored bytes \
+         can hold",
+        ByteCount(*.declared)
+    )]
+    PageInflated { at: u64, declared: u64, compressed: u64 },
+    #[error(
+        "the page at byte {at} has {} of values, and {} are the most of a page",
+        ByteCount(*.declared), ByteCount(*.max)
+    )]
+    PageTooLarge { at: u64, declared: u64, max: u64 },
+    #[error("a value has {} always, and {} are the most", ByteCount(*.bytes), ByteCount(*.max))]
+    FixedTooLong { bytes: u64, max: u64 },
+    #[error("a page is damaged: it declares {declared} values in {bytes} bytes")]
+    PageValues { declared: u64, bytes: u64 },
+}
+
+/// A message of the library that decodes Parquet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LibraryMessage(pub(super) String);
+
+impl std::fmt::Display for LibraryMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The names that each layer of the library puts before the message of the one below.
+const LAYERS: [&str; 8] = [
+    "External: ",
+    "Parquet argument error: ",
+    "Parquet error: ",
+    "Arrow: ",
+    "EOF: ",
+    "NYI: ",
+    "Invalid argument error: ",
+    "External error: ",
+];
+
+impl Flaw {
+    /// The error of the library, or the flaw of ours that passed through it.
+    pub(super) fn of_library(error: &ParquetError) -> Flaw {
+        if let ParquetError::External(source) = error
+            && let Some(flaw) = source.downcast_ref::<Flaw>()
+        {
+            return flaw.clone();
+        }
+        let whole = error.to_string();
+        let mut message = whole.as_str();
+        while let Some(rest) = LAYERS.iter().find_map(|layer| message.strip_prefix(layer)) {
+            message = rest;
+        }
+        Flaw::Library(LibraryMessage(message.trim_end_matches('.').to_owned()))
+    }
+
+    /// A panic of the library.
+    pub(super) fn of_panic(cause: &(dyn Any + Send)) -> Flaw {
+        let message = cause.downcast_ref::<String>().map(String::as_str);
+        let message = message.or_else(|| cause.downcast_ref::<&str>().copied());
+        let message = message.unwrap_or("bytes that it does not know");
+        Flaw::Panic(LibraryMessage(format!("`{}`", message.lines().next().unwrap_or_default())))
+    }
+}
+
+impl From<Flaw> for ParquetError {
+    fn from(flaw: Flaw) -> ParquetError {
+        ParquetError::External(Box::new(flaw))
+    }
+}

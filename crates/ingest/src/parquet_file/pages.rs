@@ -1,0 +1,334 @@
+//! The pages of one row group, checked before the library decodes them.
+//!
+//! - PG1. A page that is handed on lies within its column chunk, and what it declares about itself
+//!   costs no more memory than `limits::PARQUET_PAGE_BYTES` and a small multiple of its bytes.
+//!
+//! The library reserves memory for what a header declares: the size of the values, the length of a
+//! dictionary, the number of deltas. Damaged bytes may declare anything, and memory that is not
+//! there ends the process. Not here: the values, which the library decodes and checks.
+
+use std::sync::Arc;
+
+use parquet::arrow::arrow_reader::RowGroups;
+use parquet::basic::{Compression, Encoding, Type};
+use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
+use parquet::errors::Result;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
+use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::schema::types::ColumnDescPtr;
+use tidegate_model::limits;
+
+use super::flaw::Flaw;
+use super::source::ParquetSource;
+use super::thrift::{INDEX_PAGE, page_sizes};
+
+/// One row group of an open file.
+#[derive(Debug, Clone)]
+pub(super) struct GroupPages {
+    pub(super) source: ParquetSource,
+    pub(super) metadata: Arc<ParquetMetaData>,
+    pub(super) group: usize,
+}
+
+impl GroupPages {
+    fn own(&self) -> &RowGroupMetaData {
+        self.metadata.row_group(self.group)
+    }
+
+    /// The pages of a column.
+    pub(super) fn pages(&self, column: usize) -> Result<CheckedPages> {
+        CheckedPages::new(&self.source, self.own(), column)
+    }
+}
+
+impl RowGroups for GroupPages {
+    fn num_rows(&self) -> usize {
+        usize::try_from(self.own().num_rows()).unwrap_or(0)
+    }
+
+    fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>> {
+        let pages: Box<dyn PageReader> = Box::new(self.pages(column)?);
+        Ok(Box::new(OneChunk(Some(pages))))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(std::iter::once(self.own()))
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        &self.metadata
+    }
+}
+
+/// The column chunks of a column in one row group: there is one.
+struct OneChunk(Option<Box<dyn PageReader>>);
+
+impl Iterator for OneChunk {
+    type Item = Result<Box<dyn PageReader>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.take().map(Ok)
+    }
+}
+
+impl PageIterator for OneChunk {}
+
+/// The pages of a column chunk (PG1).
+pub(super) struct CheckedPages {
+    pages: SerializedPageReader<ParquetSource>,
+    source: ParquetSource,
+    column: ColumnDescPtr,
+    compression: Compression,
+    /// The place of the next page's header, and the end of the chunk.
+    at: u64,
+    end: u64,
+}
+
+impl CheckedPages {
+    fn new(source: &ParquetSource, group: &RowGroupMetaData, column: usize) -> Result<Self> {
+        let chunk = group.column(column);
+        let (at, end) = range_of(chunk, source.bytes())?;
+        let rows = usize::try_from(group.num_rows())?;
+        Ok(CheckedPages {
+            pages: SerializedPageReader::new(Arc::new(source.clone()), chunk, rows, None)?,
+            source: source.clone(),
+            column: chunk.column_descr_ptr(),
+            compression: chunk.compression(),
+            at,
+            end,
+        })
+    }
+
+    /// Checks the header of the next page, and of index pages before it.
+    fn check_next(&mut self) -> Result<()> {
+        while self.at < self.end {
+            let at = self.at;
+            let sizes = self.header()?;
+            let left = self.end - at - sizes.header as u64;
+            let compressed = u64::try_from(sizes.compressed).ok().filter(|&bytes| bytes <= left);
+            let compressed =
+                compressed.ok_or(Flaw::PageCut { at, declared: sizes.compressed, left })?;
+            let declared = u64::try_from(sizes.uncompressed).map_err(|_| Flaw::Metadata)?;
+            let max = limits::PARQUET_PAGE_BYTES;
+            if declared > max {
+                return Err(Flaw::PageTooLarge { at, declared, max }.into());
+            }
+            if declared > inflated_max(self.compression, compressed) {
+                return Err(Flaw::PageInflated { at, declared, compressed }.into());
+            }
+            if !(0..=sizes.uncompressed).contains(&sizes.levels) {
+                return Err(Flaw::Metadata.into());
+            }
+            self.at += sizes.header as u64 + compressed;
+            if sizes.kind != INDEX_PAGE {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The header at `at`: most have a few dozen bytes, but statistics in it may be long.
+    fn header(&self) -> Result<super::thrift::PageSizes> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let mut window = HEADER_BYTES.min(left);
+        loop {
+            let mut bytes = vec![0; window];
+            self.source.read_header(&mut bytes, self.at)?;
+            match page_sizes(&bytes)? {
+                Some(sizes) => return Ok(sizes),
+                None if window == left => return Err(Flaw::MetadataCut.into()),
+                None => window = window.saturating_mul(16).min(left),
+            }
+        }
+    }
+
+    /// Checks what a page declares of its values.
+    fn check_page(&self, page: &Page) -> Result<()> {
+        let bytes = page.buffer().len() as u64;
+        let declared = u64::from(page.num_values());
+        let is_possible = match page {
+            Page::DictionaryPage { .. } => {
+                let least = match self.column.physical_type() {
+                    Type::INT32 | Type::FLOAT | Type::BYTE_ARRAY => 4,
+                    Type::INT64 | Type::DOUBLE => 8,
+                    Type::INT96 => 12,
+                    Type::BOOLEAN => 1,
+                    Type::FIXED_LEN_BYTE_ARRAY => {
+                        u64::try_from(self.column.type_length()).unwrap_or(0).max(1)
+                    }
+                };
+                declared.saturating_mul(least) <= bytes
+            }
+            Page::DataPage { encoding, .. } | Page::DataPageV2 { encoding, .. } => {
+                let lists = match encoding {
+                    Encoding::DELTA_LENGTH_BYTE_ARRAY => 1,
+                    Encoding::DELTA_BYTE_ARRAY => 2,
+                    _ => 0,
+                };
+                are_deltas_possible(self.values_of(page), lists, declared)
+            }
+        };
+        if is_possible { Ok(()) } else { Err(Flaw::PageValues { declared, bytes }.into()) }
+    }
+
+    /// The bytes of a page behind its levels: the column is flat, so that there are levels only
+    /// where a value may be NULL.
+    fn values_of<'a>(&self, page: &'a Page) -> &'a [u8] {
+        let bytes: &[u8] = page.buffer();
+        let levels = match page {
+            Page::DataPageV2 { def_levels_byte_len, rep_levels_byte_len, .. } => {
+                u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len)
+            }
+            _ if self.column.max_def_level() == 0 => 0,
+            Page::DataPage { def_level_encoding: Encoding::RLE, .. } => {
+                let length = bytes.first_chunk::<4>().map_or(0, |four| u32::from_le_bytes(*four));
+                u64::from(length) + 4
+            }
+            // A bit for each value.
+            page => u64::from(page.num_values()).div_ceil(8),
+        };
+        usize::try_from(levels).ok().and_then(|levels| bytes.get(levels..)).unwrap_or_default()
+    }
+}
+
+/// Bytes in which most headers of pages fit.
+const HEADER_BYTES: usize = 256;
+
+/// The start and the end of a column chunk in its file.
+fn range_of(chunk: &ColumnChunkMetaData, file: u64) -> Result<(u64, u64)> {
+    let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+    let bytes = chunk.compressed_size();
+    let range = u64::try_from(start).ok().zip(u64::try_from(bytes).ok());
+    let range = range.and_then(|(start, bytes)| Some((start, start.checked_add(bytes)?)));
+    let range = range.filter(|&(_, end)| end <= file);
+    range.ok_or_else(|| Flaw::Place { start, bytes, file }.into())
+}
+
+/// The most bytes that so many compressed ones can become, as far as the format bounds it.
+fn inflated_max(compression: Compression, compressed: u64) -> u64 {
+    let (factor, slack) = match compression {
+        // A copy of up to 64 bytes takes two.
+        Compression::SNAPPY => (64, 64),
+        // A byte more of a length is up to 255 bytes more.
+        Compression::LZ4 | Compression::LZ4_RAW => (256, 256),
+        // 258 bytes take at least two bits.
+        Compression::GZIP(_) => (1_040, 1_040),
+        // Nothing is reserved for what is stored as it is; the others have no bound.
+        _ => return u64::MAX,
+    };
+    compressed.saturating_mul(factor).saturating_add(slack)
+}
+
+/// True if lists of deltas that stand one after the other have at most `values` values each, and
+/// about the bytes for them.
+fn are_deltas_possible(bytes: &[u8], lists: usize, values: u64) -> bool {
+    let mut rest = bytes;
+    for _ in 0..lists {
+        match delta_list(rest) {
+            // Bytes that are too short are the library's matter: nothing is reserved for them.
+            None => return true,
+            Some((declared, _)) if declared > values => return false,
+            // A block of deltas that are all equal has few bytes, but never none.
+            Some((declared, _)) if declared / VALUES_PER_BYTE > rest.len() as u64 => return false,
+            Some((_, behind)) => rest = behind,
+        }
+    }
+    true
+}
+
+/// Deltas that a byte can stand for: blocks of a few thousand equal ones in some ten bytes.
+const VALUES_PER_BYTE: u64 = 1_024;
+
+/// The number of values that a list of deltas (DELTA_BINARY_PACKED) declares, and the bytes behind
+/// it.
+fn delta_list(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut at = 0;
+    let block = varint(bytes, &mut at)?;
+    let minis = varint(bytes, &mut at)?;
+    let declared = varint(bytes, &mut at)?;
+    varint(bytes, &mut at)?;
+    if block == 0 || minis == 0 || minis > bytes.len() as u64 {
+        return Some((declared, &[]));
+    }
+    let in_mini = block / minis;
+    let mut left = declared.saturating_sub(1);
+    while left > 0 {
+        // What is cut here is cut for the library, too, behind the count that it has reserved.
+        let widths = varint(bytes, &mut at).and_then(|_| {
+            let minis = usize::try_from(minis).ok()?;
+            bytes.get(at..at.checked_add(minis)?)
+        });
+        let Some(widths) = widths else { return Some((declared, &[])) };
+        at += widths.len();
+        for &width in widths {
+            if left == 0 {
+                break;
+            }
+            let bits = u64::from(width).saturating_mul(in_mini);
+            at = at.saturating_add(usize::try_from(bits / 8).unwrap_or(usize::MAX));
+            left = left.saturating_sub(in_mini.max(1));
+        }
+    }
+    Some((declared, bytes.get(at..).unwrap_or_default()))
+}
+
+fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        value |= u64::from(byte & 0x7F) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+impl Iterator for CheckedPages {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Result<Page>> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for CheckedPages {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        self.check_next()?;
+        let page = self.pages.get_next_page()?;
+        if let Some(page) = &page {
+            self.check_page(page)?;
+        }
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        self.check_next()?;
+        self.pages.skip_next_page()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_deltas_are_as_long_as_the_page_says() {
+        // Blocks of 128 in 4, two values, the first of them 1; one block of widths 0.
+        let list = [0x80, 0x01, 4, 2, 2, 0, 0, 0, 0, 0];
+        assert_eq!(delta_list(&list), Some((2, &[][..])));
+        assert!(are_deltas_possible(&list, 1, 2));
+        assert!(!are_deltas_possible(&list, 1, 1));
+        let twice = [list, list].concat();
+        assert!(are_deltas_possible(&twice, 2, 2));
+        // Terabytes of lengths, in the second list.
+        let huge = [0x80, 0x01, 4, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0];
+        assert!(!are_deltas_possible(&[list, huge].concat(), 2, u64::MAX));
+        assert!(are_deltas_possible(&[], 2, 1), "nothing is reserved");
+    }
+}

@@ -1,0 +1,91 @@
+//! The format of the times that a file keeps as texts: found once for each column of the table, in
+//! a sample, as for a text file.
+
+use arrow::array::AsArray;
+use tidegate_model::schema::same_name;
+use tidegate_model::{Schema, TimeUnit};
+
+use crate::options::ImportOptions;
+use crate::sniff::Evidence;
+use crate::timestamp::{TimestampFormat, TimestampParser};
+
+use super::group::ParquetFile;
+
+/// Row groups of which the first rows are sampled.
+const SAMPLED_GROUPS: usize = 24;
+
+/// The formats of times for each column of the table.
+#[derive(Debug, Default)]
+pub(super) struct TimeFormats {
+    /// `None`: no file has texts for it.
+    pub(super) formats: Vec<Option<TimestampFormat>>,
+    /// Columns that are read day first, and could as well be month first.
+    pub(super) ambiguous: Vec<bool>,
+    pub(super) notes: Vec<String>,
+}
+
+impl TimeFormats {
+    /// Looks at the texts of all files.
+    pub(super) fn sample(
+        files: &[ParquetFile],
+        schema: &Schema,
+        options: &ImportOptions,
+    ) -> TimeFormats {
+        let mut found = TimeFormats::default();
+        for (index, column) in schema.columns().iter().enumerate() {
+            let is_designated = schema.designated() == Some(column.id);
+            let (mut format, mut is_ambiguous) = (None, false);
+            if files.iter().any(|file| parses_times(file, index)) {
+                let mut named = options.column_formats.iter();
+                let own = named.find(|(name, _)| same_name(name, &column.name));
+                let given = own.map(|(_, format)| format).or(options.timestamp_format.as_ref());
+                if let Some(given) = given.filter(|_| own.is_some() || is_designated) {
+                    format = Some(given.clone());
+                } else {
+                    let evidence = evidence(files, index, given);
+                    let best = evidence.best_format().clone();
+                    is_ambiguous = best == TimestampFormat::DayFirst && evidence.is_ambiguous();
+                    format = Some(best);
+                }
+            }
+            if is_ambiguous {
+                let name = &column.name;
+                let note = format!("column `{name}` could be month first; read as day first");
+                found.notes.push(note);
+            }
+            found.formats.push(format);
+            found.ambiguous.push(is_ambiguous);
+        }
+        found
+    }
+}
+
+fn parses_times(file: &ParquetFile, column: usize) -> bool {
+    file.columns[column].as_ref().is_some_and(|own| own.cast.parses_times())
+}
+
+/// The first rows of some row groups of all files. What cannot be read is an error when it is.
+fn evidence(files: &[ParquetFile], column: usize, given: Option<&TimestampFormat>) -> Evidence {
+    let mut evidence = Evidence::new(given);
+    let groups = files.iter().filter(|file| parses_times(file, column));
+    let groups =
+        groups.flat_map(|file| (0..file.metadata.num_row_groups()).map(move |group| (file, group)));
+    let groups: Vec<_> = groups.collect();
+    let count = groups.len().min(SAMPLED_GROUPS);
+    for sampled in 0..count {
+        let (file, group) = groups[sampled * groups.len() / count];
+        let batch = file.group(group, &[column]).and_then(|mut reader| reader.next());
+        let array = batch.ok().flatten().and_then(|mut batch| batch.arrays[column].take());
+        let Some(array) = array else { continue };
+        let Some(texts) = array.as_binary_view_opt() else { continue };
+        for text in texts.iter().flatten().filter(|text| !text.is_empty()) {
+            evidence.add(text);
+        }
+    }
+    evidence
+}
+
+/// True if a text that is no date day first is one month first.
+pub(super) fn is_month_first(text: &[u8]) -> bool {
+    TimestampParser::new(&TimestampFormat::MonthFirst, TimeUnit::Micros).parse(text).is_ok()
+}
