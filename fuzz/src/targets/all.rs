@@ -14,5 +14,6 @@ pub(super) mod segment;
 pub(super) mod catalog;
 pub(super) mod manifest;
 pub(super) mod mask;
+pub(crate) mod parquet;
 pub(super) mod symbols;
 pub(super) mod wal_group;

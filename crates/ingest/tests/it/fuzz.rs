@@ -16,7 +16,7 @@ use crate::world::{TABLE, World, put, schema_of};
 pub(crate) mod targets;
 
 /// Where the corpora are.
-fn corpus() -> PathBuf {
+pub(crate) fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus-seed")
 }
 
@@ -55,8 +55,8 @@ macro_rules! targets {
 }
 
 targets!(
-    catalog, cell, csv, footer, index, line, manifest, mask, segment, sniff, symbols, timestamp,
-    wal_group,
+    catalog, cell, csv, footer, index, line, manifest, mask, parquet, segment, sniff, symbols,
+    timestamp, wal_group,
 );
 
 /// Everything that a database has on disk, made by an import.

@@ -16,4 +16,5 @@ mod import;
 mod crash;
 mod parquet;
 mod parquet_casts;
+mod parquet_damage;
 mod fuzz;
