@@ -15,7 +15,7 @@ use tidegate_storage::segment::arrow_type;
 
 use crate::convert::{Converter, Fault, RowPlace, RowsOfText};
 use crate::faults::{RecordPlace, RowOrigin};
-use crate::parse::CellError;
+use crate::parse::{CellError, POWERS_OF_TEN};
 use crate::reject::{Reason, RejectPlace};
 use crate::strip::{Cell, Place, STRIP_ROWS, Strip, StripColumn, Values};
 use crate::timestamp::EpochUnit;
@@ -79,6 +79,8 @@ pub(super) struct ColumnCast {
 enum Way {
     /// The bits are the column's.
     Same,
+    /// Decimals with as many digits behind the point.
+    SameScale { precision: u8 },
     /// Instants of 64 bits in another unit.
     Rescale { nanos: i64 },
     /// By the table of casts; of integers that count time, the nanoseconds of one.
@@ -99,6 +101,11 @@ impl ColumnCast {
             (DataType::Timestamp(unit, _), ColumnType::Timestamp(to)) => {
                 let nanos = i64::try_from(unit_nanos(*unit)).expect("at most a second");
                 if nanos == nanos_of(to) { Way::Same } else { Way::Rescale { nanos } }
+            }
+            (&DataType::Decimal128(_, from), ColumnType::Decimal { precision, scale })
+                if i16::from(from) == i16::from(scale) =>
+            {
+                Way::SameScale { precision }
             }
             (plain, _) if is_same(plain, ty) => Way::Same,
             _ => {
@@ -238,6 +245,7 @@ impl FillColumn<'_> {
     fn fill(&mut self, array: &ArrayRef, into: &mut StripColumn) {
         match self.cast.way {
             Way::Same => fill_values(self.cast.ty, array, into),
+            Way::SameScale { precision } => self.same_scale(array, precision, into),
             Way::Rescale { nanos } => self.rescale(array, nanos, into),
             Way::Cast { rule: Rule::Null, .. } => into.push_nulls(array.len()),
             Way::Cast { rule: Rule::Bytes, .. } => self.texts(array, into),
@@ -252,6 +260,23 @@ impl FillColumn<'_> {
         let narrow = |value: usize| u32::try_from(value).expect("a strip is small");
         let (row, column) = (narrow(row), narrow(self.index));
         self.converter.faults.push(Fault { row, column, reason: Reason::Cell(error) });
+    }
+
+    /// Decimals that are stored as they are: a damaged file has more digits than it says.
+    fn same_scale(&mut self, array: &ArrayRef, precision: u8, into: &mut StripColumn) {
+        let bound = POWERS_OF_TEN[usize::from(precision)];
+        let StripColumn { values, nulls } = into;
+        let Values::W16(values) = values else { unreachable!("a decimal has sixteen bytes") };
+        push_nulls(array, nulls);
+        for (row, &own) in array.as_primitive::<types::Decimal128Type>().values().iter().enumerate()
+        {
+            let own = if array.is_null(row) { 0 } else { own };
+            let is_within = own.unsigned_abs() < bound;
+            values.push(if is_within { own.cast_unsigned() } else { 0 });
+            if !is_within {
+                self.fault(row, CellError::OutOfRange);
+            }
+        }
     }
 
     /// Instants in a unit of the file, as `Scalar::timestamp` has them.

@@ -115,6 +115,10 @@ fn load(file: &Arc<dyn DiskFile>, context: &ImportContext<'_>) -> Result<Loaded>
         Some(error) => Error::Input(error),
         None => Error::Parquet { path: path.clone(), flaw },
     })?;
+    let fields = metadata.parquet_schema().root_schema().get_fields().len();
+    if fields != metadata.schema().fields().len() {
+        return Err(Error::Parquet { path, flaw: Flaw::Metadata });
+    }
     Ok(Loaded { path, source, metadata })
 }
 

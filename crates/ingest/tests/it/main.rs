@@ -17,4 +17,5 @@ mod crash;
 mod parquet;
 mod parquet_casts;
 mod parquet_damage;
+mod parquet_times;
 mod fuzz;
