@@ -144,8 +144,12 @@ pub enum Error {
         .path.display(), shown_place(.place)
     )]
     AmbiguousTimes { path: PathBuf, place: RejectPlace, column: String, text: String },
-    #[error("{}: column `{column}` cannot become {}", .path.display(), .ty.sql())]
-    ParquetTarget { path: PathBuf, column: String, ty: ColumnType },
+    #[error(
+        "{}: column `{column}` has type {own}, which cannot become {}: \
+         --skip-columns '{column}' leaves it out",
+        .path.display(), .ty.sql()
+    )]
+    ParquetTarget { path: PathBuf, column: String, own: String, ty: ColumnType },
     #[error("Parquet files and text files cannot be imported together: {}", .path.display())]
     MixedFormats { path: PathBuf },
     #[error("Parquet cannot be read from a pipe: {}", .path.display())]

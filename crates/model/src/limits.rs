@@ -42,6 +42,10 @@ pub const PARQUET_NESTING: usize = 64;
 /// and column. Writers cut pages at a megabyte, but for one whose single values are larger.
 pub const PARQUET_PAGE_BYTES: u64 = 1 << 30;
 
+/// Bytes of a page that are read however little memory an import has: a value of the greatest
+/// length, and as much before it.
+pub const PARQUET_PAGE_BYTES_LEAST: u64 = 2 * VALUE_BYTES as u64;
+
 /// Bytes of a line of the line protocol: as much as a client may ask to be kept before its end.
 pub const LINE_BYTES: usize = 4 << 20;
 

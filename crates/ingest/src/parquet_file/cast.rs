@@ -3,14 +3,14 @@
 //!
 //! - CA1. `rule` is the table, in one exhaustive match: a new type of columns does not compile
 //!   before it has its casts.
-//! - CA2. No value changes in silence. An integer is never rounded, a decimal or a double becomes
-//!   the nearest float, what becomes a decimal keeps all its digits, and a time is cut only below
-//!   its column's unit, toward the past.
+//! - CA2. A value is rounded only where the same text is: a decimal or a double becomes the nearest
+//!   float, what becomes a decimal is rounded to its places, half away from zero, and a time is cut
+//!   below its column's unit, toward the past. An integer is never rounded.
 //! - CA3. Texts are not cast here but go through the parsers of text (`convert`).
 //!
 //! A float with a fraction stands for the shortest digits that mean it, as it is written; a whole
-//! one is the integer that it is. Not here: how
-//! values come out of arrays and into strips (`columns`).
+//! one is the integer that it is. Not here: how values come out of arrays and into strips
+//! (`columns`).
 
 use std::fmt::Write as _;
 
@@ -42,22 +42,6 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Every kind, for tests.
-    #[cfg(test)]
-    pub(super) const ALL: [Kind; 11] = [
-        Kind::Null,
-        Kind::Boolean,
-        Kind::Integer,
-        Kind::Float32,
-        Kind::Float64,
-        Kind::Decimal,
-        Kind::Date,
-        Kind::Instant,
-        Kind::Text,
-        Kind::Binary,
-        Kind::Uuid,
-    ];
-
     /// The kind of a type of Arrow; `None` if no column can hold its values.
     pub(super) fn of(own: &DataType) -> Option<Kind> {
         Some(match own {
@@ -94,7 +78,7 @@ pub(super) enum Rule {
     Whole,
     /// The nearest float; of an integer, only itself.
     Float,
-    /// All digits within precision and scale.
+    /// Rounded to the scale, and within the precision.
     Decimal,
     /// An instant or a day, if it is one.
     Time,
@@ -301,7 +285,7 @@ impl Scalar<'_> {
             }
             _ => (self.whole()?, 0),
         };
-        let value = rescaled(unscaled, scale, to)?;
+        let value = rounded(unscaled, scale, to)?;
         let is_within = value.unsigned_abs() < POWERS_OF_TEN[usize::from(precision)];
         if is_within { Ok(value) } else { Err(CellError::OutOfRange) }
     }
@@ -431,6 +415,18 @@ fn shortest_digits(text: &str) -> Result<(i128, i32), CellError> {
         (Ok(unscaled), Ok(exponent), Ok(places)) => Ok((unscaled, places - exponent)),
         _ => Err(CellError::OutOfRange),
     }
+}
+
+/// `unscaled / 10^from` as a number of `1 / 10^to`, half away from zero as `parse_decimal` has it.
+fn rounded(unscaled: i128, from: i32, to: u8) -> Result<i128, CellError> {
+    let places = from.saturating_sub(i32::from(to));
+    let Some(places) = usize::try_from(places).ok().filter(|&places| places > 0) else {
+        return rescaled(unscaled, from, to);
+    };
+    // Less than half of what such a power divides is ever there.
+    let Some(&divisor) = POWERS_OF_TEN.get(places) else { return Ok(0) };
+    let magnitude = ((unscaled.unsigned_abs() + divisor / 2) / divisor).cast_signed();
+    Ok(if unscaled < 0 { -magnitude } else { magnitude })
 }
 
 /// `unscaled / 10^from` as a number of `1 / 10^to`, if it is whole.

@@ -170,6 +170,9 @@ pub(super) struct PreparedBatch<'a> {
 /// A strip's texts together stay below this: places of texts have 31 bits.
 const STRIP_TEXT_MAX: usize = 512 << 20;
 
+/// Values of a dictionary of which a strip notes its cells: 64 KiB that are made for each.
+const KNOWN_TEXTS_MAX: usize = 32 * STRIP_ROWS;
+
 impl PreparedBatch<'_> {
     /// Ranges of rows that make a strip each.
     pub(super) fn stretches(&self) -> Vec<Range<usize>> {
@@ -355,22 +358,25 @@ impl FillColumn<'_> {
         }
     }
 
-    /// Each value of the dictionary is looked up once, and only if a row has it.
+    /// Each value of a dictionary that is not large is looked up once a strip, and only if a row
+    /// has it.
     fn dictionary_texts(&mut self, array: &ArrayRef, cells: &mut Vec<Cell>) {
         let keys = array.as_dictionary::<types::Int32Type>();
         let texts = keys.values().as_binary::<i32>();
-        let mut known: Vec<Option<Cell>> = vec![None; texts.len()];
+        // A strip has few of the values of a large dictionary, and few of them twice.
+        let is_small = texts.len() <= KNOWN_TEXTS_MAX;
+        let mut known: Vec<Option<Cell>> = vec![None; if is_small { texts.len() } else { 0 }];
         for (row, key) in keys.keys().iter().enumerate() {
             let key = key.and_then(|key| usize::try_from(key).ok());
             let key = key.filter(|&key| key < texts.len() && texts.is_valid(key));
-            let cell = match key.map(|key| (key, known[key])) {
+            let cell = match key.map(|key| (key, known.get(key).copied().flatten())) {
                 None => Cell::NULL,
                 Some((_, Some(cell))) => cell,
                 Some((key, None)) => {
                     let cell = self.cell(row, Some(texts.value(key)));
                     // A text that is a fault is one in every row.
-                    if cell != Cell::NULL {
-                        known[key] = Some(cell);
+                    if let Some(known) = known.get_mut(key).filter(|_| cell != Cell::NULL) {
+                        *known = Some(cell);
                     }
                     cell
                 }
@@ -632,19 +638,33 @@ fn fill_values(ty: ColumnType, array: &ArrayRef, into: &mut StripColumn) {
         }
         (ty, _) => unreachable!("{} has another width", ty.sql()),
     }
+    zero(&mut into.values, &into.nulls);
 }
 
-fn copy<T: ArrowPrimitiveType, V: Default>(
+/// Z1, whatever the decoder has left under a NULL.
+fn zero(values: &mut Values, rows: &[u32]) {
+    fn each<T: Default>(values: &mut [T], rows: &[u32]) {
+        for &row in rows {
+            values[row as usize] = T::default();
+        }
+    }
+    match values {
+        Values::W1(values) => each(values, rows),
+        Values::W2(values) => each(values, rows),
+        Values::W4(values) => each(values, rows),
+        Values::W8(values) => each(values, rows),
+        Values::W16(values) => each(values, rows),
+        Values::Text(_) => {}
+    }
+}
+
+/// One block, also of what stands under a NULL.
+fn copy<T: ArrowPrimitiveType, V>(
     array: &ArrayRef,
     into: &mut Vec<V>,
     value: impl Fn(T::Native) -> V,
 ) {
-    let array = array.as_primitive::<T>();
-    if array.null_count() == 0 {
-        into.extend(array.values().iter().map(|&own| value(own)));
-    } else {
-        into.extend(array.iter().map(|own| own.map_or_else(V::default, &value)));
-    }
+    into.extend(array.as_primitive::<T>().values().iter().map(|&own| value(own)));
 }
 
 /// The place where the rows of a strip of a batch come from.
@@ -677,3 +697,39 @@ impl RowOrigin for BatchOrigin<'_> {
 }
 
 const _: () = assert!(STRIP_TEXT_MAX > limits::VALUE_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{BooleanArray, FixedSizeBinaryArray, Int64Array};
+    use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+
+    use super::*;
+
+    /// The decoder moves values to their rows and leaves others where they were.
+    #[test]
+    fn what_stands_under_a_null_is_zero() {
+        let nulls = || Some(NullBuffer::from(vec![true, false, true]));
+        let booleans = BooleanArray::new(BooleanBuffer::from(vec![true; 3]), nulls());
+        let numbers = Int64Array::new(vec![7, 8, 9].into(), nulls());
+        let uuids = FixedSizeBinaryArray::new(16, Buffer::from(vec![1_u8; 48]), nulls());
+        let one = u128::from_le_bytes([1; 16]);
+        let cases: [(ColumnType, ArrayRef, Values, [u128; 3]); 3] = [
+            (ColumnType::Boolean, Arc::new(booleans), Values::W1(vec![]), [1, 0, 1]),
+            (ColumnType::Int64, Arc::new(numbers), Values::W8(vec![]), [7, 0, 9]),
+            (ColumnType::Uuid, Arc::new(uuids), Values::W16(vec![]), [one, 0, one]),
+        ];
+        for (ty, array, values, wanted) in cases {
+            let mut column = StripColumn { values, nulls: vec![] };
+            fill_values(ty, &array, &mut column);
+            let found: Vec<u128> = match column.values {
+                Values::W1(values) => values.into_iter().map(u128::from).collect(),
+                Values::W8(values) => values.into_iter().map(u128::from).collect(),
+                Values::W16(values) => values,
+                _ => unreachable!("three widths"),
+            };
+            assert_eq!((found.as_slice(), column.nulls), (&wanted[..], vec![1]), "{}", ty.sql());
+        }
+    }
+}

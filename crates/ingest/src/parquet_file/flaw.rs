@@ -4,7 +4,7 @@ use std::any::Any;
 
 use parquet::errors::ParquetError;
 use thiserror::Error;
-use tidegate_model::ByteCount;
+use tidegate_model::{ByteCount, limits};
 
 /// A fault of a Parquet file that leaves nothing to read. `Display` goes on behind the name of the
 /// file, the row group and the column.
@@ -41,9 +41,15 @@ pub enum Flaw {
     PageInflated { at: u64, declared: u64, compressed: u64 },
     #[error(
         "the page at byte {at} has {} of values, and {} are the most of a page",
+        ByteCount(*.declared), ByteCount(limits::PARQUET_PAGE_BYTES)
+    )]
+    PageTooLarge { at: u64, declared: u64 },
+    #[error(
+        "the page at byte {at} has {} of values, and the import has {} of memory for it: give it \
+         more",
         ByteCount(*.declared), ByteCount(*.max)
     )]
-    PageTooLarge { at: u64, declared: u64, max: u64 },
+    PageOverMemory { at: u64, declared: u64, max: u64 },
     #[error("a value has {} always, and {} are the most", ByteCount(*.bytes), ByteCount(*.max))]
     FixedTooLong { bytes: u64, max: u64 },
     #[error("a page is damaged: it declares {declared} values in {bytes} bytes")]

@@ -42,6 +42,8 @@ pub(super) struct ParquetFile {
     pub(super) plain: SchemaDescriptor,
     /// Rows that are decoded at a time.
     pub(super) batch_rows: usize,
+    /// Bytes of a page at most.
+    pub(super) page_bytes_max: u64,
 }
 
 /// A column of a file that goes into one of the table.
@@ -134,7 +136,7 @@ impl ParquetFile {
 impl<'a> GroupReader<'a> {
     fn new(file: &'a ParquetFile, group: usize, columns: &[usize]) -> Result<GroupReader<'a>> {
         let (source, metadata) = (file.source.clone(), Arc::clone(&file.metadata));
-        let pages = GroupPages { source, metadata, group };
+        let pages = GroupPages { source, metadata, group, page_bytes_max: file.page_bytes_max };
         let rows = u64::try_from(file.rows_of(group)).map_err(|_| Flaw::Metadata)?;
         let levels = file.levels(columns)?;
         let batch_rows = file.batch_rows;

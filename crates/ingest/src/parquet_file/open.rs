@@ -25,6 +25,7 @@ use crate::timestamp::{EpochUnit, TimestampFormat};
 use super::columns::{self, ColumnCast, plain_type};
 use super::flaw::Flaw;
 use super::group::{FileColumn, ParquetFile, ReadAs, guarded, read_as, without_texts};
+use super::pages::page_bytes_max;
 use super::source::ParquetSource;
 use super::thrift::check_footer;
 
@@ -251,7 +252,8 @@ fn with_columns(
     let plain = without_texts(metadata.parquet_schema(), &fields)
         .map_err(|error| damaged(Flaw::of_library(&error)))?;
     let metadata = Arc::clone(metadata.metadata());
-    Ok(ParquetFile { path, source, metadata, fields, columns, plain, batch_rows })
+    let page_bytes_max = page_bytes_max(options.memory_max);
+    Ok(ParquetFile { path, source, metadata, fields, columns, plain, batch_rows, page_bytes_max })
 }
 
 /// The way of one column into the table.
@@ -279,7 +281,10 @@ fn file_column(
             let ty = own.data_type().to_string();
             Err(Error::ParquetType { path: path(), column: name, ty })
         }
-        None => Err(Error::ParquetTarget { path: path(), column: name, ty }),
+        None => {
+            let own = own.data_type().to_string();
+            Err(Error::ParquetTarget { path: path(), column: name, own, ty })
+        }
         Some(cast) if cast.lacks_epoch() => {
             let ty = columns::column_type(plain_type(own.data_type()));
             Err(Error::TimestampNeedsFormat { column: name, ty: ty.unwrap_or(ColumnType::Int64) })

@@ -1,7 +1,7 @@
 //! The pages of one row group, checked before the library decodes them.
 //!
 //! - PG1. A page that is handed on lies within its column chunk, and what it declares about itself
-//!   costs no more memory than `limits::PARQUET_PAGE_BYTES` and a small multiple of its bytes.
+//!   costs no more memory than the import has for one, and a small multiple of its bytes.
 //!
 //! The library reserves memory for what a header declares: the size of the values, the length of a
 //! dictionary, the number of deltas. Damaged bytes may declare anything, and memory that is not
@@ -16,7 +16,7 @@ use parquet::errors::Result;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::ColumnDescPtr;
-use tidegate_model::limits;
+use tidegate_model::{ByteCount, limits};
 
 use super::flaw::Flaw;
 use super::source::ParquetSource;
@@ -28,6 +28,14 @@ pub(super) struct GroupPages {
     pub(super) source: ParquetSource,
     pub(super) metadata: Arc<ParquetMetaData>,
     pub(super) group: usize,
+    /// The most bytes of a page (`page_bytes_max`).
+    pub(super) page_bytes_max: u64,
+}
+
+/// Bytes of a page at most: those of the import's memory, since a few bytes of the file can become
+/// as many as they like.
+pub(super) fn page_bytes_max(memory: ByteCount) -> u64 {
+    memory.0.clamp(limits::PARQUET_PAGE_BYTES_LEAST, limits::PARQUET_PAGE_BYTES)
 }
 
 impl GroupPages {
@@ -37,7 +45,7 @@ impl GroupPages {
 
     /// The pages of a column.
     pub(super) fn pages(&self, column: usize) -> Result<CheckedPages> {
-        CheckedPages::new(&self.source, self.own(), column)
+        CheckedPages::new(self, column)
     }
 }
 
@@ -82,10 +90,12 @@ pub(super) struct CheckedPages {
     /// The place of the next page's header, and the end of the chunk.
     at: u64,
     end: u64,
+    bytes_max: u64,
 }
 
 impl CheckedPages {
-    fn new(source: &ParquetSource, group: &RowGroupMetaData, column: usize) -> Result<Self> {
+    fn new(pages: &GroupPages, column: usize) -> Result<Self> {
+        let (source, group) = (&pages.source, pages.own());
         let chunk = group.column(column);
         let (at, end) = range_of(chunk, source.bytes())?;
         let rows = usize::try_from(group.num_rows())?;
@@ -96,6 +106,7 @@ impl CheckedPages {
             compression: chunk.compression(),
             at,
             end,
+            bytes_max: pages.page_bytes_max,
         })
     }
 
@@ -109,12 +120,15 @@ impl CheckedPages {
             let compressed =
                 compressed.ok_or(Flaw::PageCut { at, declared: sizes.compressed, left })?;
             let declared = u64::try_from(sizes.uncompressed).map_err(|_| Flaw::Metadata)?;
-            let max = limits::PARQUET_PAGE_BYTES;
-            if declared > max {
-                return Err(Flaw::PageTooLarge { at, declared, max }.into());
+            if declared > limits::PARQUET_PAGE_BYTES {
+                return Err(Flaw::PageTooLarge { at, declared }.into());
             }
             if declared > inflated_max(self.compression, compressed) {
                 return Err(Flaw::PageInflated { at, declared, compressed }.into());
+            }
+            let max = self.bytes_max;
+            if declared > max {
+                return Err(Flaw::PageOverMemory { at, declared, max }.into());
             }
             if !(0..=sizes.uncompressed).contains(&sizes.levels) {
                 return Err(Flaw::Metadata.into());

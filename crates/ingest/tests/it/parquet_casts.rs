@@ -94,11 +94,11 @@ fn expected(item: &Item, ty: ColumnType) -> Option<Value> {
         ColumnType::Decimal { precision, scale } => {
             let digits = digits()?;
             let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
-            if fraction.len() > scale.into() {
-                return None;
-            }
-            let value = format!("{whole}{fraction:0<width$}", width = usize::from(scale));
-            let value = value.parse::<i128>().ok()?;
+            let kept: String = fraction.chars().take(scale.into()).collect();
+            let value = format!("{whole}{kept:0<width$}", width = usize::from(scale));
+            let away = if digits.starts_with('-') { -1 } else { 1 };
+            let is_rounded_up = fraction.as_bytes().get(usize::from(scale)) >= Some(&b'5');
+            let value = value.parse::<i128>().ok()? + if is_rounded_up { away } else { 0 };
             let is_within = value.unsigned_abs().to_string().len() <= precision.into();
             is_within.then_some(Value::Integer(value))
         }
@@ -236,6 +236,9 @@ fn floats(random: &mut Random) -> Vec<f64> {
         1.0,
         1.5,
         -1.5,
+        0.000_5,
+        -0.000_5,
+        2.675_5,
         2.0,
         300.0,
         1e10,
@@ -320,6 +323,7 @@ fn sources() -> Vec<Source> {
         let scaled = numbers.iter().flat_map(|n| [Some(*n), n.checked_mul(10_i128.pow(scale))]);
         let mut values: Vec<i128> = scaled.flatten().filter(|n| n.abs() < bound).collect();
         values.extend([bound - 1, 1 - bound, 12_345_678_901_234_567_899]);
+        values.extend([4_999_999, 5_000_000, -4_999_999, -5_000_000]);
         let items = values.iter().map(|&n| Item::Decimal(n, scale as usize)).collect();
         let array: Decimal128Array = values.into_iter().map(Some).chain([None]).collect();
         let shape = (u8::try_from(precision).unwrap(), i8::try_from(scale).unwrap());
@@ -565,6 +569,40 @@ fn the_text_of_a_value_is_the_value_again() {
             let wanted = wanted.unwrap_or(Value::Null);
             assert!(same(&row[1], &wanted), "{} {item:?}: {text}: {:?}", source.name, row[1]);
         }
+    }
+}
+
+/// Doubles were refused by columns of decimals that take them, rounded, from a text file.
+#[test]
+#[expect(clippy::cast_possible_truncation, reason = "they are small")]
+fn decimals_are_rounded_as_those_of_text_files() {
+    let doubles: [f64; 8] =
+        [0.125, -0.125, 2.675, 0.005, 0.004_999, 1e-7, 1_234_567.895, 99_999_999.995];
+    let texts = doubles.map(|double| double.to_string());
+    let schema = ColumnType::Decimal { precision: 10, scale: 2 };
+    let schema = schema_of(&[TIME, ("v", schema)], Some("ts"), PartitionUnit::None);
+    let decimals: Decimal128Array =
+        doubles.iter().map(|double| Some((double * 1e7).round() as i128)).collect();
+    let decimals: ArrayRef = Arc::new(decimals.with_precision_and_scale(38, 7).unwrap());
+    let doubles: ArrayRef =
+        Arc::new(PrimitiveArray::<types::Float64Type>::from_iter_values(doubles));
+    let lines = texts.iter().enumerate();
+    let lines: String =
+        lines.map(|(row, text)| format!("1970-01-01T00:00:00.{row:06},{text}\n")).collect();
+    let names = ["v".to_owned()];
+    let inputs = [
+        ("a.csv", lines.into_bytes()),
+        ("a.parquet", file(&doubles, &names)),
+        ("b.parquet", file(&decimals, &names)),
+    ];
+    for (name, bytes) in inputs {
+        let world = world();
+        let path = world.put(name, &bytes);
+        let options = ImportOptions { on_error: OnError::Null, ..world.options(&schema, &[path]) };
+        world.import(&options).unwrap();
+        let values: Vec<Value> = world.rows().into_iter().map(|mut row| row.remove(1)).collect();
+        let wanted = [13, -13, 268, 1, 0, 0, 123_456_790].map(Value::Integer);
+        assert_eq!((&values[..7], &values[7]), (&wanted[..], &Value::Null), "{name}");
     }
 }
 

@@ -85,6 +85,7 @@ const PLAIN: u64 = 0;
 const DELTA_LENGTH: u64 = 6;
 const RLE_DICTIONARY: u64 = 8;
 const SNAPPY: u64 = 1;
+const ZSTD: u64 = 6;
 
 /// A file of one required column `v` in one row group, as its metadata and its pages are given.
 struct OneColumn {
@@ -188,6 +189,12 @@ fn what_is_only_declared_costs_no_memory() {
     let page = data_page(2, PLAIN, 1 << 29, &[16, 0, 0, 0]);
     let shown = format!("{PLACE}the page at byte 4 declares 512.0 MiB of values, more than its 4");
     refused(&file(INT64, SNAPPY, page), ColumnType::Int64, &shown);
+    // A few bytes of Zstandard can be any number of others: the memory of the import bounds them.
+    let page = data_page(2, PLAIN, 300 << 20, &[16, 0, 0, 0]);
+    let shown = format!(
+        "{PLACE}the page at byte 4 has 300.0 MiB of values, and the import has 256.0 MiB of memory"
+    );
+    refused(&file(INT64, ZSTD, page), ColumnType::Int64, &shown);
     let page = dictionary_page(huge, &[0; 8]);
     let shown = format!("{PLACE}a page is damaged: it declares 2147483647 values in 8 bytes");
     refused(&file(INT64, 0, page), ColumnType::Int64, &shown);

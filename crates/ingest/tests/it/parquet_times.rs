@@ -131,12 +131,13 @@ fn the_order_of_days_and_months_is_found_for_the_whole_column() {
         let (rows, bad, summary) = import_into(&bytes, ty).unwrap();
         let wanted = [19_724_i128, 20_082, 19_754].map(|days| Value::Integer(days * unit));
         assert_eq!((rows.as_slice(), bad.len()), (&wanted[..], 0), "{}", ty.sql());
-        assert!(summary.notes.is_empty(), "{:?}", summary.notes);
+        assert!(!summary.notes.iter().any(|note| note.contains("month first")));
     }
     let either = texts(&["01/02/2024", "02/01/2024"]);
     let (rows, _, summary) = import_into(&either, ColumnType::Date).unwrap();
     assert_eq!(rows, [19_754, 19_724].map(Value::Integer));
-    assert_eq!(summary.notes, ["column `t` could be month first; read as day first"]);
+    let note = "column `t` could be month first; read as day first".to_owned();
+    assert!(summary.notes.contains(&note), "{:?}", summary.notes);
 }
 
 /// A date behind the sample that contradicts the guess fails the import with its place.
