@@ -38,7 +38,7 @@ use crate::import::{
 use crate::layout::RowLayout;
 use crate::options::{ColumnSource, DialectOptions, ImportOptions, Quote};
 use crate::progress::{Phase, Progress};
-use crate::sniff::{Dialect, Header, LineEnd, SniffOptions, Sniffed, map_columns};
+use crate::sniff::{Dialect, FirstLine, Header, LineEnd, SniffOptions, Sniffed, map_columns};
 use crate::strip::Strip;
 use crate::tally::Tallies;
 use crate::timestamp::{EpochUnit, TimestampFormat};
@@ -234,6 +234,8 @@ fn map(
         designated: None,
         symbols: &[],
         skip: &[],
+        like: None,
+        first_line: FirstLine::Unknown,
         head_is_whole: true,
     };
     let map = map_columns(&sniffed, schema, &options)
