@@ -49,14 +49,12 @@ impl Sample {
         };
         let head = read(0, HEAD_BYTES)?;
         let rest = bytes - head.len() as u64;
-        let windows = if rest <= WINDOWS * WINDOW_BYTES {
-            if rest > 0 { vec![read(HEAD_BYTES, rest)?] } else { Vec::new() }
-        } else {
-            let step = rest / WINDOWS;
-            let windows = (0..WINDOWS).map(|i| read(HEAD_BYTES + i * step, WINDOW_BYTES));
-            windows.collect::<Result<_>>()?
-        };
-        Ok(Sample { is_whole: rest == 0, head, windows })
+        // The types come from the beginning of each window: one window that is all of the rest
+        // would say nothing of its end.
+        let count = rest.div_ceil(WINDOW_BYTES).min(WINDOWS);
+        let step = (rest / count.max(1)).max(WINDOW_BYTES);
+        let windows = (0..count).map(|i| read(HEAD_BYTES + i * step, WINDOW_BYTES));
+        Ok(Sample { is_whole: rest == 0, head, windows: windows.collect::<Result<_>>()? })
     }
 
     /// Reads the beginning and the end of an uncompressed file that is not the first one: what is
