@@ -272,7 +272,9 @@ impl Evidence {
     /// Whether the cells have a type, or are all values though no type holds them: phone numbers
     /// are text, but no names.
     pub(super) fn is_typed(&self) -> bool {
-        0 < self.cells && self.valued == self.cells || self.infer().ty != ColumnType::Varchar
+        // `NaN` is a value among values only.
+        let are_values = 0 < self.valued && self.valued + self.words == self.cells;
+        are_values || self.infer().ty != ColumnType::Varchar
     }
 
     /// Whether these are integers that could number the rows.
