@@ -63,13 +63,20 @@ pub(crate) fn exact_i64(text: &[u8]) -> Result<i64, CellError> {
 #[inline]
 pub(crate) fn exact_f64(text: &[u8]) -> Result<f64, CellError> {
     let value = parse_f64(text)?;
-    // Of few characters, the first a digit that is not zero, nothing is lost but by underflow.
-    let is_short = text.len() <= DIGITS_KEPT && matches!(text.first(), Some(b'1'..=b'9'));
-    if is_short && value >= 1.0 || !value.is_finite() || fits_double(trimmed(text), value) {
+    if is_plainly_kept(text, value) || !value.is_finite() || fits_double(trimmed(text), value) {
         Ok(value)
     } else {
         Err(CellError::Altered)
     }
+}
+
+/// `fits_double` of most numbers, from their first bytes: of few characters nothing is lost but
+/// zeros before the number, and by underflow.
+#[inline]
+fn is_plainly_kept(text: &[u8], value: f64) -> bool {
+    text.len() <= DIGITS_KEPT
+        && matches!(text, [b'1'..=b'9', ..] | [b'0', b'.', ..] | [b'-', b'1'..=b'9', ..])
+        && (f64::MIN_POSITIVE..=f64::MAX).contains(&value.abs())
 }
 
 /// A guessed BOOLEAN.
@@ -208,6 +215,30 @@ mod tests {
         for text in ["9007199254740992", "1", "-123456789012345"] {
             assert!(!is_wide_integer(text.as_bytes()), "{text}");
             assert!(exact_f64(text.as_bytes()).is_ok());
+        }
+    }
+
+    #[test]
+    fn the_quick_way_takes_nothing_that_is_lost() {
+        let (mut texts, mut quick) = (vec![String::new()], 0);
+        for _ in 0..6 {
+            let longer = |text: &String| {
+                let text = text.clone();
+                "-+015.e".chars().map(move |next| format!("{text}{next}"))
+            };
+            texts = texts.iter().flat_map(longer).collect();
+            for text in &texts {
+                let Ok(value) = parse_f64(text.as_bytes()) else { continue };
+                if is_plainly_kept(text.as_bytes(), value) {
+                    quick += 1;
+                    assert!(fits_double(trimmed(text.as_bytes()), value), "{text:?}");
+                }
+            }
+        }
+        assert!(quick > 1_000, "{quick}");
+        for text in ["1e-310", "0.0", "-0", "01.5", "+1", "1e-400", "1234567890123456"] {
+            let value = parse_f64(text.as_bytes()).expect("a number");
+            assert!(!is_plainly_kept(text.as_bytes(), value), "{text}");
         }
     }
 
