@@ -37,6 +37,8 @@ pub(crate) struct Buckets {
     pub(crate) compressors: Arc<[StringCompressor]>,
     pool: BufferPool,
     pub(crate) budget: Arc<MemoryBudget>,
+    /// The part of the budget that interners hold.
+    symbols: AtomicU64,
 }
 
 /// What the bounds of buckets are.
@@ -118,7 +120,20 @@ impl Buckets {
             compressors,
             pool: BufferPool::new(options),
             budget,
+            symbols: AtomicU64::new(0),
         }
+    }
+
+    /// Counts what the interners of a worker have grown by.
+    pub(crate) fn add_symbols(&self, bytes: u64) {
+        self.symbols.fetch_add(bytes, Relaxed);
+    }
+
+    /// Memory from which on rows are spilled, of `spill_from` where there are no symbols. Symbols
+    /// cannot be spilled: rows get the rest, and half of all in any case, so that many symbols make
+    /// an import larger rather than its segments tiny.
+    pub(crate) fn spill_from(&self, spill_from: u64) -> u64 {
+        spill_from.max(self.symbols.load(Relaxed) + spill_from / 2)
     }
 
     /// Empty buckets of another plan, with the same layout and budget.
@@ -128,7 +143,13 @@ impl Buckets {
         let slab_rows = 1 << rows.max(64).ilog2();
         let budget = Arc::clone(&self.budget);
         let compressors = Arc::clone(&self.compressors);
-        Buckets { key, compressors, ..Buckets::new(plan, self.layout.clone(), slab_rows, budget) }
+        let symbols = AtomicU64::new(self.symbols.load(Relaxed));
+        Buckets {
+            key,
+            compressors,
+            symbols,
+            ..Buckets::new(plan, self.layout.clone(), slab_rows, budget)
+        }
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -10,10 +10,11 @@
 
 mod digits;
 
-use tidegate_model::{ColumnType, TextLength, limits};
+use tidegate_model::{ColumnType, TextLength, TimeUnit, limits};
 use tidegate_storage::segment::intern::Interner;
 
-use self::digits::{Bounds, PlainIntegers};
+use self::digits::{Bounds, PlainIntegers, Zeros};
+use crate::exact;
 use crate::index::Kernel;
 use crate::layout::{ColumnLayout, RowLayout};
 use crate::parse::{self, CellError};
@@ -83,6 +84,8 @@ struct ColumnParser {
     /// Which field of a record; `None`: the file does not have the column.
     source: Option<usize>,
     kind: Parser,
+    /// Whether the type is a guess, which must not alter a value (exact-1).
+    is_guess: bool,
 }
 
 #[derive(Debug)]
@@ -142,10 +145,19 @@ impl Converter {
             .zip(sources.iter().zip(formats))
             .map(|(column, (&source, format))| {
                 let format = format.as_ref().unwrap_or(&TimestampFormat::Detect);
-                ColumnParser { layout: column.clone(), source, kind: Parser::new(column, format) }
+                let kind = Parser::new(column, format);
+                ColumnParser { layout: column.clone(), source, kind, is_guess: false }
             })
             .collect();
         Converter { kernel: Kernel::detect(), columns, faults: Vec::new() }
+    }
+
+    /// Holds values to the types that are guesses: one entry for each column.
+    pub(crate) fn with_guesses(mut self, guesses: &[bool]) -> Converter {
+        for (column, &is_guess) in self.columns.iter_mut().zip(guesses) {
+            column.is_guess = is_guess;
+        }
+        self
     }
 
     /// Reads other fields from here on: those of another file.
@@ -488,11 +500,22 @@ impl ColumnParser {
         let StripColumn { values, nulls } = into;
         match (&mut self.kind, values) {
             (Parser::Text(column), Values::Text(texts)) => column.convert(cells, texts),
+            (Parser::Timestamp(parser), Values::W8(values))
+                if self.is_guess && parser.unit() == TimeUnit::Micros =>
+            {
+                cells.each(values, nulls, |text| match exact::is_finer_than_micros(text) {
+                    true => Err(CellError::Altered),
+                    false => parser.parse(text).map(i64::cast_unsigned),
+                });
+            }
             (Parser::Timestamp(parser), Values::W8(values)) => {
                 cells.each(values, nulls, |text| parser.parse(text).map(i64::cast_unsigned));
             }
             (Parser::Date(parser), Values::W4(values)) => {
                 cells.each(values, nulls, |text| parser.parse(text).map(i32::cast_unsigned));
+            }
+            (Parser::Value, values) if self.is_guess => {
+                convert_guessed(self.layout.column.ty, cells, values, nulls);
             }
             (Parser::Value, values) => convert_values(self.layout.column.ty, cells, values, nulls),
             _ => unreachable!("a strip has the layout of its parsers"),
@@ -503,13 +526,16 @@ impl ColumnParser {
 /// The bounds of a type, and how a number within them becomes the bits that are stored.
 macro_rules! within {
     ($ty:ty, $bits:ty) => {{
-        let bounds = Bounds { min: <$ty>::MIN as i64, max: <$ty>::MAX as i64 };
+        let (min, max) = (<$ty>::MIN as i64, <$ty>::MAX as i64);
+        let bounds = Bounds { min, max, zeros: Zeros::Plain };
         (bounds, |number: i64| number as $bits)
     }};
 }
 
 /// Plain digits of an unsigned type of 64 bits.
-const NOT_NEGATIVE: Bounds = Bounds { min: 0, max: i64::MAX };
+const NOT_NEGATIVE: Bounds = Bounds { min: 0, max: i64::MAX, zeros: Zeros::Plain };
+/// A guessed BIGINT (exact-1).
+const EXACT: Bounds = Bounds { min: i64::MIN, max: i64::MAX, zeros: Zeros::NotPlain };
 
 #[expect(
     clippy::cast_possible_truncation,
@@ -578,6 +604,29 @@ fn convert_values(
         }
         (ColumnType::Ipv4, Values::W4(v)) => cells.each(v, nulls, parse::parse_ipv4),
         _ => unreachable!("a strip has the layout of its parsers"),
+    }
+}
+
+/// As `convert_values`, of a type that is a guess (exact-1).
+fn convert_guessed(
+    ty: ColumnType,
+    cells: &mut Cells<'_>,
+    values: &mut Values,
+    nulls: &mut Vec<u32>,
+) {
+    match (ty, values) {
+        (ColumnType::Boolean, Values::W1(v)) => {
+            cells.each(v, nulls, |text| exact::exact_bool(text).map(u8::from));
+        }
+        (ColumnType::Int64, Values::W8(v)) => {
+            cells.each_integer(v, nulls, (EXACT, i64::cast_unsigned), |text| {
+                exact::exact_i64(text).map(i64::cast_unsigned)
+            });
+        }
+        (ColumnType::Float64, Values::W8(v)) => {
+            cells.each(v, nulls, |text| exact::exact_f64(text).map(f64::to_bits));
+        }
+        (ty, values) => convert_values(ty, cells, values, nulls),
     }
 }
 

@@ -148,8 +148,10 @@ impl Distributor {
         interned_bytes: usize,
     ) -> Result<()> {
         self.settle();
-        interners.grow((interned_bytes as u64).saturating_sub(interners.bytes()));
-        self.spill_down_to(room.spill_from, room.spill)?;
+        let grown = (interned_bytes as u64).saturating_sub(interners.bytes());
+        interners.grow(grown);
+        self.buckets.add_symbols(grown);
+        self.spill_down_to(self.buckets.spill_from(room.spill_from), room.spill)?;
         room.progress.set_memory(self.buckets.budget.used_bytes());
         Ok(())
     }

@@ -56,6 +56,45 @@ pub enum Error {
         .path.display(), limits::CSV_ROW_BYTES >> 20
     )]
     RecordTooLong { path: PathBuf, line: u64, quote_line: u64, offset: u64 },
+    #[error(
+        "{}: the quote that opens in line {line} at byte {offset} is not closed within the first \
+         {bytes} bytes: say with --quote none that quotes are text, or with --quote which byte \
+         quotes",
+        .path.display()
+    )]
+    OpenQuote { path: PathBuf, line: u64, offset: u64, bytes: u64 },
+    #[error(
+        "{}: {rejected} of {records} records do not have the {fields} fields of the sample, with \
+         {}, which is a guess{}: say with --delimiter and --quote how it is written, and with \
+         --header or --no-header whether its first record is names",
+        .path.display(), shown_dialect(*.delimiter, *.quote), shown_first(.first)
+    )]
+    GuessContradicted {
+        path: PathBuf,
+        rejected: u64,
+        records: u64,
+        fields: usize,
+        delimiter: u8,
+        quote: Option<u8>,
+        first: Option<Box<Rejected>>,
+    },
+    #[error(
+        "{}, {}, column `{column}`: `{text}` is no date as dd/MM/yyyy, and is one as MM/dd/yyyy, \
+         while all dates of the sample are either: say with --timestamp-format which it is",
+        .path.display(), shown_place(.place)
+    )]
+    AmbiguousDates { path: PathBuf, place: RejectPlace, column: String, text: String },
+    #[error(
+        "{}, {}: lines end with CR before it, and with LF here: \
+         convert the file to one kind of line ends", .path.display(), shown_place(.place)
+    )]
+    MixedLineEnds { path: PathBuf, place: RejectPlace },
+    #[error(
+        "{} begins with {}, which look like other names than the header of {}: \
+         say with --header or --no-header what the first records are",
+        .path.display(), shown_names(.names), .first.display()
+    )]
+    OtherHeader { path: PathBuf, first: PathBuf, names: Vec<String> },
     #[error("{}, {}{}: {reason}{}", .path.display(), shown_place(.place), shown_column(.column),
         shown_text(.text))]
     BadValue {
@@ -78,6 +117,17 @@ pub enum Error {
     SkipTooFar { path: PathBuf, wanted: u64, skipped: u64, bytes: u64 },
     #[error("{}: damaged {kind} stream after {offset} decompressed bytes", .path.display())]
     Compression { path: PathBuf, kind: &'static str, offset: u64, source: std::io::Error },
+    #[error(
+        "{}: its zstd window is larger than 128 MiB: unpack it first, with zstd -d --long=31",
+        .path.display()
+    )]
+    ZstdWindow { path: PathBuf },
+    #[error(
+        "{} is {kind}, and no delimited text: convert it to CSV or Parquet first; \
+         with --format csv or --delimiter it is read as it is",
+        .path.display()
+    )]
+    NotDelimited { path: PathBuf, kind: &'static str },
     #[error(
         "{} has other columns than {}: {}", .path.display(), .first.display(), .names.join(", ")
     )]
@@ -168,7 +218,8 @@ pub enum Error {
     )]
     Unaccounted { path: PathBuf, seen: u64, rows: u64, rejected: u64, headers: u64 },
     #[error(
-        "{rows} rows were read and {written} written: this is a defect of tidegate, please report it"
+        "{rows} rows were read and {written} written: \
+         this is a defect of tidegate, please report it"
     )]
     RowsLost { rows: u64, written: u64 },
 }
@@ -197,10 +248,17 @@ impl Error {
             | Error::Binary { .. }
             | Error::UnclosedQuote { .. }
             | Error::RecordTooLong { .. }
+            | Error::OpenQuote { .. }
+            | Error::GuessContradicted { .. }
+            | Error::AmbiguousDates { .. }
+            | Error::MixedLineEnds { .. }
+            | Error::OtherHeader { .. }
             | Error::BadValue { .. }
             | Error::AllRejected { .. }
             | Error::SkipTooFar { .. }
             | Error::Compression { .. }
+            | Error::ZstdWindow { .. }
+            | Error::NotDelimited { .. }
             | Error::OtherColumns { .. }
             | Error::SystemTable { .. }
             | Error::NoSuchColumn { .. }
@@ -269,6 +327,30 @@ fn shown_column(column: &Option<String>) -> String {
 /// What is NULL has no text.
 fn shown_text(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": `{text}`") }
+}
+
+/// How a text is read.
+fn shown_dialect(delimiter: u8, quote: Option<u8>) -> String {
+    let quote = match quote {
+        Some(quote) => format!("quote `{}`", quote.escape_ascii()),
+        None => "no quotes".to_owned(),
+    };
+    match delimiter {
+        b'\t' => format!("delimiter tab and {quote}"),
+        0..0x20 => format!("no delimiter and {quote}"),
+        delimiter => format!("delimiter `{}` and {quote}", delimiter.escape_ascii()),
+    }
+}
+
+fn shown_first(first: &Option<Box<Rejected>>) -> String {
+    first.as_ref().map_or_else(String::new, |first| format!(" (the first: {first})"))
+}
+
+/// The first of them.
+fn shown_names(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    shown.join(", ") + if names.len() > SHOWN { ", ..." } else { "" }
 }
 
 fn shown_example(example: &Option<(u64, String)>) -> String {

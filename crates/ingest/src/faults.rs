@@ -21,6 +21,7 @@ use crate::progress::Progress;
 use crate::reject::{Action, Reason, Reject, RejectLog, RejectPlace};
 use crate::strip::{Strip, Values};
 use crate::tally::Tallies;
+use crate::timestamp::{TimestampFormat, TimestampParser};
 
 /// What faults are judged by.
 #[derive(Debug)]
@@ -93,6 +94,10 @@ pub(crate) trait RowOrigin {
     fn place(&self, row: u32) -> RecordPlace;
     /// What stood in the field.
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]>;
+    /// Whether the fault shows that the guess of its column's dates was wrong.
+    fn contradicts(&self, _fault: &Fault) -> bool {
+        false
+    }
 }
 
 /// Rows of text.
@@ -101,6 +106,8 @@ pub(crate) struct TextOrigin<'a> {
     /// For each column, which field of a record it is.
     pub(crate) sources: &'a [Option<usize>],
     pub(crate) lines: &'a Lines<'a>,
+    /// For each column, whether its dates could be read in two ways, of which one is a guess.
+    pub(crate) ambiguous: &'a [bool],
 }
 
 impl RowOrigin for TextOrigin<'_> {
@@ -111,6 +118,17 @@ impl RowOrigin for TextOrigin<'_> {
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]> {
         let field = self.sources[fault.column as usize];
         Cow::Borrowed(field.map_or(&[], |field| self.rows.raw_field(fault.row, field)))
+    }
+
+    fn contradicts(&self, fault: &Fault) -> bool {
+        if !self.ambiguous.get(fault.column as usize).is_some_and(|is_ambiguous| *is_ambiguous) {
+            return false;
+        }
+        let raw = self.text(fault);
+        let quote = self.rows.quote.map_or(&[][..], |_| self.rows.quote.as_slice());
+        let text = raw.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
+        let text = text.unwrap_or(&raw);
+        TimestampParser::new(&TimestampFormat::MonthFirst, TimeUnit::Micros).parse(text).is_ok()
     }
 }
 
@@ -145,6 +163,9 @@ impl FaultContext<'_> {
             Some(fault.column as usize) == timestamp || fault.reason == Reason::TextAfterQuote
         };
         let place = origin.place(faults[0].row);
+        if let Some(fault) = faults.iter().find(|fault| origin.contradicts(fault)) {
+            return Err(self.ambiguous_dates(fault, origin, &place));
+        }
         let is_dead = match self.on_error {
             OnError::Abort => return self.abort(&faults[0], origin, &place),
             OnError::SkipRow => true,
@@ -166,6 +187,18 @@ impl FaultContext<'_> {
             self.cells_nulled.fetch_add(1, Relaxed);
         }
         Ok(())
+    }
+
+    /// A value that only the other reading of an ambiguous column has: values before it may have
+    /// been read wrongly, so that rejecting this one would not do.
+    #[cold]
+    fn ambiguous_dates(&self, fault: &Fault, origin: &dyn RowOrigin, place: &RecordPlace) -> Error {
+        Error::AmbiguousDates {
+            path: self.paths[place.file].clone(),
+            place: place.place,
+            column: self.layout.columns[fault.column as usize].column.name.clone(),
+            text: shown(&origin.text(fault)),
+        }
     }
 
     fn record(

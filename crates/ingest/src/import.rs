@@ -11,6 +11,7 @@
 //! Not here: parsing (`read`, `convert`), buckets, sealing.
 
 mod setup;
+mod files;
 mod text;
 
 pub(crate) use setup::{TargetSchema, existing_schema, given_unit, new_schema, require_designated};
@@ -20,7 +21,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use tidegate_model::{ByteCount, RowCount, Schema, is_system_table, limits};
+use tidegate_model::time::IsoTimestamp;
+use tidegate_model::{ByteCount, RowCount, Schema, Timestamp, is_system_table, limits};
 use tidegate_platform::{
     Clock, Disk, IoChoice, MemoryBudget, Reservation, SystemClock, available_memory_bytes,
     detect_io,
@@ -270,6 +272,8 @@ impl ImportContext<'_> {
         let segments = written.len() as u64;
         let bytes_written = written.iter().map(|w| w.meta.bytes.0).sum();
         let sealed = written.iter().map(|w| w.meta.rows.0).sum::<u64>();
+        let mut notes = notes;
+        notes.extend(self.implausible(&written, &schema));
         if sealed != tallies.rows() || sealed != rows_read - rows_rejected {
             return Err(Error::RowsLost { rows: tallies.rows(), written: sealed });
         }
@@ -298,6 +302,26 @@ impl ImportContext<'_> {
         })
     }
 
+    /// The note on integers that become times far away from today.
+    fn implausible(&self, written: &[WrittenSegment], schema: &Schema) -> Option<String> {
+        let format = self.options.timestamp_format.as_ref();
+        let epoch = format.filter(|format| matches!(format, TimestampFormat::Epoch(_)))?;
+        schema.designated()?;
+        let unit = schema.time_unit();
+        let least = written.iter().map(|segment| segment.meta.min_ts).min()?;
+        let most = written.iter().map(|segment| segment.meta.max_ts).max()?;
+        let years = PLAUSIBLE_YEARS.map(|year| year * (unit.per_day() * 365 + unit.per_day() / 4));
+        let is_plausible = years[0] <= most && most < years[1];
+        let shown = |instant| IsoTimestamp(Timestamp(instant), unit);
+        (!is_plausible).then(|| {
+            let (least, most) = (shown(least), shown(most));
+            format!(
+                "timestamps reach from {least} to {most}: \
+                 --timestamp-format {epoch} may not be what they count"
+            )
+        })
+    }
+
     fn end(&self, txn: ImportTxn, written: Vec<WrittenSegment>) -> Result<()> {
         match &self.options.rows_to {
             RowsTo::Table => txn.commit(written).map(|_| ())?,
@@ -323,14 +347,14 @@ impl ImportContext<'_> {
         // What a row takes in memory, by what all rows take in memory and in the spill file.
         let bytes = buckets.budget.used_bytes().saturating_sub(texts.bytes) + spill.bytes();
         let row_bytes = (bytes / rows).max(buckets.layout.row_bytes as u64).max(1);
-        let open_bytes = self.options.memory_max.0.saturating_sub(texts.bytes) / 2;
+        let open_bytes = open_bytes(self.options.memory_max.0, texts.bytes);
         let open_rows = (open_bytes / row_bytes).max(OPEN_ROWS_MIN);
         let open_rows_max = usize::try_from(open_rows).unwrap_or(usize::MAX);
         let segment_rows_max = RowCount(open_rows / 2).min(limits::SEGMENT_ROWS);
         let refined = refine(&RefineJob {
             buckets,
             spill,
-            spill_from: self.spill_from(),
+            spill_from: buckets.spill_from(self.spill_from()),
             rows_max: match buckets.layout.timestamp {
                 Some(_) => SPLIT_ROWS.min(open_rows / 4),
                 None => open_rows / 4,
@@ -390,6 +414,18 @@ const SPLIT_ROWS: u64 = 1 << 20;
 /// However large rows are: a file a row would be no better.
 const OPEN_ROWS_MIN: u64 = 256;
 
+/// Years since 1970 between which the latest timestamp is expected where integers count from then:
+/// seconds that are taken for milliseconds are all in January 1970, and milliseconds that are taken
+/// for seconds some ten thousand years ahead.
+const PLAUSIBLE_YEARS: [i64; 2] = [2, 230];
+
+/// Memory for rows that are sorted and encoded at the same time. Symbols stay in memory until rows
+/// are sealed and cannot be spilled; rows have the rest, and half of all in any case: with less,
+/// segments would have a few rows each.
+fn open_bytes(memory: u64, symbols: u64) -> u64 {
+    memory.saturating_sub(symbols).max(memory / 2) / 2
+}
+
 /// What the workers' interners hold.
 struct InternedTexts<'a> {
     interners: &'a [Vec<Interner>],
@@ -416,4 +452,21 @@ pub(crate) fn first_error<T>(outcomes: Vec<std::thread::Result<Result<T>>>) -> R
         }
     }
     failed.map_or(Ok(results), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A million symbols took all of a small budget: segments had 128 rows, and three million
+    /// needed more open files than a process may have.
+    #[test]
+    fn symbols_leave_room_for_rows() {
+        let mib = |count: u64| count << 20;
+        assert_eq!(open_bytes(mib(64), 0), mib(32));
+        assert_eq!(open_bytes(mib(64), mib(16)), mib(24));
+        for symbols in [mib(32), mib(64), mib(600)] {
+            assert_eq!(open_bytes(mib(64), symbols), mib(16));
+        }
+    }
 }

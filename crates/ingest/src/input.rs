@@ -25,6 +25,7 @@ use tidegate_platform::{
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::source::Magic;
+use crate::utf16::Utf16Reader;
 
 /// Bytes of a piece: with its index and its strips it stays in a core's L2 until it is converted.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
@@ -380,7 +381,7 @@ impl FilePlace<'_> {
             let inner = inner.downcast::<tidegate_platform::Error>().expect("just seen");
             return Error::Input(*inner);
         }
-        Error::Compression { path: self.path.to_owned(), kind, offset, source }
+        damaged(self.path.to_owned(), kind, offset, source)
     }
 }
 
@@ -437,7 +438,8 @@ pub(crate) fn open_pipe(
     let mut head = Vec::new();
     (&mut pipe).take(Magic::BYTES as u64).read_to_end(&mut head).map_err(fail)?;
     let magic = checked_magic(path, &head)?;
-    let stream = decompressor(Cursor::new(head).chain(pipe), magic).map_err(fail)?;
+    let stream = decompressor(Cursor::new(head).chain(pipe), magic)
+        .map_err(|source| broken_stream(path, magic, 0, source))?;
     Ok((magic, stream))
 }
 
@@ -457,22 +459,41 @@ pub(crate) fn broken_stream(
 ) -> Error {
     let path = path.to_owned();
     match magic {
-        Magic::Gzip | Magic::Zstd => {
-            Error::Compression { path, kind: kind_of(magic), offset, source }
-        }
-        Magic::Plain | Magic::Parquet => Error::Pipe { path, source },
+        Magic::Gzip | Magic::Zstd => damaged(path, kind_of(magic), offset, source),
+        Magic::Plain | Magic::Utf16 | Magic::Parquet => Error::Pipe { path, source },
     }
 }
 
-/// The decompressed bytes of a stream, all its members or frames.
+/// A compressed stream that cannot be read.
+fn damaged(path: PathBuf, kind: &'static str, offset: u64, source: std::io::Error) -> Error {
+    // The library has no other way to say it.
+    if source.to_string().contains("too much memory") {
+        return Error::ZstdWindow { path };
+    }
+    Error::Compression { path, kind, offset, source }
+}
+
+/// The decompressed bytes of a stream, all its members or frames, as UTF-8 if they are UTF-16.
 pub(crate) fn decompressor(
     stream: impl Read + Send + 'static,
     magic: Magic,
 ) -> std::io::Result<Box<dyn Read + Send>> {
     Ok(match magic {
-        Magic::Gzip => Box::new(GzipMembers::new(stream)),
-        Magic::Zstd => Box::new(zstd::stream::read::Decoder::new(stream)?),
+        Magic::Gzip => without_utf16(GzipMembers::new(stream))?,
+        Magic::Zstd => without_utf16(zstd::stream::read::Decoder::new(stream)?)?,
+        Magic::Utf16 => Box::new(Utf16Reader::new(stream)),
         Magic::Plain | Magic::Parquet => Box::new(stream),
+    })
+}
+
+fn without_utf16(mut stream: impl Read + Send + 'static) -> std::io::Result<Box<dyn Read + Send>> {
+    let mut head = Vec::new();
+    (&mut stream).take(2).read_to_end(&mut head)?;
+    let magic = Magic::of(&head);
+    let stream = Cursor::new(head).chain(stream);
+    Ok(match magic {
+        Magic::Utf16 => Box::new(Utf16Reader::new(stream)),
+        _ => Box::new(stream),
     })
 }
 
@@ -527,7 +548,11 @@ fn skip_zeros(stream: &mut impl BufRead) -> std::io::Result<()> {
 }
 
 fn kind_of(magic: Magic) -> &'static str {
-    if magic == Magic::Gzip { "gzip" } else { "zstd" }
+    match magic {
+        Magic::Gzip => "gzip",
+        Magic::Utf16 => "UTF-16",
+        Magic::Zstd | Magic::Plain | Magic::Parquet => "zstd",
+    }
 }
 
 /// Looks at a file that is to be imported, its size fixed now. `direct` opens it around the page

@@ -204,7 +204,7 @@ pub struct DialectOptions {
 /// Which byte quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quote {
-    /// `"`.
+    /// `"`, unless a sample shows that it encloses no fields.
     Standard,
     /// This byte.
     Byte(u8),

@@ -63,6 +63,8 @@ pub enum CellError {
     TooLong,
     #[error("not a decimal number")]
     NotADecimal,
+    #[error("the type that was guessed for the column would alter it")]
+    Altered,
 }
 
 impl CellError {
@@ -76,7 +78,7 @@ impl CellError {
             | CellError::NotAnIpv4
             | CellError::NotBinary
             | CellError::NotADecimal => "22P02",
-            CellError::OutOfRange | CellError::Inexact => "22003",
+            CellError::OutOfRange | CellError::Inexact | CellError::Altered => "22003",
             CellError::NotATimestamp | CellError::NotADate | CellError::TimeOfDayInDate => "22007",
             CellError::TimeOutOfRange => "22008",
             CellError::NotUtf8 | CellError::NulInText => "22021",

@@ -24,7 +24,7 @@ use crate::input::{InputPiece, PieceQueue};
 use crate::layout::RowLayout;
 use crate::options::{ExtraFields, MissingFields};
 use crate::progress::Progress;
-use crate::reject::Reason;
+use crate::reject::{Reason, RejectPlace};
 use crate::split::{Fragment, Joints, Origin, PieceCounts, PieceStart, SplitChain};
 use crate::strip::{STRIP_ROWS, Strip};
 use crate::timestamp::TimestampFormat;
@@ -35,7 +35,10 @@ pub(crate) struct ReadJob<'a> {
     pub(crate) files: &'a [TextFile],
     pub(crate) layout: &'a RowLayout,
     pub(crate) formats: &'a [Option<TimestampFormat>],
-    pub(crate) structure: Structure,
+    /// For each column of the table, whether its type is a guess.
+    pub(crate) guesses: &'a [bool],
+    /// For each column of the table, whether its dates could be read in two ways.
+    pub(crate) ambiguous: &'a [bool],
     pub(crate) null_text: Option<&'a [u8]>,
     pub(crate) missing_fields: MissingFields,
     pub(crate) extra_fields: ExtraFields,
@@ -61,6 +64,7 @@ pub(crate) struct TextFile {
     pub(crate) has_header: bool,
     /// Lines before its first piece.
     pub(crate) skip_lines: u64,
+    pub(crate) structure: Structure,
 }
 
 /// One worker.
@@ -118,7 +122,8 @@ impl<'a> Worker<'a> {
         Worker {
             job,
             kernel: Kernel::detect(),
-            converter: Converter::new(job.layout, &job.files[0].sources, job.formats),
+            converter: Converter::new(job.layout, &job.files[0].sources, job.formats)
+                .with_guesses(job.guesses),
             distributor: Distributor::new(Arc::clone(job.buckets), number),
             strip: Strip::new(job.layout),
             index: FieldIndex::default(),
@@ -175,7 +180,7 @@ impl<'a> Worker<'a> {
         let place = TextPlace { file: piece.file, line: start.line, offset: piece.offset };
         let is_checked = is_clean_text(&text[if piece.is_first { 0 } else { first_end }..last_end]);
         let order = piece.number * 2;
-        let lines = Lines::new(text, self.job.structure.line_end, place);
+        let lines = Lines::new(text, self.structure().line_end, place);
         self.stretch(&Stretch { text, lines, order, first_row, is_checked })?;
         if last_end < text.len() || !piece.is_last {
             self.fragment(piece, start, last_end..text.len(), outcome)?;
@@ -183,8 +188,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Counts the records that end in a piece that was indexed (tally-1); the end of a file ends one
-    /// as well.
+    /// Counts the records that end in a piece that was indexed (tally-1); the end of a file ends
+    /// one as well.
     fn count_seen(&self, piece: &InputPiece) {
         let index = &self.index;
         let last = index.row_ends.last().map(|&row| index.field_ends[row as usize] as usize + 1);
@@ -196,28 +201,34 @@ impl<'a> Worker<'a> {
     /// Indexes a piece from its true start (Q2).
     fn index_piece(&mut self, piece: &InputPiece) -> Result<(PieceStart, IndexOutcome)> {
         let (job, text) = (self.job, piece.bytes());
-        let last = text.last().map_or(Before::FieldStart, |&byte| Before::of(byte, &job.structure));
-        let marks = self.kernel.count(text, &job.structure);
+        let structure = &job.files[piece.file].structure;
+        let last = text.last().map_or(Before::FieldStart, |&byte| Before::of(byte, structure));
+        let marks = self.kernel.count(text, structure);
         self.line_ends = marks.line_ends;
         let counts = PieceCounts { marks, last, is_last: piece.is_last };
         let mut start = job.chain.count(piece.number, counts)?;
         start.line += job.files[piece.file].skip_lines;
-        let mut outcome = self.kernel.index(text, start.start, &job.structure, &mut self.index);
+        let mut outcome = self.kernel.index(text, start.start, structure, &mut self.index);
         let truth = job.chain.true_start(piece.number)?;
         if truth != start.start {
             start.start = truth;
-            outcome = self.kernel.index(text, truth, &job.structure, &mut self.index);
+            outcome = self.kernel.index(text, truth, structure, &mut self.index);
         }
         if !outcome.is_regular {
-            outcome = Kernel::Scalar.index(text, truth, &job.structure, &mut self.index);
+            outcome = Kernel::Scalar.index(text, truth, structure, &mut self.index);
         }
         job.chain.resolve(piece.number, outcome.end, piece.is_last);
         Ok((start, outcome))
     }
 
+    /// How the input at hand is written.
+    fn structure(&self) -> &'a Structure {
+        &self.job.files[self.file].structure
+    }
+
     fn kernel_index(&mut self, text: &[u8], start: Start, outcome: IndexOutcome) {
         let kernel = if outcome.is_regular { self.kernel } else { Kernel::Scalar };
-        kernel.index(text, start, &self.job.structure, &mut self.index);
+        kernel.index(text, start, self.structure(), &mut self.index);
     }
 
     /// Hands a part of a record to the joints, and converts the record if it is whole now: says
@@ -236,7 +247,7 @@ impl<'a> Worker<'a> {
             true => 0,
             // Lines that end behind the range's start are few: count those.
             false => {
-                let behind = memchr::memchr_iter(self.job.structure.line_end, &text[range.start..]);
+                let behind = memchr::memchr_iter(self.structure().line_end, &text[range.start..]);
                 self.line_ends - behind.count() as u64
             }
         };
@@ -268,29 +279,30 @@ impl<'a> Worker<'a> {
         let (is_open, is_too_long) = (record.is_open, record.is_open_too_long());
         let Fragment { mut bytes, origin, is_cut, .. } = record;
         let job = self.job;
+        let structure = &job.files[file].structure;
         let place = TextPlace { file, line: origin.line, offset: origin.offset };
         if is_too_long {
-            return Err(job.faults.record_too_long(&place, &bytes, &job.structure));
+            return Err(job.faults.record_too_long(&place, &bytes, structure));
         }
         if is_open {
-            return Err(job.faults.unclosed_quote(&place, &bytes, &job.structure));
+            return Err(job.faults.unclosed_quote(&place, &bytes, structure));
         }
-        if is_cut || without_line_end(&bytes, &job.structure).len() > limits::CSV_ROW_BYTES {
+        if is_cut || without_line_end(&bytes, structure).len() > limits::CSV_ROW_BYTES {
             job.progress.add_rows_read(1);
             return job.faults.reject_record(&place, &bytes, Reason::RecordTooLong);
         }
-        if bytes.last() != Some(&job.structure.line_end) {
-            bytes.push(job.structure.line_end);
+        if bytes.last() != Some(&structure.line_end) {
+            bytes.push(structure.line_end);
         }
         if origin.is_first && job.files[file].has_header {
             job.faults.tallies.of(file).headers.fetch_add(1, Relaxed);
             return Ok(());
         }
-        let outcome = Kernel::Scalar.index(&bytes, OUTSIDE, &job.structure, &mut self.index);
+        let outcome = Kernel::Scalar.index(&bytes, OUTSIDE, structure, &mut self.index);
         assert!(outcome.end.state == QuoteState::Outside, "T1: a record is whole");
         let is_checked = is_clean_text(&bytes);
         let (text, order) = (bytes.as_slice(), origin.piece * 2 + 1);
-        let lines = Lines::new(text, job.structure.line_end, place);
+        let lines = Lines::new(text, structure.line_end, place);
         self.stretch(&Stretch { text, lines, order, first_row: 0, is_checked })
     }
 
@@ -306,6 +318,7 @@ impl<'a> Worker<'a> {
             0 => 0,
             first => self.index.field_ends[first as usize - 1] + 1,
         };
+        let is_cr = self.structure().line_end == b'\r';
         let (mut records, mut blank) = (0, 0);
         for row in stretch.first_row..self.index.row_ends.len() {
             let last = self.index.row_ends[row];
@@ -321,6 +334,9 @@ impl<'a> Worker<'a> {
                 blank += 1;
             } else {
                 records += 1;
+                if is_cr && memchr::memchr(b'\n', &stretch.text[record.clone()]).is_some() {
+                    self.check_line_ends(stretch, (start, first..last + 1))?;
+                }
                 match self.row_place(found, fields, RowPlace { start, first }) {
                     Ok(place) => self.rows.push(place),
                     Err(reason) => {
@@ -339,6 +355,30 @@ impl<'a> Worker<'a> {
             job.faults.tallies.of(self.file).blank.fetch_add(blank, Relaxed);
         }
         self.strip(stretch)
+    }
+
+    /// Of a file whose lines end with CR: an LF that is not within quotes ends a line as well, and
+    /// the record is several.
+    fn check_line_ends(
+        &self,
+        stretch: &Stretch<'_>,
+        (start, fields): (u32, std::ops::Range<u32>),
+    ) -> Result<()> {
+        let quote = self.structure().quote;
+        let mut start = start as usize;
+        for field in fields {
+            let end = self.index.field_ends[field as usize] as usize;
+            let text = stretch.text.get(start..end).unwrap_or_default();
+            let is_quoted = quote.is_some() && text.first().copied() == quote;
+            if let (false, Some(at)) = (is_quoted, memchr::memchr(b'\n', text)) {
+                let TextPlace { file, line, offset } = stretch.lines.at(start + at);
+                let path = self.job.faults.paths[file].clone();
+                let place = RejectPlace::Line { line, byte: offset };
+                return Err(Error::MixedLineEnds { path, place });
+            }
+            start = end + 1;
+        }
+        Ok(())
     }
 
     /// The place of a record with `found` fields; one with too few gets empty ones, if it may.
@@ -383,13 +423,14 @@ impl<'a> Worker<'a> {
             text: stretch.text,
             field_ends: &self.index.field_ends,
             rows: &self.rows,
-            quote: job.structure.quote,
+            quote: self.structure().quote,
             null_text: job.null_text,
             is_checked: stretch.is_checked,
         };
         self.converter.convert(&rows, &mut self.strip);
         let sources = &job.files[self.file].sources;
-        let origin = TextOrigin { rows: &rows, sources, lines: &stretch.lines };
+        let ambiguous = job.ambiguous;
+        let origin = TextOrigin { rows: &rows, sources, lines: &stretch.lines, ambiguous };
         job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
         job.faults.tallies.of(self.file).add_strip(&self.strip);
         self.distributor.distribute(&self.strip, stretch.text);

@@ -12,6 +12,10 @@ use crate::timestamp::TimestampParser;
 
 /// The first window: it also has the header.
 const HEAD_BYTES: u64 = 2 << 20;
+/// All heads but the first take so much together, as far as none is shorter than the next.
+const HEADS_BYTES: u64 = 64 << 20;
+/// A head has the header at least, also one of thousands of columns.
+const HEAD_BYTES_MIN: u64 = 64 << 10;
 /// Windows behind it, and their size.
 const WINDOWS: u64 = 96;
 const WINDOW_BYTES: u64 = 64 << 10;
@@ -45,24 +49,43 @@ impl Sample {
         };
         let head = read(0, HEAD_BYTES)?;
         let rest = bytes - head.len() as u64;
-        let windows = if rest <= WINDOWS * WINDOW_BYTES {
-            if rest > 0 { vec![read(HEAD_BYTES, rest)?] } else { Vec::new() }
-        } else {
-            let step = rest / WINDOWS;
-            let windows = (0..WINDOWS).map(|i| read(HEAD_BYTES + i * step, WINDOW_BYTES));
-            windows.collect::<Result<_>>()?
+        // The types come from the beginning of each window: one window that is all of the rest
+        // would say nothing of its end.
+        let count = rest.div_ceil(WINDOW_BYTES).min(WINDOWS);
+        let step = (rest / count.max(1)).max(WINDOW_BYTES);
+        let windows = (0..count).map(|i| read(HEAD_BYTES + i * step, WINDOW_BYTES));
+        Ok(Sample { is_whole: rest == 0, head, windows: windows.collect::<Result<_>>()? })
+    }
+
+    /// Reads the beginning and the end of an uncompressed file that is not the first one: what is
+    /// in the order of time has its other days there.
+    pub(crate) fn of_ends(file: &dyn DiskFile, bytes: u64, head_bytes: u64) -> Result<Sample> {
+        let read = |offset: u64, wanted: u64| -> Result<Vec<u8>> {
+            let mut window = vec![0; usize::try_from(wanted).expect("a window is small")];
+            file.read_exact_at(&mut window, offset).map_err(Error::Input)?;
+            Ok(window)
         };
+        let head = read(0, bytes.min(head_bytes))?;
+        let rest = bytes - head.len() as u64;
+        let tail = rest.min(WINDOW_BYTES);
+        let windows = if tail > 0 { vec![read(bytes - tail, tail)?] } else { Vec::new() };
         Ok(Sample { is_whole: rest == 0, head, windows })
     }
 
-    /// The beginning of a stream; `is_whole` says that there is no more.
-    pub(crate) fn of_head(head: Vec<u8>) -> Sample {
-        let is_whole = (head.len() as u64) < HEAD_BYTES;
+    /// The beginning of a stream, of which `wanted` bytes were asked for; `is_whole` says that
+    /// there is no more.
+    pub(crate) fn of_head(head: Vec<u8>, wanted: u64) -> Sample {
+        let is_whole = (head.len() as u64) < wanted;
         Sample { head, windows: Vec::new(), is_whole }
     }
 
-    /// How much of a stream `of_head` wants.
-    pub(crate) fn head_bytes() -> u64 {
+    /// How much is read of the beginning of each of so many files that are not the first one.
+    pub(crate) fn head_bytes(files: usize) -> u64 {
+        (HEADS_BYTES / (files as u64).max(1)).clamp(HEAD_BYTES_MIN, HEAD_BYTES)
+    }
+
+    /// How much is read of the beginning of the first file.
+    pub(crate) fn first_head_bytes() -> u64 {
         HEAD_BYTES
     }
 
@@ -167,7 +190,7 @@ mod tests {
     fn timestamps_come_from_records_that_fit() {
         let csv = Structure { delimiter: b',', quote: Some(b'"'), line_end: b'\n' };
         let head = b"1,\"2020-01-01 00:00:00\"\n2,nonsense\n3,1970-01-01T00:00:01\r\n4\n".to_vec();
-        let sample = Sample::of_head(head);
+        let sample = Sample::of_head(head, HEAD_BYTES);
         assert!(sample.is_whole);
         let parser = TimestampParser::new(&TimestampFormat::Iso, TimeUnit::Micros);
         let found = sample.records(&csv, 2, Some((1, parser)));

@@ -20,11 +20,15 @@ use crate::timestamp::{TimestampFormat, TimestampParser};
 mod dialect;
 mod records;
 mod window;
+mod shape;
 mod evidence;
 mod columns;
 
-pub(crate) use evidence::Evidence;
-use evidence::Inferred;
+pub(crate) use columns::HeaderFound;
+use dialect::Found;
+pub(crate) use dialect::line_end;
+use evidence::Spoiled;
+pub(crate) use evidence::{Evidence, Inferred};
 use records::{Cell, Record, Records, Shape};
 use window::QuotedLines;
 
@@ -89,8 +93,36 @@ pub struct SniffOptions<'a> {
     pub symbols: &'a [String],
     /// Columns of the file that are left out.
     pub skip: &'a [String],
+    /// A file of the same import that was looked at before.
+    pub like: Option<Like<'a>>,
+    /// How other files of the import begin.
+    pub first_line: FirstLine,
     /// The head is all of the file: its last record counts even without a line end.
     pub head_is_whole: bool,
+}
+
+/// A file that others are probably written like.
+#[derive(Clone, Copy, Debug)]
+pub struct Like<'a> {
+    /// Between its cells.
+    pub delimiter: u8,
+    /// How many columns it has.
+    pub columns: usize,
+    /// Whether it has a header.
+    pub has_header: bool,
+    /// The names in it, and those of other files.
+    pub names: &'a [String],
+}
+
+/// How the other files of an import begin, as far as it says something about a header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FirstLine {
+    /// There are none, or they were not looked at.
+    Unknown,
+    /// All with the same line.
+    Repeats,
+    /// With other lines.
+    Differs,
 }
 
 /// What a file is. The three lists have an entry for each column of the file, none if it has no
@@ -186,18 +218,50 @@ pub fn sniff(
     windows: &[&[u8]],
     options: &SniffOptions<'_>,
 ) -> Result<Sniffed, SniffError> {
+    let looked = look(head, windows, options)?;
+    let sample = Sample { head, windows, shape: looked.shape, columns: looked.columns };
+    with_types(looked, &sample, options)
+}
+
+/// What a file shows before it is known which table it goes to.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    pub(crate) dialect: Dialect,
+    pub(crate) header: HeaderFound,
+    /// From the header, else `f0`, `f1` and so on; none if there is no record.
+    pub(crate) names: Vec<String>,
+    /// Of each column.
+    pub(crate) evidence: Vec<Evidence>,
+    pub(crate) notes: Vec<String>,
+    shape: Shape,
+    columns: usize,
+}
+
+/// Looks at a file: `sniff` without its types.
+pub(crate) fn look(
+    head: &[u8],
+    windows: &[&[u8]],
+    options: &SniffOptions<'_>,
+) -> Result<Look, SniffError> {
     let quote = options.quote.byte();
-    let line_end = dialect::line_end(head, windows);
+    let line_end = dialect::line_end(head, windows, quote);
     check_dialect(options.delimiter, quote)?;
-    let (shape, columns) = dialect::shape(head, line_end, quote, options);
+    let Found { shape, columns, is_unquoted } = dialect::shape(head, line_end, options);
     let sample = Sample { head, windows, shape, columns };
     let (first, mut evidence) = sample.read(options);
-    let has_header = match &first {
-        Some(first) => columns::is_header(first, &evidence, options),
-        None => options.header != Header::Auto && options.header != Header::Absent,
+    let header = match &first {
+        Some(first) => columns::header(first, &evidence, options),
+        None => HeaderFound::Told(!matches!(options.header, Header::Auto | Header::Absent)),
     };
+    let mut notes = Vec::new();
+    notes.extend(first.as_ref().and_then(|first| columns::header_note(header, first)));
+    if is_unquoted {
+        let note =
+            "`\"` is read as text, as it does not enclose fields: --quote '\"' makes it a quote";
+        notes.push(note.to_owned());
+    }
     let names = match &first {
-        Some(first) if has_header => columns::header_names(first)?,
+        Some(first) if header.is_header() => columns::header_names(first)?,
         first => {
             if let Some(first) = first {
                 add(&mut evidence, first, options);
@@ -209,21 +273,20 @@ pub fn sniff(
     evidence.resize_with(names.len(), || Evidence::new(options.timestamp_format));
     let dialect = Dialect {
         delimiter: shape.delimiter.expect("the shape that was chosen has one"),
-        quote,
-        has_header,
+        quote: shape.quote,
+        has_header: header.is_header(),
         null_text: options.null_text.map(|text| text.as_bytes().to_vec()),
         line_end,
     };
-    let sniffed = Sniffed { dialect, names, types: vec![], formats: vec![], notes: vec![] };
-    with_types(sniffed, &sample, &evidence, options)
+    Ok(Look { dialect, header, names, evidence, notes, shape, columns })
 }
 
 /// The structure in which a text ends inside of quotes, if there is one, and where the record
 /// begins that they are in.
 pub(crate) fn open_quote(head: &[u8], options: &SniffOptions<'_>) -> Option<(Structure, usize)> {
     let quote = options.quote.byte()?;
-    let line_end = dialect::line_end(head, &[]);
-    let (shape, _) = dialect::shape(head, line_end, Some(quote), options);
+    let line_end = dialect::line_end(head, &[], Some(quote));
+    let shape = dialect::shape(head, line_end, options).shape;
     // Where a quote swallows most of the text, its delimiter is a guess.
     let others = dialect::delimiters().filter(|_| options.delimiter.is_none());
     shape.delimiter.into_iter().chain(others).find_map(|delimiter| {
@@ -251,6 +314,60 @@ pub fn map_columns(
     options: &SniffOptions<'_>,
 ) -> Result<ColumnMap, SniffError> {
     columns::map(&sniffed.names, sniffed.dialect.has_header, schema, options)
+}
+
+/// As `map_columns`, for a file that was only looked at.
+pub(crate) fn map_look(
+    looked: &Look,
+    schema: &Schema,
+    options: &SniffOptions<'_>,
+) -> Result<ColumnMap, SniffError> {
+    columns::map(&looked.names, looked.dialect.has_header, schema, options)
+}
+
+/// The columns of a file that are not left out.
+///
+/// # Errors
+/// If one is there twice.
+pub(crate) fn kept_columns<'a>(
+    looked: &'a Look,
+    options: &SniffOptions<'_>,
+) -> Result<Vec<(&'a String, &'a Evidence)>, SniffError> {
+    columns::check_distinct(&columns::kept(&looked.names, options))?;
+    let all = looked.names.iter().zip(&looked.evidence);
+    Ok(all.filter(|(name, _)| columns::is_kept(name, options)).collect())
+}
+
+/// The cells of a column that is to be the designated timestamp and has too few timestamps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NoTimes {
+    cells: u64,
+    integers: u64,
+    /// A cell, and where its record begins in the head.
+    pub(crate) example: Option<(Vec<u8>, usize)>,
+}
+
+impl NoTimes {
+    /// Whether most are integers, for which the user must say what they count.
+    pub(crate) fn are_integers(&self) -> bool {
+        self.cells < 2 * self.integers
+    }
+
+    /// Adds those of another file.
+    pub(crate) fn add(&mut self, other: &NoTimes) {
+        self.cells += other.cells;
+        self.integers += other.integers;
+    }
+}
+
+/// Finds out what a column has in place of timestamps.
+pub(crate) fn no_times(
+    (head, looked): (&[u8], &Look),
+    (field, format): (usize, &TimestampFormat),
+    options: &SniffOptions<'_>,
+) -> NoTimes {
+    let sample = Sample { head, windows: &[], shape: looked.shape, columns: looked.columns };
+    sample.no_times(field, format, looked.dialect.has_header, options)
 }
 
 fn check_dialect(delimiter: Option<u8>, quote: Option<u8>) -> Result<(), SniffError> {
@@ -301,34 +418,29 @@ impl<'a> Sample<'a> {
         (first, evidence)
     }
 
-    /// What the designated timestamp is where most of its values are none: BIGINT if those are
-    /// integers, for which somebody must say what they count; else nothing that it could be.
-    fn without_timestamps(
+    fn no_times(
         &self,
         field: usize,
         format: &TimestampFormat,
-        sniffed: &Sniffed,
+        has_header: bool,
         options: &SniffOptions<'_>,
-    ) -> Result<Inferred, SniffError> {
+    ) -> NoTimes {
         let mut parser = TimestampParser::new(format, TimeUnit::Micros);
-        let (mut cells, mut integers, mut example) = (0_u64, 0_u64, None);
+        let mut found = NoTimes::default();
         let records = Records::new(self.head, self.shape)
             .filter(|record| dialect::is_usable(record, options))
-            .skip(usize::from(sniffed.dialect.has_header));
+            .skip(usize::from(has_header));
         for record in records.filter(|record| record.is_sound) {
             let Some(cell) = record.cells.get(field).filter(|cell| !is_null(cell, options)) else {
                 continue;
             };
-            cells += 1;
-            integers += u64::from(parse_i64(&cell.text).is_ok());
-            if example.is_none() && parser.parse(&cell.text).is_err() {
-                example = Some((cell.text.to_vec(), record.start));
+            found.cells += 1;
+            found.integers += u64::from(parse_i64(&cell.text).is_ok());
+            if found.example.is_none() && parser.parse(&cell.text).is_err() {
+                found.example = Some((cell.text.to_vec(), record.start));
             }
         }
-        if cells < 2 * integers {
-            return Ok(Inferred { ty: ColumnType::Int64, format: None });
-        }
-        Err(SniffError::NotTimestamps { name: sniffed.names[field].clone(), example })
+        found
     }
 }
 
@@ -347,23 +459,57 @@ fn is_null(cell: &Cell<'_>, options: &SniffOptions<'_>) -> bool {
 
 /// Types and formats: the table's where there is one, else inferred (N2).
 fn with_types(
-    mut sniffed: Sniffed,
+    looked: Look,
     sample: &Sample<'_>,
-    evidence: &[Evidence],
     options: &SniffOptions<'_>,
 ) -> Result<Sniffed, SniffError> {
+    let Look { dialect, names, evidence, notes, .. } = looked;
+    let mut sniffed = Sniffed { dialect, names, types: vec![], formats: vec![], notes };
     let columns = match options.expected {
-        Some(schema) => expected_columns(&mut sniffed, evidence, schema, options)?,
-        None => inferred_columns(&sniffed, sample, evidence, options)?,
+        Some(schema) => expected_columns(&mut sniffed, &evidence, schema, options)?,
+        None => inferred_columns(&sniffed, sample, &evidence, options)?,
     };
-    for ((name, column), evidence) in sniffed.names.iter().zip(&columns).zip(evidence) {
-        if column.format == Some(TimestampFormat::DayFirst) && evidence.is_ambiguous() {
-            sniffed.notes.push(format!("column `{name}` could be month first; read as day first"));
-        }
+    for ((name, column), evidence) in sniffed.names.iter().zip(&columns).zip(&evidence) {
+        sniffed.notes.extend(ambiguity(name, column, evidence));
+        let is_inferred = options.expected.is_none();
+        sniffed.notes.extend(is_inferred.then(|| spoiled(name, column, evidence)).flatten());
     }
     (sniffed.types, sniffed.formats) =
         columns.into_iter().map(|column| (column.ty, column.format)).unzip();
     Ok(sniffed)
+}
+
+/// The note on a column whose dates could be read in two ways.
+pub(crate) fn ambiguity(name: &str, column: &Inferred, evidence: &Evidence) -> Option<String> {
+    let is_guess = column.format == Some(TimestampFormat::DayFirst) && evidence.is_ambiguous();
+    is_guess.then(|| format!("column `{name}` could be month first; read as day first"))
+}
+
+/// The note on a column that is text because of few of its values.
+pub(crate) fn spoiled(name: &str, column: &Inferred, evidence: &Evidence) -> Option<String> {
+    let found = evidence.spoiled().filter(|_| column.ty == ColumnType::Varchar)?;
+    let Spoiled { by, cells, example, others } = found;
+    let example = crate::faults::shown(&example);
+    Some(format!(
+        "column `{name}` is VARCHAR because of {by} of {cells} sampled values, \
+         such as `{example}`: all others are {others}; --schema gives it another type"
+    ))
+}
+
+/// The format and the type that the evidence gives a column of a table.
+pub(crate) fn expected_column(
+    column: &tidegate_model::Column,
+    is_designated: bool,
+    evidence: &Evidence,
+    given: Option<&TimestampFormat>,
+) -> Inferred {
+    let given = given.filter(|format| **format != TimestampFormat::Detect);
+    let format = match (column.ty, given) {
+        (ColumnType::Timestamp(_), Some(given)) if is_designated => Some(given),
+        (ColumnType::Timestamp(_) | ColumnType::Date, _) => Some(evidence.best_format()),
+        _ => None,
+    };
+    Inferred { ty: column.ty, format: format.cloned() }
 }
 
 fn expected_columns(
@@ -374,19 +520,12 @@ fn expected_columns(
 ) -> Result<Vec<Inferred>, SniffError> {
     let map = map_columns(sniffed, schema, options)?;
     sniffed.notes.extend(map.notes);
-    let given = options.timestamp_format.filter(|format| **format != TimestampFormat::Detect);
     let column = |(target, evidence): (&Option<usize>, &Evidence)| {
         let Some(column) = target.map(|target| &schema.columns()[target]) else {
             return Inferred { ty: ColumnType::Varchar, format: None };
         };
-        let format = match (column.ty, given) {
-            (ColumnType::Timestamp(_), Some(given)) if schema.designated() == Some(column.id) => {
-                Some(given)
-            }
-            (ColumnType::Timestamp(_) | ColumnType::Date, _) => Some(evidence.best_format()),
-            _ => None,
-        };
-        Inferred { ty: column.ty, format: format.cloned() }
+        let is_designated = schema.designated() == Some(column.id);
+        expected_column(column, is_designated, evidence, options.timestamp_format)
     };
     Ok(map.targets.iter().zip(evidence).map(column).collect())
 }
@@ -413,10 +552,15 @@ fn inferred_columns(
         if !is_designated(name) {
             return Ok(evidence.infer());
         }
-        evidence.infer_designated(options.timestamp_format).map_or_else(
-            || sample.without_timestamps(field, evidence.best_format(), sniffed, options),
-            Ok,
-        )
+        if let Some(inferred) = evidence.infer_designated(options.timestamp_format) {
+            return Ok(inferred);
+        }
+        let format = evidence.best_format();
+        let found = sample.no_times(field, format, sniffed.dialect.has_header, options);
+        match found.are_integers() {
+            true => Ok(Inferred { ty: ColumnType::Int64, format: None }),
+            false => Err(SniffError::NotTimestamps { name: name.clone(), example: found.example }),
+        }
     };
     sniffed.names.iter().zip(evidence).enumerate().map(infer).collect()
 }

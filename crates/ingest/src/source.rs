@@ -176,13 +176,15 @@ pub enum Magic {
     Zstd,
     /// Apache Parquet.
     Parquet,
+    /// UTF-16, by its byte order mark.
+    Utf16,
     /// Nothing of the above: text.
     Plain,
 }
 
 impl Magic {
     /// How many bytes `of` and `foreign` want.
-    pub const BYTES: usize = 10;
+    pub const BYTES: usize = 16;
 
     /// Takes the first `BYTES` bytes of a file, or all of a shorter one.
     #[must_use]
@@ -191,6 +193,7 @@ impl Magic {
             [0x1F, 0x8B, ..] => Magic::Gzip,
             [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => Magic::Zstd,
             [b'P', b'A', b'R', b'1', ..] => Magic::Parquet,
+            [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => Magic::Utf16,
             _ => Magic::Plain,
         }
     }
@@ -199,17 +202,47 @@ impl Magic {
     #[must_use]
     pub fn foreign(head: &[u8]) -> Option<&'static str> {
         Some(match head {
-            [b'P', b'K', 3, 4, ..] => "a ZIP archive",
-            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59] => "bzip2",
+            [b'P', b'K', 3, 4, ..] => "a ZIP archive, as .xlsx and .ods files are",
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => "bzip2",
             [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => "xz",
             [b'7', b'z', 0xBC, 0xAF, 0x27, 0x1C, ..] => "a 7z archive",
             [4, 0x22, 0x4D, 0x18, ..] => "LZ4",
             [0xFF, 6, 0, 0, b's', b'N', b'a', b'P', ..] => "framed Snappy",
             [b'A', b'R', b'R', b'O', b'W', b'1', 0, 0, ..] => "Arrow IPC",
             [b'O', b'b', b'j', 1, ..] => "Avro",
+            b"SQLite format 3\0" => "a SQLite database",
+            [_, _, _, _, _, _, _, 0..0x20, b'D', b'U', b'C', b'K', ..] => "a DuckDB database",
+            [0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1, ..] => "an old Office file, as .xls",
+            [0x89, b'H', b'D', b'F', ..] => "HDF5",
+            [b'F', b'E', b'A', b'1', 0, ..] => "Feather",
+            [b'O', b'R', b'C', 0..=8, ..] => "ORC",
+            [b'R', b'a', b'r', b'!', 0x1A, 7, ..] => "a RAR archive",
+            [b'%', b'P', b'D', b'F', b'-', ..] => "a PDF document",
+            [0xFF, 0xFE, 0, 0, ..] | [0, 0, 0xFE, 0xFF, ..] => "UTF-32 text",
             _ => return None,
         })
     }
+}
+
+/// What a text is that has no delimited records, by its beginning. A cell of delimited text seldom
+/// begins so, and a whole file hardly ever does.
+#[must_use]
+pub fn undelimited(text: &[u8]) -> Option<&'static str> {
+    /// Where the header of a tar file has its name.
+    const TAR_AT: usize = 257;
+    let text = text.trim_ascii_start();
+    let begins =
+        |word: &[u8]| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    let second = || text[1..].trim_ascii_start().first().copied();
+    Some(match text.first()? {
+        b'{' if matches!(second(), Some(b'"' | b'}')) => "JSON",
+        b'[' if matches!(second(), Some(b'"' | b'{' | b'[' | b']')) => "JSON",
+        b'<' if begins(b"<?xml") => "XML",
+        b'<' if begins(b"<!doctype html") || begins(b"<html") => "HTML",
+        b'{' if begins(b"{\\rtf") => "RTF",
+        _ if text.get(TAR_AT..TAR_AT + 5) == Some(b"ustar") => "a tar archive",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -252,11 +285,34 @@ mod tests {
         for head in [&b""[..], b"\x1F", b"PAR", b"a,b\n"] {
             assert_eq!(Magic::of(head), Magic::Plain);
         }
+        assert_eq!(Magic::of(b"\xFF\xFEa\0"), Magic::Utf16);
+    }
+
+    #[test]
+    fn text_that_is_not_delimited_has_a_name() {
+        for (text, expected) in [
+            ("{\"ts\": 1}\n{\"ts\": 2}\n", Some("JSON")),
+            ("\n{\n  \"a\": [", Some("JSON")),
+            ("[{\"a\": 1}]", Some("JSON")),
+            ("<?xml version='1.0'?>", Some("XML")),
+            ("<!DOCTYPE html>", Some("HTML")),
+            ("{\\rtf1", Some("RTF")),
+            ("<DATE>,<OPEN>\n", None),
+            ("[2024-01-01 10:00:00] begun\n", None),
+            ("{x},1\n", None),
+            ("a,{\"b\": 1}\n", None),
+            ("", None),
+        ] {
+            assert_eq!(undelimited(text.as_bytes()), expected, "{text}");
+        }
     }
 
     #[test]
     fn what_must_be_unpacked_first_has_a_name() {
-        assert_eq!(Magic::foreign(b"PK\x03\x04\x14\0\0\0\x08\0"), Some("a ZIP archive"));
+        assert_eq!(
+            Magic::foreign(b"PK\x03\x04\x14\0\0\0\x08\0"),
+            Some("a ZIP archive, as .xlsx and .ods files are")
+        );
         assert_eq!(Magic::foreign(b"BZh91AY&SY"), Some("bzip2"));
         assert_eq!(Magic::foreign(b"\xFD7zXZ\0\0\x04\xE6\xD6"), Some("xz"));
         for text in [&b"BZh9,price"[..], b"PK,a,b\n1,2", b"", b"7zip,1\n2,3", b"PAR1"] {

@@ -7,7 +7,7 @@
 //! Both sides are counted in different places, a block at a time: what is seen where records are
 //! found (`read`, the footer of a Parquet file), and what becomes of them where they go.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
@@ -50,6 +50,11 @@ impl Tallies {
     /// The counts of an input, by its position.
     pub(crate) fn of(&self, file: usize) -> &FileTally {
         &self.files[file].1
+    }
+
+    /// The name of an input, by its position.
+    pub(crate) fn path(&self, file: usize) -> &Path {
+        &self.files[file].0
     }
 
     /// tally-1.

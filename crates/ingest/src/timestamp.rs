@@ -192,6 +192,11 @@ impl TimestampParser {
         TimestampParser { format: format.clone(), unit, quick, prefix }
     }
 
+    /// The unit of its instants.
+    pub(crate) fn unit(&self) -> TimeUnit {
+        self.unit
+    }
+
     /// The instant, which may be any `i64`.
     ///
     /// # Errors

@@ -197,9 +197,9 @@ pub(crate) struct DialectArguments {
     /// Byte between fields, or tab [default: found among , tab ; | :]
     #[arg(long, value_name = "BYTE", value_parser = parse_byte)]
     pub(crate) delimiter: Option<u8>,
-    /// Byte around fields, or none
-    #[arg(long, value_name = "BYTE", default_value = "\"", value_parser = parse_quote)]
-    pub(crate) quote: Quote,
+    /// Byte around fields, or none [default: ", unless no field is in quotes]
+    #[arg(long, value_name = "BYTE", value_parser = parse_quote)]
+    pub(crate) quote: Option<Quote>,
     /// The first line has names [default: found out]
     #[arg(long, conflicts_with = "no_header")]
     pub(crate) header: bool,
@@ -610,7 +610,7 @@ mod tests {
         let Command::Import(import) = arguments.command else { panic!("import") };
         assert!(import.dialect.no_header && !import.dialect.header);
         assert_eq!(import.progress, ProgressStyle::None);
-        assert_eq!(import.dialect.quote, Quote(Some(b'"')));
+        assert_eq!(import.dialect.quote, None);
     }
 
     #[test]

@@ -198,9 +198,9 @@ fn dialect(arguments: &DialectArguments) -> DialectOptions {
     DialectOptions {
         delimiter: arguments.delimiter,
         quote: match arguments.quote {
-            Quote(Some(b'"')) => tidegate_ingest::Quote::Standard,
-            Quote(Some(byte)) => tidegate_ingest::Quote::Byte(byte),
-            Quote(None) => tidegate_ingest::Quote::None,
+            None => tidegate_ingest::Quote::Standard,
+            Some(Quote(Some(byte))) => tidegate_ingest::Quote::Byte(byte),
+            Some(Quote(None)) => tidegate_ingest::Quote::None,
         },
         header: match (arguments.header, arguments.no_header) {
             (true, _) => Header::Present,

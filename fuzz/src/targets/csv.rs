@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_ingest::sniff::{Header, SniffOptions, Sniffed, map_columns, sniff};
+use tidegate_ingest::sniff::{FirstLine, Header, SniffOptions, Sniffed, map_columns, sniff};
 use tidegate_ingest::timestamp::TimestampFormat;
 use tidegate_ingest::{Error, ImportOptions, ImportSummary, MissingFields, OnError, Quote};
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit, limits};
@@ -33,6 +33,18 @@ pub(crate) fn check(bytes: &[u8]) {
     let path = world.put("a.csv", &text);
     options.source = tidegate_ingest::Source::Files(vec![path.clone()]);
     let outcome = world.import(&options);
+    if let Err(
+        Error::GuessContradicted { .. }
+        | Error::AmbiguousDates { .. }
+        | Error::MixedLineEnds { .. }
+        | Error::NotDelimited { .. }
+        | Error::ForeignFormat { .. },
+    ) = &outcome
+    {
+        // What the plain reader is told, the import has guessed: nothing is there.
+        world.check_sound("csv");
+        return;
+    }
     if text.contains(&0) {
         // A bad cell, or a file that is no text: the plain reader does not know which.
         world.check_sound("csv");
@@ -159,6 +171,8 @@ fn sniffed(
         designated: options.timestamp.as_deref(),
         symbols: &options.symbols,
         skip: &[],
+        like: None,
+        first_line: FirstLine::Unknown,
         head_is_whole: true,
     };
     let mut sniffed = sniff(head, &[], &sniff_options)?;

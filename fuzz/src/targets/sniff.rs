@@ -4,7 +4,7 @@
 //! Input: choices, where the head ends and where the windows do, then the samples.
 
 use tidegate_ingest::Quote;
-use tidegate_ingest::sniff::{Header, SniffOptions, map_columns, sniff};
+use tidegate_ingest::sniff::{FirstLine, Header, Like, SniffOptions, Sniffed, map_columns, sniff};
 use tidegate_ingest::timestamp::TimestampFormat;
 use tidegate_model::{ColumnType, PartitionUnit, TimeUnit};
 
@@ -34,6 +34,8 @@ pub(crate) fn check(bytes: &[u8]) {
         designated: input.pick(&[None, Some("ts"), Some("f0")]),
         symbols: if format < 128 { &[] } else { &symbols },
         skip: &[],
+        like: None,
+        first_line: FirstLine::Unknown,
         head_is_whole: input.byte().is_multiple_of(2),
     };
     let (head_bytes, window_bytes) = (input.short(), input.short());
@@ -49,6 +51,7 @@ pub(crate) fn check(bytes: &[u8]) {
         assert_eq!(format.is_some(), is_time, "{ty:?}");
         assert_ne!(*format, Some(TimestampFormat::Detect));
     }
+    another(&sniffed, &windows, &options);
     if let Some(schema) = options.expected
         && let Ok(map) = map_columns(&sniffed, schema, &options)
     {
@@ -57,5 +60,25 @@ pub(crate) fn check(bytes: &[u8]) {
         seen.sort_unstable();
         assert!(seen.windows(2).all(|pair| pair[0] < pair[1]), "a column has one source");
         assert!(seen.iter().all(|&target| target < schema.columns().len()));
+    }
+}
+
+/// A further file of the same import: without a known name it has no header.
+fn another(first: &Sniffed, windows: &[&[u8]], options: &SniffOptions<'_>) {
+    let Some(head) = windows.first() else { return };
+    let like = Like {
+        delimiter: first.dialect.delimiter,
+        columns: first.names.len(),
+        has_header: first.dialect.has_header,
+        names: &first.names,
+    };
+    let options = SniffOptions { like: Some(like), first_line: FirstLine::Differs, ..*options };
+    let Ok(own) = sniff(head, &windows[1..], &options) else { return };
+    assert_eq!(own.names.len(), own.types.len());
+    if options.header == Header::Auto && !like.has_header && options.expected.is_none() {
+        let is_named = own.names.iter().any(|name| name.trim().eq_ignore_ascii_case("ts"));
+        let has_symbol = own.names.iter().any(|name| name.trim().eq_ignore_ascii_case("a"));
+        let is_first = own.names.iter().any(|name| name.trim().eq_ignore_ascii_case("f0"));
+        assert!(!own.dialect.has_header || is_named || has_symbol || is_first, "{own:?}");
     }
 }

@@ -19,6 +19,15 @@ use crate::strip::STRIP_ROWS;
 pub(super) struct Bounds {
     pub(super) min: i64,
     pub(super) max: i64,
+    pub(super) zeros: Zeros,
+}
+
+/// Whether a number with zeros before its first digit is plain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Zeros {
+    Plain,
+    /// `007` and `-0` are left to the parser.
+    NotPlain,
 }
 
 /// What was read of one strip's rows.
@@ -57,13 +66,23 @@ impl PlainIntegers {
     fn read_each(&mut self, rows: &RowsOfText<'_>, source: usize, bounds: Bounds) {
         self.is_plain.fill(0);
         for (row, &place) in rows.rows.iter().enumerate() {
-            let value = plain_digits(rows.text, rows.bounds(place, source));
-            if let Some(value) = value.filter(|value| (bounds.min..=bounds.max).contains(value)) {
+            let place = rows.bounds(place, source);
+            let value = plain_digits(rows.text, place);
+            let is_within = |value: &i64| (bounds.min..=bounds.max).contains(value);
+            let is_fine =
+                bounds.zeros == Zeros::Plain || value.is_none() || !is_padded(rows.text, place);
+            if let Some(value) = value.filter(|value| is_fine && is_within(value)) {
                 self.values[row] = value;
                 self.is_plain[row / 8] |= 1 << (row % 8);
             }
         }
     }
+}
+
+/// Whether a plain field has a zero that its number does not show.
+#[inline]
+fn is_padded(text: &[u8], (start, end): (usize, usize)) -> bool {
+    matches!(text[start..end], [b'-', b'0', ..] | [b'0', _, ..])
 }
 
 /// The number of a field of up to eight digits and perhaps a minus.
@@ -99,7 +118,7 @@ mod avx512 {
     };
 
     use super::super::{RowPlace, RowsOfText};
-    use super::{Bounds, PlainIntegers};
+    use super::{Bounds, PlainIntegers, Zeros};
 
     /// # Safety
     /// The instructions must be there.
@@ -114,7 +133,7 @@ mod avx512 {
         for (eight, places) in rows.rows.chunks(8).enumerate() {
             let live = u8::MAX >> (8 - places.len());
             let (text_ends, lengths, live) = fields(rows, (places, live), source);
-            let (values, plain) = numbers(rows.text, (text_ends, lengths), live);
+            let (values, plain) = numbers(rows.text, (text_ends, lengths), live, bounds.zeros);
             let plain = _mm512_mask_cmpge_epi64_mask(plain, values, mins);
             let plain = _mm512_mask_cmple_epi64_mask(plain, values, maxs);
             let slots: &mut [i64] = &mut into.values[eight * 8..][..8];
@@ -166,7 +185,12 @@ mod avx512 {
     /// The numbers in fields of one to eight bytes, and which of them are numbers.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    fn numbers(text: &[u8], (ends, lengths): (__m512i, __m512i), live: u8) -> (__m512i, u8) {
+    fn numbers(
+        text: &[u8],
+        (ends, lengths): (__m512i, __m512i),
+        live: u8,
+        zeros: Zeros,
+    ) -> (__m512i, u8) {
         let zero = _mm512_setzero_si512();
         let bits = _mm512_set1_epi64(64);
         let starts = _mm512_sub_epi64(ends, _mm512_set1_epi64(8));
@@ -183,6 +207,18 @@ mod avx512 {
         let unused = _mm512_sub_epi64(bits, _mm512_slli_epi64::<3>(count));
         let kept = _mm512_sllv_epi64(_mm512_set1_epi8(-1), unused);
         let digits = _mm512_and_si512(_mm512_xor_si512(words, _mm512_set1_epi8(0x30)), kept);
+        let live = match zeros {
+            Zeros::Plain => live,
+            Zeros::NotPlain => {
+                // The first digit, which is the lowest byte of those kept.
+                let first =
+                    _mm512_and_si512(_mm512_srlv_epi64(digits, unused), _mm512_set1_epi64(0xFF));
+                let is_zero = _mm512_mask_cmpeq_epi64_mask(live, first, zero);
+                // `0` alone is as it should be.
+                let is_long = _mm512_mask_cmpgt_epu64_mask(is_zero, lengths, one);
+                live & !is_long
+            }
+        };
         // As `parse::all_digits`, without carries.
         let above_nine = _mm512_add_epi8(digits, _mm512_set1_epi8(0x76));
         let strange = _mm512_or_si512(above_nine, digits);
@@ -254,11 +290,12 @@ mod tests {
                 null_text: None,
                 is_checked: false,
             };
-            for source in 0..3 {
+            for (source, zeros) in (0..3).flat_map(|at| [(at, Zeros::Plain), (at, Zeros::NotPlain)])
+            {
                 let mut expected = PlainIntegers::NONE;
-                expected.read(Kernel::Scalar, &rows, source, Bounds { min, max });
+                expected.read(Kernel::Scalar, &rows, source, Bounds { min, max, zeros });
                 let mut found = PlainIntegers::NONE;
-                found.read(Kernel::detect(), &rows, source, Bounds { min, max });
+                found.read(Kernel::detect(), &rows, source, Bounds { min, max, zeros });
                 for row in 0..places.len() {
                     let is_plain = |of: &PlainIntegers| of.is_plain[row / 8] >> (row % 8) & 1 == 1;
                     let (start, end) = rows.bounds(places[row], source);
@@ -295,7 +332,7 @@ mod tests {
                 null_text: None,
                 is_checked: false,
             };
-            let bounds = Bounds { min: i64::MIN, max: i64::MAX };
+            let bounds = Bounds { min: i64::MIN, max: i64::MAX, zeros: Zeros::Plain };
             let mut found = PlainIntegers::NONE;
             if field_ends.len() == 3 {
                 found.read(Kernel::detect(), &rows, 2, bounds);

@@ -16,7 +16,8 @@ use crate::input::{
 };
 use crate::options::{ColumnSource, Existing, FileFormat, ImportOptions, Source};
 use crate::sample::Sample;
-use crate::source::Magic;
+use crate::sniff::{self, LineEnd};
+use crate::source::{Magic, undelimited};
 use crate::timestamp::TimestampFormat;
 
 /// The inputs of an import.
@@ -46,13 +47,13 @@ impl SampledFile {
     }
 
     /// How a quote ends that opens at byte `opened` and is open where the head of the file ends;
-    /// `None` if it is closed, or nobody can tell without reading the input.
+    /// `None` if it is closed.
     pub(super) fn end_of_quote(&self, quote: u8, opened: u64) -> Option<QuoteEnd> {
         if self.sample.is_whole {
             return Some(QuoteEnd::Never);
         }
         let InputBytes::File { file, magic: Magic::Plain, .. } = &self.input.bytes else {
-            return None;
+            return Some(QuoteEnd::Unknown);
         };
         let mut offset = self.input.skip_bytes + self.sample.head.len() as u64;
         let mut bytes = vec![0; LOOK_BYTES];
@@ -76,6 +77,8 @@ pub(super) enum QuoteEnd {
     Never,
     /// Behind more bytes than a record may have, if at all.
     TooLate,
+    /// Behind the head of an input that is read front to back, once.
+    Unknown,
 }
 
 /// What is read at a time to find the end of a quote.
@@ -86,7 +89,13 @@ const STDIN: &str = "standard input";
 
 /// Opens all inputs. The first one with records is sampled all over, the others at their beginning.
 pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<Inputs> {
-    let mut opened = Opened { options, text: Vec::new(), parquet: Vec::new() };
+    let files = match &options.source {
+        Source::Files(paths) => paths.len(),
+        Source::Opened(files) => files.len(),
+        Source::Stdin | Source::Stream(_) => 1,
+    };
+    let head_bytes = Sample::head_bytes(files);
+    let mut opened = Opened { options, head_bytes, text: Vec::new(), parquet: Vec::new() };
     match &options.source {
         Source::Stdin => opened.pipe(PathBuf::from(STDIN), Box::new(std::io::stdin()))?,
         Source::Stream(stream) => {
@@ -125,13 +134,16 @@ pub(super) fn open_inputs(disk: &dyn Disk, options: &ImportOptions) -> Result<In
 /// Inputs as far as they are open.
 struct Opened<'a> {
     options: &'a ImportOptions,
+    /// How much is looked at of each file but the first.
+    head_bytes: u64,
     text: Vec<SampledFile>,
     parquet: Vec<Arc<dyn DiskFile>>,
 }
 
 impl Opened<'_> {
     fn pipe(&mut self, path: PathBuf, stream: Box<dyn Read + Send>) -> Result<()> {
-        self.text.push(pipe(path, stream, self.options)?);
+        let is_first = self.is_first();
+        self.text.push(pipe(path, stream, self.options, self.head_bytes(is_first))?);
         Ok(())
     }
 
@@ -156,28 +168,44 @@ impl Opened<'_> {
             self.parquet.push(file);
             return Ok(());
         }
-        let is_first = self.text.iter().all(SampledFile::has_one_line);
-        let sample = sample_of(&input, is_first)?;
-        self.text.push(skipped(SampledFile { input, sample }, self.options)?);
+        let is_first = self.is_first();
+        let head_bytes = self.head_bytes(is_first);
+        let sample = sample_of(&input, is_first, head_bytes)?;
+        self.text.push(skipped(SampledFile { input, sample }, self.options, head_bytes)?);
         Ok(())
+    }
+
+    /// Whether the next file is the first with records.
+    fn is_first(&self) -> bool {
+        self.text.iter().all(SampledFile::has_one_line)
+    }
+
+    fn head_bytes(&self, is_first: bool) -> u64 {
+        if is_first { Sample::first_head_bytes() } else { self.head_bytes }
     }
 }
 
-fn sample_of(input: &InputFile, is_first: bool) -> Result<Sample> {
+fn sample_of(input: &InputFile, is_first: bool, head_bytes: u64) -> Result<Sample> {
     let InputBytes::File { file, stamp, magic } = &input.bytes else {
         unreachable!("pipes are sampled where they are opened")
     };
     match magic {
         Magic::Plain | Magic::Parquet if is_first => Sample::of_file(&**file, stamp.bytes),
+        Magic::Plain | Magic::Parquet => Sample::of_ends(&**file, stamp.bytes, head_bytes),
         magic => {
-            let magic = if *magic == Magic::Parquet { Magic::Plain } else { *magic };
-            head_of(file, stamp.bytes, magic, Sample::head_bytes()).map(Sample::of_head)
+            let head = head_of(file, stamp.bytes, *magic, head_bytes)?;
+            Ok(Sample::of_head(head, head_bytes))
         }
     }
 }
 
 /// Standard input, or what a path names that is no file.
-fn pipe(path: PathBuf, pipe: Box<dyn Read + Send>, options: &ImportOptions) -> Result<SampledFile> {
+fn pipe(
+    path: PathBuf,
+    pipe: Box<dyn Read + Send>,
+    options: &ImportOptions,
+    head_bytes: u64,
+) -> Result<SampledFile> {
     if options.format == FileFormat::Parquet {
         return Err(Error::ParquetFromPipe { path });
     }
@@ -191,16 +219,16 @@ fn pipe(path: PathBuf, pipe: Box<dyn Read + Send>, options: &ImportOptions) -> R
         stream = Box::new(Backslashed::new(stream, delimiter, null_text.as_bytes()));
     }
     let mut head = Vec::new();
-    let read = (&mut stream).take(Sample::head_bytes()).read_to_end(&mut head);
+    let read = (&mut stream).take(head_bytes).read_to_end(&mut head);
     read.map_err(|source| broken_stream(&path, magic, head.len() as u64, source))?;
     let rest = Cursor::new(head.clone()).chain(stream);
     let bytes = InputBytes::Stream { stream: Mutex::new(Box::new(rest)), magic };
     let input = InputFile { path, bytes, skip_bytes: 0, skip_lines: 0 };
-    skipped(SampledFile { input, sample: Sample::of_head(head) }, options)
+    skipped(SampledFile { input, sample: Sample::of_head(head, head_bytes) }, options, head_bytes)
 }
 
 /// Steps over a byte order mark, the lines that are to be skipped, and blank ones behind them.
-fn skipped(mut file: SampledFile, options: &ImportOptions) -> Result<SampledFile> {
+fn skipped(mut file: SampledFile, options: &ImportOptions, head_bytes: u64) -> Result<SampledFile> {
     let head = &mut file.sample.head;
     let mut skip = if head.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
     // CR alone ends lines only where there is no LF.
@@ -209,17 +237,32 @@ fn skipped(mut file: SampledFile, options: &ImportOptions) -> Result<SampledFile
         let end = memchr::memchr(line_end, &head[skip..]);
         if end.is_none() && !file.sample.is_whole {
             let (path, wanted) = (file.input.path.clone(), options.dialect.skip_lines);
-            return Err(Error::SkipTooFar { path, wanted, skipped, bytes: Sample::head_bytes() });
+            return Err(Error::SkipTooFar { path, wanted, skipped, bytes: head_bytes });
         }
         file.input.skip_lines += u64::from(end.is_some());
         skip += end.map_or(head.len() - skip, |at| at + 1);
     }
+    let line_end = match sniff::line_end(&head[skip..], &[], options.dialect.quote.byte()) {
+        LineEnd::Cr => b'\r',
+        LineEnd::LfOrCrlf => b'\n',
+    };
     while let Some(bytes) = blank_line(&head[skip..], line_end) {
         skip += bytes;
         file.input.skip_lines += 1;
     }
     file.input.skip_bytes = skip as u64;
     head.drain(..skip);
+    if options.format == FileFormat::Auto {
+        let path = || file.input.path.clone();
+        if let Some(kind) = Magic::foreign(head) {
+            return Err(Error::ForeignFormat { path: path(), kind });
+        }
+        // Where a delimiter is said, the text has one.
+        let is_guessed = options.dialect.delimiter.is_none();
+        if let Some(kind) = undelimited(head).filter(|_| is_guessed) {
+            return Err(Error::NotDelimited { path: path(), kind });
+        }
+    }
     if let Some(at) = memchr::memchr(0, head)
         && is_binary(head)
     {

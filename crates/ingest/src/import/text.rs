@@ -4,49 +4,36 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use tidegate_model::schema::same_name;
-use tidegate_model::{ColumnType, Schema};
+use tidegate_model::Schema;
+use tidegate_platform::Reservation;
+use tidegate_storage::segment::intern::Interner;
 
-use super::setup::{self, QuoteEnd, SampledFile, TargetSchema};
+use super::files::{self, Reading, sniff_options};
+use super::setup::{QuoteEnd, SampledFile};
 use super::{BucketSetup, ImportContext, Parsed, PhaseClock, Remarks, first_error};
 use crate::bucket::{BucketPlan, PlanOptions};
 use crate::distribute::Room;
 use crate::error::{Error, Result};
-use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote, shown};
+use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote};
 use crate::index::Structure;
 use crate::input::{InputBytes, InputFile, piece_queue};
 use crate::layout::RowLayout;
-use crate::options::{ColumnSource, ImportOptions};
 use crate::progress::Phase;
 use crate::read::{self, ReadJob, TextFile};
-use crate::sniff::{
-    Dialect, LineEnd, SniffError, SniffOptions, Sniffed, map_columns, open_quote, sniff,
-};
+use crate::sniff::open_quote;
 use crate::split::{Joints, SplitChain};
 use crate::tally::Tallies;
 use crate::timestamp::{TimestampFormat, TimestampParser};
-
-/// How all files are to be read.
-struct Reading {
-    structure: Structure,
-    target: TargetSchema,
-    files: Vec<TextFile>,
-    /// For each column of the table.
-    formats: Vec<Option<TimestampFormat>>,
-    null_text: Option<Vec<u8>>,
-    has_header: bool,
-    notes: Vec<String>,
-}
 
 pub(super) fn read(
     context: &ImportContext<'_>,
     inputs: Vec<SampledFile>,
     phases: &mut PhaseClock<'_>,
 ) -> Result<Parsed> {
-    let Reading { structure, target, files, formats, null_text, has_header, notes } =
-        prepare(context, &inputs).map_err(|error| explained(context, &inputs, error))?;
+    let Reading { target, files, formats, guesses, ambiguous, null_text, has_header, notes } =
+        files::prepare(context, &inputs).map_err(|error| explained(context, &inputs, error))?;
     let layout = RowLayout::new(&target.schema);
-    let plan = plan(&inputs, &structure, &files, &layout, &formats, &target.schema);
+    let plan = plan(&inputs, &files, &layout, &formats, &target.schema);
     let txn = context.begin(target.exists, &target.schema)?;
     let (buckets, spill) = context.buckets(&txn, BucketSetup { plan, layout: layout.clone() })?;
     context.progress.set_bytes_total(total_bytes(&inputs));
@@ -63,7 +50,8 @@ pub(super) fn read(
         files: &files,
         layout: &layout,
         formats: &formats,
-        structure,
+        guesses: &guesses,
+        ambiguous: &ambiguous,
         null_text: null_text.as_deref(),
         missing_fields: context.options.dialect.missing_fields,
         extra_fields: context.options.dialect.extra_fields,
@@ -92,17 +80,7 @@ pub(super) fn read(
     let reading_inputs = Arc::clone(&inputs);
     let reader =
         std::thread::spawn(move || reader.run(&reading_inputs, &reading_queue, io, &progress));
-    let outcomes = std::thread::scope(|scope| {
-        let job = &job;
-        let threads: Vec<_> = (0..workers)
-            .map(|number| {
-                let number = u32::try_from(number).expect("few workers");
-                scope.spawn(move || read::run(job, number))
-            })
-            .collect();
-        threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
-    });
-    let outcome = first_error(outcomes);
+    let outcome = work(&job, workers);
     if !matches!(outcome, Ok(_) | Err(Error::Cancelled)) {
         // That an input was changed is the reason of whatever else is wrong with it.
         inputs.iter().try_for_each(InputFile::check_unchanged)?;
@@ -111,6 +89,7 @@ pub(super) fn read(
     reader.join().map_err(|_| Error::WorkerPanicked)?;
     assert!(job.joints.is_empty(), "T1 of `read`: every record was whole in the end");
     let cells_nulled = job.faults.cells_nulled.load(Relaxed);
+    check_guesses(context, &files, &tallies)?;
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
@@ -119,12 +98,62 @@ pub(super) fn read(
     Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks })
 }
 
+/// Runs the workers: their interners, and what these hold of the budget.
+fn work(job: &ReadJob<'_>, workers: usize) -> Result<Vec<(Vec<Interner>, Reservation)>> {
+    let outcomes = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers)
+            .map(|number| {
+                let number = u32::try_from(number).expect("few workers");
+                scope.spawn(move || read::run(job, number))
+            })
+            .collect();
+        threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+    });
+    first_error(outcomes)
+}
+
 fn total_bytes(inputs: &[SampledFile]) -> u64 {
     let bytes = inputs.iter().map(|file| match &file.input.bytes {
         InputBytes::File { stamp, .. } => Some(stamp.bytes),
         InputBytes::Stream { .. } => None,
     });
     bytes.sum::<Option<u64>>().unwrap_or(0)
+}
+
+/// A guess that so many records contradict was wrong: of each hundred of a file, and in all. Some
+/// bad records are in many files.
+const CONTRADICTED_PERCENT: u64 = 10;
+const CONTRADICTED_MIN: u64 = 100;
+
+/// Where the delimiter was guessed, and many records do not have the fields that it gives, the
+/// import fails: as rejects, they would be lost for a reason that is not theirs.
+fn check_guesses(context: &ImportContext<'_>, files: &[TextFile], tallies: &Tallies) -> Result<()> {
+    if context.options.dialect.delimiter.is_some() {
+        return Ok(());
+    }
+    for (at, file) in files.iter().enumerate() {
+        let tally = tallies.of(at);
+        let rejected = tally.misshapen.load(Relaxed);
+        let records = tally.rows.load(Relaxed) + tally.rejected.load(Relaxed);
+        let is_much =
+            CONTRADICTED_MIN <= rejected && records * CONTRADICTED_PERCENT < rejected * 100;
+        // Of a small file it takes more than a half.
+        let is_most = 1 < rejected && records < 2 * rejected && rejected < records;
+        if is_much || is_most {
+            let Structure { delimiter, quote, .. } = file.structure;
+            let first = context.rejects.finish()?.first.map(Box::new);
+            return Err(Error::GuessContradicted {
+                path: tallies.path(at).to_owned(),
+                rejected,
+                records,
+                fields: file.fields,
+                delimiter,
+                quote,
+                first,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// A quote that is never closed can hide a header, and all columns with it: then that is the error.
@@ -139,7 +168,7 @@ fn explained(context: &ImportContext<'_>, inputs: &[SampledFile], error: Error) 
             | Error::NoRecords { .. }
     );
     let found = inputs.iter().filter(|_| is_of_columns).find_map(|file| {
-        let options = sniff_options(context, file, None, None);
+        let options = sniff_options(context.options, file, None);
         let head = &file.sample.head;
         let (structure, record) = open_quote(head, &options)?;
         let InputFile { path, skip_bytes, skip_lines, .. } = &file.input;
@@ -148,6 +177,10 @@ fn explained(context: &ImportContext<'_>, inputs: &[SampledFile], error: Error) 
         let path = path.clone();
         match file.end_of_quote(structure.quote?, offset)? {
             QuoteEnd::Never => Some(Error::UnclosedQuote { path, line, offset }),
+            QuoteEnd::Unknown => {
+                let bytes = head.len() as u64;
+                Some(Error::OpenQuote { path, line, offset, bytes })
+            }
             QuoteEnd::TooLate => {
                 let record = Lines::new(head, structure.line_end, start).at(record);
                 let (quote_line, line) = (line, record.line);
@@ -158,229 +191,9 @@ fn explained(context: &ImportContext<'_>, inputs: &[SampledFile], error: Error) 
     found.unwrap_or(error)
 }
 
-/// Sniffs the first file for the table, and the others for their order of columns.
-fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Reading> {
-    let options = context.options;
-    let existing = setup::existing_schema(context.database, options)?;
-    // A file without rows has nothing to say of the others.
-    let first_at = (inputs.iter().position(|file| !file.has_one_line()))
-        .or_else(|| inputs.iter().position(|file| !file.is_empty()))
-        .unwrap_or(0);
-    let first = &inputs[first_at];
-    let path = &first.input.path;
-    let given = match (&existing, &options.columns) {
-        (None, ColumnSource::Given(columns)) => {
-            Some(setup::new_schema(columns.clone(), options, path)?)
-        }
-        _ => None,
-    };
-    let sniffed = sniff_file(context, first, existing.as_ref().or(given.as_ref()), None)?;
-    if sniffed.names.is_empty() {
-        return Err(Error::NoRecords { path: path.clone() });
-    }
-    let exists = existing.is_some();
-    let (schema, sniffed) = match existing.or(given) {
-        Some(schema) => (schema, sniffed),
-        None => {
-            let schema = setup::new_schema(inferred_columns(&sniffed, options)?, options, path)?;
-            let sniffed = match &options.columns {
-                // What the hints say of a column decides how it is written.
-                ColumnSource::Hinted(_) => sniff_file(context, first, Some(&schema), None)?,
-                _ => sniffed,
-            };
-            (schema, sniffed)
-        }
-    };
-    let first_file = text_file(context, first, &sniffed, &schema)?;
-    let formats = formats(context, &schema, &first_file, &sniffed);
-    let mut files = Vec::with_capacity(inputs.len());
-    for (at, other) in inputs.iter().enumerate() {
-        if at == first_at {
-            files.push(first_file.clone());
-            continue;
-        }
-        let own = sniff_file(context, other, Some(&schema), Some(&sniffed))?;
-        if own.names.is_empty() {
-            // An empty file among others has no records and does no harm.
-            files.push(first_file.clone());
-            continue;
-        }
-        let file = text_file(context, other, &own, &schema)?;
-        same_columns(&file, &first_file, other, first, &schema)?;
-        files.push(file);
-    }
-    let structure = Structure {
-        delimiter: sniffed.dialect.delimiter,
-        quote: sniffed.dialect.quote,
-        line_end: if sniffed.dialect.line_end == LineEnd::Cr { b'\r' } else { b'\n' },
-    };
-    let Sniffed { dialect: Dialect { null_text, has_header, .. }, notes, .. } = sniffed;
-    let target = TargetSchema { schema, exists };
-    Ok(Reading { structure, target, files, formats, null_text, has_header, notes })
-}
-
-/// The columns of a table that the import makes: as found, but for names and types that are given.
-fn inferred_columns(
-    sniffed: &Sniffed,
-    options: &ImportOptions,
-) -> Result<Vec<(String, ColumnType)>> {
-    let names = sniffed.names.iter().cloned();
-    let mut columns: Vec<_> = names.zip(sniffed.types.iter().copied()).collect();
-    if let Some(fields) = &options.fields {
-        columns.iter_mut().zip(fields).for_each(|(column, name)| column.0.clone_from(name));
-    }
-    let is_kept = |(name, _): &(String, ColumnType)| {
-        !options.skip_columns.iter().any(|skipped| same_name(skipped, name))
-    };
-    columns.retain(is_kept);
-    let ColumnSource::Hinted(hints) = &options.columns else { return Ok(columns) };
-    for (position, (name, ty)) in hints.iter().enumerate() {
-        let named = columns.iter().position(|(own, _)| same_name(own, name));
-        let at = match sniffed.dialect.has_header {
-            true => named,
-            false => Some(position).filter(|&at| at < columns.len()),
-        };
-        let at = at.ok_or_else(|| Error::NoSuchColumn {
-            name: name.clone(),
-            place: "the file".to_owned(),
-        })?;
-        columns[at] = (if named.is_some() { columns[at].0.clone() } else { name.clone() }, *ty);
-    }
-    Ok(columns)
-}
-
-/// How the timestamps of each column of the table are written.
-fn formats(
-    context: &ImportContext<'_>,
-    schema: &Schema,
-    file: &TextFile,
-    sniffed: &Sniffed,
-) -> Vec<Option<TimestampFormat>> {
-    let columns = schema.columns().iter().zip(&file.sources);
-    columns
-        .map(|(column, source)| {
-            let is_designated = Some(column.id) == schema.designated();
-            let of_column = context.options.column_formats.iter();
-            let mut of_column = of_column.filter(|(name, _)| same_name(name, &column.name));
-            let given = of_column
-                .next()
-                .map(|(_, format)| format.clone())
-                .or_else(|| context.options.timestamp_format.clone().filter(|_| is_designated));
-            let given = given.filter(|_| source.is_some());
-            given.or_else(|| source.and_then(|field| sniffed.formats[field].clone()))
-        })
-        .collect()
-}
-
-fn sniff_options<'a>(
-    context: &'a ImportContext<'_>,
-    file: &SampledFile,
-    expected: Option<&'a Schema>,
-    first: Option<&Sniffed>,
-) -> SniffOptions<'a> {
-    let options = context.options;
-    let dialect = &options.dialect;
-    SniffOptions {
-        // All files of an import are written alike.
-        delimiter: first.map(|first| first.dialect.delimiter).or(dialect.delimiter),
-        quote: dialect.quote,
-        header: dialect.header,
-        timestamp_format: options.timestamp_format.as_ref(),
-        null_text: dialect.null_text.as_deref(),
-        expected,
-        // What is a name where nobody has a table is the table's own.
-        columns: options.fields.as_deref().filter(|_| expected.is_some()),
-        designated: options.timestamp.as_deref(),
-        symbols: &options.symbols,
-        skip: &options.skip_columns,
-        head_is_whole: file.sample.is_whole,
-    }
-}
-
-fn sniff_file(
-    context: &ImportContext<'_>,
-    file: &SampledFile,
-    expected: Option<&Schema>,
-    first: Option<&Sniffed>,
-) -> Result<Sniffed> {
-    let options = sniff_options(context, file, expected, first);
-    sniff(&file.sample.head, &file.sample.window_slices(), &options).map_err(|source| {
-        let path = file.input.path.clone();
-        match source {
-            SniffError::NotTimestamps { name: column, example } => {
-                let example = example.map(|(text, record)| (line_of(file, record), shown(&text)));
-                Error::NotTimestamps { path, column, example }
-            }
-            source => Error::Sniff { path, source },
-        }
-    })
-}
-
-/// The line of a byte of the sample's head.
-fn line_of(file: &SampledFile, position: usize) -> u64 {
-    let head = &file.sample.head;
-    let windows = file.sample.windows.iter();
-    let has_lf = windows.chain([head]).any(|sample| memchr::memchr(b'\n', sample).is_some());
-    let line_end = if has_lf { b'\n' } else { b'\r' };
-    let start =
-        TextPlace { file: 0, line: 1 + file.input.skip_lines, offset: file.input.skip_bytes };
-    Lines::new(head, line_end, start).at(position).line
-}
-
-/// Which field of a record each column of the table is.
-fn text_file(
-    context: &ImportContext<'_>,
-    file: &SampledFile,
-    sniffed: &Sniffed,
-    schema: &Schema,
-) -> Result<TextFile> {
-    let options = sniff_options(context, file, Some(schema), None);
-    let map = map_columns(sniffed, schema, &options)
-        .map_err(|source| Error::Sniff { path: file.input.path.clone(), source })?;
-    let mut sources = vec![None; schema.columns().len()];
-    for (field, target) in map.targets.iter().enumerate() {
-        if let Some(column) = *target {
-            sources[column] = Some(field);
-        }
-    }
-    if !sniffed.names.is_empty() {
-        setup::require_designated(schema, &sources, &file.input.path)?;
-    }
-    Ok(TextFile {
-        sources,
-        fields: map.targets.len(),
-        has_header: sniffed.dialect.has_header,
-        skip_lines: file.input.skip_lines,
-    })
-}
-
-/// All files must have the same columns of the table, in whatever order.
-fn same_columns(
-    file: &TextFile,
-    first: &TextFile,
-    sampled: &SampledFile,
-    first_sampled: &SampledFile,
-    schema: &Schema,
-) -> Result<()> {
-    let differing: Vec<String> = schema
-        .columns()
-        .iter()
-        .zip(file.sources.iter().zip(&first.sources))
-        .filter(|(_, (own, first))| own.is_some() != first.is_some())
-        .map(|(column, _)| column.name.clone())
-        .collect();
-    if differing.is_empty() {
-        return Ok(());
-    }
-    let (path, first) = (sampled.input.path.clone(), first_sampled.input.path.clone());
-    Err(Error::OtherColumns { path, first, names: differing })
-}
-
 /// Where buckets begin, from the timestamps of all samples.
-#[expect(clippy::too_many_arguments, reason = "all differ in type")]
 fn plan(
     inputs: &[SampledFile],
-    structure: &Structure,
     files: &[TextFile],
     layout: &RowLayout,
     formats: &[Option<TimestampFormat>],
@@ -393,7 +206,7 @@ fn plan(
     let (mut timestamps, mut rows) = (Vec::new(), 0);
     for (input, file) in inputs.iter().zip(files) {
         let designated = file.sources[column].map(|field| (field, parser.clone()));
-        let found = input.sample.records(structure, file.fields, designated);
+        let found = input.sample.records(&file.structure, file.fields, designated);
         let record_bytes = (found.bytes as f64 / found.records.max(1) as f64).max(1.0);
         let bytes = match &input.input.bytes {
             InputBytes::File { stamp, .. } => stamp.bytes as f64,

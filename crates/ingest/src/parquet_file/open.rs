@@ -19,7 +19,7 @@ use crate::import::{
     ImportContext, TargetSchema, existing_schema, given_unit, new_schema, require_designated,
 };
 use crate::options::{ColumnSource, DialectOptions, ImportOptions, Quote};
-use crate::sniff::{Dialect, Header, LineEnd, SniffOptions, Sniffed, map_columns};
+use crate::sniff::{Dialect, FirstLine, Header, LineEnd, SniffOptions, Sniffed, map_columns};
 use crate::timestamp::{EpochUnit, TimestampFormat};
 
 use super::columns::{self, ColumnCast, plain_type};
@@ -216,6 +216,8 @@ fn map(
         designated: None,
         symbols: &[],
         skip: &options.skip_columns,
+        like: None,
+        first_line: FirstLine::Unknown,
         head_is_whole: true,
     };
     let map = map_columns(&sniffed, schema, &options)

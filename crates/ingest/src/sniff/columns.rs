@@ -7,47 +7,172 @@ use tidegate_model::schema::same_name;
 
 use super::evidence::Evidence;
 use super::records::Record;
-use super::{ColumnMap, Header, SniffError, SniffOptions};
+use super::{ColumnMap, FirstLine, Header, SniffError, SniffOptions};
 use crate::parse::trimmed;
 
-/// C-31: the first record is a header if none of its cells is a value while some column below has
-/// a type, or nothing is below and all of its cells look like names, or if most of its cells are
-/// names of the table. It is also one if it has all names that the user gives, whatever is below.
-pub(super) fn is_header(
+/// Whether the first record has names, and by what it was decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HeaderFound {
+    /// It was said.
+    Told(bool),
+    /// It is a header: it has names that are known.
+    ByNames,
+    /// It is a header: it has no value where the column below has a type.
+    ByTypes,
+    /// It is a header: its texts are written otherwise than all below.
+    ByShape,
+    /// It is a header: the same names begin every file.
+    ByRepetition,
+    /// It is a row.
+    Row,
+    /// It is a row, for want of evidence: it could be names.
+    PerhapsNames,
+    /// It looks like a header of other names than those of the file before.
+    OtherNames,
+}
+
+impl HeaderFound {
+    /// Whether the first record is no row.
+    pub(crate) fn is_header(self) -> bool {
+        match self {
+            HeaderFound::Told(is_header) => is_header,
+            HeaderFound::ByNames
+            | HeaderFound::ByTypes
+            | HeaderFound::ByShape
+            | HeaderFound::ByRepetition
+            | HeaderFound::OtherNames => true,
+            HeaderFound::Row | HeaderFound::PerhapsNames => false,
+        }
+    }
+}
+
+/// So many cells below must be written otherwise than the first record.
+const UNLIKE_MIN: u64 = 3;
+
+/// C-31. A record is only a header if there is evidence for it, since its row is lost if it is
+/// none: where names are known, it must have some of them; else it has texts above typed values,
+/// or texts that are written otherwise than all below.
+pub(super) fn header(
     first: &Record<'_>,
     below: &[Evidence],
     options: &SniffOptions<'_>,
-) -> bool {
+) -> HeaderFound {
     match options.header {
-        Header::Present | Header::Match => return true,
-        Header::Absent => return false,
+        Header::Present | Header::Match => return HeaderFound::Told(true),
+        Header::Absent => return HeaderFound::Told(false),
         Header::Auto => {}
     }
     let texts = || first.cells.iter().map(|cell| trimmed(&cell.text));
-    if let Some(schema) = options.expected {
-        let is_name =
-            |text: &[u8]| str::from_utf8(text).is_ok_and(|name| schema.find(name).is_some());
-        let known = texts().filter(|text| is_name(text)).count();
-        if first.count < 2 * known {
-            return true;
-        }
-    }
-    let has_value = texts().zip(below).any(|(text, column)| column.is_value(text));
-    let mut named =
-        options.designated.into_iter().chain(options.symbols.iter().map(String::as_str));
     let is_there = |name: &str| {
         texts().any(|text| str::from_utf8(text).is_ok_and(|text| same_name(text, name)))
     };
+    let has_value = texts().zip(below).any(|(text, column)| column.is_value(text));
     // A row may have a symbol that is called like its column, but no timestamp is.
-    if (options.designated.is_some() || !options.symbols.is_empty() && !has_value)
-        && named.all(is_there)
-    {
-        return true;
+    let is_named = options.designated.is_some_and(is_there)
+        || options.designated.is_none() && !options.symbols.is_empty() && !has_value;
+    if is_named && options.symbols.iter().all(|name| is_there(name)) {
+        return HeaderFound::ByNames;
     }
-    let is_typed = |column: &Evidence| column.infer().ty != tidegate_model::ColumnType::Varchar;
+    let look_like_names = !has_value && are_names(first);
+    let own = options.like.filter(|like| like.has_header).map(|like| like.names);
+    if options.expected.is_some() || options.like.is_some() {
+        let is_known = |text: &[u8]| {
+            str::from_utf8(text).is_ok_and(|text| {
+                options.expected.is_some_and(|schema| schema.find(text).is_some())
+                    || own.is_some_and(|names| names.iter().any(|name| same_name(name, text)))
+            })
+        };
+        let known = texts().filter(|text| is_known(text)).count();
+        if first.count < 2 * known || look_like_names && 0 < known {
+            return HeaderFound::ByNames;
+        }
+        let has_other_names = options.expected.is_none()
+            && own.is_some()
+            && look_like_names
+            && is_above_types(first, below);
+        return match (has_other_names, look_like_names) {
+            (true, _) => HeaderFound::OtherNames,
+            (_, true) if options.like.is_none() => HeaderFound::PerhapsNames,
+            _ => HeaderFound::Row,
+        };
+    }
+    if has_value {
+        return HeaderFound::Row;
+    }
     let has_rows = below.iter().any(|column| !column.is_empty());
-    let is_alone = !has_rows && first.count > 1 && texts().all(looks_like_a_name);
-    !has_value && (is_alone || below.iter().any(is_typed))
+    let is_alone = !has_rows && 1 < first.count && options.first_line == FirstLine::Unknown;
+    if is_above_types(first, below) || is_alone && texts().all(looks_like_a_name) {
+        return HeaderFound::ByTypes;
+    }
+    if !look_like_names {
+        return HeaderFound::Row;
+    }
+    if options.first_line == FirstLine::Repeats {
+        return HeaderFound::ByRepetition;
+    }
+    let unlike: u64 = texts().zip(below).map(|(text, column)| column.unlike(text)).sum();
+    if UNLIKE_MIN <= unlike { HeaderFound::ByShape } else { HeaderFound::PerhapsNames }
+}
+
+/// Whether a cell that is there stands above values of another type than text.
+fn is_above_types(first: &Record<'_>, below: &[Evidence]) -> bool {
+    let is_text = |text: &[u8]| !text.is_empty() && !is_missing(text);
+    let mut cells = first.cells.iter().map(|cell| trimmed(&cell.text)).zip(below);
+    cells.any(|(text, column)| is_text(text) && column.is_typed())
+        || is_above_numbers_of_rows(first, below)
+}
+
+/// The index that data frames write: a column of integers without a name before all others.
+fn is_above_numbers_of_rows(first: &Record<'_>, below: &[Evidence]) -> bool {
+    let is_index = below.first().is_some_and(Evidence::counts_rows);
+    let names = first.cells.get(1..).unwrap_or_default();
+    let is_nameless = first.cells.first().is_some_and(|cell| cell.text.is_empty());
+    is_index
+        && is_nameless
+        && !names.is_empty()
+        && names.iter().all(|cell| looks_like_a_name(trimmed(&cell.text)))
+}
+
+/// Words that stand for no value rather than for a name.
+fn is_missing(text: &[u8]) -> bool {
+    let words: [&[u8]; 9] =
+        [b"na", b"n/a", b"nan", b"null", b"none", b"nil", b"missing", b"unknown", b"-"];
+    words.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// Whether all cells could be names of columns, each of another one.
+fn are_names(first: &Record<'_>) -> bool {
+    let texts = || first.cells.iter().map(|cell| trimmed(&cell.text));
+    let mut seen = HashSet::new();
+    texts().all(|text| looks_like_a_name(text) && !is_missing(text))
+        && texts().all(|text| seen.insert(text.to_ascii_lowercase()))
+}
+
+/// What is said about the decision where it is worth a word.
+pub(super) fn header_note(found: HeaderFound, first: &Record<'_>) -> Option<String> {
+    const SHOWN: usize = 5;
+    let shown: Vec<String> = (first.cells.iter().take(SHOWN))
+        .map(|cell| format!("`{}`", crate::faults::shown(&cell.text)))
+        .collect();
+    let more = if first.cells.len() > SHOWN { ", ..." } else { "" };
+    let record = format!("the first record ({}{more})", shown.join(", "));
+    Some(match found {
+        HeaderFound::ByShape => format!(
+            "{record} is read as the header, as its texts are written otherwise than all below: \
+             --no-header makes it a row"
+        ),
+        HeaderFound::ByRepetition => format!(
+            "{record} is read as the header, as every file begins with it: \
+             --no-header makes it a row"
+        ),
+        HeaderFound::PerhapsNames => {
+            format!(
+                "{record} is read as a row, as nothing shows that it is a header: \
+             --header makes it one"
+            )
+        }
+        _ => return None,
+    })
 }
 
 /// A word, as people call columns.
@@ -124,7 +249,7 @@ pub(super) fn kept(names: &[String], options: &SniffOptions<'_>) -> Vec<String> 
     names.iter().filter(|name| is_kept(name, options)).cloned().collect()
 }
 
-fn is_kept(name: &str, options: &SniffOptions<'_>) -> bool {
+pub(super) fn is_kept(name: &str, options: &SniffOptions<'_>) -> bool {
     !options.skip.iter().any(|skipped| same_name(name, skipped))
 }
 

@@ -1,4 +1,4 @@
-//! Which delimiter a sample has, and how its lines end.
+//! The dialect of a sample: its delimiter, whether quotes quote, and how its lines end.
 //!
 //! A delimiter is right to the degree that it gives all records the same number of cells, and that
 //! its cells have no other delimiter in them: `1,5;2,5` is two numbers, and the text of one column
@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::records::{Cell, Record, Records, Shape};
 use super::{LineEnd, SniffOptions};
+use crate::options::Quote;
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
 use tidegate_model::TimeUnit;
@@ -16,6 +17,9 @@ use tidegate_model::TimeUnit;
 /// texts and times that it comes after that.
 const CANDIDATES: [Option<u8>; 6] =
     [Some(b','), Some(b';'), Some(b'\t'), Some(b'|'), None, Some(b':')];
+/// Delimiters of a file of one column, which are in no text: the separators of ASCII first. A comma
+/// that the sample does not have may well come behind it.
+const SPARE: [u8; 8] = [0x1F, 0x1E, 0x1D, 0x1C, 1, 2, 3, 4];
 
 /// All that a text may have unless it is told.
 pub(super) fn delimiters() -> impl Iterator<Item = u8> {
@@ -26,13 +30,46 @@ pub(super) fn delimiters() -> impl Iterator<Item = u8> {
 const RECORDS: u32 = 1_000;
 const BYTES: usize = 256 << 10;
 
-/// Line ends are CR alone only if there is no LF anywhere.
-pub(super) fn line_end(head: &[u8], windows: &[&[u8]]) -> LineEnd {
-    let has = |byte| {
-        let is_in = |sample: &[u8]| memchr::memchr(byte, sample).is_some();
-        is_in(head) || windows.iter().any(|window| is_in(window))
-    };
-    if has(b'\r') && !has(b'\n') { LineEnd::Cr } else { LineEnd::LfOrCrlf }
+/// Line ends are CR alone only if the head has such outside of quotes and no LF there. Where the
+/// head has no line end outside of quotes, the windows decide.
+pub(crate) fn line_end(head: &[u8], windows: &[&[u8]], quote: Option<u8>) -> LineEnd {
+    let found = unquoted_line_ends(head, quote);
+    if found.lf == 0 && found.cr == 0 {
+        let has = |byte| windows.iter().any(|window| memchr::memchr(byte, window).is_some());
+        return if has(b'\r') && !has(b'\n') { LineEnd::Cr } else { LineEnd::LfOrCrlf };
+    }
+    if found.lf == 0 { LineEnd::Cr } else { LineEnd::LfOrCrlf }
+}
+
+/// Line ends of a sample that are not within quotes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct LineEnds {
+    /// LF, with a CR before it or without.
+    pub(super) lf: u64,
+    /// CR without an LF behind it.
+    pub(super) cr: u64,
+}
+
+/// By the parity of quotes, which is exact wherever quotes are as they should be.
+pub(super) fn unquoted_line_ends(head: &[u8], quote: Option<u8>) -> LineEnds {
+    let mut found = LineEnds::default();
+    let mut is_inside = false;
+    let quote = quote.unwrap_or(b'\n');
+    for at in memchr::memchr3_iter(quote, b'\n', b'\r', head) {
+        match head[at] {
+            b'\n' if !is_inside => found.lf += 1,
+            b'\r' if !is_inside && head.get(at + 1) != Some(&b'\n') => {
+                // The sample may end between a CR and its LF.
+                found.cr += u64::from(at + 1 < head.len());
+            }
+            b'\n' | b'\r' => {}
+            _ => is_inside = !is_inside,
+        }
+    }
+    if found.lf == 0 && found.cr == 0 && head.last() == Some(&b'\r') && !is_inside {
+        found.cr = 1;
+    }
+    found
 }
 
 /// How a sample looks with one delimiter.
@@ -42,51 +79,105 @@ struct Trial {
     columns: usize,
     /// From 0 to about 1.
     score: f64,
+    /// Whether each record has that many cells, and each quote its other.
+    is_regular: bool,
 }
 
-/// The most probable shape, which has a delimiter, and how many cells most records have in it; 0
-/// without records.
-pub(super) fn shape(
-    head: &[u8],
-    line_end: LineEnd,
-    quote: Option<u8>,
-    options: &SniffOptions<'_>,
-) -> (Shape, usize) {
-    let with = |delimiter| Shape { delimiter, quote, line_end };
+/// The shape of a sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Found {
+    /// It has a delimiter.
+    pub(super) shape: Shape,
+    /// How many cells most records have in it; 0 without records.
+    pub(super) columns: usize,
+    /// Whether quotes were taken for text because the sample has no records with them.
+    pub(super) is_unquoted: bool,
+}
+
+/// The most probable shape.
+pub(super) fn shape(head: &[u8], line_end: LineEnd, options: &SniffOptions<'_>) -> Found {
+    let quote = options.quote.byte();
+    let (shape, trial) = best(head, Shape { delimiter: None, quote, line_end }, options);
+    let found = Found { shape, columns: trial.columns, is_unquoted: false };
+    // `"` quotes unless it is clear that it does not: every record is regular without.
+    let may_be_text = options.quote == Quote::Standard && !trial.is_regular;
+    if !may_be_text || memchr::memchr(b'"', head).is_none() {
+        return found;
+    }
+    let bare = Shape { delimiter: None, quote: None, line_end };
+    let (shape, bare) = best(head, bare, options);
+    let is_better = bare.is_regular && 2 <= bare.columns && trial.score < bare.score;
+    match is_better && !are_cells_wrapped(head, shape) {
+        true => Found { shape, columns: bare.columns, is_unquoted: true },
+        false => found,
+    }
+}
+
+/// One quote that is open at the end may well be that of a file that was cut off.
+const UNQUOTED_MIN: u32 = 3;
+
+/// Whether most cells that begin with a quote also end with one: then quotes quote, and some are
+/// only wrong.
+fn are_cells_wrapped(head: &[u8], bare: Shape) -> bool {
+    let (mut opened, mut wrapped) = (0_u32, 0_u32);
+    let mut reader = Records::new(head, bare);
+    while reader.offset() < BYTES {
+        let Some(record) = reader.next() else { break };
+        for cell in record.cells.iter().filter(|cell| cell.text.first() == Some(&b'"')) {
+            opened += 1;
+            wrapped += u32::from(cell.text.len() > 1 && cell.text.last() == Some(&b'"'));
+        }
+    }
+    opened < UNQUOTED_MIN || opened < 2 * wrapped
+}
+
+/// The best delimiter for these quotes and line ends.
+fn best(head: &[u8], shape: Shape, options: &SniffOptions<'_>) -> (Shape, Trial) {
+    let quote = shape.quote;
+    let with = |delimiter| Shape { delimiter, ..shape };
     if options.delimiter.is_some() {
         let shape = with(options.delimiter);
-        return (shape, trial(head, shape, options).columns);
+        return (shape, trial(head, shape, options));
     }
     let others = || CANDIDATES.into_iter().flatten().filter(|byte| Some(*byte) != quote);
-    let mut best = (with(others().next()), Trial { columns: 0, score: 0.0 });
-    for delimiter in
-        CANDIDATES.into_iter().filter(|delimiter| delimiter.is_none() || *delimiter != quote)
-    {
+    let nothing = Trial { columns: 0, score: 0.0, is_regular: false };
+    let like = options.like.map(|like| like.delimiter).filter(|own| Some(*own) != quote);
+    let first = like.or_else(|| others().next());
+    let mut best = (with(first), nothing);
+    let own = options.like.map(|like| Some(like.delimiter));
+    let own = own.filter(|own| *own != quote && !CANDIDATES.contains(own));
+    let candidates = CANDIDATES.into_iter().chain(own);
+    for delimiter in candidates.filter(|delimiter| delimiter.is_none() || *delimiter != quote) {
         let shape = with(delimiter);
         let trial = trial(head, shape, options);
-        let separates = delimiter.is_none() || 2 <= trial.columns;
+        let is_own = own.is_some() && delimiter == own.flatten();
+        let separates = delimiter.is_none() || is_own || 2 <= trial.columns;
         if separates && best.1.score < trial.score {
             best = (shape, trial);
         }
     }
     let (shape, trial) = best;
-    // A file of one column gets a delimiter too, one that it does not have if there is one.
-    let spare = others().find(|byte| !head.contains(byte)).or_else(|| others().next());
-    (with(shape.delimiter.or(spare)), trial.columns)
+    // A file of one column gets a delimiter too, one that it does not have.
+    let spare = || SPARE.into_iter().find(|byte| !head.contains(byte)).or_else(|| others().next());
+    (with(shape.delimiter.or_else(spare)), trial)
 }
 
 fn trial(head: &[u8], shape: Shape, options: &SniffOptions<'_>) -> Trial {
     let mut counts = BTreeMap::new();
-    let (mut records, mut cells, mut clean) = (0_u32, 0_u32, 0_u32);
+    let (mut records, mut cells, mut clean, mut sound) = (0_u32, 0_u32, 0_u32, 0_u32);
     let mut times = TimestampParser::new(&TimestampFormat::Iso, TimeUnit::Micros);
     let mut reader = Records::new(head, shape);
+    let mut is_cut = false;
     while records < RECORDS && reader.offset() < BYTES {
         let Some(record) = reader.next() else { break };
         if !is_usable(&record, options) {
+            // What the sample's end cuts in two is short, unless a quote has swallowed the rest.
+            is_cut = !record.is_sound;
             break;
         }
         records += 1;
         if record.is_sound {
+            sound += 1;
             *counts.entry(record.count).or_insert(0_u32) += 1;
         }
         for cell in &record.cells {
@@ -95,13 +186,19 @@ fn trial(head: &[u8], shape: Shape, options: &SniffOptions<'_>) -> Trial {
         }
     }
     let Some((&columns, &fitting)) = counts.iter().max_by_key(|(_, fitting)| **fitting) else {
-        return Trial { columns: 0, score: 0.0 };
+        return Trial { columns: 0, score: 0.0, is_regular: !is_cut && records == 0 };
     };
     let mut score = f64::from(fitting) / f64::from(records) * f64::from(clean) / f64::from(cells);
-    if options.expected.is_some_and(|schema| schema.columns().len() == columns) {
+    let is_expected = options.expected.is_some_and(|schema| schema.columns().len() == columns);
+    // The files of an import are mostly written alike.
+    let is_alike = options.like.is_some_and(|like| {
+        like.columns == columns && shape.delimiter.is_none_or(|own| own == like.delimiter)
+    });
+    if is_expected || is_alike {
         score *= 1.5;
     }
-    Trial { columns, score }
+    let is_regular = !is_cut && fitting == records && sound == records;
+    Trial { columns, score, is_regular }
 }
 
 /// Not cut by the end of the sample.

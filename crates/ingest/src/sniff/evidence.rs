@@ -1,29 +1,45 @@
-//! What the cells of a column say about its type and about the format of its timestamps (COPY
-//! C-32, C-38).
+//! The evidence of a sample for the type of a column and the format of its timestamps (COPY C-32,
+//! C-38).
 //!
-//! - E1. A type is inferred only if every cell that is not NULL has a value of it, and writing the
-//!   value would not lose what the cell shows: digits with a leading zero, and integers beyond 64
-//!   bits, stay text.
+//! - E1. A type is inferred only if every cell that is not NULL has a value of it, and the cell can
+//!   be written again from that value: docs/import.md says which texts count as the same. What a
+//!   type would alter stays text (`exact`).
+//! - E2. The evidence of several files for one column adds up (`merge`), in any order.
 
 use tidegate_model::{ColumnType, TimeUnit};
 
-use crate::parse::{parse_f64, parse_i64, parse_uuid, trimmed};
+use super::shape::TextShape;
+use crate::exact::{Number, fraction_digits, is_true_or_false, is_wide_integer, number_of};
+use crate::parse::{parse_i64, parse_uuid};
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
 /// Counts over the cells of a column that are not NULL.
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     cells: u64,
+    /// Cells that are a number, a boolean, a time or a UUID, whatever type holds them.
+    valued: u64,
     booleans: u64,
     integers: u64,
-    floats: u64,
+    first_integer: Option<i64>,
+    /// Numbers that a DOUBLE does not alter; integers among them.
+    numbers: u64,
+    /// Integers that a DOUBLE would alter.
+    wide: u64,
+    /// `NaN` and the infinities.
+    words: u64,
     uuids: u64,
     /// Cells with a time of day.
     times: u64,
     /// Cells with more fraction digits than TIMESTAMP keeps.
     nanos: u64,
+    /// Cells with a time that TIMESTAMP_NS does not reach.
+    beyond_nanos: u64,
+    /// The first cell that is no such number.
+    no_number: Option<Box<[u8]>>,
     /// In the order of preference.
     formats: Vec<FormatEvidence>,
+    shape: TextShape,
 }
 
 #[derive(Clone, Debug)]
@@ -31,15 +47,31 @@ struct FormatEvidence {
     format: TimestampFormat,
     parser: TimestampParser,
     fitting: u64,
+    /// The first cell that does not have it.
+    misfit: Option<Box<[u8]>>,
 }
 
-/// What a column is.
+/// The type of a column.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Inferred {
-    pub(super) ty: ColumnType,
+pub(crate) struct Inferred {
+    pub(crate) ty: ColumnType,
     /// For a timestamp or a date.
-    pub(super) format: Option<TimestampFormat>,
+    pub(crate) format: Option<TimestampFormat>,
 }
+
+/// Why a column is text though most of its cells are something else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Spoiled {
+    /// How many cells are to blame, and of how many.
+    pub(crate) by: u64,
+    pub(crate) cells: u64,
+    pub(crate) example: Vec<u8>,
+    /// The kind of all others.
+    pub(crate) others: &'static str,
+}
+
+/// A column is nearly of a type if at most one cell of so many is not.
+const SPOILED_PART: u64 = 10;
 
 impl Evidence {
     /// `given` is the user's format, tried before the others.
@@ -52,55 +84,117 @@ impl Evidence {
             // Microseconds reach over all years of four digits.
             parser: TimestampParser::new(format, TimeUnit::Micros),
             fitting: 0,
+            misfit: None,
         });
         Evidence {
             cells: 0,
+            valued: 0,
             booleans: 0,
             integers: 0,
-            floats: 0,
+            first_integer: None,
+            numbers: 0,
+            wide: 0,
+            words: 0,
             uuids: 0,
             times: 0,
             nanos: 0,
+            beyond_nanos: 0,
+            no_number: None,
             formats: formats.collect(),
+            shape: TextShape::default(),
         }
     }
 
     /// Adds a cell that is not NULL.
     pub(crate) fn add(&mut self, text: &[u8]) {
-        let all = |count: u64| count == self.cells;
-        let (booleans, uuids) = (all(self.booleans), all(self.uuids));
-        let (integers, floats) = (all(self.integers), all(self.floats));
         self.cells += 1;
-        // What has failed once is out; and an integer is a float too.
-        let is_integer = integers && is_integer(text);
-        self.integers += u64::from(is_integer);
-        self.floats += u64::from(floats && (is_integer || is_float(text)));
-        self.booleans += u64::from(booleans && is_boolean_word(text));
-        self.uuids += u64::from(uuids && is_hyphenated_uuid(text));
-        let mut is_time = false;
-        for format in &mut self.formats {
-            let fits = may_be(text, &format.format) && format.parser.parse(text).is_ok();
-            format.fitting += u64::from(fits);
-            is_time |= fits;
+        let number = number_of(text);
+        match number {
+            Number::Integer => {
+                if self.integers == 0 {
+                    self.first_integer = parse_i64(text).ok();
+                }
+                self.integers += 1;
+                self.numbers += 1;
+                self.wide += u64::from(is_wide_integer(text));
+            }
+            Number::Fraction => self.numbers += 1,
+            Number::Word => self.words += 1,
+            Number::None | Number::Altered => {
+                self.no_number.get_or_insert_with(|| text.into());
+            }
         }
-        self.times += u64::from(is_time && text.contains(&b':'));
-        self.nanos += u64::from(is_time && 6 < fraction_digits(text));
+        let (is_boolean, is_uuid) = (is_true_or_false(text), is_hyphenated_uuid(text));
+        self.booleans += u64::from(is_boolean);
+        self.uuids += u64::from(is_uuid);
+        let mut instant = None;
+        for format in &mut self.formats {
+            let parsed =
+                if may_be(text, &format.format) { format.parser.parse(text).ok() } else { None };
+            match parsed {
+                Some(micros) => {
+                    format.fitting += 1;
+                    instant = Some(micros);
+                }
+                None => {
+                    format.misfit.get_or_insert_with(|| text.into());
+                }
+            }
+        }
+        if let Some(micros) = instant {
+            let is_far = micros.unsigned_abs() >= i64::MAX.unsigned_abs() / 1_000;
+            self.times += u64::from(text.contains(&b':'));
+            self.nanos += u64::from(6 < fraction_digits(text));
+            self.beyond_nanos += u64::from(is_far);
+        }
+        let is_number = !matches!(number, Number::None | Number::Word);
+        self.valued += u64::from(is_number || is_boolean || is_uuid || instant.is_some());
+        self.shape.add(text);
+    }
+
+    /// E2. Both have been asked with the same format.
+    pub(crate) fn merge(&mut self, other: &Evidence) {
+        self.cells += other.cells;
+        self.valued += other.valued;
+        self.booleans += other.booleans;
+        self.integers += other.integers;
+        self.numbers += other.numbers;
+        self.wide += other.wide;
+        self.words += other.words;
+        self.uuids += other.uuids;
+        self.times += other.times;
+        self.nanos += other.nanos;
+        self.beyond_nanos += other.beyond_nanos;
+        if self.no_number.is_none() {
+            self.no_number.clone_from(&other.no_number);
+        }
+        for (own, other) in self.formats.iter_mut().zip(&other.formats) {
+            own.fitting += other.fitting;
+            if own.misfit.is_none() {
+                own.misfit.clone_from(&other.misfit);
+            }
+        }
+        self.shape.merge(&other.shape);
     }
 
     /// C-32, of a column that is not the designated timestamp.
-    pub(super) fn infer(&self) -> Inferred {
+    pub(crate) fn infer(&self) -> Inferred {
         let plain = |ty| Inferred { ty, format: None };
         let all = |count: u64| 0 < self.cells && count == self.cells;
+        // Names such as `Nan` and `Inf` are numbers among numbers only.
+        let are_numbers = 0 < self.numbers && self.wide == 0 && all(self.numbers + self.words);
         if all(self.booleans) {
             plain(ColumnType::Boolean)
         } else if all(self.integers) {
             plain(ColumnType::Int64)
-        } else if all(self.floats) {
+        } else if are_numbers {
             plain(ColumnType::Float64)
         } else if let Some(format) = self.probed().find(|format| all(format.fitting)) {
             let format = &format.format;
             if 0 < self.times || format.has_time() {
-                self.timestamp(format)
+                // Neither unit holds all of them.
+                let is_torn = 0 < self.nanos && 0 < self.beyond_nanos;
+                if is_torn { plain(ColumnType::Varchar) } else { self.timestamp(format) }
             } else {
                 Inferred { ty: ColumnType::Date, format: Some(format.clone()) }
             }
@@ -113,8 +207,8 @@ impl Evidence {
 
     /// The designated timestamp is what the user's format says it is, and without one a timestamp
     /// if most of its cells are: it can be nothing else, and the others are bad. `None` if most
-    /// are not; integers stay integers, since somebody must say what they count.
-    pub(super) fn infer_designated(&self, given: Option<&TimestampFormat>) -> Option<Inferred> {
+    /// are not; integers stay integers, since the user must say what they count.
+    pub(crate) fn infer_designated(&self, given: Option<&TimestampFormat>) -> Option<Inferred> {
         if let Some(format) = given.filter(|format| **format != TimestampFormat::Detect) {
             return Some(self.timestamp(format));
         }
@@ -158,25 +252,51 @@ impl Evidence {
         0 < day_first && day_first == fitting(&TimestampFormat::MonthFirst)
     }
 
+    /// Of a column that is text: the few cells because of which it is.
+    pub(crate) fn spoiled(&self) -> Option<Spoiled> {
+        let numbers = (self.numbers + self.words, "numbers", &self.no_number);
+        let times = self.best();
+        let times = (times.fitting, "dates or times", &times.misfit);
+        let (count, others, example) = if times.0 < numbers.0 { numbers } else { times };
+        let by = self.cells - count;
+        let is_nearly = 0 < by && by * SPOILED_PART <= self.cells;
+        let example = example.as_deref().filter(|_| is_nearly)?.to_vec();
+        Some(Spoiled { by, cells: self.cells, example, others })
+    }
+
     /// Whether no cell has said anything.
     pub(super) fn is_empty(&self) -> bool {
         self.cells == 0
     }
 
-    /// Whether a cell that is not among these is a value on its own: the number, timestamp or UUID
-    /// that a header does not have (C-31). So are `true` and `false`, but `t` or `no` only where
-    /// the cells below are all booleans.
+    /// Whether the cells have a type, or are all values though no type holds them: phone numbers
+    /// are text, but no names.
+    pub(super) fn is_typed(&self) -> bool {
+        // `NaN` is a value among values only.
+        let are_values = 0 < self.valued && self.valued + self.words == self.cells;
+        are_values || self.infer().ty != ColumnType::Varchar
+    }
+
+    /// Whether these are integers that could number the rows.
+    pub(super) fn counts_rows(&self) -> bool {
+        0 < self.cells && self.integers == self.cells && matches!(self.first_integer, Some(0 | 1))
+    }
+
+    /// How many cells these are if a text is written otherwise than all of them; 0 if it is not.
+    pub(super) fn unlike(&self, text: &[u8]) -> u64 {
+        if self.shape.is_unlike(text) { self.cells } else { 0 }
+    }
+
+    /// Whether a cell that is not among these is a value on its own: the number, timestamp, boolean
+    /// or UUID that a header does not have (C-31).
     pub(super) fn is_value(&self, text: &[u8]) -> bool {
-        let is_number = text.iter().any(u8::is_ascii_digit) && parse_f64(text).is_ok();
+        let is_number =
+            || text.iter().any(u8::is_ascii_digit) && crate::parse::parse_f64(text).is_ok();
         let is_time = || {
             let mut formats = self.formats.iter().map(|format| format.parser.clone());
             formats.any(|mut parser| parser.parse(text).is_ok())
         };
-        let is_boolean = || {
-            let are_booleans = 0 < self.cells && self.booleans == self.cells;
-            is_boolean_word(text) && (are_booleans || 3 < trimmed(text).len())
-        };
-        is_number || is_hyphenated_uuid(text) || is_time() || is_boolean()
+        is_true_or_false(text) || is_number() || is_hyphenated_uuid(text) || is_time()
     }
 }
 
@@ -189,42 +309,7 @@ fn may_be(text: &[u8], format: &TimestampFormat) -> bool {
     }
 }
 
-/// Numbers are not booleans here: a column of ones and zeros may well go on with a two.
-fn is_boolean_word(text: &[u8]) -> bool {
-    let words: [&[u8]; 6] = [b"true", b"false", b"t", b"f", b"yes", b"no"];
-    let text = trimmed(text);
-    text.len() <= 5 && words.iter().any(|word| text.eq_ignore_ascii_case(word))
-}
-
 /// Without hyphens it may be any hash.
 fn is_hyphenated_uuid(text: &[u8]) -> bool {
     text.contains(&b'-') && parse_uuid(text).is_ok()
-}
-
-fn is_integer(text: &[u8]) -> bool {
-    parse_i64(text).is_ok() && !has_leading_zero(text)
-}
-
-fn is_float(text: &[u8]) -> bool {
-    // E1: an integer that is not an `i64` has more digits than a float keeps.
-    parse_f64(text).is_ok()
-        && !has_leading_zero(text)
-        && (parse_i64(text).is_ok() || !unsigned(text).iter().all(u8::is_ascii_digit))
-}
-
-fn has_leading_zero(text: &[u8]) -> bool {
-    matches!(unsigned(text), [b'0', b'0'..=b'9', ..])
-}
-
-fn unsigned(text: &[u8]) -> &[u8] {
-    match trimmed(text) {
-        [b'+' | b'-', digits @ ..] => digits,
-        digits => digits,
-    }
-}
-
-/// Of a text that is a timestamp: how many digits follow its last point.
-fn fraction_digits(text: &[u8]) -> usize {
-    let behind = memchr::memrchr(b'.', text).map_or(text.len(), |at| at + 1);
-    text[behind..].iter().take_while(|byte| byte.is_ascii_digit()).count()
 }

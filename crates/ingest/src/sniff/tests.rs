@@ -15,6 +15,8 @@ const OPTIONS: SniffOptions<'_> = SniffOptions {
     designated: None,
     symbols: &[],
     skip: &[],
+    like: None,
+    first_line: FirstLine::Unknown,
     head_is_whole: true,
 };
 
@@ -76,10 +78,12 @@ fn delimiters_are_found() {
 
 #[test]
 fn one_column_needs_no_delimiter() {
-    check("v\n1\n2\n", ", header v:BIGINT");
-    check("2024-01-15T10:00:00\n2024-01-15T10:00:01\n", ", rows f0:TIMESTAMP(iso)");
-    check("https://a.b/c\nhttps://d.e/f\n", ", rows f0:VARCHAR");
-    check("t\n2024-01-15 10:00:00\n", ", header t:TIMESTAMP(iso)");
+    check("v\n1\n2\n", "\\u{1f} header v:BIGINT");
+    check("2024-01-15T10:00:00\n2024-01-15T10:00:01\n", "\\u{1f} rows f0:TIMESTAMP(iso)");
+    check("https://a.b/c\nhttps://d.e/f\n", "\\u{1f} rows f0:VARCHAR");
+    check("t\n2024-01-15 10:00:00\n", "\\u{1f} header t:TIMESTAMP(iso)");
+    // A byte that no text has, since a comma may come behind the sample.
+    check("a,b;c\td|e:f\ng\nh\ni\nj\nk\n", "\\u{1f} rows f0:VARCHAR");
 }
 
 #[test]
@@ -95,12 +99,20 @@ fn a_broken_row_or_a_time_does_not_change_the_delimiter() {
 #[test]
 fn a_header_has_no_values_where_the_rows_have_some() {
     check("a,b\nx,1\n", ", header a:VARCHAR b:BIGINT");
-    check("a,b\nx,y\n", ", rows f0:VARCHAR f1:VARCHAR");
+    let note = |names: &str| {
+        format!(
+            " (the first record ({names}) is read as a row, as nothing shows that it is a header: \
+             --header makes it one)"
+        )
+    };
+    let rows = ", rows f0:VARCHAR f1:VARCHAR";
+    check("a,b\nx,y\n", &(rows.to_owned() + &note("`a`, `b`")));
     check("a,2\nx,1\n", ", rows f0:VARCHAR f1:BIGINT");
     check("a,b\n", ", header a:VARCHAR b:VARCHAR");
     check("a,2\n", ", rows f0:VARCHAR f1:BIGINT");
     check("t,no\n1,2\n", ", header t:BIGINT no:BIGINT");
-    check("t,no\nt,yes\n", ", rows f0:BOOLEAN f1:BOOLEAN");
+    check("t,no\nt,yes\n", &(rows.to_owned() + &note("`t`, `no`")));
+    check("a,b\nTrue,FALSE\n", ", header a:BOOLEAN b:BOOLEAN");
     check("id,ok\nx,true\n", ", header id:VARCHAR ok:BOOLEAN");
     check(" a , \"b\",,\n1,2,3,4\n", ", header a:BIGINT \"b\":BIGINT f2:BIGINT f3:BIGINT");
     check("2024-01-15,b\n2024-01-16,c\n", ", rows f0:DATE(iso) f1:VARCHAR");
@@ -122,12 +134,17 @@ fn names_must_be_distinct_and_text() {
 
 #[test]
 fn types_of_columns() {
-    check_type(&["1", "-2", "+3", ""], "BIGINT");
+    check_type(&["1", "-2", ""], "BIGINT");
+    check_type(&["1", "+2"], "VARCHAR");
     check_type(&["1", "2.5"], "DOUBLE");
     check_type(&["1e3", "NaN"], "DOUBLE");
     check_type(&["true", "FALSE"], "BOOLEAN");
-    check_type(&["t", "f"], "BOOLEAN");
-    check_type(&["yes", "no"], "BOOLEAN");
+    check_type(&["t", "f"], "VARCHAR");
+    check_type(&["yes", "no"], "VARCHAR");
+    check_type(&["NaN", "inf"], "VARCHAR");
+    check_type(&["9007199254740993", "0.5"], "VARCHAR");
+    check_type(&["9007199254740992", "0.5"], "DOUBLE");
+    check_type(&["-0", "1"], "DOUBLE");
     check_type(&["1", "0"], "BIGINT");
     check_type(&["true", "1"], "VARCHAR");
     check_type(&["f", "m"], "VARCHAR");
@@ -231,7 +248,11 @@ fn the_designated_timestamp_is_what_its_format_says() {
 fn nulls_say_nothing() {
     let options = SniffOptions { null_text: Some("\\N"), ..OPTIONS };
     check_with("a,b\n1,\\N\n\\N,2.5\n", &options, ", header a:BIGINT b:DOUBLE");
-    check("a,b\n1,\\N\n\\N,2.5\n", ", rows f0:VARCHAR f1:VARCHAR");
+    check(
+        "a,b\n1,\\N\n\\N,2.5\n",
+        ", rows f0:VARCHAR f1:VARCHAR (the first record (`a`, `b`) is read as a row, as nothing \
+         shows that it is a header: --header makes it one)",
+    );
     check("a,b\n1,\"\"\n", ", header a:BIGINT b:VARCHAR");
 }
 
@@ -285,7 +306,9 @@ fn columns_go_by_name_or_by_position_or_nowhere() {
     let auto = |head: &str| targets(head, Header::Auto, None);
     assert_eq!(auto("C,a\n1,2\n"), "[2, 0] 0");
     assert_eq!(auto("1,2\n"), "[0, 1] 0");
-    assert_eq!(auto("x,y,z\n1,2,3\n"), "[0, 1, 2] 1");
+    // Names that the table does not have may be values: they are a row.
+    assert_eq!(auto("x,y,z\n1,2,3\n"), "[0, 1, 2] 0");
+    assert_eq!(targets("x,y,z\n1,2,3\n", Header::Present, None), "[0, 1, 2] 1");
     assert_eq!(auto("a,b,zz\n1,2,3\n"), "the table has no column `zz`");
     assert_eq!(auto("1,2,3,4\n"), "the file has 4 columns and the table 3");
     assert_eq!(
@@ -316,7 +339,11 @@ fn line_ends_are_cr_only_without_lf() {
     };
     assert_eq!(line_end(b"a,b\r1,2\r", &[]), LineEnd::Cr);
     assert_eq!(line_end(b"a,b\r\n1,2\r\n", &[]), LineEnd::LfOrCrlf);
-    assert_eq!(line_end(b"a,b\r1,2\r", &[b"3,4\n"]), LineEnd::LfOrCrlf);
+    assert_eq!(line_end(b"a,b\r1,2\r", &[b"3,4\n"]), LineEnd::Cr);
+    assert_eq!(line_end(b"a,\"b\nc\"\r1,2\r", &[]), LineEnd::Cr);
+    assert_eq!(line_end(b"a,\"b\rc\"\n1,2\n", &[]), LineEnd::LfOrCrlf);
+    assert_eq!(line_end(b"ab", &[b"3,4\r5,6\r"]), LineEnd::Cr);
+    assert_eq!(line_end(b"a,b\r", &[]), LineEnd::Cr);
     check("a,b\r1,2\r", ", header a:BIGINT b:BIGINT");
 }
 

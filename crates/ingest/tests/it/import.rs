@@ -5,6 +5,7 @@ pub(crate) mod random;
 pub(crate) mod hook;
 mod cells;
 mod text;
+mod guesses;
 mod equality;
 mod pieces;
 mod sources;

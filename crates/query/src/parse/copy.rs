@@ -591,6 +591,15 @@ mod tests {
     }
 
     #[test]
+    fn columns_to_leave_out_are_listed() {
+        let skipped = |words| options_of(words).skip_columns;
+        assert_eq!(skipped("(SKIP_COLUMNS (a, \"B c\"), HEADER)"), ["a", "B c"]);
+        assert_eq!(skipped("(skip_columns (a))"), ["a"]);
+        assert_eq!(skipped("(HEADER)"), [""; 0]);
+        assert!(parse("COPY t FROM 'x' (SKIP_COLUMNS a)").is_err());
+    }
+
+    #[test]
     fn queries_and_tables_are_written() {
         let sql = "COPY (SELECT (1) FROM t) TO STDOUT (FORMAT csv, HEADER)";
         let Ok(Copy::Export { what: CopySource::Query(query), to, options }) = parse(sql) else {

@@ -47,6 +47,11 @@ impl CopyFault {
                 (line(&last.place), last.column.clone())
             }
             ImportError::AllRejected { first, .. } => (line(&first.place), first.column.clone()),
+            ImportError::OpenQuote { line, .. } => (Some(*line), None),
+            ImportError::AmbiguousDates { place, column, .. } => {
+                (line(place), Some(column.clone()))
+            }
+            ImportError::MixedLineEnds { place, .. } => (line(place), None),
             _ => (None, None),
         };
         fault
@@ -84,6 +89,7 @@ fn code(error: &ImportError) -> &'static str {
         | ImportError::NotTimestamps { .. }
         | ImportError::OtherTimestamp { .. }
         | ImportError::OtherPartitioning { .. } => "22023",
+        ImportError::AmbiguousDates { .. } => "22007",
         ImportError::SystemTable { .. } => "42501",
         ImportError::NoSuchColumn { .. } => "42703",
         ImportError::OtherSchema { .. } => "42P16",

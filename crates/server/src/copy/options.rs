@@ -147,7 +147,12 @@ fn dialect(said: &CopyOptions, is_stream: bool) -> Result<DialectOptions, CopyFa
     }
     Ok(DialectOptions {
         delimiter,
-        quote: quote.map_or(Quote::Standard, Quote::Byte),
+        quote: match quote {
+            Some(quote) => Quote::Byte(quote),
+            // What is said to be CSV is what the standard says.
+            None if delimiter.is_some() => Quote::Byte(b'"'),
+            None => Quote::Standard,
+        },
         header,
         null_text: said.null.clone().filter(|text| is_text || !text.is_empty()),
         skip_lines: said.skip_lines,

@@ -58,6 +58,9 @@ impl fmt::Display for Report<'_> {
         writeln!(f, "{} imported into {table}{made}", counted(summary.rows_imported, "row"))?;
         writeln!(f, "rows read      {}", grouped(summary.rows_read))?;
         writeln!(f, "rows rejected  {}", grouped(summary.rows_rejected))?;
+        if summary.headers > 0 {
+            writeln!(f, "headers        {}", grouped(summary.headers))?;
+        }
         if summary.cells_nulled > 0 {
             writeln!(f, "cells nulled   {}", grouped(summary.cells_nulled))?;
         }

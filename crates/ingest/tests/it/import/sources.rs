@@ -242,23 +242,21 @@ fn lines_of_later_files_are_counted_from_their_beginning() {
 }
 
 #[test]
-fn a_file_with_other_columns_than_the_first_is_refused() {
+fn a_file_without_names_and_with_other_columns_is_refused() {
     let world = world();
-    let paths = vec![
-        world.put("0.csv", b"ts,text,n\n2021-03-01,a,1\n"),
-        world.put("1.csv", b"ts,n\n2021-03-01,1\n"),
-    ];
+    let paths =
+        vec![world.put("0.csv", b"2021-03-01,a,1\n"), world.put("1.csv", b"2021-03-01,a\n")];
     check_refused(
         &world,
         |options| {
             options.source = Source::Files(paths);
-            options.dialect.header = Header::Present;
+            options.dialect.header = Header::Absent;
         },
         |error| match error {
             Error::OtherColumns { path, names, .. } => {
                 assert_eq!(
                     (path.as_path(), names.as_slice()),
-                    (Path::new("/1.csv"), &["text".to_owned()][..])
+                    (Path::new("/1.csv"), &["n".to_owned()][..])
                 );
             }
             error => panic!("{error:?}"),

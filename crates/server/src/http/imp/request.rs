@@ -51,6 +51,7 @@ pub(super) struct ImportRequest {
     existing: Existing,
     timestamp: Option<String>,
     partition_by: Option<PartitionUnit>,
+    skip_columns: Vec<String>,
     header: Header,
     delimiter: Option<u8>,
     extra_fields: ExtraFields,
@@ -94,6 +95,12 @@ impl ImportRequest {
             Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
             Some(text) => Err(bad(&format!("{name} is true or false, not '{text}'"))),
         };
+        let skip_columns = match find("skipColumns") {
+            None => Vec::new(),
+            Some(text) => names(text).ok_or_else(|| {
+                bad(&format!("skipColumns is a list of names with commas between, not '{text}'"))
+            })?,
+        };
         let existing = match (flag("overwrite", false)?, flag("create", true)?) {
             (true, _) => Existing::Replace,
             (false, true) => Existing::Add,
@@ -107,6 +114,7 @@ impl ImportRequest {
             existing,
             timestamp: find("timestamp").map(str::to_owned),
             partition_by: partition_by.filter(|unit| *unit != PartitionUnit::None),
+            skip_columns,
             header: if flag("forceHeader", false)? { Header::Present } else { Header::Auto },
             delimiter,
             extra_fields: match flag("skipLev", false)? {
@@ -163,12 +171,18 @@ impl ImportRequest {
         options.existing = self.existing;
         options.timestamp.clone_from(&self.timestamp);
         options.partition_by = self.partition_by;
+        options.skip_columns.clone_from(&self.skip_columns);
         options.on_error = self.on_error;
         options.dialect.header = self.header;
         options.dialect.delimiter = self.delimiter;
         options.dialect.extra_fields = self.extra_fields;
         Ok(options)
     }
+}
+
+/// `a,b`.
+fn names(text: &str) -> Option<Vec<String>> {
+    text.split(',').map(|name| (!name.is_empty()).then(|| name.to_owned())).collect()
 }
 
 fn bad(message: &str) -> CopyFault {
@@ -230,7 +244,8 @@ mod tests {
     #[test]
     fn all_that_is_said_is_heard() {
         let text = "name=t&overwrite=true&atomicity=abort&forceHeader=true&skipLev=TRUE\
-                    &delimiter=;&partitionBy=day&timestamp=ts&maxUncommittedRows=5";
+                    &delimiter=;&partitionBy=day&timestamp=ts&maxUncommittedRows=5\
+                    &skipColumns=a,b%20c";
         let schema = r#"[{"name":"ts","type":"TIMESTAMP","pattern":"yyyy","locale":"en"}]"#;
         let request = request(text, schema).unwrap();
         assert_eq!((request.existing, request.on_error), (Existing::Replace, OnError::Abort));
@@ -239,6 +254,7 @@ mod tests {
             (request.delimiter, request.partition_by),
             (Some(b';'), Some(PartitionUnit::Day))
         );
+        assert_eq!(request.skip_columns, ["a", "b c"]);
         assert_eq!(request.columns.len(), 1);
         assert!(request.columns[0].pattern.is_some());
     }
@@ -250,6 +266,11 @@ mod tests {
             ("overwrite=1", "", "overwrite is true or false, not '1'"),
             ("delimiter=ab", "", "delimiter is one ASCII character"),
             ("partitionBy=x", "", "partitionBy cannot be 'x'"),
+            (
+                "skipColumns=a,,b",
+                "",
+                "skipColumns is a list of names with commas between, not 'a,,b'",
+            ),
             ("", "{}", "the part `schema`: it is no list"),
             ("", "[{\"name\":\"a\",\"type\":\"x\"}]", "the part `schema`: there is no type `x`"),
             ("", "[{\"type\":\"INT\"}]", "the part `schema`: a column has no name"),

@@ -188,6 +188,20 @@ fn an_upload_makes_a_table_or_adds_to_it() {
 }
 
 #[test]
+fn columns_of_a_file_are_left_out_by_name() {
+    let (_world, server) = with_files(&[("wide.csv", "a,b,c\n1,2,3\n")], &[]);
+    let parts = [("name=\"data\"", "a,b,\"b\"\n1,2,3\n")];
+    let answer = upload(&server, "name=t&fmt=json&skipColumns=B", &parts);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(server.rows("SELECT * FROM t"), "[[1]]");
+    let answer = upload(&server, "name=u&fmt=json&skipColumns=x", &parts);
+    check_code(&answer, 400, "42703");
+    let rows = server.rows("COPY u FROM 'wide.csv' (SKIP_COLUMNS (c, \"A\"), WAIT)");
+    assert!(rows.ends_with("\"finished\",1,1,0]]"), "{rows}");
+    assert_eq!(server.rows("SELECT * FROM u"), "[[2]]");
+}
+
+#[test]
 fn an_upload_that_fails_changes_nothing() {
     let world = World::new();
     let server = Server::start(&world);
@@ -335,7 +349,10 @@ fn copy_says_what_is_wrong_and_where() {
     assert!(placed.contains("\"position\":12"), "{placed}");
     assert_eq!(server.count("t"), Some(0), "C-11");
     assert_eq!(server.count("new"), None, "C-11");
+    // Names that the table does not have are a row, unless it is said that they are a header.
     let rows = server.rows("COPY t FROM 'xyz.csv' WITH WAIT");
+    assert!(rows.ends_with("\"finished\",2,1,1]]"), "{rows}");
+    let rows = server.rows("COPY t FROM 'xyz.csv' WITH HEADER true WAIT");
     assert!(rows.ends_with("\"finished\",1,1,0]]"), "{rows}");
     let rows = server.rows("COPY t FROM 'empty.csv' WITH WAIT");
     assert!(rows.ends_with("\"finished\",0,0,0]]"), "{rows}");

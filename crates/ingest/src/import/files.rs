@@ -1,0 +1,517 @@
+//! All text files of an import together: which columns they have, and how each of them is written.
+//!
+//! - files-1. Delimiter, quotes, line ends and header are those of each file. What the user says
+//!   goes for all of them.
+//! - files-2. Columns with names are united by name, and their evidence adds up: the type of a
+//!   column of a new table is one that the samples of all files have. Files without names have the
+//!   same columns in the same order.
+//! - files-3. A record is only taken for a header if there is evidence for it (`sniff::columns`);
+//!   where a file seems to have other names than the one before, the import fails.
+//!
+//! Not here: the samples (`setup`), and reading (`text`).
+
+use std::path::Path;
+
+use tidegate_model::schema::same_name;
+use tidegate_model::{ColumnType, Schema};
+
+use super::ImportContext;
+use super::setup::{self, SampledFile, TargetSchema};
+use crate::error::{Error, Result};
+use crate::faults::{Lines, TextPlace, shown};
+use crate::index::Structure;
+use crate::options::{ColumnSource, ImportOptions};
+use crate::read::TextFile;
+use crate::sniff::{
+    self, Dialect, Evidence, FirstLine, HeaderFound, Inferred, Like, LineEnd, Look, NoTimes,
+    SniffError, SniffOptions,
+};
+use crate::timestamp::TimestampFormat;
+
+/// How all files are to be read.
+pub(super) struct Reading {
+    pub(super) target: TargetSchema,
+    pub(super) files: Vec<TextFile>,
+    /// For each column of the table, how its timestamps are written.
+    pub(super) formats: Vec<Option<TimestampFormat>>,
+    /// For each column of the table, whether its type is a guess (exact-1).
+    pub(super) guesses: Vec<bool>,
+    /// For each column of the table, whether its dates could be read in two ways.
+    pub(super) ambiguous: Vec<bool>,
+    pub(super) null_text: Option<Vec<u8>>,
+    /// Whether the first record of the first text is names.
+    pub(super) has_header: bool,
+    pub(super) notes: Vec<String>,
+}
+
+/// How the cells of a column of the table are to be read.
+struct ReadColumn {
+    format: Option<TimestampFormat>,
+    is_guess: bool,
+    is_ambiguous: bool,
+}
+
+/// How many notes on files after the first are told; a thousand files may be told of a thousand
+/// times.
+const FILE_NOTES_MAX: usize = 20;
+
+/// The files as they were looked at.
+struct Files<'a> {
+    context: &'a ImportContext<'a>,
+    inputs: &'a [SampledFile],
+    /// The first that has records.
+    first: usize,
+    first_line: FirstLine,
+    looks: Vec<Look>,
+}
+
+/// Looks at all files, and decides on the table's columns and how each file is read.
+pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Result<Reading> {
+    let options = context.options;
+    let existing = setup::existing_schema(context.database, options)?;
+    // A file without rows has nothing to say of the others.
+    let first = (inputs.iter().position(|file| !file.has_one_line()))
+        .or_else(|| inputs.iter().position(|file| !file.is_empty()))
+        .unwrap_or(0);
+    let path = &inputs[first].input.path;
+    let given = match (&existing, &options.columns) {
+        (None, ColumnSource::Given(columns)) => {
+            Some(setup::new_schema(columns.clone(), options, path)?)
+        }
+        _ => None,
+    };
+    let exists = existing.is_some();
+    let expected = existing.or(given);
+    let first_line = first_line(inputs);
+    let mut files = Files { context, inputs, first, first_line, looks: Vec::new() };
+    files.look_at_all(expected.as_ref())?;
+    if files.looks[first].names.is_empty() {
+        return Err(Error::NoRecords { path: path.clone() });
+    }
+    files.check_skipped()?;
+    let is_inferred = expected.is_none();
+    let schema = match expected {
+        Some(schema) => schema,
+        None => setup::new_schema(files.new_columns()?, options, path)?,
+    };
+    let text_files = files.map(&schema)?;
+    let mut notes = files.notes(&text_files, &schema);
+    let columns = files.columns(&text_files, &schema, is_inferred, &mut notes);
+    let Dialect { null_text, has_header, .. } = files.looks[first].dialect.clone();
+    let target = TargetSchema { schema, exists };
+    Ok(Reading {
+        target,
+        files: text_files,
+        formats: columns.iter().map(|column| column.format.clone()).collect(),
+        guesses: columns.iter().map(|column| column.is_guess).collect(),
+        ambiguous: columns.iter().map(|column| column.is_ambiguous).collect(),
+        null_text,
+        has_header,
+        notes,
+    })
+}
+
+/// How the files begin, those without a record aside.
+fn first_line(inputs: &[SampledFile]) -> FirstLine {
+    let line = |file: &'_ SampledFile| -> Vec<u8> {
+        let head = &file.sample.head;
+        head[..memchr::memchr2(b'\n', b'\r', head).unwrap_or(head.len())].to_vec()
+    };
+    let mut lines = inputs.iter().filter(|file| !file.is_empty()).map(line);
+    let first = lines.next();
+    let Some(second) = lines.next() else { return FirstLine::Unknown };
+    let is_same = |line: Vec<u8>| Some(&line) == first.as_ref();
+    if is_same(second) && lines.all(is_same) { FirstLine::Repeats } else { FirstLine::Differs }
+}
+
+impl Files<'_> {
+    fn look_at_all(&mut self, expected: Option<&Schema>) -> Result<()> {
+        let first = self.look_at(self.first, expected, None)?;
+        let mut names = first.names.clone();
+        let mut looks = Vec::with_capacity(self.inputs.len());
+        for at in 0..self.inputs.len() {
+            if at == self.first {
+                looks.push(first.clone());
+                continue;
+            }
+            let like = Like {
+                delimiter: first.dialect.delimiter,
+                columns: first.names.len(),
+                has_header: first.dialect.has_header,
+                names: &names,
+            };
+            let look = self.look_at(at, expected, Some(like))?;
+            if look.header == HeaderFound::OtherNames {
+                let (path, first) = (self.path(at).to_owned(), self.path(self.first).to_owned());
+                return Err(Error::OtherHeader { path, first, names: look.names });
+            }
+            if first.dialect.has_header && look.dialect.has_header {
+                let new = look.names.iter().filter(|name| !has_name(&names, name));
+                let new: Vec<String> = new.cloned().collect();
+                names.extend(new);
+            }
+            looks.push(look);
+        }
+        self.looks = looks;
+        Ok(())
+    }
+
+    fn look_at(
+        &self,
+        at: usize,
+        expected: Option<&Schema>,
+        like: Option<Like<'_>>,
+    ) -> Result<Look> {
+        let sample = &self.inputs[at].sample;
+        let options = SniffOptions { like, ..self.options(at, expected) };
+        let looked = sniff::look(&sample.head, &sample.window_slices(), &options);
+        looked.map_err(|source| self.sniff_error(at, source))
+    }
+
+    fn options<'a>(&'a self, at: usize, expected: Option<&'a Schema>) -> SniffOptions<'a> {
+        let options = self.context.options;
+        SniffOptions {
+            first_line: self.first_line,
+            ..sniff_options(options, &self.inputs[at], expected)
+        }
+    }
+
+    fn path(&self, at: usize) -> &Path {
+        &self.inputs[at].input.path
+    }
+
+    fn sniff_error(&self, at: usize, source: SniffError) -> Error {
+        Error::Sniff { path: self.path(at).to_owned(), source }
+    }
+
+    /// A column that is to be left out must be somewhere.
+    fn check_skipped(&self) -> Result<()> {
+        for skipped in &self.context.options.skip_columns {
+            if !self.looks.iter().any(|look| has_name(&look.names, skipped)) {
+                let place = self.path(self.first).display().to_string();
+                return Err(Error::NoSuchColumn { name: skipped.clone(), place });
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns of a table that the import makes (files-2).
+    fn new_columns(&self) -> Result<Vec<(String, ColumnType)>> {
+        let options = self.context.options;
+        let mut united = self.united()?;
+        if let Some(fields) = &options.fields {
+            united.iter_mut().zip(fields).for_each(|(column, name)| column.0.clone_from(name));
+        }
+        let designated = options.timestamp.as_deref();
+        let is_designated = |name: &str| designated.is_some_and(|own| same_name(own, name));
+        if let Some(name) = designated
+            && !united.iter().any(|(own, _)| is_designated(own))
+        {
+            let source = SniffError::NoDesignated { name: name.to_owned() };
+            return Err(self.sniff_error(self.first, source));
+        }
+        let mut columns = Vec::with_capacity(united.len());
+        for (name, evidence) in &united {
+            let ty = match is_designated(name) && !is_hinted(options, name) {
+                true => self.designated_type(name, evidence)?,
+                false => evidence.infer().ty,
+            };
+            columns.push((name.clone(), ty));
+        }
+        let has_header = self.looks[self.first].dialect.has_header;
+        with_hints(columns, options, has_header)
+    }
+
+    /// The columns of all files, each with the evidence of all.
+    fn united(&self) -> Result<Vec<(String, Evidence)>> {
+        let mut united: Vec<(String, Evidence)> = Vec::new();
+        let order =
+            std::iter::once(self.first).chain((0..self.looks.len()).filter(|&at| at != self.first));
+        for at in order {
+            let look = &self.looks[at];
+            let columns = sniff::kept_columns(look, &self.options(at, None));
+            let columns = columns.map_err(|source| self.sniff_error(at, source))?;
+            for (position, (name, evidence)) in columns.into_iter().enumerate() {
+                let found = match look.dialect.has_header {
+                    true => united.iter().position(|(own, _)| same_name(own, name)),
+                    false => Some(position).filter(|&position| position < united.len()),
+                };
+                match found {
+                    Some(found) => united[found].1.merge(evidence),
+                    // Of a file without names, `map` says what is too many.
+                    None if at == self.first || look.dialect.has_header => {
+                        united.push((name.clone(), evidence.clone()));
+                    }
+                    None => {}
+                }
+            }
+        }
+        Ok(united)
+    }
+
+    fn designated_type(&self, name: &str, evidence: &Evidence) -> Result<ColumnType> {
+        let given = self.context.options.timestamp_format.as_ref();
+        if let Some(Inferred { ty, .. }) = evidence.infer_designated(given) {
+            return Ok(ty);
+        }
+        let format = evidence.best_format();
+        let (mut all, mut example) = (NoTimes::default(), None);
+        for (at, look) in self.looks.iter().enumerate() {
+            let field = look.names.iter().position(|own| same_name(own, name));
+            let Some(field) = field else { continue };
+            let head = &self.inputs[at].sample.head;
+            let found = sniff::no_times((head, look), (field, format), &self.options(at, None));
+            all.add(&found);
+            example = example.or_else(|| found.example.map(|example| (at, example)));
+        }
+        if all.are_integers() {
+            return Ok(ColumnType::Int64);
+        }
+        let at = example.as_ref().map_or(self.first, |(at, _)| *at);
+        let example = example.map(|(at, (text, record))| {
+            (line_of(&self.inputs[at], &self.looks[at], record), shown(&text))
+        });
+        let (path, column) = (self.path(at).to_owned(), name.to_owned());
+        Err(Error::NotTimestamps { path, column, example })
+    }
+
+    /// Where the fields of each file go.
+    fn map(&self, schema: &Schema) -> Result<Vec<TextFile>> {
+        let first = self.text_file(self.first, schema)?;
+        let mut files = Vec::with_capacity(self.looks.len());
+        for (at, look) in self.looks.iter().enumerate() {
+            if at == self.first || look.names.is_empty() {
+                // An empty file among others has no records and does no harm.
+                files.push(first.clone());
+                continue;
+            }
+            let file = self.text_file(at, schema)?;
+            let have_names = look.dialect.has_header && first.has_header;
+            if !have_names {
+                self.check_same_columns((at, &file), &first, schema)?;
+            }
+            files.push(file);
+        }
+        Ok(files)
+    }
+
+    /// Which field of a record each column of the table is.
+    fn text_file(&self, at: usize, schema: &Schema) -> Result<TextFile> {
+        let (look, input) = (&self.looks[at], &self.inputs[at].input);
+        let map = sniff::map_look(look, schema, &self.options(at, Some(schema)))
+            .map_err(|source| self.sniff_error(at, source))?;
+        let mut sources = vec![None; schema.columns().len()];
+        for (field, target) in map.targets.iter().enumerate() {
+            if let Some(column) = *target {
+                sources[column] = Some(field);
+            }
+        }
+        if !look.names.is_empty() {
+            setup::require_designated(schema, &sources, &input.path)?;
+        }
+        Ok(TextFile {
+            sources,
+            fields: map.targets.len(),
+            has_header: look.dialect.has_header,
+            skip_lines: input.skip_lines,
+            structure: Structure {
+                delimiter: look.dialect.delimiter,
+                quote: look.dialect.quote,
+                line_end: line_end_byte(look),
+            },
+        })
+    }
+
+    /// Without names, files have the same columns of the table.
+    fn check_same_columns(
+        &self,
+        (at, file): (usize, &TextFile),
+        first: &TextFile,
+        schema: &Schema,
+    ) -> Result<()> {
+        let differing: Vec<String> = schema
+            .columns()
+            .iter()
+            .zip(file.sources.iter().zip(&first.sources))
+            .filter(|(_, (own, first))| own.is_some() != first.is_some())
+            .map(|(column, _)| column.name.clone())
+            .collect();
+        if differing.is_empty() {
+            return Ok(());
+        }
+        let (path, first) = (self.path(at).to_owned(), self.path(self.first).to_owned());
+        Err(Error::OtherColumns { path, first, names: differing })
+    }
+
+    /// How each column of the table is read, from the evidence of all files.
+    fn columns(
+        &self,
+        files: &[TextFile],
+        schema: &Schema,
+        is_inferred: bool,
+        notes: &mut Vec<String>,
+    ) -> Vec<ReadColumn> {
+        let options = self.context.options;
+        let given = options.timestamp_format.as_ref();
+        let of_column = |(position, column): (usize, &tidegate_model::Column)| {
+            let mut evidence = Evidence::new(given);
+            let mut is_there = false;
+            for (look, file) in self.looks.iter().zip(files) {
+                let field = file.sources[position].filter(|_| !look.names.is_empty());
+                if let Some(found) = field.and_then(|field| look.evidence.get(field)) {
+                    evidence.merge(found);
+                    is_there = true;
+                }
+            }
+            let is_designated = Some(column.id) == schema.designated();
+            let mut of_column = options.column_formats.iter();
+            let said = of_column
+                .find(|(name, _)| same_name(name, &column.name))
+                .map(|(_, format)| format)
+                .or_else(|| given.filter(|_| is_designated))
+                .filter(|_| is_there);
+            let found = sniff::expected_column(column, is_designated, &evidence, given);
+            let is_guess = is_inferred && !is_hinted(options, &column.name);
+            let ambiguity = sniff::ambiguity(&column.name, &found, &evidence);
+            let ambiguity = ambiguity.filter(|_| said.is_none());
+            let is_ambiguous = ambiguity.is_some();
+            notes.extend(ambiguity);
+            notes.extend(
+                is_guess.then(|| sniff::spoiled(&column.name, &found, &evidence)).flatten(),
+            );
+            let format = said.cloned().or(found.format.filter(|_| is_there));
+            ReadColumn { format, is_guess, is_ambiguous }
+        };
+        schema.columns().iter().enumerate().map(of_column).collect()
+    }
+
+    /// What is said of the files, the first one before all others.
+    fn notes(&self, files: &[TextFile], schema: &Schema) -> Vec<String> {
+        let first = &self.looks[self.first];
+        let mut notes = first.notes.clone();
+        notes.extend(self.map_notes(schema));
+        let mut of_others: Vec<String> = Vec::new();
+        for (at, look) in self.looks.iter().enumerate() {
+            if at == self.first || look.names.is_empty() {
+                continue;
+            }
+            let path = self.path(at).display();
+            let own = look.notes.iter().filter(|note| !first.notes.contains(note));
+            of_others.extend(own.map(|note| format!("{path}: {note}")));
+            let differing = other_dialect(&look.dialect, &first.dialect);
+            of_others.extend(differing.map(|how| format!("{path}: {how}, unlike the first file")));
+            let missing: Vec<&str> = (schema.columns().iter().enumerate())
+                .filter(|(column, _)| files[at].sources[*column].is_none())
+                .filter(|(column, _)| files.iter().any(|file| file.sources[*column].is_some()))
+                .map(|(_, column)| column.name.as_str())
+                .collect();
+            if !missing.is_empty() {
+                let names = missing.join("`, `");
+                of_others.push(format!("{path}: there is no column `{names}`, which is NULL"));
+            }
+        }
+        let more = of_others.len().saturating_sub(FILE_NOTES_MAX);
+        notes.extend(of_others.into_iter().take(FILE_NOTES_MAX));
+        if more > 0 {
+            notes.push(format!("{more} more notes on files"));
+        }
+        notes
+    }
+
+    fn map_notes(&self, schema: &Schema) -> Vec<String> {
+        let options = self.options(self.first, Some(schema));
+        let map = sniff::map_look(&self.looks[self.first], schema, &options);
+        map.map_or_else(|_| Vec::new(), |map| map.notes)
+    }
+}
+
+/// How a file is written, if it is otherwise than the first.
+fn other_dialect(own: &Dialect, first: &Dialect) -> Option<String> {
+    let mut how = Vec::new();
+    if own.delimiter != first.delimiter {
+        how.push(format!("the delimiter is `{}`", own.delimiter.escape_ascii()));
+    }
+    if own.line_end != first.line_end {
+        let ends = if own.line_end == LineEnd::Cr { "CR" } else { "LF or CRLF" };
+        how.push(format!("lines end with {ends}"));
+    }
+    if own.has_header != first.has_header {
+        how.push(
+            if own.has_header { "there is a header" } else { "there is no header" }.to_owned(),
+        );
+    }
+    (!how.is_empty()).then(|| how.join(", "))
+}
+
+fn line_end_byte(look: &Look) -> u8 {
+    match look.dialect.line_end {
+        LineEnd::Cr => b'\r',
+        LineEnd::LfOrCrlf => b'\n',
+    }
+}
+
+fn has_name(names: &[String], wanted: &str) -> bool {
+    names.iter().any(|name| same_name(name, wanted))
+}
+
+/// Whether the caller knows the type of a column.
+fn is_hinted(options: &ImportOptions, name: &str) -> bool {
+    match &options.columns {
+        ColumnSource::Hinted(hints) => hints.iter().any(|(own, _)| same_name(own, name)),
+        ColumnSource::Infer | ColumnSource::Given(_) => false,
+    }
+}
+
+/// The columns as found, but for names and types that are given.
+fn with_hints(
+    mut columns: Vec<(String, ColumnType)>,
+    options: &ImportOptions,
+    has_header: bool,
+) -> Result<Vec<(String, ColumnType)>> {
+    let ColumnSource::Hinted(hints) = &options.columns else { return Ok(columns) };
+    for (position, (name, ty)) in hints.iter().enumerate() {
+        let named = columns.iter().position(|(own, _)| same_name(own, name));
+        let at = match has_header {
+            true => named,
+            false => Some(position).filter(|&at| at < columns.len()),
+        };
+        let at = at.ok_or_else(|| Error::NoSuchColumn {
+            name: name.clone(),
+            place: "the file".to_owned(),
+        })?;
+        columns[at] = (if named.is_some() { columns[at].0.clone() } else { name.clone() }, *ty);
+    }
+    Ok(columns)
+}
+
+/// What is known of a file without a look at it.
+pub(super) fn sniff_options<'a>(
+    options: &'a ImportOptions,
+    file: &SampledFile,
+    expected: Option<&'a Schema>,
+) -> SniffOptions<'a> {
+    let dialect = &options.dialect;
+    SniffOptions {
+        delimiter: dialect.delimiter,
+        quote: dialect.quote,
+        header: dialect.header,
+        timestamp_format: options.timestamp_format.as_ref(),
+        null_text: dialect.null_text.as_deref(),
+        expected,
+        // Names of a list are those of a table that is there.
+        columns: options.fields.as_deref().filter(|_| expected.is_some()),
+        designated: options.timestamp.as_deref(),
+        symbols: &options.symbols,
+        skip: &options.skip_columns,
+        like: None,
+        first_line: FirstLine::Unknown,
+        head_is_whole: file.sample.is_whole,
+    }
+}
+
+/// The line of a byte of the sample's head.
+fn line_of(file: &SampledFile, look: &Look, position: usize) -> u64 {
+    let start =
+        TextPlace { file: 0, line: 1 + file.input.skip_lines, offset: file.input.skip_bytes };
+    Lines::new(&file.sample.head, line_end_byte(look), start).at(position).line
+}
