@@ -103,10 +103,7 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     let shared = Arc::new(shared);
     let (tracker, all_gone) = Tracker::new();
     network.spawn(stop.wait(phase.clone(), Arc::clone(&log)));
-    listeners.announce(&log);
-    for warning in &shared.warnings {
-        log.warn("server", format_args!("{warning}"));
-    }
+    announce(&listeners, &shared);
     let Listeners { http, admin, tcp, pg } = listeners;
     let mut doors = Vec::new();
     for (listener, door) in [(http, Door::Main), (admin, Door::Admin)] {
@@ -162,6 +159,14 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
     network.block_on(end_jobs(&services));
     let (network, queries) = ((network, backends), [queries, jobs]);
     end(Ending { network, streams, queries, shared, services, writing, ticking, database })
+}
+
+/// Logs the addresses, and what is to be looked at.
+fn announce(listeners: &Listeners, shared: &Shared) {
+    listeners.announce(&shared.log);
+    for warning in &shared.warnings {
+        shared.log.warn("server", format_args!("{warning}"));
+    }
 }
 
 /// Everything that is there until the end.

@@ -316,20 +316,7 @@ fn sources() -> Vec<Source> {
                 .collect::<PrimitiveArray<types::Float32Type>>(),
         ),
     });
-    for (name, precision, scale) in
-        [("decimal(38,10)", 38, 10), ("decimal(38,0)", 38, 0), ("decimal(20,2)", 20, 2)]
-    {
-        let bound = 10_i128.pow(precision);
-        let scaled = numbers.iter().flat_map(|n| [Some(*n), n.checked_mul(10_i128.pow(scale))]);
-        let mut values: Vec<i128> = scaled.flatten().filter(|n| n.abs() < bound).collect();
-        values.extend([bound - 1, 1 - bound, 12_345_678_901_234_567_899]);
-        values.extend([4_999_999, 5_000_000, -4_999_999, -5_000_000]);
-        let items = values.iter().map(|&n| Item::Decimal(n, scale as usize)).collect();
-        let array: Decimal128Array = values.into_iter().map(Some).chain([None]).collect();
-        let shape = (u8::try_from(precision).unwrap(), i8::try_from(scale).unwrap());
-        let array = array.with_precision_and_scale(shape.0, shape.1).unwrap();
-        sources.push(Source { name, items: with_null(items), array: Arc::new(array) });
-    }
+    sources.extend(decimals(&numbers));
     let days: Vec<i32> = numbers.iter().filter_map(|&n| i32::try_from(n).ok()).collect();
     sources.push(Source {
         name: "date",
@@ -340,6 +327,23 @@ fn sources() -> Vec<Source> {
     });
     sources.extend(byte_sources(&mut random));
     sources
+}
+
+fn decimals(numbers: &[i128]) -> [Source; 3] {
+    let forms = [("decimal(38,10)", 38, 10), ("decimal(38,0)", 38, 0), ("decimal(20,2)", 20, 2)];
+    forms.map(|(name, precision, scale)| {
+        let bound = 10_i128.pow(precision);
+        let scaled = numbers.iter().flat_map(|n| [Some(*n), n.checked_mul(10_i128.pow(scale))]);
+        let mut values: Vec<i128> = scaled.flatten().filter(|n| n.abs() < bound).collect();
+        values.extend([bound - 1, 1 - bound, 12_345_678_901_234_567_899]);
+        values.extend([4_999_999, 5_000_000, -4_999_999, -5_000_000]);
+        let items = values.iter().map(|&n| Some(Item::Decimal(n, scale as usize)));
+        let items = items.chain([None]).collect();
+        let array: Decimal128Array = values.into_iter().map(Some).chain([None]).collect();
+        let shape = (u8::try_from(precision).unwrap(), i8::try_from(scale).unwrap());
+        let array = array.with_precision_and_scale(shape.0, shape.1).unwrap();
+        Source { name, items, array: Arc::new(array) }
+    })
 }
 
 fn byte_sources(random: &mut Random) -> [Source; 3] {

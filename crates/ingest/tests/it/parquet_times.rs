@@ -61,11 +61,11 @@ fn world() -> World {
     World::on(Arc::new(SimDisk::new(1)), Path::new("/"))
 }
 
+/// The values of the column, its bad cells, and the summary of the import.
+type Imported = (Vec<Value>, Vec<(u64, String)>, ImportSummary);
+
 /// Imports a column into one of this type; bad cells are NULL, and listed as row and reason.
-fn import_into(
-    bytes: &[u8],
-    ty: ColumnType,
-) -> Result<(Vec<Value>, Vec<(u64, String)>, ImportSummary), Error> {
+fn import_into(bytes: &[u8], ty: ColumnType) -> Result<Imported, Error> {
     let world = world();
     let schema = schema_of(&[("t", ty)], None, PartitionUnit::None);
     let path = world.put("a.parquet", bytes);

@@ -24,9 +24,12 @@ use crate::error::Result;
 /// What a symbol counts as in `rawSize`: the number that stands for it.
 const SYMBOL_BYTES: u64 = 4;
 
+/// The snapshots of tables, and next to each the damage that keeps it from being read, if there is
+/// any (TA2).
+type Described = (Vec<Arc<Snapshot>>, Vec<Option<StorageError>>);
+
 /// All tables as they are now; not as of one moment, and without those that are dropped meanwhile.
-/// Next to each the damage that keeps it from being read, if there is any (TA2).
-fn described(database: &Database) -> Result<(Vec<Arc<Snapshot>>, Vec<Option<StorageError>>)> {
+fn described(database: &Database) -> Result<Described> {
     let (mut snapshots, mut damages) = (Vec::new(), Vec::new());
     for table in database.tables() {
         match database.describe(&table.name) {

@@ -19,6 +19,7 @@ mod kept;
 mod tests;
 
 use std::collections::HashSet;
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -125,7 +126,7 @@ impl Bounded {
             Work::Patterns => new_patterns(call)?,
         };
         if work.is_empty() && call.rows <= rows_max {
-            return Ok(vec![0..call.rows]);
+            return Ok(iter::once(0..call.rows).collect());
         }
         let work_max = match work_of(self.name()) {
             Work::Patterns => PATTERNS_AT_A_TIME as u64,

@@ -332,24 +332,23 @@ impl Connection {
     /// statement, and when the client takes nothing for `pg.send_timeout`.
     pub(super) async fn send(
         &mut self,
-        seat: Option<&mut Seat>,
+        mut seat: Option<&mut Seat>,
         canceler: &Canceler,
     ) -> Result<(), Stopped> {
         if let Ok(sent) = timeout(SLOW, self.wire.flush()).await {
             self.out_held = None;
             return Ok(sent?);
         }
-        let paused = seat.map(|seat| {
+        if let Some(seat) = &mut seat {
             seat.pause();
-            seat
-        });
+        }
         tokio::select! {
             biased;
             sent = self.wire.flush() => sent?,
             () = canceled(canceler) => return Err(Fault::canceled().into()),
         }
         self.out_held = None;
-        self.resume(paused, canceler).await
+        self.resume(seat, canceler).await
     }
 }
 

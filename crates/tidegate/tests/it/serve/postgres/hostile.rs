@@ -210,7 +210,7 @@ fn open_connections_end_when_their_user_is_removed_or_changed() {
                 user(&world, change, "another");
             });
             assert!(ended.is_err(), "AU5: his statement ends");
-            let error = ending.await.unwrap().err().expect("the connection ends");
+            let error = ending.await.unwrap().expect_err("the connection ends");
             let code = error.as_db_error().map(|error| error.code().code().to_owned());
             assert!(code.as_deref() == Some("57P01") || error.is_closed(), "AU5: {error}");
         }
@@ -251,7 +251,7 @@ fn lists_within_lists_have_as_many_levels_as_arrays_have_dimensions() {
 #[test]
 fn what_connections_hold_has_a_bound_for_all_together() {
     let world = World::new();
-    let keys = [SECRET, "memory.connection_limit=1MiB"];
+    let keys = [SECRET, "memory.connection_limit=1MiB", "http.auth=off"];
     let server = Server::start_with(&world, &keys);
     block_on(async {
         let (one, other) = (connect(&server).await, connect(&server).await);
