@@ -29,8 +29,8 @@ mod error;
 pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use database::{
     Access, AppendOptions, Appended, ChangeTxn, Database, Durability, ImportTarget, ImportTxn,
-    LogOptions, MaskedRows, NewTableOptions, OpenOptions, Removal, TableAppend, TableEntry,
-    TableWrites, TailOptions, UpkeepReport, VerifyReport, VerifyStep, survey,
+    LogOptions, MaskedRows, NewTableOptions, OpenOptions, RecoveryReport, Removal, TableAppend,
+    TableEntry, TableWrites, TailOptions, UpkeepReport, VerifyReport, VerifyStep, survey,
 };
 pub use error::{Class, Corruption, DecodeError, Error, Result};
 pub use image::{Image, ImageBatch, ImageColumn};

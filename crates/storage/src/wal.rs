@@ -31,5 +31,5 @@ pub(crate) use group::FILE_HEADER_BYTES;
 pub(crate) use group::RECORDS_BYTES_MAX;
 pub(crate) use log::{Fate, Log, create, list_files};
 pub(crate) use record::record_bytes_max;
-pub(crate) use replay::{LogEnd, LogSpan, ReplayedRecord, is_unused, replay};
+pub(crate) use replay::{LogEnd, LogSpan, ReplayedRecord, is_unused, last_flushed, replay};
 pub(crate) use verify::verify;

@@ -19,7 +19,6 @@ use super::Database;
 use super::folder::{Paths, TableFolder};
 use super::recovery::{lock, read_catalog, read_manifest};
 use super::table::TableState;
-use super::tail::Tail;
 use crate::error::{Corruption, Error, Result};
 use crate::snapshot::{ScanGroup, SegmentRun, Snapshot};
 use crate::wal::{self, LogSpan};
@@ -124,7 +123,7 @@ pub fn survey(
                 let folder = TableFolder::new(disk, &paths, id, manifest.next_segment);
                 let name = names.remove(&id).unwrap_or_else(|| format!("#{id}"));
                 let folder = Arc::new(folder);
-                tables.push(TableState::recovered(folder, name, manifest, Tail::default()));
+                tables.push(TableState::new(folder, name, manifest));
             }
             // A table that was made since the last checkpoint has none yet.
             Ok(None) if !names.contains_key(&id) => {}

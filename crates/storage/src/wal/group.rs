@@ -4,10 +4,11 @@
 //! - W4. A group begins at a page.
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
-use tidegate_model::{Lsn, limits};
+use tidegate_model::{Lsn, SeqTxn, TableId, limits};
 
 use super::record::{
     Record, TableShares, bytes_of_tables, decode_record, encode_record, record_bytes_max,
+    skim_record,
 };
 use crate::envelope;
 use crate::error::{Corruption, DecodeError};
@@ -191,6 +192,16 @@ impl CheckedGroup<'_> {
             0 => Ok(Group { durable: self.durable, end: self.end, records }),
             left => Err(DecodeError::at(self.records.offset(), Corruption::LeftOver { left })),
         }
+    }
+}
+
+impl CheckedGroup<'_> {
+    /// Calls `found` for what its records take from memtables (`skim_record`).
+    pub(super) fn skim(
+        mut self,
+        found: &mut dyn FnMut(TableId, SeqTxn),
+    ) -> Result<(), DecodeError> {
+        (0..self.count).try_for_each(|_| skim_record(&mut self.records, found))
     }
 }
 

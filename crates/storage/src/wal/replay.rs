@@ -5,10 +5,11 @@
 //!
 //! Not here: the groups that no replay needs any more (`verify`).
 
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_model::Lsn;
+use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::group::{
@@ -39,8 +40,42 @@ pub(crate) struct LogEnd {
     pub(crate) lsn: Lsn,
     /// All files, in order.
     pub(crate) files: Vec<LogFile>,
-    /// Those that groups were read from.
-    pub(crate) replayed: Vec<PathBuf>,
+    /// The groups at the end that may not be durable.
+    pub(crate) unflushed: UnflushedGroups,
+}
+
+/// The last groups of a log that is replayed: those that nothing behind them counts as durable.
+/// The process that wrote them knew whether a sync of them had failed; this one does not.
+#[derive(Debug)]
+pub(crate) struct UnflushedGroups {
+    /// Everything before it is on disk.
+    pub(crate) durable: Lsn,
+    /// The groups behind that, byte for byte.
+    pub(crate) groups: VecDeque<Vec<u8>>,
+}
+
+impl UnflushedGroups {
+    /// No groups behind a position.
+    pub(crate) fn new(durable: Lsn) -> UnflushedGroups {
+        UnflushedGroups { durable, groups: VecDeque::new() }
+    }
+
+    /// Takes note that everything before `durable` is on disk: groups end there, or `durable` is
+    /// before them.
+    pub(crate) fn count_durable(&mut self, durable: Lsn) {
+        while self.durable < durable {
+            match self.groups.pop_front() {
+                Some(group) => self.durable = Lsn(self.durable.0 + group.len() as u64),
+                None => self.durable = durable,
+            }
+        }
+    }
+
+    /// Adds the group from `lsn` to `end`, of which `bytes` may lack the zeros at the end.
+    fn push(&mut self, lsn: Lsn, end: Lsn, mut bytes: Vec<u8>) {
+        bytes.resize(usize::try_from(end.0 - lsn.0).expect("a group fits memory"), 0);
+        self.groups.push_back(bytes);
+    }
 }
 
 /// A file of the log while it is read.
@@ -61,15 +96,48 @@ pub(crate) struct LogSpan {
     pub(crate) until: Option<Lsn>,
 }
 
-/// Hands every record of a span to `apply`, in order, and says where the log ends.
+/// Does something with a group of a file, and returns where it ends.
+type Visit<'a> = dyn FnMut(&OpenFile, Lsn, CheckedGroup<'_>) -> Result<Lsn> + 'a;
+
+/// Hands every record of a span to `apply`, in order, and returns where the log ends.
 pub(crate) fn replay(
     disk: &dyn Disk,
     dir: &Path,
-    LogSpan { log, from, until }: LogSpan,
+    span: LogSpan,
     apply: &mut dyn FnMut(ReplayedRecord<'_>) -> Result<()>,
 ) -> Result<LogEnd> {
+    visit_groups(disk, dir, span, &mut |file, lsn, group| file.apply_group(lsn, group, apply))
+}
+
+/// Returns, for each table that a record of a span takes rows from, the last commit whose rows
+/// need no memtable at the end of the span. What `replay` finds it finds, and the same damage.
+pub(crate) fn last_flushed(
+    disk: &dyn Disk,
+    dir: &Path,
+    span: LogSpan,
+) -> Result<BTreeMap<TableId, SeqTxn>> {
+    let mut last: BTreeMap<TableId, SeqTxn> = BTreeMap::new();
+    let mut found = |table, seq_txn| {
+        let known = last.entry(table).or_insert(seq_txn);
+        *known = seq_txn.max(*known);
+    };
+    visit_groups(disk, dir, span, &mut |file, lsn, group| {
+        let end = group.end;
+        group.skim(&mut found).map_err(|error| file.damage(lsn, error))?;
+        Ok(end)
+    })?;
+    Ok(last)
+}
+
+fn visit_groups(
+    disk: &dyn Disk,
+    dir: &Path,
+    LogSpan { log, from, until }: LogSpan,
+    visit: &mut Visit<'_>,
+) -> Result<LogEnd> {
     let files = list_files(disk, dir)?;
-    let mut end = LogEnd { lsn: from, files: Vec::new(), replayed: Vec::new() };
+    let unflushed = UnflushedGroups::new(from);
+    let mut end = LogEnd { lsn: from, files: Vec::new(), unflushed };
     // The last file that begins at `from` or before it holds the first record to replay.
     let needed = files.partition_point(|file| file.first <= from);
     if needed == 0 {
@@ -78,11 +146,9 @@ pub(crate) fn replay(
     for (at, file) in files.iter().enumerate().skip(needed - 1) {
         let file = OpenFile::open(disk, file, log)?;
         let limit = files.get(at + 1).map(|next| next.first).or(until);
-        let start = end.lsn;
-        end.lsn = file.replay(start, limit, apply)?;
-        if end.lsn != start {
-            end.replayed.push(file.path.clone());
-        }
+        // W5: a file begins where its predecessor was durable.
+        end.unflushed.count_durable(file.first);
+        file.visit(&mut end, limit, visit)?;
     }
     end.files = files;
     Ok(end)
@@ -114,29 +180,27 @@ impl OpenFile {
         Error::Corrupt { path: self.path.clone(), offset: self.offset(lsn), what }
     }
 
-    /// Applies groups from `lsn` to the end of the log, or to where the next file begins.
-    fn replay(
-        &self,
-        mut lsn: Lsn,
-        limit: Option<Lsn>,
-        apply: &mut dyn FnMut(ReplayedRecord<'_>) -> Result<()>,
-    ) -> Result<Lsn> {
-        while limit != Some(lsn) {
+    /// Visits groups from `log_end` on to the end of the log, or to where the next file begins.
+    fn visit(&self, log_end: &mut LogEnd, limit: Option<Lsn>, visit: &mut Visit<'_>) -> Result<()> {
+        while limit != Some(log_end.lsn) {
+            let lsn = log_end.lsn;
             let bytes = self.read_group(lsn)?;
             let Ok(group) = check_group(&bytes, self.log, lsn) else {
                 // W5: the next file says that this one was durable up to there.
                 let counted = limit.is_some() || self.durable_after(lsn)? > lsn;
                 let damage = self.corrupt(lsn, Corruption::DurableGroup);
-                return if counted { Err(damage) } else { Ok(lsn) };
+                return if counted { Err(damage) } else { Ok(()) };
             };
             if limit.is_some_and(|limit| group.end > limit) {
                 let what =
                     Corruption::Impossible { what: "the end of a group", value: group.end.0 };
                 return Err(self.corrupt(lsn, what));
             }
-            lsn = self.apply_group(lsn, group, apply)?;
+            log_end.unflushed.count_durable(group.durable);
+            log_end.lsn = visit(self, lsn, group)?;
+            log_end.unflushed.push(lsn, log_end.lsn, bytes);
         }
-        Ok(lsn)
+        Ok(())
     }
 
     fn apply_group(
@@ -146,13 +210,17 @@ impl OpenFile {
         apply: &mut dyn FnMut(ReplayedRecord<'_>) -> Result<()>,
     ) -> Result<Lsn> {
         let offset = self.offset(lsn);
-        let base = usize::try_from(offset).expect("files fit the address space");
-        let damage = |error: DecodeError| Error::decode(&self.path)(shifted(error, base));
-        let group = group.decode().map_err(damage)?;
+        let group = group.decode().map_err(|error| self.damage(lsn, error))?;
         for record in &group.records {
             apply(ReplayedRecord { record, lsn, path: &self.path, offset })?;
         }
         Ok(group.end)
+    }
+
+    /// The error of a group at `lsn` whose records are not what they should be.
+    fn damage(&self, lsn: Lsn, error: DecodeError) -> Error {
+        let base = usize::try_from(self.offset(lsn)).expect("files fit the address space");
+        Error::decode(&self.path)(shifted(error, base))
     }
 
     /// The bytes that should be the group at `lsn`; fewer if the file ends before.

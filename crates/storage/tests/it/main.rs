@@ -14,5 +14,6 @@ mod verify;
 mod appends;
 mod flushes;
 mod crash;
+mod recovery;
 mod faults;
 mod simulate;
