@@ -164,7 +164,7 @@ pub struct Database {
     /// What B3 still wants to be done.
     tidying: Mutex<Option<Tidying>>,
     is_tidy: AtomicBool,
-    /// What opening it took.
+    /// The work that opening it took.
     recovery: RecoveryReport,
     /// Released last.
     _lock: Box<dyn DirLock>,
@@ -268,7 +268,7 @@ impl Database {
         Ok(Arc::new(database))
     }
 
-    /// What opening it took.
+    /// The work that opening it took.
     #[must_use]
     pub fn recovery_report(&self) -> RecoveryReport {
         self.recovery

@@ -96,7 +96,7 @@ enum Source {
 #[derive(Debug)]
 struct ImageSource {
     table: TableId,
-    /// What messages call it.
+    /// Its name in messages.
     path: PathBuf,
     bytes: ImageBytes,
 }

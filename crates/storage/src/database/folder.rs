@@ -64,7 +64,7 @@ pub(crate) struct WriteCounters {
 #[derive(Debug, Default)]
 struct ReplayedSymbols {
     texts: Vec<SymbolTexts>,
-    /// Whether texts stay here when a dictionary has them: while the log is replayed, what a
+    /// Keeps texts here when a dictionary has them: while the log is replayed, what a
     /// dictionary was opened with may turn out to be a part of its file.
     is_kept: bool,
 }

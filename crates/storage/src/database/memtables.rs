@@ -37,7 +37,7 @@ const COALESCE_RUNS: usize = 64;
 /// Bytes written to a spill file at once.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// What a replay took.
+/// The work and the memory that a replay took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// Records that were read.
@@ -61,7 +61,7 @@ pub(super) struct RecoveredTable {
     pub(super) next_coalesce: NextCoalesce,
 }
 
-/// When a memtable is looked at again.
+/// The number of runs from which on a memtable is looked at again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NextCoalesce {
     runs: usize,

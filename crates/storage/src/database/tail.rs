@@ -48,8 +48,8 @@ pub(crate) struct Tail {
     spillable_bytes: u64,
 }
 
-/// What a run takes in memory beside its image, about: itself, its place in the tail and its name.
-/// What queries keep of a run that they have read is not in it.
+/// Memory that a run takes beside its image, about: itself, its place in the tail and its name.
+/// It does not include what queries keep of a run that they have read.
 pub(crate) const RUN_BYTES: u64 = 512;
 
 impl TailRun {
@@ -58,12 +58,12 @@ impl TailRun {
         TailRun { meta: image.meta, file, origin }
     }
 
-    /// Whether its image is in a file that the kernel reads when it is needed.
+    /// Returns true if its image is in a file that the kernel reads when it is needed.
     pub(crate) fn is_spilled(&self) -> bool {
         matches!(self.file.image(), Some(ImageBytes::Spilled(..)))
     }
 
-    /// How much of the memory of tails it takes.
+    /// Its part of the memory of tails.
     pub(crate) fn memory_bytes(&self) -> u64 {
         RUN_BYTES + self.spillable_bytes()
     }
@@ -108,22 +108,22 @@ impl Tail {
         self.rows
     }
 
-    /// How many bytes the images have.
+    /// The bytes of all images.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How much memory it takes.
+    /// The memory that it takes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.memory_bytes
     }
 
-    /// How much of that is images.
+    /// The part of that which is images.
     pub(crate) fn spillable_bytes(&self) -> u64 {
         self.spillable_bytes
     }
 
-    /// Whether some of its images are in a file.
+    /// Returns true if some of its images are in a file.
     pub(crate) fn has_spilled(&self) -> bool {
         self.spillable_bytes < self.bytes
     }

@@ -128,7 +128,7 @@ impl Log {
         self.durable
     }
 
-    /// How many files there are.
+    /// The number of its files.
     pub(crate) fn file_count(&self) -> usize {
         self.files.len()
     }

@@ -1,4 +1,4 @@
-//! What opening takes after a crash: memory, syncs and time, however the log came to be.
+//! Memory, syncs and time of opening after a crash, however the log came to be.
 
 #![expect(clippy::print_stdout, reason = "slow tests print what they have measured")]
 
@@ -14,7 +14,7 @@ use tidegate_storage::{AppendOptions, Database, Durability, OpenOptions, TailOpt
 use crate::fixture::{self, DAY, DIR, Row, append, append_of, files, open, options};
 use crate::model::{Step, Tables, check, check_reopened, read};
 
-/// What a memtable takes for a run beside its image.
+/// Memory that a memtable takes for a run beside its image.
 const RUN_BYTES: u64 = 512;
 
 fn open_within(disk: &SimDisk, bytes_max: u64) -> Arc<Database> {
@@ -373,7 +373,7 @@ fn memtables_get_a_part_of_the_memory() {
     assert_eq!(part(0), 4 << 20);
 }
 
-/// What RSS says of a replay, and how long it takes, with a real disk.
+/// The anonymous memory and the time of a replay, with a real disk.
 struct Replay {
     /// The most anonymous memory that the process had, beyond what it had before.
     rss_bytes: u64,
