@@ -6,10 +6,11 @@
 //!   are zero as it was written, so that one with more of them is told from one with other bytes.
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
-use tidegate_model::{Lsn, limits};
+use tidegate_model::{Lsn, SeqTxn, TableId, limits};
 
 use super::record::{
     Record, TableShares, bytes_of_tables, decode_record, encode_record, record_bytes_max,
+    skim_record,
 };
 use crate::envelope;
 use crate::error::{Corruption, DecodeError};
@@ -363,6 +364,16 @@ impl CheckedGroup<'_> {
             0 => Ok(Group { durable: self.durable, end: self.end, records }),
             left => Err(DecodeError::at(self.records.offset(), Corruption::LeftOver { left })),
         }
+    }
+}
+
+impl CheckedGroup<'_> {
+    /// Calls `found` for what its records take from memtables (`skim_record`).
+    pub(super) fn skim(
+        mut self,
+        found: &mut dyn FnMut(TableId, SeqTxn),
+    ) -> Result<(), DecodeError> {
+        (0..self.count).try_for_each(|_| skim_record(&mut self.records, found))
     }
 }
 

@@ -235,7 +235,17 @@ fn simulate(seed: u64) {
         if is_power_lost {
             disk = disk.after_power_loss_by(random.next());
         }
-        let database = open(&disk, &options).unwrap_or_else(|e| panic!("{context}: {e:?}"));
+        // It is opened with as much memory as it was written with, or with next to none.
+        let bytes_max = random.pick(&[options.tail.bytes_max, 2 << 10]);
+        let reopened =
+            OpenOptions { tail: TailOptions { bytes_max, ..options.tail }, ..options.clone() };
+        if is_power_lost && random.one_in(3) {
+            // Power fails again while it is recovered from that.
+            disk.crash_at_sync(1 + random.below(6));
+            drop(open(&disk, &reopened));
+            disk = disk.after_power_loss_by(random.next());
+        }
+        let database = open(&disk, &reopened).unwrap_or_else(|e| panic!("{context}: {e:?}"));
         let may_be_lost = options.log.durability == Durability::Async && is_power_lost;
         let lost = states.unflushed.drain(..).filter(|_| may_be_lost);
         let mut found = read(&database);
