@@ -63,6 +63,8 @@ pub(crate) struct Log {
     durable: Lsn,
     /// The groups behind that, as they were written (W9).
     unflushed: VecDeque<Vec<u8>>,
+    /// Those before it are plain: they come from a file of an older version.
+    plain_until: Lsn,
     files: Vec<LogFile>,
     /// The last file of the process before, and where the file before that one ends.
     resumed: (Lsn, Lsn),
@@ -114,7 +116,7 @@ impl Log {
         (id, end): (u64, LogEnd),
         options: LogOptions,
     ) -> Log {
-        let UnflushedGroups { durable, groups: unflushed } = end.unflushed;
+        let UnflushedGroups { durable, groups: unflushed, plain_until } = end.unflushed;
         let bytes: usize = unflushed.iter().map(Vec::len).sum();
         assert_eq!(durable.0 + bytes as u64, end.lsn.0, "W9");
         Log {
@@ -125,6 +127,7 @@ impl Log {
             end: end.lsn,
             durable,
             unflushed,
+            plain_until,
             files: end.files,
             resumed: end.last,
             current: Current::None,
@@ -330,6 +333,7 @@ impl Log {
             first: self.durable,
             previous_end: if resumed == self.durable { previous_end } else { self.durable },
             durable: self.end,
+            plain_until: self.plain_until.max(self.durable),
             room: filled,
         };
         handle.write_all_at(&encode_file_header(&header), 0)?;
@@ -370,7 +374,8 @@ pub(crate) fn create(disk: &dyn Disk, dir: &Path, id: u64) -> tidegate_platform:
     let first = Lsn(0);
     let handle = disk.open(&dir.join(file_name(first)), OpenMode::CreateNew)?;
     let room = FILE_HEADER_BYTES as u64;
-    let header = FileHeader { log: id, first, previous_end: first, durable: first, room };
+    let (previous_end, durable, plain_until) = (first, first, first);
+    let header = FileHeader { log: id, first, previous_end, durable, plain_until, room };
     handle.write_all_at(&encode_file_header(&header), 0)?;
     handle.sync_data()?;
     disk.sync_dir(dir)

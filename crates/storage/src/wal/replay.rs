@@ -59,12 +59,14 @@ pub(crate) struct UnflushedGroups {
     pub(crate) durable: Lsn,
     /// The groups behind that, byte for byte.
     pub(crate) groups: VecDeque<Vec<u8>>,
+    /// Those before it are plain.
+    pub(crate) plain_until: Lsn,
 }
 
 impl UnflushedGroups {
     /// No groups behind a position.
     pub(crate) fn new(durable: Lsn) -> UnflushedGroups {
-        UnflushedGroups { durable, groups: VecDeque::new() }
+        UnflushedGroups { durable, groups: VecDeque::new(), plain_until: durable }
     }
 
     /// Takes note that everything before `durable` is on disk: groups end there, or `durable` is
@@ -79,7 +81,10 @@ impl UnflushedGroups {
     }
 
     /// Adds the group from `lsn` to `end`, of which `bytes` may lack the zeros at the end.
-    fn push(&mut self, lsn: Lsn, end: Lsn, mut bytes: Vec<u8>) {
+    fn push(&mut self, (lsn, end): (Lsn, Lsn), layout: GroupLayout, mut bytes: Vec<u8>) {
+        if layout == GroupLayout::Plain {
+            self.plain_until = end;
+        }
         bytes.resize(usize::try_from(end.0 - lsn.0).expect("a group fits memory"), 0);
         self.groups.push_back(bytes);
     }
@@ -131,7 +136,6 @@ pub(super) struct OpenFile {
     handle: Arc<dyn DiskFile>,
     pub(super) length: u64,
     pub(super) header: FileHeader,
-    pub(super) layout: GroupLayout,
     /// How many bytes of the first page the header takes.
     pub(super) header_bytes: usize,
 }
@@ -260,13 +264,13 @@ impl OpenFile {
         let mut page = vec![0; FILE_HEADER_BYTES];
         let got = handle.read_at(&mut page, 0).map_err(Error::disk("read log"))?;
         let decoded = decode_file_header(&page[..got], log, first).map_err(Error::decode(&path))?;
-        let (header, layout, header_bytes) = decoded;
-        Ok(OpenFile { path, handle, length, header, layout, header_bytes })
+        let (header, header_bytes) = decoded;
+        Ok(OpenFile { path, handle, length, header, header_bytes })
     }
 
-    /// The log, and how its groups look here.
-    pub(super) fn of(&self) -> (u64, GroupLayout) {
-        (self.header.log, self.layout)
+    /// The log, and the layout of the group at a position.
+    pub(super) fn of(&self, lsn: Lsn) -> (u64, GroupLayout) {
+        (self.header.log, self.header.layout_at(lsn))
     }
 
     pub(super) fn offset(&self, lsn: Lsn) -> u64 {
@@ -292,7 +296,7 @@ impl OpenFile {
         while limit != Some(progress.lsn) {
             let lsn = progress.lsn;
             let bytes = self.read_group(lsn)?;
-            let Ok(group) = check_group(&bytes, self.of(), lsn) else {
+            let Ok(group) = check_group(&bytes, self.of(lsn), lsn) else {
                 if limit.is_some() {
                     return Err(self.corrupt(lsn, Corruption::DurableGroup));
                 }
@@ -311,7 +315,7 @@ impl OpenFile {
             progress.is_damaged = false;
             progress.lsn = visit(self, lsn, group)?;
             progress.is_damaged = true;
-            unflushed.push(lsn, progress.lsn, bytes);
+            unflushed.push((lsn, progress.lsn), self.header.layout_at(lsn), bytes);
         }
         // W10. What a file has behind the beginning of the next one is of no interest.
         if limit.is_none() && self.length < room {
@@ -329,7 +333,7 @@ impl OpenFile {
         while lsn < until {
             let page = self.read(self.offset(lsn), PAGE as u64)?;
             // A group that a failed sync has left out says nothing, and hides those behind it.
-            let Ok(header) = peek_group(&page, self.of(), lsn) else { break };
+            let Ok(header) = peek_group(&page, self.of(lsn), lsn) else { break };
             room = room.max(header.room);
             lsn = Lsn(lsn.0 + header.bytes.next_multiple_of(PAGE) as u64);
         }
@@ -344,7 +348,7 @@ impl OpenFile {
         if lsn < self.header.durable.max(behind.durable) {
             return Err(self.corrupt(lsn, Corruption::DurableGroup));
         }
-        match judge_group(&bytes, self.of(), lsn) {
+        match judge_group(&bytes, self.of(lsn), lsn) {
             BadGroup::Unwritten if is_zero(&bytes) && !behind.has_bytes => Ok(None),
             BadGroup::Unwritten | BadGroup::Torn => {
                 Ok(Some(TornGroup { path: self.path.clone(), offset: self.offset(lsn) }))
@@ -380,7 +384,7 @@ impl OpenFile {
         let offset = self.offset(lsn);
         let left = self.length.saturating_sub(offset);
         let mut bytes = self.read(offset, left.min(PAGE as u64))?;
-        let wanted = peek_group(&bytes, self.of(), lsn).map_or(0, |header| header.bytes as u64);
+        let wanted = peek_group(&bytes, self.of(lsn), lsn).map_or(0, |header| header.bytes as u64);
         if wanted > bytes.len() as u64 && wanted <= left {
             bytes = self.read(offset, wanted)?;
         }
@@ -405,9 +409,9 @@ impl OpenFile {
             }
             behind.has_bytes |= !is_zero(&piece);
             for page in piece.chunks(PAGE) {
-                if peek_group(page, self.of(), lsn).is_ok() {
+                if peek_group(page, self.of(lsn), lsn).is_ok() {
                     let bytes = self.read_group(lsn)?;
-                    let group = check_group(&bytes, self.of(), lsn);
+                    let group = check_group(&bytes, self.of(lsn), lsn);
                     let durable = group.map_or(Lsn(0), |group| group.durable);
                     behind.durable = behind.durable.max(durable);
                 }
