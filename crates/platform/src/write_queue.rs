@@ -50,6 +50,7 @@ enum Engine {
 
 /// Writes in flight, in the kernel or on a simulated disk.
 #[cfg(target_os = "linux")]
+#[expect(clippy::large_enum_variant, reason = "the engine has it in a box")]
 enum AnyRing {
     Kernel(Ring<WriteBytes>),
     Simulated(SimRing<WriteBytes>),

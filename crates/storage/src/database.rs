@@ -3,8 +3,8 @@
 //! - B1. One process has a directory open at a time.
 //! - B2. A commit is visible when it is as durable as was asked for (`Durability`) and not before;
 //!   what was acknowledged is visible to every snapshot that is taken afterwards.
-//! - B3. Before the first commit after an open, everything that the log was replayed for is in
-//!   checkpoints, and files that nobody names are gone.
+//! - B3. Before the first commit after an open, everything that was replayed is durable, and files
+//!   that nothing names are gone.
 //!
 //! Commits are planned in `plan` and made durable in `commit`; `recovery` opens, `checkpoint` keeps
 //! the log short, `sweep` removes what nobody names. Not here: the rows (`segment`).
@@ -27,6 +27,7 @@ mod append;
 mod gone;
 mod dedup;
 mod upkeep;
+mod memtables;
 mod purge;
 mod partitions;
 mod recovery;
@@ -54,6 +55,7 @@ pub use append::{AppendOptions, Appended, NewTableOptions, TableAppend};
 pub use change::ChangeTxn;
 pub use import::{ImportTarget, ImportTxn};
 pub use masks::{MaskedRows, Removal};
+pub use memtables::RecoveryReport;
 pub use repair::{LogRepair, LostCommits, repair_log};
 pub use upkeep::{TableWrites, TailOptions, UpkeepReport};
 pub use verify::{VerifyReport, VerifyStep, survey};
@@ -70,6 +72,11 @@ use plan::{Tables, Wish};
 use recovery::Tidying;
 use table::TableState;
 use upkeep::Upkeep;
+
+/// Files of the log from which on opening flushes all memtables. Each process begins one, with room
+/// for some thousand commits, and the log is kept by an open: a process that is killed again and
+/// again, before anything is flushed, would leave more and more of them.
+const LOG_FILES_MAX: usize = 32;
 
 /// How a database is opened.
 #[derive(Clone)]
@@ -171,6 +178,8 @@ pub struct Database {
     /// What B3 still wants to be done.
     tidying: Mutex<Option<Tidying>>,
     is_tidy: AtomicBool,
+    /// The work that opening it took.
+    recovery: RecoveryReport,
     /// Released last.
     _lock: Box<dyn DirLock>,
 }
@@ -263,13 +272,22 @@ impl Database {
             checkpoints: Mutex::new(checkpoints),
             tidying: Mutex::new(Some(recovered.tidying)),
             is_tidy: AtomicBool::new(false),
+            recovery: recovered.report,
             _lock: lock,
         };
         // What cannot be removed now is in nobody's way: the next open tries again.
         let _ = sweep::empty_scratch(database.guarded.as_ref(), &database.paths);
         // If that fails the next commit tries again, and says why it cannot.
-        let _ = database.tidy();
+        if database.tidy().is_ok() {
+            database.shorten_log_of_many_files();
+        }
         Ok(Arc::new(database))
+    }
+
+    /// The work that opening it took.
+    #[must_use]
+    pub fn recovery_report(&self) -> RecoveryReport {
+        self.recovery
     }
 
     /// Where its files are.

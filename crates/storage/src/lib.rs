@@ -29,8 +29,8 @@ mod error;
 pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use database::{
     Access, AppendOptions, Appended, ChangeTxn, Database, Durability, ImportTarget, ImportTxn,
-    LogOptions, LogRepair, LostCommits, MaskedRows, NewTableOptions, OpenOptions, Removal,
-    TableAppend, TableDescription, TableEntry, TableWrites, TailOptions, UpkeepReport,
+    LogOptions, LogRepair, LostCommits, MaskedRows, NewTableOptions, OpenOptions, RecoveryReport,
+    Removal, TableAppend, TableDescription, TableEntry, TableWrites, TailOptions, UpkeepReport,
     VerifyReport, VerifyStep, repair_log, survey,
 };
 pub use error::{Class, Corruption, DecodeError, Error, Result};

@@ -31,6 +31,7 @@ use tidegate_platform::DiskFile;
 pub use decode::{PickedRows, arrow_field, arrow_type};
 pub use memory::ImageWriter;
 pub use read::Reader;
+pub(crate) use read::{ImageBytes, image_path};
 pub use write::{Direct, RegionSink, Writer, WriterSpec};
 
 /// What WAL records and manifests carry of a segment.

@@ -22,7 +22,7 @@ use crate::error::{Corruption, Error, Result};
 use crate::image::Image;
 use crate::manifest::MaskMark;
 use crate::mask::{self, RowMask};
-use crate::segment::{Reader, SegmentMeta};
+use crate::segment::{self, ImageBytes, Reader, SegmentMeta};
 use crate::symbols::SymbolTables;
 
 /// A table as of a commit.
@@ -88,8 +88,17 @@ pub(crate) struct SegmentFile {
 #[derive(Debug)]
 enum Source {
     File(TableFile),
-    /// What messages call it; the bytes are in the reader.
-    Memory(PathBuf),
+    Image(ImageSource),
+}
+
+/// An image: what a reader is made of when one is first asked for, so that a run that no query
+/// reads takes little more than its bytes.
+#[derive(Debug)]
+struct ImageSource {
+    table: TableId,
+    /// Its name in messages.
+    path: PathBuf,
+    bytes: ImageBytes,
 }
 
 /// The file of a row mask, shared by all snapshots that have it.
@@ -188,7 +197,7 @@ impl SegmentRun {
     /// # Errors
     /// If its bytes are not what its numbers say.
     pub fn of_image(table: TableId, image: &Image) -> Result<SegmentRun> {
-        let file = Arc::new(SegmentFile::in_memory(table, image)?);
+        let file = Arc::new(SegmentFile::replayed(table, image)?);
         Ok(SegmentRun::of_tail(image.meta, &file, None))
     }
 
@@ -201,7 +210,7 @@ impl SegmentRun {
     /// Whether it is an image: rows that are in the log and not yet in a file.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
-        matches!(self.file.source, Source::Memory(_))
+        matches!(self.file.source, Source::Image(_))
     }
 
     pub(crate) fn mask_mark(&self) -> Option<MaskMark> {
@@ -228,14 +237,34 @@ impl SegmentFile {
         SegmentFile { meta, source: Source::File(file), reader: OnceLock::new() }
     }
 
-    /// A segment of `table` that is in memory.
+    /// An image of `table` that this process has made.
+    pub(crate) fn in_memory(table: TableId, image: &Image) -> SegmentFile {
+        SegmentFile::of_image(table, image.meta, ImageBytes::Heap(Arc::clone(&image.bytes)))
+    }
+
+    /// An image of `table` whose bytes are `bytes`.
+    pub(crate) fn of_image(table: TableId, meta: SegmentMeta, bytes: ImageBytes) -> SegmentFile {
+        let path = segment::image_path(table, &meta);
+        let source = Source::Image(ImageSource { table, path, bytes });
+        SegmentFile { meta, source, reader: OnceLock::new() }
+    }
+
+    /// An image of `table` that comes from a log.
     ///
     /// # Errors
-    /// If the bytes are not what `meta` says: they may come from a log.
-    pub(crate) fn in_memory(table: TableId, image: &Image) -> Result<SegmentFile> {
-        let reader = Reader::in_memory(Arc::clone(&image.bytes), table, &image.meta)?;
-        let source = Source::Memory(reader.path().to_path_buf());
-        Ok(SegmentFile { meta: image.meta, source, reader: OnceLock::from(reader) })
+    /// If its bytes are not what its numbers say.
+    pub(crate) fn replayed(table: TableId, image: &Image) -> Result<SegmentFile> {
+        let file = SegmentFile::in_memory(table, image);
+        file.open()?;
+        Ok(file)
+    }
+
+    /// The bytes of an image.
+    pub(crate) fn image(&self) -> Option<&ImageBytes> {
+        match &self.source {
+            Source::File(_) => None,
+            Source::Image(image) => Some(&image.bytes),
+        }
     }
 
     pub(crate) fn meta(&self) -> &SegmentMeta {
@@ -252,7 +281,7 @@ impl SegmentFile {
     fn path(&self) -> &Path {
         match &self.source {
             Source::File(file) => file.path(),
-            Source::Memory(path) => path,
+            Source::Image(image) => &image.path,
         }
     }
 
@@ -260,16 +289,23 @@ impl SegmentFile {
         if let Some(reader) = self.reader.get() {
             return Ok(reader);
         }
-        let Source::File(file) = &self.source else {
-            unreachable!("an image has its reader from the beginning")
+        let reader = self.open()?;
+        Ok(self.reader.get_or_init(|| reader))
+    }
+
+    fn open(&self) -> Result<Reader> {
+        let file = match &self.source {
+            Source::File(file) => file,
+            Source::Image(ImageSource { table, bytes, .. }) => {
+                return Reader::of_image(bytes.clone(), *table, &self.meta);
+            }
         };
         let (folder, path) = (file.folder(), file.path());
         // The reader compares lengths; only that there is no file at all it cannot know.
         if !folder.disk().exists(path).map_err(Error::disk("open segment"))? {
             return Err(Error::missing(path));
         }
-        let reader = Reader::open(folder.disk().as_ref(), path, folder.table(), &self.meta)?;
-        Ok(self.reader.get_or_init(|| reader))
+        Reader::open(folder.disk().as_ref(), path, folder.table(), &self.meta)
     }
 }
 

@@ -36,6 +36,6 @@ pub(crate) use record::record_bytes_max;
 pub(crate) use repair::{GivenUp, end_log_at, read_behind};
 pub use replay::TornGroup;
 pub(crate) use replay::{
-    LogEnd, LogSpan, Progress, ReplayedRecord, is_unused, replay, replay_with,
+    LogEnd, LogSpan, Progress, ReplayedRecord, is_unused, last_flushed, replay, replay_with,
 };
 pub(crate) use verify::verify;

@@ -41,7 +41,7 @@ const UNCHANGED: Error = Error::Interrupted { consequence: "; the table is as it
 pub(crate) fn run(arguments: &ImportArguments, session: &Session) -> Result<Exit> {
     let options = options(arguments, session)?;
     let interrupted = session.catch_interrupts();
-    let database = session.open()?;
+    let database = session.open_within(arguments.memory)?;
     let drawing = arguments.progress.drawing(&session.environment);
     let start = session.clock.monotonic_nanos();
     let summary = import(&database, &options, drawing, session, &interrupted)?;

@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit>
         fill_rows_max: config.query.fill_rows_max,
         ..EngineOptions::standard(threads, config.query_memory(), spill_dir)
     };
-    let mut options = session.open_options();
+    let mut options = session.open_options(config.memory_limit);
     options.log.durability = config.durability;
     let purge_after = u64::try_from(config.purge_after.as_nanos());
     options.tail.purge_after_nanos = purge_after.unwrap_or(u64::MAX);

@@ -4,11 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use tidegate_model::ByteCount;
 use tidegate_platform::{Clock, Disk, RealDisk, SystemClock, install_interrupt_handler};
 use tidegate_storage::{Database, OpenOptions};
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+
+/// The part of RAM that a command takes unless told otherwise.
+const MEMORY_PART: u64 = 4;
 
 /// The wiring of one command.
 pub(crate) struct Session {
@@ -25,12 +29,20 @@ impl Session {
 
     /// Opens the database, and makes it if there is none.
     pub(crate) fn open(&self) -> Result<Arc<Database>> {
-        Ok(self.open_with(&self.open_options())?)
+        self.open_within(None)
     }
 
-    /// How it is opened, unless somebody says otherwise.
-    pub(crate) fn open_options(&self) -> OpenOptions {
-        OpenOptions::new(Arc::clone(&self.clock))
+    /// The same for a command that may use so much memory: `--memory`.
+    pub(crate) fn open_within(&self, memory: Option<ByteCount>) -> Result<Arc<Database>> {
+        let memory = memory.unwrap_or(ByteCount(self.environment.memory.0 / MEMORY_PART));
+        Ok(self.open_with(&self.open_options(memory))?)
+    }
+
+    /// The options of a process that may use so much memory.
+    pub(crate) fn open_options(&self, memory: ByteCount) -> OpenOptions {
+        let mut options = OpenOptions::new(Arc::clone(&self.clock));
+        options.tail = options.tail.within(memory);
+        options
     }
 
     /// Opens it in another way, for who needs to know what of the storage went wrong.

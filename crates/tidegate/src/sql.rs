@@ -113,7 +113,7 @@ fn start_embedded(arguments: &SqlArguments, session: &Session) -> Result<Runner>
     let options = engine_options(&arguments.resources, arguments.timeout, session);
     let program = Program::new(&options, &arguments.resources, arguments.timeout);
     let is_new = !session.has_database()?;
-    let database = session.open().map_err(advise_url)?;
+    let database = session.open_within(arguments.resources.memory).map_err(advise_url)?;
     if is_new {
         // A name that was mistyped should not look like a database that has lost its tables.
         tell(&format!("tidegate: sql: made a new database in {}", session.db.display()));

@@ -388,7 +388,7 @@ fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
     };
     let mut new_id = || folder.new_segment_id();
     let images = image::encode_rows((folder.table(), &schema), rows, &mut intern, &mut new_id)?;
-    let file = |image| SegmentFile::in_memory(folder.table(), image).map(Arc::new);
-    let files = images.iter().map(file).collect::<Result<_>>()?;
+    let file = |image| Arc::new(SegmentFile::in_memory(folder.table(), image));
+    let files = images.iter().map(file).collect();
     Ok(AppendTo { target, images, files, symbols, gone: Gone::default() })
 }

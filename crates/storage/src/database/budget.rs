@@ -49,7 +49,8 @@ pub(super) struct TailBytes {
 impl TailBytes {
     /// Counts a table that is replaced by another version.
     pub(super) fn count(&mut self, old: Option<&Arc<TableState>>, new: Option<&Arc<TableState>>) {
-        let bytes = |table: Option<&Arc<TableState>>| table.map_or(0, |table| table.tail.bytes());
+        let bytes =
+            |table: Option<&Arc<TableState>>| table.map_or(0, |table| table.tail.memory_bytes());
         self.given_back += bytes(old);
         self.taken += bytes(new);
     }

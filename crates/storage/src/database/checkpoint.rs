@@ -6,8 +6,8 @@
 //! - C4. No manifest or catalog has a commit that the log might lose.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::Disk;
@@ -15,6 +15,7 @@ use tidegate_platform::Disk;
 use super::Database;
 use super::folder::TablePaths;
 use super::plan::Tables;
+use super::table::TableState;
 use crate::catalog::{Catalog, CatalogTable};
 use crate::envelope;
 use crate::error::{Error, Result};
@@ -94,16 +95,15 @@ impl Database {
     fn write_manifests(&self, checkpoints: &mut Checkpoints, tables: &Tables) -> Result<()> {
         let disk = self.guarded.as_ref();
         let known = |id: &TableId| checkpoints.manifests.get(id).copied();
-        let mut written = Vec::new();
-        for (id, table) in &tables.by_id {
-            let seq_txn = table.manifest.seq_txn;
-            if known(id) != Some(seq_txn) {
-                let paths = table.folder.paths();
-                write_manifest(disk, paths, &table.manifest)
-                    .map_err(Error::disk("write manifest"))?;
-                written.push((*id, seq_txn));
-            }
-        }
+        let is_behind =
+            |table: &&Arc<TableState>| known(&table.id()) != Some(table.manifest.seq_txn);
+        let behind: Vec<_> = tables.by_id.values().filter(is_behind).collect();
+        self.several_at_a_time(behind.len(), &|at| {
+            write_manifest(disk, behind[at].folder.paths(), &behind[at].manifest)
+        })
+        .map_err(Error::disk("write manifest"))?;
+        let written = behind.iter().map(|table| (table.id(), table.manifest.seq_txn));
+        let written: Vec<(TableId, SeqTxn)> = written.collect();
         if written.iter().any(|(id, _)| known(id).is_none()) {
             // Before the catalog names it, the folder of a table must be there for good.
             disk.sync_dir(&self.paths.tables()).map_err(Error::disk("write manifest"))?;

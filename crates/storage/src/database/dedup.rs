@@ -177,9 +177,9 @@ pub(super) fn supersede(
         let image = &to.images[at];
         let mask = Arc::new(RowMask::new(image.meta.rows, &rows));
         let run = Arc::new(SegmentRun::of_tail(image.meta, &to.files[at], Some(mask)));
-        let image = image_of((folder, schema), marks, &[run])?;
+        let image = image_of((folder, schema), marks, &[run], &mut || folder.new_segment_id())?;
         let image = image.expect("the last row of a key is left, and one image has no more rows");
-        to.files[at] = Arc::new(SegmentFile::in_memory(folder.table(), &image)?);
+        to.files[at] = Arc::new(SegmentFile::in_memory(folder.table(), &image));
         to.images[at] = image;
     }
     let mut gone = Vec::new();

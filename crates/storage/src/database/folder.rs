@@ -10,14 +10,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tidegate_model::{ColumnId, ColumnType, PartitionKey, Schema, SegmentId, TableId};
 use tidegate_platform::Disk;
 
 use super::upkeep::TableWrites;
 use crate::error::Result;
-use crate::manifest::{MaskMark, Obsolete};
+use crate::manifest::{Manifest, MaskMark, Obsolete};
 use crate::segment::SegmentMeta;
 use crate::symbols::{self, Dictionary, SymbolMark, SymbolTables, SymbolTexts};
 
@@ -45,7 +45,7 @@ pub(crate) struct TableFolder {
     next_segment: AtomicU64,
     dictionaries: Mutex<BTreeMap<ColumnId, Arc<Dictionary>>>,
     /// Symbols that were found in the log, in order, and not in a symbol file.
-    replayed: Vec<SymbolTexts>,
+    replayed: Mutex<ReplayedSymbols>,
     is_dropped: AtomicBool,
     tail_gate: Gate,
     segments_gate: Gate,
@@ -58,6 +58,38 @@ pub(crate) struct WriteCounters {
     log: AtomicU64,
     sealed: AtomicU64,
     merged: AtomicU64,
+}
+
+/// Symbols of records that were replayed, in order.
+#[derive(Debug, Default)]
+struct ReplayedSymbols {
+    texts: Vec<SymbolTexts>,
+    /// Keeps texts here when a dictionary has them: while the log is replayed, what a
+    /// dictionary was opened with may turn out to be a part of its file.
+    is_kept: bool,
+}
+
+/// Texts that follow each other are joined up to this, and so have no memory each.
+const REPLAYED_TEXT_BYTES: usize = 1 << 20;
+
+impl ReplayedSymbols {
+    fn push(&mut self, texts: &SymbolTexts) {
+        let last = self.texts.iter_mut().rev().find(|last| last.column == texts.column);
+        match last.filter(|last| last.end() == texts.first) {
+            Some(last) if last.texts.bytes.len() < REPLAYED_TEXT_BYTES => {
+                (0..texts.texts.len()).for_each(|at| last.texts.push(texts.texts.get(at)));
+            }
+            _ => self.texts.push(texts.clone()),
+        }
+    }
+
+    /// Drops what is in symbol files, or of columns that are gone.
+    fn drop_known(&mut self, manifest: &Manifest) {
+        let known = |column| manifest.symbols.get(&column).map_or(0, |mark| mark.count);
+        self.texts.retain(|texts| {
+            manifest.schema.column(texts.column).is_some() && texts.end() > known(texts.column)
+        });
+    }
 }
 
 impl WriteCounters {
@@ -215,7 +247,7 @@ impl TableFolder {
             paths: paths.table(table),
             next_segment: AtomicU64::new(next_segment.0),
             dictionaries: Mutex::new(BTreeMap::new()),
-            replayed: Vec::new(),
+            replayed: Mutex::default(),
             is_dropped: AtomicBool::new(false),
             tail_gate: Gate::default(),
             segments_gate: Gate::default(),
@@ -223,15 +255,62 @@ impl TableFolder {
         }
     }
 
-    /// The same, with symbols that were found in the log.
-    pub(crate) fn with_symbols(mut self, replayed: Vec<SymbolTexts>) -> TableFolder {
-        self.replayed = replayed;
-        self
+    /// Begins to keep symbols that are found in the log, until `end_replay`.
+    pub(crate) fn begin_replay(&self) {
+        self.lock_replayed().is_kept = true;
     }
 
-    /// Symbols that were found in the log when the database was opened.
-    pub(crate) fn replayed(&self) -> &[SymbolTexts] {
-        &self.replayed
+    /// Takes texts of a record that is replayed.
+    pub(crate) fn replay_symbols(&self, texts: &SymbolTexts) {
+        self.lock_replayed().push(texts);
+        let mut open = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dictionary) = open.get(&texts.column)
+            && dictionary.replay(texts).is_err()
+        {
+            // The next one to open it finds out too, and reports it.
+            open.remove(&texts.column);
+        }
+    }
+
+    /// A replayed record has changed how far symbol files reach, or which columns there are:
+    /// dictionaries are opened anew when they are needed, without what the files have.
+    pub(crate) fn replay_marks(&self, manifest: &Manifest) {
+        self.close_dictionaries();
+        self.lock_replayed().drop_known(manifest);
+    }
+
+    /// A replayed record has truncated the table: no record before it is needed, and the next
+    /// writer may have given the ids anew.
+    pub(crate) fn forget_replayed_symbols(&self) {
+        self.close_dictionaries();
+        self.lock_replayed().texts.clear();
+    }
+
+    /// Ends a replay, and returns how many values of each column its texts reach to. Without
+    /// rows in the log nothing needs them, and the next writer may give their ids anew.
+    pub(crate) fn end_replay(
+        &self,
+        manifest: &Manifest,
+        has_rows: bool,
+    ) -> BTreeMap<ColumnId, u32> {
+        if !has_rows {
+            self.forget_replayed_symbols();
+        }
+        let open = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replayed = self.lock_replayed();
+        replayed.drop_known(manifest);
+        let ends = replayed.texts.iter().map(|texts| (texts.column, texts.end())).collect();
+        replayed.texts.retain(|texts| !open.contains_key(&texts.column));
+        replayed.is_kept = false;
+        ends
+    }
+
+    fn close_dictionaries(&self) {
+        self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn lock_replayed(&self) -> MutexGuard<'_, ReplayedSymbols> {
+        self.replayed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps others from rewriting runs. Who wants both kinds takes those of the tail first.
@@ -271,6 +350,11 @@ impl TableFolder {
         &self.writes
     }
 
+    /// Gives no number below this one from now on.
+    pub(crate) fn raise_next_segment(&self, next: SegmentId) {
+        self.next_segment.fetch_max(next.0, Ordering::Relaxed);
+    }
+
     /// A number that no segment and no mask of the table has (D1).
     pub(crate) fn new_segment_id(&self) -> SegmentId {
         SegmentId(self.next_segment.fetch_add(1, Ordering::Relaxed))
@@ -284,8 +368,13 @@ impl TableFolder {
         }
         let ids = (self.table, column);
         let dictionary = Dictionary::open(&self.disk, &self.paths.symbols(), ids, mark)?;
-        let replayed = self.replayed.iter().filter(|texts| texts.column == column);
-        replayed.into_iter().try_for_each(|texts| dictionary.replay(texts))?;
+        let mut replayed = self.lock_replayed();
+        let of_column = replayed.texts.iter().filter(|texts| texts.column == column);
+        of_column.into_iter().try_for_each(|texts| dictionary.replay(texts))?;
+        if !replayed.is_kept {
+            replayed.texts.retain(|texts| texts.column != column);
+        }
+        drop(replayed);
         let dictionary = Arc::new(dictionary);
         open.insert(column, Arc::clone(&dictionary));
         Ok(dictionary)

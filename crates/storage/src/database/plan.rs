@@ -215,7 +215,7 @@ impl Tables {
 
     /// How much memory all tails take.
     pub(crate) fn tail_bytes(&self) -> u64 {
-        self.by_id.values().map(|table| table.tail.bytes()).sum()
+        self.by_id.values().map(|table| table.tail.memory_bytes()).sum()
     }
 }
 

@@ -1,27 +1,37 @@
 //! Opening: lock, checkpoints, replay, and what must be done before the first commit.
 //!
+//! Rows that the log has are memtables afterwards, as they were before; nothing is flushed, and
+//! opening takes as long as the replay, however many tables have rows in the log.
+//!
 //! - B1, B3 as in `database`.
 //! - O1. Nothing is written before all checkpoints and log files were read, so that a newer or
-//!   damaged database stays as it is; and nothing at all if there is nothing to do.
+//!   damaged database stays as it is, but for scratch (`memtables`); and nothing at all if there is
+//!   nothing to do.
 //! - O2. A record is applied to the names if it is not before what the catalog is as of, to a
 //!   table's manifest if it is behind the manifest's commit, and to its tail if it is behind the
 //!   commit that the manifest is sealed up to: each may be newer than the others.
-//! - O3. Files that a replayed record made obsolete are removed only when that record is in
-//!   checkpoints: until then it may be that no power failure has tested it yet.
+//! - O3. Files that a replayed record made obsolete are removed only when that record is durable
+//!   (O5): until then it may be that no power failure has tested it yet.
 //! - O4. A catalog that was read may be lost with the next power failure, if the sync after its
 //!   rename has failed. So the log is purged only for one that this process has written.
-//! - O5. Before the first commit, what was replayed is in checkpoints, and so the rows of tails are
-//!   in segments: from then on no file of an earlier process is needed.
+//! - O5. Before the first commit, and before queries are answered, what was replayed is durable.
+//!   The groups that a later group or file counts as durable are: the process that wrote them had
+//!   synced them. A sync of the others may have failed, which a later sync does not tell; they are
+//!   written once more, as the beginning of a new file of the log (W9).
+//! - O6. Rows that a later record of the log takes from the memtable are never put there: a record
+//!   that flushes says up to which commit, and commits that came while segments were written stand
+//!   before it. Runs that were coalesced across that commit could not be taken apart.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use tidegate_model::{Lsn, Schema, SeqTxn, TableId, limits};
-use tidegate_platform::{DirLock, Disk, OpenMode};
+use tidegate_model::{Lsn, Schema, SegmentId, SeqTxn, TableId, limits};
+use tidegate_platform::{DirLock, Disk};
 
 use super::folder::{Paths, TableFolder};
+use super::memtables::{NextCoalesce, RecoveredTable, RecoveryReport, ReplayMemory};
 use super::plan::Tables;
 use super::sweep::{self, Leftovers};
 use super::table::{NewRows, TableState, change_tail};
@@ -32,7 +42,6 @@ use crate::envelope;
 use crate::error::{Corruption, Error, Result};
 use crate::manifest::{self, Manifest};
 use crate::snapshot::SegmentFile;
-use crate::symbols::SymbolTexts;
 use crate::wal::{
     self, LogEnd, LogSpan, ReplayedRecord, TableChange, TableOp, is_unused, list_files,
 };
@@ -45,13 +54,12 @@ pub(super) struct Recovered {
     pub(super) next_table: TableId,
     pub(super) log_end: LogEnd,
     pub(super) tidying: Tidying,
+    pub(super) report: RecoveryReport,
 }
 
 /// What is left to be done before the first commit (B3).
 #[derive(Debug)]
 pub(super) struct Tidying {
-    /// Log files that records were replayed from.
-    replayed: Vec<PathBuf>,
     /// What replayed records made obsolete (O3).
     obsolete: Leftovers,
     /// Whether what nobody names is gone: only once, since symbol files grow afterwards.
@@ -60,23 +68,20 @@ pub(super) struct Tidying {
 
 /// Tables while the log is replayed.
 struct Recovery<'a> {
-    disk: &'a dyn Disk,
+    disk: &'a Arc<dyn Disk>,
     paths: &'a Paths,
+    memory: ReplayMemory<'a>,
+    /// Of tables that a record takes rows from, the last commit whose rows need no memtable at the
+    /// end of the log (O6).
+    flushed: BTreeMap<TableId, SeqTxn>,
+    /// The time from which on rows of the log wait for their flush.
+    since_nanos: u64,
     tables: BTreeMap<TableId, RecoveredTable>,
     by_name: BTreeMap<String, TableId>,
     next_table: TableId,
     /// Names and manifests have everything before it.
     as_of: Lsn,
     obsolete: Leftovers,
-}
-
-struct RecoveredTable {
-    name: String,
-    /// `None` if there is no file, which is fine for a table that is dropped in the end.
-    manifest: Option<Manifest>,
-    tail: Tail,
-    /// Texts that records carry.
-    symbols: Vec<SymbolTexts>,
 }
 
 /// Makes the directory if need be, and returns the folders that were made, outermost first.
@@ -126,15 +131,13 @@ pub(super) fn recover(
         Some(catalog) => catalog,
         None => create(disk.as_ref(), paths, home, options)?,
     };
-    let mut recovery = Recovery::new(disk.as_ref(), paths, &catalog)?;
+    let mut recovery = Recovery::new(disk, paths, &catalog, options)?;
     let span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
-    let log_end =
+    recovery.flushed = wal::last_flushed(disk.as_ref(), &paths.log(), span)?;
+    let mut log_end =
         wal::replay(disk.as_ref(), &paths.log(), span, &mut |record| recovery.apply(&record))?;
-    let tidying = Tidying {
-        replayed: log_end.replayed.clone(),
-        obsolete: std::mem::take(&mut recovery.obsolete),
-        is_swept: false,
-    };
+    let obsolete = std::mem::take(&mut recovery.obsolete);
+    let tidying = Tidying { obsolete, is_swept: false };
     if log_end.lsn < catalog.as_of {
         // The catalog was synced after everything that it is as of.
         let what = Corruption::Differs {
@@ -144,9 +147,11 @@ pub(super) fn recover(
         };
         return Err(Error::Corrupt { path: paths.log(), offset: 0, what });
     }
-    let next_table = recovery.next_table;
-    let tables = recovery.finish(disk)?;
-    Ok(Recovered { catalog, tables, next_table, log_end, tidying })
+    // C4.
+    log_end.unflushed.count_durable(catalog.as_of);
+    let (next_table, report) = (recovery.next_table, recovery.memory.report);
+    let tables = recovery.finish()?;
+    Ok(Recovered { catalog, tables, next_table, log_end, tidying, report })
 }
 
 pub(super) fn read_catalog(disk: &dyn Disk, paths: &Paths) -> Result<Option<Catalog>> {
@@ -257,10 +262,19 @@ fn foreign(paths: &Paths) -> Error {
 }
 
 impl<'a> Recovery<'a> {
-    fn new(disk: &'a dyn Disk, paths: &'a Paths, catalog: &Catalog) -> Result<Recovery<'a>> {
+    fn new(
+        disk: &'a Arc<dyn Disk>,
+        paths: &'a Paths,
+        catalog: &Catalog,
+        options: &OpenOptions,
+    ) -> Result<Recovery<'a>> {
+        let bytes_max = options.tail.bytes_max;
         let mut recovery = Recovery {
             disk,
             paths,
+            memory: ReplayMemory::new(disk.as_ref(), paths.scratch(), bytes_max),
+            flushed: BTreeMap::new(),
+            since_nanos: options.clock.monotonic_nanos(),
             tables: BTreeMap::new(),
             by_name: BTreeMap::new(),
             next_table: catalog.next_table,
@@ -268,10 +282,9 @@ impl<'a> Recovery<'a> {
             obsolete: Leftovers::default(),
         };
         for table in &catalog.tables {
-            let manifest = read_manifest(disk, paths, table.id)?;
+            let manifest = read_manifest(disk.as_ref(), paths, table.id)?;
             recovery.by_name.insert(fold_name(&table.name), table.id);
-            let table_now = RecoveredTable::new(&table.name, manifest);
-            recovery.tables.insert(table.id, table_now);
+            recovery.insert(table.id, &table.name, manifest);
         }
         Ok(recovery)
     }
@@ -281,6 +294,7 @@ impl<'a> Recovery<'a> {
             let path = replayed.path.to_path_buf();
             Error::Corrupt { path, offset: replayed.offset, what }
         };
+        self.memory.report.records += 1;
         let is_old = replayed.lsn < self.as_of;
         // All changes of a table in one record are applied, or none (W1).
         let mut applies: BTreeMap<TableId, bool> = BTreeMap::new();
@@ -314,33 +328,49 @@ impl<'a> Recovery<'a> {
                 self.apply_to_catalog(op).map_err(misfit)?;
             }
         }
-        Ok(())
+        self.memory.relieve(&mut self.tables)
+    }
+
+    fn insert(&mut self, id: TableId, name: &str, manifest: Option<Manifest>) {
+        let folder = TableFolder::new(self.disk, self.paths, id, SegmentId(0));
+        folder.begin_replay();
+        let (name, tail, folder) = (name.to_owned(), Tail::default(), Arc::new(folder));
+        let next_coalesce = NextCoalesce::default();
+        self.tables.insert(id, RecoveredTable { name, manifest, tail, folder, next_coalesce });
     }
 
     /// The rows of an append that are not in segments, and what other changes make of them (O2).
     fn apply_to_tail(&mut self, op: &TableOp, lsn: Lsn) -> Result<()> {
-        let Some(RecoveredTable { manifest: Some(manifest), tail, symbols, .. }) =
-            self.tables.get_mut(&op.table)
-        else {
+        let Some(table) = self.tables.get_mut(&op.table) else { return Ok(()) };
+        let RecoveredTable { manifest: Some(manifest), tail, folder, .. } = table else {
             return Ok(());
         };
         let mut files = Vec::new();
-        if let TableChange::Append { images, symbols: texts, .. } = &op.change {
-            if op.seq_txn <= manifest.sealed {
-                // Symbol files have its texts, or later records have them again.
-                return Ok(());
+        match &op.change {
+            // Symbol files have its texts, or later records have them again.
+            TableChange::Append { .. } if op.seq_txn <= manifest.sealed => return Ok(()),
+            TableChange::Append { images, symbols, .. } => {
+                symbols.iter().for_each(|texts| folder.replay_symbols(texts));
+                if self.flushed.get(&op.table).is_some_and(|last| op.seq_txn <= *last) {
+                    return Ok(());
+                }
+                for image in images {
+                    files.push(Arc::new(SegmentFile::replayed(op.table, image)?));
+                }
             }
-            symbols.extend_from_slice(texts);
-            for image in images {
-                files.push(Arc::new(SegmentFile::in_memory(op.table, image)?));
-            }
+            TableChange::Truncate => folder.forget_replayed_symbols(),
+            TableChange::Alter { .. }
+            | TableChange::AddSegments { .. }
+            | TableChange::Replace { .. } => folder.replay_marks(manifest),
+            TableChange::Create { .. }
+            | TableChange::Drop
+            | TableChange::Rename { .. }
+            | TableChange::Mask { .. } => {}
         }
-        if let TableChange::Truncate = &op.change {
-            symbols.clear();
-        }
-        // They wait since before the process began.
-        let origin = Origin { lsn, since_nanos: 0 };
-        change_tail(tail, &op.change, Some(NewRows { files: &files, origin }));
+        let origin = Origin { lsn, since_nanos: self.since_nanos };
+        let rows = NewRows { files: &files, origin };
+        self.memory.change(tail, |tail| change_tail(tail, &op.change, Some(rows)));
+        self.memory.coalesce_if_due(table);
         Ok(())
     }
 
@@ -376,12 +406,12 @@ impl<'a> Recovery<'a> {
             return Err(misfit(Corruption::Impossible { what, value: op.table.0 }));
         }
         catalog::check_name(name).map_err(|error| misfit(error.into()))?;
-        let known = read_manifest(self.disk, self.paths, op.table)?;
+        let known = read_manifest(self.disk.as_ref(), self.paths, op.table)?;
         let is_new = known.is_none();
         let manifest =
             known.unwrap_or_else(|| Manifest::new(op.table, op.seq_txn, Arc::clone(schema)));
         self.by_name.insert(fold_name(name), op.table);
-        self.tables.insert(op.table, RecoveredTable::new(name, Some(manifest)));
+        self.insert(op.table, name, Some(manifest));
         self.next_table = self.next_table.max(TableId(op.table.0 + 1));
         Ok(is_new)
     }
@@ -405,6 +435,7 @@ impl<'a> Recovery<'a> {
         match &op.change {
             TableChange::Drop => {
                 self.by_name.remove(&fold_name(&table.name));
+                self.memory.change(&mut table.tail, |tail| *tail = Tail::default());
                 self.tables.remove(&op.table);
                 self.obsolete.folders.insert(self.paths.table(op.table).root().to_path_buf());
             }
@@ -428,30 +459,17 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    fn finish(self, disk: &Arc<dyn Disk>) -> Result<Tables> {
+    fn finish(self) -> Result<Tables> {
         let mut by_id = BTreeMap::new();
-        for (id, RecoveredTable { name, manifest, tail, mut symbols }) in self.tables {
+        for (id, RecoveredTable { name, manifest, tail, folder, .. }) in self.tables {
             let path = self.paths.table(id).manifest();
             let manifest = manifest.ok_or_else(|| Error::missing(&path))?;
-            symbols.retain(|texts| {
-                let mark = manifest.symbols.get(&texts.column).copied().unwrap_or_default();
-                let is_known = manifest.schema.column(texts.column).is_some();
-                // Without rows nothing needs them, and the next writer may give their ids anew.
-                is_known && texts.end() > mark.count && !tail.is_empty()
-            });
-            let folder = TableFolder::new(disk, self.paths, id, manifest.next_segment);
-            let folder = Arc::new(folder.with_symbols(symbols));
-            let table = TableState::recovered(folder, name, manifest, tail);
+            folder.raise_next_segment(manifest.next_segment);
+            let replayed = folder.end_replay(&manifest, !tail.is_empty());
+            let table = TableState::recovered(folder, name, manifest, tail, &replayed);
             by_id.insert(id, Arc::new(table));
         }
         Ok(Tables { by_id, by_name: self.by_name })
-    }
-}
-
-impl RecoveredTable {
-    fn new(name: &str, manifest: Option<Manifest>) -> RecoveredTable {
-        let (tail, symbols) = (Tail::default(), Vec::new());
-        RecoveredTable { name: name.to_owned(), manifest, tail, symbols }
     }
 }
 
@@ -463,8 +481,10 @@ impl Database {
         }
         let mut left = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tidying) = &mut *left {
-            let read_only = |error| Error::ReadOnly { source: Arc::new(error) };
-            self.do_tidying(tidying).map_err(read_only)?;
+            self.do_tidying(tidying).map_err(|error| match error {
+                Error::ReadOnly { .. } => error,
+                error => Error::ReadOnly { source: Arc::new(error) },
+            })?;
             *left = None;
             self.is_tidy.store(true, Ordering::Release);
         }
@@ -478,25 +498,8 @@ impl Database {
             litter.without(&tidying.obsolete).remove(disk)?;
             tidying.is_swept = true;
         }
-        if tidying.replayed.is_empty() {
-            return Ok(());
-        }
-        // Another process may have been killed between a write to the log and its sync: what was
-        // read may be in the kernel's memory only.
-        let sync = Error::disk("sync what was replayed");
-        disk.sync_dir(&self.paths.log()).map_err(&sync)?;
-        for path in &tidying.replayed {
-            match disk.open(path, OpenMode::ReadWrite) {
-                Ok(file) => file.sync_data().map_err(&sync)?,
-                // Purged by an attempt that failed later.
-                Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(sync(error)),
-            }
-        }
-        // A sync of it may have failed, which shows only when power fails. So nothing may depend
-        // on it any more when another file says that it had been durable.
-        self.seal_replayed()?;
-        self.write_checkpoints()?;
+        // O5.
+        self.flush()?;
         tidying.obsolete.remove(disk)
     }
 }

@@ -72,7 +72,7 @@ impl<'a> NewSegments<'a> {
         &mut self,
         left: &dyn Fn(&TailRun) -> Option<SegmentRun>,
     ) -> Result<()> {
-        for group in tail_groups(self.table) {
+        for group in tail_groups(&self.table.tail, &self.table.manifest.segments) {
             let runs: Vec<_> = group.iter().filter_map(|run| left(run)).map(Arc::new).collect();
             if !runs.is_empty() {
                 self.write(&runs)?;
@@ -172,11 +172,12 @@ impl Database {
         disk.sync_dir(&self.paths.tables()).map_err(&failed)
     }
 
-    fn several_at_a_time(
+    /// Does something `count` times, several at a time; what it does mostly waits for the disk.
+    pub(super) fn several_at_a_time<E: Send>(
         &self,
         count: usize,
-        sync: &(dyn Fn(usize) -> tidegate_platform::Result<()> + Sync),
-    ) -> tidegate_platform::Result<()> {
+        step: &(dyn Fn(usize) -> Result<(), E> + Sync),
+    ) -> Result<(), E> {
         let threads = self.options.sync_threads.get().min(count);
         let next = AtomicUsize::new(0);
         let work = || {
@@ -185,7 +186,7 @@ impl Database {
                 if at >= count {
                     return Ok(());
                 }
-                sync(at)?;
+                step(at)?;
             }
         };
         std::thread::scope(|scope| {
@@ -226,11 +227,12 @@ pub(super) fn image_of(
     (folder, schema): (&TableFolder, &Schema),
     marks: &BTreeMap<ColumnId, SymbolMark>,
     runs: &[Arc<SegmentRun>],
+    new_id: &mut dyn FnMut() -> SegmentId,
 ) -> Result<Option<Image>> {
     let has_symbols = schema.columns().iter().any(|column| column.ty == ColumnType::Symbol);
     let symbols =
         if has_symbols { folder.symbols(schema, marks)? } else { SymbolTables::default() };
     let rewrite = Rewrite { table: folder.table(), schema, symbols: &symbols, runs };
-    let mut images = rewrite::to_images(&rewrite, &mut || folder.new_segment_id())?;
+    let mut images = rewrite::to_images(&rewrite, new_id)?;
     Ok(images.pop().filter(|_| images.is_empty()))
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_model::{SeqTxn, TableId};
+use tidegate_model::{SegmentId, SeqTxn, TableId};
 use tidegate_platform::Disk;
 
 use super::folder::{Paths, TableFolder};
@@ -19,7 +19,6 @@ use crate::catalog::Catalog;
 use crate::error::{Corruption, Error, Result};
 use crate::manifest::Manifest;
 use crate::snapshot::SegmentFile;
-use crate::symbols::SymbolTexts;
 use crate::wal::{ReplayedRecord, TableChange, TableOp};
 
 /// Tables while the log is read.
@@ -38,8 +37,8 @@ pub(super) struct SurveyedTable {
     /// `None` if there is none, or a damaged one.
     pub(super) manifest: Option<Manifest>,
     pub(super) is_damaged: bool,
-    /// Texts that records carry.
-    symbols: Vec<SymbolTexts>,
+    /// It keeps the texts that records carry.
+    folder: TableFolder,
     /// The commits whose rows are in the log only, and how many rows those are.
     rows: Vec<(SeqTxn, u64)>,
 }
@@ -62,8 +61,10 @@ impl<'a> Survey<'a> {
             self.problems.push(error);
             None
         });
-        let (name, symbols, rows) = (name.to_owned(), Vec::new(), Vec::new());
-        let table = SurveyedTable { name, manifest, is_damaged, symbols, rows };
+        let folder = TableFolder::new(self.disk, self.paths, id, SegmentId(0));
+        folder.begin_replay();
+        let (name, rows) = (name.to_owned(), Vec::new());
+        let table = SurveyedTable { name, manifest, is_damaged, folder, rows };
         self.tables.entry(id).insert_entry(table).into_mut()
     }
 
@@ -112,7 +113,7 @@ impl<'a> Survey<'a> {
     /// The tables that can be read, and how many rows only the log has.
     pub(super) fn finish(mut self) -> (Vec<TableState>, u64, Vec<Error>) {
         let (mut tables, mut rows) = (Vec::new(), 0);
-        for (id, mut table) in self.tables {
+        for (id, table) in self.tables {
             let Some(manifest) = table.manifest else {
                 if !table.is_damaged {
                     self.problems.push(Error::missing(&self.paths.table(id).manifest()));
@@ -120,14 +121,11 @@ impl<'a> Survey<'a> {
                 continue;
             };
             rows += table.rows.iter().map(|(_, rows)| rows).sum::<u64>();
-            table.symbols.retain(|texts| {
-                let mark = manifest.symbols.get(&texts.column).copied().unwrap_or_default();
-                let is_known = manifest.schema.column(texts.column).is_some();
-                is_known && texts.end() > mark.count && !table.rows.is_empty()
-            });
-            let folder = TableFolder::new(self.disk, self.paths, id, manifest.next_segment);
-            let folder = Arc::new(folder.with_symbols(table.symbols));
-            tables.push(TableState::recovered(folder, table.name, manifest, Tail::default()));
+            let SurveyedTable { name, folder, .. } = table;
+            folder.raise_next_segment(manifest.next_segment);
+            let replayed = folder.end_replay(&manifest, !table.rows.is_empty());
+            let (folder, tail) = (Arc::new(folder), Tail::default());
+            tables.push(TableState::recovered(folder, name, manifest, tail, &replayed));
         }
         (tables, rows, self.problems)
     }
@@ -150,18 +148,22 @@ impl SurveyedTable {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         match &op.change {
             TableChange::Append { images, symbols, .. } if op.seq_txn > manifest.sealed => {
-                self.symbols.extend_from_slice(symbols);
+                symbols.iter().for_each(|texts| self.folder.replay_symbols(texts));
                 for image in images {
-                    SegmentFile::in_memory(op.table, image)?;
+                    SegmentFile::replayed(op.table, image)?;
                     self.rows.push((op.seq_txn, image.meta.rows.0));
                 }
             }
             TableChange::Truncate => {
-                self.symbols.clear();
+                self.folder.forget_replayed_symbols();
                 self.rows.clear();
             }
             TableChange::Replace { sealed, .. } => {
+                self.folder.replay_marks(manifest);
                 self.rows.retain(|(seq_txn, _)| seq_txn > sealed);
+            }
+            TableChange::Alter { .. } | TableChange::AddSegments { .. } => {
+                self.folder.replay_marks(manifest);
             }
             _ => {}
         }

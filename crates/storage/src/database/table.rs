@@ -64,21 +64,23 @@ pub(crate) struct NewRows<'a> {
 impl TableState {
     /// A table as its manifest says.
     pub(crate) fn new(folder: Arc<TableFolder>, name: String, manifest: Manifest) -> TableState {
-        TableState::recovered(folder, name, manifest, Tail::default())
+        TableState::recovered(folder, name, manifest, Tail::default(), &BTreeMap::new())
     }
 
-    /// A table as its manifest and the log say.
+    /// A table as its manifest and the log say; of symbol columns, the log has values up to
+    /// `replayed`.
     pub(crate) fn recovered(
         folder: Arc<TableFolder>,
         name: String,
         manifest: Manifest,
         tail: Tail,
+        replayed: &BTreeMap<ColumnId, u32>,
     ) -> TableState {
         assert_eq!(folder.table(), manifest.table, "a table's folder");
         let segments = Segments::new(files_of(&folder, &manifest, &[]));
         let marks = manifest.symbols.iter().map(|(&column, mark)| (column, mark.count));
         let mut logged: BTreeMap<ColumnId, u32> = marks.collect();
-        folder.replayed().iter().for_each(|texts| raise(&mut logged, texts.column, texts.end()));
+        replayed.iter().for_each(|(&column, &end)| raise(&mut logged, column, end));
         let logged = Arc::new(logged);
         let (truncated_at, snapshot) = (SeqTxn(0), OnceLock::new());
         TableState { folder, name, manifest, tail, logged, truncated_at, segments, snapshot }
@@ -127,24 +129,6 @@ impl TableState {
             logged: Arc::clone(&self.logged),
             truncated_at: self.truncated_at,
             segments: Arc::clone(&self.segments),
-            snapshot: OnceLock::new(),
-        }
-    }
-
-    /// This table with another manifest that, with this tail, means the same rows.
-    pub(crate) fn with_manifest(&self, manifest: Manifest, tail: Tail) -> TableState {
-        let files = files_of(&self.folder, &manifest, &self.segments.files);
-        let marks = manifest.symbols.iter().map(|(&column, mark)| (column, mark.count));
-        let mut logged: BTreeMap<ColumnId, u32> = (*self.logged).clone();
-        marks.for_each(|(column, count)| raise(&mut logged, column, count));
-        TableState {
-            folder: Arc::clone(&self.folder),
-            name: self.name.clone(),
-            manifest,
-            tail,
-            logged: Arc::new(logged),
-            truncated_at: self.truncated_at,
-            segments: Segments::new(files),
             snapshot: OnceLock::new(),
         }
     }

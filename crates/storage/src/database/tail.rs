@@ -1,4 +1,5 @@
-//! The tail of a table: rows that are in the log and not yet in segments, as images in memory.
+//! The tail of a table: rows that are in the log and not yet in segments, as images in memory, or
+//! in a spill file if a replay has found more of them than may be in memory.
 //!
 //! - TA1. A tail has the rows of every append behind the commit that the manifest is sealed up to,
 //!   each once.
@@ -15,7 +16,7 @@ use tidegate_model::{Lsn, SegmentId, SeqTxn};
 
 use crate::image::Image;
 use crate::mask::RowMask;
-use crate::segment::SegmentMeta;
+use crate::segment::{ImageBytes, SegmentMeta};
 use crate::snapshot::{SegmentFile, SegmentRun};
 
 /// Rows of one partition in memory.
@@ -42,12 +43,33 @@ pub(crate) struct Tail {
     runs: Vec<Arc<TailRun>>,
     rows: u64,
     bytes: u64,
+    memory_bytes: u64,
+    /// Of the memory, what spilling the runs would give back.
+    spillable_bytes: u64,
 }
+
+/// Memory that a run takes beside its image, about: itself, its place in the tail and its name.
+/// It does not include what queries keep of a run that they have read.
+pub(crate) const RUN_BYTES: u64 = 512;
 
 impl TailRun {
     /// The image of a record.
     pub(crate) fn new(image: &Image, file: Arc<SegmentFile>, origin: Origin) -> TailRun {
         TailRun { meta: image.meta, file, origin }
+    }
+
+    /// Returns true if its image is in a file that the kernel reads when it is needed.
+    pub(crate) fn is_spilled(&self) -> bool {
+        matches!(self.file.image(), Some(ImageBytes::Spilled(..)))
+    }
+
+    /// Its part of the memory of tails.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        RUN_BYTES + self.spillable_bytes()
+    }
+
+    fn spillable_bytes(&self) -> u64 {
+        if self.is_spilled() { 0 } else { self.meta.bytes.0 }
     }
 
     /// As a snapshot sees it.
@@ -86,9 +108,24 @@ impl Tail {
         self.rows
     }
 
-    /// How much memory the images take.
+    /// The bytes of all images.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    /// The part of that which is images.
+    pub(crate) fn spillable_bytes(&self) -> u64 {
+        self.spillable_bytes
+    }
+
+    /// Returns true if some of its images are in a file.
+    pub(crate) fn has_spilled(&self) -> bool {
+        self.spillable_bytes < self.bytes
     }
 
     /// Where the log has the oldest rows, and since when they wait.
@@ -105,6 +142,8 @@ impl Tail {
     pub(crate) fn push(&mut self, run: TailRun) {
         self.rows += run.meta.rows.0;
         self.bytes += run.meta.bytes.0;
+        self.memory_bytes += run.memory_bytes();
+        self.spillable_bytes += run.spillable_bytes();
         self.runs.push(Arc::new(run));
     }
 
@@ -114,9 +153,19 @@ impl Tail {
         self.count();
     }
 
+    /// Puts others in the place of runs that are not spilled: the same, but in a file.
+    pub(crate) fn spill(&mut self, mut spilled: impl FnMut(&TailRun) -> TailRun) {
+        for run in self.runs.iter_mut().filter(|run| !run.is_spilled()) {
+            *run = Arc::new(spilled(run));
+        }
+        self.count();
+    }
+
     fn count(&mut self) {
         self.rows = self.runs.iter().map(|run| run.meta.rows.0).sum();
         self.bytes = self.runs.iter().map(|run| run.meta.bytes.0).sum();
+        self.memory_bytes = self.runs.iter().map(|run| run.memory_bytes()).sum();
+        self.spillable_bytes = self.runs.iter().map(|run| run.spillable_bytes()).sum();
     }
 
     /// Whether these are its oldest runs, in order.

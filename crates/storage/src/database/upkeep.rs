@@ -18,29 +18,28 @@ pub(super) mod policy;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_model::{ColumnId, SegmentId, SeqTxn, TableId};
+use tidegate_model::{ByteCount, SegmentId, TableId, limits};
 
 use super::Database;
-use super::budget::{TailBytes, Wake};
-use super::checkpoint::write_manifest;
+use super::budget::Wake;
 use super::commit::Refusal;
-use super::folder::{Patience, RunsOf};
+use super::folder::{Patience, RunsOf, TableFolder};
 use super::plan::{Coalesce, Replace, Wish};
 use super::purge::Purges;
 use super::segments::{NewSegments, image_of};
 use super::table::TableState;
-use super::tail::{Origin, Tail, TailRun};
+use super::tail::{Origin, TailRun};
 use crate::error::{Error, Result};
-use crate::manifest::{Manifest, SegmentEntry};
+use crate::manifest::Manifest;
 use crate::snapshot::SegmentFile;
-use crate::symbols::SymbolMark;
 use crate::wal::Fate;
 use policy::{Due, tail_groups};
 
 /// The bounds of tails, and what is done when they are reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TailOptions {
-    /// Memory of all tails together: who would pass it seals, or waits for who does.
+    /// Memory of all tails together: a writer that would pass it flushes one, or waits for another
+    /// that does; a replay that would pass it spills.
     pub bytes_max: u64,
     /// Rows of a table's tail from which on it is sealed.
     pub seal_rows: u64,
@@ -123,7 +122,18 @@ impl TailOptions {
         merge_rows_max: 32 << 20,
         purge_after_nanos: 24 * 3_600 * 1_000_000_000,
     };
+
+    /// The same for a process that may use so much memory: memtables get an eighth of it, or what
+    /// they get anyway if that is less. It bounds a replay as well.
+    #[must_use]
+    pub fn within(self, memory: ByteCount) -> TailOptions {
+        let part = (memory.0 / 8).max(TAILS_BYTES_MIN);
+        TailOptions { bytes_max: self.bytes_max.min(part), ..self }
+    }
 }
+
+/// With less, memtables would be flushed every few commits.
+const TAILS_BYTES_MIN: u64 = 4 << 20;
 
 impl Upkeep {
     fn count(&self, what: impl FnOnce(&mut UpkeepReport)) {
@@ -236,18 +246,34 @@ impl Database {
         Ok(())
     }
 
-    /// Seals all tails and writes a checkpoint, so that the next open has nothing to replay. Also
+    /// Flushes memtables and writes a checkpoint, so that the next open has nothing to replay. Also
     /// done on drop, as far as possible.
+    ///
+    /// With more than [`limits::CLOSE_TABLES`] tables that are not in checkpoints it flushes the
+    /// log alone, and the next open replays it: that takes less time than flushing so many.
     ///
     /// # Errors
     /// If something cannot be written; then it is in the log, and nothing is lost.
     pub fn close(&self) -> Result<()> {
         self.tidy()?;
-        let mut outcome = Ok(());
-        for table in self.table_states() {
-            outcome = outcome.and(self.seal_until_done(table.id()));
+        let tables = self.unfinished_tables();
+        if tables.len() > limits::CLOSE_TABLES {
+            return self.flush();
         }
-        outcome.and(self.checkpoint())
+        let sealed = self.several_at_a_time(tables.len(), &|at| self.seal_until_done(tables[at]));
+        sealed.and(self.checkpoint())
+    }
+
+    /// The tables that a checkpoint lacks rows or changes of.
+    fn unfinished_tables(&self) -> Vec<TableId> {
+        let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_unfinished = |table: &Arc<TableState>| {
+            let known = checkpoints.manifests.get(&table.id()).copied();
+            !table.tail.is_empty() || known != Some(table.manifest.seq_txn)
+        };
+        let mut tables = self.table_states();
+        tables.retain(is_unfinished);
+        tables.iter().map(|table| table.id()).collect()
     }
 
     /// Waits, or helps, until so many bytes of images have room in memory (BU2).
@@ -262,7 +288,7 @@ impl Database {
             }
             let mut tables = self.table_states();
             tables.retain(|table| !table.tail.is_empty());
-            tables.sort_by_key(|table| std::cmp::Reverse(table.tail.bytes()));
+            tables.sort_by_key(|table| std::cmp::Reverse(table.tail.memory_bytes()));
             let mut is_done = false;
             for table in tables {
                 if settled(self.seal(table.id(), Patience::Try))? == Attempt::Done {
@@ -289,10 +315,18 @@ impl Database {
 
     /// Seals the tails that keep the log from being purged.
     fn shorten_log(&self) -> Result<()> {
-        for table in self.table_states() {
-            self.seal_until_done(table.id())?;
-        }
+        let tables = self.table_states();
+        self.several_at_a_time(tables.len(), &|at| self.seal_until_done(tables[at].id()))?;
         self.checkpoint()
+    }
+
+    /// The same after an open, if many processes have left a file each.
+    pub(super) fn shorten_log_of_many_files(&self) {
+        let files = self.log.lock().map_or(0, |log| log.file_count());
+        if files > super::LOG_FILES_MAX {
+            // If that fails, the rows are in the log as before, and the next open tries again.
+            let _ = self.shorten_log();
+        }
     }
 
     fn maintain_table(&self, id: TableId) -> Result<()> {
@@ -316,6 +350,7 @@ impl Database {
         let now = self.options.clock.monotonic_nanos();
         table.tail.rows() >= options.seal_rows
             || table.tail.bytes() >= options.seal_bytes
+            || table.tail.has_spilled()
             || now.saturating_sub(since_nanos) >= options.seal_after_nanos
             || self.published().lsn.0.saturating_sub(lsn.0) >= options.log_bytes
     }
@@ -434,9 +469,12 @@ impl Database {
         };
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         let mut done = Attempt::Idle;
-        for group in tail_groups(&table) {
+        for group in tail_groups(&table.tail, &table.manifest.segments) {
             let Some(out) = policy::due_coalesce(&group) else { continue };
-            let Some(run) = coalesced(&table, out)? else { continue };
+            let new_id = &mut || table.folder.new_segment_id();
+            let Some(run) = coalesced(&table.folder, &table.manifest, out, new_id)? else {
+                continue;
+            };
             let wish = Coalesce {
                 table: id,
                 name: table.name.clone(),
@@ -449,29 +487,6 @@ impl Database {
         }
         Ok(done)
     }
-
-    /// Turns tails that were found in the log into segments, before the first commit (O5): the
-    /// manifests that name them are what makes it true, since the log cannot be written to yet.
-    pub(super) fn seal_replayed(&self) -> Result<()> {
-        for table in self.table_states() {
-            let Some(last) = table.tail.last() else { continue };
-            let mut written = NewSegments::new(self, &table)?;
-            written.write_tail(&|run| Some(run.run()))?;
-            let symbols = written.sync()?;
-            let manifest = sealed_manifest(&table, last, &written, &symbols);
-            write_manifest(self.guarded.as_ref(), table.folder.paths(), &manifest)
-                .map_err(Error::disk("write manifest"))?;
-            let sealed = Arc::new(table.with_manifest(manifest, Tail::default()));
-            let mut change = TailBytes::default();
-            change.count(Some(&table), Some(&sealed));
-            let mut published = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-            published.tables.by_id.insert(table.id(), sealed);
-            drop(published);
-            self.tails.change(&change);
-            written.keep();
-        }
-        Ok(())
-    }
 }
 
 /// That a table changed under somebody's hands is no failure: what is left is due again.
@@ -482,31 +497,17 @@ fn settled(attempt: Result<Attempt>) -> Result<Attempt> {
     }
 }
 
-/// One run with the rows of several.
-fn coalesced(table: &TableState, out: &[Arc<TailRun>]) -> Result<Option<TailRun>> {
+/// One run with the rows of several; `None` if they do not fit one, or all are gone.
+pub(super) fn coalesced(
+    folder: &TableFolder,
+    manifest: &Manifest,
+    out: &[Arc<TailRun>],
+    new_id: &mut dyn FnMut() -> SegmentId,
+) -> Result<Option<TailRun>> {
     let runs: Vec<_> = out.iter().map(|run| Arc::new(run.run())).collect();
-    let schema = &table.manifest.schema;
-    let image = image_of((&table.folder, schema), &table.manifest.symbols, &runs)?;
+    let image = image_of((folder, &manifest.schema), &manifest.symbols, &runs, new_id)?;
     let Some(image) = image else { return Ok(None) };
     let origin = out.iter().map(|run| run.origin).reduce(Origin::oldest);
-    let file = Arc::new(SegmentFile::in_memory(table.id(), &image)?);
+    let file = Arc::new(SegmentFile::in_memory(folder.table(), &image));
     Ok(Some(TailRun::new(&image, file, origin.expect("a group has a run"))))
-}
-
-fn sealed_manifest(
-    table: &TableState,
-    last: SeqTxn,
-    written: &NewSegments<'_>,
-    symbols: &[(ColumnId, SymbolMark)],
-) -> Manifest {
-    let mut manifest = table.manifest.clone();
-    let segments = Arc::make_mut(&mut manifest.segments);
-    for meta in written.metas() {
-        segments.push(SegmentEntry { meta, mask: None });
-        manifest.next_segment = manifest.next_segment.max(SegmentId(meta.id.0 + 1));
-    }
-    segments.sort_by_key(|entry| entry.meta.id);
-    manifest.symbols.extend(symbols.iter().copied());
-    manifest.sealed = last;
-    manifest
 }

@@ -24,7 +24,7 @@ struct TestRun {
 fn file_of(image: &Image, commit: u64) -> Arc<SegmentFile> {
     let mut image = image.clone();
     (image.meta.seq_first, image.meta.seq_last) = (SeqTxn(commit), SeqTxn(commit));
-    Arc::new(SegmentFile::in_memory(TABLE, &image).expect("IM1"))
+    Arc::new(SegmentFile::in_memory(TABLE, &image))
 }
 
 fn whole_run(image: &Image, commit: u64, rows: Vec<Row>) -> TestRun {
@@ -329,7 +329,7 @@ fn damage_of_a_run_is_an_error_and_not_a_panic() {
         let mut bytes = images[0].bytes.to_vec();
         bytes[at] ^= 0x11;
         let damaged = Image { bytes: bytes.into(), ..images[0].clone() };
-        let Ok(file) = SegmentFile::in_memory(TABLE, &damaged) else { continue };
+        let Ok(file) = SegmentFile::replayed(TABLE, &damaged) else { continue };
         let runs = [Arc::new(SegmentRun::of_tail(*file.meta(), &Arc::new(file), None))];
         let rewrite = Rewrite { table: TABLE, schema: &schema, symbols: &tables, runs: &runs };
         // Zones are not read, and what is between regions is not either.

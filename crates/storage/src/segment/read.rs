@@ -7,6 +7,7 @@
 //!
 //! Not here: Arrow arrays (`decode`).
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -46,7 +47,14 @@ pub struct Reader {
 #[derive(Debug)]
 enum Bytes {
     Mapped(Mapping),
-    InMemory(Arc<[u8]>),
+    Image(ImageBytes),
+}
+
+/// The bytes of an image: on the heap, or in a part of a file that holds several.
+#[derive(Debug, Clone)]
+pub(crate) enum ImageBytes {
+    Heap(Arc<[u8]>),
+    Spilled(Mapping, Range<usize>),
 }
 
 impl std::ops::Deref for Bytes {
@@ -56,7 +64,19 @@ impl std::ops::Deref for Bytes {
     fn deref(&self) -> &[u8] {
         match self {
             Bytes::Mapped(mapping) => mapping,
-            Bytes::InMemory(bytes) => bytes,
+            Bytes::Image(image) => image,
+        }
+    }
+}
+
+impl std::ops::Deref for ImageBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            ImageBytes::Heap(bytes) => bytes,
+            ImageBytes::Spilled(mapping, range) => &mapping[range.clone()],
         }
     }
 }
@@ -95,9 +115,18 @@ impl Reader {
     /// # Errors
     /// As `open`.
     pub fn in_memory(bytes: Arc<[u8]>, table: TableId, meta: &SegmentMeta) -> Result<Reader> {
-        let path = PathBuf::from(format!("segment {} of table {table} in memory", meta.id));
+        Reader::of_image(ImageBytes::Heap(bytes), table, meta)
+    }
+
+    /// As `in_memory`, wherever the bytes of the image are.
+    pub(crate) fn of_image(
+        bytes: ImageBytes,
+        table: TableId,
+        meta: &SegmentMeta,
+    ) -> Result<Reader> {
+        let path = image_path(table, meta);
         check_length(&path, bytes.len() as u64, meta)?;
-        Reader::new(path, Bytes::InMemory(bytes), table, meta)
+        Reader::new(path, Bytes::Image(bytes), table, meta)
     }
 
     fn new(path: PathBuf, bytes: Bytes, table: TableId, meta: &SegmentMeta) -> Result<Reader> {
@@ -141,8 +170,10 @@ impl Reader {
 
     /// Asks for all its bytes, for who reads them from the first to the last.
     pub(super) fn will_need_all(&self) {
-        if let Bytes::Mapped(mapping) = &self.bytes {
-            mapping.will_need(0..mapping.len());
+        match &self.bytes {
+            Bytes::Mapped(mapping) => mapping.will_need(0..mapping.len()),
+            Bytes::Image(ImageBytes::Spilled(mapping, range)) => mapping.will_need(range.clone()),
+            Bytes::Image(ImageBytes::Heap(_)) => {}
         }
     }
 
@@ -412,6 +443,11 @@ impl Reader {
 }
 
 /// Whether there are as many bytes as were committed, and enough to be a segment.
+/// The name of an image in messages.
+pub(crate) fn image_path(table: TableId, meta: &SegmentMeta) -> PathBuf {
+    PathBuf::from(format!("segment {} of table {table} in memory", meta.id))
+}
+
 fn check_length(path: &Path, length: u64, meta: &SegmentMeta) -> Result<()> {
     if length == meta.bytes.0 && length >= FILE_BYTES_MIN {
         return Ok(());

@@ -6,10 +6,11 @@
 //!   are zero as it was written, so that one with more of them is told from one with other bytes.
 
 use tidegate_model::bytes::{ByteReader, ByteWriter};
-use tidegate_model::{Lsn, limits};
+use tidegate_model::{Lsn, SeqTxn, TableId, limits};
 
 use super::record::{
     Record, TableShares, bytes_of_tables, decode_record, encode_record, record_bytes_max,
+    skim_record,
 };
 use crate::envelope;
 use crate::error::{Corruption, DecodeError};
@@ -30,8 +31,8 @@ const FILE_VERSION_OLDEST: u32 = 1;
 const FILE_VERSION_SEALED: u32 = 3;
 /// Magic, version, log, first LSN.
 const FILE_FIELDS_BYTES: usize = 8 + 4 + 8 + 8;
-/// End of the predecessor, durable LSN, room.
-const FILE_ROOM_BYTES: usize = 8 + 8 + 8;
+/// End of the predecessor, durable LSN, end of plain groups, room.
+const FILE_ROOM_BYTES: usize = 8 + 8 + 8 + 8;
 
 const GROUP_MAGIC: [u8; 8] = *b"TIDEGRP\0";
 /// Magic, log, LSN, durable LSN, bytes, count of records.
@@ -76,10 +77,10 @@ pub(crate) struct GroupPlace {
     pub(crate) room: u64,
 }
 
-/// The layout of the groups of a file.
+/// The layout of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupLayout {
-    /// Of versions 1 and 2: only the whole group has a checksum.
+    /// Of files of versions 1 and 2: only the whole group has a checksum.
     Plain,
     /// The header has a checksum of its own (G1).
     Sealed,
@@ -104,6 +105,8 @@ pub(crate) struct FileHeader {
     pub(crate) previous_end: Lsn,
     /// Groups before it were on disk when the file got its name.
     pub(crate) durable: Lsn,
+    /// Groups before it are plain, as in the file of an older version that they were copied from.
+    pub(crate) plain_until: Lsn,
     /// The length that the file had on disk when it got its name.
     pub(crate) room: u64,
 }
@@ -124,19 +127,27 @@ pub(crate) fn encode_file_header(header: &FileHeader) -> Vec<u8> {
     w.raw(&FILE_MAGIC).u32(FILE_VERSION).u64(header.log).u64(header.first.0);
     assert_eq!(w.0.len(), FILE_FIELDS_BYTES, "docs/format.md, Log");
     let crc = crc32c::crc32c(&w.0);
-    w.u32(crc).u64(header.previous_end.0).u64(header.durable.0).u64(header.room);
+    w.u32(crc).u64(header.previous_end.0).u64(header.durable.0);
+    w.u64(header.plain_until.0).u64(header.room);
     let crc = crc32c::crc32c(&w.0);
     w.u32(crc).pad(FILE_HEADER_BYTES);
     w.0
 }
 
-/// The header of a file that is to be of this log and to begin at `first`, the layout of its
-/// groups, and how many bytes of the page it takes.
+impl FileHeader {
+    /// The layout of the group at a position.
+    pub(crate) fn layout_at(&self, lsn: Lsn) -> GroupLayout {
+        if lsn < self.plain_until { GroupLayout::Plain } else { GroupLayout::Sealed }
+    }
+}
+
+/// The header of a file that is to be of this log and to begin at `first`, and how many bytes of
+/// the page it takes.
 pub(crate) fn decode_file_header(
     bytes: &[u8],
     log: u64,
     first: Lsn,
-) -> Result<(FileHeader, GroupLayout, usize), DecodeError> {
+) -> Result<(FileHeader, usize), DecodeError> {
     let mut r = ByteReader::new(bytes);
     if r.array::<8>()? != FILE_MAGIC {
         return Err(DecodeError::at(0, Corruption::Magic { expected: "log file" }));
@@ -153,18 +164,25 @@ pub(crate) fn decode_file_header(
     }
     if version < FILE_VERSION_SEALED {
         let room = FILE_HEADER_BYTES as u64;
-        let header = FileHeader { log, first, previous_end: first, durable: first, room };
-        return Ok((header, GroupLayout::Plain, FILE_FIELDS_BYTES + 4));
+        let (previous_end, durable, plain_until) = (first, first, Lsn(u64::MAX));
+        let header = FileHeader { log, first, previous_end, durable, plain_until, room };
+        return Ok((header, FILE_FIELDS_BYTES + 4));
     }
-    let (previous_end, durable, room) = (Lsn(r.u64()?), Lsn(r.u64()?), r.u64()?);
+    let (previous_end, durable) = (Lsn(r.u64()?), Lsn(r.u64()?));
+    let (plain_until, room) = (Lsn(r.u64()?), r.u64()?);
     check_crc(&mut r, bytes)?;
     if first < previous_end || durable < first || !previous_end.0.is_multiple_of(PAGE as u64) {
         let what = "the end of the file before";
         let what = Corruption::Impossible { what, value: previous_end.0 };
         return Err(DecodeError::at(FILE_FIELDS_BYTES + 4, what));
     }
-    let header = FileHeader { log, first, previous_end, durable, room };
-    Ok((header, GroupLayout::Sealed, FILE_FIELDS_BYTES + 4 + FILE_ROOM_BYTES + 4))
+    if plain_until < first || durable < plain_until {
+        let what = "the end of the plain groups";
+        let what = Corruption::Impossible { what, value: plain_until.0 };
+        return Err(DecodeError::at(FILE_FIELDS_BYTES + 4 + 8 + 8, what));
+    }
+    let header = FileHeader { log, first, previous_end, durable, plain_until, room };
+    Ok((header, FILE_FIELDS_BYTES + 4 + FILE_ROOM_BYTES + 4))
 }
 
 /// Compares the next four bytes with the checksum of all before them.
@@ -363,6 +381,16 @@ impl CheckedGroup<'_> {
             0 => Ok(Group { durable: self.durable, end: self.end, records }),
             left => Err(DecodeError::at(self.records.offset(), Corruption::LeftOver { left })),
         }
+    }
+}
+
+impl CheckedGroup<'_> {
+    /// Calls `found` for what its records take from memtables (`skim_record`).
+    pub(super) fn skim(
+        mut self,
+        found: &mut dyn FnMut(TableId, SeqTxn),
+    ) -> Result<(), DecodeError> {
+        (0..self.count).try_for_each(|_| skim_record(&mut self.records, found))
     }
 }
 

@@ -20,7 +20,7 @@ use super::group::{
     EncodedGroup, FILE_HEADER_BYTES, FileHeader, GroupPlace, PAGE, encode_file_header,
 };
 use super::record::{Record, TableShares};
-use super::replay::LogEnd;
+use super::replay::{LogEnd, UnflushedGroups};
 use crate::database::{Durability, LogOptions};
 use crate::envelope;
 use crate::error::{Error, Result};
@@ -63,6 +63,8 @@ pub(crate) struct Log {
     durable: Lsn,
     /// The groups behind that, as they were written (W9).
     unflushed: VecDeque<Vec<u8>>,
+    /// Those before it are plain: they come from a file of an older version.
+    plain_until: Lsn,
     files: Vec<LogFile>,
     /// The last file of the process before, and where the file before that one ends.
     resumed: (Lsn, Lsn),
@@ -105,22 +107,27 @@ impl Flush {
 }
 
 impl Log {
-    /// A log that was replayed. The first commit starts a file: that the name of an older one is
-    /// durable, and what it holds, only the process knows that wrote it.
+    /// A log that was replayed. The first flush or commit starts a file, which begins with the
+    /// groups that may not be durable (W9): that the name of an older file is durable, and what it
+    /// holds, only the process knows that wrote it.
     pub(crate) fn resume(
         disk: &Arc<dyn Disk>,
         dir: &Path,
         (id, end): (u64, LogEnd),
         options: LogOptions,
     ) -> Log {
+        let UnflushedGroups { durable, groups: unflushed, plain_until } = end.unflushed;
+        let bytes: usize = unflushed.iter().map(Vec::len).sum();
+        assert_eq!(durable.0 + bytes as u64, end.lsn.0, "W9");
         Log {
             disk: Arc::clone(disk),
             dir: dir.to_path_buf(),
             options,
             id,
             end: end.lsn,
-            durable: end.lsn,
-            unflushed: VecDeque::new(),
+            durable,
+            unflushed,
+            plain_until,
             files: end.files,
             resumed: end.last,
             current: Current::None,
@@ -135,6 +142,11 @@ impl Log {
     /// Everything before it is on disk.
     pub(crate) fn durable(&self) -> Lsn {
         self.durable
+    }
+
+    /// The number of its files.
+    pub(crate) fn file_count(&self) -> usize {
+        self.files.len()
     }
 
     /// Whether something has failed, and nothing can be written before it is mended (W6).
@@ -179,16 +191,18 @@ impl Log {
         }
     }
 
-    /// What has to be synced so that everything is durable; `None` if it is, or is now because a
-    /// new file has mended a log that was broken. One flush is under way at a time: the kernel
-    /// tells of an error once, and who asked second would not hear of it.
+    /// Returns what has to be synced so that everything is durable; `None` if it is, or is now
+    /// because a new file has mended a log that was broken, or has what was replayed. One flush is
+    /// under way at a time: the kernel tells of an error once, and a second sync would not hear of
+    /// it.
     pub(crate) fn begin_flush(&mut self) -> Result<Option<Flush>> {
         match &self.current {
             Current::Ready(file) if self.durable < self.end => {
                 Ok(Some(Flush { handle: Arc::clone(&file.handle), until: self.end }))
             }
-            Current::Ready(_) | Current::None => Ok(None),
-            Current::Unusable => {
+            Current::Ready(_) => Ok(None),
+            Current::None if self.durable == self.end => Ok(None),
+            Current::None | Current::Unusable => {
                 self.start_file().map_err(|error| Error::ReadOnly { source: Arc::new(error) })?;
                 Ok(None)
             }
@@ -319,6 +333,7 @@ impl Log {
             first: self.durable,
             previous_end: if resumed == self.durable { previous_end } else { self.durable },
             durable: self.end,
+            plain_until: self.plain_until.max(self.durable),
             room: filled,
         };
         handle.write_all_at(&encode_file_header(&header), 0)?;
@@ -359,7 +374,8 @@ pub(crate) fn create(disk: &dyn Disk, dir: &Path, id: u64) -> tidegate_platform:
     let first = Lsn(0);
     let handle = disk.open(&dir.join(file_name(first)), OpenMode::CreateNew)?;
     let room = FILE_HEADER_BYTES as u64;
-    let header = FileHeader { log: id, first, previous_end: first, durable: first, room };
+    let (previous_end, durable, plain_until) = (first, first, first);
+    let header = FileHeader { log: id, first, previous_end, durable, plain_until, room };
     handle.write_all_at(&encode_file_header(&header), 0)?;
     handle.sync_data()?;
     disk.sync_dir(dir)

@@ -15,6 +15,10 @@ use crate::symbols::{SymbolMark, SymbolTexts};
 const HEADER_BYTES: usize = 4 + 4;
 /// Table, commit, kind, length.
 const OP_BYTES_MIN: usize = 8 + 8 + 1 + 4;
+/// The kinds of changes that take rows from a memtable.
+const DROP: u8 = 2;
+const TRUNCATE: u8 = 4;
+const REPLACE: u8 = 9;
 
 /// One commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,14 +179,14 @@ fn patch(w: &mut ByteWriter, at: usize, bytes: usize) {
 fn kind(change: &TableChange) -> u8 {
     match change {
         TableChange::Create { .. } => 1,
-        TableChange::Drop => 2,
+        TableChange::Drop => DROP,
         TableChange::Rename { .. } => 3,
-        TableChange::Truncate => 4,
+        TableChange::Truncate => TRUNCATE,
         TableChange::Alter { .. } => 5,
         TableChange::AddSegments { .. } => 6,
         TableChange::Mask { .. } => 7,
         TableChange::Append { .. } => 8,
-        TableChange::Replace { .. } => 9,
+        TableChange::Replace { .. } => REPLACE,
     }
 }
 
@@ -288,6 +292,32 @@ pub(super) fn decode_record(r: &mut ByteReader<'_>) -> Result<Record, DecodeErro
     decode_body(body).map_err(|error| shifted(error, base))
 }
 
+/// Reads past the next record of a group whose checksum is right, and calls `found` with each
+/// table that it takes rows from and the commit up to which their appends need no memtable behind
+/// it: they are in segments then, or gone.
+pub(super) fn skim_record(
+    r: &mut ByteReader<'_>,
+    found: &mut dyn FnMut(TableId, SeqTxn),
+) -> Result<(), DecodeError> {
+    let (length, _) = (r.u32()?, r.u32()?);
+    let base = r.offset();
+    let mut body = ByteReader::new(r.raw(length as usize)?);
+    let mut skim = || -> Result<(), DecodeError> {
+        for _ in 0..body.u32()? {
+            let (table, seq_txn, kind) = (TableId(body.u64()?), SeqTxn(body.u64()?), body.u8()?);
+            let payload = body.counted()?;
+            match kind {
+                DROP => found(table, SeqTxn(u64::MAX)),
+                TRUNCATE => found(table, seq_txn),
+                REPLACE => found(table, SeqTxn(ByteReader::new(payload).u64()?)),
+                _ => {}
+            }
+        }
+        Ok(())
+    };
+    skim().map_err(|error| shifted(error, base))
+}
+
 fn decode_body(body: &[u8]) -> Result<Record, DecodeError> {
     let mut r = ByteReader::new(body);
     let count = r.u32()?;
@@ -317,9 +347,9 @@ fn decode_change(kind: u8, payload: &[u8]) -> Result<TableChange, DecodeError> {
             let name = parts::decode_text(r, "a table's name")?;
             TableChange::Create { name, schema: Arc::new(parts::decode_schema(r)?) }
         }
-        2 => TableChange::Drop,
+        DROP => TableChange::Drop,
         3 => TableChange::Rename { name: parts::decode_text(r, "a table's name")? },
-        4 => TableChange::Truncate,
+        TRUNCATE => TableChange::Truncate,
         5 => TableChange::Alter { schema: Arc::new(parts::decode_schema(r)?) },
         6 => {
             let segments = decode_segments(r)?;
@@ -330,7 +360,7 @@ fn decode_change(kind: u8, payload: &[u8]) -> Result<TableChange, DecodeError> {
             TableChange::Mask { segment, mask: parts::decode_mask(r)? }
         }
         8 => decode_append(r)?,
-        9 => {
+        REPLACE => {
             let sealed = SeqTxn(r.u64()?);
             let count = parts::decode_count(r, 8)?;
             let out = (0..count).map(|_| Ok(SegmentId(r.u64()?)));

@@ -64,18 +64,19 @@ pub(crate) fn read_behind(
 /// Reads the records of a group that may be damaged; returns where to go on.
 fn read_group(file: &OpenFile, lsn: Lsn, found: &mut dyn FnMut(&Record)) -> Result<Lsn> {
     let mut bytes = file.read_group(lsn)?;
-    if let Ok(group) = check_group(&bytes, file.of(), lsn) {
+    if let Ok(group) = check_group(&bytes, file.of(lsn), lsn) {
         let end = group.end;
         if let Ok(group) = group.decode() {
             group.records.iter().for_each(found);
         }
         return Ok(end);
     }
-    if peek_group(&bytes, file.of(), lsn).is_err() {
+    if peek_group(&bytes, file.of(lsn), lsn).is_err() {
         // Its length may be what is damaged.
         bytes = file.read(file.offset(lsn), SEARCH_BYTES as u64)?;
     }
-    let mut records = ByteReader::new(bytes.get(file.layout.header_bytes()..).unwrap_or_default());
+    let (_, layout) = file.of(lsn);
+    let mut records = ByteReader::new(bytes.get(layout.header_bytes()..).unwrap_or_default());
     // Each record has a checksum of its own.
     while let Ok(record) = decode_record(&mut records)
         && !record.ops.is_empty()
@@ -133,6 +134,7 @@ fn write_file(
         first: *first,
         previous_end: *bad,
         durable: Lsn(first.0 + bytes),
+        plain_until: *first,
         room,
     };
     let file = disk.open(path, OpenMode::CreateOrTruncate)?;

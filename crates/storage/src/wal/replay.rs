@@ -7,11 +7,12 @@
 //!
 //! Not here: the groups that no replay needs any more (`verify`).
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_model::Lsn;
+use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::group::{
@@ -42,12 +43,51 @@ pub(crate) struct LogEnd {
     pub(crate) lsn: Lsn,
     /// All files, in order.
     pub(crate) files: Vec<LogFile>,
-    /// Those that groups were read from.
-    pub(crate) replayed: Vec<PathBuf>,
+    /// The groups at the end that may not be durable.
+    pub(crate) unflushed: UnflushedGroups,
     /// Where the last file begins, and where the one before it ends.
     pub(crate) last: (Lsn, Lsn),
     /// What was left out behind the end.
     pub(crate) torn: Option<TornGroup>,
+}
+
+/// The last groups of a log that is replayed: those that nothing behind them counts as durable.
+/// The process that wrote them knew whether a sync of them had failed; this one does not.
+#[derive(Debug)]
+pub(crate) struct UnflushedGroups {
+    /// Everything before it is on disk.
+    pub(crate) durable: Lsn,
+    /// The groups behind that, byte for byte.
+    pub(crate) groups: VecDeque<Vec<u8>>,
+    /// Those before it are plain.
+    pub(crate) plain_until: Lsn,
+}
+
+impl UnflushedGroups {
+    /// No groups behind a position.
+    pub(crate) fn new(durable: Lsn) -> UnflushedGroups {
+        UnflushedGroups { durable, groups: VecDeque::new(), plain_until: durable }
+    }
+
+    /// Takes note that everything before `durable` is on disk: groups end there, or `durable` is
+    /// before them.
+    pub(crate) fn count_durable(&mut self, durable: Lsn) {
+        while self.durable < durable {
+            match self.groups.pop_front() {
+                Some(group) => self.durable = Lsn(self.durable.0 + group.len() as u64),
+                None => self.durable = durable,
+            }
+        }
+    }
+
+    /// Adds the group from `lsn` to `end`, of which `bytes` may lack the zeros at the end.
+    fn push(&mut self, (lsn, end): (Lsn, Lsn), layout: GroupLayout, mut bytes: Vec<u8>) {
+        if layout == GroupLayout::Plain {
+            self.plain_until = end;
+        }
+        bytes.resize(usize::try_from(end.0 - lsn.0).expect("a group fits memory"), 0);
+        self.groups.push_back(bytes);
+    }
 }
 
 /// Bytes behind the end of the log that may be of a group whose write was cut off, and was never
@@ -83,13 +123,19 @@ pub(crate) struct Progress {
     pub(crate) is_damaged: bool,
 }
 
+impl Progress {
+    /// Nothing was read yet.
+    pub(crate) fn new(dir: &Path, from: Lsn) -> Progress {
+        Progress { lsn: from, path: dir.join(super::log::file_name(from)), is_damaged: false }
+    }
+}
+
 /// A file of the log while it is read.
 pub(super) struct OpenFile {
     pub(super) path: PathBuf,
     handle: Arc<dyn DiskFile>,
     pub(super) length: u64,
     pub(super) header: FileHeader,
-    pub(super) layout: GroupLayout,
     /// How many bytes of the first page the header takes.
     pub(super) header_bytes: usize,
 }
@@ -110,24 +156,57 @@ pub(crate) struct LogSpan {
     pub(crate) until: Option<Lsn>,
 }
 
-/// Hands every record of a span to `apply`, in order, and says where the log ends.
+/// Does something with a group of a file, and returns where it ends.
+type Visit<'a> = dyn FnMut(&OpenFile, Lsn, CheckedGroup<'_>) -> Result<Lsn> + 'a;
+
+/// Hands every record of a span to `apply`, in order, and returns where the log ends.
 pub(crate) fn replay(
     disk: &dyn Disk,
     dir: &Path,
-    LogSpan { log, from, until }: LogSpan,
+    span: LogSpan,
     apply: &mut dyn FnMut(ReplayedRecord<'_>) -> Result<()>,
 ) -> Result<LogEnd> {
-    let path = dir.join(super::log::file_name(from));
-    let mut progress = Progress { lsn: from, path, is_damaged: false };
-    replay_with(disk, dir, LogSpan { log, from, until }, apply, &mut progress)
+    replay_with(disk, dir, span, apply, &mut Progress::new(dir, span.from))
 }
 
 /// The same, for a caller that wants to know how far it came.
 pub(crate) fn replay_with(
     disk: &dyn Disk,
     dir: &Path,
-    LogSpan { log, from, until }: LogSpan,
+    span: LogSpan,
     apply: &mut dyn FnMut(ReplayedRecord<'_>) -> Result<()>,
+    progress: &mut Progress,
+) -> Result<LogEnd> {
+    let visit: &mut Visit<'_> = &mut |file, lsn, group| file.apply_group(lsn, group, apply);
+    visit_groups(disk, dir, span, visit, progress)
+}
+
+/// Returns, for each table that a record of a span takes rows from, the last commit whose rows
+/// need no memtable at the end of the span. What `replay` finds it finds, and the same damage.
+pub(crate) fn last_flushed(
+    disk: &dyn Disk,
+    dir: &Path,
+    span: LogSpan,
+) -> Result<BTreeMap<TableId, SeqTxn>> {
+    let mut last: BTreeMap<TableId, SeqTxn> = BTreeMap::new();
+    let mut found = |table, seq_txn| {
+        let known = last.entry(table).or_insert(seq_txn);
+        *known = seq_txn.max(*known);
+    };
+    let visit: &mut Visit<'_> = &mut |file, lsn, group| {
+        let end = group.end;
+        group.skim(&mut found).map_err(|error| file.damage(lsn, error))?;
+        Ok(end)
+    };
+    visit_groups(disk, dir, span, visit, &mut Progress::new(dir, span.from))?;
+    Ok(last)
+}
+
+fn visit_groups(
+    disk: &dyn Disk,
+    dir: &Path,
+    LogSpan { log, from, until }: LogSpan,
+    visit: &mut Visit<'_>,
     progress: &mut Progress,
 ) -> Result<LogEnd> {
     let files = list_files(disk, dir)?;
@@ -144,7 +223,7 @@ pub(crate) fn replay_with(
         return Err(missing());
     }
     progress.lsn = from.max(file.header.first);
-    let mut replayed = Vec::new();
+    let mut unflushed = UnflushedGroups::new(progress.lsn);
     for next in files[needed + 1..].iter().map(Some).chain([None]) {
         // W5: the next file says where this one ends. What it cannot say, this one may know.
         let next = next.map(|next| (next, OpenFile::open(disk, next, log)));
@@ -153,15 +232,13 @@ pub(crate) fn replay_with(
             Some((next, Err(_))) => Some(next.first),
             None => until,
         };
-        let start = progress.lsn;
-        file.replay(next_end, apply, progress)?;
-        if progress.lsn != start {
-            replayed.push(file.path.clone());
-        }
+        file.visit(&mut unflushed, next_end, visit, progress)?;
         let Some((named, next)) = next else { break };
         progress.path.clone_from(&named.path);
         file = next?;
         progress.lsn = file.header.first;
+        // W5: a file begins where its predecessor was durable.
+        unflushed.count_durable(file.header.first);
     }
     let torn = match until {
         Some(_) => None,
@@ -169,7 +246,7 @@ pub(crate) fn replay_with(
     };
     progress.is_damaged = false;
     let last = (file.header.first, file.header.previous_end);
-    Ok(LogEnd { lsn: progress.lsn, files, replayed, last, torn })
+    Ok(LogEnd { lsn: progress.lsn, files, unflushed, last, torn })
 }
 
 /// Whether a log file of an unfinished database holds nothing: no group begins in it.
@@ -187,13 +264,13 @@ impl OpenFile {
         let mut page = vec![0; FILE_HEADER_BYTES];
         let got = handle.read_at(&mut page, 0).map_err(Error::disk("read log"))?;
         let decoded = decode_file_header(&page[..got], log, first).map_err(Error::decode(&path))?;
-        let (header, layout, header_bytes) = decoded;
-        Ok(OpenFile { path, handle, length, header, layout, header_bytes })
+        let (header, header_bytes) = decoded;
+        Ok(OpenFile { path, handle, length, header, header_bytes })
     }
 
-    /// The log, and how its groups look here.
-    pub(super) fn of(&self) -> (u64, GroupLayout) {
-        (self.header.log, self.layout)
+    /// The log, and the layout of the group at a position.
+    pub(super) fn of(&self, lsn: Lsn) -> (u64, GroupLayout) {
+        (self.header.log, self.header.layout_at(lsn))
     }
 
     pub(super) fn offset(&self, lsn: Lsn) -> u64 {
@@ -204,11 +281,12 @@ impl OpenFile {
         Error::Corrupt { path: self.path.clone(), offset: self.offset(lsn), what }
     }
 
-    /// Applies groups to the end of the log, or to where the next file says that this one ends.
-    fn replay(
+    /// Visits groups to the end of the log, or to where the next file says that this one ends.
+    fn visit(
         &self,
+        unflushed: &mut UnflushedGroups,
         limit: Option<Lsn>,
-        apply: &mut dyn FnMut(ReplayedRecord<'_>) -> Result<()>,
+        visit: &mut Visit<'_>,
         progress: &mut Progress,
     ) -> Result<()> {
         let mut room = match limit {
@@ -218,7 +296,7 @@ impl OpenFile {
         while limit != Some(progress.lsn) {
             let lsn = progress.lsn;
             let bytes = self.read_group(lsn)?;
-            let Ok(group) = check_group(&bytes, self.of(), lsn) else {
+            let Ok(group) = check_group(&bytes, self.of(lsn), lsn) else {
                 if limit.is_some() {
                     return Err(self.corrupt(lsn, Corruption::DurableGroup));
                 }
@@ -233,9 +311,11 @@ impl OpenFile {
             if self.header.durable <= lsn {
                 room = room.max(group.room);
             }
+            unflushed.count_durable(group.durable);
             progress.is_damaged = false;
-            progress.lsn = self.apply_group(lsn, group, apply)?;
+            progress.lsn = visit(self, lsn, group)?;
             progress.is_damaged = true;
+            unflushed.push((lsn, progress.lsn), self.header.layout_at(lsn), bytes);
         }
         // W10. What a file has behind the beginning of the next one is of no interest.
         if limit.is_none() && self.length < room {
@@ -253,7 +333,7 @@ impl OpenFile {
         while lsn < until {
             let page = self.read(self.offset(lsn), PAGE as u64)?;
             // A group that a failed sync has left out says nothing, and hides those behind it.
-            let Ok(header) = peek_group(&page, self.of(), lsn) else { break };
+            let Ok(header) = peek_group(&page, self.of(lsn), lsn) else { break };
             room = room.max(header.room);
             lsn = Lsn(lsn.0 + header.bytes.next_multiple_of(PAGE) as u64);
         }
@@ -268,7 +348,7 @@ impl OpenFile {
         if lsn < self.header.durable.max(behind.durable) {
             return Err(self.corrupt(lsn, Corruption::DurableGroup));
         }
-        match judge_group(&bytes, self.of(), lsn) {
+        match judge_group(&bytes, self.of(lsn), lsn) {
             BadGroup::Unwritten if is_zero(&bytes) && !behind.has_bytes => Ok(None),
             BadGroup::Unwritten | BadGroup::Torn => {
                 Ok(Some(TornGroup { path: self.path.clone(), offset: self.offset(lsn) }))
@@ -286,13 +366,17 @@ impl OpenFile {
         apply: &mut dyn FnMut(ReplayedRecord<'_>) -> Result<()>,
     ) -> Result<Lsn> {
         let offset = self.offset(lsn);
-        let base = usize::try_from(offset).expect("files fit the address space");
-        let damage = |error: DecodeError| Error::decode(&self.path)(shifted(error, base));
-        let group = group.decode().map_err(damage)?;
+        let group = group.decode().map_err(|error| self.damage(lsn, error))?;
         for record in &group.records {
             apply(ReplayedRecord { record, lsn, path: &self.path, offset })?;
         }
         Ok(group.end)
+    }
+
+    /// The error of a group at `lsn` whose records are not what they should be.
+    fn damage(&self, lsn: Lsn, error: DecodeError) -> Error {
+        let base = usize::try_from(self.offset(lsn)).expect("files fit the address space");
+        Error::decode(&self.path)(shifted(error, base))
     }
 
     /// The bytes that should be the group at `lsn`; fewer if the file ends before.
@@ -300,7 +384,7 @@ impl OpenFile {
         let offset = self.offset(lsn);
         let left = self.length.saturating_sub(offset);
         let mut bytes = self.read(offset, left.min(PAGE as u64))?;
-        let wanted = peek_group(&bytes, self.of(), lsn).map_or(0, |header| header.bytes as u64);
+        let wanted = peek_group(&bytes, self.of(lsn), lsn).map_or(0, |header| header.bytes as u64);
         if wanted > bytes.len() as u64 && wanted <= left {
             bytes = self.read(offset, wanted)?;
         }
@@ -325,9 +409,9 @@ impl OpenFile {
             }
             behind.has_bytes |= !is_zero(&piece);
             for page in piece.chunks(PAGE) {
-                if peek_group(page, self.of(), lsn).is_ok() {
+                if peek_group(page, self.of(lsn), lsn).is_ok() {
                     let bytes = self.read_group(lsn)?;
-                    let group = check_group(&bytes, self.of(), lsn);
+                    let group = check_group(&bytes, self.of(lsn), lsn);
                     let durable = group.map_or(Lsn(0), |group| group.durable);
                     behind.durable = behind.durable.max(durable);
                 }

@@ -59,12 +59,12 @@ impl OpenFile {
         let mut lsn = self.header.first;
         while lsn != limit {
             let bytes = self.read_group(lsn)?;
-            let Ok(group) = check_group(&bytes, self.of(), lsn) else {
+            let Ok(group) = check_group(&bytes, self.of(lsn), lsn) else {
                 // A file that is to be purged may end here, with the remains of a write that
                 // failed, and the one that followed it may be gone already. And a group may never
                 // have reached the disk whole: it was replayed from the memory of the kernel after
                 // its sync had failed, went into a checkpoint, and then power failed.
-                let is_lost = || match judge_group(&bytes, self.of(), lsn) {
+                let is_lost = || match judge_group(&bytes, self.of(lsn), lsn) {
                     BadGroup::Unwritten | BadGroup::Torn => true,
                     BadGroup::Damaged(_) => false,
                 };
@@ -113,7 +113,7 @@ impl OpenFile {
     /// Looks behind the last group, and behind the one that may have failed there.
     fn remains(&self, end: Lsn) -> Result<Remains> {
         let page = self.read_group(end)?;
-        let failed = peek_group(&page, self.of(), end).map_or(0, |header| header.bytes);
+        let failed = peek_group(&page, self.of(end), end).map_or(0, |header| header.bytes);
         let mut offset = self.offset(end) + failed.next_multiple_of(PAGE) as u64;
         let mut remains = Remains { first: None, count: 0 };
         while offset < self.length && remains.count < REMAINS_BYTES_MIN {

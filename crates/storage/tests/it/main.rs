@@ -16,5 +16,6 @@ mod flushes;
 mod crash;
 mod damaged_log;
 mod damaged_table;
+mod recovery;
 mod faults;
 mod simulate;

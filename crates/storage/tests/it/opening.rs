@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_platform::{Class, Disk, OpenMode, RealDisk, SimDisk};
-use tidegate_storage::{Corruption, Database, Error};
+use tidegate_storage::{Corruption, Database, Error, survey};
 
-use crate::fixture::{DAY, DIR, files, import, new_database, open, options, schema, try_open};
+use crate::fixture::{
+    DAY, DIR, append, chain, files, import, new_database, open, options, schema, try_open,
+};
 use crate::model::{Step, Tables, check_reopened, read};
 
 #[test]
@@ -352,4 +354,56 @@ fn a_real_directory_keeps_its_rows() {
     drop(database);
     let database = Database::open(disk(), &dir, &options()).unwrap();
     assert!(database.tables().is_empty());
+}
+
+/// Rewrites a log file as a program wrote it that knew version 2: headers are shorter.
+fn as_version_2(disk: &SimDisk, path: &Path) {
+    let mut bytes = disk.read(path).unwrap();
+    bytes[8] = 2;
+    let crc = crc32c::crc32c(&bytes[..28]).to_le_bytes();
+    bytes[28..32].copy_from_slice(&crc);
+    bytes[32..4_096].fill(0);
+    let mut at = 4_096;
+    while bytes[at..].starts_with(b"TIDEGRP\0") {
+        let used = u64::from_le_bytes(bytes[at + 32..][..8].try_into().unwrap());
+        bytes[at + 32..][..8].copy_from_slice(&(used - 16).to_le_bytes());
+        let used = usize::try_from(used).unwrap();
+        let records = bytes[at + 64..at + used].to_vec();
+        let (header, end) = (at + 44, at + used - 16);
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[at..header]), &records);
+        bytes[header..][..4].copy_from_slice(&crc.to_le_bytes());
+        bytes[header + 4..end].copy_from_slice(&records);
+        bytes[end..at + used].fill(0);
+        at += used.next_multiple_of(4_096);
+    }
+    let file = disk.open(path, OpenMode::CreateOrTruncate).unwrap();
+    file.write_all_at(&bytes, 0).unwrap();
+    file.sync_data().unwrap();
+}
+
+// Groups that may not be durable are copied into a new file byte for byte. Those of a file of an
+// older version have shorter headers there, too.
+#[test]
+fn a_log_of_an_older_version_goes_on() {
+    let (disk, database) = new_database();
+    append(&database, "t", &[(1, "a", 1)]).unwrap();
+    append(&database, "t", &[(2, "b", 2)]).unwrap();
+    let mut expected = read(&database);
+    let mut disk = disk.after_power_loss();
+    files(&disk, ".wal").iter().for_each(|path| as_version_2(&disk, path));
+    for value in 3..6 {
+        let database = try_open(&disk).unwrap_or_else(|e| panic!("{value}: {}", chain(&e)));
+        assert_eq!(read(&database), expected, "{value}");
+        // One process is killed before it commits anything, and the next one after a commit.
+        disk = disk.after_power_loss();
+        let database = try_open(&disk).unwrap_or_else(|e| panic!("{value} again: {}", chain(&e)));
+        assert_eq!(read(&database), expected, "{value} again");
+        append(&database, "t", &[(value, "c", value)]).unwrap();
+        expected = read(&database);
+        disk = disk.after_power_loss();
+        let looked: Arc<dyn Disk> = Arc::new(disk.clone());
+        let problems = survey(&looked, Path::new(DIR), &|_| {}).unwrap().problems;
+        assert!(problems.is_empty(), "{value}: {problems:?}");
+    }
+    assert_eq!(read(&open(&disk)), expected);
 }

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_model::ColumnType;
-use tidegate_platform::{Class, SimCall, SimClock, SimDisk, SimErrno};
-use tidegate_storage::{Database, Durability, Error, LogOptions, OpenOptions, TailOptions};
+use tidegate_platform::{Class, Disk, SimCall, SimClock, SimDisk, SimErrno};
+use tidegate_storage::{Database, Durability, Error, LogOptions, OpenOptions, TailOptions, survey};
 
 use crate::fixture::{DAY, DIR, Row};
 use crate::model::{Step, Tables, check, read};
@@ -235,7 +235,18 @@ fn simulate(seed: u64) {
         if is_power_lost {
             disk = disk.after_power_loss_by(random.next());
         }
-        let database = open(&disk, &options).unwrap_or_else(|e| panic!("{context}: {e:?}"));
+        // It is opened with as much memory as it was written with, or with next to none.
+        let bytes_max = random.pick(&[options.tail.bytes_max, 2 << 10]);
+        let reopened =
+            OpenOptions { tail: TailOptions { bytes_max, ..options.tail }, ..options.clone() };
+        if is_power_lost && random.one_in(3) {
+            // Power fails again while it is recovered from that.
+            disk.crash_at_sync(1 + random.below(6));
+            drop(open(&disk, &reopened));
+            disk = disk.after_power_loss_by(random.next());
+        }
+        check_surveyed(&disk, &context);
+        let database = open(&disk, &reopened).unwrap_or_else(|e| panic!("{context}: {e:?}"));
         let may_be_lost = options.log.durability == Durability::Async && is_power_lost;
         let lost = states.unflushed.drain(..).filter(|_| may_be_lost);
         let mut found = read(&database);
@@ -253,6 +264,17 @@ fn simulate(seed: u64) {
         tables = if is_possible { found } else { possible.into_iter().next().expect("now") };
         check(&disk, &database, &tables, &context);
     }
+}
+
+/// Looks at a database as a crash has left it: what opens has nothing that is damaged.
+fn check_surveyed(disk: &SimDisk, context: &str) {
+    if !disk.exists(&Path::new(DIR).join("catalog")).unwrap() {
+        return;
+    }
+    let looked: Arc<dyn Disk> = Arc::new(disk.clone());
+    let report = survey(&looked, Path::new(DIR), &|_| {});
+    let report = report.unwrap_or_else(|e| panic!("{context}: survey: {e:?}"));
+    assert!(report.problems.is_empty(), "{context}: survey: {:?}", report.problems);
 }
 
 /// What a database may hold.

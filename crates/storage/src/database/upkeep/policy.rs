@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tidegate_model::{PartitionKey, SegmentId, SeqTxn, limits};
 
 use super::super::table::TableState;
-use super::super::tail::TailRun;
+use super::super::tail::{Tail, TailRun};
 use super::TailOptions;
 use crate::manifest::SegmentEntry;
 
@@ -26,6 +26,8 @@ const COALESCE_RUNS: usize = 8;
 const COALESCE_RUNS_MAX: usize = 32;
 /// What a joined run has at most: larger ones wait for the seal.
 const COALESCE_BYTES: u64 = 16 << 20;
+/// Larger images are not joined for the sake of memory: what a run takes besides is little then.
+const JOINABLE_BYTES: u64 = 64 << 10;
 
 /// Segments that are to be merged, in the order of their commits.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,14 +37,17 @@ pub(super) struct Due {
 
 /// The runs of a tail that may be rewritten together (UP1): those of one partition that no segment
 /// has commits between, in the order of their commits.
-pub(in super::super) fn tail_groups(table: &TableState) -> Vec<Vec<Arc<TailRun>>> {
+pub(in super::super) fn tail_groups(
+    tail: &Tail,
+    segments: &[SegmentEntry],
+) -> Vec<Vec<Arc<TailRun>>> {
     let mut partitions: BTreeMap<PartitionKey, Vec<Arc<TailRun>>> = BTreeMap::new();
-    for run in table.tail.runs() {
+    for run in tail.runs() {
         partitions.entry(run.meta.partition).or_default().push(Arc::clone(run));
     }
     let mut between: BTreeMap<PartitionKey, Vec<SeqTxn>> = BTreeMap::new();
-    if let Some(first) = table.tail.runs().iter().map(|run| run.meta.seq_first).min() {
-        for SegmentEntry { meta, .. } in table.manifest.segments.iter() {
+    if let Some(first) = tail.runs().iter().map(|run| run.meta.seq_first).min() {
+        for SegmentEntry { meta, .. } in segments {
             if meta.seq_last > first && partitions.contains_key(&meta.partition) {
                 between.entry(meta.partition).or_default().push(meta.seq_first);
             }
@@ -72,7 +77,7 @@ fn order(run: &TailRun) -> (SeqTxn, i64, SegmentId) {
 }
 
 /// Runs of a group that are to become one; none if they are few (PO1).
-pub(super) fn due_coalesce(group: &[Arc<TailRun>]) -> Option<&[Arc<TailRun>]> {
+pub(in super::super) fn due_coalesce(group: &[Arc<TailRun>]) -> Option<&[Arc<TailRun>]> {
     let sizes: Vec<(u64, u64)> =
         group.iter().map(|run| (run.meta.rows.0, run.meta.bytes.0)).collect();
     // The newest runs are at the end; large ones before them stay.
@@ -91,7 +96,35 @@ pub(super) fn due_coalesce(group: &[Arc<TailRun>]) -> Option<&[Arc<TailRun>]> {
 fn joined_is_too_large(runs: &[Arc<TailRun>]) -> bool {
     let rows: u64 = runs.iter().map(|run| run.meta.rows.0).sum();
     let bytes: u64 = runs.iter().map(|run| run.meta.bytes.0).sum();
+    is_too_large(rows, bytes)
+}
+
+fn is_too_large(rows: u64, bytes: u64) -> bool {
     rows > limits::FRAME_ROWS.0 || bytes > COALESCE_BYTES
+}
+
+/// The runs of a group, in order, whose images are so small that they take much more memory apart
+/// than joined: neighbours that fit one run each.
+pub(in super::super) fn joinable(group: &[Arc<TailRun>]) -> Vec<&[Arc<TailRun>]> {
+    let (mut parts, mut start) = (Vec::new(), 0);
+    let (mut rows, mut bytes) = (0, 0);
+    for (at, run) in group.iter().enumerate() {
+        let (more_rows, more_bytes) = (run.meta.rows.0, run.meta.bytes.0);
+        if more_bytes >= JOINABLE_BYTES {
+            parts.push(&group[start..at]);
+            (start, rows, bytes) = (at + 1, 0, 0);
+            continue;
+        }
+        if is_too_large(rows + more_rows, bytes + more_bytes) {
+            parts.push(&group[start..at]);
+            (start, rows, bytes) = (at, 0, 0);
+        }
+        rows += more_rows;
+        bytes += more_bytes;
+    }
+    parts.push(&group[start..]);
+    parts.retain(|part| part.len() > 1);
+    parts
 }
 
 /// Where the runs begin that are to become one, if there are enough.

@@ -244,12 +244,15 @@ fn a_group_of_an_older_version_is_read() {
 #[test]
 fn a_file_header_is_checked() {
     let (end, room) = (Lsn(LSN.0 + 8_192), 99 * 4_096);
-    let header = FileHeader { log: LOG, first: LSN, previous_end: Lsn(4_096), durable: end, room };
+    let (previous_end, plain_until) = (Lsn(4_096), Lsn(LSN.0 + 4_096));
+    let header = FileHeader { log: LOG, first: LSN, previous_end, durable: end, plain_until, room };
     let bytes = encode_file_header(&header);
     let fields_bytes = FILE_FIELDS_BYTES + 4 + FILE_ROOM_BYTES + 4;
     assert_eq!(bytes.len(), FILE_HEADER_BYTES);
     let decoded = decode_file_header(&bytes, LOG, LSN);
-    assert_eq!(decoded, Ok((header, GroupLayout::Sealed, fields_bytes)));
+    assert_eq!(decoded, Ok((header, fields_bytes)));
+    assert_eq!(header.layout_at(LSN), GroupLayout::Plain, "it was copied from an older file");
+    assert_eq!(header.layout_at(plain_until), GroupLayout::Sealed);
     assert!(decode_file_header(&bytes, LOG, Lsn(0)).is_err());
     assert!(decode_file_header(&bytes, LOG + 1, LSN).is_err());
     for at in 0..fields_bytes * 8 {
@@ -263,7 +266,7 @@ fn a_file_header_is_checked() {
         other[8] = version;
         let crc = crc32c::crc32c(&other[..FILE_FIELDS_BYTES]);
         other[FILE_FIELDS_BYTES..FILE_FIELDS_BYTES + 4].copy_from_slice(&crc.to_le_bytes());
-        decode_file_header(&other, LOG, LSN).map(|(_, layout, _)| layout)
+        decode_file_header(&other, LOG, LSN).map(|(header, _)| header.layout_at(end))
     };
     for version in [1, 2] {
         assert_eq!(of_version(version), Ok(GroupLayout::Plain), "an older file is read");

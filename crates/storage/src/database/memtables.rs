@@ -1,0 +1,228 @@
+//! Memtables while the log is replayed: bounded as those of a live database are, by coalescing, and
+//! by a spill file where that is not enough.
+//!
+//! - ME1. All memtables together take at most the bound of `TailOptions::bytes_max`, what the
+//!   record takes that is applied, and a run that is being joined (`COALESCE_BYTES`). Of an image
+//!   that is spilled `RUN_BYTES` count, so small ones are joined before.
+//! - ME2. A spill file is no part of the database: it is written in the scratch folder, is never
+//!   synced, and has no name once it is mapped. So a crash in the middle of a replay leaves what
+//!   there was before it, and the next replay does the same.
+//! - ME3. A run takes its number from one of those that it was made from: numbers above those of
+//!   the records so far may be in a later record.
+//! - ME4. Each row is rewritten once for each power of eight rows (PO1), or when memory is short:
+//!   the time of a replay is linear in the log but for that logarithm.
+//!
+//! No later record of the log takes rows from a memtable here (`recovery` O6). Not here: which
+//! records apply (`recovery`), flushing what is left (`upkeep`).
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidegate_model::{SegmentId, TableId};
+use tidegate_platform::{Disk, Mapping, OpenMode};
+
+use super::folder::TableFolder;
+use super::tail::{Tail, TailRun};
+use super::upkeep::coalesced;
+use super::upkeep::policy::{due_coalesce, joinable, tail_groups};
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::segment::ImageBytes;
+use crate::snapshot::SegmentFile;
+
+/// Runs of a memtable from which on it is looked at for runs to coalesce.
+const COALESCE_RUNS: usize = 64;
+/// Bytes written to a spill file at once.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// The work and the memory that a replay took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Records that were read.
+    pub records: u64,
+    /// The most memory that memtables took, with the record that was applied last.
+    pub memory_bytes_max: u64,
+    /// Runs of memtables that were joined with others.
+    pub coalesced_runs: u64,
+    /// Bytes of memtables that were written to spill files.
+    pub spilled_bytes: u64,
+}
+
+/// A table while the log is replayed.
+pub(super) struct RecoveredTable {
+    pub(super) name: String,
+    /// `None` if there is no file, which is fine for a table that is dropped in the end.
+    pub(super) manifest: Option<Manifest>,
+    pub(super) tail: Tail,
+    /// With the texts that records carry.
+    pub(super) folder: Arc<TableFolder>,
+    pub(super) next_coalesce: NextCoalesce,
+}
+
+/// The number of runs from which on a memtable is looked at again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NextCoalesce {
+    runs: usize,
+}
+
+/// The memory of all memtables during a replay.
+pub(super) struct ReplayMemory<'a> {
+    disk: &'a dyn Disk,
+    scratch: PathBuf,
+    bytes_max: u64,
+    used_bytes: u64,
+    spillable_bytes: u64,
+    spill_files: u64,
+    pub(super) report: RecoveryReport,
+}
+
+impl Default for NextCoalesce {
+    fn default() -> NextCoalesce {
+        NextCoalesce { runs: COALESCE_RUNS }
+    }
+}
+
+impl<'a> ReplayMemory<'a> {
+    pub(super) fn new(disk: &'a dyn Disk, scratch: PathBuf, bytes_max: u64) -> ReplayMemory<'a> {
+        let (used_bytes, spillable_bytes, spill_files) = (0, 0, 0);
+        let report = RecoveryReport::default();
+        ReplayMemory { disk, scratch, bytes_max, used_bytes, spillable_bytes, spill_files, report }
+    }
+
+    /// Changes a memtable, and counts what it takes then.
+    pub(super) fn change<T>(&mut self, tail: &mut Tail, change: impl FnOnce(&mut Tail) -> T) -> T {
+        self.used_bytes -= tail.memory_bytes();
+        self.spillable_bytes -= tail.spillable_bytes();
+        let done = change(tail);
+        self.used_bytes += tail.memory_bytes();
+        self.spillable_bytes += tail.spillable_bytes();
+        self.report.memory_bytes_max = self.report.memory_bytes_max.max(self.used_bytes);
+        done
+    }
+
+    /// Makes fewer runs of a memtable that has many.
+    pub(super) fn coalesce_if_due(&mut self, table: &mut RecoveredTable) {
+        if table.tail.runs().len() < table.next_coalesce.runs {
+            return;
+        }
+        loop {
+            let RecoveredTable { manifest: Some(manifest), tail, .. } = table else { return };
+            let groups = tail_groups(tail, &manifest.segments);
+            let due = groups.iter().filter_map(|group| due_coalesce(group));
+            let due: Vec<_> = due.map(<[_]>::to_vec).collect();
+            let mut is_done = true;
+            for out in due {
+                is_done &= !self.join(table, &out);
+            }
+            if is_done {
+                break;
+            }
+        }
+        // Looking at all runs is spread over as many new ones.
+        table.next_coalesce.runs = COALESCE_RUNS.max(2 * table.tail.runs().len());
+    }
+
+    /// Brings all memtables below half of the bound if they are above it (ME1).
+    pub(super) fn relieve(&mut self, tables: &mut BTreeMap<TableId, RecoveredTable>) -> Result<()> {
+        // What runs take beside their images is not given back: a file for little would be written
+        // again and again.
+        let worthwhile_bytes = (self.bytes_max / 4).max(1);
+        if self.used_bytes <= self.bytes_max || self.spillable_bytes < worthwhile_bytes {
+            return Ok(());
+        }
+        let mut largest: Vec<_> = tables.iter().map(|(&id, table)| (id, &table.tail)).collect();
+        largest.retain(|(_, tail)| tail.spillable_bytes() > 0);
+        largest.sort_by_key(|(id, tail)| (Reverse(tail.spillable_bytes()), *id));
+        let largest: Vec<TableId> = largest.into_iter().map(|(id, _)| id).collect();
+        let mut taken = Vec::new();
+        let mut given_back = 0;
+        for id in largest {
+            if self.used_bytes.saturating_sub(given_back) <= self.bytes_max / 2 {
+                break;
+            }
+            let table = tables.get_mut(&id).expect("it was just found");
+            self.join_all(table);
+            given_back += table.tail.spillable_bytes();
+            taken.push(id);
+        }
+        let failed = Error::disk("spill rows of the log, which are more than memory.limit allows");
+        self.spill(tables, &taken).map_err(failed)
+    }
+
+    /// Joins whatever runs of a memtable fit one run, however few they are.
+    fn join_all(&mut self, table: &mut RecoveredTable) {
+        let Some(manifest) = &table.manifest else { return };
+        let groups = tail_groups(&table.tail, &manifest.segments);
+        let parts = groups.iter().flat_map(|group| joinable(group)).map(<[_]>::to_vec);
+        let parts: Vec<_> = parts.collect();
+        for out in parts {
+            self.join(table, &out);
+        }
+    }
+
+    /// Joins runs, if they can be read now. Symbols of a table or a column that a later record
+    /// drops may be gone from the disk: then its runs stay as they are.
+    fn join(&mut self, table: &mut RecoveredTable, out: &[Arc<TailRun>]) -> bool {
+        let RecoveredTable { manifest: Some(manifest), tail, folder, .. } = table else {
+            return false;
+        };
+        let last = out.iter().map(|run| run.meta.id).max();
+        let last: SegmentId = last.expect("a group has a run");
+        let joined = coalesced(folder, manifest, out, &mut || last);
+        let Ok(Some(run)) = joined else { return false };
+        let run = Arc::new(run);
+        self.change(tail, |tail| {
+            *tail = tail.replaced(out, &run).expect("its runs are in the memtable");
+        });
+        self.report.coalesced_runs += out.len() as u64;
+        true
+    }
+
+    /// Puts the images of memtables into a file.
+    fn spill(
+        &mut self,
+        tables: &mut BTreeMap<TableId, RecoveredTable>,
+        taken: &[TableId],
+    ) -> tidegate_platform::Result<()> {
+        let path = self.scratch.join(format!("replay-{}", self.spill_files));
+        self.spill_files += 1;
+        self.disk.create_dir_all(&self.scratch)?;
+        let file = self.disk.open(&path, OpenMode::CreateOrTruncate)?;
+        let written = (|| -> tidegate_platform::Result<Mapping> {
+            let (mut buffer, mut written) = (Vec::with_capacity(WRITE_BYTES), 0);
+            for id in taken {
+                for run in tables[id].tail.runs().iter().filter(|run| !run.is_spilled()) {
+                    buffer.extend_from_slice(run.file.image().expect("a run is an image"));
+                    if buffer.len() >= WRITE_BYTES {
+                        file.write_all_at(&buffer, written)?;
+                        written += buffer.len() as u64;
+                        buffer.clear();
+                    }
+                }
+            }
+            file.write_all_at(&buffer, written)?;
+            self.report.spilled_bytes += written + buffer.len() as u64;
+            self.disk.open(&path, OpenMode::Read)?.map()
+        })();
+        // The mapping keeps what it has; after an error there is nothing to keep.
+        let removed = self.disk.remove(&path);
+        let mapping = written?;
+        removed?;
+        let mut start = 0;
+        for id in taken {
+            let table = tables.get_mut(id).expect("its images were just written");
+            let RecoveredTable { tail, folder, .. } = table;
+            let spilled = |run: &TailRun| {
+                let end = start + run.file.image().map_or(0, |image| image.len());
+                let bytes = ImageBytes::Spilled(mapping.clone(), start..end);
+                start = end;
+                let file = Arc::new(SegmentFile::of_image(folder.table(), run.meta, bytes));
+                TailRun { meta: run.meta, file, origin: run.origin }
+            };
+            self.change(tail, |tail| tail.spill(spilled));
+        }
+        Ok(())
+    }
+}
