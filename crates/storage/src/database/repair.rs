@@ -63,7 +63,7 @@ pub(super) fn read_log(
     paths: &Paths,
     catalog: &Catalog,
     survey: &mut Survey<'_>,
-) -> Result<wal::LogEnd, (Error, Option<LogDamage>)> {
+) -> Result<wal::LogEnd, (Error, Option<Box<LogDamage>>)> {
     let (dir, from) = (paths.log(), catalog.lsn);
     let span = LogSpan { log: catalog.log, from, until: None };
     let mut progress = Progress { lsn: from, path: dir.clone(), is_damaged: false };
@@ -80,12 +80,12 @@ pub(super) fn read_log(
             };
             let corrupt = |path| Error::Corrupt { path, offset: 0, what: what.clone() };
             let error = corrupt(path.clone());
-            Err((corrupt(path.clone()), Some(LogDamage { error, lsn, path })))
+            Err((corrupt(path.clone()), Some(Box::new(LogDamage { error, lsn, path }))))
         }
         Err(error @ Error::Corrupt { .. }) if progress.is_damaged => {
             let Error::Corrupt { path: named, offset, what } = &error else { unreachable!() };
             let copy = Error::Corrupt { path: named.clone(), offset: *offset, what: what.clone() };
-            Err((copy, Some(LogDamage { error, lsn, path })))
+            Err((copy, Some(Box::new(LogDamage { error, lsn, path }))))
         }
         Err(error) => Err((error, None)),
     }
@@ -138,7 +138,7 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
         Err((_, Some(damage))) => damage,
         Err((error, None)) => return Err(error),
     };
-    let lost = lost_commits(disk.as_ref(), &paths, (catalog.log, &damage), &survey)?;
+    let lost = lost_commits(disk.as_ref(), &paths, (catalog.log, &*damage), &survey)?;
     let is_gone = |(id, table): &(&TableId, &super::survey::SurveyedTable)| {
         table.manifest.is_none()
             && !table.is_damaged

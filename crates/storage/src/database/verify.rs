@@ -141,7 +141,7 @@ fn survey_catalog(
         Err((error, damage)) => {
             report.problems.push(error);
             if let Some(damage) = damage {
-                report.lost = lost_commits(disk.as_ref(), paths, (catalog.log, &damage), &survey)?;
+                report.lost = lost_commits(disk.as_ref(), paths, (catalog.log, &*damage), &survey)?;
             }
         }
     }

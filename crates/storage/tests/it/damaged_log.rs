@@ -83,7 +83,8 @@ fn every_damaged_byte_of_the_last_group_is_refused() {
     let log = files(&disk, ".wal").remove(0);
     let bytes = disk.read(&log).unwrap();
     let group = 3 * PAGE;
-    let used = u64::from_le_bytes(bytes[group as usize + 32..][..8].try_into().unwrap());
+    let at = usize::try_from(group).unwrap();
+    let used = u64::from_le_bytes(bytes[at + 32..][..8].try_into().unwrap());
     assert!((100..PAGE).contains(&used));
     for at in 0..used {
         disk.corrupt(&log, group + at, 0x10);
@@ -107,7 +108,8 @@ fn a_group_that_lacks_sectors_ends_the_log_and_is_told_of() {
     let log = files(&disk, ".wal").remove(0);
     let group = 4 * PAGE;
     let bytes = disk.read(&log).unwrap();
-    let used = u64::from_le_bytes(bytes[group as usize + 32..][..8].try_into().unwrap());
+    let at = usize::try_from(group).unwrap();
+    let used = u64::from_le_bytes(bytes[at + 32..][..8].try_into().unwrap());
     assert!(used > 3 * 512, "{used}");
     for lost in 1..8_u64 {
         let disk = disk.after_power_loss();

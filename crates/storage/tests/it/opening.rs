@@ -33,7 +33,7 @@ fn a_lock_survives_the_removal_of_its_file() {
     let dir = folder.path().join("db");
     let open = || Database::open(Arc::new(RealDisk), &dir, &options());
     let database = open().unwrap();
-    std::fs::remove_file(dir.join("lock")).unwrap();
+    RealDisk.remove(&dir.join("lock")).unwrap();
     assert!(matches!(open().unwrap_err(), Error::InUse { .. }));
     drop(database);
     drop(open().unwrap());
