@@ -156,7 +156,7 @@ pub(super) enum State {
     /// Nothing has been done yet.
     Ready,
     /// Rows come.
-    Rows(Rows),
+    Rows(Box<Rows>),
     /// Nothing more comes.
     Over,
 }

@@ -270,7 +270,7 @@ impl Connection {
         {
             self.check_columns(&portal.prepared, &rows.schema)?;
             rows.wait();
-            portal.state = State::Rows(rows);
+            portal.state = State::Rows(Box::new(rows));
         }
         match &portal.state {
             State::Rows(rows) => Ok(Some(Arc::clone(&rows.schema))),
@@ -438,7 +438,7 @@ impl Connection {
                 }
                 Started::Rows(rows) => {
                     self.check_columns(&portal.prepared, &rows.schema)?;
-                    portal.state = State::Rows(*rows);
+                    portal.state = State::Rows(rows);
                 }
             }
         }

@@ -271,7 +271,7 @@ impl Connection {
         match self.start(&portal.order()).await? {
             Started::Done(tag) => self.changed(&tag),
             Started::Rows(rows) => {
-                portal.state = State::Rows(*rows);
+                portal.state = State::Rows(rows);
                 let Progress { rows, .. } =
                     self.portal_rows(&mut portal, u64::MAX, Taken::Sent).await?;
                 self.wire.out.complete(&format!("SELECT {rows}"));
@@ -354,7 +354,7 @@ impl Connection {
         check_fetchable(&portal.prepared.command)?;
         if let State::Ready = portal.state {
             match self.start(&portal.order()).await? {
-                Started::Rows(rows) => portal.state = State::Rows(*rows),
+                Started::Rows(rows) => portal.state = State::Rows(rows),
                 Started::Done(_) => {
                     return Err(Fault::new("42601", "a cursor is for a query").into());
                 }
