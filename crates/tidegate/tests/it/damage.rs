@@ -160,15 +160,14 @@ fn a_damaged_table_is_listed_beside_the_others() {
 fn a_cut_log_is_refused_and_can_be_repaired() {
     let world = World::new();
     world.run(&["sql", "CREATE TABLE t (ts TIMESTAMP, n INT) TIMESTAMP(ts)"]).succeeds();
-    let log = |world: &World| world.stored_as(".wal").pop().expect("a log");
-    let bytes = fs::read(log(&world)).expect("the log");
-    fs::write(log(&world), &bytes[..5_000]).expect("cut");
+    let (log, bytes) = world.logged().pop().expect("a log");
+    fs::write(log, &bytes[..5_000]).expect("cut");
     world.run(&["tables"]).fails(5, &["was cut", "5000 bytes", "tidegate verify --repair"]);
-    let stored = world.stored();
+    let files = (world.stored(), world.logged());
     let run = world.run(&["verify"]);
     assert!(run.stdout.contains("was cut"), "{}", run.stdout);
     run.fails(5, &["1 problem found"]);
-    assert_eq!(world.stored(), stored, "nothing is written");
+    assert!((world.stored(), world.logged()) == files, "nothing is written");
     let text = world.run(&["verify", "--repair"]).succeeds();
     assert!(text.contains("the log ends there now") && text.contains("no problems"), "{text}");
     assert!(world.run(&["verify"]).succeeds().contains("no problems"));

@@ -108,7 +108,8 @@ fn what_root_makes_belongs_to_the_owner_of_the_database() {
             assert_eq!(owner, (65_534, 65_534), "RD1: {}", path.display());
             assert_eq!(metadata.mode() & 0o007, 0, "RD1: {}", path.display());
             count += 1;
-            if metadata.is_dir() {
+            // What a command leaves in the scratch folder stops no start.
+            if metadata.is_dir() && !path.ends_with("scratch") {
                 folders.push(path);
             }
         }

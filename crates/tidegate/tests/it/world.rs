@@ -143,6 +143,14 @@ impl World {
         files
     }
 
+    /// The files of the log, in order, with their bytes.
+    pub(crate) fn logged(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files = Vec::new();
+        collect(&self.path("db/wal"), &mut files);
+        files.sort();
+        files
+    }
+
     /// The files of the database whose names end so.
     pub(crate) fn stored_as(&self, suffix: &str) -> Vec<PathBuf> {
         let names = self.stored().into_iter().map(|(path, _)| path);
