@@ -51,6 +51,6 @@ pub fn pg_copy(bytes: &[u8]) {
 }
 
 run!(
-    catalog, cell, csv, footer, index, line, manifest, mask, parquet, segment, sniff, symbols, timestamp,
-    wal_group,
+    catalog, cell, csv, footer, index, line, manifest, mask, parquet, segment, sniff, symbols,
+    timestamp, wal_group,
 );

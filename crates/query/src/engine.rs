@@ -235,10 +235,6 @@ impl Begun {
     }
 }
 
-/// What threads need on which statements are planned and run: plans that nest deeply are worked on
-/// by recursion. Only what is used is memory.
-pub const STACK_BYTES: usize = 64 << 20;
-
 /// Runs SQL on a database.
 #[derive(Debug)]
 pub struct Engine {

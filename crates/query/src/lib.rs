@@ -43,13 +43,12 @@ pub use control::{CancelReason, Canceler, StatementOptions, Timeout};
 pub use copy::CopyStream;
 pub use datafusion::execution::SendableRecordBatchStream;
 pub use dml::KeptRows;
-pub use engine::{
-    Answer, Described, Engine, EngineOptions, FILL_ROWS_MAX, KnownAnswer, SPILL_MAX, STACK_BYTES,
-};
+pub use engine::{Answer, Described, Engine, EngineOptions, FILL_ROWS_MAX, KnownAnswer, SPILL_MAX};
 pub use error::{
     ClauseProblem, Condition, Error, Result, SettingProblem, SyntaxError, TextProblem,
 };
 pub use host::{ConfigEntry, Host, LineConnection, MemoryUse};
+pub use memory::STACK_BYTES;
 pub use parse::{
     Position, TableDefinition, Token, TokenKind, first_token, is_cancel, is_copy,
     parse_column_type, parse_create_table, split_statements, tokenize,

@@ -24,6 +24,10 @@ use tidegate_model::ByteCount;
 
 use crate::engine::EngineOptions;
 
+/// The stack of threads on which statements are planned and run: plans that nest deeply are worked
+/// on by recursion. Only what is used is memory.
+pub const STACK_BYTES: usize = 64 << 20;
+
 /// ME1. What part is kept for those who cannot spill.
 const KEPT: usize = 4;
 

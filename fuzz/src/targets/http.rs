@@ -1,5 +1,5 @@
-//! WI3, WI4, BO1, UN1, UN2, MP1 of `server::http`: a request is the same wherever it is cut, and what it
-//! becomes is bounded.
+//! WI3, WI4, BO1, UN1, UN2, MP1 of `server::http`: a request is the same wherever it is cut, and
+//! what it becomes is bounded.
 //!
 //! The first byte says what is made of the rest: it is a request as it is, or the body of one, in
 //! chunks, packed, or both; the second one how it is unpacked. Two numbers say how it is cut.

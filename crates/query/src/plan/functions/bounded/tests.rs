@@ -1,3 +1,5 @@
+//! The bounds of functions against what they make, over the whole registry.
+
 use std::collections::{BTreeMap, HashSet};
 
 use datafusion::arrow::array::{

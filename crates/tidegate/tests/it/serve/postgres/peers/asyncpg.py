@@ -18,9 +18,9 @@ async def main():
         # Of what only expressions have, in the binary form too.
         found = await db.fetchrow(
             "SELECT '2025-03-03T01:00:00.5'::timestamp - '2025-03-01'::timestamp, "
-            "CAST('01:02:03.5' AS TIME), make_array(make_array(1, 2), make_array(3))")
+            "CAST('01:02:03.5' AS TIME), make_array(make_array(1, 2), make_array(3, 4))")
         expected = (datetime.timedelta(days=2, hours=1, milliseconds=500),
-                    datetime.time(1, 2, 3, 500000), '{"{1,2}","{3}"}')
+                    datetime.time(1, 2, 3, 500000), [[1, 2], [3, 4]])
         assert tuple(found) == expected, found
         many = [(datetime.datetime(2025, 4, 1, 0, 0, n), 'many', n) for n in range(50)]
         await db.executemany("INSERT INTO t (ts, s, n) VALUES ($1, $2, $3)", many)

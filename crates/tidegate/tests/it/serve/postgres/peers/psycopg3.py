@@ -25,9 +25,9 @@ for binary in (False, True):
     assert found == ([1, 2, 3],), found
     found = cursor.execute(
         "SELECT '2025-03-03T01:00:00.5'::timestamp - '2025-03-01'::timestamp, "
-        "CAST('01:02:03.5' AS TIME), make_array(make_array(1, 2), make_array(3))").fetchone()
+        "CAST('01:02:03.5' AS TIME), make_array(make_array(1, 2), make_array(3, 4))").fetchone()
     assert found == (datetime.timedelta(days=2, hours=1, milliseconds=500),
-                     datetime.time(1, 2, 3, 500000), '{"{1,2}","{3}"}'), found
+                     datetime.time(1, 2, 3, 500000), [[1, 2], [3, 4]]), found
     found = cursor.execute("SELECT %s, %s", (row[0], row[4])).fetchone()
     assert found == (row[0], row[4]), found
     many = [(datetime.datetime(2025, 4, 1, 0, 0, n), 'many', n) for n in range(50)]
