@@ -84,7 +84,7 @@ struct ColumnParser {
     /// Which field of a record; `None`: the file does not have the column.
     source: Option<usize>,
     kind: Parser,
-    /// Whether the type is a guess, which must not alter a value (exact-1).
+    /// True if the type is a guess, which must not alter a value (exact-1).
     is_guess: bool,
 }
 

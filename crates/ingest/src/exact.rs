@@ -42,7 +42,7 @@ pub(crate) fn number_of(text: &[u8]) -> Number {
     }
 }
 
-/// Whether an integer is one that DOUBLE does not hold.
+/// True if an integer is one that DOUBLE does not hold.
 pub(crate) fn is_wide_integer(text: &[u8]) -> bool {
     let text = trimmed(text);
     parse_i64(text).is_ok() && !parse_f64(text).is_ok_and(|value| fits_double(text, value))
@@ -89,7 +89,7 @@ pub(crate) fn exact_bool(text: &[u8]) -> Result<bool, CellError> {
     }
 }
 
-/// Whether a sampled cell is a boolean. `t`, `f`, `yes` and `no` are as often something else:
+/// True if a sampled cell is a boolean. `t`, `f`, `yes` and `no` are as often something else:
 /// Norway, female.
 pub(crate) fn is_true_or_false(text: &[u8]) -> bool {
     exact_bool(text).is_ok()
@@ -101,7 +101,7 @@ pub(crate) fn fraction_digits(text: &[u8]) -> usize {
     text[behind..].iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Whether a timestamp has digits that microseconds lose.
+/// True if a timestamp has digits that microseconds lose.
 #[inline]
 pub(crate) fn is_finer_than_micros(text: &[u8]) -> bool {
     // A date, a time and six digits: most texts have no more.

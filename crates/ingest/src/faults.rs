@@ -94,7 +94,7 @@ pub(crate) trait RowOrigin {
     fn place(&self, row: u32) -> RecordPlace;
     /// What stood in the field.
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]>;
-    /// Whether the fault shows that the guess of its column's dates was wrong.
+    /// True if the fault shows that the guess of its column's dates was wrong.
     fn contradicts(&self, _fault: &Fault) -> bool {
         false
     }

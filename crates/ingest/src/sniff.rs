@@ -108,7 +108,7 @@ pub struct Like<'a> {
     pub delimiter: u8,
     /// How many columns it has.
     pub columns: usize,
-    /// Whether it has a header.
+    /// True if it has a header.
     pub has_header: bool,
     /// The names in it, and those of other files.
     pub names: &'a [String],
@@ -348,7 +348,7 @@ pub(crate) struct NoTimes {
 }
 
 impl NoTimes {
-    /// Whether most are integers, for which the user must say what they count.
+    /// True if most are integers, for which the user must say what they count.
     pub(crate) fn are_integers(&self) -> bool {
         self.cells < 2 * self.integers
     }

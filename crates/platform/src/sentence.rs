@@ -53,7 +53,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a character does something else than being seen.
+/// True if a character does something else than being seen.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(

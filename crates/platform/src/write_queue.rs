@@ -72,7 +72,7 @@ impl AnyRing {
         }
     }
 
-    /// Whether a write to this file may be in flight.
+    /// True if a write to this file may be in flight.
     fn takes(&self, file: &dyn DiskFile) -> bool {
         match self {
             AnyRing::Kernel(_) => file.raw_fd().is_some(),

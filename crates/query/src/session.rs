@@ -123,7 +123,7 @@ impl Session {
             || self.transaction().as_ref().is_some_and(|it| it.access == Access::ReadOnly)
     }
 
-    /// Whether it does nothing but read, whatever it sets.
+    /// True if it does nothing but read, whatever it sets.
     pub(crate) fn only_reads(&self) -> bool {
         self.0.only_reads.load(Relaxed)
     }

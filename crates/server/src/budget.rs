@@ -65,7 +65,7 @@ impl Budget {
         self.used.load(Relaxed)
     }
 
-    /// Whether more than half of it is used: what is slow should give way.
+    /// True if more than half of it is used: what is slow should give way.
     pub(crate) fn is_scarce(&self) -> bool {
         self.limit / 2 < self.used()
     }

@@ -131,7 +131,7 @@ pub struct HttpConfig {
     pub exec_max_rows: u64,
     /// When a login is needed.
     pub auth: Auth,
-    /// Whether a GET changes nothing, whoever sends it; otherwise one of a browser changes nothing.
+    /// True if no GET changes anything; otherwise only one of a browser changes nothing.
     pub get_readonly: bool,
     /// Names of this server, besides those of this machine.
     pub hosts: Vec<String>,
@@ -368,7 +368,7 @@ pub const KEYS: &[Key] = &[
 ];
 
 impl Key {
-    /// Whether its value is shown nowhere.
+    /// True if its value is shown nowhere.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         self.name.ends_with("_password") && !self.name.contains("allow")
@@ -489,7 +489,7 @@ impl Config {
         self.query.memory_limit.unwrap_or(half).min(self.query_memory())
     }
 
-    /// Whether a password of the administrator was given.
+    /// True if a password of the administrator was given.
     pub(crate) fn has_own_password(&self) -> bool {
         self.sources.contains_key("auth.admin_password")
     }

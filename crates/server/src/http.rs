@@ -456,7 +456,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Whether only the head of the answer is wanted.
+    /// True if only the head of the answer is wanted.
     fn is_head(&self) -> bool {
         self.head.method == "HEAD"
     }

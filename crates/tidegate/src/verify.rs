@@ -94,7 +94,7 @@ fn list_lost(lost: &[LostCommits]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a problem is one that a repair of the log takes away.
+/// True if a problem is one that a repair of the log takes away.
 fn is_of_log(problem: &StorageError) -> bool {
     use Corruption::{CutLog, DamagedGroup, DurableGroup};
     matches!(

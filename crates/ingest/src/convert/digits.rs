@@ -79,7 +79,7 @@ impl PlainIntegers {
     }
 }
 
-/// Whether a plain field has a zero that its number does not show.
+/// True if a plain field has a zero that its number does not show.
 #[inline]
 fn is_padded(text: &[u8], (start, end): (usize, usize)) -> bool {
     matches!(text[start..end], [b'-', b'0', ..] | [b'0', _, ..])

@@ -39,7 +39,7 @@ pub(super) struct Reading {
     /// For each column of the table, whether its dates could be read in two ways.
     pub(super) ambiguous: Vec<bool>,
     pub(super) null_text: Option<Vec<u8>>,
-    /// Whether the first record of the first text is names.
+    /// True if the first record of the first text is names.
     pub(super) has_header: bool,
     pub(super) notes: Vec<String>,
 }
@@ -454,7 +454,7 @@ fn has_name(names: &[String], wanted: &str) -> bool {
     names.iter().any(|name| same_name(name, wanted))
 }
 
-/// Whether the caller knows the type of a column.
+/// True if the caller knows the type of a column.
 fn is_hinted(options: &ImportOptions, name: &str) -> bool {
     match &options.columns {
         ColumnSource::Hinted(hints) => hints.iter().any(|(own, _)| same_name(own, name)),

@@ -175,7 +175,7 @@ impl Opened<'_> {
         Ok(())
     }
 
-    /// Whether the next file is the first with records.
+    /// True if the next file is the first with records.
     fn is_first(&self) -> bool {
         self.text.iter().all(SampledFile::has_one_line)
     }

@@ -32,7 +32,7 @@ pub(crate) enum HeaderFound {
 }
 
 impl HeaderFound {
-    /// Whether the first record is no row.
+    /// True if the first record is no row.
     pub(crate) fn is_header(self) -> bool {
         match self {
             HeaderFound::Told(is_header) => is_header,
@@ -114,7 +114,7 @@ pub(super) fn header(
     if UNLIKE_MIN <= unlike { HeaderFound::ByShape } else { HeaderFound::PerhapsNames }
 }
 
-/// Whether a cell that is there stands above values of another type than text.
+/// True if a cell that is there stands above values of another type than text.
 fn is_above_types(first: &Record<'_>, below: &[Evidence]) -> bool {
     let is_text = |text: &[u8]| !text.is_empty() && !is_missing(text);
     let mut cells = first.cells.iter().map(|cell| trimmed(&cell.text)).zip(below);
@@ -140,7 +140,7 @@ fn is_missing(text: &[u8]) -> bool {
     words.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// Whether all cells could be names of columns, each of another one.
+/// True if all cells could be names of columns, each of another one.
 fn are_names(first: &Record<'_>) -> bool {
     let texts = || first.cells.iter().map(|cell| trimmed(&cell.text));
     let mut seen = HashSet::new();

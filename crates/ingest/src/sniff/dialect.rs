@@ -79,7 +79,7 @@ struct Trial {
     columns: usize,
     /// From 0 to about 1.
     score: f64,
-    /// Whether each record has that many cells, and each quote its other.
+    /// True if each record has that many cells, and each quote its other.
     is_regular: bool,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Found {
     pub(super) shape: Shape,
     /// How many cells most records have in it; 0 without records.
     pub(super) columns: usize,
-    /// Whether quotes were taken for text because the sample has no records with them.
+    /// True if quotes were taken for text because the sample has no records with them.
     pub(super) is_unquoted: bool,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn shape(head: &[u8], line_end: LineEnd, options: &SniffOptions<'_>) 
 /// One quote that is open at the end may well be that of a file that was cut off.
 const UNQUOTED_MIN: u32 = 3;
 
-/// Whether most cells that begin with a quote also end with one: then quotes quote, and some are
+/// True if most cells that begin with a quote also end with one: then quotes quote, and some are
 /// only wrong.
 fn are_cells_wrapped(head: &[u8], bare: Shape) -> bool {
     let (mut opened, mut wrapped) = (0_u32, 0_u32);

@@ -277,7 +277,7 @@ impl Evidence {
         are_values || self.infer().ty != ColumnType::Varchar
     }
 
-    /// Whether these are integers that could number the rows.
+    /// True if these are integers that could number the rows.
     pub(super) fn counts_rows(&self) -> bool {
         0 < self.cells && self.integers == self.cells && matches!(self.first_integer, Some(0 | 1))
     }

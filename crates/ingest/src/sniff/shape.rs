@@ -23,7 +23,7 @@ impl TextShape {
         self.all &= other.all;
     }
 
-    /// Whether a text lacks a trait that all of the others have.
+    /// True if a text lacks a trait that all of the others have.
     pub(super) fn is_unlike(&self, text: &[u8]) -> bool {
         self.all & !traits(text) != 0
     }

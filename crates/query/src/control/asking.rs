@@ -23,7 +23,7 @@ use super::Stop;
 use super::guard::turn_is_over;
 use crate::error::Error;
 
-/// Whether the runtime can give the work of this thread to another one.
+/// True if the runtime can give the work of this thread to another one.
 fn has_other_threads() -> bool {
     Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread)
 }

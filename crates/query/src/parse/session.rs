@@ -168,7 +168,7 @@ pub fn is_cancel(sql: &str) -> bool {
     sql.len() <= CANCEL_BYTES_MAX && word.is_some_and(|word| word.eq_ignore_ascii_case("CANCEL"))
 }
 
-/// Whether this is COPY, by its first word. Its job works on when the statement is done.
+/// True if this is COPY, by its first word. Its job works on when the statement is done.
 #[must_use]
 pub fn is_copy(sql: &str) -> bool {
     let word = without_comments(sql).get(..4);

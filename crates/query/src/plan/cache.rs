@@ -73,7 +73,7 @@ pub(crate) struct CachedPlan {
     tables: Vec<KnownTable>,
     /// Of the first physical plan; `None` if others cannot be made of it.
     pattern: OnceLock<Option<PlanPattern>>,
-    /// Whether it takes about as long again if it takes little time (PC5).
+    /// True if it takes about as long again if it takes little time (PC5).
     is_steady: bool,
     /// Whether it took little time when it last ran.
     is_quick: AtomicBool,
@@ -289,7 +289,7 @@ fn is_lasting(plan: &LogicalPlan) -> PlanResult<bool> {
     Ok(is_lasting)
 }
 
-/// Whether a plan calls no other scalar functions than these.
+/// True if a plan calls no other scalar functions than these.
 fn calls_none_but(plan: &LogicalPlan, names: &str) -> PlanResult<bool> {
     let is_other = |part: &Expr| match part {
         Expr::ScalarFunction(call) => {

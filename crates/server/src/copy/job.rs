@@ -290,7 +290,7 @@ impl Queue {
         self.state().working.is_empty()
     }
 
-    /// Whether a job waits for its turn.
+    /// True if a job waits for its turn.
     pub(super) fn has_waiting(&self) -> bool {
         !self.state().waiting.is_empty()
     }

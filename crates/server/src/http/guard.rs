@@ -75,7 +75,7 @@ const FORWARDED: [&str; 6] =
     ["forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"];
 const FORWARDED_PREFIX: &str = "x-forwarded-";
 
-/// Whether every request needs a login, however it comes.
+/// True if every request needs a login, however it comes.
 pub(crate) fn needs_login(config: &Config) -> bool {
     match config.http.auth {
         Auth::Required => true,
@@ -88,7 +88,7 @@ fn is_for_others(listen: Option<SocketAddr>) -> bool {
     listen.is_some_and(|address| !address.ip().is_loopback())
 }
 
-/// Whether a proxy has forwarded a request, and says so (GD7).
+/// True if a proxy has forwarded a request, and says so (GD7).
 fn is_forwarded(head: &Head) -> bool {
     head.field_names().any(|name| FORWARDED.contains(&name) || name.starts_with(FORWARDED_PREFIX))
 }
@@ -174,7 +174,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Whether a name is one of this server (GD5).
+/// True if a name is one of this server (GD5).
 fn is_own_name(name: &str, listed: &[String]) -> bool {
     let name = name.to_ascii_lowercase();
     let is_local = name == "localhost" || name.ends_with(".localhost");
@@ -184,7 +184,7 @@ fn is_own_name(name: &str, listed: &[String]) -> bool {
     is_local || is_short || is_listed || name.parse::<IpAddr>().is_ok()
 }
 
-/// Whether the request is for a host that is not this server (GD5).
+/// True if the request is for a host that is not this server (GD5).
 fn is_renamed(exchange: &Exchange<'_>, door: Door) -> bool {
     let config = &exchange.shared.config;
     let is_any_name_fine = match door {
@@ -198,7 +198,7 @@ fn is_renamed(exchange: &Exchange<'_>, door: Door) -> bool {
     !is_any_name_fine && !is_own_name(without_port(host), &config.http.hosts)
 }
 
-/// Whether a browser has sent a request for a page of another place (GD4).
+/// True if a browser has sent a request for a page of another place (GD4).
 fn is_foreign(exchange: &Exchange<'_>, reach: Reach) -> bool {
     // No `Origin` comes with a link, an image or a form that gets.
     let site = exchange.head.field("sec-fetch-site");
@@ -222,7 +222,7 @@ pub(super) fn foreign_page(
     is_foreign(exchange, reach).then_some("requests of web pages from elsewhere are refused")
 }
 
-/// Whether a request must change nothing (GD6). With `http.get_readonly = false` a GET of a program
+/// True if a request must change nothing (GD6). With `http.get_readonly = false` a GET of a program
 /// may change something, and one of a browser may not.
 pub(super) fn only_reads(exchange: &Exchange<'_>) -> bool {
     let (head, config) = (exchange.head, &exchange.shared.config);

@@ -158,7 +158,7 @@ impl Answers {
         }
     }
 
-    /// Whether a request of this name was answered: then nothing of it need be parsed.
+    /// True if a request of this name was answered: then nothing of it need be parsed.
     pub(crate) fn is_known(&self, name: &str, now: Instant) -> bool {
         let mut kept = self.lock();
         kept.forget(now, self.window);

@@ -53,7 +53,7 @@ pub(super) struct Prelude {
 }
 
 impl Prelude {
-    /// Whether the protocol is known, so that bytes need not be held back.
+    /// True if the protocol is known, so that bytes need not be held back.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -79,7 +79,7 @@ impl Prelude {
     }
 }
 
-/// Whether the bytes at the start of a connection are lines; false if more must come.
+/// True if the bytes at the start of a connection are lines; false if more must come.
 fn judge(bytes: &[u8]) -> Result<bool, Foreign> {
     match bytes.first() {
         None => return Ok(false),

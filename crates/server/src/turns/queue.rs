@@ -123,7 +123,7 @@ impl Queue {
         (self.users.get(&claimant.user).map_or(0, |user| user.running), self.shares)
     }
 
-    /// Whether a user with so many turns may have another one (queue-1, queue-2).
+    /// True if a user with so many turns may have another one (queue-1, queue-2).
     fn may_begin(&self, own: usize, is_admin: bool) -> bool {
         let all = if is_admin { self.shares.all + ADMIN_TURNS } else { self.shares.all };
         self.running < all && own < self.shares.each

@@ -166,7 +166,7 @@ impl Database {
         misfit(&schema, &append.rows).is_none()
     }
 
-    /// Whether a table is gone that rows are for, and no other.
+    /// True if a table is gone that rows are for, and no other.
     fn has_dropped(&self, appends: &[TableAppend]) -> bool {
         let published = self.published();
         let mut ids = appends.iter().filter_map(|append| append.id);

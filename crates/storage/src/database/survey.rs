@@ -132,7 +132,7 @@ impl<'a> Survey<'a> {
 }
 
 impl SurveyedTable {
-    /// Whether the manifest is older than a change (O2).
+    /// True if the manifest is older than a change (O2).
     fn is_behind(&self, op: &TableOp) -> Result<bool, Corruption> {
         let Some(manifest) = &self.manifest else { return Ok(false) };
         let expected = manifest.seq_txn.next();

@@ -119,7 +119,7 @@ pub(crate) struct Progress {
     pub(crate) lsn: Lsn,
     /// The file that is being read.
     pub(crate) path: PathBuf,
-    /// Whether an error now is one of the files of the log, and not of what a record does.
+    /// True if an error now is one of the files of the log, and not of what a record does.
     pub(crate) is_damaged: bool,
 }
 

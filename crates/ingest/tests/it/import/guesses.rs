@@ -369,7 +369,7 @@ fn cell(random: &mut Random, kind: usize) -> String {
     }
 }
 
-/// Whether a value says what a cell says, as docs/import.md has it.
+/// True if a value says what a cell says, as docs/import.md has it.
 fn says(value: &Value, cell: &str) -> bool {
     match value {
         Value::Bytes(bytes) => bytes == cell.as_bytes(),
@@ -384,7 +384,7 @@ fn says(value: &Value, cell: &str) -> bool {
     }
 }
 
-/// Whether the digits of a cell are those of a float: all before the point, 15 in any case.
+/// True if the digits of a cell are those of a float: all before the point, 15 in any case.
 fn same_digits(float: f64, cell: &str) -> bool {
     if cell.starts_with('+') || cell.starts_with('-') != float.is_sign_negative() {
         return false;

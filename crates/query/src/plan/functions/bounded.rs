@@ -67,7 +67,7 @@ pub(crate) fn bounded(function: &Arc<ScalarUDF>) -> Option<Arc<ScalarUDF>> {
     }
 }
 
-/// Whether an operator whose expressions call the function may make much of a large batch.
+/// True if an operator whose expressions call the function may make much of a large batch.
 pub(crate) fn makes_values(function: &ScalarUDF) -> bool {
     !matches!(growth_of(function.name()), Some(Growth::Fixed))
 }

@@ -199,7 +199,7 @@ fn over_budget(error: &OverBudget) -> Refusal {
     Refusal::new("53200", error.to_string()).with_status(503)
 }
 
-/// Whether a body has been slow for longer than it may (EB2).
+/// True if a body has been slow for longer than it may (EB2).
 fn is_slow(elapsed: Duration, bytes: usize) -> bool {
     let late = elapsed.saturating_sub(PATIENCE);
     (bytes as f64) < late.as_secs_f64() * PACE_BYTES

@@ -91,7 +91,7 @@ impl HeadReader {
 /// Bytes of the end of a head, less one.
 const LINE_END_BYTES: usize = 2;
 
-/// Whether an empty line is there.
+/// True if an empty line is there.
 fn has_end(bytes: &[u8]) -> bool {
     bytes.windows(2).any(|two| two == b"\n\n") || bytes.windows(3).any(|three| three == b"\n\r\n")
 }
@@ -143,7 +143,7 @@ impl Head {
         HeadReader::default().take(buffer, usize::MAX).expect("a head").expect("all of it")
     }
 
-    /// Whether its method is one that changes nothing.
+    /// True if its method is one that changes nothing.
     pub(crate) fn only_reads(&self) -> bool {
         matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS")
     }

@@ -15,7 +15,7 @@ use crate::error::{ClauseProblem, Error};
 /// The aggregates that keep all values.
 pub(super) const KEEPING: [&str; 2] = ["array_agg", "string_agg"];
 
-/// Whether an expression of a window, by its name, keeps all values.
+/// True if an expression of a window, by its name, keeps all values.
 pub(crate) fn keeps_values(name: &str) -> bool {
     KEEPING.iter().any(|keeping| name.starts_with(keeping))
 }

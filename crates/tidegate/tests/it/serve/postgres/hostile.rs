@@ -206,7 +206,7 @@ fn open_connections_end_when_their_user_is_removed_or_changed() {
             let (ended, ()) = tokio::join!(bob.simple_query(long), async {
                 let working = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'bob'";
                 while rows(&admin, working).await != ["1"] {}
-                // Nobody logs in: the server looks by itself.
+                // Without a login: the server looks by itself.
                 user(&world, change, "another");
             });
             assert!(ended.is_err(), "AU5: his statement ends");
