@@ -97,6 +97,8 @@ pub struct SniffOptions<'a> {
     pub like: Option<Like<'a>>,
     /// How other files of the import begin.
     pub first_line: FirstLine,
+    /// True if a blank line is a record whose only cell is NULL; else it is none.
+    pub blank_is_record: bool,
     /// The head is all of the file: its last record counts even without a line end.
     pub head_is_whole: bool,
 }

@@ -20,7 +20,7 @@ use super::setup::{self, SampledFile, TargetSchema};
 use crate::error::{Error, Result};
 use crate::faults::{Lines, TextPlace, shown};
 use crate::index::Structure;
-use crate::options::{ColumnSource, ImportOptions};
+use crate::options::{ColumnSource, FileFormat, ImportOptions};
 use crate::read::TextFile;
 use crate::sniff::{
     self, Dialect, Evidence, FirstLine, HeaderFound, Inferred, Like, LineEnd, Look, NoTimes,
@@ -314,6 +314,7 @@ impl Files<'_> {
             fields: map.targets.len(),
             has_header: look.dialect.has_header,
             skip_lines: input.skip_lines,
+            blank_is_record: self.context.options.format == FileFormat::Backslashed,
             structure: Structure {
                 delimiter: look.dialect.delimiter,
                 quote: look.dialect.quote,
@@ -505,6 +506,7 @@ pub(super) fn sniff_options<'a>(
         skip: &options.skip_columns,
         like: None,
         first_line: FirstLine::Unknown,
+        blank_is_record: options.format == FileFormat::Backslashed,
         head_is_whole: file.sample.is_whole,
     }
 }

@@ -218,6 +218,7 @@ fn map(
         skip: &options.skip_columns,
         like: None,
         first_line: FirstLine::Unknown,
+        blank_is_record: false,
         head_is_whole: true,
     };
     let map = map_columns(&sniffed, schema, &options)

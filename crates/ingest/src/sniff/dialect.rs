@@ -97,14 +97,16 @@ pub(super) struct Found {
 /// The most probable shape.
 pub(super) fn shape(head: &[u8], line_end: LineEnd, options: &SniffOptions<'_>) -> Found {
     let quote = options.quote.byte();
-    let (shape, trial) = best(head, Shape { delimiter: None, quote, line_end }, options);
+    let blank_is_record = options.blank_is_record;
+    let quoted = Shape { delimiter: None, quote, line_end, blank_is_record };
+    let (shape, trial) = best(head, quoted, options);
     let found = Found { shape, columns: trial.columns, is_unquoted: false };
     // `"` quotes unless it is clear that it does not: every record is regular without.
     let may_be_text = options.quote == Quote::Standard && !trial.is_regular;
     if !may_be_text || memchr::memchr(b'"', head).is_none() {
         return found;
     }
-    let bare = Shape { delimiter: None, quote: None, line_end };
+    let bare = Shape { quote: None, ..quoted };
     let (shape, bare) = best(head, bare, options);
     let is_better = bare.is_regular && 2 <= bare.columns && trial.score < bare.score;
     match is_better && !are_cells_wrapped(head, shape) {

@@ -17,6 +17,7 @@ const OPTIONS: SniffOptions<'_> = SniffOptions {
     skip: &[],
     like: None,
     first_line: FirstLine::Unknown,
+    blank_is_record: false,
     head_is_whole: true,
 };
 
