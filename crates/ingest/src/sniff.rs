@@ -72,7 +72,7 @@ pub struct Dialect {
 /// What is known without looking at the file.
 #[derive(Clone, Copy, Debug)]
 pub struct SniffOptions<'a> {
-    /// `None`: one of comma, semicolon, tab, bar, colon.
+    /// `None`: one of comma, semicolon, tab, bar.
     pub delimiter: Option<u8>,
     /// Which byte quotes.
     pub quote: Quote,
