@@ -28,7 +28,7 @@ pub(crate) use columns::HeaderFound;
 use dialect::Found;
 pub(crate) use dialect::line_end;
 use evidence::Spoiled;
-pub(crate) use evidence::{Evidence, Inferred};
+pub(crate) use evidence::{Evidence, Inferred, Orders};
 use records::{Cell, Record, Records, Shape};
 use window::QuotedLines;
 
