@@ -203,6 +203,17 @@ pub enum Error {
     )]
     ParquetType { path: PathBuf, column: String, ty: String },
     #[error(
+        "{}: column `{column}` would be {}, and {} in {}: no type holds both exactly; --schema \
+         gives the table's", .path.display(), .ty.sql(), .first_ty.sql(), .first.display()
+    )]
+    ParquetTypesDiffer {
+        path: PathBuf,
+        column: String,
+        ty: ColumnType,
+        first: PathBuf,
+        first_ty: ColumnType,
+    },
+    #[error(
         "{}, {}, column `{column}`: `{text}` is no date day first, as those before it were read, \
          but one month first: say with --timestamp-format which it is",
         .path.display(), shown_place(.place)
@@ -286,6 +297,7 @@ impl Error {
             | Error::Parquet { .. }
             | Error::ParquetRows { .. }
             | Error::ParquetType { .. }
+            | Error::ParquetTypesDiffer { .. }
             | Error::AmbiguousTimes { .. }
             | Error::ParquetTarget { .. }
             | Error::MixedFormats { .. }

@@ -12,6 +12,7 @@
 //! without being looked at one by one. Not here: nested types.
 
 mod open;
+mod union;
 mod group;
 mod pages;
 mod thrift;
