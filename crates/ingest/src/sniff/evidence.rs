@@ -51,12 +51,10 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    fn add(&mut self, text: &[u8], is_day_first: bool, is_month_first: bool) {
-        match (is_day_first, is_month_first) {
-            (true, false) => self.day_first.get_or_insert_with(|| text.into()),
-            (false, true) => self.month_first.get_or_insert_with(|| text.into()),
-            _ => return,
-        };
+    /// Keeps a text that is a date in one of two orders; day first where it is so.
+    fn add(&mut self, text: &[u8], is_day_first: bool) {
+        let first = if is_day_first { &mut self.day_first } else { &mut self.month_first };
+        first.get_or_insert_with(|| text.into());
     }
 
     pub(crate) fn merge(&mut self, other: &Orders) {
@@ -181,7 +179,9 @@ impl Evidence {
                 }
             }
         }
-        self.orders.add(text, is_day_first, is_month_first);
+        if is_day_first != is_month_first {
+            self.orders.add(text, is_day_first);
+        }
         if let Some(micros) = instant {
             let is_far = micros.unsigned_abs() >= i64::MAX.unsigned_abs() / 1_000;
             self.times += u64::from(text.contains(&b':'));

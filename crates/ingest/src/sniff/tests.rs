@@ -92,7 +92,7 @@ fn texts_with_delimiters_in_them_do_not_hide_a_regular_one() {
         let rows = (0..300).map(|at| row(at) + "\n").collect::<String>();
         format!("{header}\n{rows}")
     };
-    let title = |at: usize| if at % 3 == 0 { "Shop" } else { "Home | ACME" };
+    let title = |at: usize| if at.is_multiple_of(3) { "Shop" } else { "Home | ACME" };
     let pages = rows("id,url,title", &|at| format!("{at},https://acme.org/p/{at},{}", title(at)));
     check(&pages, ", header id:BIGINT url:VARCHAR title:VARCHAR");
     let agents = |delimiter: &str| {

@@ -715,8 +715,11 @@ fn parquet(columns: &[(&str, ArrayRef)]) -> Vec<u8> {
     bytes
 }
 
-/// The columns and rows of a new table from these files.
-fn new_table(files: &[Vec<u8>]) -> Result<(Vec<(String, ColumnType)>, Vec<Vec<Value>>), Error> {
+/// The columns and the rows of a table.
+type Contents = (Vec<(String, ColumnType)>, Vec<Vec<Value>>);
+
+/// A new table from these files.
+fn new_table(files: &[Vec<u8>]) -> Result<Contents, Error> {
     let world = World::on(Arc::new(SimDisk::new(1)), Path::new("/"));
     let put = |(at, file): (usize, &Vec<u8>)| world.put(&format!("{at}.parquet"), file);
     let paths: Vec<_> = files.iter().enumerate().map(put).collect();
