@@ -356,7 +356,8 @@ impl ImportTxn {
         let interned = self.made().interned.clone();
         let interned = interned.iter().map(|column| (*column, &self.dictionaries[column]));
         let symbols = segments::save_symbols(interned)?;
-        self.database.sync_names((&self.folder, &self.schema), segments)?;
+        let metas: Vec<SegmentMeta> = segments.iter().map(|segment| segment.meta).collect();
+        self.database.sync_names((&self.folder, &self.schema), &metas)?;
         Ok(symbols)
     }
 
