@@ -41,6 +41,11 @@ pub enum Error {
     Schema(#[from] SchemaError),
     #[error("table `{table}` cannot be read, and takes no rows until it can")]
     Unreadable { table: String, source: Box<Error> },
+    /// Its manifest cannot be read, or does not fit what the log has.
+    #[error("table `{table}` is suspended: it cannot be read, and can only be dropped")]
+    Suspended { table: String, source: Arc<Error> },
+    #[error("rows of table `{table}` cannot be flushed, and it takes no more until they can")]
+    NotFlushed { table: String, source: Arc<Error> },
     #[error("table `{table}` was dropped meanwhile")]
     TableDropped { table: String },
     #[error("table `{table}` was truncated meanwhile")]
@@ -154,7 +159,9 @@ impl Error {
                 Class::Environment
             }
             Error::Unreadable { source, .. } => source.class(),
-            Error::NotCommitted { source }
+            Error::Suspended { source, .. }
+            | Error::NotFlushed { source, .. }
+            | Error::NotCommitted { source }
             | Error::InDoubt { source }
             | Error::ReadOnly { source } => source.class(),
             Error::NotADatabase { .. }
@@ -178,6 +185,17 @@ impl Error {
             | Error::CommitTooLarge { .. }
             | Error::OpenedReadOnly => Class::Caller,
         }
+    }
+
+    /// True if no commit could be made, or it is not known: that says nothing about a table.
+    pub(crate) fn is_of_log(&self) -> bool {
+        matches!(
+            self,
+            Error::NotCommitted { .. }
+                | Error::InDoubt { .. }
+                | Error::ReadOnly { .. }
+                | Error::CommitterPanicked
+        )
     }
 
     /// For `map_err`: adds what the call was for.

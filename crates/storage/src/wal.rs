@@ -24,8 +24,10 @@ mod log;
 mod replay;
 mod verify;
 mod repair;
+mod kept;
 
 pub use group::{Group, decode_group};
+pub(crate) use kept::{KeptFile, read_kept, skim_kept, write_kept};
 pub use record::{Record, TableChange, TableOp};
 
 #[cfg(test)]

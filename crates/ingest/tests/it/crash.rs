@@ -139,6 +139,8 @@ fn check_litter(disk: &SimDisk, database: &Database, context: &str) {
         let is_fine = match parts[..] {
             ["lock"] | ["data", "catalog"] => true,
             ["wal", name] => name.ends_with(".wal"),
+            // The catalog may still name it.
+            ["kept", name] => name.ends_with(".kept"),
             ["data", table, "manifest"] => tables.contains(table),
             ["data", table, "symbols", name] => tables.contains(table) && name.ends_with(".sym"),
             ["data", _, _, name] if name.ends_with(".seg") => found.insert(path.clone()),

@@ -119,7 +119,9 @@ impl Database {
             }
             ImportTarget::New { name, schema } | ImportTarget::Replacing { name, schema } => {
                 check_name(name)?;
-                if !replaces && self.published().tables.find(name).is_some() {
+                let known = self.published().tables.find(name).map(Arc::clone);
+                if let Some(known) = known.filter(|_| !replaces) {
+                    known.check_known()?;
                     return Err(Error::TableExists { table: name.to_owned() });
                 }
                 let new = self.new_table(name, schema);

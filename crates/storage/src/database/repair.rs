@@ -172,14 +172,14 @@ fn keep_unnamed(
     survey: Survey<'_>,
     lsn: Lsn,
 ) -> Result<Vec<PathBuf>> {
-    let (tables, _, problems) = survey.finish();
-    if let Some(error) = problems.into_iter().next() {
-        // Without its manifest nothing can be said about the files of a table.
-        return Err(error);
-    }
+    // Without its manifest nothing can be said about the files of a table: they stay.
+    let (tables, _, _) = survey.finish();
     let by_id = tables.into_iter().map(|table| (table.id(), Arc::new(table))).collect();
     let tables = Tables { by_id, by_name: BTreeMap::new() };
-    let litter = sweep::find_litter(disk.as_ref(), paths, &tables)?;
+    let (litter, unlisted) = sweep::find_litter(disk.as_ref(), paths, &tables);
+    if let Some(error) = unlisted.into_iter().next() {
+        return Err(error);
+    }
     let failed = Error::disk("keep files that are given up");
     let home = paths.root().join("lost").join(lsn.0.to_string());
     let mut kept = Vec::new();

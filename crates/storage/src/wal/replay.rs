@@ -209,7 +209,9 @@ fn visit_groups(
     visit: &mut Visit<'_>,
     progress: &mut Progress,
 ) -> Result<LogEnd> {
-    let files = list_files(disk, dir)?;
+    let mut files = list_files(disk, dir)?;
+    // Files that were begun since are of commits that the caller does not ask for.
+    files.retain(|file| until.is_none_or(|until| file.first <= until));
     // The last file that begins at `from` or before it holds the first record to replay.
     let needed = files.partition_point(|file| file.first <= from);
     progress.is_damaged = true;

@@ -412,6 +412,8 @@ pub(crate) fn assert_no_litter(disk: &SimDisk, database: &Database, context: &st
         let is_fine = match parts[..] {
             ["lock"] | ["data", "catalog"] => true,
             ["wal", name] => name.ends_with(".wal"),
+            // The catalog may still name it.
+            ["kept", name] => name.ends_with(".kept"),
             ["data", table, "manifest"] => tables.contains(table),
             ["data", table, "symbols", name] => tables.contains(table) && name.ends_with(".sym"),
             ["data", table, _, name] if name.ends_with(".mask") => tables.contains(table),
