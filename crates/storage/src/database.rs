@@ -38,6 +38,7 @@ mod checkpoint;
 mod survey;
 mod verify;
 mod repair;
+mod salvage;
 
 use std::fmt;
 use std::num::NonZeroUsize;

@@ -81,6 +81,11 @@ pub enum Error {
     InDoubt { source: Arc<Error> },
     #[error("the database is read-only until its log can be written")]
     ReadOnly { source: Arc<Error> },
+    #[error(
+        "a repair of the log was cut off, and has set {path} aside: `tidegate verify --repair` \
+         ends it"
+    )]
+    RepairCutOff { path: PathBuf },
     #[error("the database was opened for reading only")]
     OpenedReadOnly,
     #[error("a thread that was to commit has panicked")]
@@ -155,9 +160,10 @@ impl Error {
         match self {
             Error::Disk { source, .. } => source.class(),
             Error::Corrupt { .. } => Class::Corruption,
-            Error::NewerFormat { .. } | Error::InUse { .. } | Error::CommitterPanicked => {
-                Class::Environment
-            }
+            Error::NewerFormat { .. }
+            | Error::InUse { .. }
+            | Error::RepairCutOff { .. }
+            | Error::CommitterPanicked => Class::Environment,
             Error::Unreadable { source, .. } => source.class(),
             Error::Suspended { source, .. }
             | Error::NotFlushed { source, .. }

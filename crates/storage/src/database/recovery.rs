@@ -138,6 +138,9 @@ pub(super) fn recover(
         Some(catalog) => catalog,
         None => create(disk.as_ref(), paths, home, options)?,
     };
+    if let Some(path) = wal::aside_files(disk.as_ref(), &paths.log())?.pop() {
+        return Err(Error::RepairCutOff { path });
+    }
     let mut recovery = Recovery::new(disk, paths, &catalog, options)?;
     let span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
     recovery.flushed = wal::last_flushed(disk.as_ref(), &paths.log(), span)?;
@@ -476,7 +479,8 @@ impl<'a> Recovery<'a> {
             TableChange::Create { .. }
             | TableChange::Drop
             | TableChange::Rename { .. }
-            | TableChange::Mask { .. } => {}
+            | TableChange::Mask { .. }
+            | TableChange::GivenUp => {}
         }
         let origin = Origin { lsn, since_nanos: self.since_nanos };
         let rows = NewRows { files: &files, origin };
@@ -491,6 +495,10 @@ impl<'a> Recovery<'a> {
         let table = self.tables.get(&op.table).ok_or(unknown)?;
         let Some(manifest) = &table.manifest else { return Ok(false) };
         let expected = manifest.seq_txn.next();
+        if op.change == TableChange::GivenUp {
+            // W12.
+            return Ok(op.seq_txn >= expected);
+        }
         if op.seq_txn > expected {
             let (expected, actual) = (expected.0, op.seq_txn.0);
             return Err(Corruption::Differs {
@@ -569,7 +577,8 @@ impl<'a> Recovery<'a> {
             | TableChange::AddSegments { .. }
             | TableChange::Mask { .. }
             | TableChange::Append { .. }
-            | TableChange::Replace { .. } => {}
+            | TableChange::Replace { .. }
+            | TableChange::GivenUp => {}
         }
         Ok(())
     }

@@ -18,8 +18,10 @@ use super::table::{Damage, TableState};
 use super::tail::Tail;
 use crate::catalog::{Catalog, Kept};
 use crate::error::{Corruption, Error, Result};
+use crate::image::Image;
 use crate::manifest::Manifest;
-use crate::snapshot::SegmentFile;
+use crate::snapshot::{SegmentFile, SegmentRun};
+use crate::symbols::{SymbolTable, SymbolTexts};
 use crate::wal::{ReplayedRecord, TableChange, TableOp};
 
 /// Tables while the log is read.
@@ -60,7 +62,7 @@ impl<'a> Survey<'a> {
         survey
     }
 
-    fn add(&mut self, id: TableId, name: &str) -> &mut SurveyedTable {
+    pub(super) fn add(&mut self, id: TableId, name: &str) -> &mut SurveyedTable {
         let manifest = read_manifest(self.disk.as_ref(), self.paths, id);
         let is_damaged = manifest.is_err();
         let manifest = manifest.unwrap_or_else(|error| {
@@ -200,6 +202,10 @@ impl SurveyedTable {
     fn is_behind(&self, op: &TableOp) -> Result<bool, Corruption> {
         let Some(manifest) = &self.manifest else { return Ok(false) };
         let expected = manifest.seq_txn.next();
+        if op.change == TableChange::GivenUp {
+            // W12.
+            return Ok(op.seq_txn >= expected);
+        }
         if op.seq_txn > expected {
             let (expected, actual) = (expected.0, op.seq_txn.0);
             let what = "the number of a commit (W1)";
@@ -208,7 +214,31 @@ impl SurveyedTable {
         Ok(op.seq_txn == expected)
     }
 
-    fn apply_to_rows(&mut self, op: &TableOp) -> Result<()> {
+    /// False if rows have symbols whose texts are in none of the records so far, and in no file.
+    pub(super) fn knows(&self, symbols: &[SymbolTexts], images: &[Image]) -> bool {
+        let Some(Manifest { table, schema, symbols: marks, .. }) = &self.manifest else {
+            return true;
+        };
+        // Where a file is damaged, nobody can say.
+        let Ok(mut known) = self.folder.symbols(schema, marks) else { return true };
+        for texts in symbols {
+            // Of a column that was dropped since.
+            let Some(before) = known.0.get(&texts.column) else { continue };
+            let Some(count) = before.len().checked_sub(texts.first as usize) else { return false };
+            if !images.is_empty() {
+                let behind = (count..texts.texts.len()).map(|at| texts.texts.get(at));
+                let all: Vec<&[u8]> = before.texts().chain(behind).collect();
+                let longer = Arc::new(SymbolTable::of(&all));
+                known.0.insert(texts.column, longer);
+            }
+        }
+        images.iter().all(|image| {
+            let run = SegmentRun::of_image(*table, image);
+            run.and_then(|run| run.reader()?.verify(schema, &known)).is_ok()
+        })
+    }
+
+    pub(super) fn apply_to_rows(&mut self, op: &TableOp) -> Result<()> {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         match &op.change {
             TableChange::Append { images, symbols, .. } if op.seq_txn > manifest.sealed => {

@@ -206,7 +206,8 @@ impl TableState {
             | TableChange::Drop
             | TableChange::Rename { .. }
             | TableChange::Alter { .. }
-            | TableChange::Mask { .. } => {}
+            | TableChange::Mask { .. }
+            | TableChange::GivenUp => {}
         }
         logged
     }
@@ -396,7 +397,8 @@ pub(crate) fn change_tail(tail: &mut Tail, change: &TableChange, rows: Option<Ne
         | TableChange::Rename { .. }
         | TableChange::Alter { .. }
         | TableChange::AddSegments { .. }
-        | TableChange::Mask { .. } => {}
+        | TableChange::Mask { .. }
+        | TableChange::GivenUp => {}
     }
 }
 

@@ -143,6 +143,8 @@ fn survey_catalog(
     catalog: &Catalog,
     report: &mut VerifyReport,
 ) -> Result<Vec<TableState>> {
+    let aside = wal::aside_files(disk.as_ref(), &paths.log()).unwrap_or_default();
+    report.problems.extend(aside.into_iter().map(|path| Error::RepairCutOff { path }));
     let mut survey = Survey::new(disk, paths, catalog);
     let mut span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
     match read_log(disk.as_ref(), paths, catalog, &mut survey) {
@@ -153,7 +155,7 @@ fn survey_catalog(
         Err((error, damage)) => {
             report.problems.push(error);
             if let Some(damage) = damage {
-                report.lost = lost_commits(disk.as_ref(), paths, (catalog.log, &*damage), &survey)?;
+                report.lost = lost_commits((disk, paths), catalog, &damage)?;
             }
         }
     }

@@ -1,18 +1,23 @@
-//! Random workloads in which the files of one table fail: only that table may have anything to do
-//! with it.
+//! Random workloads in which the files of one table fail, or one group of the log is damaged: only
+//! that table, and only commits of that group, may have anything to do with it.
 //!
 //! Set `TIDEGATE_SIMULATE=first..end` to run other seeds than those of every test run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_platform::{Class, SimCall, SimDisk, SimErrno};
-use tidegate_storage::{Database, Durability, OpenOptions};
+use tidegate_platform::{Class, Disk, SimCall, SimDisk, SimErrno};
+use tidegate_storage::wal::decode_group;
+use tidegate_storage::{Database, Durability, LogOptions, OpenOptions, repair_log};
 
-use crate::fixture::{DIR, chain};
+use crate::fixture::{DIR, chain, files};
 use crate::model::{Step, Tables, read};
 use crate::simulate::{Generator, Random, options, seeds};
+
+const PAGE: usize = 4_096;
+/// The identity of a log, which is the time at which it was made.
+const LOG: u64 = 77;
 
 fn open(disk: &SimDisk, options: &OpenOptions) -> Arc<Database> {
     let opened = Database::open(Arc::new(disk.clone()), Path::new(DIR), options);
@@ -119,4 +124,81 @@ fn one_table_fails(seed: u64) {
 #[test]
 fn files_of_one_table_that_fail_fail_no_other_one() {
     run_all(0..150, one_table_fails);
+}
+
+/// A group of a log file, by its offset; the tables that its records are about.
+fn groups(disk: &SimDisk) -> Vec<(std::path::PathBuf, u64, BTreeSet<u64>)> {
+    let mut groups = Vec::new();
+    for path in files(disk, ".wal") {
+        let bytes = disk.read(&path).unwrap();
+        let first = u64::from_le_bytes(bytes[20..28].try_into().unwrap());
+        for at in (PAGE..bytes.len()).step_by(PAGE) {
+            let lsn = tidegate_model::Lsn(first + (at - PAGE) as u64);
+            let Ok(group) = decode_group(&bytes[at..], LOG, lsn) else { continue };
+            let ops = group.records.iter().flat_map(|record| &record.ops);
+            groups.push((path.clone(), at as u64, ops.map(|op| op.table.0).collect()));
+        }
+    }
+    groups
+}
+
+fn one_group_is_damaged(seed: u64) {
+    let mut random = Random(seed);
+    let (disk, mut made) = (SimDisk::new(seed), Generator::new(seed ^ 0xfeed));
+    let options = options(&mut random);
+    let log = LogOptions { durability: Durability::Sync, ..options.log };
+    let options = OpenOptions { log, ..options };
+    let database = open(&disk, &options);
+    let (mut tables, mut names_change) = (Tables::new(), false);
+    for _ in 0..10 + random.below(40) {
+        let step = made.step(&tables);
+        names_change |= matches!(step, Step::Drop(_) | Step::Rename(..));
+        if !matches!(step, Step::Reopen) {
+            step.run(&database).unwrap_or_else(|e| panic!("seed {seed}: {step:?}: {}", chain(&e)));
+            step.apply(&mut tables);
+        }
+    }
+    let ids = database.tables().into_iter().map(|table| (table.name, table.id.0));
+    let ids: BTreeMap<String, u64> = ids.collect();
+    let disk = disk.after_power_loss_by(seed);
+    let groups = groups(&disk);
+    let (path, at, touched) = &groups[usize::try_from(random.below(groups.len() as u64)).unwrap()];
+    // The checksum of its first record.
+    disk.corrupt(path, at + 70, 1);
+    let context = format!("seed {seed}, {} at {at}, tables {touched:?}", path.display());
+    let repaired: Arc<dyn Disk> = Arc::new(disk.clone());
+    let repaired = repair_log(&repaired, Path::new(DIR));
+    let repaired = repaired.unwrap_or_else(|e| panic!("{context}: {}", chain(&e)));
+    let is_repaired = repaired.is_some();
+    let lost = repaired.map(|repaired| repaired.lost).unwrap_or_default();
+    let is_touched = |lost: &&tidegate_storage::LostCommits| touched.contains(&lost.table.0);
+    // A name that a missing commit has given away is in the way of other tables.
+    let untouched = lost.iter().find(|lost| !names_change && !is_touched(lost));
+    assert!(untouched.is_none(), "{context}: {lost:?}");
+    for round in 0..2 {
+        let database = open(&disk, &options);
+        let found = read(&database);
+        let id = |name: &str| database.table_id(name).map(|id| id.0);
+        for name in tables.keys().chain(found.keys()) {
+            if tables.get(name) == found.get(name) {
+                continue;
+            }
+            let is_named = lost.iter().any(|lost| {
+                let table = Some(lost.table.0);
+                lost.name.as_deref().is_none_or(|lost| lost == name)
+                    || table == id(name)
+                    || table == ids.get(name).copied()
+            });
+            assert!(is_named, "{context}: {name} differs: {lost:?}");
+        }
+        if is_repaired {
+            let problems = database.verify(&|_| {}).unwrap().problems;
+            assert!(problems.is_empty(), "{context}, round {round}: {problems:?}");
+        }
+    }
+}
+
+#[test]
+fn a_repair_loses_only_what_it_names() {
+    run_all(0..300, one_group_is_damaged);
 }
