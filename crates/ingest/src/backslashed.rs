@@ -4,6 +4,7 @@
 //! - BS1. Every field that is not NULL comes out in quotes, so that its text is what it was,
 //!   whatever is in it; NULL comes out as nothing.
 //! - BS2. What comes out does not depend on how the bytes were cut when they came.
+//! - BS3. A record whose only field is NULL comes out as a blank line, which is a record here.
 //!
 //! The pipeline reads CSV alone, so places of bad records are those of the CSV: a line end that a
 //! backslash stands for counts as a line. A line `\.` ends the text, as it does in PostgreSQL.

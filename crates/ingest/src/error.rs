@@ -79,11 +79,25 @@ pub enum Error {
         first: Option<Box<Rejected>>,
     },
     #[error(
-        "{}, {}, column `{column}`: `{text}` is no date as dd/MM/yyyy, and is one as MM/dd/yyyy, \
-         while all dates of the sample are either: say with --timestamp-format which it is",
+        "{}, {}, column `{column}`: `{text}` is a date only in the other order of day and month than \
+         the column is read in, while all its dates in the sample have both: say with --timestamp-format which it is",
         .path.display(), shown_place(.place)
     )]
     AmbiguousDates { path: PathBuf, place: RejectPlace, column: String, text: String },
+    #[error(
+        "{}, column `{column}`: `{day_first}` is a date as dd/MM/yyyy only, and `{month_first}`{} \
+         as MM/dd/yyyy only, so others could be either: write all dates alike, or import files of \
+         one kind at a time with --timestamp-format",
+        .path.display(), shown_other(.other)
+    )]
+    MixedDates {
+        path: PathBuf,
+        column: String,
+        day_first: String,
+        month_first: String,
+        /// The file that has the second of them, if it is another one.
+        other: Option<PathBuf>,
+    },
     #[error(
         "{}, {}: lines end with CR before it, and with LF here: \
          convert the file to one kind of line ends", .path.display(), shown_place(.place)
@@ -189,6 +203,17 @@ pub enum Error {
     )]
     ParquetType { path: PathBuf, column: String, ty: String },
     #[error(
+        "{}: column `{column}` would be {}, and {} in {}: no type holds both exactly; --schema \
+         gives the table's", .path.display(), .ty.sql(), .first_ty.sql(), .first.display()
+    )]
+    ParquetTypesDiffer {
+        path: PathBuf,
+        column: String,
+        ty: ColumnType,
+        first: PathBuf,
+        first_ty: ColumnType,
+    },
+    #[error(
         "{}, {}, column `{column}`: `{text}` is no date day first, as those before it were read, \
          but one month first: say with --timestamp-format which it is",
         .path.display(), shown_place(.place)
@@ -251,6 +276,7 @@ impl Error {
             | Error::OpenQuote { .. }
             | Error::GuessContradicted { .. }
             | Error::AmbiguousDates { .. }
+            | Error::MixedDates { .. }
             | Error::MixedLineEnds { .. }
             | Error::OtherHeader { .. }
             | Error::BadValue { .. }
@@ -271,6 +297,7 @@ impl Error {
             | Error::Parquet { .. }
             | Error::ParquetRows { .. }
             | Error::ParquetType { .. }
+            | Error::ParquetTypesDiffer { .. }
             | Error::AmbiguousTimes { .. }
             | Error::ParquetTarget { .. }
             | Error::MixedFormats { .. }
@@ -318,6 +345,10 @@ fn shown_place(place: &RejectPlace) -> String {
         RejectPlace::Line { line, byte } => format!("line {line} (byte {byte})"),
         RejectPlace::Row(row) => format!("row {row}"),
     }
+}
+
+fn shown_other(other: &Option<PathBuf>) -> String {
+    other.as_ref().map_or_else(String::new, |path| format!(" in {}", path.display()))
 }
 
 fn shown_column(column: &Option<String>) -> String {

@@ -31,6 +31,9 @@ pub(crate) fn number_of(text: &[u8]) -> Number {
     if !matches!(text.first(), Some(b'0'..=b'9' | b'+' | b'-' | b'.' | b'n' | b'N' | b'i' | b'I')) {
         return Number::None;
     }
+    if is_short_integer(text) {
+        return Number::Integer;
+    }
     let Ok(value) = parse_f64(text) else { return Number::None };
     if !value.is_finite() {
         return if text.first() == Some(&b'+') { Number::Altered } else { Number::Word };
@@ -42,9 +45,19 @@ pub(crate) fn number_of(text: &[u8]) -> Number {
     }
 }
 
+/// True if a text is an integer of few digits without a needless sign or zeros, as most are.
+fn is_short_integer(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let has_value = matches!(digits, [b'1'..=b'9', ..]) || text == b"0";
+    has_value && digits.len() <= DIGITS_KEPT && digits.iter().all(u8::is_ascii_digit)
+}
+
 /// True if an integer is one that DOUBLE does not hold.
 pub(crate) fn is_wide_integer(text: &[u8]) -> bool {
     let text = trimmed(text);
+    if text.len() <= DIGITS_KEPT {
+        return false;
+    }
     parse_i64(text).is_ok() && !parse_f64(text).is_ok_and(|value| fits_double(text, value))
 }
 
@@ -92,7 +105,7 @@ pub(crate) fn exact_bool(text: &[u8]) -> Result<bool, CellError> {
 /// True if a sampled cell is a boolean. `t`, `f`, `yes` and `no` are as often something else:
 /// Norway, female.
 pub(crate) fn is_true_or_false(text: &[u8]) -> bool {
-    exact_bool(text).is_ok()
+    text.len() >= "true".len() && exact_bool(text).is_ok()
 }
 
 /// Of a text that is a timestamp: how many digits follow its last point.

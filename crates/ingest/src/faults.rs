@@ -128,7 +128,10 @@ impl RowOrigin for TextOrigin<'_> {
         let quote = self.rows.quote.map_or(&[][..], |_| self.rows.quote.as_slice());
         let text = raw.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
         let text = text.unwrap_or(&raw);
-        TimestampParser::new(&TimestampFormat::MonthFirst, TimeUnit::Micros).parse(text).is_ok()
+        // It has not the order in which its column is read.
+        let has_order =
+            |format| TimestampParser::new(&format, TimeUnit::Micros).parse(text).is_ok();
+        has_order(TimestampFormat::DayFirst) || has_order(TimestampFormat::MonthFirst)
     }
 }
 

@@ -12,6 +12,7 @@
 //! without being looked at one by one. Not here: nested types.
 
 mod open;
+mod union;
 mod group;
 mod pages;
 mod thrift;
@@ -86,7 +87,7 @@ pub(crate) fn read(
             (0..open.metadata.num_row_groups()).map(move |group| (file, group))
         })
         .collect();
-    let mut times = TimeFormats::sample(&files, &target.schema, context.options);
+    let mut times = TimeFormats::sample(&files, &target.schema, context.options)?;
     notes.append(&mut times.notes);
     let plan = plan(&files, &layout, &target.schema);
     let txn = context.begin(target.exists, &target.schema)?;

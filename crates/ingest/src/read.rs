@@ -64,6 +64,8 @@ pub(crate) struct TextFile {
     pub(crate) has_header: bool,
     /// Lines before its first piece.
     pub(crate) skip_lines: u64,
+    /// True if a blank line is a record whose only field is NULL; else it is none.
+    pub(crate) blank_is_record: bool,
     pub(crate) structure: Structure,
 }
 
@@ -319,6 +321,7 @@ impl<'a> Worker<'a> {
             first => self.index.field_ends[first as usize - 1] + 1,
         };
         let is_cr = self.structure().line_end == b'\r';
+        let blank_is_record = job.files[self.file].blank_is_record;
         let (mut records, mut blank) = (0, 0);
         for row in stretch.first_row..self.index.row_ends.len() {
             let last = self.index.row_ends[row];
@@ -330,7 +333,7 @@ impl<'a> Worker<'a> {
             }
             let found = (last - first) as usize + 1;
             let record = start as usize..record_end;
-            if found == 1 && record.is_empty() {
+            if found == 1 && record.is_empty() && !blank_is_record {
                 blank += 1;
             } else {
                 records += 1;

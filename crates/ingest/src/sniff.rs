@@ -28,7 +28,7 @@ pub(crate) use columns::HeaderFound;
 use dialect::Found;
 pub(crate) use dialect::line_end;
 use evidence::Spoiled;
-pub(crate) use evidence::{Evidence, Inferred};
+pub(crate) use evidence::{Evidence, Inferred, Orders};
 use records::{Cell, Record, Records, Shape};
 use window::QuotedLines;
 
@@ -72,7 +72,7 @@ pub struct Dialect {
 /// What is known without looking at the file.
 #[derive(Clone, Copy, Debug)]
 pub struct SniffOptions<'a> {
-    /// `None`: one of comma, semicolon, tab, bar, colon.
+    /// `None`: one of comma, semicolon, tab, bar.
     pub delimiter: Option<u8>,
     /// Which byte quotes.
     pub quote: Quote,
@@ -97,6 +97,8 @@ pub struct SniffOptions<'a> {
     pub like: Option<Like<'a>>,
     /// How other files of the import begin.
     pub first_line: FirstLine,
+    /// True if a blank line is a record whose only cell is NULL; else it is none.
+    pub blank_is_record: bool,
     /// The head is all of the file: its last record counts even without a line end.
     pub head_is_whole: bool,
 }

@@ -67,12 +67,12 @@ pub fn expand_paths(patterns: &[String]) -> Result<ExpandedPaths, SourceError> {
             return Err(SourceError::Directory { path: path.to_path_buf() });
         }
         let is_named = path.exists();
-        if is_named && !named.insert(plain(path)) {
+        if is_named && !named.insert(target(path)) {
             return Err(SourceError::Twice { path: path.to_path_buf() });
         }
         let matches = if is_named { vec![path.to_path_buf()] } else { matches(pattern)? };
         for path in matches {
-            let is_new = seen.insert(plain(&path));
+            let is_new = seen.insert(target(&path));
             let list = if is_new { &mut expanded.paths } else { &mut expanded.repeated };
             list.push(path);
         }
@@ -82,9 +82,12 @@ pub fn expand_paths(patterns: &[String]) -> Result<ExpandedPaths, SourceError> {
     Ok(expanded)
 }
 
-/// A path without the dots that mean nothing, so that `./a` is `a`.
-fn plain(path: &Path) -> PathBuf {
-    path.components().filter(|part| !matches!(part, Component::CurDir)).collect()
+/// The file that a path leads to: `./a`, and a link to `a`, is `a`. A hard link is another file.
+fn target(path: &Path) -> PathBuf {
+    let without_dots =
+        || path.components().filter(|part| !matches!(part, Component::CurDir)).collect();
+    // What cannot be resolved is an error when it is opened.
+    path.canonicalize().unwrap_or_else(|_| without_dots())
 }
 
 fn matches(pattern: &str) -> Result<Vec<PathBuf>, SourceError> {

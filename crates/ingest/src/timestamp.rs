@@ -131,6 +131,11 @@ impl TimestampFormat {
         }
     }
 
+    /// True if it says which of two numbers is the day, and which the month.
+    pub(crate) fn has_order(&self) -> bool {
+        matches!(self, TimestampFormat::DayFirst | TimestampFormat::MonthFirst)
+    }
+
     /// Whether its text always has a time of day.
     #[must_use]
     pub fn has_time(&self) -> bool {

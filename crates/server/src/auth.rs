@@ -12,8 +12,8 @@
 //!   One that is damaged changes nothing: those who were there stay.
 //! - AU5. A login holds as long as its user is as it was when it was let in. One whose user has
 //!   been removed, or has another password or role, is over: also if it is still being made.
-//! - AU6. A role comes from the user, and is never made up: without a user there is no login. Only
-//!   `trust`, which believes any name, the administrator's too, lets unknown names do everything.
+//! - AU6. A role comes from the user, and is never made up: without a user there is no login. Also
+//!   `trust`, which asks for no password, needs the name of a user.
 //!
 //! Passwords are compared as they are, without the normal forms of RFC 4013: whoever has letters in
 //! it that can be written in several ways writes it in one. Not here: how somebody is asked (`pg`,
@@ -272,13 +272,11 @@ impl Users {
         self.grant(name, &verifier?)
     }
 
-    /// The login of a client that is believed without being asked (AU6).
-    pub(crate) fn trust(&self, name: &str) -> Grant {
+    /// The login of a client whose name is believed without a password. `None` if there is no such
+    /// user (AU6).
+    pub(crate) fn trust(&self, name: &str) -> Option<Grant> {
         self.refresh();
-        match self.book().users.get(name) {
-            Some(user) => Grant::of_user(user),
-            None => Grant::trusted(name),
-        }
+        self.book().users.get(name).map(Grant::of_user)
     }
 
     /// Tells whether a login still holds (AU5).
@@ -415,9 +413,8 @@ mod tests {
         }
         set(&file);
         assert!(users.holds(&open) && users.grant("bob", &challenged).is_some());
-        let unknown = users.trust("eve");
-        assert_eq!((unknown.role(), users.holds(&unknown)), (Role::Admin, true), "AU6");
-        assert_eq!(users.trust("bob").role(), Role::Reader, "AU6");
+        assert!(users.trust("eve").is_none(), "AU6: no unknown name has a role");
+        assert_eq!(users.trust("bob").map(|grant| grant.role()), Some(Role::Reader), "AU6");
     }
 
     #[test]

@@ -173,6 +173,7 @@ fn sniffed(
         skip: &[],
         like: None,
         first_line: FirstLine::Unknown,
+        blank_is_record: false,
         head_is_whole: true,
     };
     let mut sniffed = sniff(head, &[], &sniff_options)?;

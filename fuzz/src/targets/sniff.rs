@@ -36,6 +36,7 @@ pub(crate) fn check(bytes: &[u8]) {
         skip: &[],
         like: None,
         first_line: FirstLine::Unknown,
+        blank_is_record: false,
         head_is_whole: input.byte().is_multiple_of(2),
     };
     let (head_bytes, window_bytes) = (input.short(), input.short());

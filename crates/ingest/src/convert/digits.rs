@@ -66,23 +66,27 @@ impl PlainIntegers {
     fn read_each(&mut self, rows: &RowsOfText<'_>, source: usize, bounds: Bounds) {
         self.is_plain.fill(0);
         for (row, &place) in rows.rows.iter().enumerate() {
-            let place = rows.bounds(place, source);
-            let value = plain_digits(rows.text, place);
-            let is_within = |value: &i64| (bounds.min..=bounds.max).contains(value);
-            let is_fine =
-                bounds.zeros == Zeros::Plain || value.is_none() || !is_padded(rows.text, place);
-            if let Some(value) = value.filter(|value| is_fine && is_within(value)) {
+            let value = plain_digits(rows.text, rows.bounds(place, source));
+            if let Some(value) = value.filter(|value| (bounds.min..=bounds.max).contains(value)) {
                 self.values[row] = value;
                 self.is_plain[row / 8] |= 1 << (row % 8);
+            }
+        }
+        if bounds.zeros == Zeros::NotPlain {
+            for (row, &place) in rows.rows.iter().enumerate() {
+                let is_padded = is_padded(rows.text, rows.bounds(place, source));
+                self.is_plain[row / 8] &= !(u8::from(is_padded) << (row % 8));
             }
         }
     }
 }
 
-/// True if a plain field has a zero that its number does not show.
+/// True if a field has a zero that its number does not show.
 #[inline]
 fn is_padded(text: &[u8], (start, end): (usize, usize)) -> bool {
-    matches!(text[start..end], [b'-', b'0', ..] | [b'0', _, ..])
+    // A field that its record does not have may stand behind all text.
+    let field = text.get(start..end).unwrap_or_default();
+    matches!(field, [b'-', b'0', ..] | [b'0', _, ..])
 }
 
 /// The number of a field of up to eight digits and perhaps a minus.

@@ -20,11 +20,11 @@ use super::setup::{self, SampledFile, TargetSchema};
 use crate::error::{Error, Result};
 use crate::faults::{Lines, TextPlace, shown};
 use crate::index::Structure;
-use crate::options::{ColumnSource, ImportOptions};
+use crate::options::{ColumnSource, FileFormat, ImportOptions};
 use crate::read::TextFile;
 use crate::sniff::{
     self, Dialect, Evidence, FirstLine, HeaderFound, Inferred, Like, LineEnd, Look, NoTimes,
-    SniffError, SniffOptions,
+    Orders, SniffError, SniffOptions,
 };
 use crate::timestamp::TimestampFormat;
 
@@ -96,7 +96,7 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
     };
     let text_files = files.map(&schema)?;
     let mut notes = files.notes(&text_files, &schema);
-    let columns = files.columns(&text_files, &schema, is_inferred, &mut notes);
+    let columns = files.columns(&text_files, &schema, is_inferred, &mut notes)?;
     let Dialect { null_text, has_header, .. } = files.looks[first].dialect.clone();
     let target = TargetSchema { schema, exists };
     Ok(Reading {
@@ -314,6 +314,7 @@ impl Files<'_> {
             fields: map.targets.len(),
             has_header: look.dialect.has_header,
             skip_lines: input.skip_lines,
+            blank_is_record: self.context.options.format == FileFormat::Backslashed,
             structure: Structure {
                 delimiter: look.dialect.delimiter,
                 quote: look.dialect.quote,
@@ -350,9 +351,12 @@ impl Files<'_> {
         schema: &Schema,
         is_inferred: bool,
         notes: &mut Vec<String>,
-    ) -> Vec<ReadColumn> {
+    ) -> Result<Vec<ReadColumn>> {
         let options = self.context.options;
         let given = options.timestamp_format.as_ref();
+        let mut orders = Orders::default();
+        self.looks.iter().flat_map(|look| &look.evidence).for_each(|it| orders.merge(it.orders()));
+        let is_month_first = orders.day_first.is_none() && orders.month_first.is_some();
         let of_column = |(position, column): (usize, &tidegate_model::Column)| {
             let mut evidence = Evidence::new(given);
             let mut is_there = false;
@@ -370,19 +374,47 @@ impl Files<'_> {
                 .map(|(_, format)| format)
                 .or_else(|| given.filter(|_| is_designated))
                 .filter(|_| is_there);
-            let found = sniff::expected_column(column, is_designated, &evidence, given);
+            let mut found = sniff::expected_column(column, is_designated, &evidence, given);
+            if said.is_none() && found.format.as_ref().is_some_and(TimestampFormat::has_order) {
+                self.check_one_order(&column.name, evidence.orders())?;
+            }
             let is_guess = is_inferred && !is_hinted(options, &column.name);
             let ambiguity = sniff::ambiguity(&column.name, &found, &evidence);
-            let ambiguity = ambiguity.filter(|_| said.is_none());
+            let mut ambiguity = ambiguity.filter(|_| said.is_none());
+            if ambiguity.is_some() && is_month_first {
+                found.format = Some(TimestampFormat::MonthFirst);
+                ambiguity = Some(format!(
+                    "column `{}` could be day first; read as month first, as other columns are",
+                    column.name
+                ));
+            }
             let is_ambiguous = ambiguity.is_some();
             notes.extend(ambiguity);
             notes.extend(
                 is_guess.then(|| sniff::spoiled(&column.name, &found, &evidence)).flatten(),
             );
             let format = said.cloned().or(found.format.filter(|_| is_there));
-            ReadColumn { format, is_guess, is_ambiguous }
+            Ok(ReadColumn { format, is_guess, is_ambiguous })
         };
         schema.columns().iter().enumerate().map(of_column).collect()
+    }
+
+    /// Dates of both orders prove that one format reads some of them wrongly (decision 0007).
+    fn check_one_order(&self, column: &str, orders: &Orders) -> Result<()> {
+        let Some((day_first, month_first)) = orders.both() else { return Ok(()) };
+        let with = |wanted: &[u8], of: fn(&Orders) -> Option<&[u8]>| {
+            let has = |look: &Look| look.evidence.iter().any(|it| of(it.orders()) == Some(wanted));
+            self.looks.iter().position(has).unwrap_or(self.first)
+        };
+        let first = with(day_first, |orders| orders.day_first.as_deref());
+        let second = with(month_first, |orders| orders.month_first.as_deref());
+        Err(Error::MixedDates {
+            path: self.path(first).to_owned(),
+            column: column.to_owned(),
+            day_first: shown(day_first),
+            month_first: shown(month_first),
+            other: (first != second).then(|| self.path(second).to_owned()),
+        })
     }
 
     /// What is said of the files, the first one before all others.
@@ -505,6 +537,7 @@ pub(super) fn sniff_options<'a>(
         skip: &options.skip_columns,
         like: None,
         first_line: FirstLine::Unknown,
+        blank_is_record: options.format == FileFormat::Backslashed,
         head_is_whole: file.sample.is_whole,
     }
 }

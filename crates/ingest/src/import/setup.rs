@@ -246,7 +246,8 @@ fn skipped(mut file: SampledFile, options: &ImportOptions, head_bytes: u64) -> R
         LineEnd::Cr => b'\r',
         LineEnd::LfOrCrlf => b'\n',
     };
-    while let Some(bytes) = blank_line(&head[skip..], line_end) {
+    let may_skip = options.format != FileFormat::Backslashed; // BS3
+    while let Some(bytes) = blank_line(&head[skip..], line_end).filter(|_| may_skip) {
         skip += bytes;
         file.input.skip_lines += 1;
     }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::datatypes::Field;
+use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type as PhysicalType;
 use parquet::schema::types::SchemaDescriptor;
@@ -28,6 +29,7 @@ use super::group::{FileColumn, ParquetFile, ReadAs, guarded, read_as, without_te
 use super::pages::page_bytes_max;
 use super::source::ParquetSource;
 use super::thrift::check_footer;
+use super::union::inferred_columns;
 
 /// The table, the files, and what is to be said of them.
 pub(super) struct Opened {
@@ -42,14 +44,14 @@ const BATCH_ROWS: usize = 4_096;
 const BATCH_FIXED_BYTES: usize = 64 << 20;
 
 /// A file whose metadata was read.
-struct Loaded {
-    path: PathBuf,
+pub(super) struct Loaded {
+    pub(super) path: PathBuf,
     source: ParquetSource,
     metadata: ArrowReaderMetadata,
 }
 
 impl Loaded {
-    fn fields(&self) -> impl Iterator<Item = (usize, &Arc<Field>)> {
+    pub(super) fn fields(&self) -> impl Iterator<Item = (usize, &Arc<Field>)> {
         self.metadata.schema().fields().iter().enumerate()
     }
 
@@ -65,6 +67,12 @@ impl Loaded {
         let column = schema.column(leaf);
         let is_flat = schema.root_schema().get_fields()[field].is_primitive();
         (is_flat && column.max_rep_level() == 0).then_some(leaf)
+    }
+
+    /// True if the writer's own types are kept beside those of Parquet.
+    fn has_arrow_schema(&self) -> bool {
+        let entries = self.metadata.metadata().file_metadata().key_value_metadata();
+        entries.is_some_and(|entries| entries.iter().any(|it| it.key == ARROW_SCHEMA_META_KEY))
     }
 
     fn physical(&self, field: usize) -> Option<PhysicalType> {
@@ -85,7 +93,9 @@ pub(super) fn open(context: &ImportContext<'_>, opened: &[Arc<dyn DiskFile>]) ->
             let first = loaded.first().expect("there is a file");
             let columns = match &options.columns {
                 ColumnSource::Given(columns) => columns.clone(),
-                ColumnSource::Infer | ColumnSource::Hinted(_) => inferred_columns(first, options)?,
+                ColumnSource::Infer | ColumnSource::Hinted(_) => {
+                    inferred_columns(&loaded, options)?
+                }
             };
             new_schema(columns, options, &first.path)?
         }
@@ -152,19 +162,12 @@ fn check_skipped(files: &[Loaded], options: &ImportOptions) -> Result<()> {
     }
 }
 
-fn is_skipped(field: &Field, options: &ImportOptions) -> bool {
+pub(super) fn is_skipped(field: &Field, options: &ImportOptions) -> bool {
     options.skip_columns.iter().any(|skipped| same_name(skipped, field.name()))
 }
 
-/// The columns of a table that the import makes.
-fn inferred_columns(file: &Loaded, options: &ImportOptions) -> Result<Vec<(String, ColumnType)>> {
-    let kept = file.fields().filter(|(_, field)| !is_skipped(field, options));
-    kept.map(|(at, field)| Ok((field.name().clone(), inferred(file, (at, field), options)?)))
-        .collect()
-}
-
 /// The type of column that holds a field's values.
-fn inferred(
+pub(super) fn inferred(
     file: &Loaded,
     (at, field): (usize, &Field),
     options: &ImportOptions,
@@ -177,8 +180,11 @@ fn inferred(
     }
     let physical = file.physical(at);
     let ty = match physical {
-        // Its range is that of all calendars, and its nanoseconds are mostly zero.
-        Some(PhysicalType::INT96) => Some(ColumnType::Timestamp(TimeUnit::Micros)),
+        // Its range is that of all calendars, and its nanoseconds are mostly zero, unless the
+        // writer says that it had nanoseconds.
+        Some(PhysicalType::INT96) if !file.has_arrow_schema() => {
+            Some(ColumnType::Timestamp(TimeUnit::Micros))
+        }
         Some(_) => columns::column_type(own),
         None => None,
     };
@@ -218,6 +224,7 @@ fn map(
         skip: &options.skip_columns,
         like: None,
         first_line: FirstLine::Unknown,
+        blank_is_record: false,
         head_is_whole: true,
     };
     let map = map_columns(&sniffed, schema, &options)

@@ -5,6 +5,8 @@ use arrow::array::AsArray;
 use tidegate_model::schema::same_name;
 use tidegate_model::{Schema, TimeUnit};
 
+use crate::error::{Error, Result};
+use crate::faults::shown;
 use crate::options::ImportOptions;
 use crate::sniff::Evidence;
 use crate::timestamp::{TimestampFormat, TimestampParser};
@@ -30,7 +32,7 @@ impl TimeFormats {
         files: &[ParquetFile],
         schema: &Schema,
         options: &ImportOptions,
-    ) -> TimeFormats {
+    ) -> Result<TimeFormats> {
         let mut found = TimeFormats::default();
         for (index, column) in schema.columns().iter().enumerate() {
             let is_designated = schema.designated() == Some(column.id);
@@ -43,6 +45,15 @@ impl TimeFormats {
                     format = Some(given.clone());
                 } else {
                     let evidence = evidence(files, index, given);
+                    if let Some((day_first, month_first)) = evidence.orders().both() {
+                        return Err(Error::MixedDates {
+                            path: files[0].path.clone(),
+                            column: column.name.clone(),
+                            day_first: shown(day_first),
+                            month_first: shown(month_first),
+                            other: None,
+                        });
+                    }
                     let best = evidence.best_format().clone();
                     is_ambiguous = best == TimestampFormat::DayFirst && evidence.is_ambiguous();
                     format = Some(best);
@@ -56,7 +67,7 @@ impl TimeFormats {
             found.formats.push(format);
             found.ambiguous.push(is_ambiguous);
         }
-        found
+        Ok(found)
     }
 }
 

@@ -39,7 +39,40 @@ pub(crate) struct Evidence {
     no_number: Option<Box<[u8]>>,
     /// In the order of preference.
     formats: Vec<FormatEvidence>,
+    orders: Orders,
     shape: TextShape,
+}
+
+/// The first cells that are a date in one order of day and month only.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Orders {
+    pub(crate) day_first: Option<Box<[u8]>>,
+    pub(crate) month_first: Option<Box<[u8]>>,
+}
+
+impl Orders {
+    fn add(&mut self, text: &[u8], is_day_first: bool, is_month_first: bool) {
+        match (is_day_first, is_month_first) {
+            (true, false) => self.day_first.get_or_insert_with(|| text.into()),
+            (false, true) => self.month_first.get_or_insert_with(|| text.into()),
+            _ => return,
+        };
+    }
+
+    pub(crate) fn merge(&mut self, other: &Orders) {
+        for (own, other) in
+            [(&mut self.day_first, &other.day_first), (&mut self.month_first, &other.month_first)]
+        {
+            if own.is_none() {
+                own.clone_from(other);
+            }
+        }
+    }
+
+    /// A text of each order, if there are both.
+    pub(crate) fn both(&self) -> Option<(&[u8], &[u8])> {
+        self.day_first.as_deref().zip(self.month_first.as_deref())
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -101,6 +134,7 @@ impl Evidence {
             beyond_nanos: 0,
             no_number: None,
             formats: formats.collect(),
+            orders: Orders::default(),
             shape: TextShape::default(),
         }
     }
@@ -128,9 +162,15 @@ impl Evidence {
         self.booleans += u64::from(is_boolean);
         self.uuids += u64::from(is_uuid);
         let mut instant = None;
+        let (mut is_day_first, mut is_month_first) = (false, false);
         for format in &mut self.formats {
             let parsed =
                 if may_be(text, &format.format) { format.parser.parse(text).ok() } else { None };
+            match &format.format {
+                TimestampFormat::DayFirst => is_day_first |= parsed.is_some(),
+                TimestampFormat::MonthFirst => is_month_first |= parsed.is_some(),
+                _ => {}
+            }
             match parsed {
                 Some(micros) => {
                     format.fitting += 1;
@@ -141,6 +181,7 @@ impl Evidence {
                 }
             }
         }
+        self.orders.add(text, is_day_first, is_month_first);
         if let Some(micros) = instant {
             let is_far = micros.unsigned_abs() >= i64::MAX.unsigned_abs() / 1_000;
             self.times += u64::from(text.contains(&b':'));
@@ -174,7 +215,12 @@ impl Evidence {
                 own.misfit.clone_from(&other.misfit);
             }
         }
+        self.orders.merge(&other.orders);
         self.shape.merge(&other.shape);
+    }
+
+    pub(crate) fn orders(&self) -> &Orders {
+        &self.orders
     }
 
     /// C-32, of a column that is not the designated timestamp.

@@ -17,6 +17,8 @@ pub(super) struct Shape {
     /// `None`: nothing quotes.
     pub(super) quote: Option<u8>,
     pub(super) line_end: LineEnd,
+    /// True if a blank line is a record of one empty cell; else it is none.
+    pub(super) blank_is_record: bool,
 }
 
 /// A cell without its quotes.
@@ -26,7 +28,7 @@ pub(super) struct Cell<'a> {
     pub(super) is_quoted: bool,
 }
 
-/// A record: every line that is not blank begins one.
+/// A record: every line begins one that is not blank, or counts all the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Record<'a> {
     /// The first of its cells, one more than a table can have.
@@ -148,7 +150,7 @@ impl<'a> Iterator for Records<'a> {
     type Item = Record<'a>;
 
     fn next(&mut self) -> Option<Record<'a>> {
-        while self.line_end_len() != 0 {
+        while !self.shape.blank_is_record && self.line_end_len() != 0 {
             self.at += self.line_end_len();
         }
         if self.at == self.bytes.len() {
@@ -189,7 +191,8 @@ mod tests {
 
     #[track_caller]
     fn check(bytes: &str, line_end: LineEnd, expected: &[&str]) {
-        let shape = Shape { delimiter: Some(b','), quote: Some(b'"'), line_end };
+        let shape =
+            Shape { delimiter: Some(b','), quote: Some(b'"'), line_end, blank_is_record: false };
         let shown = |record: Record<'_>| {
             let cells = record.cells.iter().map(|cell| {
                 let text = String::from_utf8_lossy(&cell.text).replace('\n', r"\n");

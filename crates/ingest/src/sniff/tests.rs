@@ -17,6 +17,7 @@ const OPTIONS: SniffOptions<'_> = SniffOptions {
     skip: &[],
     like: None,
     first_line: FirstLine::Unknown,
+    blank_is_record: false,
     head_is_whole: true,
 };
 
@@ -68,12 +69,75 @@ fn delimiters_are_found() {
     check("a;b\n1;2\n", "; header a:BIGINT b:BIGINT");
     check("a\tb\n1\t2\n", "\\t header a:BIGINT b:BIGINT");
     check("a|b\n1|2\n", "| header a:BIGINT b:BIGINT");
-    check("a:b\n1:2\n", ": header a:BIGINT b:BIGINT");
     check("1,5;2,5\n3,5;4,5\n", "; rows f0:VARCHAR f1:VARCHAR");
     check("1,5\n3,5\n", ", rows f0:BIGINT f1:BIGINT");
     check("\"a;b\",1\n\"c;d\",2\n", ", rows f0:VARCHAR f1:BIGINT");
     check("a;b;\"x,y,z\"\nc;d;\"x,y,z\"\n", "; rows f0:VARCHAR f1:VARCHAR f2:VARCHAR");
-    check("root:x:0:/root\nbin:x:1:/bin\n", ": rows f0:VARCHAR f1:VARCHAR f2:BIGINT f3:VARCHAR");
+}
+
+#[test]
+fn a_colon_is_part_of_a_text_unless_it_is_given() {
+    for lines in ["00:1a:2b\n00:1b:3c\n", "10:00:00\n11:00:00\n", "a:b\n1:2\n", "::1\n::2\n"] {
+        let found = shown(sniff(lines.as_bytes(), &[], &OPTIONS));
+        assert_eq!(found.matches(':').count(), 1, "dialect-3: {found}");
+    }
+    let given = SniffOptions { delimiter: Some(b':'), ..OPTIONS };
+    check_with("a:b\n1:2\n", &given, ": header a:BIGINT b:BIGINT");
+}
+
+// A title with a bar in it made one column of three, and a browser's name cut a file at colons.
+#[test]
+fn texts_with_delimiters_in_them_do_not_hide_a_regular_one() {
+    let rows = |header: &str, row: &dyn Fn(usize) -> String| {
+        let rows = (0..300).map(|at| row(at) + "\n").collect::<String>();
+        format!("{header}\n{rows}")
+    };
+    let title = |at: usize| if at % 3 == 0 { "Shop" } else { "Home | ACME" };
+    let pages = rows("id,url,title", &|at| format!("{at},https://acme.org/p/{at},{}", title(at)));
+    check(&pages, ", header id:BIGINT url:VARCHAR title:VARCHAR");
+    let agents = |delimiter: &str| {
+        rows(&format!("ts{delimiter}ua"), &|at| {
+            let second = at % 60;
+            format!("2024-01-01 10:00:{second:02}{delimiter}Mozilla/5.0 (X11; Linux x86_64)")
+        })
+    };
+    check(&agents(","), ", header ts:TIMESTAMP(iso) ua:VARCHAR");
+    check(&agents("\t"), "\\t header ts:TIMESTAMP(iso) ua:VARCHAR");
+    let titles = rows("url\ttitle", &|at| {
+        format!("https://a.org/{at}\t{}", if at % 20 == 0 { "One, two" } else { "One" })
+    });
+    let found = sniff(titles.as_bytes(), &[], &OPTIONS).expect("sniffed");
+    assert_eq!((found.dialect.delimiter, found.names.join(" ")), (b'\t', "url title".to_owned()));
+    // One bad record is no reason to take another.
+    check(&(pages + "1,2\n"), ", header id:BIGINT url:VARCHAR title:VARCHAR");
+}
+
+#[test]
+fn what_a_writer_has_quoted_is_read_with_its_delimiter() {
+    let mut state = 7_u64;
+    let mut random = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).expect("31 bits") % below
+    };
+    let words = ["Home", "a|b", "x, y", "(X11; Linux)", "10:05", "1,5", "https://a.b/c", "7", ""];
+    for delimiter in [',', ';', '\t', '|'] {
+        for _ in 0..100 {
+            let (columns, rows) = (2 + random(5), 12 + random(40));
+            let mut text = String::new();
+            for _ in 0..rows {
+                let cells = (0..columns).map(|_| {
+                    let cell = words[random(words.len())];
+                    if cell.contains(delimiter) { format!("\"{cell}\"") } else { cell.to_owned() }
+                });
+                text += &cells.collect::<Vec<_>>().join(&delimiter.to_string());
+                text += "\n";
+            }
+            let found = sniff(text.as_bytes(), &[], &OPTIONS).expect("sniffed");
+            let found = (char::from(found.dialect.delimiter), found.names.len());
+            assert_eq!(found, (delimiter, columns), "dialect-1:\n{text}");
+        }
+    }
 }
 
 #[test]

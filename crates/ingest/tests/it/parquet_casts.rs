@@ -705,3 +705,66 @@ fn integers_count_what_is_said_in_every_type_of_time() {
         }
     }
 }
+
+fn parquet(columns: &[(&str, ArrayRef)]) -> Vec<u8> {
+    let batch = RecordBatch::try_from_iter(columns.iter().cloned()).unwrap();
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    bytes
+}
+
+/// The columns and rows of a new table from these files.
+fn new_table(files: &[Vec<u8>]) -> Result<(Vec<(String, ColumnType)>, Vec<Vec<Value>>), Error> {
+    let world = World::on(Arc::new(SimDisk::new(1)), Path::new("/"));
+    let put = |(at, file): (usize, &Vec<u8>)| world.put(&format!("{at}.parquet"), file);
+    let paths: Vec<_> = files.iter().enumerate().map(put).collect();
+    let unused = schema_of(&[("unused", ColumnType::Int64)], None, PartitionUnit::None);
+    let mut options = world.options(&unused, &paths);
+    options.columns = tidegate_ingest::ColumnSource::Infer;
+    options.partition_by = None;
+    let summary = world.import(&options)?;
+    assert_eq!(summary.rows_rejected, 0, "{:?}", summary.schema);
+    let columns = summary.schema.columns().iter().map(|it| (it.name.clone(), it.ty)).collect();
+    Ok((columns, world.rows()))
+}
+
+// The first file's types were those of the table: values of the others were rounded, cut or
+// rejected.
+#[test]
+fn a_new_table_has_types_that_hold_the_values_of_all_files() {
+    let float = |value: f32| Arc::new(PrimitiveArray::<types::Float32Type>::from(vec![value]));
+    let double = |value: f64| Arc::new(PrimitiveArray::<types::Float64Type>::from(vec![value]));
+    let int = |value: i32| Arc::new(PrimitiveArray::<types::Int32Type>::from(vec![value]));
+    let nothing: ArrayRef = Arc::new(arrow::array::NullArray::new(1));
+    let of = |name: &str, array: ArrayRef| parquet(&[(name, array)]);
+    let columns = |name: &str, ty: ColumnType| vec![(name.to_owned(), ty)];
+    let decimal = |value: i128, scale: i8| -> ArrayRef {
+        Arc::new(Decimal128Array::from(vec![value]).with_precision_and_scale(5, scale).unwrap())
+    };
+
+    let (found, rows) = new_table(&[of("a", float(0.5)), of("A", double(1.1))]).unwrap();
+    assert_eq!(found, columns("a", ColumnType::Float64));
+    assert_eq!(rows, [[Value::Float(0.5)], [Value::Float(1.1)]]);
+
+    let (found, rows) = new_table(&[of("a", decimal(15, 1)), of("a", decimal(155, 2))]).unwrap();
+    assert_eq!(found, columns("a", ColumnType::Decimal { precision: 6, scale: 2 }));
+    assert_eq!(rows, [[Value::Integer(150)], [Value::Integer(155)]]);
+
+    let (found, rows) = new_table(&[of("a", nothing), of("a", double(1.5))]).unwrap();
+    assert_eq!(found, columns("a", ColumnType::Float64));
+    assert_eq!(rows, [[Value::Null], [Value::Float(1.5)]]);
+
+    // By name, also of columns that only a later file has.
+    let (found, rows) =
+        new_table(&[of("a", int(1)), parquet(&[("c", int(2)), ("a", double(0.5))])]).unwrap();
+    let (double_a, int_c) = (columns("a", ColumnType::Float64), columns("c", ColumnType::Int32));
+    assert_eq!(found, [double_a, int_c].concat());
+    let expected = [[Value::Float(1.0), Value::Null], [Value::Float(0.5), Value::Integer(2)]];
+    assert_eq!(rows, expected);
+
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+    let error = new_table(&[of("a", int(1)), of("a", text)]).unwrap_err().to_string();
+    assert!(error.contains("1.parquet: column `a` would be VARCHAR, and INT in "), "{error}");
+}

@@ -84,3 +84,20 @@ fn what_matches_nothing_or_is_no_file_is_an_error() {
     check("a", "DIR/a is a directory: name its files, as in `DIR/a/*`");
     check("a/[", "`DIR/a/[` is not a pattern");
 }
+
+// A link to a folder above itself gave the rows of a file 41 times.
+#[test]
+fn a_file_that_links_lead_to_as_well_is_read_once() {
+    let folder = folder(&["d/b.csv", "2024-11.csv"]);
+    let link = |target: &str, name: &str| {
+        std::os::unix::fs::symlink(target, folder.path().join(name)).expect("linked");
+    };
+    link("../d", "d/loop");
+    link("2024-11.csv", "latest.csv");
+    let all = expanded(folder.path(), &["**/*.csv"]);
+    let (first, again) = all.split_once(" again: ").expect("the links are told");
+    assert_eq!(first, "2024-11.csv d/b.csv");
+    assert!(again.contains("latest.csv") && again.contains("d/loop/b.csv"), "{again}");
+    let both = expanded(folder.path(), &["2024-11.csv", "latest.csv"]);
+    assert_eq!(both, "DIR/latest.csv is named twice: its rows would be imported once");
+}

@@ -294,7 +294,7 @@ async fn authenticate(
         return Err(Fault::fatal("28000", "there is no way to log in from this address").into());
     };
     let grant = match method {
-        AuthMethod::Trust => shared.users.trust(user),
+        AuthMethod::Trust => shared.users.trust(user).ok_or_else(|| unknown_user(user))?,
         AuthMethod::Password => {
             wire.out.authentication(3, b"");
             let mut password = answer(wire).await?.to_vec();
@@ -351,6 +351,11 @@ async fn scram(shared: &Shared, wire: &mut Wire, user: &str) -> Result<Grant, En
 /// LO2.
 fn wrong_password(user: &str) -> Fault {
     Fault::fatal("28P01", format!("password authentication failed for user \"{user}\""))
+}
+
+/// The refusal of a name that is no user's, where names are believed without a password.
+fn unknown_user(user: &str) -> Fault {
+    Fault::fatal("28000", format!("user \"{user}\" does not exist"))
 }
 
 /// Sends what was asked, and waits for the answer.

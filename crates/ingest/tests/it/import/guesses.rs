@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_ingest::sniff::Header;
+use tidegate_ingest::timestamp::TimestampFormat;
 use tidegate_ingest::{
     ColumnSource, Error, ImportOptions, ImportSummary, MissingFields, OnError, Source,
 };
@@ -604,4 +605,44 @@ fn a_source_is_a_list_of_files() {
     assert!(matches!(options.source, Source::Files(_)));
     let summary = world.import(&options).unwrap();
     assert_eq!((summary.rows_imported, summary.headers), (1, 2));
+}
+
+// A majority decided: the dates of the others were rejected, and those that are dates in both orders
+// went to other months.
+#[test]
+fn dates_of_both_orders_fail_the_import() {
+    let days = (13..28).map(|day| format!("{day}/02/2024\n")).collect::<String>();
+    let (a, b) = (format!("ts\n{days}"), "ts\n02/13/2024\n02/14/2024\n01/02/2024\n".to_owned());
+    let one = format!("{a}02/13/2024\n");
+    for (files, other) in [(vec![a.as_bytes(), b.as_bytes()], "b.csv"), (vec![one.as_bytes()], "")]
+    {
+        let (world, outcome) = import(&files, |it| it.timestamp = Some("ts".to_owned()));
+        let error = outcome.expect_err("refused").to_string();
+        assert!(error.contains("`13/02/2024`") && error.contains("`02/13/2024`"), "{error}");
+        assert!(error.contains("column `ts`") && error.contains(other), "{error}");
+        assert!(world.database.snapshot(TABLE).is_err(), "nothing is imported");
+        let formats = [("day", TimestampFormat::DayFirst), ("month", TimestampFormat::MonthFirst)];
+        for (name, format) in formats {
+            let (_, outcome) = import(&files, |options| {
+                options.timestamp = Some("ts".to_owned());
+                options.timestamp_format = Some(format.clone());
+            });
+            assert!(outcome.is_ok(), "{name} first, as it is said: {outcome:?}");
+        }
+    }
+    // A column that is not the designated timestamp is text then, and loses nothing.
+    let (_, outcome) = import(&[one.as_bytes()], |_| {});
+    assert_eq!(outcome.unwrap().schema.columns()[0].ty, tidegate_model::ColumnType::Varchar);
+}
+
+#[test]
+fn an_ambiguous_column_is_read_as_the_others_of_its_file() {
+    let text = "ts,d\n01/02/2024,02/13/2024\n03/02/2024,02/14/2024\n";
+    let (world, outcome) = import(&[text.as_bytes()], |_| {});
+    let summary = outcome.unwrap();
+    assert!(summary.notes.iter().any(|note| note.contains("`ts` could be day first")));
+    let days = |month: i64, day: i64| {
+        Value::Integer(i128::from(19_722 + [0, 0, 31, 60][usize::try_from(month).unwrap()] + day))
+    };
+    assert_eq!(world.rows(), [vec![days(1, 2), days(2, 13)], vec![days(3, 2), days(2, 14)]]);
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use tidegate_ingest::sniff::Header;
-use tidegate_ingest::{Error, ImportOptions, RejectList, Source};
-use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit};
+use tidegate_ingest::{Error, FileFormat, ImportOptions, RejectList, Source};
+use tidegate_model::{ColumnType, PartitionUnit, Schema, TimeUnit, Value};
 use tidegate_platform::{Class, Disk, OpenMode, RealDisk, SimDisk};
 
 use super::hook::{Call, HookDisk};
@@ -49,6 +49,25 @@ fn gz(bytes: &[u8]) -> Vec<u8> {
 
 fn zst(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).unwrap()
+}
+
+// COPY's text has no blank lines: `\N` in a table of one column is a row, also the first one, and
+// wherever the text is cut into pieces.
+#[test]
+fn null_alone_in_a_record_of_copy_text_is_a_row() {
+    let schema = schema_of(&[("n", ColumnType::Int64)], None, PartitionUnit::None);
+    let few = "\\N\n7\n\\N\n\\N\n8\n\\N".to_owned();
+    let many = "\\N\n".repeat(3 << 20);
+    for (text, rows, nulls) in [(few, 6, 4), (many, 3 << 20, 3 << 20)] {
+        let world = world();
+        let path = world.put("rows", text.as_bytes());
+        let mut options = world.options(&schema, &[path]);
+        (options.format, options.dialect.delimiter) = (FileFormat::Backslashed, None);
+        let summary = world.import(&options).unwrap();
+        assert_eq!((summary.rows_imported, summary.rows_rejected), (rows, 0));
+        let found = world.rows().iter().filter(|row| row[0] == Value::Null).count();
+        assert_eq!(found, nulls);
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn a_prepared_statement_never_leads_to_another_one() {
     let world = World::new();
     let server = Server::start_with(&world, &[TRUST]);
     let bytes = [
-        start("ann"),
+        start("admin"),
         query("PREPARE p AS EXECUTE p"),
         query("EXECUTE p"),
         query("PREPARE q AS FETCH q"),
@@ -90,7 +90,7 @@ fn after_an_error_all_is_passed_over_up_to_the_next_sync() {
     let world = World::new();
     let server = Server::start_with(&world, &[TRUST]);
     let bytes = [
-        start("ann"),
+        start("admin"),
         parse("", "SELEC 1"),
         message(b'D', b"S\0"),
         query("SELECT 'passed over'"),
@@ -292,7 +292,7 @@ fn a_copy_whose_client_does_not_read_holds_up_nobody() {
     let world = World::new();
     let keys = [TRUST, "query.max_concurrent=1"];
     let server = Server::start_with(&world, &keys);
-    let (mut copying, number) = enter(&server, "ann");
+    let (mut copying, number) = enter(&server, "admin");
     copying.write_all(&query("COPY (SELECT x FROM long_sequence(100000000)) TO STDOUT")).unwrap();
     // It works.
     copying.read_exact(&mut [0; 1_000]).unwrap();
@@ -313,7 +313,7 @@ fn a_client_that_never_reads_or_never_writes_is_given_up() {
     let world = World::new();
     let keys = [TRUST, "pg.send_timeout=300ms", "pg.copy_idle_timeout=300ms"];
     let server = Server::start_with(&world, &keys);
-    let (mut copying, _) = enter(&server, "ann");
+    let (mut copying, _) = enter(&server, "admin");
     copying.write_all(&query("COPY (SELECT x FROM long_sequence(100000000)) TO STDOUT")).unwrap();
     wait_until("the client to be given up", || {
         server.metric("tidegate_connections{protocol=\"pg\"}") == 0.0
@@ -322,7 +322,7 @@ fn a_client_that_never_reads_or_never_writes_is_given_up() {
     let _ = copying.read_to_end(&mut rest);
     assert!(!has(&rest, "COPY 100000000"), "CY5");
     let bytes = [
-        start("ann"),
+        start("admin"),
         query("CREATE TABLE t (n INT)"),
         query("COPY t FROM STDIN"),
         message(b'd', b"1\n"),

@@ -46,10 +46,10 @@ fn a_broken_client_breaks_its_own_connection_only() {
         &[0, 0, 0, 3],
         &[0xff; 64],
         &[0, 0, 0, 8, 0, 2, 0, 0],
-        &[&start("ann")[..], &message(b'?', b"")].concat(),
-        &[&start("ann")[..], &[b'Q', 0x7f, 0xff, 0xff, 0xff]].concat(),
-        &[&start("ann")[..], &message(b'Q', b"SELECT 1")].concat(),
-        &[&start("ann")[..], &message(b'B', b"\0\0\xff\xff")].concat(),
+        &[&start("admin")[..], &message(b'?', b"")].concat(),
+        &[&start("admin")[..], &[b'Q', 0x7f, 0xff, 0xff, 0xff]].concat(),
+        &[&start("admin")[..], &message(b'Q', b"SELECT 1")].concat(),
+        &[&start("admin")[..], &message(b'B', b"\0\0\xff\xff")].concat(),
     ] {
         let answer = answer(open(&server), bytes);
         let is_told = has(&answer, "08P01") || has(&answer, "0A000");
@@ -59,12 +59,14 @@ fn a_broken_client_breaks_its_own_connection_only() {
     let idle: Vec<TcpStream> = (0..200)
         .map(|_| {
             let mut stream = open(&server);
-            stream.write_all(&start("ann")[..7]).unwrap();
+            stream.write_all(&start("admin")[..7]).unwrap();
             stream
         })
         .collect();
-    let query = [&start("ann")[..], &message(b'Q', b"SELECT 40 + 2\0"), &message(b'X', b"")];
+    let query = [&start("admin")[..], &message(b'Q', b"SELECT 40 + 2\0"), &message(b'X', b"")];
     assert!(has(&answer(open(&server), &query.concat()), "42"));
+    let unknown = answer(open(&server), &start("ann"));
+    assert!(has(&unknown, "C28000") && has(&unknown, "does not exist"), "trust needs a user");
     drop(idle);
     server.stop();
 }
@@ -79,8 +81,8 @@ fn nothing_that_was_sent_in_the_clear_counts_behind_the_wish_for_tls() {
     let mut byte = [0];
     stream.read_exact(&mut byte).unwrap();
     assert_eq!(byte[0], b'N');
-    assert!(has(&answer(stream, &[&start("a")[..], &message(b'X', b"")].concat()), "UTF8"));
-    let both = [&wish[..], &start("a")].concat();
+    assert!(has(&answer(stream, &[&start("admin")[..], &message(b'X', b"")].concat()), "UTF8"));
+    let both = [&wish[..], &start("admin")].concat();
     assert!(answer(open(&server), &both).is_empty(), "it is cut off");
     server.stop();
 }
@@ -89,7 +91,7 @@ fn nothing_that_was_sent_in_the_clear_counts_behind_the_wish_for_tls() {
 fn a_pipeline_goes_on_behind_the_sync_that_follows_an_error() {
     let world = World::new();
     let server = Server::start_with(&world, &["pg.auth_methods=trust"]);
-    let mut bytes = start("ann");
+    let mut bytes = start("admin");
     bytes.extend(message(b'P', b"s\0SELECT 100 / $1\0\0\x01\0\0\0\x17"));
     for number in 0..1_000_u32 {
         // The value in the middle is 0.
@@ -154,7 +156,7 @@ fn numbers_of_parameters_that_cannot_be_harm_nobody() {
     let types = vec!["int"; 65_536].join(",");
     let prepare = format!("PREPARE many({types}) AS SELECT 1\0");
     let bytes = [
-        start("ann"),
+        start("admin"),
         message(b'P', b"far\0SELECT $1000000000000\0\0\0"),
         message(b'D', b"Sfar\0"),
         message(b'S', b""),
@@ -184,7 +186,7 @@ fn what_a_connection_keeps_has_a_bound_in_bytes() {
     let query = |text: &str| message(b'Q', format!("{text}\0").as_bytes());
     let long = "n".repeat(128);
     let bytes = [
-        start("ann"),
+        start("admin"),
         parse("a", 600_000),
         parse("b", 600_000),
         query("SELECT 'second refused'"),
@@ -212,7 +214,7 @@ fn a_client_whose_copy_is_ended_is_told_why() {
     let world = World::new();
     let server = Server::start_with(&world, &["pg.auth_methods=trust", "pg.idle_timeout=500ms"]);
     let bytes = [
-        start("ann"),
+        start("admin"),
         message(b'Q', b"CREATE TABLE t (n INT)\0"),
         message(b'Q', b"COPY t FROM STDIN\0"),
         message(b'd', b"1\n"),
