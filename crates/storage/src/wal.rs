@@ -16,6 +16,7 @@
 //!   with them: a sync that fails loses nothing that was acknowledged.
 //! - W12. Where a repair has given commits of a table up, a record says up to which: the next one
 //!   goes on there.
+//! - HD1. A file of its own names the newest file of the log (`head`).
 //!
 //! Bytes: docs/format.md, Log. Not here: what records do to tables (`manifest`, `database`), and
 //! when checkpoints make a part of the log unnecessary (`database::checkpoint`).
@@ -23,12 +24,14 @@
 mod record;
 mod group;
 mod log;
+mod head;
 mod replay;
 mod verify;
 mod repair;
 mod kept;
 
 pub use group::{Group, decode_group};
+pub(crate) use head::read_head;
 pub(crate) use kept::{KeptFile, read_kept, skim_kept, write_kept};
 pub use record::{Record, TableChange, TableOp};
 

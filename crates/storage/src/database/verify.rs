@@ -145,6 +145,7 @@ fn survey_catalog(
 ) -> Result<Vec<TableState>> {
     let aside = wal::aside_files(disk.as_ref(), &paths.log()).unwrap_or_default();
     report.problems.extend(aside.into_iter().map(|path| Error::RepairCutOff { path }));
+    report.problems.extend(wal::read_head(disk.as_ref(), &paths.log(), catalog.log).err());
     let mut survey = Survey::new(disk, paths, catalog);
     let mut span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
     match read_log(disk.as_ref(), paths, catalog, &mut survey) {

@@ -17,6 +17,7 @@ use super::group::{
     EncodedGroup, FILE_HEADER_BYTES, FileHeader, GroupPlace, PAGE, check_group, encode_file_header,
     peek_group,
 };
+use super::head::write_head;
 use super::log::{LogFile, file_name, list_files};
 use super::record::{Record, decode_record, record_bytes_max, skim_tables};
 use super::replay::{OpenFile, SEARCH_BYTES};
@@ -248,6 +249,9 @@ impl<'a> NewFile<'a> {
             aside.push((to, file.path.clone()));
         }
         disk.sync_dir(dir).map_err(&failed)?;
+        // What it names may be among those (HD1). Until the new file has its name the log is damaged
+        // as before.
+        write_head(disk, dir, (*log, *first)).map_err(&failed)?;
         let published = disk.rename(&self.temporary, &self.path);
         published.and_then(|()| disk.sync_dir(dir)).map_err(&failed)?;
         let mut kept = Vec::new();

@@ -509,3 +509,63 @@ fn a_table_with_a_gap_keeps_what_is_consistent() {
         assert_eq!(read(&open(&disk))["a"].rows.len(), count + 2, "{context}");
     }
 }
+
+// Nothing named the newest file of the log: without it the database opened, with fewer rows and
+// without a word, and verification found no problem.
+#[test]
+fn the_newest_file_of_the_log_is_missed() {
+    let grown = |disk: &SimDisk, options: &OpenOptions| {
+        let database = Database::open(Arc::new(disk.clone()), Path::new(DIR), options).unwrap();
+        for n in 0..40 {
+            append(&database, "b", &[(n, "x", n)]).unwrap();
+        }
+        disk.after_power_loss()
+    };
+    let log = LogOptions { file_bytes: 64 << 10, ..options().log };
+    let short = OpenOptions { log, ..options() };
+    for (name, options) in [("a process each", options()), ("a file that is full", short)] {
+        let (mut disk, database) = new_database();
+        steps().iter().for_each(|step| step.run(&database).unwrap());
+        drop(database);
+        for _ in 0..2 {
+            disk = grown(&disk, &options);
+        }
+        let (logs, rows) = (files(&disk, ".wal"), read(&open(&disk.after_power_loss())));
+        assert!(logs.len() > 1, "{name}: {logs:?}");
+        let newest = logs.last().unwrap();
+        disk.remove(newest).unwrap();
+        refused(&disk, newest, name);
+        let found = verify(&disk);
+        assert!(found.problems.iter().any(|it| chain(it).contains(".wal")), "{found:?}");
+        let repair = repair(&disk).unwrap().expect("a file is missing");
+        assert!(chain(&repair.damage).contains(newest.to_str().unwrap()), "{name}");
+        let database = open(&disk);
+        let left = read(&database);
+        assert_eq!(left["a"], rows["a"], "{name}");
+        assert!(left["b"].rows.len() < rows["b"].rows.len(), "{name}");
+        assert!(database.verify(&|_| {}).unwrap().problems.is_empty(), "{name}");
+        append(&database, "b", &[(99, "y", 99)]).unwrap();
+        let disk = disk.after_power_loss();
+        assert_eq!(read(&open(&disk))["b"].rows.len(), left["b"].rows.len() + 1, "{name}");
+    }
+}
+
+#[test]
+fn a_log_opens_without_its_head_and_with_a_damaged_one() {
+    let (disk, tables) = (logged(&steps()), states(&steps()).pop().unwrap());
+    let head = Path::new(DIR).join("wal").join("head");
+    let damages: [fn(&SimDisk, &Path); 3] = [
+        |disk, head| disk.remove(head).unwrap(),
+        |disk, head| disk.corrupt(head, 25, 1),
+        |disk, head| disk.truncate(head, 5),
+    ];
+    for (n, damage) in damages.iter().enumerate() {
+        let disk = disk.after_power_loss();
+        damage(&disk, &head);
+        assert_eq!(verify(&disk).problems.len(), usize::from(n > 0), "{n}");
+        let database = open(&disk);
+        assert_eq!(read(&database), tables, "{n}");
+        append(&database, "b", &[(9, "x", 9)]).unwrap();
+        assert!(verify(&disk.after_power_loss()).problems.is_empty(), "{n}: it is written anew");
+    }
+}
