@@ -151,6 +151,22 @@ impl Schema {
         schema.checked()
     }
 
+    /// Stands for the columns of a table that are not known, because its files cannot be read. It
+    /// has none, and no other schema is made from it.
+    #[must_use]
+    pub fn unknown() -> Schema {
+        Schema {
+            version: SchemaVersion(0),
+            columns: Vec::new(),
+            designated: None,
+            partition_by: PartitionUnit::None,
+            next_column: ColumnId(0),
+            dedup: Vec::new(),
+            ttl: None,
+            lengths: Vec::new(),
+        }
+    }
+
     /// A schema as it was stored.
     ///
     /// # Errors

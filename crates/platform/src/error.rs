@@ -99,6 +99,20 @@ impl Error {
         matches!(self, Error::Io { call: "fsync" | "fdatasync", .. })
     }
 
+    /// The call has failed because of the file itself: it cannot be read, is no file, or may not be
+    /// touched. Another file may be well, and the same call is not likely to succeed later.
+    pub fn is_of_file(&self) -> bool {
+        const OF_FILE: [i32; 6] =
+            [libc::EIO, libc::EACCES, libc::EPERM, libc::EISDIR, libc::ENOTDIR, libc::ELOOP];
+        match self {
+            Error::Short { .. } | Error::Shrank { .. } => true,
+            Error::Io { source, .. } => {
+                source.raw_os_error().is_some_and(|code| OF_FILE.contains(&code))
+            }
+            Error::Crashed { .. } | Error::Locked { .. } | Error::NoUring { .. } => false,
+        }
+    }
+
     /// For `map_err`: adds the call and the path.
     pub(crate) fn io(call: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io { call, path: path.to_path_buf(), source }

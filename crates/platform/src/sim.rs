@@ -67,6 +67,9 @@ struct State {
     faults: Faults,
     capacity_bytes: Option<u64>,
     interruption: Option<Interruption>,
+    /// One more for each file that is open.
+    handles: Arc<()>,
+    open_files_max: usize,
 }
 
 /// What is to be done before a file is opened in this mode whose path ends so.
@@ -102,6 +105,8 @@ impl SimDisk {
             faults: Faults::default(),
             capacity_bytes: None,
             interruption: None,
+            handles: Arc::default(),
+            open_files_max: 0,
         };
         SimDisk { state: Arc::new(Mutex::new(state)) }
     }
@@ -135,6 +140,12 @@ impl SimDisk {
         self.lock_state().faults.plan(call, nth, errno, lasts);
     }
 
+    /// Lets all calls of these kinds fail on what is in a folder, and on the folder itself, until
+    /// [`clear_faults`](Self::clear_faults).
+    pub fn fail_calls_in(&self, dir: &Path, calls: &[SimCall], errno: SimErrno) {
+        self.lock_state().faults.plan_in(dir, calls, errno);
+    }
+
     /// How many calls of a kind there were so far.
     pub fn calls(&self, call: SimCall) -> u64 {
         self.lock_state().faults.count(call)
@@ -160,6 +171,11 @@ impl SimDisk {
         let interruption = Interruption { mode, end: end.to_owned(), action: Box::new(action) };
         // Dropped without the lock, since it may use the disk.
         let _before = self.lock_state().interruption.replace(interruption);
+    }
+
+    /// How many files were open at a time, at most.
+    pub fn open_files_max(&self) -> usize {
+        self.lock_state().open_files_max
     }
 
     /// How many syncs of files and folders there were so far.
@@ -260,7 +276,7 @@ impl SimDisk {
         if state.has_crashed {
             return crashed();
         }
-        let outcome = match state.faults.happens(kind) {
+        let outcome = match state.faults.happens(kind, path) {
             Some(errno) => Err(os_error(errno.code())),
             None => action(&mut state),
         };
@@ -299,6 +315,12 @@ enum SyncFate {
 }
 
 impl State {
+    fn new_handle(&mut self) -> Arc<()> {
+        let handle = Arc::clone(&self.handles);
+        self.open_files_max = self.open_files_max.max(Arc::strong_count(&self.handles) - 1);
+        handle
+    }
+
     fn sync_fate(&mut self) -> SyncFate {
         let fails = self.syncs.happens();
         if self.crash_at_sync == Some(self.syncs.count) {
@@ -386,7 +408,8 @@ impl Disk for SimDisk {
         let id = self.call(kind, path, |state| state.open(path, mode))?;
         let (disk, path) = (self.clone(), path.to_path_buf());
         let is_writable = mode != OpenMode::Read;
-        Ok(Arc::new(SimFile { disk, path, id, is_writable, alignment: 1 }))
+        let handle = self.lock_state().new_handle();
+        Ok(Arc::new(SimFile { disk, path, id, is_writable, alignment: 1, _handle: handle }))
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
@@ -465,6 +488,7 @@ struct SimFile {
     is_writable: bool,
     /// More than 1 if it is written around the page cache.
     alignment: usize,
+    _handle: Arc<()>,
 }
 
 impl SimFile {
@@ -565,7 +589,8 @@ impl DiskFile for SimFile {
     fn around_cache(&self) -> Option<Arc<dyn DiskFile>> {
         let SimFile { disk, path, id, is_writable, .. } = self;
         let (disk, path, id, is_writable) = (disk.clone(), path.clone(), *id, *is_writable);
-        let around = SimFile { disk, path, id, is_writable, alignment: DIRECT_ALIGNMENT };
+        let (alignment, _handle) = (DIRECT_ALIGNMENT, Arc::clone(&self._handle));
+        let around = SimFile { disk, path, id, is_writable, alignment, _handle };
         is_writable.then(|| Arc::new(around) as Arc<dyn DiskFile>)
     }
 

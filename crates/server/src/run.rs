@@ -121,9 +121,7 @@ fn serve_until_told(config: Config, host: Host<'_>) -> Result<()> {
         doors.push(network.spawn(accept_pg(listener, (shared, backends), tracker.clone())));
     }
     let database = open()?;
-    if let Some(torn) = database.torn_group() {
-        log.warn("storage", format_args!("{torn}"));
-    }
+    warn_of_storage(&database, &log);
     let queries = runtime("query", engine.threads, || {})?;
     let jobs = runtime("jobs", engine.threads, let_others_go_first)?;
     let (services, rejects) = services(&shared, &database, &engine, (&queries, &jobs))?;
@@ -294,6 +292,19 @@ fn login_warnings(config: &Config) -> Vec<String> {
         _ => return Vec::new(),
     };
     vec![warning]
+}
+
+/// Says what was left out, suspended or left behind when the database was opened.
+fn warn_of_storage(database: &Database, log: &Log) {
+    if let Some(torn) = database.torn_group() {
+        log.warn("storage", format_args!("{torn}"));
+    }
+    for (table, error) in database.suspended() {
+        log.warn("storage", format_args!("table `{table}` is suspended: {}", sentence(&error)));
+    }
+    for error in database.take_warnings() {
+        log.warn("storage", format_args!("{}", sentence(&error)));
+    }
 }
 
 /// `begin` is what each of its threads does first.

@@ -4,6 +4,8 @@
 //! - C2. Table ids are below `next_table`, and are never used again.
 //! - C3. The manifests on disk hold everything before `as_of`, but for the rows of tails, which are
 //!   in the log from `lsn` on: replay begins there, and log files that end before it can go.
+//! - C5. What C3 says may be wrong of a table whose records were kept aside (`Kept`): those before
+//!   `Kept::until` are in a file of their own, and no record of the log is needed that is before.
 //!
 //! Bytes: docs/format.md, Catalog. Not here: what a table is (`manifest`).
 
@@ -16,7 +18,9 @@ use crate::envelope::{self, Kind};
 use crate::error::{Corruption, DecodeError};
 use crate::manifest::parts;
 
-const KIND: Kind = Kind { magic: *b"TIDECAT\0", version: 2, oldest: 1, name: "catalog" };
+const KIND: Kind = Kind { magic: *b"TIDECAT\0", version: 3, oldest: 1, name: "catalog" };
+/// Written while no table has kept records (C5), so that older programs read it.
+const KIND_WITHOUT_KEPT: Kind = Kind { version: 2, ..KIND };
 /// Bytes of a table without its name.
 const TABLE_BYTES_MIN: usize = 8 + 8 + 4;
 
@@ -45,20 +49,36 @@ pub struct CatalogTable {
     pub seq_txn: SeqTxn,
     /// What users call it, in the case it was created with.
     pub name: String,
+    /// Its records that were kept aside, if some were (C5).
+    pub kept: Option<Kept>,
+}
+
+/// Records of a table that are not in the log any more, and in none of its files either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// All records of the table before it that a replay needs are kept; part of the file's name.
+    pub until: Lsn,
+    /// The last commit that is kept.
+    pub seq_txn: SeqTxn,
 }
 
 impl Catalog {
     /// The bytes of its file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
+        let has_kept = self.tables.iter().any(|table| table.kept.is_some());
         let mut w = ByteWriter::default();
         w.u64(self.log).u64(self.lsn.0).u64(self.as_of.0).u64(self.next_table.0);
         w.u64(self.tables.len() as u64);
         for table in &self.tables {
             w.u64(table.id.0).u64(table.seq_txn.0);
             parts::encode_text(&mut w, &table.name);
+            if has_kept {
+                let kept = table.kept.unwrap_or(Kept { until: Lsn(0), seq_txn: SeqTxn(0) });
+                w.u64(kept.until.0).u64(kept.seq_txn.0);
+            }
         }
-        envelope::encode(&KIND, &w.0)
+        envelope::encode(if has_kept { &KIND } else { &KIND_WITHOUT_KEPT }, &w.0)
     }
 }
 
@@ -94,7 +114,17 @@ pub fn decode(bytes: &[u8]) -> Result<Catalog, DecodeError> {
             let what = Corruption::Impossible { what: "a table with a name taken", value: id.0 };
             return Err(DecodeError::at(at, what));
         }
-        tables.push(CatalogTable { id, seq_txn, name });
+        let mut kept = None;
+        if version > 2 {
+            let (at, until, seq_txn) = (r.offset(), Lsn(r.u64()?), SeqTxn(r.u64()?));
+            if until > as_of || !until.0.is_multiple_of(limits::PAGE_BYTES) {
+                let what =
+                    Corruption::Impossible { what: "the end of kept records", value: until.0 };
+                return Err(DecodeError::at(at, what));
+            }
+            kept = (until.0 > 0).then_some(Kept { until, seq_txn });
+        }
+        tables.push(CatalogTable { id, seq_txn, name, kept });
     }
     envelope::finish(&r)?;
     Ok(Catalog { log, lsn, as_of, next_table, tables })
@@ -124,6 +154,7 @@ mod tests {
             id: TableId(id),
             seq_txn: SeqTxn(id * 10),
             name: name.to_owned(),
+            kept: None,
         };
         Catalog {
             log: 77,
@@ -137,6 +168,15 @@ mod tests {
     #[test]
     fn a_catalog_survives_the_round_trip() {
         assert_eq!(decode(&sample().encode()), Ok(sample()));
+    }
+
+    #[test]
+    fn a_catalog_with_kept_records_survives_the_round_trip() {
+        let mut catalog = sample();
+        catalog.tables[1].kept = Some(Kept { until: Lsn(4_096), seq_txn: SeqTxn(3) });
+        assert_eq!(decode(&catalog.encode()), Ok(catalog.clone()));
+        catalog.tables[1].kept = Some(Kept { until: Lsn(16_384), seq_txn: SeqTxn(3) });
+        assert!(decode(&catalog.encode()).is_err(), "C5: behind what the catalog is as of");
     }
 
     #[test]

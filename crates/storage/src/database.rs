@@ -27,6 +27,8 @@ mod append;
 mod gone;
 mod dedup;
 mod upkeep;
+mod relief;
+mod kept;
 mod memtables;
 mod purge;
 mod partitions;
@@ -36,6 +38,7 @@ mod checkpoint;
 mod survey;
 mod verify;
 mod repair;
+mod salvage;
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -178,6 +181,8 @@ pub struct Database {
     /// What B3 still wants to be done.
     tidying: Mutex<Option<Tidying>>,
     is_tidy: AtomicBool,
+    /// What could not be removed when it was opened.
+    warnings: Mutex<Vec<Error>>,
     /// The work that opening it took.
     recovery: RecoveryReport,
     /// Released last.
@@ -272,6 +277,7 @@ impl Database {
             checkpoints: Mutex::new(checkpoints),
             tidying: Mutex::new(Some(recovered.tidying)),
             is_tidy: AtomicBool::new(false),
+            warnings: Mutex::default(),
             recovery: recovered.report,
             _lock: lock,
         };
@@ -307,6 +313,22 @@ impl Database {
     #[must_use]
     pub fn torn_group(&self) -> Option<&TornGroup> {
         self.torn_group.as_ref()
+    }
+
+    /// Takes what could not be done when the database was opened, and stops nothing: files that
+    /// could not be removed, folders that could not be looked into.
+    #[must_use]
+    pub fn take_warnings(&self) -> Vec<Error> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The suspended tables, and why they are: nothing can be done with them but to drop them.
+    #[must_use]
+    pub fn suspended(&self) -> Vec<(String, Arc<Error>)> {
+        let published = self.published();
+        let tables = published.tables.by_id.values();
+        let damaged = tables.filter_map(|table| Some((&table.name, table.damage()?)));
+        damaged.map(|(name, damage)| (name.clone(), Arc::clone(&damage.error))).collect()
     }
 
     /// The time of its clock, in microseconds since 1970.
@@ -370,7 +392,12 @@ impl Database {
     /// # Errors
     /// If there is no such table.
     pub fn describe(&self, table: &str) -> Result<TableDescription> {
-        match self.snapshot(table) {
+        let readable = || {
+            let snapshot = self.snapshot(table)?;
+            find(&self.published().tables, table)?.check_readable()?;
+            Ok(snapshot)
+        };
+        match readable() {
             Ok(snapshot) => Ok(TableDescription { snapshot, damage: None }),
             Err(error @ Error::NoSuchTable { .. }) => Err(error),
             Err(error) => {
@@ -428,7 +455,7 @@ impl Database {
         let lost = |error| Refusal { error, fate: Fate::Lost };
         self.tidy().map_err(lost)?;
         if self.log_bytes() > self.options.log.bytes_max {
-            self.checkpoint().map_err(lost)?;
+            self.checkpoint_all().map_err(lost)?;
         }
         if self.unflushed_bytes() > self.options.log.unflushed_bytes_max {
             self.flush().map_err(lost)?;

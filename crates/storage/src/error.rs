@@ -41,6 +41,11 @@ pub enum Error {
     Schema(#[from] SchemaError),
     #[error("table `{table}` cannot be read, and takes no rows until it can")]
     Unreadable { table: String, source: Box<Error> },
+    /// Its manifest cannot be read, or does not fit what the log has.
+    #[error("table `{table}` is suspended: it cannot be read, and can only be dropped")]
+    Suspended { table: String, source: Arc<Error> },
+    #[error("rows of table `{table}` cannot be flushed, and it takes no more until they can")]
+    NotFlushed { table: String, source: Arc<Error> },
     #[error("table `{table}` was dropped meanwhile")]
     TableDropped { table: String },
     #[error("table `{table}` was truncated meanwhile")]
@@ -76,6 +81,11 @@ pub enum Error {
     InDoubt { source: Arc<Error> },
     #[error("the database is read-only until its log can be written")]
     ReadOnly { source: Arc<Error> },
+    #[error(
+        "a repair of the log was cut off, and has set {path} aside: `tidegate verify --repair` \
+         ends it"
+    )]
+    RepairCutOff { path: PathBuf },
     #[error("the database was opened for reading only")]
     OpenedReadOnly,
     #[error("a thread that was to commit has panicked")]
@@ -150,11 +160,14 @@ impl Error {
         match self {
             Error::Disk { source, .. } => source.class(),
             Error::Corrupt { .. } => Class::Corruption,
-            Error::NewerFormat { .. } | Error::InUse { .. } | Error::CommitterPanicked => {
-                Class::Environment
-            }
+            Error::NewerFormat { .. }
+            | Error::InUse { .. }
+            | Error::RepairCutOff { .. }
+            | Error::CommitterPanicked => Class::Environment,
             Error::Unreadable { source, .. } => source.class(),
-            Error::NotCommitted { source }
+            Error::Suspended { source, .. }
+            | Error::NotFlushed { source, .. }
+            | Error::NotCommitted { source }
             | Error::InDoubt { source }
             | Error::ReadOnly { source } => source.class(),
             Error::NotADatabase { .. }
@@ -178,6 +191,17 @@ impl Error {
             | Error::CommitTooLarge { .. }
             | Error::OpenedReadOnly => Class::Caller,
         }
+    }
+
+    /// True if no commit could be made, or it is not known: that says nothing about a table.
+    pub(crate) fn is_of_log(&self) -> bool {
+        matches!(
+            self,
+            Error::NotCommitted { .. }
+                | Error::InDoubt { .. }
+                | Error::ReadOnly { .. }
+                | Error::CommitterPanicked
+        )
     }
 
     /// For `map_err`: adds what the call was for.

@@ -163,7 +163,10 @@ impl Manifest {
     /// the manifest may have changed in part.
     pub fn apply(&mut self, seq_txn: SeqTxn, change: &TableChange) -> Result<(), Corruption> {
         match change {
-            TableChange::Create { .. } | TableChange::Drop | TableChange::Rename { .. } => {}
+            TableChange::Create { .. }
+            | TableChange::Drop
+            | TableChange::Rename { .. }
+            | TableChange::GivenUp => {}
             TableChange::Truncate => {
                 self.segments = Arc::default();
                 self.sealed = seq_txn;
@@ -210,7 +213,8 @@ impl Manifest {
             | TableChange::Drop
             | TableChange::Rename { .. }
             | TableChange::AddSegments { .. }
-            | TableChange::Append { .. } => Vec::new(),
+            | TableChange::Append { .. }
+            | TableChange::GivenUp => Vec::new(),
             TableChange::Replace { out, .. } => {
                 let entries = out.iter().filter_map(|&id| self.segment(id));
                 entries.flat_map(|e| [Some(Obsolete::Segment(e.meta)), mask(e)]).flatten().collect()

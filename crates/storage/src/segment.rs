@@ -25,7 +25,7 @@ pub mod decode;
 use std::sync::Arc;
 
 use tidegate_model::layout::LayoutError;
-use tidegate_model::{ByteCount, PartitionKey, RowCount, SegmentId, SeqTxn};
+use tidegate_model::{ByteCount, PartitionKey, RowCount, SegmentId, SeqTxn, TableId};
 use tidegate_platform::DiskFile;
 
 pub use decode::{PickedRows, arrow_field, arrow_type};
@@ -64,6 +64,30 @@ pub struct WrittenSegment {
     pub meta: SegmentMeta,
     /// Its file, still open.
     pub file: Arc<dyn DiskFile>,
+}
+
+/// What a file says of itself that may be a segment, but for its commits.
+pub(crate) fn meta_of(
+    path: &std::path::Path,
+    bytes: &[u8],
+    table: TableId,
+) -> crate::error::Result<SegmentMeta> {
+    let (footer, footer_crc) = read::footer_of(path, bytes)?;
+    if footer.table != table {
+        let length = bytes.len() as u64;
+        return Err(crate::error::Error::segment(path, length, Damage::ForeignFooter));
+    }
+    Ok(SegmentMeta {
+        id: footer.segment,
+        partition: footer.partition,
+        rows: footer.rows,
+        bytes: ByteCount(bytes.len() as u64),
+        min_ts: footer.min_ts,
+        max_ts: footer.max_ts,
+        seq_first: SeqTxn(0),
+        seq_last: SeqTxn(0),
+        footer_crc,
+    })
 }
 
 /// What is wrong with a segment's bytes.

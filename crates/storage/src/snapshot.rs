@@ -82,6 +82,8 @@ pub(crate) struct SegmentFile {
     meta: SegmentMeta,
     source: Source,
     reader: OnceLock<Reader>,
+    /// Set when its file was seen.
+    is_there: OnceLock<()>,
 }
 
 /// Where the bytes of a segment are.
@@ -234,7 +236,8 @@ impl SegmentRun {
 
 impl SegmentFile {
     pub(crate) fn new(file: TableFile, meta: SegmentMeta) -> SegmentFile {
-        SegmentFile { meta, source: Source::File(file), reader: OnceLock::new() }
+        let (source, reader) = (Source::File(file), OnceLock::new());
+        SegmentFile { meta, source, reader, is_there: OnceLock::new() }
     }
 
     /// An image of `table` that this process has made.
@@ -246,7 +249,7 @@ impl SegmentFile {
     pub(crate) fn of_image(table: TableId, meta: SegmentMeta, bytes: ImageBytes) -> SegmentFile {
         let path = segment::image_path(table, &meta);
         let source = Source::Image(ImageSource { table, path, bytes });
-        SegmentFile { meta, source, reader: OnceLock::new() }
+        SegmentFile { meta, source, reader: OnceLock::new(), is_there: OnceLock::new() }
     }
 
     /// An image of `table` that comes from a log.
@@ -283,6 +286,20 @@ impl SegmentFile {
             Source::File(file) => file.path(),
             Source::Image(image) => &image.path,
         }
+    }
+
+    /// Checks that its file is there; one that was seen is not looked for again.
+    pub(crate) fn check_there(&self) -> Result<()> {
+        let Source::File(file) = &self.source else { return Ok(()) };
+        if self.is_there.get().is_some() || self.reader.get().is_some() {
+            return Ok(());
+        }
+        let is_there = file.folder().disk().exists(file.path());
+        if !is_there.map_err(Error::disk("look for segment"))? {
+            return Err(Error::missing(file.path()));
+        }
+        self.is_there.get_or_init(|| ());
+        Ok(())
     }
 
     fn reader(&self) -> Result<&Reader> {

@@ -14,6 +14,9 @@
 //!   are in doubt until a file that begins before them is durable.
 //! - W9. Groups that are acknowledged and not yet durable stay in memory, and every new file begins
 //!   with them: a sync that fails loses nothing that was acknowledged.
+//! - W12. Where a repair has given commits of a table up, a record says up to which: the next one
+//!   goes on there.
+//! - HD1. A file of its own names the newest file of the log (`head`).
 //!
 //! Bytes: docs/format.md, Log. Not here: what records do to tables (`manifest`, `database`), and
 //! when checkpoints make a part of the log unnecessary (`database::checkpoint`).
@@ -21,11 +24,15 @@
 mod record;
 mod group;
 mod log;
+mod head;
 mod replay;
 mod verify;
 mod repair;
+mod kept;
 
 pub use group::{Group, decode_group};
+pub(crate) use head::read_head;
+pub(crate) use kept::{KeptFile, read_kept, skim_kept, write_kept};
 pub use record::{Record, TableChange, TableOp};
 
 #[cfg(test)]
@@ -33,7 +40,7 @@ pub(crate) use group::FILE_HEADER_BYTES;
 pub(crate) use group::RECORDS_BYTES_MAX;
 pub(crate) use log::{Fate, Log, create, list_files};
 pub(crate) use record::record_bytes_max;
-pub(crate) use repair::{GivenUp, end_log_at, read_behind};
+pub(crate) use repair::{Found, GivenUp, NewFile, aside_files, end_cut_off_repair, read_behind};
 pub use replay::TornGroup;
 pub(crate) use replay::{
     LogEnd, LogSpan, Progress, ReplayedRecord, is_unused, last_flushed, replay, replay_with,

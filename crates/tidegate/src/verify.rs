@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &VerifyArguments, session: &Session) -> Result<Exit
         sql::print(&format!("{}\n", printable(&sentence(problem))))?;
     }
     if report.problems.iter().any(is_of_log) {
-        list_lost(&report.lost)?;
+        list_lost(&report.lost, "a repair gives up")?;
     }
     if let Some(torn) = &report.torn {
         sql::print(&format!("note: {}\n", printable(&torn.to_string())))?;
@@ -67,8 +67,8 @@ fn repair(session: &Session) -> Result<()> {
         return sql::print("the log is not damaged: nothing was repaired\n");
     };
     sql::print(&format!("{}\n", printable(&sentence(&damage))))?;
-    sql::print("the log ends there now; these commits were given up, as far as can be read:\n")?;
-    list_lost(&lost)?;
+    sql::print("the log ends there now, and goes on with what is behind that\n")?;
+    list_lost(&lost, "given up")?;
     for table in dropped {
         sql::print(&format!("table {}: dropped, its files are gone\n", printable(&table)))?;
     }
@@ -78,18 +78,18 @@ fn repair(session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// Lists commits that are behind the damage of a log.
-fn list_lost(lost: &[LostCommits]) -> Result<()> {
+/// Lists commits that a repair of the log gives up, or has given up.
+fn list_lost(lost: &[LostCommits], what: &str) -> Result<()> {
     for LostCommits { table, name, first, last } in lost {
         let table = name.clone().unwrap_or_else(|| format!("#{table}"));
         let commits = match first == last {
             true => format!("commit {first}"),
             false => format!("commits {first} to {last}"),
         };
-        sql::print(&format!("behind the damage: {commits} of table {}\n", printable(&table)))?;
+        sql::print(&format!("{what}: {commits} of table {}\n", printable(&table)))?;
     }
     if lost.is_empty() {
-        sql::print("behind the damage: no commit that can be read\n")?;
+        sql::print(&format!("{what}: no commit that is known\n"))?;
     }
     Ok(())
 }

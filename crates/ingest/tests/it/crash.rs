@@ -138,7 +138,9 @@ fn check_litter(disk: &SimDisk, database: &Database, context: &str) {
         let parts: Vec<&str> = inside.iter().filter_map(|part| part.to_str()).collect();
         let is_fine = match parts[..] {
             ["lock"] | ["data", "catalog"] => true,
-            ["wal", name] => name.ends_with(".wal"),
+            ["wal", name] => name == "head" || name.ends_with(".wal"),
+            // The catalog may still name it.
+            ["kept", name] => name.ends_with(".kept"),
             ["data", table, "manifest"] => tables.contains(table),
             ["data", table, "symbols", name] => tables.contains(table) && name.ends_with(".sym"),
             ["data", _, _, name] if name.ends_with(".seg") => found.insert(path.clone()),

@@ -1,5 +1,7 @@
 //! The calls of a simulated disk: how many there were, and which of them are to fail.
 
+use std::path::{Path, PathBuf};
+
 /// An error that a call of a simulated disk fails with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SimErrno {
@@ -113,6 +115,7 @@ impl SimCall {
 pub(super) struct Faults {
     counts: [u64; SimCall::COUNT],
     planned: Vec<Planned>,
+    folders: Vec<(PathBuf, Vec<SimCall>, SimErrno)>,
 }
 
 #[derive(Debug)]
@@ -129,17 +132,28 @@ impl Faults {
         self.planned.push(Planned { call, from: self.count(call) + nth, errno, lasts });
     }
 
+    pub(super) fn plan_in(&mut self, dir: &Path, calls: &[SimCall], errno: SimErrno) {
+        self.folders.push((dir.to_path_buf(), calls.to_vec(), errno));
+    }
+
     pub(super) fn count(&self, call: SimCall) -> u64 {
         self.counts[call as usize]
     }
 
     pub(super) fn clear(&mut self) {
         self.planned.clear();
+        self.folders.clear();
     }
 
     /// Counts a call, and says with which error it is to fail.
-    pub(super) fn happens(&mut self, call: SimCall) -> Option<SimErrno> {
+    pub(super) fn happens(&mut self, call: SimCall, path: &Path) -> Option<SimErrno> {
         self.counts[call as usize] += 1;
+        let is_in = |(dir, calls, _): &&(PathBuf, Vec<SimCall>, SimErrno)| {
+            calls.contains(&call) && path.starts_with(dir)
+        };
+        if let Some((_, _, errno)) = self.folders.iter().find(is_in) {
+            return Some(*errno);
+        }
         let count = self.counts[call as usize];
         let is_due =
             |it: &Planned| it.call == call && (it.from == count || it.lasts && it.from < count);

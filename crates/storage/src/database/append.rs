@@ -151,11 +151,13 @@ impl Database {
         }
     }
 
-    /// The columns of a table now; `None` if there is no such table.
+    /// The columns of a table now; `None` if there is no such table, or it is suspended: who then
+    /// makes one is told so.
     #[must_use]
     pub fn schema_of(&self, table: &str) -> Option<Arc<Schema>> {
         let published = self.published();
-        published.tables.find(table).map(|table| Arc::clone(&table.manifest.schema))
+        let known = published.tables.find(table).filter(|table| table.damage().is_none());
+        known.map(|table| Arc::clone(&table.manifest.schema))
     }
 
     /// Whether the rows for a table have the types of its columns.
@@ -180,7 +182,9 @@ impl Database {
     ) -> Result<Appended> {
         // Before anything is held that who makes room may wait for.
         let rows = appends.iter().map(|append| append.rows.rows() * append.rows.columns().len());
+        self.check_flushed(appends)?;
         self.make_room(rows.sum::<usize>() as u64 * VALUE_BYTES)?;
+        self.check_not_failed(appends)?;
         let held = self.hold_tables_with_keys(appends);
         let Prepared { targets, tables, gone_files } = self.prepare(appends, &held)?;
         let committed = self.commit_prepared(options, tables, gone_files)?;

@@ -3,20 +3,22 @@
 //!
 //! - C3. The catalog names a position only when every manifest on disk, for good, has everything
 //!   before it, but for the rows of tails: replay begins where the oldest of them are in the log.
+//! - C5. A table whose manifest cannot be written, or whose tail keeps a log that is too long, has
+//!   its records kept aside instead: it holds up no checkpoint.
 //! - C4. No manifest or catalog has a commit that the log might lose.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_model::{Lsn, SeqTxn, TableId};
 use tidegate_platform::Disk;
 
 use super::Database;
-use super::folder::TablePaths;
+use super::folder::{FailedStep, TablePaths};
+use super::kept::needed_from;
 use super::plan::Tables;
-use super::table::TableState;
-use crate::catalog::{Catalog, CatalogTable};
+use crate::catalog::{Catalog, CatalogTable, Kept};
 use crate::envelope;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
@@ -30,12 +32,20 @@ pub(super) struct Checkpoints {
     pub(super) lsn: Lsn,
     /// The commit that each table's manifest is as of.
     pub(super) manifests: BTreeMap<TableId, SeqTxn>,
+    /// Of tables whose records were kept aside (C5).
+    pub(super) kept: BTreeMap<TableId, Kept>,
 }
 
 impl Checkpoints {
     pub(super) fn of(catalog: &Catalog) -> Checkpoints {
         let manifests = catalog.tables.iter().map(|table| (table.id, table.seq_txn));
-        Checkpoints { as_of: catalog.as_of, lsn: catalog.lsn, manifests: manifests.collect() }
+        let kept = catalog.tables.iter().filter_map(|table| Some((table.id, table.kept?)));
+        Checkpoints {
+            as_of: catalog.as_of,
+            lsn: catalog.lsn,
+            manifests: manifests.collect(),
+            kept: kept.collect(),
+        }
     }
 }
 
@@ -44,14 +54,19 @@ impl Database {
     /// drop, as far as possible, and by commits when the log has grown.
     ///
     /// # Errors
-    /// If it cannot be written; then the log stays as it is, and nothing is lost.
+    /// If it cannot be written; then the log stays as it is, and nothing is lost. If it is the
+    /// manifest of a table that cannot be written, the log is purged all the same, and keeps the
+    /// records of that table aside.
     pub fn checkpoint(&self) -> Result<()> {
-        self.tidy()?;
-        self.write_checkpoints()
+        match self.checkpoint_all()? {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 
-    /// As `checkpoint`, also while the database is being tidied.
-    pub(super) fn write_checkpoints(&self) -> Result<()> {
+    /// As `checkpoint`; returns why the manifest of a table could not be written, if one could not.
+    pub(super) fn checkpoint_all(&self) -> Result<Option<Error>> {
+        self.tidy()?;
         self.write_into(&mut self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -65,59 +80,90 @@ impl Database {
         }
     }
 
-    fn write_into(&self, checkpoints: &mut Checkpoints) -> Result<()> {
+    fn write_into(&self, checkpoints: &mut Checkpoints) -> Result<Option<Error>> {
         let (as_of, tables) = {
             let published = self.published();
             let tables = &published.tables;
             let copy = Tables { by_id: tables.by_id.clone(), by_name: BTreeMap::new() };
             (published.lsn, copy)
         };
-        let tails = tables.by_id.values().filter_map(|table| table.tail.origin());
-        let lsn = tails.map(|origin| origin.lsn).fold(as_of, Lsn::min);
-        if (as_of, lsn) == (checkpoints.as_of, checkpoints.lsn) {
-            return Ok(());
+        let lsn = needed_from(&tables, &checkpoints.kept, as_of).max(checkpoints.lsn);
+        let is_late = checkpoints.is_late(&tables) || self.is_kept_due(checkpoints, &tables);
+        if (as_of, lsn) == (checkpoints.as_of, checkpoints.lsn) && !is_late {
+            return Ok(None);
         }
         if self.durable_lsn.load(Ordering::Acquire) < as_of.0 {
             // C4.
             self.flush()?;
         }
-        self.write_manifests(checkpoints, &tables)?;
-        let catalog = self.catalog_of((lsn, as_of), &tables);
+        let failed = self.write_manifests(checkpoints, &tables)?;
+        let kept = self.keep_records(checkpoints, (&tables, as_of), &failed)?;
+        let lsn = needed_from(&tables, &kept, as_of).max(checkpoints.lsn);
+        let catalog = self.catalog_of((lsn, as_of), &tables, (checkpoints, &kept));
         envelope::replace(self.guarded.as_ref(), &self.paths.catalog(), &catalog.encode())
             .map_err(Error::disk("write catalog"))?;
         (checkpoints.as_of, checkpoints.lsn) = (as_of, lsn);
+        let before = std::mem::replace(&mut checkpoints.kept, kept);
+        self.discard_kept(&before, &checkpoints.kept);
         self.checkpoint_lsn.store(lsn.0, Ordering::Release);
         self.checkpoint_as_of.store(as_of.0, Ordering::Release);
         let mut log = self.log.lock().map_err(|_| Error::CommitterPanicked)?;
-        log.purge(lsn)
+        log.purge(lsn)?;
+        Ok(failed.into_values().next())
     }
 
-    fn write_manifests(&self, checkpoints: &mut Checkpoints, tables: &Tables) -> Result<()> {
+    /// Writes the manifests of tables that have changed; returns why some could not be written.
+    fn write_manifests(
+        &self,
+        checkpoints: &mut Checkpoints,
+        tables: &Tables,
+    ) -> Result<BTreeMap<TableId, Error>> {
         let disk = self.guarded.as_ref();
-        let known = |id: &TableId| checkpoints.manifests.get(id).copied();
-        let is_behind =
-            |table: &&Arc<TableState>| known(&table.id()) != Some(table.manifest.seq_txn);
-        let behind: Vec<_> = tables.by_id.values().filter(is_behind).collect();
-        self.several_at_a_time(behind.len(), &|at| {
-            write_manifest(disk, behind[at].folder.paths(), &behind[at].manifest)
-        })
-        .map_err(Error::disk("write manifest"))?;
+        let behind: Vec<_> =
+            tables.by_id.values().filter(|table| checkpoints.is_behind(table)).collect();
+        let failed: Mutex<BTreeMap<TableId, Arc<Error>>> = Mutex::default();
+        self.several_at_a_time(behind.len(), &|at| -> Result<()> {
+            let table = behind[at];
+            match write_manifest(disk, table.folder.paths(), &table.manifest) {
+                Ok(()) => table.folder.note_done(FailedStep::Manifest),
+                Err(error) => {
+                    let error = Arc::new(Error::disk("write manifest")(error));
+                    self.note_failure(table, FailedStep::Manifest, &error);
+                    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                    failed.insert(table.id(), error);
+                }
+            }
+            Ok(())
+        })?;
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
         let written = behind.iter().map(|table| (table.id(), table.manifest.seq_txn));
+        let written = written.filter(|(id, _)| !failed.contains_key(id));
         let written: Vec<(TableId, SeqTxn)> = written.collect();
-        if written.iter().any(|(id, _)| known(id).is_none()) {
+        if written.iter().any(|(id, _)| !checkpoints.manifests.contains_key(id)) {
             // Before the catalog names it, the folder of a table must be there for good.
             disk.sync_dir(&self.paths.tables()).map_err(Error::disk("write manifest"))?;
         }
         checkpoints.manifests.extend(written);
         checkpoints.manifests.retain(|id, _| tables.by_id.contains_key(id));
-        Ok(())
+        let name = |id: &TableId| tables.by_id[id].name.clone();
+        let failed = failed.iter().map(|(id, error)| {
+            (*id, Error::NotFlushed { table: name(id), source: Arc::clone(error) })
+        });
+        Ok(failed.collect())
     }
 
-    fn catalog_of(&self, (lsn, as_of): (Lsn, Lsn), tables: &Tables) -> Catalog {
+    fn catalog_of(
+        &self,
+        (lsn, as_of): (Lsn, Lsn),
+        tables: &Tables,
+        (checkpoints, kept): (&Checkpoints, &BTreeMap<TableId, Kept>),
+    ) -> Catalog {
+        let on_disk = |id| checkpoints.manifests.get(&id).copied().unwrap_or(SeqTxn(0));
         let tables = tables.by_id.values().map(|table| CatalogTable {
             id: table.id(),
-            seq_txn: table.manifest.seq_txn,
+            seq_txn: on_disk(table.id()),
             name: table.name.clone(),
+            kept: kept.get(&table.id()).copied(),
         });
         let next_table = TableId(self.next_table.load(Ordering::Relaxed));
         Catalog { log: self.log_id, lsn, as_of, next_table, tables: tables.collect() }

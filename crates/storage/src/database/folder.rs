@@ -12,17 +12,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use tidegate_model::{ColumnId, ColumnType, PartitionKey, Schema, SegmentId, TableId};
+use tidegate_model::{ColumnId, ColumnType, Lsn, PartitionKey, Schema, SegmentId, TableId};
 use tidegate_platform::Disk;
 
 use super::upkeep::TableWrites;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::manifest::{Manifest, MaskMark, Obsolete};
 use crate::segment::SegmentMeta;
 use crate::symbols::{self, Dictionary, SymbolMark, SymbolTables, SymbolTexts};
 
 const SEGMENT_SUFFIX: &str = ".seg";
 const MASK_SUFFIX: &str = ".mask";
+pub(crate) const KEPT_SUFFIX: &str = ".kept";
 
 /// Where the files of a database are.
 #[derive(Debug, Clone)]
@@ -50,6 +51,25 @@ pub(crate) struct TableFolder {
     tail_gate: Gate,
     segments_gate: Gate,
     writes: WriteCounters,
+    failure: Mutex<Option<Failure>>,
+}
+
+/// Why the rows or the manifest of a table are not in its folder, although they had to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    pub(crate) error: Arc<Error>,
+    pub(crate) step: FailedStep,
+    /// The monotonic time at which it failed.
+    pub(crate) at_nanos: u64,
+}
+
+/// What has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailedStep {
+    /// Its memtable was to become segments.
+    Flush,
+    /// Its manifest was to be written.
+    Manifest,
 }
 
 /// See [`TableWrites`].
@@ -175,6 +195,16 @@ impl Paths {
         self.root.join("scratch")
     }
 
+    /// Of records that were kept aside.
+    pub(crate) fn kept(&self) -> PathBuf {
+        self.root.join("kept")
+    }
+
+    /// The file of a table's records before `until`.
+    pub(crate) fn kept_file(&self, table: TableId, until: Lsn) -> PathBuf {
+        self.kept().join(format!("{table}-{until}{KEPT_SUFFIX}", until = until.0))
+    }
+
     pub(crate) fn catalog(&self) -> PathBuf {
         self.tables().join("catalog")
     }
@@ -252,7 +282,26 @@ impl TableFolder {
             tail_gate: Gate::default(),
             segments_gate: Gate::default(),
             writes: WriteCounters::default(),
+            failure: Mutex::default(),
         }
+    }
+
+    /// The last step that has failed, and was not done since.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.lock_failure().clone()
+    }
+
+    pub(crate) fn note_failure(&self, failure: Failure) {
+        *self.lock_failure() = Some(failure);
+    }
+
+    /// A step was done.
+    pub(crate) fn note_done(&self, step: FailedStep) {
+        self.lock_failure().take_if(|failure| failure.step == step);
+    }
+
+    fn lock_failure(&self) -> MutexGuard<'_, Option<Failure>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to keep symbols that are found in the log, until `end_replay`.
@@ -485,6 +534,12 @@ pub(crate) fn is_ours(name: &str) -> bool {
         Some((Some(segment), Some(mask))) => mask_name(segment, mask) == name,
         _ => false,
     }
+}
+
+/// The last number in the name of a segment or a mask.
+pub(crate) fn last_number(name: &str) -> Option<SegmentId> {
+    let stem = name.strip_suffix(SEGMENT_SUFFIX).or_else(|| name.strip_suffix(MASK_SUFFIX))?;
+    stem.rsplit('-').next()?.parse().ok().map(SegmentId)
 }
 
 #[cfg(test)]

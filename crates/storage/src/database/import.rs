@@ -119,7 +119,9 @@ impl Database {
             }
             ImportTarget::New { name, schema } | ImportTarget::Replacing { name, schema } => {
                 check_name(name)?;
-                if !replaces && self.published().tables.find(name).is_some() {
+                let known = self.published().tables.find(name).map(Arc::clone);
+                if let Some(known) = known.filter(|_| !replaces) {
+                    known.check_known()?;
                     return Err(Error::TableExists { table: name.to_owned() });
                 }
                 let new = self.new_table(name, schema);
@@ -356,7 +358,8 @@ impl ImportTxn {
         let interned = self.made().interned.clone();
         let interned = interned.iter().map(|column| (*column, &self.dictionaries[column]));
         let symbols = segments::save_symbols(interned)?;
-        self.database.sync_names((&self.folder, &self.schema), segments)?;
+        let metas: Vec<SegmentMeta> = segments.iter().map(|segment| segment.meta).collect();
+        self.database.sync_names((&self.folder, &self.schema), &metas)?;
         Ok(symbols)
     }
 

@@ -17,7 +17,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_model::{SegmentId, TableId};
@@ -27,6 +27,7 @@ use super::folder::TableFolder;
 use super::tail::{Tail, TailRun};
 use super::upkeep::coalesced;
 use super::upkeep::policy::{due_coalesce, joinable, tail_groups};
+use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::segment::ImageBytes;
@@ -59,6 +60,12 @@ pub(super) struct RecoveredTable {
     /// With the texts that records carry.
     pub(super) folder: Arc<TableFolder>,
     pub(super) next_coalesce: NextCoalesce,
+    /// Of its records, those that were kept aside.
+    pub(super) kept: Option<Kept>,
+    /// Why it is suspended.
+    pub(super) damage: Option<Error>,
+    /// The log has records that nothing could be done with.
+    pub(super) has_records: bool,
 }
 
 /// The number of runs from which on a memtable is looked at again.
@@ -189,27 +196,10 @@ impl<'a> ReplayMemory<'a> {
         let path = self.scratch.join(format!("replay-{}", self.spill_files));
         self.spill_files += 1;
         self.disk.create_dir_all(&self.scratch)?;
-        let file = self.disk.open(&path, OpenMode::CreateOrTruncate)?;
-        let written = (|| -> tidegate_platform::Result<Mapping> {
-            let (mut buffer, mut written) = (Vec::with_capacity(WRITE_BYTES), 0);
-            for id in taken {
-                for run in tables[id].tail.runs().iter().filter(|run| !run.is_spilled()) {
-                    buffer.extend_from_slice(run.file.image().expect("a run is an image"));
-                    if buffer.len() >= WRITE_BYTES {
-                        file.write_all_at(&buffer, written)?;
-                        written += buffer.len() as u64;
-                        buffer.clear();
-                    }
-                }
-            }
-            file.write_all_at(&buffer, written)?;
-            self.report.spilled_bytes += written + buffer.len() as u64;
-            self.disk.open(&path, OpenMode::Read)?.map()
-        })();
-        // The mapping keeps what it has; after an error there is nothing to keep.
-        let removed = self.disk.remove(&path);
-        let mapping = written?;
-        removed?;
+        let runs = taken.iter().flat_map(|id| tables[id].tail.runs());
+        let mapping = spill_images(self.disk, &path, runs)?;
+        let spilled = taken.iter().map(|id| tables[id].tail.spillable_bytes());
+        self.report.spilled_bytes += spilled.sum::<u64>();
         let mut start = 0;
         for id in taken {
             let table = tables.get_mut(id).expect("its images were just written");
@@ -225,4 +215,32 @@ impl<'a> ReplayMemory<'a> {
         }
         Ok(())
     }
+}
+
+/// Writes the images of runs that are not spilled into a file, one behind the other, and maps it;
+/// it has no name then (ME2).
+pub(super) fn spill_images<'r>(
+    disk: &dyn Disk,
+    path: &Path,
+    runs: impl Iterator<Item = &'r Arc<TailRun>>,
+) -> tidegate_platform::Result<Mapping> {
+    let file = disk.open(path, OpenMode::CreateOrTruncate)?;
+    let written = (|| -> tidegate_platform::Result<Mapping> {
+        let (mut buffer, mut written) = (Vec::with_capacity(WRITE_BYTES), 0);
+        for run in runs.filter(|run| !run.is_spilled()) {
+            buffer.extend_from_slice(run.file.image().expect("a run is an image"));
+            if buffer.len() >= WRITE_BYTES {
+                file.write_all_at(&buffer, written)?;
+                written += buffer.len() as u64;
+                buffer.clear();
+            }
+        }
+        file.write_all_at(&buffer, written)?;
+        disk.open(path, OpenMode::Read)?.map()
+    })();
+    // The mapping keeps what it has; after an error there is nothing to keep.
+    let removed = disk.remove(path);
+    let mapping = written?;
+    removed?;
+    Ok(mapping)
 }

@@ -28,7 +28,9 @@ impl Database {
         partitions: &BTreeSet<PartitionKey>,
     ) -> Result<usize> {
         self.begin_writing()?;
-        let id = super::find(&self.published().tables, table)?.id();
+        let found = super::find(&self.published().tables, table)?;
+        found.check_known()?;
+        let id = found.id();
         self.drop_partitions_of(id, &|_| partitions.clone())
     }
 

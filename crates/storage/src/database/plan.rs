@@ -16,7 +16,7 @@ use tidegate_model::{
 use super::commit::Committed;
 use super::folder::TableFolder;
 use super::table::{NewRows, TableState};
-use super::tail::{Origin, TailRun};
+use super::tail::{Origin, Tail, TailRun};
 use crate::catalog::{check_name, fold_name};
 use crate::error::{Error, Result};
 use crate::image::Image;
@@ -38,6 +38,7 @@ pub(crate) enum Wish {
     Append(Append),
     Replace(Replace),
     Coalesce(Coalesce),
+    Exchange(Exchange),
 }
 
 /// Rows of tables, encoded.
@@ -104,6 +105,14 @@ pub(crate) struct Coalesce {
     pub(crate) name: String,
     pub(crate) out: Vec<Arc<TailRun>>,
     pub(crate) run: Arc<TailRun>,
+}
+
+/// Runs of a tail, each with one that has the same rows elsewhere. The log knows nothing of it.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) table: TableId,
+    pub(crate) name: String,
+    pub(crate) pairs: Vec<(Arc<TailRun>, Arc<TailRun>)>,
 }
 
 /// What fulfils a wish.
@@ -268,6 +277,13 @@ impl<'a> Overlay<'a> {
         self.by_name(name).ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
     }
 
+    /// As `existing`, for what only a table can do that is not suspended.
+    fn known(&self, name: &str) -> Result<&Arc<TableState>> {
+        let table = self.existing(name)?;
+        table.check_known()?;
+        Ok(table)
+    }
+
     /// What fulfils a wish (P2).
     pub(crate) fn plan(&self, wish: &Wish) -> Result<Plan> {
         if let Wish::Append(Append { batch: Some(batch), tables, .. }) = wish
@@ -302,7 +318,7 @@ impl<'a> Overlay<'a> {
                 Ok(ops)
             }
             Wish::RenameTable { from, to } => {
-                let table = self.existing(from)?;
+                let table = self.known(from)?;
                 check_name(to)?;
                 if self.by_name(to).is_some_and(|other| other.id() != table.id()) {
                     return Err(Error::TableExists { table: to.clone() });
@@ -310,10 +326,10 @@ impl<'a> Overlay<'a> {
                 Ok(vec![next_op(table, TableChange::Rename { name: to.clone() })])
             }
             Wish::Truncate { table } => {
-                Ok(vec![next_op(self.existing(table)?, TableChange::Truncate)])
+                Ok(vec![next_op(self.known(table)?, TableChange::Truncate)])
             }
             Wish::Alter { table, edit } => {
-                let table = self.existing(table)?;
+                let table = self.known(table)?;
                 let schema = Arc::new(edit.apply(&table.manifest.schema)?);
                 Ok(vec![next_op(table, TableChange::Alter { schema })])
             }
@@ -322,16 +338,29 @@ impl<'a> Overlay<'a> {
                 Ok(ops.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
             }
             Wish::Replace(replace) => Ok(vec![self.plan_replace(replace)?]),
-            Wish::Coalesce(coalesce) => {
-                let table = self.by_id(coalesce.table);
-                let has_them =
-                    |table: &Arc<TableState>| table.tail.replaced(&coalesce.out, &coalesce.run);
-                match table.and_then(has_them) {
-                    Some(_) => Ok(Vec::new()),
-                    None => Err(changed(&coalesce.name, &coalesce.out)),
-                }
-            }
+            Wish::Coalesce(Coalesce { name, out, .. }) => match self.other_tail(wish) {
+                Some(_) => Ok(Vec::new()),
+                None => Err(changed(name, out)),
+            },
+            Wish::Exchange(Exchange { name, .. }) => match self.other_tail(wish) {
+                Some(_) => Ok(Vec::new()),
+                None => Err(changed(name, &[])),
+            },
         }
+    }
+
+    /// The tail of a table whose rows are to be in other runs.
+    fn other_tail(&self, wish: &Wish) -> Option<(TableId, Tail)> {
+        let (id, tail) = match wish {
+            Wish::Coalesce(Coalesce { table, out, run, .. }) => {
+                (*table, self.by_id(*table)?.tail.replaced(out, run)?)
+            }
+            Wish::Exchange(Exchange { table, pairs, .. }) => {
+                (*table, self.by_id(*table)?.tail.exchanged(pairs)?)
+            }
+            _ => return None,
+        };
+        Some((id, tail))
     }
 
     /// The commits of a batch, if one of its tables has it already; an error if a table has other
@@ -446,7 +475,8 @@ impl<'a> Overlay<'a> {
     }
 
     fn plan_create(&self, new: &NewTable) -> Result<TableOp> {
-        if self.by_name(&new.name).is_some() {
+        if let Some(known) = self.by_name(&new.name) {
+            known.check_known()?;
             return Err(Error::TableExists { table: new.name.clone() });
         }
         self.plan_new(new)
@@ -535,11 +565,10 @@ impl<'a> Overlay<'a> {
             );
             self.changes.ddl_count += u64::from(!is_of_rows);
         }
-        if let Wish::Coalesce(Coalesce { table, out, run, .. }) = wish {
-            let known = self.by_id(*table).expect("P1: planned on these tables");
-            let tail = known.tail.replaced(out, run).expect("P1: planned for it");
+        if let Some((table, tail)) = self.other_tail(wish) {
+            let known = self.by_id(table).expect("P1: planned on these tables");
             let changed = Arc::new(known.with_tail(tail));
-            self.changes.tables.insert(*table, Some(changed));
+            self.changes.tables.insert(table, Some(changed));
         }
     }
 

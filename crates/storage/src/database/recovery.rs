@@ -21,6 +21,10 @@
 //! - O6. Rows that a later record of the log takes from the memtable are never put there: a record
 //!   that flushes says up to which commit, and commits that came while segments were written stand
 //!   before it. Runs that were coalesced across that commit could not be taken apart.
+//! - O7. A table whose manifest is missing or damaged, or does not fit the log, is suspended: it is
+//!   listed and can be dropped, and nothing else. Nothing of it is removed or written.
+//! - O8. Of a table whose records were kept aside, those are applied before the log, in which they
+//!   are skipped.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,10 +35,11 @@ use tidegate_model::{Lsn, Schema, SegmentId, SeqTxn, TableId, limits};
 use tidegate_platform::{DirLock, Disk};
 
 use super::folder::{Paths, TableFolder};
+use super::kept;
 use super::memtables::{NextCoalesce, RecoveredTable, RecoveryReport, ReplayMemory};
 use super::plan::Tables;
 use super::sweep::{self, Leftovers};
-use super::table::{NewRows, TableState, change_tail};
+use super::table::{Damage, NewRows, TableState, change_tail};
 use super::tail::{Origin, Tail};
 use super::{Database, OpenOptions};
 use crate::catalog::{self, Catalog, fold_name};
@@ -43,7 +48,7 @@ use crate::error::{Corruption, Error, Result};
 use crate::manifest::{self, Manifest};
 use crate::snapshot::SegmentFile;
 use crate::wal::{
-    self, LogEnd, LogSpan, ReplayedRecord, TableChange, TableOp, is_unused, list_files,
+    self, LogEnd, LogSpan, Record, ReplayedRecord, TableChange, TableOp, is_unused, list_files,
 };
 
 /// A database as it was left.
@@ -81,6 +86,8 @@ struct Recovery<'a> {
     next_table: TableId,
     /// Names and manifests have everything before it.
     as_of: Lsn,
+    /// The id of the log.
+    log: u64,
     obsolete: Leftovers,
 }
 
@@ -131,9 +138,13 @@ pub(super) fn recover(
         Some(catalog) => catalog,
         None => create(disk.as_ref(), paths, home, options)?,
     };
+    if let Some(path) = wal::aside_files(disk.as_ref(), &paths.log())?.pop() {
+        return Err(Error::RepairCutOff { path });
+    }
     let mut recovery = Recovery::new(disk, paths, &catalog, options)?;
     let span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
     recovery.flushed = wal::last_flushed(disk.as_ref(), &paths.log(), span)?;
+    recovery.replay_kept()?;
     let mut log_end =
         wal::replay(disk.as_ref(), &paths.log(), span, &mut |record| recovery.apply(&record))?;
     let obsolete = std::mem::take(&mut recovery.obsolete);
@@ -150,7 +161,7 @@ pub(super) fn recover(
     // C4.
     log_end.unflushed.count_durable(catalog.as_of);
     let (next_table, report) = (recovery.next_table, recovery.memory.report);
-    let tables = recovery.finish()?;
+    let tables = recovery.finish();
     Ok(Recovered { catalog, tables, next_table, log_end, tidying, report })
 }
 
@@ -279,14 +290,69 @@ impl<'a> Recovery<'a> {
             by_name: BTreeMap::new(),
             next_table: catalog.next_table,
             as_of: catalog.as_of,
+            log: catalog.log,
             obsolete: Leftovers::default(),
         };
         for table in &catalog.tables {
-            let manifest = read_manifest(disk.as_ref(), paths, table.id)?;
+            let (manifest, damage) = match read_manifest(disk.as_ref(), paths, table.id) {
+                Ok(manifest) => (manifest, None),
+                Err(error) if is_of_table(&error) => (None, Some(error)),
+                Err(error) => return Err(error),
+            };
             recovery.by_name.insert(fold_name(&table.name), table.id);
-            recovery.insert(table.id, &table.name, manifest);
+            let inserted = recovery.insert(table.id, &table.name, manifest);
+            (inserted.kept, inserted.damage) = (table.kept, damage);
         }
         Ok(recovery)
+    }
+
+    /// Applies the records that were kept aside (O8).
+    fn replay_kept(&mut self) -> Result<()> {
+        let kept = self.tables.iter().filter_map(|(&id, table)| Some((id, table.kept?)));
+        for (id, kept) in kept.collect::<Vec<_>>() {
+            let (disk, of) = (self.disk.as_ref(), (self.log, id, kept));
+            let replayed = kept::last_flushed(disk, self.paths, of).and_then(|last| {
+                let known = self.flushed.entry(id).or_insert(last);
+                *known = last.max(*known);
+                let paths = self.paths;
+                kept::read(disk, paths, of, &mut |record| self.apply_kept(record, kept.until))
+            });
+            match replayed {
+                Err(error) if is_of_table(&error) => self.suspend(id, error),
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_kept(&mut self, record: &Record, until: Lsn) -> Result<()> {
+        let paths = self.paths;
+        let mut applies = None;
+        for op in &record.ops {
+            let path = || paths.kept_file(op.table, until);
+            let misfit = |what| Error::Corrupt { path: path(), offset: 0, what };
+            if let TableChange::Create { schema, .. } = &op.change {
+                let table = self.tables.get_mut(&op.table).expect("its records are kept");
+                let is_new = table.manifest.is_none();
+                if is_new {
+                    table.manifest = Some(Manifest::new(op.table, op.seq_txn, Arc::clone(schema)));
+                    // Everything that it ever was is in records.
+                    table.damage = None;
+                }
+                applies = Some(is_new);
+                continue;
+            }
+            let is_applied = match applies {
+                Some(applies) => applies,
+                None => self.is_behind(op).map_err(misfit)?,
+            };
+            applies = Some(is_applied);
+            if is_applied && self.tables[&op.table].manifest.is_some() {
+                self.apply_to_manifest(op).map_err(misfit)?;
+            }
+            self.apply_to_tail(op, until)?;
+        }
+        self.memory.relieve(&mut self.tables)
     }
 
     fn apply(&mut self, replayed: &ReplayedRecord<'_>) -> Result<()> {
@@ -299,8 +365,9 @@ impl<'a> Recovery<'a> {
         // All changes of a table in one record are applied, or none (W1).
         let mut applies: BTreeMap<TableId, bool> = BTreeMap::new();
         for op in &replayed.record.ops {
-            if is_old && !self.tables.contains_key(&op.table) {
-                // It was dropped before the catalog was written.
+            let known = self.tables.get(&op.table);
+            if is_old && known.is_none_or(|table| table.has_kept(replayed.lsn)) {
+                // It was dropped before the catalog was written, or the record is kept (O8).
                 continue;
             }
             if let TableChange::Create { name, schema } = &op.change {
@@ -308,20 +375,12 @@ impl<'a> Recovery<'a> {
                 applies.insert(op.table, is_new);
                 continue;
             }
-            let applies = match applies.get(&op.table) {
-                Some(&applies) => applies,
-                None => {
-                    let decided = self.is_behind(op).map_err(misfit)?;
-                    applies.insert(op.table, decided);
-                    decided
-                }
-            };
-            if applies && is_old {
-                let what = "a commit that a manifest lacks";
-                return Err(misfit(Corruption::Impossible { what, value: op.seq_txn.0 }));
+            if known.is_none() {
+                let what = "the table of a change";
+                return Err(misfit(Corruption::Impossible { what, value: op.table.0 }));
             }
-            if applies {
-                self.apply_to_manifest(op).map_err(misfit)?;
+            if let Err(what) = self.apply_to_table(op, is_old, &mut applies) {
+                self.suspend(op.table, misfit(what));
             }
             self.apply_to_tail(op, replayed.lsn)?;
             if !is_old {
@@ -331,12 +390,67 @@ impl<'a> Recovery<'a> {
         self.memory.relieve(&mut self.tables)
     }
 
-    fn insert(&mut self, id: TableId, name: &str, manifest: Option<Manifest>) {
+    /// Applies a change to the manifest of its table, if that is older (O2).
+    fn apply_to_table(
+        &mut self,
+        op: &TableOp,
+        is_old: bool,
+        applies: &mut BTreeMap<TableId, bool>,
+    ) -> Result<(), Corruption> {
+        let applies = match applies.get(&op.table) {
+            Some(&applies) => applies,
+            None => {
+                let decided = self.is_behind(op)?;
+                applies.insert(op.table, decided);
+                decided
+            }
+        };
+        let table = self.tables.get_mut(&op.table).expect("the caller has found it");
+        table.has_records |= table.manifest.is_none();
+        if !applies || table.manifest.is_none() {
+            return Ok(());
+        }
+        if is_old {
+            let what = "a commit that a manifest lacks";
+            return Err(Corruption::Impossible { what, value: op.seq_txn.0 });
+        }
+        self.apply_to_manifest(op)
+    }
+
+    /// Nothing can be done with a table: its files, or what the log has of it, are not what they
+    /// were (O7).
+    fn suspend(&mut self, id: TableId, error: Error) {
+        let table = self.tables.get_mut(&id).expect("it is one of the catalog");
+        table.manifest = None;
+        self.memory.change(&mut table.tail, |tail| *tail = Tail::default());
+        table.damage.get_or_insert(error);
+        table.has_records = true;
+    }
+
+    fn insert(
+        &mut self,
+        id: TableId,
+        name: &str,
+        manifest: Option<Manifest>,
+    ) -> &mut RecoveredTable {
         let folder = TableFolder::new(self.disk, self.paths, id, SegmentId(0));
         folder.begin_replay();
         let (name, tail, folder) = (name.to_owned(), Tail::default(), Arc::new(folder));
         let next_coalesce = NextCoalesce::default();
-        self.tables.insert(id, RecoveredTable { name, manifest, tail, folder, next_coalesce });
+        let (kept, damage, has_records) = (None, None, false);
+        self.tables
+            .entry(id)
+            .insert_entry(RecoveredTable {
+                name,
+                manifest,
+                tail,
+                folder,
+                next_coalesce,
+                kept,
+                damage,
+                has_records,
+            })
+            .into_mut()
     }
 
     /// The rows of an append that are not in segments, and what other changes make of them (O2).
@@ -365,7 +479,8 @@ impl<'a> Recovery<'a> {
             TableChange::Create { .. }
             | TableChange::Drop
             | TableChange::Rename { .. }
-            | TableChange::Mask { .. } => {}
+            | TableChange::Mask { .. }
+            | TableChange::GivenUp => {}
         }
         let origin = Origin { lsn, since_nanos: self.since_nanos };
         let rows = NewRows { files: &files, origin };
@@ -380,6 +495,10 @@ impl<'a> Recovery<'a> {
         let table = self.tables.get(&op.table).ok_or(unknown)?;
         let Some(manifest) = &table.manifest else { return Ok(false) };
         let expected = manifest.seq_txn.next();
+        if op.change == TableChange::GivenUp {
+            // W12.
+            return Ok(op.seq_txn >= expected);
+        }
         if op.seq_txn > expected {
             let (expected, actual) = (expected.0, op.seq_txn.0);
             return Err(Corruption::Differs {
@@ -406,7 +525,11 @@ impl<'a> Recovery<'a> {
             return Err(misfit(Corruption::Impossible { what, value: op.table.0 }));
         }
         catalog::check_name(name).map_err(|error| misfit(error.into()))?;
-        let known = read_manifest(self.disk.as_ref(), self.paths, op.table)?;
+        let known = match read_manifest(self.disk.as_ref(), self.paths, op.table) {
+            // The log has all of it.
+            Err(error) if is_of_table(&error) => None,
+            known => known?,
+        };
         let is_new = known.is_none();
         let manifest =
             known.unwrap_or_else(|| Manifest::new(op.table, op.seq_txn, Arc::clone(schema)));
@@ -454,22 +577,29 @@ impl<'a> Recovery<'a> {
             | TableChange::AddSegments { .. }
             | TableChange::Mask { .. }
             | TableChange::Append { .. }
-            | TableChange::Replace { .. } => {}
+            | TableChange::Replace { .. }
+            | TableChange::GivenUp => {}
         }
         Ok(())
     }
 
-    fn finish(self) -> Result<Tables> {
+    fn finish(self) -> Tables {
         let mut by_id = BTreeMap::new();
-        for (id, RecoveredTable { name, manifest, tail, folder, .. }) in self.tables {
-            let path = self.paths.table(id).manifest();
-            let manifest = manifest.ok_or_else(|| Error::missing(&path))?;
+        for (id, table) in self.tables {
+            let RecoveredTable { name, manifest, tail, folder, damage, has_records, .. } = table;
+            let Some(manifest) = manifest else {
+                let missing = || Error::missing(&self.paths.table(id).manifest());
+                let error = Arc::new(damage.unwrap_or_else(missing));
+                let damage = Damage { error, has_records };
+                by_id.insert(id, Arc::new(TableState::suspended(folder, name, damage)));
+                continue;
+            };
             folder.raise_next_segment(manifest.next_segment);
             let replayed = folder.end_replay(&manifest, !tail.is_empty());
             let table = TableState::recovered(folder, name, manifest, tail, &replayed);
             by_id.insert(id, Arc::new(table));
         }
-        Ok(Tables { by_id, by_name: self.by_name })
+        Tables { by_id, by_name: self.by_name }
     }
 }
 
@@ -494,12 +624,56 @@ impl Database {
     fn do_tidying(&self, tidying: &mut Tidying) -> Result<()> {
         let disk = self.guarded.as_ref();
         if !tidying.is_swept {
-            let litter = sweep::find_litter(disk, &self.paths, &self.published().tables)?;
-            litter.without(&tidying.obsolete).remove(disk)?;
+            let (litter, failed) = sweep::find_litter(disk, &self.paths, &self.published().tables);
+            self.remove(&litter.without(&tidying.obsolete));
+            self.warn(failed);
+            let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+            match kept::find_litter(disk, &self.paths, &checkpoints.kept) {
+                Ok(litter) => self.remove(&litter),
+                Err(error) => self.warn(vec![error]),
+            }
             tidying.is_swept = true;
         }
         // O5.
         self.flush()?;
-        tidying.obsolete.remove(disk)
+        self.remove(&tidying.obsolete);
+        Ok(())
+    }
+
+    /// Removes files that are of nobody; what cannot be removed stays, and its number is not given
+    /// again.
+    fn remove(&self, litter: &Leftovers) {
+        for (path, error) in litter.remove(self.guarded.as_ref()) {
+            let (table, segment) = sweep::number_of(&self.paths, &path);
+            if let Some(id) = table {
+                self.next_table.fetch_max(id.0.saturating_add(1), Ordering::Relaxed);
+                if let (Some(table), Some(segment)) = (self.table_state(id), segment) {
+                    table.folder.raise_next_segment(SegmentId(segment.0.saturating_add(1)));
+                }
+            }
+            self.warn(vec![error]);
+        }
+    }
+
+    fn warn(&self, errors: Vec<Error>) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(errors);
+    }
+}
+
+impl RecoveredTable {
+    /// True if a record at this position is one of those that were kept.
+    fn has_kept(&self, lsn: Lsn) -> bool {
+        self.kept.is_some_and(|kept| lsn < kept.until)
+    }
+}
+
+/// True for errors that one table has, and not the machine: then the others go on without it (O7).
+/// Whatever may be gone with the next attempt is none: a process without file descriptors or memory
+/// would suspend tables that are well.
+fn is_of_table(error: &Error) -> bool {
+    match error {
+        Error::Corrupt { .. } => true,
+        Error::Disk { source, .. } => source.is_of_file(),
+        _ => false,
     }
 }

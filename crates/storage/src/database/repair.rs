@@ -1,4 +1,5 @@
-//! Repair of a damaged log: it ends where the damage begins, so that the database opens again.
+//! Repair of a damaged log: it ends where the damage begins and goes on with what is behind that,
+//! so that the database opens again.
 //!
 //! - RP1. Only a log that opening refuses is changed, and no bytes of it are removed: what is given
 //!   up keeps its bytes, in files of the log that end in `.lost`, and in the folder `lost`.
@@ -16,21 +17,23 @@ use tidegate_platform::{Disk, OpenMode};
 use super::folder::Paths;
 use super::plan::Tables;
 use super::recovery::{lock_existing, read_catalog};
-use super::survey::Survey;
+use super::salvage::{Mending, Salvage};
+use super::survey::{Survey, SurveyedTable};
 use super::sweep;
 use crate::catalog::Catalog;
 use crate::envelope::TEMPORARY;
 use crate::error::{Corruption, Error, Result};
-use crate::wal::{self, GivenUp, LogSpan, Progress, Record, TableChange, TableOp};
+use crate::wal::{self, GivenUp, LogSpan, NewFile, Progress, Record, TableChange, TableOp};
 
-/// Commits of a table that are behind the damage of a log.
+/// Commits of a table that were given up, or would be: they are missing, or do not fit without
+/// those that are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostCommits {
     /// The table.
     pub table: TableId,
-    /// Its name; `None` for one that was made behind the damage.
+    /// Its name; `None` if the commit that made it is missing.
     pub name: Option<String>,
-    /// The first of the commits that were found.
+    /// The first of the commits.
     pub first: SeqTxn,
     /// The last of them.
     pub last: SeqTxn,
@@ -91,36 +94,22 @@ pub(super) fn read_log(
     }
 }
 
-/// What is behind the damage of a log, as far as it can be read.
+/// The commits that a repair would give up.
 pub(super) fn lost_commits(
-    disk: &dyn Disk,
-    paths: &Paths,
-    (log, damage): (u64, &LogDamage),
-    survey: &Survey<'_>,
+    (disk, paths): (&Arc<dyn Disk>, &Paths),
+    catalog: &Catalog,
+    damage: &LogDamage,
 ) -> Result<Vec<LostCommits>> {
-    let mut lost: BTreeMap<TableId, (SeqTxn, SeqTxn)> = BTreeMap::new();
-    wal::read_behind(disk, &paths.log(), (log, damage.lsn), &mut |record| {
-        for op in &record.ops {
-            let manifest = survey.tables.get(&op.table).and_then(|it| it.manifest.as_ref());
-            // What a checkpoint has is not lost, but for rows that only the log has.
-            let is_kept = manifest.is_some_and(|manifest| match &op.change {
-                TableChange::Append { .. } => op.seq_txn <= manifest.sealed,
-                _ => op.seq_txn <= manifest.seq_txn,
-            });
-            if !is_kept {
-                let range = lost.entry(op.table).or_insert((op.seq_txn, op.seq_txn));
-                *range = (range.0.min(op.seq_txn), range.1.max(op.seq_txn));
-            }
-        }
+    let mut survey = Survey::new(disk, paths, catalog);
+    drop(read_log(disk.as_ref(), paths, catalog, &mut survey));
+    let mut salvage = Salvage::new(&mut survey, (disk, paths), catalog.as_of);
+    let of = (catalog.log, damage.lsn);
+    wal::read_behind(disk.as_ref(), &paths.log(), of, &mut |lsn, found| {
+        salvage.take(lsn, &found);
+        Ok(())
     })?;
-    let name = |table| survey.tables.get(table).map(|table| table.name.clone());
-    let lost = lost.iter().map(|(table, &(first, last))| LostCommits {
-        table: *table,
-        name: name(table),
-        first,
-        last,
-    });
-    Ok(lost.collect())
+    salvage.mend(Mending::Nothing)?;
+    Ok(salvage.lost())
 }
 
 /// Ends a damaged log where it is damaged. Without damage nothing is done, and `None` is returned.
@@ -132,14 +121,29 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
     let _lock = lock_existing(disk.as_ref(), &paths)?;
     let catalog = read_catalog(disk.as_ref(), &paths)?;
     let catalog = catalog.ok_or_else(|| Error::missing(&paths.catalog()))?;
+    let log = paths.log();
+    wal::end_cut_off_repair(disk.as_ref(), &log)?;
     let mut survey = Survey::new(disk, &paths, &catalog);
     let damage = match read_log(disk.as_ref(), &paths, &catalog, &mut survey) {
         Ok(_) => return Ok(None),
         Err((_, Some(damage))) => damage,
         Err((error, None)) => return Err(error),
     };
-    let lost = lost_commits(disk.as_ref(), &paths, (catalog.log, &*damage), &survey)?;
-    let is_gone = |(id, table): &(&TableId, &super::survey::SurveyedTable)| {
+    let given_up = GivenUp {
+        log: catalog.log,
+        bad: damage.lsn,
+        damaged: &damage.path,
+        first: damage.lsn.max(catalog.as_of),
+    };
+    let mut file = NewFile::begin(disk.as_ref(), &log, &given_up)?;
+    let mut salvage = Salvage::new(&mut survey, (disk, &paths), catalog.as_of);
+    let behind = (catalog.log, damage.lsn);
+    wal::read_behind(disk.as_ref(), &log, behind, &mut |lsn, found| {
+        salvage.take(lsn, &found).into_iter().try_for_each(|record| file.push(record))
+    })?;
+    salvage.mend(Mending::Files)?.into_iter().try_for_each(|record| file.push(record))?;
+    let lost = salvage.lost();
+    let is_gone = |(id, table): &(&TableId, &SurveyedTable)| {
         table.manifest.is_none()
             && !table.is_damaged
             && !disk.exists(paths.table(**id).root()).unwrap_or(true)
@@ -147,20 +151,18 @@ pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>>
     let gone: Vec<(TableId, String)> =
         survey.tables.iter().filter(is_gone).map(|(id, table)| (*id, table.name.clone())).collect();
     gone.iter().for_each(|(id, _)| drop(survey.tables.remove(id)));
-    let drops = gone.iter().map(|(id, _)| TableOp {
-        table: *id,
-        seq_txn: SeqTxn(1),
-        change: TableChange::Drop,
-    });
+    if !gone.is_empty() {
+        let (seq_txn, change) = (SeqTxn(1), TableChange::Drop);
+        let op = |(table, _): &(TableId, String)| TableOp {
+            table: *table,
+            seq_txn,
+            change: change.clone(),
+        };
+        file.push(Record { ops: gone.iter().map(op).collect() })?;
+    }
+    file.finish(disk.as_ref(), &log)?;
     let mut kept = keep_unnamed(disk, &paths, survey, damage.lsn)?;
-    let given_up = GivenUp {
-        log: catalog.log,
-        bad: damage.lsn,
-        damaged: &damage.path,
-        first: damage.lsn.max(catalog.as_of),
-        record: Record { ops: drops.collect() },
-    };
-    kept.extend(wal::end_log_at(disk.as_ref(), &paths.log(), &given_up)?);
+    kept.extend(file.publish(disk.as_ref(), &log)?);
     let dropped = gone.into_iter().map(|(_, name)| name).collect();
     Ok(Some(LogRepair { damage: damage.error, lost, dropped, kept }))
 }
@@ -172,14 +174,14 @@ fn keep_unnamed(
     survey: Survey<'_>,
     lsn: Lsn,
 ) -> Result<Vec<PathBuf>> {
-    let (tables, _, problems) = survey.finish();
-    if let Some(error) = problems.into_iter().next() {
-        // Without its manifest nothing can be said about the files of a table.
-        return Err(error);
-    }
+    // Without its manifest nothing can be said about the files of a table: they stay.
+    let (tables, _, _) = survey.finish();
     let by_id = tables.into_iter().map(|table| (table.id(), Arc::new(table))).collect();
     let tables = Tables { by_id, by_name: BTreeMap::new() };
-    let litter = sweep::find_litter(disk.as_ref(), paths, &tables)?;
+    let (litter, unlisted) = sweep::find_litter(disk.as_ref(), paths, &tables);
+    if let Some(error) = unlisted.into_iter().next() {
+        return Err(error);
+    }
     let failed = Error::disk("keep files that are given up");
     let home = paths.root().join("lost").join(lsn.0.to_string());
     let mut kept = Vec::new();

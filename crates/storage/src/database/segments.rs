@@ -29,12 +29,18 @@ use crate::segment::{Direct, SegmentMeta, WrittenSegment};
 use crate::snapshot::SegmentRun;
 use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
 
+/// Segments that are open at a time. More of them sync no faster, and a process may have few files.
+const OPEN_FILES_MAX: usize = 64;
+
 /// Segments on their way; their files are removed on drop, unless they are kept.
 pub(super) struct NewSegments<'a> {
     database: &'a Database,
     table: &'a TableState,
     symbols: SymbolTables,
     dictionaries: Vec<(ColumnId, Arc<Dictionary>)>,
+    /// Those that are on disk, and closed.
+    synced: Vec<SegmentMeta>,
+    /// Those behind them, which are open: at most `OPEN_FILES_MAX`, and what one call writes.
     written: Vec<WrittenSegment>,
     /// Of all files that were made, also of what has failed.
     paths: RefCell<Vec<PathBuf>>,
@@ -51,6 +57,7 @@ impl<'a> NewSegments<'a> {
             table,
             symbols: symbols.collect(),
             dictionaries: opened.into_iter().collect(),
+            synced: Vec::new(),
             written: Vec::new(),
             paths: RefCell::default(),
             is_kept: Cell::new(false),
@@ -64,6 +71,17 @@ impl<'a> NewSegments<'a> {
         let mut new_segment = |partition| self.new_segment(partition);
         let written = rewrite::to_segments(&rewrite, &mut new_segment, &mut Direct)?;
         self.written.extend(written);
+        if self.written.len() >= OPEN_FILES_MAX {
+            self.close_written()?;
+        }
+        Ok(())
+    }
+
+    /// Syncs the segments that are open, and closes them: rows of a memtable may be of more
+    /// partitions than a process may have files open.
+    fn close_written(&mut self) -> Result<()> {
+        self.database.sync_files(&self.written)?;
+        self.synced.extend(self.written.drain(..).map(|segment| segment.meta));
         Ok(())
     }
 
@@ -95,9 +113,10 @@ impl<'a> NewSegments<'a> {
         self.database.sync_files(&self.written)?;
         let dictionaries = self.dictionaries.iter();
         let marks = save_symbols(dictionaries.map(|(column, saved)| (*column, saved)))?;
-        if !self.written.is_empty() || !marks.is_empty() {
+        let metas = self.metas();
+        if !metas.is_empty() || !marks.is_empty() {
             let (folder, schema) = (&self.table.folder, &self.table.manifest.schema);
-            self.database.sync_names((folder, schema), &self.written)?;
+            self.database.sync_names((folder, schema), &metas)?;
         }
         Ok(marks)
     }
@@ -116,12 +135,13 @@ impl<'a> NewSegments<'a> {
 
     /// The new segments, with the commits that their rows are of.
     pub(super) fn metas(&self) -> Vec<SegmentMeta> {
-        self.written.iter().map(|segment| segment.meta).collect()
+        let open = self.written.iter().map(|segment| segment.meta);
+        self.synced.iter().copied().chain(open).collect()
     }
 
     /// How many bytes they have together.
     pub(super) fn bytes(&self) -> u64 {
-        self.written.iter().map(|segment| segment.meta.bytes.0).sum()
+        self.metas().iter().map(|meta| meta.bytes.0).sum()
     }
 
     /// They are part of the table, or that is in doubt.
@@ -157,11 +177,11 @@ impl Database {
     pub(super) fn sync_names(
         &self,
         (folder, schema): (&TableFolder, &Schema),
-        segments: &[WrittenSegment],
+        segments: &[SegmentMeta],
     ) -> Result<()> {
         let (disk, paths) = (&self.guarded, folder.paths());
         let partitions: BTreeSet<PartitionKey> =
-            segments.iter().map(|segment| segment.meta.partition).collect();
+            segments.iter().map(|meta| meta.partition).collect();
         let partitions: Vec<PartitionKey> = partitions.into_iter().collect();
         let failed = Error::disk("sync folder");
         self.several_at_a_time(partitions.len(), &|at| {

@@ -12,13 +12,16 @@ use tidegate_model::{SegmentId, SeqTxn, TableId};
 use tidegate_platform::Disk;
 
 use super::folder::{Paths, TableFolder};
+use super::kept;
 use super::recovery::read_manifest;
-use super::table::TableState;
+use super::table::{Damage, TableState};
 use super::tail::Tail;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Kept};
 use crate::error::{Corruption, Error, Result};
+use crate::image::Image;
 use crate::manifest::Manifest;
-use crate::snapshot::SegmentFile;
+use crate::snapshot::{SegmentFile, SegmentRun};
+use crate::symbols::{SymbolTable, SymbolTexts};
 use crate::wal::{ReplayedRecord, TableChange, TableOp};
 
 /// Tables while the log is read.
@@ -41,20 +44,25 @@ pub(super) struct SurveyedTable {
     folder: TableFolder,
     /// The commits whose rows are in the log only, and how many rows those are.
     rows: Vec<(SeqTxn, u64)>,
+    /// Of its records, those that were kept aside.
+    pub(super) kept: Option<Kept>,
 }
 
 impl<'a> Survey<'a> {
-    /// The tables of a catalog, as of their manifests.
+    /// The tables of a catalog, as of their manifests and the records that were kept aside.
     pub(super) fn new(disk: &'a Arc<dyn Disk>, paths: &'a Paths, catalog: &'a Catalog) -> Self {
         let (tables, problems) = (BTreeMap::new(), Vec::new());
         let mut survey = Survey { disk, paths, tables, catalog, problems };
         for table in &catalog.tables {
-            survey.add(table.id, &table.name);
+            survey.add(table.id, &table.name).kept = table.kept;
+            if let Some(kept) = table.kept {
+                survey.apply_kept(table.id, kept);
+            }
         }
         survey
     }
 
-    fn add(&mut self, id: TableId, name: &str) -> &mut SurveyedTable {
+    pub(super) fn add(&mut self, id: TableId, name: &str) -> &mut SurveyedTable {
         let manifest = read_manifest(self.disk.as_ref(), self.paths, id);
         let is_damaged = manifest.is_err();
         let manifest = manifest.unwrap_or_else(|error| {
@@ -63,9 +71,46 @@ impl<'a> Survey<'a> {
         });
         let folder = TableFolder::new(self.disk, self.paths, id, SegmentId(0));
         folder.begin_replay();
-        let (name, rows) = (name.to_owned(), Vec::new());
-        let table = SurveyedTable { name, manifest, is_damaged, folder, rows };
+        let (name, rows, kept) = (name.to_owned(), Vec::new(), None);
+        let table = SurveyedTable { name, manifest, is_damaged, folder, rows, kept };
         self.tables.entry(id).insert_entry(table).into_mut()
+    }
+
+    /// Applies the records of a table that were kept aside.
+    fn apply_kept(&mut self, id: TableId, kept: Kept) {
+        let of = (self.catalog.log, id, kept);
+        let path = self.paths.kept_file(id, kept.until);
+        let (disk, paths) = (self.disk.as_ref(), self.paths);
+        let table = self.tables.get_mut(&id).expect("it was just added");
+        let read = kept::read(disk, paths, of, &mut |record| {
+            let mut applies = None;
+            for op in &record.ops {
+                let misfit = |what| Error::Corrupt { path: path.clone(), offset: 0, what };
+                if let TableChange::Create { schema, .. } = &op.change {
+                    let is_new = table.manifest.is_none() && !table.is_damaged;
+                    if is_new {
+                        let manifest = Manifest::new(id, op.seq_txn, Arc::clone(schema));
+                        table.manifest = Some(manifest);
+                    }
+                    applies = Some(is_new);
+                    continue;
+                }
+                table.apply(op, &mut applies).map_err(misfit)?;
+                table.apply_to_rows(op)?;
+            }
+            Ok(())
+        });
+        if let Err(error) = read {
+            self.suspend(id, error);
+        }
+    }
+
+    /// Nothing can be said about a table.
+    fn suspend(&mut self, id: TableId, error: Error) {
+        let table = self.tables.get_mut(&id).expect("it is one of these");
+        (table.manifest, table.is_damaged) = (None, true);
+        table.rows.clear();
+        self.problems.push(error);
     }
 
     /// Applies a record (SV1).
@@ -75,17 +120,19 @@ impl<'a> Survey<'a> {
             Error::Corrupt { path, offset: replayed.offset, what }
         };
         let is_old = replayed.lsn < self.catalog.as_of;
-        let mut applies: BTreeMap<TableId, bool> = BTreeMap::new();
+        let mut applies: BTreeMap<TableId, Option<bool>> = BTreeMap::new();
         for op in &replayed.record.ops {
             if let TableChange::Create { name, schema } = &op.change
                 && !is_old
             {
                 let table = self.add(op.table, name);
-                applies.insert(op.table, table.manifest.is_none() && !table.is_damaged);
-                if !table.is_damaged && table.manifest.is_none() {
-                    let manifest = Manifest::new(op.table, op.seq_txn, Arc::clone(schema));
-                    table.manifest = Some(manifest);
+                // The log has all of it.
+                let is_new = table.manifest.is_none();
+                if is_new {
+                    table.is_damaged = false;
+                    table.manifest = Some(Manifest::new(op.table, op.seq_txn, Arc::clone(schema)));
                 }
+                applies.insert(op.table, Some(is_new));
                 continue;
             }
             let Some(table) = self.tables.get_mut(&op.table) else {
@@ -96,9 +143,12 @@ impl<'a> Survey<'a> {
                 let what = "the table of a change";
                 return Err(misfit(Corruption::Impossible { what, value: op.table.0 }));
             };
-            let applies = applies.entry(op.table).or_insert(table.is_behind(op).map_err(misfit)?);
-            if *applies && let Some(manifest) = &mut table.manifest {
-                manifest.apply(op.seq_txn, &op.change).map_err(misfit)?;
+            if table.kept.is_some_and(|kept| replayed.lsn < kept.until) {
+                continue;
+            }
+            if let Err(what) = table.apply(op, applies.entry(op.table).or_default()) {
+                self.suspend(op.table, misfit(what));
+                continue;
             }
             table.apply_to_rows(op)?;
             match &op.change {
@@ -110,14 +160,17 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// The tables that can be read, and how many rows only the log has.
+    /// The tables, those that cannot be read as suspended ones, and how many rows only the log has.
     pub(super) fn finish(mut self) -> (Vec<TableState>, u64, Vec<Error>) {
         let (mut tables, mut rows) = (Vec::new(), 0);
         for (id, table) in self.tables {
             let Some(manifest) = table.manifest else {
+                let error = Arc::new(Error::missing(&self.paths.table(id).manifest()));
                 if !table.is_damaged {
                     self.problems.push(Error::missing(&self.paths.table(id).manifest()));
                 }
+                let damage = Damage { error, has_records: false };
+                tables.push(TableState::suspended(Arc::new(table.folder), table.name, damage));
                 continue;
             };
             rows += table.rows.iter().map(|(_, rows)| rows).sum::<u64>();
@@ -132,10 +185,27 @@ impl<'a> Survey<'a> {
 }
 
 impl SurveyedTable {
+    /// Applies a change to the manifest if that is older; all changes of a record are, or none.
+    fn apply(&mut self, op: &TableOp, applies: &mut Option<bool>) -> Result<(), Corruption> {
+        let is_behind = match *applies {
+            Some(applies) => applies,
+            None => self.is_behind(op)?,
+        };
+        *applies = Some(is_behind);
+        match &mut self.manifest {
+            Some(manifest) if is_behind => manifest.apply(op.seq_txn, &op.change),
+            _ => Ok(()),
+        }
+    }
+
     /// True if the manifest is older than a change (O2).
     fn is_behind(&self, op: &TableOp) -> Result<bool, Corruption> {
         let Some(manifest) = &self.manifest else { return Ok(false) };
         let expected = manifest.seq_txn.next();
+        if op.change == TableChange::GivenUp {
+            // W12.
+            return Ok(op.seq_txn >= expected);
+        }
         if op.seq_txn > expected {
             let (expected, actual) = (expected.0, op.seq_txn.0);
             let what = "the number of a commit (W1)";
@@ -144,7 +214,31 @@ impl SurveyedTable {
         Ok(op.seq_txn == expected)
     }
 
-    fn apply_to_rows(&mut self, op: &TableOp) -> Result<()> {
+    /// False if rows have symbols whose texts are in none of the records so far, and in no file.
+    pub(super) fn knows(&self, symbols: &[SymbolTexts], images: &[Image]) -> bool {
+        let Some(Manifest { table, schema, symbols: marks, .. }) = &self.manifest else {
+            return true;
+        };
+        // Where a file is damaged, nobody can say.
+        let Ok(mut known) = self.folder.symbols(schema, marks) else { return true };
+        for texts in symbols {
+            // Of a column that was dropped since.
+            let Some(before) = known.0.get(&texts.column) else { continue };
+            let Some(count) = before.len().checked_sub(texts.first as usize) else { return false };
+            if !images.is_empty() {
+                let behind = (count..texts.texts.len()).map(|at| texts.texts.get(at));
+                let all: Vec<&[u8]> = before.texts().chain(behind).collect();
+                let longer = Arc::new(SymbolTable::of(&all));
+                known.0.insert(texts.column, longer);
+            }
+        }
+        images.iter().all(|image| {
+            let run = SegmentRun::of_image(*table, image);
+            run.and_then(|run| run.reader()?.verify(schema, &known)).is_ok()
+        })
+    }
+
+    pub(super) fn apply_to_rows(&mut self, op: &TableOp) -> Result<()> {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         match &op.change {
             TableChange::Append { images, symbols, .. } if op.seq_txn > manifest.sealed => {

@@ -1,14 +1,16 @@
 //! Finds what nobody names: files of commits that never were, of tables that are gone, of spill.
 //!
 //! - Z1. Only names that we give are found. What else somebody keeps in our folders stays.
+//! - Z2. What cannot be removed stops nobody: its number is not given again, a file that is being
+//!   written under another name first replaces it, and bytes behind a mark are of nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use tidegate_model::TableId;
+use tidegate_model::{SegmentId, TableId};
 use tidegate_platform::{DirEntry, Disk, OpenMode};
 
-use super::folder::{Paths, TablePaths, is_ours};
+use super::folder::{Paths, TablePaths, is_ours, last_number};
 use super::plan::Tables;
 use crate::envelope::TEMPORARY;
 use crate::error::{Error, Result};
@@ -35,29 +37,26 @@ pub(super) fn empty_scratch(disk: &dyn Disk, paths: &Paths) -> Result<()> {
             sweep.litter.files.insert(path);
         }
     }
-    sweep.litter.remove(disk)
+    match sweep.litter.remove(disk).into_iter().next() {
+        Some((_, error)) => Err(error),
+        None => Ok(()),
+    }
 }
 
-/// Finds files that no table names, and symbol files that are longer than their marks.
-pub(super) fn find_litter(disk: &dyn Disk, paths: &Paths, tables: &Tables) -> Result<Leftovers> {
+/// Finds files that no table names, and symbol files that are longer than their marks. Folders that
+/// cannot be listed are left out; the errors say which. Nothing is looked for in a suspended table.
+pub(super) fn find_litter(
+    disk: &dyn Disk,
+    paths: &Paths,
+    tables: &Tables,
+) -> (Leftovers, Vec<Error>) {
     let mut sweep = Sweep { disk, litter: Leftovers::default() };
-    for entry in sweep.list(&paths.log())? {
-        sweep.find_temporary(&paths.log(), &entry);
+    let mut failed = Vec::new();
+    failed.extend(sweep.sweep_shared(paths, tables).err());
+    for table in tables.by_id.values().filter(|table| table.damage().is_none()) {
+        failed.extend(sweep.sweep_table(table.folder.paths(), &table.manifest).err());
     }
-    for entry in sweep.list(&paths.tables())? {
-        sweep.find_temporary(&paths.tables(), &entry);
-        let is_gone = |id: u64| !tables.by_id.contains_key(&TableId(id));
-        match entry.name.parse::<u64>() {
-            Ok(id) if entry.is_dir && is_gone(id) && id.to_string() == entry.name => {
-                sweep.litter.folders.insert(paths.tables().join(&entry.name));
-            }
-            _ => {}
-        }
-    }
-    for table in tables.by_id.values() {
-        sweep.sweep_table(table.folder.paths(), &table.manifest)?;
-    }
-    Ok(sweep.litter)
+    (sweep.litter, failed)
 }
 
 impl Leftovers {
@@ -69,17 +68,34 @@ impl Leftovers {
         self
     }
 
-    /// Removes them. Fine if they are already gone.
-    pub(super) fn remove(&self, disk: &dyn Disk) -> Result<()> {
-        let failed = Error::disk("remove what nobody names");
-        self.files.iter().try_for_each(|path| disk.remove(path)).map_err(&failed)?;
-        self.folders.iter().try_for_each(|path| disk.remove_dir_all(path)).map_err(&failed)?;
+    /// Removes them. Fine if they are already gone. Returns what could not be removed, which is in
+    /// the way of nobody but who gives the same name (Z2).
+    pub(super) fn remove(&self, disk: &dyn Disk) -> Vec<(PathBuf, Error)> {
+        let mut left = Vec::new();
+        let mut note = |path: &Path, purpose, done: tidegate_platform::Result<()>| {
+            let error = done.map_err(Error::disk(purpose)).err();
+            left.extend(error.map(|error| (path.to_path_buf(), error)));
+        };
+        for path in &self.files {
+            note(path, "remove a file that no table names", disk.remove(path));
+        }
+        for path in &self.folders {
+            note(path, "remove a folder that no table names", disk.remove_dir_all(path));
+        }
         for (path, &bytes) in &self.tails {
             let cut = disk.open(path, OpenMode::ReadWrite).and_then(|file| file.set_len(bytes));
-            cut.map_err(&failed)?;
+            note(path, "cut a symbol file where its table ends it", cut);
         }
-        Ok(())
+        left
     }
+}
+
+/// The table that a path is in, and the number of the segment or mask that it is.
+pub(super) fn number_of(paths: &Paths, path: &Path) -> (Option<TableId>, Option<SegmentId>) {
+    let inside = path.strip_prefix(paths.tables()).ok();
+    let mut parts = inside.into_iter().flatten().filter_map(|part| part.to_str());
+    let table = parts.next().and_then(|part| part.parse().ok()).map(TableId);
+    (table, parts.next_back().and_then(last_number))
 }
 
 struct Sweep<'a> {
@@ -95,6 +111,23 @@ impl Sweep<'_> {
             Err(error) if error.is_not_found() => Ok(Vec::new()),
             Err(error) => Err(Error::disk("look for files that nobody names")(error)),
         }
+    }
+
+    fn sweep_shared(&mut self, paths: &Paths, tables: &Tables) -> Result<()> {
+        for entry in self.list(&paths.log())? {
+            self.find_temporary(&paths.log(), &entry);
+        }
+        for entry in self.list(&paths.tables())? {
+            self.find_temporary(&paths.tables(), &entry);
+            let is_gone = |id: u64| !tables.by_id.contains_key(&TableId(id));
+            match entry.name.parse::<u64>() {
+                Ok(id) if entry.is_dir && is_gone(id) && id.to_string() == entry.name => {
+                    self.litter.folders.insert(paths.tables().join(&entry.name));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn find_temporary(&mut self, dir: &Path, entry: &DirEntry) {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use tidegate_model::{ColumnId, ColumnType, SegmentId, SeqTxn, TableId};
+use tidegate_model::{ColumnId, ColumnType, Schema, SegmentId, SeqTxn, TableId};
 
 use super::folder::{TableFile, TableFolder};
 use super::tail::{Origin, Tail, TailRun};
@@ -32,6 +32,15 @@ pub(crate) struct TableState {
     pub(crate) truncated_at: SeqTxn,
     segments: Arc<Segments>,
     snapshot: OnceLock<Arc<Snapshot>>,
+    damage: Option<Damage>,
+}
+
+/// Why a table is suspended. Of such a table only its number and its name are known.
+#[derive(Debug, Clone)]
+pub(crate) struct Damage {
+    pub(crate) error: Arc<Error>,
+    /// The log has records of it, which are no use to anybody before its files are mended.
+    pub(crate) has_records: bool,
 }
 
 /// Values of symbol columns that a replay would find.
@@ -82,8 +91,40 @@ impl TableState {
         let mut logged: BTreeMap<ColumnId, u32> = marks.collect();
         replayed.iter().for_each(|(&column, &end)| raise(&mut logged, column, end));
         let logged = Arc::new(logged);
-        let (truncated_at, snapshot) = (SeqTxn(0), OnceLock::new());
-        TableState { folder, name, manifest, tail, logged, truncated_at, segments, snapshot }
+        TableState {
+            folder,
+            name,
+            manifest,
+            tail,
+            logged,
+            truncated_at: SeqTxn(0),
+            segments,
+            snapshot: OnceLock::new(),
+            damage: None,
+        }
+    }
+
+    /// A table of which nothing can be read.
+    pub(crate) fn suspended(folder: Arc<TableFolder>, name: String, damage: Damage) -> TableState {
+        let schema = Arc::new(Schema::unknown());
+        let manifest = Manifest::new(folder.table(), SeqTxn(0), schema);
+        TableState { damage: Some(damage), ..TableState::new(folder, name, manifest) }
+    }
+
+    /// Why it is suspended, if it is.
+    pub(crate) fn damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
+    }
+
+    /// Checks that it is not suspended.
+    pub(crate) fn check_known(&self) -> Result<()> {
+        match &self.damage {
+            None => Ok(()),
+            Some(Damage { error, .. }) => {
+                let (table, source) = (self.name.clone(), Arc::clone(error));
+                Err(Error::Suspended { table, source })
+            }
+        }
     }
 
     pub(crate) fn id(&self) -> TableId {
@@ -115,8 +156,17 @@ impl TableState {
             _ => self.truncated_at,
         };
         let (folder, logged) = (Arc::clone(&self.folder), self.logged_after(change));
-        let snapshot = OnceLock::new();
-        Ok(TableState { folder, name, manifest, tail, logged, truncated_at, segments, snapshot })
+        Ok(TableState {
+            folder,
+            name,
+            manifest,
+            tail,
+            logged,
+            truncated_at,
+            segments,
+            snapshot: OnceLock::new(),
+            damage: self.damage.clone(),
+        })
     }
 
     /// This table with other runs in its tail that hold the same rows.
@@ -130,6 +180,7 @@ impl TableState {
             truncated_at: self.truncated_at,
             segments: Arc::clone(&self.segments),
             snapshot: OnceLock::new(),
+            damage: self.damage.clone(),
         }
     }
 
@@ -155,7 +206,8 @@ impl TableState {
             | TableChange::Drop
             | TableChange::Rename { .. }
             | TableChange::Alter { .. }
-            | TableChange::Mask { .. } => {}
+            | TableChange::Mask { .. }
+            | TableChange::GivenUp => {}
         }
         logged
     }
@@ -165,18 +217,22 @@ impl TableState {
         if let Some(snapshot) = self.snapshot.get() {
             return Ok(Arc::clone(snapshot));
         }
+        self.check_known()?;
         let symbols = self.folder.symbols(&self.manifest.schema, &self.manifest.symbols)?;
         let snapshot = Arc::new(self.snapshot_of(self.grouped()?, symbols));
         Ok(Arc::clone(self.snapshot.get_or_init(|| snapshot)))
     }
 
-    /// Checks that queries can read the table, before rows are added to it. Masks and symbols are
-    /// read once, and not again before the segments change.
+    /// Checks that queries can read the table, before rows are added to it: its segments are there,
+    /// and masks and symbols can be read. That is done once, until the segments change.
     pub(crate) fn check_readable(&self) -> Result<()> {
+        self.check_known()?;
         if self.segments.is_readable.get().is_some() {
             return Ok(());
         }
         let check = || {
+            let mut segments = self.segments.files.iter().map(|files| &files.segment);
+            segments.try_for_each(|segment| segment.check_there())?;
             let masks = self.segments.files.iter().filter_map(|files| files.mask.as_ref());
             masks.into_iter().try_for_each(|mask| mask.mask().map(drop))?;
             let Manifest { schema, symbols, .. } = &self.manifest;
@@ -341,7 +397,8 @@ pub(crate) fn change_tail(tail: &mut Tail, change: &TableChange, rows: Option<Ne
         | TableChange::Rename { .. }
         | TableChange::Alter { .. }
         | TableChange::AddSegments { .. }
-        | TableChange::Mask { .. } => {}
+        | TableChange::Mask { .. }
+        | TableChange::GivenUp => {}
     }
 }
 

@@ -10,6 +10,7 @@
 //!
 //! Not here: making fewer runs of many, and segments of them (`upkeep`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_model::{Lsn, SegmentId, SeqTxn};
@@ -172,6 +173,23 @@ impl Tail {
     pub(crate) fn begins_with(&self, runs: &[Arc<TailRun>]) -> bool {
         let begin = self.runs.get(..runs.len());
         begin.is_some_and(|begin| begin.iter().zip(runs).all(|(a, b)| Arc::ptr_eq(a, b)))
+    }
+
+    /// This tail with other runs that hold the same rows, each in the place of one; `None` if it
+    /// does not have them all.
+    pub(crate) fn exchanged(&self, pairs: &[(Arc<TailRun>, Arc<TailRun>)]) -> Option<Tail> {
+        let by_address = |run: &Arc<TailRun>| Arc::as_ptr(run);
+        let others: BTreeMap<_, _> =
+            pairs.iter().map(|(old, new)| (by_address(old), new)).collect();
+        let (mut tail, mut found) = (self.clone(), 0);
+        for run in &mut tail.runs {
+            if let Some(new) = others.get(&by_address(run)) {
+                *run = Arc::clone(new);
+                found += 1;
+            }
+        }
+        tail.count();
+        (found == pairs.len()).then_some(tail)
     }
 
     /// This tail with a run instead of some; `None` if it does not have them all.

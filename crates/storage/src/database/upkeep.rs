@@ -23,7 +23,7 @@ use tidegate_model::{ByteCount, SegmentId, TableId, limits};
 use super::Database;
 use super::budget::Wake;
 use super::commit::Refusal;
-use super::folder::{Patience, RunsOf, TableFolder};
+use super::folder::{FailedStep, Patience, RunsOf, TableFolder};
 use super::plan::{Coalesce, Replace, Wish};
 use super::purge::Purges;
 use super::segments::{NewSegments, image_of};
@@ -100,7 +100,7 @@ pub(super) struct Upkeep {
 
 /// What came of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attempt {
+pub(super) enum Attempt {
     Done,
     /// There was nothing to do.
     Idle,
@@ -260,7 +260,7 @@ impl Database {
         if tables.len() > limits::CLOSE_TABLES {
             return self.flush();
         }
-        let sealed = self.several_at_a_time(tables.len(), &|at| self.seal_until_done(tables[at]));
+        let sealed = self.seal_tables(&tables);
         sealed.and(self.checkpoint())
     }
 
@@ -276,32 +276,6 @@ impl Database {
         tables.iter().map(|table| table.id()).collect()
     }
 
-    /// Waits, or helps, until so many bytes of images have room in memory (BU2).
-    pub(super) fn make_room(&self, bytes: u64) -> Result<()> {
-        if self.log_bytes() > self.options.log.bytes_max / 2 {
-            self.shorten_log()?;
-        }
-        loop {
-            let turn = self.tails.turn();
-            if self.tails.has_room_for(bytes) {
-                return Ok(());
-            }
-            let mut tables = self.table_states();
-            tables.retain(|table| !table.tail.is_empty());
-            tables.sort_by_key(|table| std::cmp::Reverse(table.tail.memory_bytes()));
-            let mut is_done = false;
-            for table in tables {
-                if settled(self.seal(table.id(), Patience::Try))? == Attempt::Done {
-                    is_done = true;
-                    break;
-                }
-            }
-            if !is_done {
-                self.tails.wait(turn);
-            }
-        }
-    }
-
     /// Makes fewer runs of tails that have many, as far as nobody else does.
     pub(super) fn shorten_tails(&self, tables: &[TableId]) {
         for &id in tables {
@@ -313,27 +287,12 @@ impl Database {
         }
     }
 
-    /// Seals the tails that keep the log from being purged.
-    fn shorten_log(&self) -> Result<()> {
-        let tables = self.table_states();
-        self.several_at_a_time(tables.len(), &|at| self.seal_until_done(tables[at].id()))?;
-        self.checkpoint()
-    }
-
-    /// The same after an open, if many processes have left a file each.
-    pub(super) fn shorten_log_of_many_files(&self) {
-        let files = self.log.lock().map_or(0, |log| log.file_count());
-        if files > super::LOG_FILES_MAX {
-            // If that fails, the rows are in the log as before, and the next open tries again.
-            let _ = self.shorten_log();
-        }
-    }
-
     fn maintain_table(&self, id: TableId) -> Result<()> {
         while settled(self.coalesce(id, Patience::Try))? == Attempt::Done {}
         let Some(table) = self.table_state(id) else { return Ok(()) };
         if self.is_seal_due(&table) {
-            settled(self.seal(id, Patience::Try))?;
+            let sealed = settled(self.seal(id, Patience::Try));
+            sealed.map_err(|error| self.unflushed(&table, error))?;
         }
         while settled(self.merge(id))? == Attempt::Done {}
         while settled(self.purge(id))? == Attempt::Done {}
@@ -348,6 +307,9 @@ impl Database {
         let options = &self.options.tail;
         let Some(Origin { lsn, since_nanos }) = table.tail.origin() else { return false };
         let now = self.options.clock.monotonic_nanos();
+        if self.has_failed_lately(table) {
+            return false;
+        }
         table.tail.rows() >= options.seal_rows
             || table.tail.bytes() >= options.seal_bytes
             || table.tail.has_spilled()
@@ -355,7 +317,7 @@ impl Database {
             || self.published().lsn.0.saturating_sub(lsn.0) >= options.log_bytes
     }
 
-    fn table_states(&self) -> Vec<Arc<TableState>> {
+    pub(super) fn table_states(&self) -> Vec<Arc<TableState>> {
         self.published().tables.by_id.values().map(Arc::clone).collect()
     }
 
@@ -364,7 +326,7 @@ impl Database {
     }
 
     /// Seals what the tail of a table has now.
-    fn seal_until_done(&self, id: TableId) -> Result<()> {
+    pub(super) fn seal_until_done(&self, id: TableId) -> Result<()> {
         let Some(last) = self.table_state(id).and_then(|table| table.tail.last()) else {
             return Ok(());
         };
@@ -376,7 +338,7 @@ impl Database {
     }
 
     /// Turns the tail of a table into segments (UP2).
-    fn seal(&self, id: TableId, patience: Patience) -> Result<Attempt> {
+    pub(super) fn seal(&self, id: TableId, patience: Patience) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the runs are free again.
         let _wake = Wake::new(&self.tails);
@@ -396,6 +358,7 @@ impl Database {
             done.seals += 1;
             done.sealed_bytes += written.bytes();
         });
+        table.folder.note_done(FailedStep::Flush);
         table.folder.writes().add_sealed(written.bytes());
         Ok(Attempt::Done)
     }
@@ -490,7 +453,7 @@ impl Database {
 }
 
 /// That a table changed under somebody's hands is no failure: what is left is due again.
-fn settled(attempt: Result<Attempt>) -> Result<Attempt> {
+pub(super) fn settled(attempt: Result<Attempt>) -> Result<Attempt> {
     match attempt {
         Err(Error::SegmentChanged { .. } | Error::TableDropped { .. }) => Ok(Attempt::Busy),
         other => other,

@@ -16,6 +16,7 @@ use tidegate_platform::Disk;
 
 use super::Database;
 use super::folder::{Paths, TableFolder};
+use super::kept;
 use super::recovery::{lock_existing, read_catalog, read_manifest};
 use super::repair::{LostCommits, lost_commits, read_log};
 use super::survey::Survey;
@@ -83,7 +84,18 @@ impl Database {
         }
         // The folder of a table that was dropped since the checkpoint may be gone.
         let known = self.published().tables.by_id.clone();
-        for &table in checkpoints.manifests.keys().filter(|table| known.contains_key(table)) {
+        let suspended = known.values().filter_map(|table| table.check_known().err());
+        report.problems.extend(suspended);
+        for (&table, kept) in checkpoints.kept.iter().filter(|(table, _)| known.contains_key(table))
+        {
+            let of = (self.log_id, table, *kept);
+            report.problems.extend(kept::read(disk, &self.paths, of, &mut |_| Ok(())).err());
+        }
+        let is_written = |table: &&TableId| {
+            let known = known.get(table).is_some_and(|table| table.damage().is_none());
+            known && !checkpoints.kept.contains_key(table)
+        };
+        for &table in checkpoints.manifests.keys().filter(is_written) {
             match read_manifest(disk, &self.paths, table) {
                 Ok(Some(_)) => {}
                 Ok(None) => {
@@ -131,6 +143,9 @@ fn survey_catalog(
     catalog: &Catalog,
     report: &mut VerifyReport,
 ) -> Result<Vec<TableState>> {
+    let aside = wal::aside_files(disk.as_ref(), &paths.log()).unwrap_or_default();
+    report.problems.extend(aside.into_iter().map(|path| Error::RepairCutOff { path }));
+    report.problems.extend(wal::read_head(disk.as_ref(), &paths.log(), catalog.log).err());
     let mut survey = Survey::new(disk, paths, catalog);
     let mut span = LogSpan { log: catalog.log, from: catalog.lsn, until: None };
     match read_log(disk.as_ref(), paths, catalog, &mut survey) {
@@ -141,7 +156,7 @@ fn survey_catalog(
         Err((error, damage)) => {
             report.problems.push(error);
             if let Some(damage) = damage {
-                report.lost = lost_commits(disk.as_ref(), paths, (catalog.log, &*damage), &survey)?;
+                report.lost = lost_commits((disk, paths), catalog, &damage)?;
             }
         }
     }

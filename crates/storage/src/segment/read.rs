@@ -15,8 +15,8 @@ use std::sync::{Arc, OnceLock};
 use tidegate_model::bytes::ByteReader;
 use tidegate_model::frame::{Dictionary, Strings};
 use tidegate_model::layout::{
-    ColumnFooter, DictionaryKind, Encoding, FrameFooter, Region, SEGMENT_MAGIC,
-    SEGMENT_TRAILER_BYTES, SEGMENT_VERSION, SegmentFooter, ZONE_BYTES,
+    ColumnFooter, DictionaryKind, Encoding, FrameFooter, Region, SEGMENT_HEADER_BYTES,
+    SEGMENT_MAGIC, SEGMENT_TRAILER_BYTES, SEGMENT_VERSION, SegmentFooter, ZONE_BYTES,
 };
 use tidegate_model::types::Physical;
 use tidegate_model::{
@@ -454,6 +454,14 @@ fn check_length(path: &Path, length: u64, meta: &SegmentMeta) -> Result<()> {
     }
     let damage = Damage::Length { wanted: meta.bytes.0, found: length };
     Err(Error::segment(path, length.min(meta.bytes.0), damage))
+}
+
+/// The footer of a file that may be a segment, and its checksum.
+pub(super) fn footer_of(path: &Path, bytes: &[u8]) -> Result<(SegmentFooter, u32)> {
+    if bytes.len() < SEGMENT_HEADER_BYTES + SEGMENT_TRAILER_BYTES {
+        return Err(Error::segment(path, 0, Damage::NotASegment));
+    }
+    read_footer(path, bytes)
 }
 
 /// Header, trailer and footer of a whole file, and the footer's CRC.

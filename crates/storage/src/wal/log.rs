@@ -19,6 +19,7 @@ use tidegate_platform::{Disk, DiskFile, OpenMode};
 use super::group::{
     EncodedGroup, FILE_HEADER_BYTES, FileHeader, GroupPlace, PAGE, encode_file_header,
 };
+use super::head::write_head;
 use super::record::{Record, TableShares};
 use super::replay::{LogEnd, UnflushedGroups};
 use crate::database::{Durability, LogOptions};
@@ -312,6 +313,9 @@ impl Log {
                 self.files.retain(|file| file.first != first);
                 self.files.push(LogFile { first, path });
                 let synced = filled;
+                // HD1. If that fails, commits go on, and only that the file goes missing would not be
+                // noticed.
+                let _ = write_head(self.disk.as_ref(), &self.dir, (self.id, first));
                 self.current = Current::Ready(OpenFile { handle, first, filled, synced });
                 self.durable = self.end;
                 self.unflushed.clear();

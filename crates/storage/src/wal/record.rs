@@ -19,6 +19,7 @@ const OP_BYTES_MIN: usize = 8 + 8 + 1 + 4;
 const DROP: u8 = 2;
 const TRUNCATE: u8 = 4;
 const REPLACE: u8 = 9;
+const GIVEN_UP: u8 = 10;
 
 /// One commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +97,8 @@ pub enum TableChange {
         /// How far the symbols that they use reach.
         symbols: Vec<(ColumnId, SymbolMark)>,
     },
+    /// Its commits up to this one were given up by a repair, as far as it does not have them.
+    GivenUp,
 }
 
 /// How many bytes a record of these changes has, at most. Whoever encodes it has checked that they
@@ -105,7 +108,7 @@ pub(crate) fn record_bytes_max(ops: &[TableOp]) -> usize {
         |schema: &Schema| parts::SCHEMA_BYTES + schema.columns().len() * parts::COLUMN_BYTES_MAX;
     let payload = |change: &TableChange| match change {
         TableChange::Create { schema: created, .. } => 4 + limits::NAME_BYTES + schema(created),
-        TableChange::Drop | TableChange::Truncate => 0,
+        TableChange::Drop | TableChange::Truncate | TableChange::GivenUp => 0,
         TableChange::Rename { .. } => 4 + limits::NAME_BYTES,
         TableChange::Alter { schema: altered } => schema(altered),
         TableChange::AddSegments { segments, symbols } => {
@@ -187,6 +190,7 @@ fn kind(change: &TableChange) -> u8 {
         TableChange::Mask { .. } => 7,
         TableChange::Append { .. } => 8,
         TableChange::Replace { .. } => REPLACE,
+        TableChange::GivenUp => GIVEN_UP,
     }
 }
 
@@ -196,7 +200,7 @@ fn encode_payload(w: &mut ByteWriter, change: &TableChange) {
             parts::encode_text(w, name);
             parts::encode_schema(w, schema);
         }
-        TableChange::Drop | TableChange::Truncate => {}
+        TableChange::Drop | TableChange::Truncate | TableChange::GivenUp => {}
         TableChange::Rename { name } => parts::encode_text(w, name),
         TableChange::Alter { schema } => parts::encode_schema(w, schema),
         TableChange::AddSegments { segments, symbols } => {
@@ -318,6 +322,23 @@ pub(super) fn skim_record(
     skim().map_err(|error| shifted(error, base))
 }
 
+/// The tables and commits that a damaged record seems to be about.
+pub(super) fn skim_tables(record: &[u8]) -> Vec<(TableId, SeqTxn)> {
+    let mut body = ByteReader::new(record.get(HEADER_BYTES..).unwrap_or_default());
+    let mut found = Vec::new();
+    let mut skim = || -> Result<(), DecodeError> {
+        for _ in 0..body.u32()? {
+            let (table, seq_txn, _) = (TableId(body.u64()?), SeqTxn(body.u64()?), body.u8()?);
+            body.counted()?;
+            found.push((table, seq_txn));
+        }
+        Ok(())
+    };
+    // What cannot be read is left out.
+    let _ = skim();
+    found
+}
+
 fn decode_body(body: &[u8]) -> Result<Record, DecodeError> {
     let mut r = ByteReader::new(body);
     let count = r.u32()?;
@@ -350,6 +371,7 @@ fn decode_change(kind: u8, payload: &[u8]) -> Result<TableChange, DecodeError> {
         DROP => TableChange::Drop,
         3 => TableChange::Rename { name: parts::decode_text(r, "a table's name")? },
         TRUNCATE => TableChange::Truncate,
+        GIVEN_UP => TableChange::GivenUp,
         5 => TableChange::Alter { schema: Arc::new(parts::decode_schema(r)?) },
         6 => {
             let segments = decode_segments(r)?;

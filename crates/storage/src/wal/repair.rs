@@ -1,27 +1,44 @@
-//! Ends a damaged log: reads what is behind the damage, and begins a file that leaves it out.
+//! Ends a damaged log: reads what is behind the damage, and begins a file that goes on without it.
 //!
 //! - W5 as in `wal`: the new file says where the one before it ends.
+//! - RE1. Files that are given up have names of their own while the new file is not there
+//!   (`SET_ASIDE`): a crash in between is undone by the next repair, which reads them again.
 //!
-//! Not here: what the records mean (`database::repair`).
+//! Not here: what the records mean, and which are taken over (`database::salvage`).
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use tidegate_model::Lsn;
 use tidegate_model::bytes::ByteReader;
-use tidegate_platform::{Disk, OpenMode};
+use tidegate_model::{Lsn, SeqTxn, TableId};
+use tidegate_platform::{Disk, DiskFile, OpenMode};
 
 use super::group::{
     EncodedGroup, FILE_HEADER_BYTES, FileHeader, GroupPlace, PAGE, check_group, encode_file_header,
     peek_group,
 };
-use super::log::{file_name, list_files};
-use super::record::{Record, decode_record};
+use super::head::write_head;
+use super::log::{LogFile, file_name, list_files};
+use super::record::{Record, decode_record, record_bytes_max, skim_tables};
 use super::replay::{OpenFile, SEARCH_BYTES};
-use crate::envelope;
 use crate::error::{Error, Result};
 
 /// Files of the log that were given up have this behind their names.
 const LOST: &str = "lost";
+/// The same, while a repair is under way.
+const SET_ASIDE: &str = "aside";
+/// The new file has this behind its name until it is published.
+const UNPUBLISHED: &str = "repair.tmp";
+/// A group of the new file is closed when its records have so many bytes.
+const GROUP_BYTES: usize = 4 << 20;
+
+/// What stands behind the damage of a log.
+#[derive(Debug)]
+pub(crate) enum Found<'a> {
+    Record(&'a Record),
+    /// A damaged record: the tables and commits that it seems to be about.
+    Damaged(&'a [(TableId, SeqTxn)]),
+}
 
 /// Where a log is to end.
 #[derive(Debug)]
@@ -33,23 +50,25 @@ pub(crate) struct GivenUp<'a> {
     pub(crate) damaged: &'a Path,
     /// Where the log goes on: not before what checkpoints are as of.
     pub(crate) first: Lsn,
-    /// What is committed there, if it does anything.
-    pub(crate) record: Record,
 }
 
-/// Hands the records behind a position to `found`, as far as they can be read: of whole groups all,
-/// of others those before the damage.
+/// Hands the records behind a position to `found`, with the positions of their groups, as far as
+/// they can be read: of whole groups all, of others those whose checksums are right.
 pub(crate) fn read_behind(
     disk: &dyn Disk,
     dir: &Path,
     (log, bad): (u64, Lsn),
-    found: &mut dyn FnMut(&Record),
+    found: &mut dyn FnMut(Lsn, Found<'_>) -> Result<()>,
 ) -> Result<()> {
-    for file in list_files(disk, dir)? {
-        // A file without a header says nothing.
-        let Ok(file) = OpenFile::open(disk, &file, log) else { continue };
-        let mut lsn = Lsn(bad.0.max(file.header.first.0));
-        while file.offset(lsn) < file.length {
+    let files = list_files(disk, dir)?;
+    // A file without a header says nothing.
+    let files = files.iter().filter_map(|file| OpenFile::open(disk, file, log).ok());
+    let mut files = files.peekable();
+    while let Some(file) = files.next() {
+        // W5.
+        let end = files.peek().map_or(Lsn(u64::MAX), |next| next.header.previous_end);
+        let mut lsn = bad.max(file.header.first);
+        while lsn < end && file.offset(lsn) < file.length {
             let page = file.read(file.offset(lsn), PAGE as u64)?;
             let is_group = page.starts_with(b"TIDEGRP\0");
             lsn = match is_group || lsn == bad {
@@ -62,12 +81,16 @@ pub(crate) fn read_behind(
 }
 
 /// Reads the records of a group that may be damaged; returns where to go on.
-fn read_group(file: &OpenFile, lsn: Lsn, found: &mut dyn FnMut(&Record)) -> Result<Lsn> {
+fn read_group(
+    file: &OpenFile,
+    lsn: Lsn,
+    found: &mut dyn FnMut(Lsn, Found<'_>) -> Result<()>,
+) -> Result<Lsn> {
     let mut bytes = file.read_group(lsn)?;
     if let Ok(group) = check_group(&bytes, file.of(lsn), lsn) {
         let end = group.end;
         if let Ok(group) = group.decode() {
-            group.records.iter().for_each(found);
+            group.records.iter().try_for_each(|record| found(lsn, Found::Record(record)))?;
         }
         return Ok(end);
     }
@@ -76,72 +99,168 @@ fn read_group(file: &OpenFile, lsn: Lsn, found: &mut dyn FnMut(&Record)) -> Resu
         bytes = file.read(file.offset(lsn), SEARCH_BYTES as u64)?;
     }
     let (_, layout) = file.of(lsn);
-    let mut records = ByteReader::new(bytes.get(layout.header_bytes()..).unwrap_or_default());
-    // Each record has a checksum of its own.
-    while let Ok(record) = decode_record(&mut records)
-        && !record.ops.is_empty()
-    {
-        found(&record);
+    let mut left = bytes.get(layout.header_bytes()..).unwrap_or_default();
+    // Each record has a length and a checksum of its own.
+    while let Some(length) = left.first_chunk::<4>() {
+        let length = u32::from_le_bytes(*length) as usize;
+        let Some((this, behind)) = left.split_at_checked(length.saturating_add(8)) else { break };
+        if length == 0 {
+            break;
+        }
+        match decode_record(&mut ByteReader::new(this)) {
+            Ok(record) => found(lsn, Found::Record(&record))?,
+            Err(_) => found(lsn, Found::Damaged(&skim_tables(this)))?,
+        }
+        left = behind;
     }
     Ok(Lsn(lsn.0 + PAGE as u64))
 }
 
-/// Ends the log, and returns the files that were set aside.
-pub(crate) fn end_log_at(
-    disk: &dyn Disk,
-    dir: &Path,
-    given_up: &GivenUp<'_>,
-) -> Result<Vec<PathBuf>> {
+/// Ends what a repair has left that was cut off: if its new file was published, files that were set
+/// aside are given up; otherwise they are back where they were (RE1).
+pub(crate) fn end_cut_off_repair(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let failed = Error::disk("repair log");
-    let GivenUp { log, bad, damaged, first, .. } = given_up;
-    let files = list_files(disk, dir)?;
-    let is_given_up = |file: &&super::log::LogFile| {
-        let is_unreadable = || OpenFile::open(disk, file, *log).is_err();
-        let is_damaged = file.path == *damaged;
-        file.first > *bad || (is_damaged && (file.first == *first || is_unreadable()))
-    };
-    let mut kept = Vec::new();
-    // The last one first: what is there at any moment is a log with the same damage.
-    for file in files.iter().filter(is_given_up).rev() {
-        let mut to = file.path.with_added_extension(LOST);
-        for number in 2_u32.. {
-            if !disk.exists(&to).map_err(&failed)? {
-                break;
-            }
-            to = file.path.with_added_extension(format!("{LOST}.{number}"));
-        }
-        disk.rename(&file.path, &to).map_err(&failed)?;
-        kept.push(to);
+    let entries = disk.list(dir).map_err(&failed)?;
+    let unpublished = entries.iter().filter(|entry| entry.name.ends_with(UNPUBLISHED));
+    let unpublished: Vec<PathBuf> = unpublished.map(|entry| dir.join(&entry.name)).collect();
+    let mut aside = aside_files(disk, dir)?;
+    // The first one first: what is there at any moment has the same damage.
+    aside.sort();
+    for path in aside {
+        let name = path.with_extension("");
+        let to = if unpublished.is_empty() { lost_name(disk, &name)? } else { name };
+        disk.rename(&path, &to).map_err(&failed)?;
     }
-    let path = dir.join(file_name(*first));
-    let written = envelope::temporary(&path);
-    write_file(disk, &written, given_up).map_err(&failed)?;
-    disk.rename(&written, &path).and_then(|()| disk.sync_dir(dir)).map_err(&failed)?;
-    Ok(kept)
+    disk.sync_dir(dir).map_err(&failed)?;
+    unpublished.iter().try_for_each(|path| disk.remove(path)).map_err(failed)
 }
 
-/// Writes a file that leaves out what is between `bad` and `first`.
-fn write_file(
-    disk: &dyn Disk,
-    path: &Path,
-    GivenUp { log, bad, first, record, .. }: &GivenUp<'_>,
-) -> tidegate_platform::Result<()> {
-    let group = (!record.ops.is_empty()).then(|| EncodedGroup::new(std::slice::from_ref(record)));
-    let bytes = group.as_ref().map_or(0, EncodedGroup::bytes);
-    let room = FILE_HEADER_BYTES as u64 + bytes;
-    let header = FileHeader {
-        log: *log,
-        first: *first,
-        previous_end: *bad,
-        durable: Lsn(first.0 + bytes),
-        plain_until: *first,
-        room,
+/// The files that a repair has set aside, and not yet given up.
+pub(crate) fn aside_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match disk.list(dir) {
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        entries => entries.map_err(Error::disk("list log"))?,
     };
-    let file = disk.open(path, OpenMode::CreateOrTruncate)?;
-    file.write_all_at(&encode_file_header(&header), 0)?;
-    if let Some(group) = group {
-        let place = GroupPlace { log: *log, lsn: *first, durable: *first, room };
-        file.write_all_at(&group.finish(&place), FILE_HEADER_BYTES as u64)?;
+    let suffix = format!(".wal.{SET_ASIDE}");
+    let aside = entries.into_iter().filter(|entry| entry.name.ends_with(&suffix));
+    Ok(aside.map(|entry| dir.join(entry.name)).collect())
+}
+
+/// A name that no file has, for one that is given up.
+fn lost_name(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
+    let mut to = path.with_added_extension(LOST);
+    for number in 2_u32.. {
+        if !disk.exists(&to).map_err(Error::disk("repair log"))? {
+            break;
+        }
+        to = path.with_added_extension(format!("{LOST}.{number}"));
     }
-    file.sync_data()
+    Ok(to)
+}
+
+/// The new file of a log that is repaired, under a name that nobody reads.
+pub(crate) struct NewFile<'a> {
+    given_up: &'a GivenUp<'a>,
+    file: Arc<dyn DiskFile>,
+    temporary: PathBuf,
+    path: PathBuf,
+    records: Vec<Record>,
+    bytes: usize,
+    end: Lsn,
+}
+
+impl<'a> NewFile<'a> {
+    pub(crate) fn begin(
+        disk: &dyn Disk,
+        dir: &Path,
+        given_up: &'a GivenUp<'a>,
+    ) -> Result<NewFile<'a>> {
+        let path = dir.join(file_name(given_up.first));
+        let temporary = path.with_added_extension(UNPUBLISHED);
+        let file = disk.open(&temporary, OpenMode::CreateOrTruncate);
+        let file = file.map_err(Error::disk("repair log"))?;
+        let (records, bytes, end) = (Vec::new(), 0, given_up.first);
+        Ok(NewFile { given_up, file, temporary, path, records, bytes, end })
+    }
+
+    /// Adds a record that is taken over.
+    pub(crate) fn push(&mut self, record: Record) -> Result<()> {
+        let bytes = record_bytes_max(&record.ops);
+        if self.bytes > 0 && self.bytes + bytes > GROUP_BYTES {
+            self.write_group()?;
+        }
+        self.bytes += bytes;
+        self.records.push(record);
+        Ok(())
+    }
+
+    fn write_group(&mut self) -> Result<()> {
+        if self.records.is_empty() {
+            return Ok(());
+        }
+        let group = EncodedGroup::new(&self.records);
+        let place = GroupPlace {
+            log: self.given_up.log,
+            lsn: self.end,
+            durable: self.end,
+            room: FILE_HEADER_BYTES as u64,
+        };
+        let offset = FILE_HEADER_BYTES as u64 + (self.end.0 - self.given_up.first.0);
+        let bytes = group.finish(&place);
+        self.file.write_all_at(&bytes, offset).map_err(Error::disk("repair log"))?;
+        self.end = Lsn(self.end.0 + bytes.len() as u64);
+        self.records.clear();
+        self.bytes = 0;
+        Ok(())
+    }
+
+    /// All of it is on disk then, and nobody reads it yet.
+    pub(crate) fn finish(&mut self, disk: &dyn Disk, dir: &Path) -> Result<()> {
+        self.write_group()?;
+        let GivenUp { log, bad, first, .. } = *self.given_up;
+        let header = FileHeader {
+            log,
+            first,
+            previous_end: bad,
+            durable: self.end,
+            plain_until: first,
+            room: FILE_HEADER_BYTES as u64 + (self.end.0 - first.0),
+        };
+        let written = self.file.write_all_at(&encode_file_header(&header), 0);
+        let written = written.and_then(|()| self.file.sync_data());
+        // Its name is there before files are set aside: that tells whether it was published.
+        written.and_then(|()| disk.sync_dir(dir)).map_err(Error::disk("repair log"))
+    }
+
+    /// Puts it in the place of the files that are given up, and returns those.
+    pub(crate) fn publish(self, disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>> {
+        let failed = Error::disk("repair log");
+        let GivenUp { log, bad, damaged, first } = self.given_up;
+        let is_given_up = |file: &&LogFile| {
+            let is_unreadable = || OpenFile::open(disk, file, *log).is_err();
+            let is_damaged = file.path == *damaged;
+            file.first > *bad || (is_damaged && (file.first == *first || is_unreadable()))
+        };
+        let mut aside = Vec::new();
+        // The last one first: what is there at any moment is a log with the same damage.
+        for file in list_files(disk, dir)?.iter().filter(is_given_up).rev() {
+            let to = file.path.with_added_extension(SET_ASIDE);
+            disk.rename(&file.path, &to).map_err(&failed)?;
+            aside.push((to, file.path.clone()));
+        }
+        disk.sync_dir(dir).map_err(&failed)?;
+        // What it names may be among those (HD1). Until the new file has its name the log is damaged
+        // as before.
+        write_head(disk, dir, (*log, *first)).map_err(&failed)?;
+        let published = disk.rename(&self.temporary, &self.path);
+        published.and_then(|()| disk.sync_dir(dir)).map_err(&failed)?;
+        let mut kept = Vec::new();
+        for (path, name) in aside {
+            let to = lost_name(disk, &name)?;
+            disk.rename(&path, &to).map_err(&failed)?;
+            kept.push(to);
+        }
+        disk.sync_dir(dir).map_err(failed)?;
+        Ok(kept)
+    }
 }

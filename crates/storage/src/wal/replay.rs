@@ -19,6 +19,7 @@ use super::group::{
     BadGroup, CheckedGroup, FILE_HEADER_BYTES, FileHeader, GROUP_HEADER_BYTES, GroupLayout, PAGE,
     check_group, decode_file_header, is_zero, judge_group, peek_group,
 };
+use super::head;
 use super::log::{LogFile, list_files};
 use super::record::{Record, shifted};
 use crate::error::{Corruption, DecodeError, Error, Result};
@@ -209,7 +210,12 @@ fn visit_groups(
     visit: &mut Visit<'_>,
     progress: &mut Progress,
 ) -> Result<LogEnd> {
-    let files = list_files(disk, dir)?;
+    let mut files = list_files(disk, dir)?;
+    match until {
+        None => head::add_missing(disk, dir, log, &mut files)?,
+        // Files that were begun since are of commits that the caller does not ask for.
+        Some(until) => files.retain(|file| file.first <= until),
+    }
     // The last file that begins at `from` or before it holds the first record to replay.
     let needed = files.partition_point(|file| file.first <= from);
     progress.is_damaged = true;
@@ -259,7 +265,11 @@ pub(crate) fn is_unused(disk: &dyn Disk, path: &Path) -> Result<bool> {
 impl OpenFile {
     pub(super) fn open(disk: &dyn Disk, file: &LogFile, log: u64) -> Result<OpenFile> {
         let LogFile { first, path } = file.clone();
-        let handle = disk.open(&path, OpenMode::Read).map_err(Error::disk("open log"))?;
+        let handle =
+            disk.open(&path, OpenMode::Read).map_err(|error| match error.is_not_found() {
+                true => Error::missing(&path),
+                false => Error::disk("open log")(error),
+            })?;
         let length = handle.len().map_err(Error::disk("open log"))?;
         let mut page = vec![0; FILE_HEADER_BYTES];
         let got = handle.read_at(&mut page, 0).map_err(Error::disk("read log"))?;

@@ -364,3 +364,17 @@ fn old_partitions_go_when_rows_are_kept_for_a_time() {
     append(&database, "t", &[row(1)]).unwrap();
     assert_eq!(database.maintain().unwrap().expired_partitions, 0);
 }
+
+// A flush kept the files of all its partitions open until it had written the last one: rows of more
+// partitions than a process may have files could never be flushed.
+#[test]
+fn a_flush_keeps_few_files_open() {
+    let (disk, database) = new_database();
+    let rows: Vec<Row> = (0..400).map(|n| (n * DAY, "x", n)).collect();
+    let (mut tables, step) = (Tables::new(), Step::Append(vec![("a", rows, None)]));
+    step.run(&database).unwrap();
+    step.apply(&mut tables);
+    database.seal_table("a").unwrap();
+    assert!(disk.open_files_max() < 100, "{} files were open", disk.open_files_max());
+    check(&disk, &database, &tables, "flushed");
+}

@@ -109,7 +109,7 @@ fn at_the_bound_commits_fail_with_the_error_of_the_checkpoint() {
         assert!(commits < 20, "commits go on without checkpoints");
     };
     assert_eq!(commits, 10);
-    assert!(chain(&error).starts_with("write manifest: write "), "{}", chain(&error));
+    assert!(chain(&error).starts_with("keep records of a table: write "), "{}", chain(&error));
     assert!(chain(&error).contains("No space left"), "{}", chain(&error));
     assert_eq!(read(&database), tables);
     disk.set_capacity(u64::MAX);

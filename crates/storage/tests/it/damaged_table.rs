@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use tidegate_platform::{Class, SimDisk};
+use tidegate_platform::{Class, Disk, OpenMode, SimDisk};
 use tidegate_storage::{AppendOptions, Error, ImportTarget};
 
-use crate::fixture::{DAY, append, append_of, files, import, new_database, open, schema};
+use crate::fixture::{DAY, append, append_of, chain, files, import, new_database, open, schema};
 use crate::model::{Step, read};
 
 /// Two tables with symbols and deletion vectors.
@@ -95,4 +95,25 @@ fn rows_for_a_table_that_was_made_anew_are_refused() {
     let error = database.append(&[rows], &AppendOptions::default()).unwrap_err();
     assert!(matches!(error, Error::TableDropped { .. }), "{error:?}");
     assert!(read(&database)["t"].rows.is_empty());
+}
+
+// The list of tables said nothing of a table whose segment was missing, and rows for it were
+// acknowledged.
+#[test]
+fn a_table_whose_segment_is_missing_is_listed_with_its_damage_and_takes_no_rows() {
+    let disk = closed();
+    let path = first_of(&disk, ".seg");
+    let bytes = disk.read(&path).unwrap();
+    disk.remove(&path).unwrap();
+    let database = open(&disk);
+    let damage = database.describe("bad").unwrap().damage.expect("a segment is missing");
+    assert!(chain(&damage).contains(path.to_str().unwrap()), "{}", chain(&damage));
+    let error = append(&database, "bad", &[(9, "x", 9)]).unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }), "{error:?}");
+    assert!(database.describe("good").unwrap().damage.is_none());
+    append(&database, "good", &[(9, "x", 9)]).unwrap();
+    let file = disk.open(&path, OpenMode::CreateNew).unwrap();
+    file.write_all_at(&bytes, 0).unwrap();
+    append(&database, "bad", &[(9, "x", 9)]).unwrap();
+    assert!(database.describe("bad").unwrap().damage.is_none());
 }

@@ -121,7 +121,7 @@ fn a_newer_format_is_refused_before_anything_is_written() {
             let disk = disk.after_power_loss();
             let is_log = path.extension().is_some();
             let crc_at = if is_log { 28 } else { at_end(&disk, &path) };
-            let version = if is_log { 4 } else { 3 };
+            let version = if path.ends_with("manifest") { 3 } else { 4 };
             patch(&disk, &path, 8, version, crc_at);
             let before = everything(&disk);
             let error = try_open(&disk).unwrap_err();
@@ -138,9 +138,9 @@ fn a_newer_format_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn damage_of_a_checkpoint_is_refused_with_the_place() {
+fn damage_of_the_catalog_is_refused_with_the_place() {
     let [closed, _] = closed_and_crashed();
-    for path in [files(&closed, "catalog"), files(&closed, "manifest")].concat() {
+    for path in files(&closed, "catalog") {
         let bytes = closed.read(&path).unwrap().len() as u64;
         for at in 0..bytes {
             let disk = closed.after_power_loss();
@@ -159,9 +159,26 @@ fn damage_of_a_checkpoint_is_refused_with_the_place() {
 }
 
 #[test]
-fn a_checkpoint_that_is_missing_is_refused() {
+fn every_damaged_byte_of_a_manifest_suspends_its_table() {
     let [closed, _] = closed_and_crashed();
-    for path in [files(&closed, "catalog"), files(&closed, "manifest")].concat() {
+    let path = files(&closed, "manifest").remove(0);
+    for at in 0..closed.read(&path).unwrap().len() as u64 {
+        let disk = closed.after_power_loss();
+        disk.corrupt(&path, at, 0x10);
+        let database = try_open(&disk).unwrap_or_else(|error| panic!("byte {at}: {error:?}"));
+        let suspended = database.suspended();
+        assert_eq!(suspended.len(), 1, "byte {at}");
+        match suspended[0].1.as_ref() {
+            Error::Corrupt { path: found, .. } => assert_eq!(*found, path),
+            other => panic!("byte {at}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_catalog_that_is_missing_is_refused() {
+    let [closed, _] = closed_and_crashed();
+    for path in files(&closed, "catalog") {
         let disk = closed.after_power_loss();
         disk.remove(&path).unwrap();
         let before = everything(&disk);

@@ -147,6 +147,7 @@ impl World {
     pub(crate) fn logged(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = Vec::new();
         collect(&self.path("db/wal"), &mut files);
+        files.retain(|(path, _)| path.extension().is_some_and(|end| end == "wal"));
         files.sort();
         files
     }

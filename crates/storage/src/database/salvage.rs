@@ -1,0 +1,505 @@
+//! What is behind the damage of a log, and is good for something: taken over by a repair.
+//!
+//! - SA1. Commits of a table whose numbers have no gap behind the damage are taken over as they
+//!   are: nothing of that table was damaged.
+//! - SA2. Where commits of a table are missing, a record says so (`TableChange::GivenUp`). Those
+//!   behind them are taken over as far as they fit: a change names what it adds and takes away, so
+//!   most do. One that does not fit is given up like those that are missing.
+//! - SA3. Rows whose symbols are not known are given up: their texts were in a record that is
+//!   missing.
+//! - SA4. A table never ends with files that are not there: segments that a missing commit has
+//!   replaced leave the table, and the files that came instead take their place where they have as
+//!   many rows. A column leaves too whose symbols a missing commit has removed.
+//! - SA5. Whatever is given up is listed with its table and commit.
+//!
+//! Not here: reading the log (`wal::repair`), files that are set aside (`repair`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_model::{ColumnType, Lsn, Schema, SegmentId, SeqTxn, TableId};
+use tidegate_platform::Disk;
+
+use super::folder::{Paths, last_number};
+use super::repair::LostCommits;
+use super::survey::{Survey, SurveyedTable};
+use crate::catalog::fold_name;
+use crate::error::Result;
+use crate::manifest::{Manifest, MaskMark, SegmentEntry};
+use crate::mask::{self, RowMask};
+use crate::segment::{self, SegmentMeta};
+use crate::wal::{Found, Record, TableChange, TableOp};
+
+/// How many segments, beside those that are gone, a merge is thought to have taken at most: it takes
+/// few, and the search grows with the square.
+const WINDOW_MAX: usize = 64;
+
+/// Tables while what is behind the damage is looked at.
+pub(super) struct Salvage<'s, 'a> {
+    survey: &'s mut Survey<'a>,
+    disk: &'a Arc<dyn Disk>,
+    paths: &'a Paths,
+    as_of: Lsn,
+    lost: BTreeMap<TableId, BTreeSet<SeqTxn>>,
+    /// Of tables that are not in the survey any more.
+    names: BTreeMap<TableId, String>,
+}
+
+/// What may be written to mend tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mending {
+    /// For who only looks.
+    Nothing,
+    Files,
+}
+
+/// The changes of one table in one record.
+struct Commit<'r> {
+    table: TableId,
+    seq_txn: SeqTxn,
+    ops: Vec<&'r TableOp>,
+}
+
+impl<'s, 'a> Salvage<'s, 'a> {
+    pub(super) fn new(
+        survey: &'s mut Survey<'a>,
+        (disk, paths): (&'a Arc<dyn Disk>, &'a Paths),
+        as_of: Lsn,
+    ) -> Salvage<'s, 'a> {
+        let (lost, names) = (BTreeMap::new(), BTreeMap::new());
+        Salvage { survey, disk, paths, as_of, lost, names }
+    }
+
+    /// What is taken over of a record, and before it what says that others are missing.
+    pub(super) fn take(&mut self, lsn: Lsn, found: &Found<'_>) -> Vec<Record> {
+        let record = match found {
+            Found::Record(record) => record,
+            Found::Damaged(commits) => {
+                for &(table, seq_txn) in *commits {
+                    // Its table, or its number, may be what is damaged.
+                    let may_be = |it: &SurveyedTable| {
+                        let known = it.manifest.as_ref();
+                        let range = known.map(|it| it.sealed.next()..=it.seq_txn.next());
+                        range.is_none_or(|range| range.contains(&seq_txn))
+                    };
+                    if self.survey.tables.get(&table).is_none_or(may_be) {
+                        self.lose(table, seq_txn);
+                    }
+                }
+                return Vec::new();
+            }
+        };
+        let (mut before, mut taken) = (Vec::new(), Vec::new());
+        for commit in commits_of(record) {
+            if lsn < self.as_of {
+                taken.extend(self.take_old(lsn, &commit));
+            } else {
+                self.take_commit(&commit, (&mut before, &mut taken));
+            }
+        }
+        [before, taken]
+            .into_iter()
+            .filter(|ops| !ops.is_empty())
+            .map(|ops| Record { ops })
+            .collect()
+    }
+
+    /// Of a commit that checkpoints have, only rows of the tail are missing.
+    fn take_old(&mut self, lsn: Lsn, commit: &Commit<'_>) -> Vec<TableOp> {
+        let Some(table) = self.survey.tables.get(&commit.table) else { return Vec::new() };
+        if table.kept.is_some_and(|kept| lsn < kept.until) {
+            return Vec::new();
+        }
+        let is_of_tail = |op: &&&TableOp| {
+            let sealed = table.manifest.as_ref().map(|manifest| manifest.sealed);
+            matches!(op.change, TableChange::Append { .. }) && sealed < Some(op.seq_txn)
+        };
+        // Nothing can be said about a suspended table: what there is of it, stays.
+        let ops = commit.ops.iter().filter(|op| table.is_damaged || is_of_tail(op));
+        let ops: Vec<TableOp> = ops.map(|&op| op.clone()).collect();
+        let is_damaged = table.is_damaged;
+        let fit = ops.into_iter().filter(|op| is_damaged || self.keep_old_rows(op));
+        fit.collect::<Vec<_>>()
+    }
+
+    /// As `keep_rows`, for a commit that the manifest has; behind it the texts are known.
+    fn keep_old_rows(&mut self, op: &TableOp) -> bool {
+        if !self.keep_rows(op) {
+            return false;
+        }
+        match (self.survey.tables.get_mut(&op.table), &op.change) {
+            (Some(table), TableChange::Append { .. }) => table.apply_to_rows(op).is_ok(),
+            _ => true,
+        }
+    }
+
+    fn take_commit(
+        &mut self,
+        commit: &Commit<'_>,
+        (before, taken): (&mut Vec<TableOp>, &mut Vec<TableOp>),
+    ) {
+        let Commit { table: id, seq_txn, ops } = commit;
+        let mut ops: Vec<TableOp> = ops.iter().map(|&op| op.clone()).collect();
+        if let Some(TableOp { change: TableChange::Create { name, schema }, .. }) = ops.first() {
+            if self.survey.tables.contains_key(id) {
+                return;
+            }
+            let free = self.free_name(name, *id);
+            if free != *name {
+                self.lose(*id, *seq_txn);
+            }
+            let name = free;
+            let table = self.survey.add(*id, &name);
+            let known = table.manifest.take().filter(|it| it.seq_txn >= *seq_txn);
+            table.is_damaged = false;
+            table.manifest =
+                Some(known.unwrap_or_else(|| Manifest::new(*id, *seq_txn, Arc::clone(schema))));
+            let schema = Arc::clone(schema);
+            let create = TableChange::Create { name, schema };
+            taken.push(TableOp { table: *id, seq_txn: *seq_txn, change: create });
+            ops.remove(0);
+            if table.manifest.as_ref().is_some_and(|it| it.seq_txn > *seq_txn) {
+                taken.extend(ops);
+                return;
+            }
+            for op in ops {
+                taken.extend(self.fitting(&op));
+            }
+            return;
+        }
+        let Some(table) = self.survey.tables.get_mut(id) else {
+            // The record that made it is missing.
+            self.lose(*id, *seq_txn);
+            return;
+        };
+        let Some(manifest) = &mut table.manifest else {
+            self.rename_or_drop(&mut ops);
+            taken.extend(ops);
+            return;
+        };
+        let next = manifest.seq_txn.next();
+        if *seq_txn < next {
+            // The manifest is newer than the catalog.
+            self.rename_or_drop(&mut ops);
+            let fit = ops.into_iter().filter(|op| self.keep_old_rows(op));
+            taken.extend(fit.collect::<Vec<_>>());
+            return;
+        }
+        if next < *seq_txn {
+            let last = SeqTxn(seq_txn.0 - 1);
+            manifest.seq_txn = last;
+            before.push(TableOp { table: *id, seq_txn: last, change: TableChange::GivenUp });
+            for lost in next.0..seq_txn.0 {
+                self.lose(*id, SeqTxn(lost));
+            }
+        }
+        let count = ops.len();
+        self.rename_or_drop(&mut ops);
+        let ops: Vec<TableOp> = ops.iter().filter_map(|op| self.fitting(op)).collect();
+        if ops.len() < count {
+            self.lose(*id, *seq_txn);
+        }
+        taken.extend(ops);
+    }
+
+    /// A change as it fits its table now, which has it then (SA2).
+    fn fitting(&mut self, op: &TableOp) -> Option<TableOp> {
+        let Some(table) = self.survey.tables.get(&op.table) else { return Some(op.clone()) };
+        let manifest = table.manifest.as_ref()?;
+        let mut op = op.clone();
+        if let TableChange::Replace { out, .. } = &mut op.change {
+            out.retain(|&id| manifest.segment(id).is_some());
+        }
+        let mut changed = manifest.clone();
+        changed.apply(op.seq_txn, &op.change).ok()?;
+        if !self.keep_rows(&op) {
+            return None;
+        }
+        let table = self.survey.tables.get_mut(&op.table).expect("it was just found");
+        table.manifest = Some(changed);
+        table.apply_to_rows(&op).ok()?;
+        Some(op)
+    }
+
+    /// Checks that the rows of an append can be read (SA3).
+    fn keep_rows(&mut self, op: &TableOp) -> bool {
+        let TableChange::Append { images, symbols, .. } = &op.change else { return true };
+        let Some(table) = self.survey.tables.get(&op.table) else { return true };
+        let Some(manifest) = &table.manifest else { return true };
+        if op.seq_txn <= manifest.sealed {
+            return true;
+        }
+        let columns = manifest.schema.columns().iter();
+        if !columns.clone().any(|column| column.ty == ColumnType::Symbol) {
+            return true;
+        }
+        // Without a missing commit of it no text of the table is missing.
+        let is_doubtful = op.seq_txn <= manifest.seq_txn || self.lost.contains_key(&op.table);
+        let is_readable = table.knows(symbols, if is_doubtful { images } else { &[] });
+        if !is_readable {
+            self.lose(op.table, op.seq_txn);
+        }
+        is_readable
+    }
+
+    /// What changes of names do to the survey; one to a name that is taken is left out.
+    fn rename_or_drop(&mut self, ops: &mut Vec<TableOp>) {
+        ops.retain(|op| match &op.change {
+            TableChange::Drop => {
+                if let Some(table) = self.survey.tables.remove(&op.table) {
+                    self.names.insert(op.table, table.name);
+                }
+                true
+            }
+            TableChange::Rename { name } => {
+                let taken = self.holder_of(name).is_some_and(|holder| holder != op.table);
+                if let Some(table) = self.survey.tables.get_mut(&op.table)
+                    && !taken
+                {
+                    table.name.clone_from(name);
+                }
+                !taken
+            }
+            _ => true,
+        });
+    }
+
+    fn holder_of(&self, name: &str) -> Option<TableId> {
+        let name = fold_name(name);
+        let mut tables = self.survey.tables.iter();
+        tables.find(|(_, table)| fold_name(&table.name) == name).map(|(id, _)| *id)
+    }
+
+    /// A name for a table that is made: its own, unless one has it that a missing commit has
+    /// dropped or renamed.
+    fn free_name(&self, name: &str, id: TableId) -> String {
+        if self.holder_of(name).is_none() {
+            return name.to_owned();
+        }
+        // A name may be 127 bytes long, and a number has 20 digits.
+        let end = (0..=name.len().min(100)).rev().find(|&end| name.is_char_boundary(end));
+        let mut free = format!("{}_{id}", &name[..end.unwrap_or(0)]);
+        while self.holder_of(&free).is_some() {
+            free.push('_');
+        }
+        free
+    }
+
+    fn lose(&mut self, table: TableId, seq_txn: SeqTxn) {
+        self.lost.entry(table).or_default().insert(seq_txn);
+    }
+
+    /// The commits that make tables readable again whose files are gone (SA4).
+    pub(super) fn mend(&mut self, mending: Mending) -> Result<Vec<Record>> {
+        let mut records = Vec::new();
+        let ids: Vec<TableId> = self.survey.tables.keys().copied().collect();
+        for id in ids {
+            let Some(manifest) = &self.survey.tables[&id].manifest else { continue };
+            let mut mended = manifest.clone();
+            let mut ops = Vec::new();
+            let seq_txn = mended.seq_txn.next();
+            let entries: Vec<SegmentEntry> = mended.segments.to_vec();
+            let mut gone = Vec::new();
+            for entry in entries {
+                let paths = self.paths.table(id);
+                if !self.has(&paths.segment(&mended.schema, &entry.meta)) {
+                    gone.push(entry);
+                } else if let Some(mark) = &entry.mask
+                    && !self.has(&paths.mask(&mended.schema, &entry.meta, mark))
+                {
+                    let mask = self.other_mask(&mended, &entry, mending)?;
+                    let mask = MaskMark { seq_txn, ..mask };
+                    let change = TableChange::Mask { segment: entry.meta.id, mask };
+                    ops.push(TableOp { table: id, seq_txn, change });
+                }
+            }
+            if !gone.is_empty() {
+                let segments = self.instead_of(&mended, &mut gone);
+                let out = gone.iter().map(|entry| entry.meta.id).collect();
+                let (sealed, symbols) = (mended.sealed.min(mended.seq_txn), Vec::new());
+                let change = TableChange::Replace { out, sealed, segments, symbols };
+                ops.push(TableOp { table: id, seq_txn, change });
+            }
+            if let Some(schema) = self.without_lost_symbols(&mended) {
+                let change = TableChange::Alter { schema: Arc::new(schema) };
+                ops.push(TableOp { table: id, seq_txn, change });
+            }
+            ops.retain(|op| mended.apply(op.seq_txn, &op.change).is_ok());
+            if !ops.is_empty() {
+                self.lose(id, seq_txn);
+                self.survey.tables.get_mut(&id).expect("it is there").manifest = Some(mended);
+                records.push(Record { ops });
+            }
+        }
+        Ok(records)
+    }
+
+    /// The columns without those whose symbols are gone, because a missing commit has dropped them.
+    fn without_lost_symbols(&self, manifest: &Manifest) -> Option<Schema> {
+        if !self.lost.contains_key(&manifest.table) {
+            return None;
+        }
+        let paths = self.paths.table(manifest.table);
+        let gone = manifest.symbols.keys().filter(|id| !self.has(&paths.symbol_file(**id)));
+        let columns = gone.filter_map(|id| manifest.schema.column(*id));
+        columns.fold(None, |schema, column| {
+            let known =
+                schema.as_ref().map_or_else(|| Schema::clone(&manifest.schema), Schema::clone);
+            known.without_column(&column.name).ok().or(schema)
+        })
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        // What cannot be looked at may be there.
+        self.disk.exists(path).unwrap_or(true)
+    }
+
+    /// Segments that hold the rows of those that are gone: files that no commit names any more, as
+    /// a missing one has put them there. It may have replaced others too, which are not gone yet:
+    /// they are added to those that are.
+    fn instead_of(&self, manifest: &Manifest, gone: &mut Vec<SegmentEntry>) -> Vec<SegmentMeta> {
+        let partitions: BTreeSet<_> = gone.iter().map(|entry| entry.meta.partition).collect();
+        let live = |entry: &SegmentEntry| entry.mask.map_or(entry.meta.rows, |it| it.live).0;
+        let mut found = Vec::new();
+        for partition in partitions {
+            let is_here = |entry: &&SegmentEntry| entry.meta.partition == partition;
+            let gone_here: Vec<SegmentEntry> = gone.iter().filter(is_here).copied().collect();
+            let mut all: Vec<SegmentEntry> =
+                manifest.segments.iter().filter(is_here).copied().collect();
+            all.sort_by_key(|entry| (entry.meta.seq_first, entry.meta.id));
+            let unnamed = self.unnamed_segments(manifest, &gone_here);
+            let rows_of = |metas: &[SegmentMeta]| metas.iter().map(|it| it.rows.0).sum::<u64>();
+            // All that is not named, or one of them: the others may be leftovers.
+            let single = unnamed.iter().map(std::slice::from_ref);
+            let choices: Vec<&[SegmentMeta]> = [&unnamed[..]].into_iter().chain(single).collect();
+            let fits = |replaced: &&[SegmentEntry]| {
+                let wanted: u64 = replaced.iter().map(live).sum();
+                choices.iter().find(|chosen| !chosen.is_empty() && rows_of(chosen) == wanted)
+            };
+            let windows = windows_with(&all, &gone_here);
+            let fitting = windows.iter().find_map(|replaced| Some((*replaced, fits(replaced)?)));
+            let Some((replaced, chosen)) = fitting else { continue };
+            gone.extend(replaced.iter().filter(|entry| !gone_here.contains(entry)));
+            let (seq_first, seq_last) = commits(replaced);
+            let metas = chosen.iter();
+            found.extend(metas.map(|meta| SegmentMeta { seq_first, seq_last, ..*meta }));
+        }
+        found
+    }
+
+    /// Segment files of a partition that no commit names, and that are later than those.
+    fn unnamed_segments(&self, manifest: &Manifest, gone: &[SegmentEntry]) -> Vec<SegmentMeta> {
+        let paths = self.paths.table(manifest.table);
+        let partition = gone[0].meta.partition;
+        let newest = gone.iter().map(|entry| entry.meta.id).max().expect("one is gone");
+        let dir = paths.partition(&manifest.schema, partition);
+        let mut found = Vec::new();
+        // What cannot be read is no use.
+        for entry in self.disk.list(&dir).unwrap_or_default() {
+            let id = last_number(&entry.name).filter(|_| entry.name.ends_with(".seg"));
+            let is_unnamed = |&id: &SegmentId| newest < id && manifest.segment(id).is_none();
+            let Some(id) = id.filter(is_unnamed) else { continue };
+            let path = paths.new_segment(&manifest.schema, partition, id);
+            let Ok(bytes) = self.disk.read(&path) else { continue };
+            let Ok(meta) = segment::meta_of(&path, &bytes, manifest.table) else { continue };
+            found.extend((meta.partition == partition && meta.id == id).then_some(meta));
+        }
+        found
+    }
+
+    /// A mask for a segment whose own is gone: the latest that is there, as a missing commit has
+    /// written it, or a new one without any rows gone.
+    fn other_mask(
+        &self,
+        manifest: &Manifest,
+        entry: &SegmentEntry,
+        mending: Mending,
+    ) -> Result<MaskMark> {
+        let paths = self.paths.table(manifest.table);
+        let dir = paths.partition(&manifest.schema, entry.meta.partition);
+        let prefix = format!("{}-", entry.meta.id);
+        let mut best: Option<MaskMark> = None;
+        for file in self.disk.list(&dir).unwrap_or_default() {
+            let id = last_number(&file.name).filter(|_| file.name.starts_with(&prefix));
+            let Some(id) = id.filter(|id| best.is_none_or(|best| best.id < *id)) else { continue };
+            let Ok(bytes) = self.disk.read(&dir.join(&file.name)) else { continue };
+            let Ok(mask) = mask::decode(&bytes, manifest.table, entry.meta.id) else { continue };
+            if mask.rows() == entry.meta.rows {
+                let (live, crc) = (mask.live(), crc32c::crc32c(&bytes));
+                best = Some(MaskMark { id, seq_txn: SeqTxn(0), live, crc });
+            }
+        }
+        if let Some(best) = best {
+            return Ok(best);
+        }
+        let bytes = RowMask::new(entry.meta.rows, &[]).encode(manifest.table, entry.meta.id);
+        let crc = crc32c::crc32c(&bytes);
+        let id = manifest.next_segment;
+        let mark = MaskMark { id, seq_txn: SeqTxn(0), live: entry.meta.rows, crc };
+        if mending == Mending::Nothing {
+            return Ok(mark);
+        }
+        let path = paths.mask(&manifest.schema, &entry.meta, &mark);
+        crate::envelope::replace(self.disk.as_ref(), &path, &bytes)
+            .map_err(crate::Error::disk("write row mask"))?;
+        Ok(mark)
+    }
+
+    /// What is given up, table by table.
+    pub(super) fn lost(&self) -> Vec<LostCommits> {
+        let mut lost = Vec::new();
+        for (&table, commits) in &self.lost {
+            let known = self.survey.tables.get(&table).map(|table| table.name.clone());
+            let name = known.or_else(|| self.names.get(&table).cloned());
+            let mut ranges: Vec<(SeqTxn, SeqTxn)> = Vec::new();
+            for &seq_txn in commits {
+                match ranges.last_mut() {
+                    Some((_, last)) if last.next() == seq_txn => *last = seq_txn,
+                    _ => ranges.push((seq_txn, seq_txn)),
+                }
+            }
+            lost.extend(ranges.into_iter().map(|(first, last)| LostCommits {
+                table,
+                name: name.clone(),
+                first,
+                last,
+            }));
+        }
+        lost
+    }
+}
+
+/// Segments of a partition that follow each other, with all of `gone` among them: fewer first.
+fn windows_with<'e>(all: &'e [SegmentEntry], gone: &[SegmentEntry]) -> Vec<&'e [SegmentEntry]> {
+    let first = all.iter().position(|entry| gone.contains(entry)).unwrap_or(0);
+    let last = all.iter().rposition(|entry| gone.contains(entry)).unwrap_or(0);
+    let starts = first.saturating_sub(WINDOW_MAX)..=first;
+    let ends = last..all.len().min(last.saturating_add(WINDOW_MAX));
+    let windows = starts.flat_map(|start| ends.clone().map(move |end| start..=end));
+    let mut windows: Vec<&[SegmentEntry]> = windows.map(|window| &all[window]).collect();
+    windows.sort_by_key(|window| window.len());
+    windows
+}
+
+/// The first and the last commit of segments, of which there is one.
+fn commits(entries: &[SegmentEntry]) -> (SeqTxn, SeqTxn) {
+    let first = entries.iter().map(|entry| entry.meta.seq_first).min();
+    let last = entries.iter().map(|entry| entry.meta.seq_last).max();
+    (first.expect("there is one"), last.expect("there is one"))
+}
+
+/// The changes of a record, table by table.
+fn commits_of(record: &Record) -> Vec<Commit<'_>> {
+    let mut commits: Vec<Commit<'_>> = Vec::new();
+    for op in &record.ops {
+        match commits.iter_mut().find(|commit| commit.table == op.table) {
+            Some(commit) => commit.ops.push(op),
+            None => {
+                let (table, seq_txn) = (op.table, op.seq_txn);
+                commits.push(Commit { table, seq_txn, ops: vec![op] });
+            }
+        }
+    }
+    commits
+}

@@ -1,0 +1,125 @@
+//! The head of the log: names its newest file, so that one that is missing is noticed.
+//!
+//! Each file says where the one before it ends, and nothing says that another one follows. The head
+//! does. It is written when a file is on disk, and before a commit in it is acknowledged.
+//!
+//! - HD1. The head names a file that was on disk, for good, before it was named. A log whose newest
+//!   file begins before that has lost one.
+//! - HD2. Without a head nothing is checked: older programs write none, and a head that cannot be
+//!   read loses nothing itself.
+//! - HD3. It is written in its place: it has less than a sector, which a disk writes whole or not at
+//!   all, and takes one sync and no space.
+//!
+//! Bytes: docs/format.md, Head of the log.
+
+use std::path::{Path, PathBuf};
+
+use tidegate_model::Lsn;
+use tidegate_model::bytes::ByteWriter;
+use tidegate_platform::{Disk, OpenMode};
+
+use super::group::SECTOR;
+use super::log::{LogFile, file_name};
+use crate::envelope::{self, Kind};
+use crate::error::{Corruption, DecodeError, Error, Result};
+
+const KIND: Kind = Kind { magic: *b"TIDEHED\0", version: 1, oldest: 1, name: "head of the log" };
+const NAME: &str = "head";
+
+/// Says that the newest file of a log begins at `first`.
+pub(super) fn write_head(
+    disk: &dyn Disk,
+    dir: &Path,
+    (log, first): (u64, Lsn),
+) -> tidegate_platform::Result<()> {
+    let mut w = ByteWriter::default();
+    w.u64(log).u64(first.0);
+    let (path, bytes) = (path_of(dir), envelope::encode(&KIND, &w.0));
+    assert!(bytes.len() <= SECTOR, "HD3");
+    match disk.open(&path, OpenMode::ReadWrite) {
+        Ok(file) if file.len()? == bytes.len() as u64 => {
+            file.write_all_at(&bytes, 0)?;
+            file.sync_data()
+        }
+        Err(error) if !error.is_not_found() => Err(error),
+        // The first time, or its length is damaged.
+        _ => envelope::replace(disk, &path, &bytes),
+    }
+}
+
+/// Where the newest file of a log begins; `None` if nothing says so.
+///
+/// # Errors
+/// If the head cannot be read, is damaged, or of another log.
+pub(crate) fn read_head(disk: &dyn Disk, dir: &Path, log: u64) -> Result<Option<Lsn>> {
+    let path = path_of(dir);
+    let Some(bytes) = envelope::read(disk, &path, "read head of the log")? else { return Ok(None) };
+    let first = decode_head(&bytes, log).map_err(Error::decode(&path))?;
+    Ok(Some(first))
+}
+
+/// Adds the newest file to those that are there, if it is missing (HD1).
+pub(super) fn add_missing(
+    disk: &dyn Disk,
+    dir: &Path,
+    log: u64,
+    files: &mut Vec<LogFile>,
+) -> Result<()> {
+    let first = match read_head(disk, dir, log) {
+        Err(error @ Error::NewerFormat { .. }) => return Err(error),
+        // HD2.
+        Err(_) | Ok(None) => return Ok(()),
+        Ok(Some(first)) => first,
+    };
+    if files.last().is_none_or(|last| last.first < first) {
+        files.push(LogFile { first, path: dir.join(file_name(first)) });
+    }
+    Ok(())
+}
+
+fn path_of(dir: &Path) -> PathBuf {
+    dir.join(NAME)
+}
+
+fn decode_head(bytes: &[u8], log: u64) -> Result<Lsn, DecodeError> {
+    let mut r = envelope::decode(&KIND, bytes)?;
+    let (at, actual, first) = (r.offset(), r.u64()?, Lsn(r.u64()?));
+    if actual != log {
+        let what = Corruption::Differs { what: "the log", expected: log, actual };
+        return Err(DecodeError::at(at, what));
+    }
+    envelope::finish(&r)?;
+    Ok(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_platform::SimDisk;
+
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_as_it_was_written_and_only_of_its_log() {
+        let (disk, dir) = (SimDisk::new(1), Path::new("/wal"));
+        disk.create_dir_all(dir).unwrap();
+        assert_eq!(read_head(&disk, dir, 7).unwrap(), None);
+        for first in [Lsn(0), Lsn(8_192)] {
+            write_head(&disk, dir, (7, first)).unwrap();
+            assert_eq!(read_head(&disk, dir, 7).unwrap(), Some(first));
+            assert!(matches!(read_head(&disk, dir, 8), Err(Error::Corrupt { .. })));
+        }
+    }
+
+    #[test]
+    fn only_a_file_behind_all_others_is_missing() {
+        let (disk, dir) = (SimDisk::new(1), Path::new("/wal"));
+        disk.create_dir_all(dir).unwrap();
+        write_head(&disk, dir, (7, Lsn(8_192))).unwrap();
+        for (firsts, expected) in [(vec![0, 4_096], 3), (vec![0, 8_192], 2), (vec![12_288], 1)] {
+            let file = |first| LogFile { first: Lsn(first), path: PathBuf::new() };
+            let mut files: Vec<LogFile> = firsts.into_iter().map(file).collect();
+            add_missing(&disk, dir, 7, &mut files).unwrap();
+            assert_eq!(files.len(), expected);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Records of one table in a file of their own, so that the log can be purged although the table
+//! still needs them. Bytes: docs/format.md, Kept records.
+//!
+//! - KE1. The file is whole before anything names it: it is written under another name, synced and
+//!   renamed.
+//! - KE2. Each record has a checksum, and the header says how many there are and how long the file
+//!   is: damage is noticed wherever it is.
+//!
+//! Not here: which records (`database::kept`).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_model::bytes::{ByteReader, ByteWriter};
+use tidegate_model::{Lsn, SeqTxn, TableId, limits};
+use tidegate_platform::{Disk, DiskFile, OpenMode};
+
+use super::record::{Record, decode_record, encode_record, shifted, skim_record};
+use crate::envelope;
+use crate::error::{Corruption, DecodeError, Error, Result};
+
+const MAGIC: [u8; 8] = *b"TIDEKPT\0";
+const VERSION: u32 = 1;
+/// Magic, version, log, table, end, records, bytes, checksum.
+const HEADER_BYTES: usize = 8 + 4 + 8 + 8 + 8 + 8 + 8 + 4;
+/// Length and checksum of a record.
+const RECORD_HEADER_BYTES: usize = 4 + 4;
+/// Records are written and read in pieces of about this.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Whose records a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeptFile<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) log: u64,
+    pub(crate) table: TableId,
+    /// The records are from before it.
+    pub(crate) until: Lsn,
+}
+
+/// Does something with a record.
+type Visit<'a> = dyn FnMut(&Record) -> Result<()> + 'a;
+
+/// Writes a file with the records that `fill` hands on (KE1).
+pub(crate) fn write_kept(
+    disk: &dyn Disk,
+    kept: KeptFile<'_>,
+    fill: &mut dyn FnMut(&mut Visit<'_>) -> Result<()>,
+) -> Result<()> {
+    let failed = Error::disk("keep records of a table");
+    let dir = kept.path.parent().expect("it is in a folder");
+    disk.create_dir_all(dir).map_err(&failed)?;
+    let temporary = envelope::temporary(kept.path);
+    let file = disk.open(&temporary, OpenMode::CreateOrTruncate).map_err(&failed)?;
+    let mut w = ByteWriter::default();
+    let (mut written, mut records) = (HEADER_BYTES as u64, 0);
+    let filled = fill(&mut |record| {
+        encode_record(&mut w, record);
+        records += 1;
+        if w.0.len() >= BUFFER_BYTES {
+            file.write_all_at(&w.0, written).map_err(Error::disk("keep records of a table"))?;
+            written += w.0.len() as u64;
+            w.0.clear();
+        }
+        Ok(())
+    });
+    let finish = || {
+        file.write_all_at(&w.0, written)?;
+        let header = encode_header(kept, records, written + w.0.len() as u64);
+        file.write_all_at(&header, 0)?;
+        file.sync_data()?;
+        disk.rename(&temporary, kept.path)?;
+        disk.sync_dir(dir)?;
+        // The folder may be new.
+        disk.sync_dir(dir.parent().expect("it is in the folder of the database"))
+    };
+    let outcome = filled.and_then(|()| finish().map_err(failed));
+    if outcome.is_err() {
+        // If that fails too, the next open removes it.
+        let _ = disk.remove(&temporary);
+    }
+    outcome
+}
+
+/// Hands every record of a file to `visit`.
+pub(crate) fn read_kept(disk: &dyn Disk, kept: KeptFile<'_>, visit: &mut Visit<'_>) -> Result<()> {
+    each_record(disk, kept, &mut |bytes| {
+        decode_record(&mut ByteReader::new(bytes)).map(|record| visit(&record))
+    })
+}
+
+/// Calls `found` for what the records of a file take from memtables (`skim_record`).
+pub(crate) fn skim_kept(
+    disk: &dyn Disk,
+    kept: KeptFile<'_>,
+    found: &mut dyn FnMut(TableId, SeqTxn),
+) -> Result<()> {
+    each_record(disk, kept, &mut |bytes| skim_record(&mut ByteReader::new(bytes), found).map(Ok))
+}
+
+/// What came of a record: an error of its bytes, or of what was done with it.
+type Visited = Result<Result<(), Error>, DecodeError>;
+
+fn each_record(
+    disk: &dyn Disk,
+    kept: KeptFile<'_>,
+    visit: &mut dyn FnMut(&[u8]) -> Visited,
+) -> Result<()> {
+    let failed = Error::disk("read kept records");
+    let file = match disk.open(kept.path, OpenMode::Read) {
+        Err(error) if error.is_not_found() => return Err(Error::missing(kept.path)),
+        file => file.map_err(&failed)?,
+    };
+    let damage = Error::decode(kept.path);
+    let length = file.len().map_err(&failed)?;
+    let header = read(&file, 0, HEADER_BYTES).map_err(&failed)?;
+    let records = decode_header(&header, kept, length).map_err(&damage)?;
+    let mut at = HEADER_BYTES as u64;
+    for _ in 0..records {
+        let head = read(&file, at, RECORD_HEADER_BYTES).map_err(&failed)?;
+        let bytes = ByteReader::new(&head).u32().map_err(|error| damage(error.into()))? as usize;
+        if bytes > limits::WAL_RECORD_BYTES {
+            let value = bytes as u64;
+            let what = Corruption::Impossible { what: "the length of a record", value };
+            return Err(Error::Corrupt { path: kept.path.to_path_buf(), offset: at, what });
+        }
+        let record = read(&file, at, RECORD_HEADER_BYTES + bytes).map_err(&failed)?;
+        let base = usize::try_from(at).expect("files fit the address space");
+        visit(&record).map_err(|error| damage(shifted(error, base)))??;
+        at += record.len() as u64;
+    }
+    if at == length {
+        return Ok(());
+    }
+    let what = Corruption::LeftOver { left: length.saturating_sub(at) };
+    Err(Error::Corrupt { path: kept.path.to_path_buf(), offset: at, what })
+}
+
+/// As many of these bytes as the file has.
+fn read(file: &Arc<dyn DiskFile>, at: u64, bytes: usize) -> tidegate_platform::Result<Vec<u8>> {
+    let mut buffer = vec![0; bytes];
+    let got = file.read_at(&mut buffer, at)?;
+    buffer.truncate(got);
+    Ok(buffer)
+}
+
+fn encode_header(kept: KeptFile<'_>, records: u64, bytes: u64) -> Vec<u8> {
+    let mut w = ByteWriter::default();
+    w.raw(&MAGIC).u32(VERSION).u64(kept.log).u64(kept.table.0).u64(kept.until.0);
+    w.u64(records).u64(bytes);
+    let crc = crc32c::crc32c(&w.0);
+    w.u32(crc);
+    assert_eq!(w.0.len(), HEADER_BYTES, "docs/format.md, Kept records");
+    w.0
+}
+
+/// How many records a file has.
+fn decode_header(bytes: &[u8], kept: KeptFile<'_>, length: u64) -> Result<u64, DecodeError> {
+    let mut r = ByteReader::new(bytes);
+    if r.array::<8>()? != MAGIC {
+        return Err(DecodeError::at(0, Corruption::Magic { expected: "file of kept records" }));
+    }
+    let version = r.u32()?;
+    let found = [r.u64()?, r.u64()?, r.u64()?];
+    let (records, expected_length) = (r.u64()?, r.u64()?);
+    let at = r.offset();
+    let (expected, actual) = (r.u32()?, crc32c::crc32c(&bytes[..at]));
+    if actual != expected {
+        return Err(DecodeError::at(at, Corruption::Checksum { expected, actual }));
+    }
+    envelope::check_version(version, VERSION..=VERSION, 8)?;
+    let names = [("the log", kept.log), ("the table", kept.table.0), ("the LSN", kept.until.0)];
+    for ((what, expected), actual) in names.into_iter().zip(found) {
+        if expected != actual {
+            return Err(DecodeError::at(12, Corruption::Differs { what, expected, actual }));
+        }
+    }
+    if expected_length != length {
+        let what = Corruption::Length { expected: expected_length, actual: length };
+        return Err(DecodeError::at(HEADER_BYTES - 4, what));
+    }
+    Ok(records)
+}

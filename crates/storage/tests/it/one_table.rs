@@ -1,0 +1,204 @@
+//! Random workloads in which the files of one table fail, or one group of the log is damaged: only
+//! that table, and only commits of that group, may have anything to do with it.
+//!
+//! Set `TIDEGATE_SIMULATE=first..end` to run other seeds than those of every test run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_platform::{Class, Disk, SimCall, SimDisk, SimErrno};
+use tidegate_storage::wal::decode_group;
+use tidegate_storage::{Database, Durability, LogOptions, OpenOptions, repair_log};
+
+use crate::fixture::{DIR, chain, files};
+use crate::model::{Step, Tables, read};
+use crate::simulate::{Generator, Random, options, seeds};
+
+const PAGE: usize = 4_096;
+/// The identity of a log, which is the time at which it was made.
+const LOG: u64 = 77;
+
+fn open(disk: &SimDisk, options: &OpenOptions) -> Arc<Database> {
+    let opened = Database::open(Arc::new(disk.clone()), Path::new(DIR), options);
+    opened.unwrap_or_else(|error| panic!("{}", chain(&error)))
+}
+
+fn run_all(range: std::ops::Range<u64>, run: fn(u64)) {
+    for seed in seeds(range) {
+        let outcome = std::panic::catch_unwind(|| run(seed));
+        assert!(outcome.is_ok(), "TIDEGATE_SIMULATE={seed}..{} shows it again", seed + 1);
+    }
+}
+
+/// The tables that a step is about.
+fn tables_of(step: &Step, all: &Tables) -> BTreeSet<String> {
+    let one = |name: &str| BTreeSet::from([name.to_owned()]);
+    match step {
+        Step::Append(tables) | Step::Batch(_, tables) => {
+            tables.iter().map(|(table, ..)| (*table).to_owned()).collect()
+        }
+        Step::Drop(names) => names.iter().map(|name| (*name).to_owned()).collect(),
+        Step::Create(table)
+        | Step::ImportNew(table, _)
+        | Step::Import(table, _)
+        | Step::Abort(table, _)
+        | Step::Truncate(table)
+        | Step::AddColumn(table, ..)
+        | Step::DropColumn(table, _)
+        | Step::RenameColumn(table, ..)
+        | Step::Delete(table, _)
+        | Step::Change(table, ..)
+        | Step::Update(table, _)
+        | Step::DropPartition(table, _)
+        | Step::Keys(table, _)
+        | Step::Seal(table)
+        | Step::Rename(table, _)
+        | Step::Merge(table) => one(table),
+        Step::Maintain | Step::Checkpoint | Step::Flush | Step::Reopen => {
+            all.keys().cloned().collect()
+        }
+    }
+}
+
+fn one_table_fails(seed: u64) {
+    let mut random = Random(seed);
+    let (disk, mut made) = (SimDisk::new(seed), Generator::new(seed ^ 0xbeef));
+    let mut options = options(&mut random);
+    let mut database = open(&disk, &options);
+    let mut tables = Tables::new();
+    for round in 0..3 {
+        let names: Vec<String> = tables.keys().cloned().collect();
+        let mut failing = None;
+        if !names.is_empty() {
+            let name = names[usize::try_from(random.below(names.len() as u64)).unwrap()].clone();
+            let id = database.table_id(&name).unwrap();
+            let dir = Path::new(DIR).join("data").join(id.to_string());
+            let calls = [
+                vec![SimCall::Open, SimCall::Create, SimCall::MakeDir, SimCall::Rename],
+                vec![SimCall::Create, SimCall::Write],
+                vec![SimCall::Rename],
+                vec![SimCall::Remove, SimCall::Resize, SimCall::List],
+            ];
+            let at = usize::try_from(random.below(4)).unwrap();
+            disk.fail_calls_in(&dir, &calls[at], random.pick(&SimErrno::ALL));
+            failing = Some(id);
+        }
+        for _ in 0..25 {
+            let step = made.step(&tables);
+            if matches!(step, Step::Reopen) {
+                continue;
+            }
+            let name = failing.and_then(|id| database.table_name(id));
+            let is_about = name.is_some_and(|name| tables_of(&step, &tables).contains(&name));
+            let context = format!("seed {seed}, round {round}, {step:?}");
+            match step.run(&database) {
+                Ok(()) => step.apply(&mut tables),
+                Err(error) => {
+                    assert!(is_about, "{context}: {}", chain(&error));
+                    assert_eq!(error.class(), Class::Environment, "{context}: {error:?}");
+                }
+            }
+        }
+        let is_crash = random.below(2) == 0;
+        let crashed = is_crash.then(|| {
+            database.flush().unwrap();
+            disk.after_power_loss_by(seed)
+        });
+        let context = format!("seed {seed}, round {round}, crash: {is_crash}");
+        if let Some(crashed) = crashed {
+            options.log.durability = random.pick(&[Durability::Sync, Durability::Async]);
+            let found = read(&open(&crashed, &options));
+            assert_eq!(found, tables, "{context}: after the crash");
+        }
+        disk.clear_faults();
+        assert_eq!(read(&database), tables, "{context}");
+        drop(database);
+        database = open(&disk, &options);
+        assert_eq!(read(&database), tables, "{context}: opened again");
+        let problems = database.verify(&|_| {}).unwrap().problems;
+        assert!(problems.is_empty(), "{context}: {problems:?}");
+    }
+}
+
+#[test]
+fn files_of_one_table_that_fail_fail_no_other_one() {
+    run_all(0..150, one_table_fails);
+}
+
+/// A group of a log file, by its offset; the tables that its records are about.
+fn groups(disk: &SimDisk) -> Vec<(std::path::PathBuf, u64, BTreeSet<u64>)> {
+    let mut groups = Vec::new();
+    for path in files(disk, ".wal") {
+        let bytes = disk.read(&path).unwrap();
+        let first = u64::from_le_bytes(bytes[20..28].try_into().unwrap());
+        for at in (PAGE..bytes.len()).step_by(PAGE) {
+            let lsn = tidegate_model::Lsn(first + (at - PAGE) as u64);
+            let Ok(group) = decode_group(&bytes[at..], LOG, lsn) else { continue };
+            let ops = group.records.iter().flat_map(|record| &record.ops);
+            groups.push((path.clone(), at as u64, ops.map(|op| op.table.0).collect()));
+        }
+    }
+    groups
+}
+
+fn one_group_is_damaged(seed: u64) {
+    let mut random = Random(seed);
+    let (disk, mut made) = (SimDisk::new(seed), Generator::new(seed ^ 0xfeed));
+    let options = options(&mut random);
+    let log = LogOptions { durability: Durability::Sync, ..options.log };
+    let options = OpenOptions { log, ..options };
+    let database = open(&disk, &options);
+    let (mut tables, mut names_change) = (Tables::new(), false);
+    for _ in 0..10 + random.below(40) {
+        let step = made.step(&tables);
+        names_change |= matches!(step, Step::Drop(_) | Step::Rename(..));
+        if !matches!(step, Step::Reopen) {
+            step.run(&database).unwrap_or_else(|e| panic!("seed {seed}: {step:?}: {}", chain(&e)));
+            step.apply(&mut tables);
+        }
+    }
+    let ids = database.tables().into_iter().map(|table| (table.name, table.id.0));
+    let ids: BTreeMap<String, u64> = ids.collect();
+    let disk = disk.after_power_loss_by(seed);
+    let groups = groups(&disk);
+    let (path, at, touched) = &groups[usize::try_from(random.below(groups.len() as u64)).unwrap()];
+    // The checksum of its first record.
+    disk.corrupt(path, at + 70, 1);
+    let context = format!("seed {seed}, {} at {at}, tables {touched:?}", path.display());
+    let repaired: Arc<dyn Disk> = Arc::new(disk.clone());
+    let repaired = repair_log(&repaired, Path::new(DIR));
+    let repaired = repaired.unwrap_or_else(|e| panic!("{context}: {}", chain(&e)));
+    let is_repaired = repaired.is_some();
+    let lost = repaired.map(|repaired| repaired.lost).unwrap_or_default();
+    let is_touched = |lost: &&tidegate_storage::LostCommits| touched.contains(&lost.table.0);
+    // A name that a missing commit has given away is in the way of other tables.
+    let untouched = lost.iter().find(|lost| !names_change && !is_touched(lost));
+    assert!(untouched.is_none(), "{context}: {lost:?}");
+    for round in 0..2 {
+        let database = open(&disk, &options);
+        let found = read(&database);
+        let id = |name: &str| database.table_id(name).map(|id| id.0);
+        for name in tables.keys().chain(found.keys()) {
+            if tables.get(name) == found.get(name) {
+                continue;
+            }
+            let is_named = lost.iter().any(|lost| {
+                let table = Some(lost.table.0);
+                lost.name.as_deref().is_none_or(|lost| lost == name)
+                    || table == id(name)
+                    || table == ids.get(name).copied()
+            });
+            assert!(is_named, "{context}: {name} differs: {lost:?}");
+        }
+        if is_repaired {
+            let problems = database.verify(&|_| {}).unwrap().problems;
+            assert!(problems.is_empty(), "{context}, round {round}: {problems:?}");
+        }
+    }
+}
+
+#[test]
+fn a_repair_loses_only_what_it_names() {
+    run_all(0..300, one_group_is_damaged);
+}
