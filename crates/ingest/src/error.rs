@@ -104,11 +104,23 @@ pub enum Error {
     )]
     MixedLineEnds { path: PathBuf, place: RejectPlace },
     #[error(
-        "{} begins with {}, which look like other names than the header of {}: \
-         say with --header or --no-header what the first records are",
+        "{} begins with {}, none of which is a name in the header of {}: \
+         import it by itself, with --header if these are names, with --no-header if they are a row",
         .path.display(), shown_names(.names), .first.display()
     )]
     OtherHeader { path: PathBuf, first: PathBuf, names: Vec<String> },
+    #[error(
+        "{} has no header and {columns} columns, and the header of {} has {expected}: \
+         import it by itself",
+        .path.display(), .other.display()
+    )]
+    OtherCount { path: PathBuf, columns: usize, other: PathBuf, expected: usize },
+    #[error(
+        "{} has no header, and that of {} behind it has the columns in another order than the \
+         table: import it by itself, or behind the file whose columns it has",
+        .path.display(), .other.display()
+    )]
+    OtherOrder { path: PathBuf, other: PathBuf },
     #[error("{}, {}{}: {reason}{}", .path.display(), shown_place(.place), shown_column(.column),
         shown_text(.text))]
     BadValue {
@@ -279,6 +291,8 @@ impl Error {
             | Error::MixedDates { .. }
             | Error::MixedLineEnds { .. }
             | Error::OtherHeader { .. }
+            | Error::OtherCount { .. }
+            | Error::OtherOrder { .. }
             | Error::BadValue { .. }
             | Error::AllRejected { .. }
             | Error::SkipTooFar { .. }

@@ -232,6 +232,8 @@ pub(crate) struct Look {
     pub(crate) header: HeaderFound,
     /// From the header, else `f0`, `f1` and so on; none if there is no record.
     pub(crate) names: Vec<String>,
+    /// True if the names are those of a header: its own, or that of a file before it.
+    pub(crate) has_names: bool,
     /// Of each column.
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) notes: Vec<String>,
@@ -280,7 +282,8 @@ pub(crate) fn look(
         null_text: options.null_text.map(|text| text.as_bytes().to_vec()),
         line_end,
     };
-    Ok(Look { dialect, header, names, evidence, notes, shape, columns })
+    let has_names = header.is_header();
+    Ok(Look { dialect, header, names, has_names, evidence, notes, shape, columns })
 }
 
 /// The structure in which a text ends inside of quotes, if there is one, and where the record
@@ -324,7 +327,7 @@ pub(crate) fn map_look(
     schema: &Schema,
     options: &SniffOptions<'_>,
 ) -> Result<ColumnMap, SniffError> {
-    columns::map(&looked.names, looked.dialect.has_header, schema, options)
+    columns::map(&looked.names, looked.has_names, schema, options)
 }
 
 /// The columns of a file that are not left out.

@@ -4,9 +4,10 @@
 //!   goes for all of them.
 //! - files-2. Columns with names are united by name, and their evidence adds up: the type of a
 //!   column of a new table is one that the samples of all files have. Files without names have the
-//!   same columns in the same order.
+//!   same columns in the same order: those of the last file with a header before them, if there
+//!   is one.
 //! - files-3. A record is only taken for a header if there is evidence for it (`sniff::columns`);
-//!   where a file seems to have other names than the one before, the import fails.
+//!   where a file has other names than those before, or seems to, the import fails.
 //!
 //! Not here: the samples (`setup`), and reading (`text`).
 
@@ -141,7 +142,9 @@ impl Files<'_> {
                 names: &names,
             };
             let look = self.look_at(at, expected, Some(like))?;
-            if look.header == HeaderFound::OtherNames {
+            let is_other = look.header == HeaderFound::OtherNames
+                || first.dialect.has_header && self.has_other_names(&look, &names, expected);
+            if is_other {
                 let (path, first) = (self.path(at).to_owned(), self.path(self.first).to_owned());
                 return Err(Error::OtherHeader { path, first, names: look.names });
             }
@@ -153,6 +156,42 @@ impl Files<'_> {
             looks.push(look);
         }
         self.looks = looks;
+        self.hand_on_names()
+    }
+
+    /// True if a file has a header with none of the names of the files before and of the table.
+    fn has_other_names(&self, look: &Look, names: &[String], expected: Option<&Schema>) -> bool {
+        let is_known = |name: &String| {
+            has_name(names, name) || expected.is_some_and(|schema| schema.find(name).is_some())
+        };
+        look.dialect.has_header && !look.names.is_empty() && !look.names.iter().any(is_known)
+    }
+
+    /// A file without a header has the columns of the last one with a header before it: they are
+    /// pieces of one.
+    fn hand_on_names(&mut self) -> Result<()> {
+        if self.context.options.fields.is_some() {
+            return Ok(()); // The list says what the fields are.
+        }
+        let mut named: Option<usize> = None;
+        for at in 0..self.looks.len() {
+            let look = &self.looks[at];
+            match named {
+                _ if look.names.is_empty() => {}
+                _ if look.has_names => named = Some(at),
+                None => {}
+                Some(before) => {
+                    let names = self.looks[before].names.clone();
+                    let (columns, expected) = (look.names.len(), names.len());
+                    if columns != expected {
+                        let (path, other) = (self.path(at), self.path(before));
+                        let (path, other) = (path.to_owned(), other.to_owned());
+                        return Err(Error::OtherCount { path, columns, other, expected });
+                    }
+                    (self.looks[at].names, self.looks[at].has_names) = (names, true);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -232,14 +271,14 @@ impl Files<'_> {
             let columns = sniff::kept_columns(look, &self.options(at, None));
             let columns = columns.map_err(|source| self.sniff_error(at, source))?;
             for (position, (name, evidence)) in columns.into_iter().enumerate() {
-                let found = match look.dialect.has_header {
+                let found = match look.has_names {
                     true => united.iter().position(|(own, _)| same_name(own, name)),
                     false => Some(position).filter(|&position| position < united.len()),
                 };
                 match found {
                     Some(found) => united[found].1.merge(evidence),
                     // Of a file without names, `map` says what is too many.
-                    None if at == self.first || look.dialect.has_header => {
+                    None if at == self.first || look.has_names => {
                         united.push((name.clone(), evidence.clone()));
                     }
                     None => {}
@@ -286,13 +325,35 @@ impl Files<'_> {
                 continue;
             }
             let file = self.text_file(at, schema)?;
-            let have_names = look.dialect.has_header && first.has_header;
-            if !have_names {
+            if !look.has_names || !self.looks[self.first].has_names {
                 self.check_same_columns((at, &file), &first, schema)?;
             }
             files.push(file);
         }
+        self.check_order(&files)?;
         Ok(files)
+    }
+
+    /// Behind files whose fields were taken in the order of the table no header may show that they
+    /// stand in another.
+    fn check_order(&self, files: &[TextFile]) -> Result<()> {
+        if self.context.options.fields.is_some() {
+            return Ok(());
+        }
+        let has_rows = |at: &usize| !self.looks[*at].names.is_empty();
+        let mut unnamed = (0..files.len()).filter(has_rows).filter(|&at| !self.looks[at].has_names);
+        let Some(unnamed) = unnamed.next() else { return Ok(()) };
+        let is_other = |at: &usize| {
+            let fields: Vec<usize> = files[*at].sources.iter().flatten().copied().collect();
+            self.looks[*at].has_names && !fields.is_sorted()
+        };
+        match (unnamed..files.len()).filter(has_rows).find(is_other) {
+            None => Ok(()),
+            Some(other) => {
+                let (path, other) = (self.path(unnamed), self.path(other));
+                Err(Error::OtherOrder { path: path.to_owned(), other: other.to_owned() })
+            }
+        }
     }
 
     /// Which field of a record each column of the table is.
@@ -432,6 +493,10 @@ impl Files<'_> {
             of_others.extend(own.map(|note| format!("{path}: {note}")));
             let differing = other_dialect(&look.dialect, &first.dialect);
             of_others.extend(differing.map(|how| format!("{path}: {how}, unlike the first file")));
+            if let (false, Some(before)) = (look.dialect.has_header, self.named_by(at)) {
+                let before = self.path(before).display();
+                of_others.push(format!("{path}: its columns are those of {before}"));
+            }
             let missing: Vec<&str> = (schema.columns().iter().enumerate())
                 .filter(|(column, _)| files[at].sources[*column].is_none())
                 .filter(|(column, _)| files.iter().any(|file| file.sources[*column].is_some()))
@@ -448,6 +513,12 @@ impl Files<'_> {
             notes.push(format!("{more} more notes on files"));
         }
         notes
+    }
+
+    /// The file before with a header, if a file has its columns by it.
+    fn named_by(&self, at: usize) -> Option<usize> {
+        let is_named = |file: &usize| self.looks[*file].dialect.has_header;
+        (0..at).rev().filter(|_| self.looks[at].has_names).find(is_named)
     }
 
     fn map_notes(&self, schema: &Schema) -> Vec<String> {
