@@ -79,6 +79,20 @@ pub enum Error {
         first: Option<Box<Rejected>>,
     },
     #[error(
+        "{}: quotes enclose {joined} line ends behind which a record seems to begin, in {records} \
+         records; the first such value, in column `{column}`, begins in {} and has {lines} lines: \
+         say with --quote none that quotes are text, or with --quote '\"' that they are not",
+        .path.display(), shown_place(.place)
+    )]
+    QuotesContradicted {
+        path: PathBuf,
+        joined: u64,
+        records: u64,
+        place: RejectPlace,
+        column: String,
+        lines: u64,
+    },
+    #[error(
         "{}, {}, column `{column}`: `{text}` is a date only in the other order of day and month than \
          the column is read in, while all its dates in the sample have both: say with --timestamp-format which it is",
         .path.display(), shown_place(.place)
@@ -287,6 +301,7 @@ impl Error {
             | Error::RecordTooLong { .. }
             | Error::OpenQuote { .. }
             | Error::GuessContradicted { .. }
+            | Error::QuotesContradicted { .. }
             | Error::AmbiguousDates { .. }
             | Error::MixedDates { .. }
             | Error::MixedLineEnds { .. }

@@ -21,7 +21,8 @@ use super::setup::{self, SampledFile, TargetSchema};
 use crate::error::{Error, Result};
 use crate::faults::{Lines, TextPlace, shown};
 use crate::index::Structure;
-use crate::options::{ColumnSource, FileFormat, ImportOptions};
+use crate::multiline::{Kind, LineShape};
+use crate::options::{ColumnSource, FileFormat, ImportOptions, Quote};
 use crate::read::TextFile;
 use crate::sniff::{
     self, Dialect, Evidence, FirstLine, HeaderFound, Inferred, Like, LineEnd, Look, NoTimes,
@@ -371,6 +372,7 @@ impl Files<'_> {
             setup::require_designated(schema, &sources, &input.path)?;
         }
         Ok(TextFile {
+            line_shape: self.line_shape(look, &map.targets, schema),
             sources,
             fields: map.targets.len(),
             has_header: look.dialect.has_header,
@@ -381,6 +383,39 @@ impl Files<'_> {
                 quote: look.dialect.quote,
                 line_end: line_end_byte(look),
             },
+        })
+    }
+
+    /// What tells lines of records from lines of text, where quotes are a guess.
+    fn line_shape(
+        &self,
+        look: &Look,
+        targets: &[Option<usize>],
+        schema: &Schema,
+    ) -> Option<LineShape> {
+        let options = self.context.options;
+        let is_guess = options.dialect.quote == Quote::Standard && look.dialect.quote.is_some();
+        if !is_guess || options.format == FileFormat::Backslashed {
+            return None;
+        }
+        let kind = |target: &Option<usize>| {
+            let ty = schema.columns()[(*target)?].ty;
+            match ty {
+                ColumnType::Boolean => Some(Kind::Boolean),
+                ColumnType::Timestamp(_) | ColumnType::Date => Some(Kind::Time),
+                ColumnType::Float32 | ColumnType::Float64 | ColumnType::Decimal { .. } => {
+                    Some(Kind::Number)
+                }
+                ty => ty.is_integer().then_some(Kind::Number),
+            }
+        };
+        let typed = targets.iter().enumerate();
+        let typed = typed.filter_map(|(field, target)| Some((field, kind(target)?)));
+        Some(LineShape {
+            delimiter: look.dialect.delimiter,
+            line_end: line_end_byte(look),
+            fields: targets.len(),
+            typed: typed.collect(),
         })
     }
 

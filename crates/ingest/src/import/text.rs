@@ -22,7 +22,7 @@ use crate::progress::Phase;
 use crate::read::{self, ReadJob, TextFile};
 use crate::sniff::open_quote;
 use crate::split::{Joints, SplitChain};
-use crate::tally::Tallies;
+use crate::tally::{Joined, Tallies};
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
 pub(super) fn read(
@@ -90,6 +90,8 @@ pub(super) fn read(
     assert!(job.joints.is_empty(), "T1 of `read`: every record was whole in the end");
     let cells_nulled = job.faults.cells_nulled.load(Relaxed);
     check_guesses(context, &files, &tallies)?;
+    let mut notes = notes;
+    notes.extend(joined_notes(&files, &layout, &tallies)?);
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
@@ -135,11 +137,8 @@ fn check_guesses(context: &ImportContext<'_>, files: &[TextFile], tallies: &Tall
         let tally = tallies.of(at);
         let rejected = tally.misshapen.load(Relaxed);
         let records = tally.rows.load(Relaxed) + tally.rejected.load(Relaxed);
-        let is_much =
-            CONTRADICTED_MIN <= rejected && records * CONTRADICTED_PERCENT < rejected * 100;
-        // Of a small file it takes more than a half.
-        let is_most = 1 < rejected && records < 2 * rejected && rejected < records;
-        if is_much || is_most {
+        let are_others = rejected < records || CONTRADICTED_MIN <= rejected;
+        if contradicts(rejected, records) && are_others {
             let Structure { delimiter, quote, .. } = file.structure;
             let first = context.rejects.finish()?.first.map(Box::new);
             return Err(Error::GuessContradicted {
@@ -154,6 +153,51 @@ fn check_guesses(context: &ImportContext<'_>, files: &[TextFile], tallies: &Tall
         }
     }
     Ok(())
+}
+
+/// A value of several lines that look like records may be records that a quote has joined, which
+/// is text: where that is much of a file, the import fails as for any guess that is contradicted.
+fn joined_notes(files: &[TextFile], layout: &RowLayout, tallies: &Tallies) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
+    for (at, file) in files.iter().enumerate() {
+        let tally = tallies.of(at);
+        let Some(Joined { place, field, lines }) = tally.first_joined() else { continue };
+        let joined = tally.joined.load(Relaxed);
+        let records = tally.rows.load(Relaxed) + tally.rejected.load(Relaxed);
+        let column = file.sources.iter().position(|source| *source == Some(field));
+        let column = column.map_or_else(
+            || format!("f{field}"),
+            |column| layout.columns[column].column.name.clone(),
+        );
+        let path = tallies.path(at).to_owned();
+        if contradicts(joined, joined + records) {
+            return Err(Error::QuotesContradicted { path, joined, records, place, column, lines });
+        }
+        let more = match joined + 1 - lines {
+            0 => String::new(),
+            more => format!(", and others {more} more"),
+        };
+        notes.push(format!(
+            "{}, {place}, column `{column}`: a quoted value has {lines} lines that look like \
+             records{more}: --quote none makes text of the quotes",
+            path.display()
+        ));
+    }
+    let (rejected, lines) = (tallies.rejected(), tallies.rejected_lines());
+    if lines > 0 {
+        let lines = rejected + lines;
+        notes.push(format!(
+            "the rejected records have {lines} lines: the list says which have several"
+        ));
+    }
+    Ok(notes)
+}
+
+/// Whether so many of the records of a file are too many for a guess to be right.
+fn contradicts(bad: u64, records: u64) -> bool {
+    let is_much = CONTRADICTED_MIN <= bad && records * CONTRADICTED_PERCENT < bad * 100;
+    // Of a small file it takes more than a half.
+    is_much || 1 < bad && records < 2 * bad
 }
 
 /// A quote that is never closed can hide a header, and all columns with it: then that is the error.

@@ -7,6 +7,7 @@ mod cells;
 mod text;
 mod guesses;
 mod several;
+mod quotes;
 mod equality;
 mod pieces;
 mod sources;

@@ -38,7 +38,7 @@ pub(super) fn put_all(world: &World, files: &[&[u8]]) -> Vec<PathBuf> {
     files.iter().enumerate().map(|(at, bytes)| world.put(&name(at), bytes)).collect()
 }
 
-fn import(
+pub(super) fn import(
     files: &[&[u8]],
     change: impl Fn(&mut ImportOptions),
 ) -> (World, Result<ImportSummary, Error>) {
