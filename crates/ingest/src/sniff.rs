@@ -91,6 +91,8 @@ pub struct SniffOptions<'a> {
     pub designated: Option<&'a str>,
     /// Other columns that the user names.
     pub symbols: &'a [String],
+    /// Columns that the caller knows, of a table that is to be made.
+    pub hints: &'a [(String, ColumnType)],
     /// Columns of the file that are left out.
     pub skip: &'a [String],
     /// A file of the same import that was looked at before.

@@ -170,6 +170,7 @@ fn sniffed(
         columns: None,
         designated: options.timestamp.as_deref(),
         symbols: &options.symbols,
+        hints: &[],
         skip: &[],
         like: None,
         first_line: FirstLine::Unknown,

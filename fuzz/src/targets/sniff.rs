@@ -33,6 +33,7 @@ pub(crate) fn check(bytes: &[u8]) {
         columns: None,
         designated: input.pick(&[None, Some("ts"), Some("f0")]),
         symbols: if format < 128 { &[] } else { &symbols },
+        hints: &[],
         skip: &[],
         like: None,
         first_line: FirstLine::Unknown,

@@ -594,9 +594,14 @@ fn has_name(names: &[String], wanted: &str) -> bool {
 
 /// True if the caller knows the type of a column.
 fn is_hinted(options: &ImportOptions, name: &str) -> bool {
+    hints_of(options).iter().any(|(own, _)| same_name(own, name))
+}
+
+/// The columns that the caller knows.
+fn hints_of(options: &ImportOptions) -> &[(String, ColumnType)] {
     match &options.columns {
-        ColumnSource::Hinted(hints) => hints.iter().any(|(own, _)| same_name(own, name)),
-        ColumnSource::Infer | ColumnSource::Given(_) => false,
+        ColumnSource::Hinted(hints) => hints,
+        ColumnSource::Infer | ColumnSource::Given(_) => &[],
     }
 }
 
@@ -640,6 +645,7 @@ pub(super) fn sniff_options<'a>(
         columns: options.fields.as_deref().filter(|_| expected.is_some()),
         designated: options.timestamp.as_deref(),
         symbols: &options.symbols,
+        hints: hints_of(options),
         skip: &options.skip_columns,
         like: None,
         first_line: FirstLine::Unknown,

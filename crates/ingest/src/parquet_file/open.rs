@@ -221,6 +221,7 @@ fn map(
         columns: None,
         designated: None,
         symbols: &[],
+        hints: &[],
         skip: &options.skip_columns,
         like: None,
         first_line: FirstLine::Unknown,

@@ -75,6 +75,10 @@ pub(super) fn header(
     }
     let look_like_names = !has_value && are_names(first);
     let own = options.like.filter(|like| like.has_header).map(|like| like.names);
+    // All of them are columns of the file if it has names.
+    if !options.hints.is_empty() && options.hints.iter().all(|(name, _)| is_there(name)) {
+        return HeaderFound::ByNames;
+    }
     if options.expected.is_some() || options.like.is_some() {
         let is_known = |text: &[u8]| {
             str::from_utf8(text).is_ok_and(|text| {

@@ -14,6 +14,7 @@ const OPTIONS: SniffOptions<'_> = SniffOptions {
     columns: None,
     designated: None,
     symbols: &[],
+    hints: &[],
     skip: &[],
     like: None,
     first_line: FirstLine::Unknown,

@@ -10,7 +10,7 @@ use tidegate_ingest::timestamp::TimestampFormat;
 use tidegate_ingest::{
     ColumnSource, Error, ImportOptions, ImportSummary, MissingFields, OnError, Source,
 };
-use tidegate_model::{PartitionUnit, Value};
+use tidegate_model::{ColumnType, PartitionUnit, Value};
 use tidegate_platform::SimDisk;
 
 use super::random::Random;
@@ -22,8 +22,7 @@ fn world() -> World {
 
 /// An import of which nothing is said.
 pub(super) fn guessed(world: &World, paths: &[PathBuf]) -> ImportOptions {
-    let schema =
-        schema_of(&[("unused", tidegate_model::ColumnType::Int64)], None, PartitionUnit::None);
+    let schema = schema_of(&[("unused", ColumnType::Int64)], None, PartitionUnit::None);
     let mut options = world.options(&schema, paths);
     options.columns = ColumnSource::Infer;
     options.partition_by = None;
@@ -158,6 +157,20 @@ fn a_row_of_a_table_that_exists_is_no_header() {
     let reordered = world.put("y.csv", b"AGE,name\n7,eve\n");
     assert_eq!(world.import(&guessed(&world, &[reordered])).unwrap().rows_imported, 1);
     assert_eq!(world.rows().len(), 5);
+}
+
+// An upload's schema says the names, but not to the search for a header: it became a row.
+#[test]
+fn names_that_the_caller_knows_make_a_header() {
+    let hints = [("ip", ColumnType::Ipv4), ("c", ColumnType::Varchar)];
+    let hinted = |options: &mut ImportOptions| {
+        let hints = hints.map(|(name, ty)| (name.to_owned(), ty)).to_vec();
+        options.columns = ColumnSource::Hinted(hints);
+    };
+    let (world, outcome) = import(&[b"ip,c\n1.2.3.4,x\n"], hinted);
+    assert_eq!(shown(&world, &outcome.unwrap()), "ip:IPV4 c:VARCHAR; 16909060 x");
+    let (world, outcome) = import(&[b"1.2.3.4,c\n1.2.3.5,x\n"], hinted);
+    assert_eq!(shown(&world, &outcome.unwrap()), "ip:IPV4 c:VARCHAR; 16909060 c; 16909061 x");
 }
 
 #[test]
