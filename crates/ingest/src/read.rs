@@ -333,7 +333,7 @@ impl<'a> Worker<'a> {
         let line_end = self.structure().line_end;
         let is_cr = line_end == b'\r';
         let blank_is_record = job.files[self.file].blank_is_record;
-        let (mut records, mut blank) = (0, 0);
+        let (mut records, mut blank, mut blank_rows) = (0, 0, 0);
         for row in stretch.first_row..self.index.row_ends.len() {
             let last = self.index.row_ends[row];
             let end = self.index.field_ends[last as usize];
@@ -347,6 +347,7 @@ impl<'a> Worker<'a> {
             if found == 1 && record.is_empty() && !blank_is_record {
                 blank += 1;
             } else {
+                blank_rows += u64::from(found == 1 && record.is_empty());
                 records += 1;
                 if is_cr && memchr::memchr(b'\n', &stretch.text[record.clone()]).is_some() {
                     self.check_line_ends(stretch, (start, first..last + 1))?;
@@ -369,9 +370,9 @@ impl<'a> Worker<'a> {
             }
         }
         job.progress.add_rows_read(records);
-        if blank > 0 {
-            job.faults.tallies.of(self.file).blank.fetch_add(blank, Relaxed);
-        }
+        let tally = job.faults.tallies.of(self.file);
+        tally.blank.fetch_add(blank, Relaxed);
+        tally.blank_rows.fetch_add(blank_rows, Relaxed);
         self.strip(stretch)
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct FileTally {
     pub(crate) misshapen: AtomicU64,
     pub(crate) headers: AtomicU64,
     pub(crate) blank: AtomicU64,
+    /// Blank lines that are records, since the input has one column.
+    pub(crate) blank_rows: AtomicU64,
     /// Lines of rejected records beyond the first of each.
     pub(crate) rejected_lines: AtomicU64,
     /// Lines beyond the first of each record whose lines look like records.

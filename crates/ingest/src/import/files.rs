@@ -377,7 +377,8 @@ impl Files<'_> {
             fields: map.targets.len(),
             has_header: look.dialect.has_header,
             skip_lines: input.skip_lines,
-            blank_is_record: self.context.options.format == FileFormat::Backslashed,
+            blank_is_record: self.context.options.format == FileFormat::Backslashed
+                || map.targets.len() == 1,
             structure: Structure {
                 delimiter: look.dialect.delimiter,
                 quote: look.dialect.quote,

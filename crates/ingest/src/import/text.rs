@@ -18,6 +18,7 @@ use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote};
 use crate::index::Structure;
 use crate::input::{InputBytes, InputFile, piece_queue};
 use crate::layout::RowLayout;
+use crate::options::FileFormat;
 use crate::progress::Phase;
 use crate::read::{self, ReadJob, TextFile};
 use crate::sniff::open_quote;
@@ -27,10 +28,10 @@ use crate::timestamp::{TimestampFormat, TimestampParser};
 
 pub(super) fn read(
     context: &ImportContext<'_>,
-    inputs: Vec<SampledFile>,
+    mut inputs: Vec<SampledFile>,
     phases: &mut PhaseClock<'_>,
 ) -> Result<Parsed> {
-    let Reading { target, files, formats, guesses, ambiguous, null_text, has_header, notes } =
+    let Reading { target, mut files, formats, guesses, ambiguous, null_text, has_header, notes } =
         files::prepare(context, &inputs).map_err(|error| explained(context, &inputs, error))?;
     let layout = RowLayout::new(&target.schema);
     let plan = plan(&inputs, &files, &layout, &formats, &target.schema);
@@ -42,6 +43,13 @@ pub(super) fn read(
     let workers = context.options.workers.get();
     let (reader, queue) = piece_queue(workers);
     let queue = Arc::new(queue);
+    for (input, file) in inputs.iter_mut().zip(&mut files) {
+        // Lines that were stepped over before it was known that they are rows.
+        if file.blank_is_record && !file.has_header {
+            input.input.skip_bytes -= input.blank_bytes;
+            file.skip_lines = file.skip_lines.saturating_sub(input.blank_lines);
+        }
+    }
     let paths: Vec<PathBuf> = inputs.iter().map(|file| file.input.path.clone()).collect();
     let tallies = Tallies::new(&paths);
     let inputs: Vec<InputFile> = inputs.into_iter().map(|file| file.input).collect();
@@ -92,6 +100,7 @@ pub(super) fn read(
     check_guesses(context, &files, &tallies)?;
     let mut notes = notes;
     notes.extend(joined_notes(&files, &layout, &tallies)?);
+    notes.extend(blank_notes(context.options.format, &files, &tallies));
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
@@ -191,6 +200,18 @@ fn joined_notes(files: &[TextFile], layout: &RowLayout, tallies: &Tallies) -> Re
         ));
     }
     Ok(notes)
+}
+
+/// Blank lines of a file of one column are rows as long as nothing shows that they are none.
+fn blank_notes(format: FileFormat, files: &[TextFile], tallies: &Tallies) -> Vec<String> {
+    let is_csv = format != FileFormat::Backslashed;
+    let note = |at: usize| {
+        let blank = tallies.of(at).blank_rows.load(Relaxed);
+        let path = tallies.path(at).display();
+        (is_csv && blank > 0)
+            .then(|| format!("{path}: {blank} blank lines are rows of NULL, as it has one column"))
+    };
+    (0..files.len()).filter_map(note).collect()
 }
 
 /// Whether so many of the records of a file are too many for a guess to be right.

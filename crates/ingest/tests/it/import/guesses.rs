@@ -173,6 +173,20 @@ fn names_that_the_caller_knows_make_a_header() {
     assert_eq!(shown(&world, &outcome.unwrap()), "ip:IPV4 c:VARCHAR; 16909060 c; 16909061 x");
 }
 
+// polars, DuckDB and Arrow write NULL as nothing, and a row of one column is a blank line then: it
+// was passed over, before anything was counted.
+#[test]
+fn a_blank_line_of_one_column_is_a_row_of_null() {
+    let summary = check(&["v\n1\n\n2\n\n"], "v:BIGINT; 1; NULL; 2; NULL");
+    let note = "/a.csv: 2 blank lines are rows of NULL, as it has one column";
+    assert_eq!(summary.notes, [note]);
+    check(&["\r\n1\r\n\r\n2"], "f0:BIGINT; NULL; 1; NULL; 2");
+    check(&["v\n1\n\n", "v\n\n2\n"], "v:BIGINT; 1; NULL; NULL; 2");
+    // Of a header the first line is not blank.
+    check(&["\n\nv\n1\n"], "v:BIGINT; 1");
+    check(&["a,b\n1,2\n\n3,4\n\n"], "a:BIGINT b:BIGINT; 1 2; 3 4");
+}
+
 #[test]
 fn text_alone_needs_evidence_for_a_header() {
     let summary = check(
