@@ -234,6 +234,8 @@ pub(crate) struct Look {
     pub(crate) header: HeaderFound,
     /// From the header, else `f0`, `f1` and so on; none if there is no record.
     pub(crate) names: Vec<String>,
+    /// True if the first record is a row and could be names.
+    pub(crate) has_words: bool,
     /// True if the names are those of a header: its own, or that of a file before it.
     pub(crate) has_names: bool,
     /// Of each column.
@@ -285,7 +287,8 @@ pub(crate) fn look(
         line_end,
     };
     let has_names = header.is_header();
-    Ok(Look { dialect, header, names, has_names, evidence, notes, shape, columns })
+    let has_words = !has_names && first.as_ref().is_some_and(columns::are_names);
+    Ok(Look { dialect, header, names, has_words, has_names, evidence, notes, shape, columns })
 }
 
 /// The structure in which a text ends inside of quotes, if there is one, and where the record

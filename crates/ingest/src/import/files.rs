@@ -41,8 +41,8 @@ pub(super) struct Reading {
     /// For each column of the table, whether its dates could be read in two ways.
     pub(super) ambiguous: Vec<bool>,
     pub(super) null_text: Option<Vec<u8>>,
-    /// True if the first record of the first text is names.
-    pub(super) has_header: bool,
+    /// The names in the header of the first text, if it has one.
+    pub(super) header: Option<Vec<String>>,
     pub(super) notes: Vec<String>,
 }
 
@@ -99,7 +99,8 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
     let text_files = files.map(&schema)?;
     let mut notes = files.notes(&text_files, &schema);
     let columns = files.columns(&text_files, &schema, is_inferred, &mut notes)?;
-    let Dialect { null_text, has_header, .. } = files.looks[first].dialect.clone();
+    let Look { dialect, names, .. } = files.looks[first].clone();
+    let Dialect { null_text, has_header, .. } = dialect;
     let target = TargetSchema { schema, exists };
     Ok(Reading {
         target,
@@ -108,7 +109,7 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
         guesses: columns.iter().map(|column| column.is_guess).collect(),
         ambiguous: columns.iter().map(|column| column.is_ambiguous).collect(),
         null_text,
-        has_header,
+        header: has_header.then_some(names),
         notes,
     })
 }
@@ -525,6 +526,7 @@ impl Files<'_> {
                 continue;
             }
             let path = self.path(at).display();
+            of_others.extend(self.late_header(at));
             let own = look.notes.iter().filter(|note| !first.notes.contains(note));
             of_others.extend(own.map(|note| format!("{path}: {note}")));
             let differing = other_dialect(&look.dialect, &first.dialect);
@@ -549,6 +551,20 @@ impl Files<'_> {
             notes.push(format!("{more} more notes on files"));
         }
         notes
+    }
+
+    /// The note on a row that may well be the header which the first file does not have.
+    fn late_header(&self, at: usize) -> Option<String> {
+        let (look, first) = (&self.looks[at], &self.looks[self.first]);
+        let is_late = look.has_words && !look.has_names && !first.has_names;
+        let has_types = first.evidence.iter().any(Evidence::is_typed);
+        (is_late && has_types && look.names.len() == first.names.len()).then(|| {
+            let (path, first) = (self.path(at).display(), self.path(self.first).display());
+            format!(
+                "{path}: the first record looks like names, and is read as a row, since {first} \
+                 has no header: --header makes it one"
+            )
+        })
     }
 
     /// The file before with a header, if a file has its columns by it.

@@ -31,7 +31,7 @@ pub(super) fn read(
     mut inputs: Vec<SampledFile>,
     phases: &mut PhaseClock<'_>,
 ) -> Result<Parsed> {
-    let Reading { target, mut files, formats, guesses, ambiguous, null_text, has_header, notes } =
+    let Reading { target, mut files, formats, guesses, ambiguous, null_text, header, notes } =
         files::prepare(context, &inputs).map_err(|error| explained(context, &inputs, error))?;
     let layout = RowLayout::new(&target.schema);
     let plan = plan(&inputs, &files, &layout, &formats, &target.schema);
@@ -105,7 +105,7 @@ pub(super) fn read(
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
     }
-    let remarks = Remarks { created_table: !target.exists, has_header, notes };
+    let remarks = Remarks { created_table: !target.exists, header, notes };
     Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks })
 }
 
@@ -208,8 +208,9 @@ fn blank_notes(format: FileFormat, files: &[TextFile], tallies: &Tallies) -> Vec
     let note = |at: usize| {
         let blank = tallies.of(at).blank_rows.load(Relaxed);
         let path = tallies.path(at).display();
-        (is_csv && blank > 0)
-            .then(|| format!("{path}: {blank} blank lines are rows of NULL, as it has one column"))
+        (is_csv && blank > 0).then(|| {
+            format!("{path} has one column, and its blank lines are rows of NULL: {blank}")
+        })
     };
     (0..files.len()).filter_map(note).collect()
 }

@@ -317,7 +317,7 @@ impl Evidence {
 
     /// Whether the cells have a type, or are all values though no type holds them: phone numbers
     /// are text, but no names.
-    pub(super) fn is_typed(&self) -> bool {
+    pub(crate) fn is_typed(&self) -> bool {
         // `NaN` is a value among values only.
         let are_values = 0 < self.valued && self.valued + self.words == self.cells;
         are_values || self.infer().ty != ColumnType::Varchar
@@ -326,6 +326,11 @@ impl Evidence {
     /// True if these are integers that could number the rows.
     pub(super) fn counts_rows(&self) -> bool {
         0 < self.cells && self.integers == self.cells && matches!(self.first_integer, Some(0 | 1))
+    }
+
+    /// The first integer.
+    pub(super) fn first_integer(&self) -> Option<i64> {
+        self.first_integer
     }
 
     /// How many cells these are if a text is written otherwise than all of them; 0 if it is not.

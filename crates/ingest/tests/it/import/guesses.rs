@@ -178,13 +178,37 @@ fn names_that_the_caller_knows_make_a_header() {
 #[test]
 fn a_blank_line_of_one_column_is_a_row_of_null() {
     let summary = check(&["v\n1\n\n2\n\n"], "v:BIGINT; 1; NULL; 2; NULL");
-    let note = "/a.csv: 2 blank lines are rows of NULL, as it has one column";
+    let note = "/a.csv has one column, and its blank lines are rows of NULL: 2";
     assert_eq!(summary.notes, [note]);
     check(&["\r\n1\r\n\r\n2"], "f0:BIGINT; NULL; 1; NULL; 2");
     check(&["v\n1\n\n", "v\n\n2\n"], "v:BIGINT; 1; NULL; NULL; 2");
     // Of a header the first line is not blank.
     check(&["\n\nv\n1\n"], "v:BIGINT; 1");
     check(&["a,b\n1,2\n\n3,4\n\n"], "a:BIGINT b:BIGINT; 1 2; 3 4");
+}
+
+// Years above the values of each year are numbers: the header became a row of sums in silence.
+#[test]
+fn a_row_that_may_be_a_header_of_numbers_is_noted() {
+    for (file, is_noted) in [
+        ("name,2023,2024\nann,1,2\nbob,3,4\n", true),
+        ("id,1\n5,6\n7,8\n", true),
+        ("probe,1,2,3\nx,0.5,0.25,1\ny,7,9,8\n", true),
+        ("probe,1,2,3\nx,7,9,8\ny,7,9,8\n", true),
+        ("ann,2023,2024\nbob,2022,2025\n", false),
+        ("ann,30,5\nbob,31,6\n", false),
+        ("ann,30,31\nbob,35,20\n", false),
+    ] {
+        let (_, outcome) = import(&[file.as_bytes()], |_| {});
+        let notes = outcome.unwrap().notes;
+        let found = notes.iter().any(|note| note.contains("is read as a row, as it has numbers"));
+        assert_eq!(found, is_noted, "{file}: {notes:?}");
+    }
+    let (_, outcome) = import(&[b"1,x\n2,y\n", b"id,name\n3,z\n"], |_| {});
+    let notes = outcome.unwrap().notes;
+    assert!(notes[0].contains("/b.csv: the first record looks like names"), "{notes:?}");
+    let (_, outcome) = import(&[b"ann,pending\nbob,2024-01-01\n"], |_| {});
+    assert_eq!(outcome.unwrap().header_names, ["ann", "pending"]);
 }
 
 #[test]
