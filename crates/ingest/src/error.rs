@@ -79,6 +79,12 @@ pub enum Error {
         first: Option<Box<Rejected>>,
     },
     #[error(
+        "{}: the first record has no end within the first {bytes} bytes, so that its columns are \
+         not known: it must be shorter",
+        .path.display()
+    )]
+    LongFirstRecord { path: PathBuf, bytes: u64 },
+    #[error(
         "{}: quotes enclose {joined} line ends behind which a record seems to begin, in {records} \
          records; the first such value, in column `{column}`, begins in {} and has {lines} lines: \
          say with --quote none that quotes are text, or with --quote '\"' that they are not",
@@ -302,6 +308,7 @@ impl Error {
             | Error::OpenQuote { .. }
             | Error::GuessContradicted { .. }
             | Error::QuotesContradicted { .. }
+            | Error::LongFirstRecord { .. }
             | Error::AmbiguousDates { .. }
             | Error::MixedDates { .. }
             | Error::MixedLineEnds { .. }

@@ -73,6 +73,35 @@ pub(crate) struct TextFile {
     pub(crate) line_shape: Option<LineShape>,
 }
 
+/// What a stretch has.
+#[derive(Default)]
+struct StretchCounts {
+    records: u64,
+    blank: u64,
+    blank_rows: u64,
+    /// Records with too many fields, and where the first begins.
+    long: u64,
+    first_long: Option<usize>,
+    /// Records with too few.
+    short: u64,
+    first_short: Option<usize>,
+}
+
+impl StretchCounts {
+    #[inline]
+    fn add(&mut self, found: usize, fields: usize, record: &std::ops::Range<usize>) {
+        self.records += 1;
+        self.blank_rows += u64::from(found == 1 && record.is_empty());
+        if found > fields {
+            self.long += 1;
+            self.first_long.get_or_insert(record.start);
+        } else if found < fields {
+            self.short += 1;
+            self.first_short.get_or_insert(record.start);
+        }
+    }
+}
+
 /// One worker.
 struct Worker<'a> {
     job: &'a ReadJob<'a>,
@@ -333,7 +362,7 @@ impl<'a> Worker<'a> {
         let line_end = self.structure().line_end;
         let is_cr = line_end == b'\r';
         let blank_is_record = job.files[self.file].blank_is_record;
-        let (mut records, mut blank, mut blank_rows) = (0, 0, 0);
+        let mut counts = StretchCounts::default();
         for row in stretch.first_row..self.index.row_ends.len() {
             let last = self.index.row_ends[row];
             let end = self.index.field_ends[last as usize];
@@ -345,10 +374,9 @@ impl<'a> Worker<'a> {
             let found = (last - first) as usize + 1;
             let record = start as usize..record_end;
             if found == 1 && record.is_empty() && !blank_is_record {
-                blank += 1;
+                counts.blank += 1;
             } else {
-                blank_rows += u64::from(found == 1 && record.is_empty());
-                records += 1;
+                counts.add(found, fields, &record);
                 if is_cr && memchr::memchr(b'\n', &stretch.text[record.clone()]).is_some() {
                     self.check_line_ends(stretch, (start, first..last + 1))?;
                 }
@@ -369,11 +397,24 @@ impl<'a> Worker<'a> {
                 self.strip(stretch)?;
             }
         }
-        job.progress.add_rows_read(records);
-        let tally = job.faults.tallies.of(self.file);
-        tally.blank.fetch_add(blank, Relaxed);
-        tally.blank_rows.fetch_add(blank_rows, Relaxed);
+        self.count(stretch, &counts);
         self.strip(stretch)
+    }
+
+    fn count(&self, stretch: &Stretch<'_>, counts: &StretchCounts) {
+        let job = self.job;
+        job.progress.add_rows_read(counts.records);
+        let tally = job.faults.tallies.of(self.file);
+        tally.blank.fetch_add(counts.blank, Relaxed);
+        tally.blank_rows.fetch_add(counts.blank_rows, Relaxed);
+        let line = |start: usize| stretch.lines.at(start).line;
+        if let Some(start) = counts.first_long.filter(|_| job.extra_fields == ExtraFields::Ignore) {
+            tally.long.add(counts.long, line(start));
+        }
+        let are_null = job.missing_fields == MissingFields::Null;
+        if let Some(start) = counts.first_short.filter(|_| are_null) {
+            tally.short.add(counts.short, line(start));
+        }
     }
 
     /// Counts a record of several lines that look like records.

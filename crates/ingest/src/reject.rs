@@ -189,6 +189,8 @@ pub enum RejectError {
     Taken { path: PathBuf },
     #[error("{} would list the rejects, but there is no such folder", .path.display())]
     NoFolder { path: PathBuf },
+    #[error("{} would list the rejects, but it is a folder", .path.display())]
+    IsFolder { path: PathBuf },
 }
 
 impl RejectError {
@@ -199,7 +201,8 @@ impl RejectError {
             RejectError::Disk(source) => source.class(),
             RejectError::TooMany { .. }
             | RejectError::Taken { .. }
-            | RejectError::NoFolder { .. } => Class::Caller,
+            | RejectError::NoFolder { .. }
+            | RejectError::IsFolder { .. } => Class::Caller,
         }
     }
 }
@@ -327,13 +330,17 @@ impl RejectLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is a folder for the list.
+    /// Whether there is a folder for the list, and none in its place.
     ///
     /// # Errors
-    /// `NoFolder`, `Disk`.
+    /// `NoFolder`, `IsFolder`, `Disk`.
     pub fn check_folder(&self) -> Result<(), RejectError> {
         let folder = self.path.parent().filter(|_| self.taker.is_none());
         let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+        // Only a folder has a list of files.
+        if self.taker.is_none() && self.disk.list(&self.path).is_ok() {
+            return Err(RejectError::IsFolder { path: self.path.clone() });
+        }
         match folder {
             Some(folder) if !self.disk.exists(folder)? => {
                 Err(RejectError::NoFolder { path: self.path.clone() })

@@ -29,11 +29,42 @@ pub(crate) struct FileTally {
     pub(crate) blank: AtomicU64,
     /// Blank lines that are records, since the input has one column.
     pub(crate) blank_rows: AtomicU64,
+    /// Rows whose last fields did not count.
+    pub(crate) long: Lines,
+    /// Rows whose last columns are NULL for want of fields.
+    pub(crate) short: Lines,
     /// Lines of rejected records beyond the first of each.
     pub(crate) rejected_lines: AtomicU64,
     /// Lines beyond the first of each record whose lines look like records.
     pub(crate) joined: AtomicU64,
     first_joined: Mutex<Option<Joined>>,
+}
+
+/// Records that are counted, and the line of the first.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    count: AtomicU64,
+    first: AtomicU64,
+}
+
+impl Default for Lines {
+    fn default() -> Lines {
+        Lines { count: AtomicU64::new(0), first: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Lines {
+    /// Counts some, of which the first begins in this line.
+    pub(crate) fn add(&self, count: u64, line: u64) {
+        self.count.fetch_add(count, Relaxed);
+        self.first.fetch_min(line, Relaxed);
+    }
+
+    /// How many there are, and the line of the first.
+    pub(crate) fn found(&self) -> Option<(u64, u64)> {
+        let count = self.count.load(Relaxed);
+        (count > 0).then(|| (count, self.first.load(Relaxed)))
+    }
 }
 
 /// A record of several lines that look like records.

@@ -175,6 +175,7 @@ fn sniffed(
         like: None,
         first_line: FirstLine::Unknown,
         blank_is_record: false,
+        ragged_is_row: false,
         head_is_whole: true,
     };
     let mut sniffed = sniff(head, &[], &sniff_options)?;

@@ -38,6 +38,7 @@ pub(crate) fn check(bytes: &[u8]) {
         like: None,
         first_line: FirstLine::Unknown,
         blank_is_record: false,
+        ragged_is_row: false,
         head_is_whole: input.byte().is_multiple_of(2),
     };
     let (head_bytes, window_bytes) = (input.short(), input.short());

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::faults::{Lines, TextPlace, shown};
 use crate::index::Structure;
 use crate::multiline::{Kind, LineShape};
-use crate::options::{ColumnSource, FileFormat, ImportOptions, Quote};
+use crate::options::{ColumnSource, ExtraFields, FileFormat, ImportOptions, MissingFields, Quote};
 use crate::read::TextFile;
 use crate::sniff::{
     self, Dialect, Evidence, FirstLine, HeaderFound, Inferred, Like, LineEnd, Look, NoTimes,
@@ -87,7 +87,13 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
     let first_line = first_line(inputs);
     let mut files = Files { context, inputs, first, first_line, looks: Vec::new() };
     files.look_at_all(expected.as_ref())?;
+    files.take_blank_lines(expected.as_ref());
     if files.looks[first].names.is_empty() {
+        let sample = &inputs[first].sample;
+        if !sample.is_whole && !sample.head.is_empty() {
+            let (path, bytes) = (path.clone(), sample.head.len() as u64);
+            return Err(Error::LongFirstRecord { path, bytes });
+        }
         return Err(Error::NoRecords { path: path.clone() });
     }
     files.check_skipped()?;
@@ -223,6 +229,20 @@ impl Files<'_> {
 
     fn sniff_error(&self, at: usize, source: SniffError) -> Error {
         Error::Sniff { path: self.path(at).to_owned(), source }
+    }
+
+    /// Blank lines alone are rows, if the table is known to have one column.
+    fn take_blank_lines(&mut self, expected: Option<&Schema>) {
+        let options = self.context.options;
+        let columns = match &options.fields {
+            Some(fields) => Some(fields.len()),
+            None => expected.map(|schema| schema.columns().len()),
+        };
+        let (look, input) = (&mut self.looks[self.first], &self.inputs[self.first]);
+        if columns == Some(1) && look.names.is_empty() && input.blank_lines > 0 {
+            look.names = vec!["f0".to_owned()];
+            look.evidence = vec![Evidence::new(options.timestamp_format.as_ref())];
+        }
     }
 
     /// A column that is to be left out must be somewhere.
@@ -519,6 +539,11 @@ impl Files<'_> {
     fn notes(&self, files: &[TextFile], schema: &Schema) -> Vec<String> {
         let first = &self.looks[self.first];
         let mut notes = first.notes.clone();
+        if let Some(delimiter) = self.inputs[self.first].delimiter {
+            let delimiter = char::from(delimiter).escape_default();
+            notes.insert(0, format!("the first line says that the delimiter is `{delimiter}`"));
+        }
+        notes.extend(first.preamble.clone());
         notes.extend(self.map_notes(schema));
         let mut of_others: Vec<String> = Vec::new();
         for (at, look) in self.looks.iter().enumerate() {
@@ -652,7 +677,7 @@ pub(super) fn sniff_options<'a>(
 ) -> SniffOptions<'a> {
     let dialect = &options.dialect;
     SniffOptions {
-        delimiter: dialect.delimiter,
+        delimiter: dialect.delimiter.or(file.delimiter),
         quote: dialect.quote,
         header: dialect.header,
         timestamp_format: options.timestamp_format.as_ref(),
@@ -667,6 +692,8 @@ pub(super) fn sniff_options<'a>(
         like: None,
         first_line: FirstLine::Unknown,
         blank_is_record: options.format == FileFormat::Backslashed,
+        ragged_is_row: dialect.missing_fields == MissingFields::Null
+            || dialect.extra_fields == ExtraFields::Ignore,
         head_is_whole: file.sample.is_whole,
     }
 }

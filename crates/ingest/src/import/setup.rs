@@ -33,11 +33,13 @@ pub(super) struct SampledFile {
     /// The blank lines that it begins with, which are not in the sample.
     pub(super) blank_bytes: u64,
     pub(super) blank_lines: u64,
+    /// The delimiter that its first line says, as spreadsheets write it: `sep=;`.
+    pub(super) delimiter: Option<u8>,
 }
 
 impl SampledFile {
     fn new(input: InputFile, sample: Sample) -> SampledFile {
-        SampledFile { input, sample, blank_bytes: 0, blank_lines: 0 }
+        SampledFile { input, sample, blank_bytes: 0, blank_lines: 0, delimiter: None }
     }
 
     /// Whether it has no record.
@@ -254,6 +256,11 @@ fn skipped(mut file: SampledFile, options: &ImportOptions, head_bytes: u64) -> R
         LineEnd::LfOrCrlf => b'\n',
     };
     let may_skip = options.format != FileFormat::Backslashed; // BS3
+    if let Some((delimiter, bytes)) = said_delimiter(&head[skip..], line_end).filter(|_| may_skip) {
+        skip += bytes;
+        file.input.skip_lines += 1;
+        file.delimiter = Some(delimiter);
+    }
     while let Some(bytes) = blank_line(&head[skip..], line_end).filter(|_| may_skip) {
         skip += bytes;
         file.blank_bytes += bytes as u64;
@@ -294,6 +301,17 @@ fn is_binary(head: &[u8]) -> bool {
         strange += part.valid().bytes().filter(|byte| is_control(byte)).count();
     }
     strange * PART > head.len()
+}
+
+/// The delimiter that a first line such as `sep=;` says, and how many bytes that has.
+fn said_delimiter(text: &[u8], line_end: u8) -> Option<(u8, usize)> {
+    let (word, rest) = text.split_at_checked("sep=".len())?;
+    let (&delimiter, rest) = rest.split_first()?;
+    let is_one =
+        delimiter.is_ascii_punctuation() && delimiter != b'"' || b"\t ".contains(&delimiter);
+    let is_said = word.eq_ignore_ascii_case(b"sep=") && is_one;
+    is_said.then_some(())?;
+    Some((delimiter, word.len() + 1 + blank_line(rest, line_end)?))
 }
 
 /// How many bytes a blank line has, if the text begins with one.

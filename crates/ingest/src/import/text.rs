@@ -43,13 +43,7 @@ pub(super) fn read(
     let workers = context.options.workers.get();
     let (reader, queue) = piece_queue(workers);
     let queue = Arc::new(queue);
-    for (input, file) in inputs.iter_mut().zip(&mut files) {
-        // Lines that were stepped over before it was known that they are rows.
-        if file.blank_is_record && !file.has_header {
-            input.input.skip_bytes -= input.blank_bytes;
-            file.skip_lines = file.skip_lines.saturating_sub(input.blank_lines);
-        }
-    }
+    step_back(&mut inputs, &mut files);
     let paths: Vec<PathBuf> = inputs.iter().map(|file| file.input.path.clone()).collect();
     let tallies = Tallies::new(&paths);
     let inputs: Vec<InputFile> = inputs.into_iter().map(|file| file.input).collect();
@@ -98,9 +92,7 @@ pub(super) fn read(
     assert!(job.joints.is_empty(), "T1 of `read`: every record was whole in the end");
     let cells_nulled = job.faults.cells_nulled.load(Relaxed);
     check_guesses(context, &files, &tallies)?;
-    let mut notes = notes;
-    notes.extend(joined_notes(&files, &layout, &tallies)?);
-    notes.extend(blank_notes(context.options.format, &files, &tallies));
+    let notes = [notes, notes_of_rows(context, &files, (&layout, &tallies))?].concat();
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
@@ -164,6 +156,27 @@ fn check_guesses(context: &ImportContext<'_>, files: &[TextFile], tallies: &Tall
     Ok(())
 }
 
+/// Steps back over blank lines, before it was known that they are rows.
+fn step_back(inputs: &mut [SampledFile], files: &mut [TextFile]) {
+    for (input, file) in inputs.iter_mut().zip(files) {
+        if file.blank_is_record && !file.has_header {
+            input.input.skip_bytes -= input.blank_bytes;
+            file.skip_lines = file.skip_lines.saturating_sub(input.blank_lines);
+        }
+    }
+}
+
+/// What is to be said of the rows that were found.
+fn notes_of_rows(
+    context: &ImportContext<'_>,
+    files: &[TextFile],
+    (layout, tallies): (&RowLayout, &Tallies),
+) -> Result<Vec<String>> {
+    let joined = joined_notes(files, layout, tallies)?;
+    let blank = blank_notes(context.options.format, files, tallies);
+    Ok([joined, blank, ragged_notes(files, tallies)].concat())
+}
+
 /// A value of several lines that look like records may be records that a quote has joined, which
 /// is text: where that is much of a file, the import fails as for any guess that is contradicted.
 fn joined_notes(files: &[TextFile], layout: &RowLayout, tallies: &Tallies) -> Result<Vec<String>> {
@@ -215,6 +228,26 @@ fn blank_notes(format: FileFormat, files: &[TextFile], tallies: &Tallies) -> Vec
     (0..files.len()).filter_map(note).collect()
 }
 
+/// What was left out of lines that are too long, and what is NULL in those that are too short.
+fn ragged_notes(files: &[TextFile], tallies: &Tallies) -> Vec<String> {
+    let mut notes = Vec::new();
+    for at in 0..files.len() {
+        let (path, tally) = (tallies.path(at).display(), tallies.of(at));
+        notes.extend(tally.long.found().map(|(count, line)| {
+            format!(
+                "{path}: values beyond the last column were left out, rows: {count}, the first \
+                 in line {line}"
+            )
+        }));
+        notes.extend(tally.short.found().map(|(count, line)| {
+            format!(
+                "{path}: columns are NULL for want of values, rows: {count}, the first in line {line}"
+            )
+        }));
+    }
+    notes
+}
+
 /// Whether so many of the records of a file are too many for a guess to be right.
 fn contradicts(bad: u64, records: u64) -> bool {
     let is_much = CONTRADICTED_MIN <= bad && records * CONTRADICTED_PERCENT < bad * 100;
@@ -232,6 +265,7 @@ fn explained(context: &ImportContext<'_>, inputs: &[SampledFile], error: Error) 
             | Error::OtherColumns { .. }
             | Error::NotTimestamps { .. }
             | Error::NoRecords { .. }
+            | Error::LongFirstRecord { .. }
     );
     let found = inputs.iter().filter(|_| is_of_columns).find_map(|file| {
         let options = sniff_options(context.options, file, None);

@@ -141,11 +141,10 @@ const YEARS: std::ops::RangeInclusive<i64> = 1900..=2100;
 /// True if all cells are words and at least two numbers, which are years or ascend by one, and the
 /// numbers below are no such.
 fn has_numbers_for_names(first: &Record<'_>, below: &[Evidence]) -> bool {
-    let are_names = |numbers: &[i64]| {
-        let are_years = numbers.iter().all(|number| YEARS.contains(number));
+    let are_years = |numbers: &[i64]| numbers.iter().all(|number| YEARS.contains(number));
+    let are_counted = |numbers: &[i64]| {
         let ascend = numbers.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
-        let is_count = ascend && (matches!(numbers.first(), Some(0 | 1)) || 3 <= numbers.len());
-        2 <= numbers.len() && (are_years || is_count)
+        ascend && (matches!(numbers.first(), Some(0 | 1)) || 3 <= numbers.len())
     };
     let texts = || first.cells.iter().map(|cell| trimmed(&cell.text));
     let numbers: Vec<i64> = texts().filter_map(|text| parse_i64(text).ok()).collect();
@@ -155,8 +154,9 @@ fn has_numbers_for_names(first: &Record<'_>, below: &[Evidence]) -> bool {
     let under: Vec<i64> = under.filter_map(|(_, column)| column.first_integer()).collect();
     has_words
         && texts().all(|text| parse_i64(text).is_ok() || are_words(text))
-        && are_names(&numbers)
-        && !are_names(&under)
+        && 2 <= numbers.len()
+        && (are_years(&numbers) && !are_years(&under)
+            || are_counted(&numbers) && !are_counted(&under))
 }
 
 /// The index that data frames write: a column of integers without a name before all others.

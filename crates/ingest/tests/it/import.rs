@@ -6,6 +6,7 @@ pub(crate) mod hook;
 mod cells;
 mod text;
 mod guesses;
+mod headers;
 mod several;
 mod quotes;
 mod equality;

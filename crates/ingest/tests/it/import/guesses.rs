@@ -70,7 +70,7 @@ pub(super) fn shown(world: &World, summary: &ImportSummary) -> String {
 }
 
 #[track_caller]
-fn check(files: &[&str], expected: &str) -> ImportSummary {
+pub(super) fn check(files: &[&str], expected: &str) -> ImportSummary {
     let bytes: Vec<&[u8]> = files.iter().map(|file| file.as_bytes()).collect();
     let (world, outcome) = import(&bytes, |_| {});
     let summary = outcome.unwrap_or_else(|error| panic!("{files:?}: {error}"));
@@ -79,7 +79,7 @@ fn check(files: &[&str], expected: &str) -> ImportSummary {
 }
 
 #[track_caller]
-fn check_error(files: &[&str], expected: &str) {
+pub(super) fn check_error(files: &[&str], expected: &str) {
     let bytes: Vec<&[u8]> = files.iter().map(|file| file.as_bytes()).collect();
     let (world, outcome) = import(&bytes, |_| {});
     let error = outcome.expect_err("it fails").to_string();
@@ -157,58 +157,6 @@ fn a_row_of_a_table_that_exists_is_no_header() {
     let reordered = world.put("y.csv", b"AGE,name\n7,eve\n");
     assert_eq!(world.import(&guessed(&world, &[reordered])).unwrap().rows_imported, 1);
     assert_eq!(world.rows().len(), 5);
-}
-
-// An upload's schema says the names, but not to the search for a header: it became a row.
-#[test]
-fn names_that_the_caller_knows_make_a_header() {
-    let hints = [("ip", ColumnType::Ipv4), ("c", ColumnType::Varchar)];
-    let hinted = |options: &mut ImportOptions| {
-        let hints = hints.map(|(name, ty)| (name.to_owned(), ty)).to_vec();
-        options.columns = ColumnSource::Hinted(hints);
-    };
-    let (world, outcome) = import(&[b"ip,c\n1.2.3.4,x\n"], hinted);
-    assert_eq!(shown(&world, &outcome.unwrap()), "ip:IPV4 c:VARCHAR; 16909060 x");
-    let (world, outcome) = import(&[b"1.2.3.4,c\n1.2.3.5,x\n"], hinted);
-    assert_eq!(shown(&world, &outcome.unwrap()), "ip:IPV4 c:VARCHAR; 16909060 c; 16909061 x");
-}
-
-// polars, DuckDB and Arrow write NULL as nothing, and a row of one column is a blank line then: it
-// was passed over, before anything was counted.
-#[test]
-fn a_blank_line_of_one_column_is_a_row_of_null() {
-    let summary = check(&["v\n1\n\n2\n\n"], "v:BIGINT; 1; NULL; 2; NULL");
-    let note = "/a.csv has one column, and its blank lines are rows of NULL: 2";
-    assert_eq!(summary.notes, [note]);
-    check(&["\r\n1\r\n\r\n2"], "f0:BIGINT; NULL; 1; NULL; 2");
-    check(&["v\n1\n\n", "v\n\n2\n"], "v:BIGINT; 1; NULL; NULL; 2");
-    // Of a header the first line is not blank.
-    check(&["\n\nv\n1\n"], "v:BIGINT; 1");
-    check(&["a,b\n1,2\n\n3,4\n\n"], "a:BIGINT b:BIGINT; 1 2; 3 4");
-}
-
-// Years above the values of each year are numbers: the header became a row of sums in silence.
-#[test]
-fn a_row_that_may_be_a_header_of_numbers_is_noted() {
-    for (file, is_noted) in [
-        ("name,2023,2024\nann,1,2\nbob,3,4\n", true),
-        ("id,1\n5,6\n7,8\n", true),
-        ("probe,1,2,3\nx,0.5,0.25,1\ny,7,9,8\n", true),
-        ("probe,1,2,3\nx,7,9,8\ny,7,9,8\n", true),
-        ("ann,2023,2024\nbob,2022,2025\n", false),
-        ("ann,30,5\nbob,31,6\n", false),
-        ("ann,30,31\nbob,35,20\n", false),
-    ] {
-        let (_, outcome) = import(&[file.as_bytes()], |_| {});
-        let notes = outcome.unwrap().notes;
-        let found = notes.iter().any(|note| note.contains("is read as a row, as it has numbers"));
-        assert_eq!(found, is_noted, "{file}: {notes:?}");
-    }
-    let (_, outcome) = import(&[b"1,x\n2,y\n", b"id,name\n3,z\n"], |_| {});
-    let notes = outcome.unwrap().notes;
-    assert!(notes[0].contains("/b.csv: the first record looks like names"), "{notes:?}");
-    let (_, outcome) = import(&[b"ann,pending\nbob,2024-01-01\n"], |_| {});
-    assert_eq!(outcome.unwrap().header_names, ["ann", "pending"]);
 }
 
 #[test]
@@ -491,6 +439,12 @@ fn what_is_not_delimited_is_refused() {
         "is JSON, and no delimited text",
     );
     check_error(&["[{\"ts\": 1}]\n"], "is JSON");
+    check_error(&["[1,2]\n[3,4]\n"], "is JSON");
+    check_error(&["[1, null]\r\n[3, -4.5e2]\r\n"], "is JSON");
+    check(
+        &["[2024-01-01],x\n[2024-01-02],y\n"],
+        "f0:VARCHAR f1:VARCHAR; [2024-01-01] x; [2024-01-02] y",
+    );
     check_error(&["<?xml version=\"1.0\"?><a/>\n"], "is XML");
     let (_, outcome) = import(&[b"SQLite format 3\0abc"], |_| {});
     assert!(matches!(outcome, Err(Error::ForeignFormat { .. })), "{outcome:?}");

@@ -304,7 +304,8 @@ mod tests {
             assert_eq!(request(params, schema).unwrap_err(), expected, "RQ1");
         }
         let misspelt = request("skiplev=true&fmt=json&o3MaxLag=1&bogus=1", "").unwrap();
-        let ignored = ["bogus", "skiplev"].map(|it| format!("there is no parameter `{it}`, ignored"));
+        let ignored =
+            ["bogus", "skiplev"].map(|it| format!("there is no parameter `{it}`, ignored"));
         assert_eq!(misspelt.warnings, ignored);
         assert!(AnswerForm::of(&Params::parse("fmt=xml").unwrap()).is_err(), "RQ1");
     }
