@@ -215,7 +215,8 @@ fn lock_folder(path: &Path) -> Result<Option<File>> {
 
 fn made_and_locked(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(FILE_MODE);
+    // A link could have a file made anywhere, by root in the folder of another user.
+    options.read(true).write(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW);
     let file = create(&mut options, path).map_err(Error::io("open", path))?;
     lock_file(&file, path)?;
     Ok(file)

@@ -220,6 +220,16 @@ fn errors_name_call_and_path(disk: &dyn Disk, dir: &Path) {
 }
 
 #[cfg(target_os = "linux")]
+// Root had a file made wherever a link in the folder of another user led.
+#[test]
+fn a_lock_is_made_through_no_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let (lock, elsewhere) = (dir.path().join("lock"), dir.path().join("elsewhere"));
+    std::os::unix::fs::symlink(&elsewhere, &lock).unwrap();
+    assert!(RealDisk.lock(&lock).is_err());
+    assert!(!elsewhere.exists());
+}
+
 #[test]
 fn new_files_are_for_their_owner_only() {
     use std::os::unix::fs::PermissionsExt;
