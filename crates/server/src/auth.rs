@@ -5,9 +5,8 @@
 //!   let anybody in.
 //! - AU2. Whether there is a user is not told: for one that is not there, everything is asked and
 //!   answered as for one that has another password.
-//! - AU3. From the fifth failure on, an address waits longer with each, up to `DELAY_MAX`, before
-//!   it is told; others do not wait. Failures are forgotten with the next success, and so are those
-//!   of the address that has been silent for longest when there are `ADDRESSES_MAX`.
+//! - AU3. From the fifth failure on, an address waits longer with each before it is told; others do
+//!   not wait (`failures`).
 //! - AU4. The file of users is looked at with each login, and every `LOOK_AGAIN`.
 //!   One that is damaged changes nothing: those who were there stay.
 //! - AU5. A login holds as long as its user is as it was when it was let in. One whose user has
@@ -24,13 +23,14 @@ mod file;
 mod credentials;
 mod known;
 mod grant;
+mod failures;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use ring::hmac;
 use tidegate_platform::{RealDisk, sentence};
@@ -39,6 +39,7 @@ use tokio::task::spawn_blocking;
 
 use crate::config::AuthConfig;
 use crate::log::Log;
+use failures::Failures;
 use file::Digest;
 use known::KnownLogins;
 use scram::hash;
@@ -50,13 +51,6 @@ pub(crate) use known::Login;
 pub(crate) use scram::{Channel, Refused, Scram, Verifier, random_bytes};
 pub(crate) use tidegate_query::Role;
 
-/// Failures of an address that cost it no time.
-const FREE_FAILURES: u32 = 4;
-/// What the first one that does costs.
-const DELAY: Duration = Duration::from_millis(200);
-const DELAY_MAX: Duration = Duration::from_secs(10);
-/// Addresses whose failures are counted.
-const ADDRESSES_MAX: usize = 1_024;
 /// The interval at which the file of users is looked at without a login (AU4).
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// Passwords that are checked at the same time: each takes a core for a millisecond or
@@ -102,7 +96,7 @@ pub(crate) struct Users {
     stamp: Mutex<Option<Stamp>>,
     /// What verifiers of users are made of that are not there (AU2).
     secret: hmac::Key,
-    failures: Mutex<HashMap<IpAddr, Failures>>,
+    failures: Mutex<Failures>,
     known: KnownLogins,
     checks: Semaphore,
     /// The number of changes of users (AU5).
@@ -118,13 +112,6 @@ struct Book {
 
 /// What changes when a file does.
 type Stamp = (u64, u64, i64, i64);
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Failures {
-    count: u32,
-    /// Which failure of all was the last one.
-    last: u64,
-}
 
 impl Book {
     fn new(configured: &[User], file: UserFile) -> Book {
@@ -312,36 +299,24 @@ impl Users {
         Some(login)
     }
 
-    /// Counts a failure, and says how long the address is to wait (AU3).
-    pub(crate) fn failed(&self, address: IpAddr) -> Duration {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = failures.values().map(|it| it.last).max().map_or(0, |last| last + 1);
-        if failures.len() >= ADDRESSES_MAX && !failures.contains_key(&address) {
-            let oldest = failures.iter().min_by_key(|(_, it)| it.last).map(|(address, _)| *address);
-            oldest.and_then(|oldest| failures.remove(&oldest));
-        }
-        let of_address = failures.entry(address).or_default();
-        of_address.count = of_address.count.saturating_add(1);
-        of_address.last = last;
-        delay(of_address.count)
+    /// Counts a failure, and gives the time until it may be told (AU3).
+    pub(crate) fn failed(&self, address: IpAddr, name: &str) -> Duration {
+        self.failures().failed(address, name, Instant::now())
     }
 
-    /// Forgets the failures of an address.
-    pub(crate) fn succeeded(&self, address: IpAddr) {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
+    /// Forgets the failures of an address and a name.
+    pub(crate) fn succeeded(&self, address: IpAddr, name: &str) {
+        self.failures().succeeded(address, name);
+    }
+
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = path.metadata().ok()?;
     Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
-}
-
-fn delay(failures: u32) -> Duration {
-    match failures.checked_sub(FREE_FAILURES + 1) {
-        None => Duration::ZERO,
-        Some(doublings) => DELAY.saturating_mul(1 << doublings.min(16)).min(DELAY_MAX),
-    }
 }
 
 #[cfg(test)]
@@ -423,22 +398,6 @@ mod tests {
         let (one, again) = (users.verifier("nobody"), users.verifier("nobody"));
         assert_eq!(one, again, "AU2");
         assert_ne!(one, users.verifier("somebody"), "AU2");
-    }
-
-    #[test]
-    fn the_fifth_failure_waits_and_others_do_not() {
-        let users = users();
-        let (bad, good) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
-        let delays: Vec<_> = (0..7).map(|_| users.failed(bad).as_millis()).collect();
-        assert_eq!(delays, [0, 0, 0, 0, 200, 400, 800], "AU3");
-        assert_eq!(users.failed(good), Duration::ZERO, "AU3");
-        users.succeeded(bad);
-        assert_eq!(users.failed(bad), Duration::ZERO, "AU3");
-        assert_eq!(delay(u32::MAX), DELAY_MAX);
-        for number in 0..2_000_u32 {
-            users.failed(IpAddr::from(number.to_be_bytes()));
-        }
-        assert_eq!(users.failures.lock().unwrap().len(), ADDRESSES_MAX, "AU3");
     }
 
     fn basic(user: &str, password: &str) -> String {

@@ -40,6 +40,14 @@ impl Credentials {
         }
     }
 
+    /// The name that is shown; tokens have none.
+    pub(crate) fn name_in(field: &str) -> String {
+        match Credentials::parse(field) {
+            Some(Credentials::Password { user, .. }) => user,
+            _ => String::new(),
+        }
+    }
+
     /// `user:password`; the password may have colons.
     fn password(text: &str) -> Option<Credentials> {
         let (user, password) = text.split_once(':')?;

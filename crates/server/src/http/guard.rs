@@ -27,7 +27,7 @@ use tokio::time::sleep;
 use super::response::Response;
 use super::wire::Head;
 use super::{Door, Exchange, Route, write};
-use crate::auth::{Login, Role};
+use crate::auth::{Credentials, Login, Role};
 use crate::config::{Auth, Config};
 use crate::shared::stopping;
 
@@ -122,13 +122,13 @@ async fn login(exchange: &Exchange<'_>) -> Result<Login, Unknown> {
         return Ok(login); // GD3
     }
     if let Some(login) = shared.users.log_in(shown, now).await {
-        shared.users.succeeded(peer.ip());
         let user = &login.user;
+        shared.users.succeeded(peer.ip(), user);
         let kind = ("audit", "login");
         shared.log.info_limited(kind, format_args!("http: {peer}: `{user}` has logged in"));
         return Ok(login);
     }
-    let delay = shared.users.failed(peer.ip());
+    let delay = shared.users.failed(peer.ip(), &Credentials::name_in(shown));
     let kind = ("audit", "login failed");
     shared.log.warn_limited(kind, format_args!("http: {peer}: login: wrong name or password"));
     shared.metrics.auth_failures.add(1);

@@ -192,7 +192,7 @@ async fn enter(
         Ok(grant) => grant,
         Err(end) => {
             if let End::Fault(fault) = &end {
-                let delay = shared.users.failed(peer.ip());
+                let delay = shared.users.failed(peer.ip(), &user);
                 let why = &fault.message;
                 shared.log.warn_limited("audit", format_args!("pg: {peer}: login: {why}"));
                 shared.metrics.auth_failures.add(1);
@@ -201,7 +201,7 @@ async fn enter(
             return Err(end);
         }
     };
-    shared.users.succeeded(peer.ip());
+    shared.users.succeeded(peer.ip(), &user);
     let (peer, role) = (Some(peer.to_string()), grant.role());
     let origin = Origin { protocol: "pg", peer, user: Some(user), role };
     let session = Session::new(origin);
