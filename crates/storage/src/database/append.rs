@@ -125,6 +125,7 @@ impl Database {
         options: &AppendOptions,
     ) -> Result<Appended> {
         self.begin_writing()?;
+        self.check_space()?;
         check_once(appends)?;
         let mut attempt = 0;
         loop {
