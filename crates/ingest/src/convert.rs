@@ -627,6 +627,9 @@ fn convert_guessed(
         (ColumnType::Float64, Values::W8(v)) => {
             cells.each(v, nulls, |text| exact::exact_f64(text).map(f64::to_bits));
         }
+        (ColumnType::Uuid, Values::W16(v)) => {
+            cells.each(v, nulls, |text| exact::exact_uuid(text).map(u128::from_le_bytes));
+        }
         (ty, values) => convert_values(ty, cells, values, nulls),
     }
 }

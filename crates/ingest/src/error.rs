@@ -79,6 +79,26 @@ pub enum Error {
         first: Option<Box<Rejected>>,
     },
     #[error(
+        "{}: the first record has no end within the first {bytes} bytes, so that its columns are \
+         not known: it must be shorter",
+        .path.display()
+    )]
+    LongFirstRecord { path: PathBuf, bytes: u64 },
+    #[error(
+        "{}: quotes enclose {joined} line ends behind which a record seems to begin, in {records} \
+         records; the first such value, in column `{column}`, begins in {} and has {lines} lines: \
+         say with --quote none that quotes are text, or with --quote '\"' that they are not",
+        .path.display(), shown_place(.place)
+    )]
+    QuotesContradicted {
+        path: PathBuf,
+        joined: u64,
+        records: u64,
+        place: RejectPlace,
+        column: String,
+        lines: u64,
+    },
+    #[error(
         "{}, {}, column `{column}`: `{text}` is a date only in the other order of day and month than \
          the column is read in, while all its dates in the sample have both: say with --timestamp-format which it is",
         .path.display(), shown_place(.place)
@@ -104,11 +124,23 @@ pub enum Error {
     )]
     MixedLineEnds { path: PathBuf, place: RejectPlace },
     #[error(
-        "{} begins with {}, which look like other names than the header of {}: \
-         say with --header or --no-header what the first records are",
+        "{} begins with {}, none of which is a name in the header of {}: \
+         import it by itself, with --header if these are names, with --no-header if they are a row",
         .path.display(), shown_names(.names), .first.display()
     )]
     OtherHeader { path: PathBuf, first: PathBuf, names: Vec<String> },
+    #[error(
+        "{} has no header and {columns} columns, and the header of {} has {expected}: \
+         import it by itself",
+        .path.display(), .other.display()
+    )]
+    OtherCount { path: PathBuf, columns: usize, other: PathBuf, expected: usize },
+    #[error(
+        "{} has no header, and that of {} behind it has the columns in another order than the \
+         table: import it by itself, or behind the file whose columns it has",
+        .path.display(), .other.display()
+    )]
+    OtherOrder { path: PathBuf, other: PathBuf },
     #[error("{}, {}{}: {reason}{}", .path.display(), shown_place(.place), shown_column(.column),
         shown_text(.text))]
     BadValue {
@@ -275,10 +307,14 @@ impl Error {
             | Error::RecordTooLong { .. }
             | Error::OpenQuote { .. }
             | Error::GuessContradicted { .. }
+            | Error::QuotesContradicted { .. }
+            | Error::LongFirstRecord { .. }
             | Error::AmbiguousDates { .. }
             | Error::MixedDates { .. }
             | Error::MixedLineEnds { .. }
             | Error::OtherHeader { .. }
+            | Error::OtherCount { .. }
+            | Error::OtherOrder { .. }
             | Error::BadValue { .. }
             | Error::AllRejected { .. }
             | Error::SkipTooFar { .. }

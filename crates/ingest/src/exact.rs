@@ -7,7 +7,7 @@
 //!
 //! A type that a user or a table has given takes more (`parse`): there `007` is 7 and `+1` is 1.
 
-use crate::parse::{CellError, parse_f64, parse_i64, trimmed};
+use crate::parse::{CellError, parse_f64, parse_i64, parse_uuid, trimmed};
 
 /// The kind of number that a text is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +90,12 @@ fn is_plainly_kept(text: &[u8], value: f64) -> bool {
     text.len() <= DIGITS_KEPT
         && matches!(text, [b'1'..=b'9', ..] | [b'0', b'.', ..] | [b'-', b'1'..=b'9', ..])
         && (f64::MIN_POSITIVE..=f64::MAX).contains(&value.abs())
+}
+
+/// A guessed UUID: without hyphens it may be any hash.
+pub(crate) fn exact_uuid(text: &[u8]) -> Result<[u8; 16], CellError> {
+    let value = parse_uuid(text)?;
+    if text.contains(&b'-') { Ok(value) } else { Err(CellError::Altered) }
 }
 
 /// A guessed BOOLEAN.

@@ -16,6 +16,7 @@ use crate::convert::{Fault, RowsOfText};
 use crate::error::{Error, Result};
 use crate::index::Structure;
 use crate::layout::RowLayout;
+use crate::multiline::lines_of;
 use crate::options::OnError;
 use crate::progress::Progress;
 use crate::reject::{Action, Reason, Reject, RejectLog, RejectPlace};
@@ -92,6 +93,10 @@ impl<'a> Lines<'a> {
 pub(crate) trait RowOrigin {
     /// Where a row is.
     fn place(&self, row: u32) -> RecordPlace;
+    /// How many lines of text it has.
+    fn lines(&self, _row: u32) -> u64 {
+        1
+    }
     /// What stood in the field.
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]>;
     /// True if the fault shows that the guess of its column's dates was wrong.
@@ -106,6 +111,7 @@ pub(crate) struct TextOrigin<'a> {
     /// For each column, which field of a record it is.
     pub(crate) sources: &'a [Option<usize>],
     pub(crate) lines: &'a Lines<'a>,
+    pub(crate) structure: &'a Structure,
     /// For each column, whether its dates could be read in two ways, of which one is a guess.
     pub(crate) ambiguous: &'a [bool],
 }
@@ -113,6 +119,11 @@ pub(crate) struct TextOrigin<'a> {
 impl RowOrigin for TextOrigin<'_> {
     fn place(&self, row: u32) -> RecordPlace {
         self.lines.at(self.rows.rows[row as usize].start as usize).into()
+    }
+
+    fn lines(&self, row: u32) -> u64 {
+        let rest = &self.rows.text[self.rows.rows[row as usize].start as usize..];
+        lines_of(&rest[..record_end(rest, self.structure)], self.structure.line_end)
     }
 
     fn text(&self, fault: &Fault) -> Cow<'_, [u8]> {
@@ -181,7 +192,7 @@ impl FaultContext<'_> {
             };
             self.record(first, origin, (&place, Action::RowSkipped))?;
             strip.dead.push(first.row);
-            self.count_rejected(place.file, first.reason);
+            self.count_rejected(place.file, first.reason, origin.lines(first.row));
             return Ok(());
         }
         for fault in faults {
@@ -214,6 +225,7 @@ impl FaultContext<'_> {
         self.rejects.record(&Reject {
             file: &self.paths[place.file].to_string_lossy(),
             place: place.place,
+            lines: origin.lines(fault.row),
             column: Some(&column.name),
             text: &origin.text(fault),
             reason: fault.reason,
@@ -238,9 +250,10 @@ impl FaultContext<'_> {
     pub(crate) fn reject_record(
         &self,
         place: &TextPlace,
-        text: &[u8],
+        (text, line_end): (&[u8], u8),
         reason: Reason,
     ) -> Result<()> {
+        let lines = lines_of(text, line_end);
         let RecordPlace { file, place } = (*place).into();
         let path = &self.paths[file];
         let action = match self.on_error {
@@ -250,6 +263,7 @@ impl FaultContext<'_> {
         self.rejects.record(&Reject {
             file: &path.to_string_lossy(),
             place,
+            lines,
             column: None,
             text,
             reason,
@@ -259,12 +273,13 @@ impl FaultContext<'_> {
             let (path, text) = (path.clone(), shown(text));
             return Err(Error::BadValue { path, place, column: None, text, reason });
         }
-        self.count_rejected(file, reason);
+        self.count_rejected(file, reason, lines);
         Ok(())
     }
 
-    fn count_rejected(&self, file: usize, reason: Reason) {
+    fn count_rejected(&self, file: usize, reason: Reason, lines: u64) {
         let tally = self.tallies.of(file);
+        tally.rejected_lines.fetch_add(lines.saturating_sub(1), Relaxed);
         tally.rejected.fetch_add(1, Relaxed);
         tally.misshapen.fetch_add(u64::from(reason.is_of_shape()), Relaxed);
         self.progress.add_rows_rejected(1);
@@ -349,6 +364,24 @@ pub(crate) fn place_of_quote(place: &TextPlace, text: &[u8], structure: &Structu
     Lines::new(text, structure.line_end, *place).at(opened)
 }
 
+/// Where the record ends that a text begins with.
+fn record_end(text: &[u8], structure: &Structure) -> usize {
+    let (mut is_inside, mut at_start) = (false, true);
+    for (position, &byte) in text.iter().enumerate() {
+        let is_quote = Some(byte) == structure.quote;
+        if is_inside {
+            is_inside = !is_quote;
+            at_start = is_quote;
+        } else if byte == structure.line_end {
+            return position;
+        } else {
+            is_inside = is_quote && at_start;
+            at_start = byte == structure.delimiter;
+        }
+    }
+    text.len()
+}
+
 /// Where the quote opens that is open at the end of the text.
 fn opening_quote(text: &[u8], structure: &Structure) -> usize {
     let (mut opened, mut is_inside, mut at_start) = (0, false, true);
@@ -373,6 +406,20 @@ fn opening_quote(text: &[u8], structure: &Structure) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_a_record_is_outside_of_quotes() {
+        let csv = Structure { delimiter: b',', quote: Some(b'"'), line_end: b'\n' };
+        for (text, expected) in [
+            ("a,b\nc", 3),
+            ("a,\"b\n\"\"\n\"\nc", 9),
+            ("\"a\nb\"c\nd", 6),
+            ("a\"b\nc", 3),
+            ("a,\"b", 4),
+        ] {
+            assert_eq!(record_end(text.as_bytes(), &csv), expected, "{text}");
+        }
+    }
 
     #[test]
     fn the_quote_that_is_never_closed_is_found() {

@@ -75,6 +75,8 @@ pub struct ImportSummary {
     pub created_table: bool,
     /// Whether the first record of the first text was names.
     pub has_header: bool,
+    /// The names in the header of the first text; none if it has no header.
+    pub header_names: Vec<String>,
     /// The table's schema.
     pub schema: Arc<Schema>,
     /// What a user may want to know about choices that were made.
@@ -170,7 +172,8 @@ pub(crate) struct Parsed {
 /// What is said about an import besides its numbers.
 pub(crate) struct Remarks {
     pub(crate) created_table: bool,
-    pub(crate) has_header: bool,
+    /// The names in the header of the first text, if it has one.
+    pub(crate) header: Option<Vec<String>>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -244,7 +247,7 @@ impl ImportContext<'_> {
         let Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks } =
             parsed;
         tallies.check()?;
-        let Remarks { created_table, has_header, notes } = remarks;
+        let Remarks { created_table, header, notes } = remarks;
         let sample = self.progress.sample();
         let (rows_read, rows_rejected) = (sample.rows_read, sample.rows_rejected);
         let rejected = self.rejects.finish()?;
@@ -295,7 +298,8 @@ impl ImportContext<'_> {
             rejects: rejected.path,
             reject_reasons: rejected.reasons,
             created_table,
-            has_header,
+            has_header: header.is_some(),
+            header_names: header.unwrap_or_default(),
             schema,
             notes,
             phases: phases.phases,

@@ -18,6 +18,7 @@ pub mod reject;
 pub mod source;
 pub mod options;
 pub mod progress;
+mod multiline;
 pub mod index;
 pub mod line;
 mod split;

@@ -142,7 +142,7 @@ pub(crate) fn read(
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
     }
-    let remarks = Remarks { created_table: !target.exists, has_header: false, notes };
+    let remarks = Remarks { created_table: !target.exists, header: None, notes };
     Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks })
 }
 

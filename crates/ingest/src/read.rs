@@ -22,11 +22,13 @@ use crate::faults::{FaultContext, Lines, TextOrigin, TextPlace};
 use crate::index::{Before, FieldIndex, IndexOutcome, Kernel, QuoteState, Start, Structure};
 use crate::input::{InputPiece, PieceQueue};
 use crate::layout::RowLayout;
+use crate::multiline::LineShape;
 use crate::options::{ExtraFields, MissingFields};
 use crate::progress::Progress;
 use crate::reject::{Reason, RejectPlace};
 use crate::split::{Fragment, Joints, Origin, PieceCounts, PieceStart, SplitChain};
 use crate::strip::{STRIP_ROWS, Strip};
+use crate::tally::Joined;
 use crate::timestamp::TimestampFormat;
 
 /// What all workers of a text import share.
@@ -67,6 +69,37 @@ pub(crate) struct TextFile {
     /// True if a blank line is a record whose only field is NULL; else it is none.
     pub(crate) blank_is_record: bool,
     pub(crate) structure: Structure,
+    /// What lines within quotes are compared with; `None` if the quotes are no guess.
+    pub(crate) line_shape: Option<LineShape>,
+}
+
+/// What a stretch has.
+#[derive(Default)]
+struct StretchCounts {
+    records: u64,
+    blank: u64,
+    blank_rows: u64,
+    /// Records with too many fields, and where the first begins.
+    long: u64,
+    first_long: Option<usize>,
+    /// Records with too few.
+    short: u64,
+    first_short: Option<usize>,
+}
+
+impl StretchCounts {
+    #[inline]
+    fn add(&mut self, found: usize, fields: usize, record: &std::ops::Range<usize>) {
+        self.records += 1;
+        self.blank_rows += u64::from(found == 1 && record.is_empty());
+        if found > fields {
+            self.long += 1;
+            self.first_long.get_or_insert(record.start);
+        } else if found < fields {
+            self.short += 1;
+            self.first_short.get_or_insert(record.start);
+        }
+    }
 }
 
 /// One worker.
@@ -117,6 +150,8 @@ struct Stretch<'a> {
     /// The first of `FieldIndex::row_ends` that is converted.
     first_row: usize,
     is_checked: bool,
+    /// True if there are line ends within quotes.
+    has_lines: bool,
 }
 
 impl<'a> Worker<'a> {
@@ -183,7 +218,9 @@ impl<'a> Worker<'a> {
         let is_checked = is_clean_text(&text[if piece.is_first { 0 } else { first_end }..last_end]);
         let order = piece.number * 2;
         let lines = Lines::new(text, self.structure().line_end, place);
-        self.stretch(&Stretch { text, lines, order, first_row, is_checked })?;
+        // Each record ends one line: what there is more is within quotes.
+        let has_lines = (self.index.row_ends.len() as u64) < self.line_ends;
+        self.stretch(&Stretch { text, lines, order, first_row, is_checked, has_lines })?;
         if last_end < text.len() || !piece.is_last {
             self.fragment(piece, start, last_end..text.len(), outcome)?;
         }
@@ -291,7 +328,8 @@ impl<'a> Worker<'a> {
         }
         if is_cut || without_line_end(&bytes, structure).len() > limits::CSV_ROW_BYTES {
             job.progress.add_rows_read(1);
-            return job.faults.reject_record(&place, &bytes, Reason::RecordTooLong);
+            let text = (bytes.as_slice(), structure.line_end);
+            return job.faults.reject_record(&place, text, Reason::RecordTooLong);
         }
         if bytes.last() != Some(&structure.line_end) {
             bytes.push(structure.line_end);
@@ -305,7 +343,8 @@ impl<'a> Worker<'a> {
         let is_checked = is_clean_text(&bytes);
         let (text, order) = (bytes.as_slice(), origin.piece * 2 + 1);
         let lines = Lines::new(text, structure.line_end, place);
-        self.stretch(&Stretch { text, lines, order, first_row: 0, is_checked })
+        let stretch = Stretch { text, lines, order, first_row: 0, is_checked, has_lines: true };
+        self.stretch(&stretch)
     }
 
     /// Converts the records of a stretch that is indexed, a strip at a time.
@@ -320,9 +359,10 @@ impl<'a> Worker<'a> {
             0 => 0,
             first => self.index.field_ends[first as usize - 1] + 1,
         };
-        let is_cr = self.structure().line_end == b'\r';
+        let line_end = self.structure().line_end;
+        let is_cr = line_end == b'\r';
         let blank_is_record = job.files[self.file].blank_is_record;
-        let (mut records, mut blank) = (0, 0);
+        let mut counts = StretchCounts::default();
         for row in stretch.first_row..self.index.row_ends.len() {
             let last = self.index.row_ends[row];
             let end = self.index.field_ends[last as usize];
@@ -334,17 +374,21 @@ impl<'a> Worker<'a> {
             let found = (last - first) as usize + 1;
             let record = start as usize..record_end;
             if found == 1 && record.is_empty() && !blank_is_record {
-                blank += 1;
+                counts.blank += 1;
             } else {
-                records += 1;
+                counts.add(found, fields, &record);
                 if is_cr && memchr::memchr(b'\n', &stretch.text[record.clone()]).is_some() {
                     self.check_line_ends(stretch, (start, first..last + 1))?;
+                }
+                if stretch.has_lines {
+                    self.check_joined(stretch, record.clone(), first..last + 1);
                 }
                 match self.row_place(found, fields, RowPlace { start, first }) {
                     Ok(place) => self.rows.push(place),
                     Err(reason) => {
                         let place = stretch.lines.at(record.start);
-                        job.faults.reject_record(&place, &stretch.text[record], reason)?;
+                        let text = (&stretch.text[record], line_end);
+                        job.faults.reject_record(&place, text, reason)?;
                     }
                 }
             }
@@ -353,11 +397,45 @@ impl<'a> Worker<'a> {
                 self.strip(stretch)?;
             }
         }
-        job.progress.add_rows_read(records);
-        if blank > 0 {
-            job.faults.tallies.of(self.file).blank.fetch_add(blank, Relaxed);
-        }
+        self.count(stretch, &counts);
         self.strip(stretch)
+    }
+
+    fn count(&self, stretch: &Stretch<'_>, counts: &StretchCounts) {
+        let job = self.job;
+        job.progress.add_rows_read(counts.records);
+        let tally = job.faults.tallies.of(self.file);
+        tally.blank.fetch_add(counts.blank, Relaxed);
+        tally.blank_rows.fetch_add(counts.blank_rows, Relaxed);
+        let line = |start: usize| stretch.lines.at(start).line;
+        if let Some(start) = counts.first_long.filter(|_| job.extra_fields == ExtraFields::Ignore) {
+            tally.long.add(counts.long, line(start));
+        }
+        let are_null = job.missing_fields == MissingFields::Null;
+        if let Some(start) = counts.first_short.filter(|_| are_null) {
+            tally.short.add(counts.short, line(start));
+        }
+    }
+
+    /// Counts a record of several lines that look like records.
+    fn check_joined(
+        &self,
+        stretch: &Stretch<'_>,
+        record: std::ops::Range<usize>,
+        mut fields: std::ops::Range<u32>,
+    ) {
+        let file = &self.job.files[self.file];
+        let text = &stretch.text[record.clone()];
+        let Some(at) = memchr::memchr(file.structure.line_end, text) else { return };
+        let Some(lines) = file.line_shape.as_ref().and_then(|shape| shape.joined(text)) else {
+            return;
+        };
+        let ends = &self.index.field_ends;
+        let field = fields.position(|field| record.start + at < ends[field as usize] as usize);
+        let TextPlace { line, offset, .. } = stretch.lines.at(record.start);
+        let place = RejectPlace::Line { line, byte: offset };
+        let joined = Joined { place, field: field.unwrap_or(0), lines };
+        self.job.faults.tallies.of(self.file).add_joined(joined);
     }
 
     /// Of a file whose lines end with CR: an LF that is not within quotes ends a line as well, and
@@ -433,7 +511,8 @@ impl<'a> Worker<'a> {
         self.converter.convert(&rows, &mut self.strip);
         let sources = &job.files[self.file].sources;
         let ambiguous = job.ambiguous;
-        let origin = TextOrigin { rows: &rows, sources, lines: &stretch.lines, ambiguous };
+        let (lines, structure) = (&stretch.lines, &job.files[self.file].structure);
+        let origin = TextOrigin { rows: &rows, sources, lines, structure, ambiguous };
         job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
         job.faults.tallies.of(self.file).add_strip(&self.strip);
         self.distributor.distribute(&self.strip, stretch.text);

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! `line` counts physical lines from 1, `byte` is where the record begins in the decompressed
-//! file; a row of a Parquet file has `"row":7` in their place. `column` is null where no single
+//! file, and `"lines":3` comes behind them if the record has several; a row of a Parquet file has `"row":7` in their place. `column` is null where no single
 //! cell is at fault; `text` is the record then, else the cell, up to `TEXT_BYTES`. The order of
 //! lines is that in which workers found them.
 
@@ -131,6 +131,8 @@ pub struct Reject<'a> {
     pub file: &'a str,
     /// Where the record is in it.
     pub place: RejectPlace,
+    /// How many lines of text the record has; 1 in a Parquet file.
+    pub lines: u64,
     /// The column at fault; `None` if it is the record as a whole.
     pub column: Option<&'a str>,
     /// The cell, or the record.
@@ -187,6 +189,8 @@ pub enum RejectError {
     Taken { path: PathBuf },
     #[error("{} would list the rejects, but there is no such folder", .path.display())]
     NoFolder { path: PathBuf },
+    #[error("{} would list the rejects, but it is a folder", .path.display())]
+    IsFolder { path: PathBuf },
 }
 
 impl RejectError {
@@ -197,7 +201,8 @@ impl RejectError {
             RejectError::Disk(source) => source.class(),
             RejectError::TooMany { .. }
             | RejectError::Taken { .. }
-            | RejectError::NoFolder { .. } => Class::Caller,
+            | RejectError::NoFolder { .. }
+            | RejectError::IsFolder { .. } => Class::Caller,
         }
     }
 }
@@ -325,13 +330,17 @@ impl RejectLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is a folder for the list.
+    /// Whether there is a folder for the list, and none in its place.
     ///
     /// # Errors
-    /// `NoFolder`, `Disk`.
+    /// `NoFolder`, `IsFolder`, `Disk`.
     pub fn check_folder(&self) -> Result<(), RejectError> {
         let folder = self.path.parent().filter(|_| self.taker.is_none());
         let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+        // Only a folder has a list of files.
+        if self.taker.is_none() && self.disk.list(&self.path).is_ok() {
+            return Err(RejectError::IsFolder { path: self.path.clone() });
+        }
         match folder {
             Some(folder) if !self.disk.exists(folder)? => {
                 Err(RejectError::NoFolder { path: self.path.clone() })
@@ -398,6 +407,9 @@ fn push_line(out: &mut Vec<u8>, reject: &Reject<'_>) {
         RejectPlace::Row(row) => format!(",\"row\":{row}"),
     };
     out.extend_from_slice(place.as_bytes());
+    if reject.lines > 1 {
+        out.extend_from_slice(format!(",\"lines\":{}", reject.lines).as_bytes());
+    }
     out.extend_from_slice(b",\"column\":");
     match reject.column {
         Some(column) => push_string(out, column),
@@ -453,6 +465,7 @@ mod tests {
     const REJECT: Reject<'_> = Reject {
         file: "a.csv",
         place: RejectPlace::Line { line: 7, byte: 512 },
+        lines: 1,
         column: Some("price"),
         text: b"x1",
         reason: Reason::Cell(CellError::NotANumber),

@@ -91,6 +91,8 @@ pub struct SniffOptions<'a> {
     pub designated: Option<&'a str>,
     /// Other columns that the user names.
     pub symbols: &'a [String],
+    /// Columns that the caller knows, of a table that is to be made.
+    pub hints: &'a [(String, ColumnType)],
     /// Columns of the file that are left out.
     pub skip: &'a [String],
     /// A file of the same import that was looked at before.
@@ -99,6 +101,8 @@ pub struct SniffOptions<'a> {
     pub first_line: FirstLine,
     /// True if a blank line is a record whose only cell is NULL; else it is none.
     pub blank_is_record: bool,
+    /// True if a record with more or fewer fields than most is a row.
+    pub ragged_is_row: bool,
     /// The head is all of the file: its last record counts even without a line end.
     pub head_is_whole: bool,
 }
@@ -232,9 +236,15 @@ pub(crate) struct Look {
     pub(crate) header: HeaderFound,
     /// From the header, else `f0`, `f1` and so on; none if there is no record.
     pub(crate) names: Vec<String>,
+    /// True if the first record is a row and could be names.
+    pub(crate) has_words: bool,
+    /// True if the names are those of a header: its own, or that of a file before it.
+    pub(crate) has_names: bool,
     /// Of each column.
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) notes: Vec<String>,
+    /// The note on records at the beginning without which columns would have other types.
+    pub(crate) preamble: Option<String>,
     shape: Shape,
     columns: usize,
 }
@@ -257,6 +267,11 @@ pub(crate) fn look(
     };
     let mut notes = Vec::new();
     notes.extend(first.as_ref().and_then(|first| columns::header_note(header, first)));
+    let has_cr = first.as_ref().and_then(|first| first.cells.last());
+    if has_cr.is_some_and(|cell| !cell.is_quoted && cell.text.ends_with(b"\r")) {
+        notes
+            .push("lines end with CR, CR and LF: the last field of each ends with a CR".to_owned());
+    }
     if is_unquoted {
         let note =
             "`\"` is read as text, as it does not enclose fields: --quote '\"' makes it a quote";
@@ -264,14 +279,15 @@ pub(crate) fn look(
     }
     let names = match &first {
         Some(first) if header.is_header() => columns::header_names(first)?,
-        first => {
-            if let Some(first) = first {
+        _ => {
+            if let Some(first) = first.as_ref().filter(|first| sample.is_row(first, options)) {
                 add(&mut evidence, first, options);
             }
             let count = if columns == 0 { evidence.len() } else { columns };
             (0..count).map(columns::default_name).collect()
         }
     };
+    let preamble = sample.preamble(header, &evidence, options);
     evidence.resize_with(names.len(), || Evidence::new(options.timestamp_format));
     let dialect = Dialect {
         delimiter: shape.delimiter.expect("the shape that was chosen has one"),
@@ -280,7 +296,20 @@ pub(crate) fn look(
         null_text: options.null_text.map(|text| text.as_bytes().to_vec()),
         line_end,
     };
-    Ok(Look { dialect, header, names, evidence, notes, shape, columns })
+    let has_names = header.is_header();
+    let has_words = !has_names && first.as_ref().is_some_and(columns::are_names);
+    Ok(Look {
+        dialect,
+        header,
+        names,
+        has_words,
+        has_names,
+        evidence,
+        notes,
+        preamble,
+        shape,
+        columns,
+    })
 }
 
 /// The structure in which a text ends inside of quotes, if there is one, and where the record
@@ -324,7 +353,7 @@ pub(crate) fn map_look(
     schema: &Schema,
     options: &SniffOptions<'_>,
 ) -> Result<ColumnMap, SniffError> {
-    columns::map(&looked.names, looked.dialect.has_header, schema, options)
+    columns::map(&looked.names, looked.has_names, schema, options)
 }
 
 /// The columns of a file that are not left out.
@@ -382,6 +411,11 @@ fn check_dialect(delimiter: Option<u8>, quote: Option<u8>) -> Result<(), SniffEr
     Err(SniffError::BadDialect { delimiter, quote })
 }
 
+/// So many records may stand before the rows: a line of a program, two headers.
+const PREAMBLE_MAX: usize = 4;
+/// So many records are looked at behind them.
+const PREAMBLE_RECORDS: usize = 1_000;
+
 /// The samples, and how they are to be read.
 struct Sample<'a> {
     head: &'a [u8],
@@ -408,7 +442,12 @@ impl<'a> Sample<'a> {
         let first = records.next();
         let columns = first.as_ref().map_or(0, |first| first.cells.len()).max(self.columns);
         let mut evidence = vec![Evidence::new(options.timestamp_format); columns];
-        for record in records.by_ref().filter(|record| record.is_sound) {
+        // A header says how many fields a record has.
+        let said = first.as_ref().map_or(0, |first| first.count);
+        let is_row = |record: &Record<'_>| {
+            self.is_row(record, options) || record.is_sound && record.count == said
+        };
+        for record in records.by_ref().filter(is_row) {
             add(&mut evidence, &record, options);
         }
         drop(records);
@@ -418,6 +457,40 @@ impl<'a> Sample<'a> {
             }
         }
         (first, evidence)
+    }
+
+    /// True if a record is a row: what is to be rejected says nothing of types.
+    fn is_row(&self, record: &Record<'_>, options: &SniffOptions<'_>) -> bool {
+        record.is_sound && (options.ragged_is_row || record.count == self.columns)
+    }
+
+    /// The note on the few first records without which columns that are text would not be: lines
+    /// that a program has written before the header.
+    fn preamble(
+        &self,
+        header: HeaderFound,
+        evidence: &[Evidence],
+        options: &SniffOptions<'_>,
+    ) -> Option<String> {
+        let is_told = options.expected.is_some() || options.header != Header::Auto;
+        let are_texts = |evidence: &[Evidence]| !evidence.iter().any(Evidence::is_typed);
+        if is_told || header.is_header() || self.columns < 2 || !are_texts(evidence) {
+            return None;
+        }
+        (1..=PREAMBLE_MAX).find_map(|skipped| {
+            let mut behind = vec![Evidence::new(None); self.columns];
+            let records = Records::new(self.head, self.shape).skip(skipped);
+            let records = records.filter(|record| self.is_row(record, options));
+            for record in records.take(PREAMBLE_RECORDS) {
+                add(&mut behind, &record, options);
+            }
+            (!are_texts(&behind)).then(|| {
+                format!(
+                    "all columns are text because of the first {skipped} records: \
+                     --skip-lines steps over lines before the header"
+                )
+            })
+        })
     }
 
     fn no_times(

@@ -211,6 +211,7 @@ impl Magic {
             [b'7', b'z', 0xBC, 0xAF, 0x27, 0x1C, ..] => "a 7z archive",
             [4, 0x22, 0x4D, 0x18, ..] => "LZ4",
             [0xFF, 6, 0, 0, b's', b'N', b'a', b'P', ..] => "framed Snappy",
+            [b'P', b'A', b'R', b'E', ..] => "encrypted Parquet",
             [b'A', b'R', b'R', b'O', b'W', b'1', 0, 0, ..] => "Arrow IPC",
             [b'O', b'b', b'j', 1, ..] => "Avro",
             b"SQLite format 3\0" => "a SQLite database",
@@ -240,12 +241,28 @@ pub fn undelimited(text: &[u8]) -> Option<&'static str> {
     Some(match text.first()? {
         b'{' if matches!(second(), Some(b'"' | b'}')) => "JSON",
         b'[' if matches!(second(), Some(b'"' | b'{' | b'[' | b']')) => "JSON",
+        b'[' if is_array(text) => "JSON",
         b'<' if begins(b"<?xml") => "XML",
         b'<' if begins(b"<!doctype html") || begins(b"<html") => "HTML",
         b'{' if begins(b"{\\rtf") => "RTF",
         _ if text.get(TAR_AT..TAR_AT + 5) == Some(b"ustar") => "a tar archive",
         _ => return None,
     })
+}
+
+/// True if the first line is an array of JSON with nothing but numbers, words and texts.
+fn is_array(text: &[u8]) -> bool {
+    let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
+    let inner = line.trim_ascii().strip_prefix(b"[").and_then(|line| line.strip_suffix(b"]"));
+    let is_value = |text: &[u8]| {
+        let text = text.trim_ascii();
+        let is_number = || {
+            let number = text.first().is_some_and(|byte| b"-0123456789".contains(byte));
+            number && crate::parse::parse_f64(text).is_ok()
+        };
+        matches!(text, b"true" | b"false" | b"null") || text.starts_with(b"\"") || is_number()
+    };
+    inner.is_some_and(|inner| inner.split(|&byte| byte == b',').all(is_value))
 }
 
 #[cfg(test)]
@@ -316,6 +333,7 @@ mod tests {
             Magic::foreign(b"PK\x03\x04\x14\0\0\0\x08\0"),
             Some("a ZIP archive, as .xlsx and .ods files are")
         );
+        assert_eq!(Magic::foreign(b"PARE\x01\x02"), Some("encrypted Parquet"));
         assert_eq!(Magic::foreign(b"BZh91AY&SY"), Some("bzip2"));
         assert_eq!(Magic::foreign(b"\xFD7zXZ\0\0\x04\xE6\xD6"), Some("xz"));
         for text in [&b"BZh9,price"[..], b"PK,a,b\n1,2", b"", b"7zip,1\n2,3", b"PAR1"] {

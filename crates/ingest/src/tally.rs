@@ -9,8 +9,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::reject::RejectPlace;
 use crate::strip::Strip;
 
 /// The counts of one input.
@@ -25,12 +27,73 @@ pub(crate) struct FileTally {
     pub(crate) misshapen: AtomicU64,
     pub(crate) headers: AtomicU64,
     pub(crate) blank: AtomicU64,
+    /// Blank lines that are records, since the input has one column.
+    pub(crate) blank_rows: AtomicU64,
+    /// Rows whose last fields did not count.
+    pub(crate) long: Lines,
+    /// Rows whose last columns are NULL for want of fields.
+    pub(crate) short: Lines,
+    /// Lines of rejected records beyond the first of each.
+    pub(crate) rejected_lines: AtomicU64,
+    /// Lines beyond the first of each record whose lines look like records.
+    pub(crate) joined: AtomicU64,
+    first_joined: Mutex<Option<Joined>>,
+}
+
+/// Records that are counted, and the line of the first.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    count: AtomicU64,
+    first: AtomicU64,
+}
+
+impl Default for Lines {
+    fn default() -> Lines {
+        Lines { count: AtomicU64::new(0), first: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Lines {
+    /// Counts some, of which the first begins in this line.
+    pub(crate) fn add(&self, count: u64, line: u64) {
+        self.count.fetch_add(count, Relaxed);
+        self.first.fetch_min(line, Relaxed);
+    }
+
+    /// How many there are, and the line of the first.
+    pub(crate) fn found(&self) -> Option<(u64, u64)> {
+        let count = self.count.load(Relaxed);
+        (count > 0).then(|| (count, self.first.load(Relaxed)))
+    }
+}
+
+/// A record of several lines that look like records.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Joined {
+    pub(crate) place: RejectPlace,
+    /// The first field that has several of them.
+    pub(crate) field: usize,
+    pub(crate) lines: u64,
 }
 
 impl FileTally {
     /// Counts the rows of a strip whose faults are resolved.
     pub(crate) fn add_strip(&self, strip: &Strip) {
         self.rows.fetch_add((strip.rows - strip.dead.len()) as u64, Relaxed);
+    }
+
+    /// Counts a record whose lines look like records.
+    pub(crate) fn add_joined(&self, joined: Joined) {
+        self.joined.fetch_add(joined.lines - 1, Relaxed);
+        let mut first = self.first_joined.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none_or(|first| joined.place < first.place) {
+            *first = Some(joined);
+        }
+    }
+
+    /// The first of those in the file.
+    pub(crate) fn first_joined(&self) -> Option<Joined> {
+        *self.first_joined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -75,6 +138,16 @@ impl Tallies {
     /// The rows of all inputs that go to the table.
     pub(crate) fn rows(&self) -> u64 {
         self.sum(|tally| &tally.rows)
+    }
+
+    /// The rejected records of all inputs.
+    pub(crate) fn rejected(&self) -> u64 {
+        self.sum(|tally| &tally.rejected)
+    }
+
+    /// The lines of rejected records, beyond the first of each.
+    pub(crate) fn rejected_lines(&self) -> u64 {
+        self.sum(|tally| &tally.rejected_lines)
     }
 
     /// The headers of all inputs.

@@ -131,6 +131,14 @@ pub const JOINS: usize = 100;
 /// Bytes of a statement.
 pub const SQL_BYTES: usize = 16 << 20;
 
+/// Bytes of a name or a number in a statement: a name has at most `NAME_BYTES`, and messages repeat
+/// it.
+pub const SQL_WORD_BYTES: usize = 1 << 10;
+
+/// Bytes of a statement from which the memory for reading it is reserved: shorter ones are read in
+/// some milliseconds, and no more at a time than there are threads.
+pub const SQL_UNRESERVED_BYTES: usize = 64 << 10;
+
 /// Bytes of the values that the functions of one operator make at a time, for one batch of rows:
 /// several texts of the largest size that is stored, and a part of the memory of a small machine.
 pub const VALUES_BYTES: u64 = 512 << 20;

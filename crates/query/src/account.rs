@@ -209,6 +209,24 @@ pub(crate) fn charge(function: &str, bytes: u64) -> Result<()> {
     })
 }
 
+/// Charges what an operator keeps of the values that its expressions make, as long as the
+/// reservation holds.
+///
+/// # Errors
+/// If that is more than is left of the statement's memory.
+pub(crate) fn grow(
+    reservation: &mut Option<MemoryReservation>,
+    consumer: &str,
+    bytes: usize,
+) -> Result<()> {
+    CURRENT.with_borrow(|frame| {
+        let Some(frame) = frame else { return Ok(()) };
+        let memory = &frame.account.memory;
+        let own = reservation.get_or_insert_with(|| MemoryConsumer::new(consumer).register(memory));
+        own.try_grow(bytes)
+    })
+}
+
 /// Counts an array that a function has made of others, as far as it does not share theirs.
 pub(crate) fn made_array(values: &ArrayData, given: &[ArrayData]) {
     CURRENT.with_borrow_mut(|frame| {

@@ -205,6 +205,8 @@ pub struct BulkOutcome {
     pub rows_imported: u64,
     /// Rows left out, and values that became NULL.
     pub errors: u64,
+    /// Choices that were made, which a client should know of.
+    pub notes: Vec<String>,
 }
 
 /// How far a job is.

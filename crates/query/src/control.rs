@@ -31,6 +31,7 @@
 mod guard;
 mod asking;
 mod join_filter;
+mod kept;
 mod sort_keys;
 mod rows;
 

@@ -11,6 +11,7 @@
 //! change tables wait for the disk on a thread of their own.
 
 mod known;
+mod reading;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -61,6 +62,7 @@ use crate::show::{canceled, parameter, show};
 use crate::spill::SpillFolder;
 use crate::system::{Caller, System};
 pub use known::KnownAnswer;
+use reading::reserve_reading;
 
 /// How many users of memory an error names when memory is used up.
 const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
@@ -352,6 +354,7 @@ impl Engine {
             let KnownAnswer { schema, designated, stream, notices } = known?;
             return Ok(Answer::Rows { schema, designated, stream, notices });
         }
+        let _reading = reserve_reading(&sql, &self.system)?;
         let statement = parse_statement(&sql)?;
         let session = &options.session;
         let deed = self.admit(session, &statement, &sql)?;
@@ -444,6 +447,7 @@ impl Engine {
         parameters: &[Parameter],
         options: &StatementOptions,
     ) -> Result<Described> {
+        let _reading = reserve_reading(sql, &self.system)?;
         let statement = parse_statement(sql)?;
         let count = parameter_count(sql)?;
         let sql: Arc<str> = Arc::from(sql);

@@ -51,7 +51,7 @@ pub use error::{
 pub use host::{ConfigEntry, Host, LineConnection, MemoryUse};
 pub use memory::STACK_BYTES;
 pub use parse::{
-    Position, TableDefinition, Token, TokenKind, first_token, is_cancel, is_copy,
+    Position, TableDefinition, Token, TokenKind, first_token, is_cancel, is_copy, next_token,
     parse_column_type, parse_create_table, split_statements, tokenize,
 };
 pub use plan::Parameter;

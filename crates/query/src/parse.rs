@@ -22,7 +22,8 @@ pub(crate) use copy::{Copy, CopyPlace, CopySource};
 pub(crate) use create::CreateAs;
 pub use create::{TableDefinition, parse_create_table};
 pub use session::{is_cancel, is_copy};
-pub use token::{Position, Token, TokenKind, first_token, split_statements, tokenize};
+pub(crate) use token::count_tokens;
+pub use token::{Position, Token, TokenKind, first_token, next_token, split_statements, tokenize};
 
 pub(crate) use cursor::SYSTEM_SCHEMA;
 pub(crate) use rows::{Delete, Insert, RowChange, Target, Update};

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::control::Timeout;
 use crate::dml::{Held, HeldMark};
-use crate::error::SettingProblem;
+use crate::error::{Error, SettingProblem};
 use crate::rights::Role;
 
 pub(crate) use settings::{SERVER_VERSION, Shown, all_settings, reset, set, shown};
@@ -126,6 +126,17 @@ impl Session {
     /// True if it does nothing but read, whatever it sets.
     pub(crate) fn only_reads(&self) -> bool {
         self.0.only_reads.load(Relaxed)
+    }
+
+    /// Checks that a function may act on other statements.
+    ///
+    /// # Errors
+    /// If the session only reads: a function is no way around that.
+    pub(crate) fn check_effect(&self, statement: &'static str) -> Result<(), Error> {
+        match self.only_reads() {
+            true => Err(Error::ReadOnly { statement }),
+            false => Ok(()),
+        }
     }
 
     /// From now on it does nothing but read, whatever it sets: it changes nothing, writes no file

@@ -15,6 +15,7 @@ mod files;
 mod options;
 mod job;
 mod log;
+mod words;
 mod upload;
 mod export;
 
@@ -51,6 +52,7 @@ pub use files::FolderError;
 pub(crate) use job::Ended;
 pub(crate) use options::{defaults, form_of};
 pub(crate) use upload::Upload;
+pub(crate) use words::of_imp;
 
 /// `copy....`.
 #[derive(Clone, Debug)]
@@ -380,13 +382,15 @@ fn run_import(
     }
 }
 
-fn ended(summary: ImportSummary) -> Ended {
+fn ended(mut summary: ImportSummary) -> Ended {
+    summary.notes.iter_mut().for_each(|note| *note = words::of_copy(note));
     let notes = [summary.io.to_string()].into_iter().chain(summary.notes.iter().cloned());
     let message = notes.collect::<Vec<_>>().join("; ");
     let outcome = BulkOutcome {
         rows_handled: summary.rows_read,
         rows_imported: summary.rows_imported,
         errors: summary.rows_rejected + summary.cells_nulled,
+        notes: summary.notes.clone(),
     };
     Ended { outcome, summary: Some(summary), message }
 }

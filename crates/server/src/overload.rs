@@ -1,8 +1,10 @@
-//! Memory of the process above its limit: the statement that has most gives way before the kernel
-//! ends everything.
+//! Memory of the process above its limit: statements give way before the kernel ends everything.
 //!
-//! - OL1. One statement goes for each second in which memory is above the limit by more than a
-//!   twentieth all the time: what it had is given back before another one is looked for.
+//! - overload-1. Above the limit by more than a twentieth for a second without a break, the
+//!   statement that has most is cancelled, and one more with each further second.
+//! - overload-2. Above the limit by more than a quarter, statements are cancelled at once, the
+//!   largest first, until what they have makes up for the excess; and again after half a second,
+//!   or when memory has grown by an eighth of the limit meanwhile.
 //!
 //! Not here: what statements may have by themselves (`tidegate_query`), and rows on their way in.
 
@@ -14,64 +16,113 @@ use tidegate_platform::rss_anon_bytes;
 
 use crate::shared::{Services, Shared};
 
-/// How often it is looked.
-pub(crate) const EVERY: Duration = Duration::from_millis(250);
-/// Looks in a row that are a second (OL1).
-const LOOKS: u32 = 4;
-/// The part of the limit that may be above it.
+/// The time between two looks.
+pub(crate) const EVERY: Duration = Duration::from_millis(100);
+/// Looks in a row that are a second (overload-1).
+const LOOKS: u32 = 10;
+/// The part of the limit that may be above it for a while.
 const TOLERATED: u64 = 20;
+/// The part of the limit above which there is no time to wait (overload-2).
+const URGENT: u64 = 4;
+/// Looks until statements that were cancelled in haste have given back what they had.
+const LOOKS_TO_END: u32 = 5;
+/// The part of the limit by which memory may grow meanwhile.
+const GROWTH: u64 = 8;
 
-/// Who looks, and what has been seen.
+/// The looks at the memory of the process, and the statements that end for them.
 pub(crate) struct Overload {
     shared: Arc<Shared>,
     services: Arc<Services>,
-    looks: u32,
+    watch: Watch,
 }
 
 impl Overload {
     pub(crate) fn new(shared: &Arc<Shared>, services: &Arc<Services>) -> Overload {
-        Overload { shared: Arc::clone(shared), services: Arc::clone(services), looks: 0 }
+        let (shared, services) = (Arc::clone(shared), Arc::clone(services));
+        Overload { shared, services, watch: Watch::default() }
     }
 
-    /// Looks once, and ends a statement if it is time for that (OL1).
+    /// Looks once, and cancels statements if it is time for that.
     pub(crate) fn look(&mut self) {
         let (used, limit) = (ByteCount(rss_anon_bytes()), self.shared.config.memory_limit);
-        let is_time;
-        (self.looks, is_time) = next(self.looks, used, limit);
-        if !is_time {
-            return;
-        }
-        if let Some((id, bytes)) = self.services.engine.end_largest(limit) {
+        let Some(mut excess) = self.watch.excess(used.0, limit.0) else { return };
+        while 0 < excess {
+            let Some((id, bytes)) = self.services.engine.end_largest(limit) else { return };
             self.shared.log.warn(
                 "memory",
                 format_args!(
-                    "the process has {used}, and may have {limit}: statement {id}, which has \
-                     {bytes}, is cancelled"
+                    "process memory {used} exceeds memory.limit ({limit}): cancelling statement \
+                     {id} ({bytes})"
                 ),
             );
+            excess = excess.saturating_sub(bytes.0);
         }
     }
 }
 
-/// How many looks in a row have seen too much, and whether that is long enough.
-fn next(looks: u32, used: ByteCount, limit: ByteCount) -> (u32, bool) {
-    let looks = if limit.0 + limit.0 / TOLERATED < used.0 { looks + 1 } else { 0 };
-    if looks < LOOKS { (looks, false) } else { (0, true) }
+/// What has been seen.
+#[derive(Debug, Default)]
+struct Watch {
+    /// Looks in a row that have seen too much.
+    looks: u32,
+    /// Looks since statements were cancelled in haste, and the memory of that time.
+    hasty: Option<(u32, u64)>,
+}
+
+impl Watch {
+    /// The bytes that statements are to give back now; `None` if none are.
+    fn excess(&mut self, used: u64, limit: u64) -> Option<u64> {
+        if used <= limit + limit / TOLERATED {
+            *self = Watch::default();
+            return None;
+        }
+        self.looks += 1;
+        if let Some((looks, _)) = &mut self.hasty {
+            *looks += 1;
+        }
+        if limit + limit / URGENT < used {
+            let may_wait = self.hasty.is_some_and(|(looks, before)| {
+                looks < LOOKS_TO_END && used <= before.saturating_add(limit / GROWTH)
+            });
+            if may_wait {
+                return None;
+            }
+            *self = Watch { looks: 0, hasty: Some((0, used)) };
+            return Some(used - limit);
+        }
+        if self.looks < LOOKS {
+            return None;
+        }
+        self.looks = 0;
+        Some(1)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn check(used: &[u64], expected: &[u64]) {
+        let mut watch = Watch::default();
+        let found = used.iter().map(|&used| watch.excess(used, 1_000).unwrap_or(0));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
     #[test]
-    fn it_is_time_after_a_second_without_a_break() {
-        let mut looks = 0;
-        let mut times = Vec::new();
-        for used in [106, 106, 106, 105, 106, 106, 106, 106, 106, 200, 200, 200, 100] {
-            let is_time;
-            (looks, is_time) = next(looks, ByteCount(used), ByteCount(100));
-            times.push(u8::from(is_time));
-        }
-        assert_eq!(times, [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0], "OL1");
+    fn one_statement_goes_for_each_second_above_the_limit() {
+        let mut used = vec![1_060; 5];
+        used.push(1_050);
+        used.extend([1_060; 21]);
+        let mut expected = vec![0; 27];
+        (expected[15], expected[25]) = (1, 1);
+        check(&used, &expected);
+    }
+
+    #[test]
+    fn far_above_the_limit_statements_go_at_once() {
+        check(&[900, 1_300, 1_400, 1_400, 1_400, 1_400, 1_390], &[0, 300, 0, 0, 0, 0, 390]);
+        check(&[1_300, 1_420, 1_430, 1_560], &[300, 0, 430, 560]);
+        check(&[1_300, 1_000, 1_300], &[300, 0, 300]);
     }
 }

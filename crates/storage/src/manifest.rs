@@ -19,8 +19,8 @@ use std::sync::Arc;
 use tidegate_model::bytes::ByteWriter;
 use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{
-    ColumnId, ColumnType, PartitionKey, RowCount, Schema, SegmentId, SeqTxn, TableId, Timestamp,
-    limits,
+    Column, ColumnId, ColumnType, PartitionKey, RowCount, Schema, SegmentId, SeqTxn, TableId,
+    Timestamp, limits,
 };
 
 use crate::envelope::{self, Kind};
@@ -239,7 +239,8 @@ impl Manifest {
     fn alter(&mut self, schema: &Arc<Schema>) -> Result<(), Corruption> {
         let same = schema.designated() == self.schema.designated()
             && schema.partition_by() == self.schema.partition_by()
-            && schema.time_unit() == self.schema.time_unit();
+            && schema.time_unit() == self.schema.time_unit()
+            && schema.columns().iter().all(|column| self.can_have(column));
         if !same || schema.next_column() < self.schema.next_column() {
             let value = schema.version().0;
             return Err(Corruption::Impossible { what: "a schema of another table", value });
@@ -247,6 +248,13 @@ impl Manifest {
         self.schema = Arc::clone(schema);
         self.symbols.retain(|&column, _| schema.column(column).is_some());
         Ok(())
+    }
+
+    /// True if a changed schema can have this column: one with the id of an earlier one is that
+    /// one, and its type stays.
+    fn can_have(&self, column: &Column) -> bool {
+        let is_new = self.schema.next_column() <= column.id;
+        is_new || self.schema.column(column.id).is_some_and(|known| known.ty == column.ty)
     }
 
     fn add_segments(&mut self, segments: &[SegmentMeta]) -> Result<(), Corruption> {
@@ -366,6 +374,11 @@ impl Manifest {
                 let value = meta.id.0;
                 return Err(Corruption::Impossible { what: "a segment from the future", value });
             }
+        }
+        if self.seq_txn == SeqTxn(u64::MAX) {
+            // The next commit must have a number too.
+            let value = self.seq_txn.0;
+            return Err(Corruption::Impossible { what: "the number of the last commit", value });
         }
         let batches = self.batches.iter().map(|mark| mark.seq_txn);
         if self.batches.len() > limits::BATCH_MARKS

@@ -194,7 +194,7 @@ pub(crate) struct ImportArguments {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "CSV options")]
 pub(crate) struct DialectArguments {
-    /// Byte between fields, or tab [default: found among , tab ; | :]
+    /// Byte between fields, or tab [default: found among , ; tab |]
     #[arg(long, value_name = "BYTE", value_parser = parse_byte)]
     pub(crate) delimiter: Option<u8>,
     /// Byte around fields, or none [default: ", unless no field is in quotes]
@@ -207,7 +207,7 @@ pub(crate) struct DialectArguments {
     #[arg(long)]
     pub(crate) no_header: bool,
     /// Unquoted text that means NULL, besides the empty field
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) null: Option<String>,
     /// Lines to skip at the start of each file
     #[arg(long, value_name = "N", default_value_t = 0)]

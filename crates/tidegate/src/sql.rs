@@ -227,7 +227,14 @@ pub(crate) fn read_file(file: &Path, session: &Session) -> Result<String> {
     if file == Path::new("-") {
         return read_stdin();
     }
-    let bytes = session.disk.read(file).map_err(Error::disk("read the statements"))?;
+    let failed = Error::disk("read the statements");
+    let Some(stream) = session.disk.open_stream(file).map_err(&failed)? else {
+        return as_sql(session.disk.read(file).map_err(failed)?, file.to_path_buf());
+    };
+    // A pipe has no length that could be asked for.
+    let mut bytes = Vec::new();
+    let mut stream = io::Read::take(stream, limits::SQL_BYTES as u64 + 1);
+    io::Read::read_to_end(&mut stream, &mut bytes).map_err(|source| Error::Stdin { source })?;
     as_sql(bytes, file.to_path_buf())
 }
 

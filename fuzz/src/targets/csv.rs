@@ -170,10 +170,12 @@ fn sniffed(
         columns: None,
         designated: options.timestamp.as_deref(),
         symbols: &options.symbols,
+        hints: &[],
         skip: &[],
         like: None,
         first_line: FirstLine::Unknown,
         blank_is_record: false,
+        ragged_is_row: false,
         head_is_whole: true,
     };
     let mut sniffed = sniff(head, &[], &sniff_options)?;

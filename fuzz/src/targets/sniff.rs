@@ -33,10 +33,12 @@ pub(crate) fn check(bytes: &[u8]) {
         columns: None,
         designated: input.pick(&[None, Some("ts"), Some("f0")]),
         symbols: if format < 128 { &[] } else { &symbols },
+        hints: &[],
         skip: &[],
         like: None,
         first_line: FirstLine::Unknown,
         blank_is_record: false,
+        ragged_is_row: false,
         head_is_whole: input.byte().is_multiple_of(2),
     };
     let (head_bytes, window_bytes) = (input.short(), input.short());

@@ -1,5 +1,5 @@
-//! Bytes are a group of the log or an error; and a record that was decoded can be applied to a
-//! table, or is refused.
+//! Bytes are a group of the log or an error; a record that was decoded can be applied to a table,
+//! or is refused; and a table that took one can be written and read.
 //!
 //! Input: how many records are counted, how far the log is said to be durable; then records, each
 //! a length of two bytes and a body. All checksums are made right.
@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tidegate_model::{ColumnType, Lsn, PartitionUnit, SeqTxn, TableId, TimeUnit};
-use tidegate_storage::manifest::Manifest;
+use tidegate_storage::manifest::{self, Manifest};
 use tidegate_storage::wal::{TableChange, decode_group};
 
 use super::checksum::crc32c;
@@ -30,12 +30,23 @@ pub(crate) fn check(bytes: &[u8]) {
     ];
     let schema = Arc::new(schema_of(&columns, Some("ts"), PartitionUnit::Day));
     let mut manifest = Manifest::new(TableId(1), SeqTxn(1), schema);
-    for op in group.records.iter().flat_map(|record| &record.ops) {
-        if let TableChange::Create { schema, .. } = &op.change {
-            manifest = Manifest::new(op.table, op.seq_txn, Arc::clone(schema));
-        } else if manifest.apply(op.seq_txn, &op.change).is_err() {
-            return;
+    for record in &group.records {
+        for op in &record.ops {
+            if let TableChange::Create { schema, .. } = &op.change {
+                if op.seq_txn != SeqTxn(1) {
+                    return;
+                }
+                manifest = Manifest::new(op.table, op.seq_txn, Arc::clone(schema));
+                continue;
+            }
+            // Commits of a table follow each other, or the log is refused (W1).
+            let is_next = [manifest.seq_txn, manifest.seq_txn.next()].contains(&op.seq_txn);
+            if !is_next || manifest.apply(op.seq_txn, &op.change).is_err() {
+                return;
+            }
         }
+        let again = manifest::decode(&manifest.encode(), manifest.table);
+        assert_eq!(again.as_ref(), Ok(&manifest), "M3");
     }
 }
 

@@ -4,9 +4,10 @@
 //!   goes for all of them.
 //! - files-2. Columns with names are united by name, and their evidence adds up: the type of a
 //!   column of a new table is one that the samples of all files have. Files without names have the
-//!   same columns in the same order.
+//!   same columns in the same order: those of the last file with a header before them, if there
+//!   is one.
 //! - files-3. A record is only taken for a header if there is evidence for it (`sniff::columns`);
-//!   where a file seems to have other names than the one before, the import fails.
+//!   where a file has other names than those before, or seems to, the import fails.
 //!
 //! Not here: the samples (`setup`), and reading (`text`).
 
@@ -20,7 +21,8 @@ use super::setup::{self, SampledFile, TargetSchema};
 use crate::error::{Error, Result};
 use crate::faults::{Lines, TextPlace, shown};
 use crate::index::Structure;
-use crate::options::{ColumnSource, FileFormat, ImportOptions};
+use crate::multiline::{Kind, LineShape};
+use crate::options::{ColumnSource, ExtraFields, FileFormat, ImportOptions, MissingFields, Quote};
 use crate::read::TextFile;
 use crate::sniff::{
     self, Dialect, Evidence, FirstLine, HeaderFound, Inferred, Like, LineEnd, Look, NoTimes,
@@ -39,8 +41,8 @@ pub(super) struct Reading {
     /// For each column of the table, whether its dates could be read in two ways.
     pub(super) ambiguous: Vec<bool>,
     pub(super) null_text: Option<Vec<u8>>,
-    /// True if the first record of the first text is names.
-    pub(super) has_header: bool,
+    /// The names in the header of the first text, if it has one.
+    pub(super) header: Option<Vec<String>>,
     pub(super) notes: Vec<String>,
 }
 
@@ -85,7 +87,13 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
     let first_line = first_line(inputs);
     let mut files = Files { context, inputs, first, first_line, looks: Vec::new() };
     files.look_at_all(expected.as_ref())?;
+    files.take_blank_lines(expected.as_ref());
     if files.looks[first].names.is_empty() {
+        let sample = &inputs[first].sample;
+        if !sample.is_whole && !sample.head.is_empty() {
+            let (path, bytes) = (path.clone(), sample.head.len() as u64);
+            return Err(Error::LongFirstRecord { path, bytes });
+        }
         return Err(Error::NoRecords { path: path.clone() });
     }
     files.check_skipped()?;
@@ -97,7 +105,8 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
     let text_files = files.map(&schema)?;
     let mut notes = files.notes(&text_files, &schema);
     let columns = files.columns(&text_files, &schema, is_inferred, &mut notes)?;
-    let Dialect { null_text, has_header, .. } = files.looks[first].dialect.clone();
+    let Look { dialect, names, .. } = files.looks[first].clone();
+    let Dialect { null_text, has_header, .. } = dialect;
     let target = TargetSchema { schema, exists };
     Ok(Reading {
         target,
@@ -106,7 +115,7 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
         guesses: columns.iter().map(|column| column.is_guess).collect(),
         ambiguous: columns.iter().map(|column| column.is_ambiguous).collect(),
         null_text,
-        has_header,
+        header: has_header.then_some(names),
         notes,
     })
 }
@@ -141,7 +150,9 @@ impl Files<'_> {
                 names: &names,
             };
             let look = self.look_at(at, expected, Some(like))?;
-            if look.header == HeaderFound::OtherNames {
+            let is_other = look.header == HeaderFound::OtherNames
+                || first.dialect.has_header && self.has_other_names(&look, &names, expected);
+            if is_other {
                 let (path, first) = (self.path(at).to_owned(), self.path(self.first).to_owned());
                 return Err(Error::OtherHeader { path, first, names: look.names });
             }
@@ -153,6 +164,42 @@ impl Files<'_> {
             looks.push(look);
         }
         self.looks = looks;
+        self.hand_on_names()
+    }
+
+    /// True if a file has a header with none of the names of the files before and of the table.
+    fn has_other_names(&self, look: &Look, names: &[String], expected: Option<&Schema>) -> bool {
+        let is_known = |name: &String| {
+            has_name(names, name) || expected.is_some_and(|schema| schema.find(name).is_some())
+        };
+        look.dialect.has_header && !look.names.is_empty() && !look.names.iter().any(is_known)
+    }
+
+    /// A file without a header has the columns of the last one with a header before it: they are
+    /// pieces of one.
+    fn hand_on_names(&mut self) -> Result<()> {
+        if self.context.options.fields.is_some() {
+            return Ok(()); // The list says what the fields are.
+        }
+        let mut named: Option<usize> = None;
+        for at in 0..self.looks.len() {
+            let look = &self.looks[at];
+            match named {
+                _ if look.names.is_empty() => {}
+                _ if look.has_names => named = Some(at),
+                None => {}
+                Some(before) => {
+                    let names = self.looks[before].names.clone();
+                    let (columns, expected) = (look.names.len(), names.len());
+                    if columns != expected {
+                        let (path, other) = (self.path(at), self.path(before));
+                        let (path, other) = (path.to_owned(), other.to_owned());
+                        return Err(Error::OtherCount { path, columns, other, expected });
+                    }
+                    (self.looks[at].names, self.looks[at].has_names) = (names, true);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -182,6 +229,20 @@ impl Files<'_> {
 
     fn sniff_error(&self, at: usize, source: SniffError) -> Error {
         Error::Sniff { path: self.path(at).to_owned(), source }
+    }
+
+    /// Blank lines alone are rows, if the table is known to have one column.
+    fn take_blank_lines(&mut self, expected: Option<&Schema>) {
+        let options = self.context.options;
+        let columns = match &options.fields {
+            Some(fields) => Some(fields.len()),
+            None => expected.map(|schema| schema.columns().len()),
+        };
+        let (look, input) = (&mut self.looks[self.first], &self.inputs[self.first]);
+        if columns == Some(1) && look.names.is_empty() && input.blank_lines > 0 {
+            look.names = vec!["f0".to_owned()];
+            look.evidence = vec![Evidence::new(options.timestamp_format.as_ref())];
+        }
     }
 
     /// A column that is to be left out must be somewhere.
@@ -232,14 +293,14 @@ impl Files<'_> {
             let columns = sniff::kept_columns(look, &self.options(at, None));
             let columns = columns.map_err(|source| self.sniff_error(at, source))?;
             for (position, (name, evidence)) in columns.into_iter().enumerate() {
-                let found = match look.dialect.has_header {
+                let found = match look.has_names {
                     true => united.iter().position(|(own, _)| same_name(own, name)),
                     false => Some(position).filter(|&position| position < united.len()),
                 };
                 match found {
                     Some(found) => united[found].1.merge(evidence),
                     // Of a file without names, `map` says what is too many.
-                    None if at == self.first || look.dialect.has_header => {
+                    None if at == self.first || look.has_names => {
                         united.push((name.clone(), evidence.clone()));
                     }
                     None => {}
@@ -286,13 +347,35 @@ impl Files<'_> {
                 continue;
             }
             let file = self.text_file(at, schema)?;
-            let have_names = look.dialect.has_header && first.has_header;
-            if !have_names {
+            if !look.has_names || !self.looks[self.first].has_names {
                 self.check_same_columns((at, &file), &first, schema)?;
             }
             files.push(file);
         }
+        self.check_order(&files)?;
         Ok(files)
+    }
+
+    /// Behind files whose fields were taken in the order of the table no header may show that they
+    /// stand in another.
+    fn check_order(&self, files: &[TextFile]) -> Result<()> {
+        if self.context.options.fields.is_some() {
+            return Ok(());
+        }
+        let has_rows = |at: &usize| !self.looks[*at].names.is_empty();
+        let mut unnamed = (0..files.len()).filter(has_rows).filter(|&at| !self.looks[at].has_names);
+        let Some(unnamed) = unnamed.next() else { return Ok(()) };
+        let is_other = |at: &usize| {
+            let fields: Vec<usize> = files[*at].sources.iter().flatten().copied().collect();
+            self.looks[*at].has_names && !fields.is_sorted()
+        };
+        match (unnamed..files.len()).filter(has_rows).find(is_other) {
+            None => Ok(()),
+            Some(other) => {
+                let (path, other) = (self.path(unnamed), self.path(other));
+                Err(Error::OtherOrder { path: path.to_owned(), other: other.to_owned() })
+            }
+        }
     }
 
     /// Which field of a record each column of the table is.
@@ -310,16 +393,51 @@ impl Files<'_> {
             setup::require_designated(schema, &sources, &input.path)?;
         }
         Ok(TextFile {
+            line_shape: self.line_shape(look, &map.targets, schema),
             sources,
             fields: map.targets.len(),
             has_header: look.dialect.has_header,
             skip_lines: input.skip_lines,
-            blank_is_record: self.context.options.format == FileFormat::Backslashed,
+            blank_is_record: self.context.options.format == FileFormat::Backslashed
+                || map.targets.len() == 1,
             structure: Structure {
                 delimiter: look.dialect.delimiter,
                 quote: look.dialect.quote,
                 line_end: line_end_byte(look),
             },
+        })
+    }
+
+    /// What tells lines of records from lines of text, where quotes are a guess.
+    fn line_shape(
+        &self,
+        look: &Look,
+        targets: &[Option<usize>],
+        schema: &Schema,
+    ) -> Option<LineShape> {
+        let options = self.context.options;
+        let is_guess = options.dialect.quote == Quote::Standard && look.dialect.quote.is_some();
+        if !is_guess || options.format == FileFormat::Backslashed {
+            return None;
+        }
+        let kind = |target: &Option<usize>| {
+            let ty = schema.columns()[(*target)?].ty;
+            match ty {
+                ColumnType::Boolean => Some(Kind::Boolean),
+                ColumnType::Timestamp(_) | ColumnType::Date => Some(Kind::Time),
+                ColumnType::Float32 | ColumnType::Float64 | ColumnType::Decimal { .. } => {
+                    Some(Kind::Number)
+                }
+                ty => ty.is_integer().then_some(Kind::Number),
+            }
+        };
+        let typed = targets.iter().enumerate();
+        let typed = typed.filter_map(|(field, target)| Some((field, kind(target)?)));
+        Some(LineShape {
+            delimiter: look.dialect.delimiter,
+            line_end: line_end_byte(look),
+            fields: targets.len(),
+            typed: typed.collect(),
         })
     }
 
@@ -421,6 +539,11 @@ impl Files<'_> {
     fn notes(&self, files: &[TextFile], schema: &Schema) -> Vec<String> {
         let first = &self.looks[self.first];
         let mut notes = first.notes.clone();
+        if let Some(delimiter) = self.inputs[self.first].delimiter {
+            let delimiter = char::from(delimiter).escape_default();
+            notes.insert(0, format!("the first line says that the delimiter is `{delimiter}`"));
+        }
+        notes.extend(first.preamble.clone());
         notes.extend(self.map_notes(schema));
         let mut of_others: Vec<String> = Vec::new();
         for (at, look) in self.looks.iter().enumerate() {
@@ -428,10 +551,15 @@ impl Files<'_> {
                 continue;
             }
             let path = self.path(at).display();
+            of_others.extend(self.late_header(at));
             let own = look.notes.iter().filter(|note| !first.notes.contains(note));
             of_others.extend(own.map(|note| format!("{path}: {note}")));
             let differing = other_dialect(&look.dialect, &first.dialect);
             of_others.extend(differing.map(|how| format!("{path}: {how}, unlike the first file")));
+            if let (false, Some(before)) = (look.dialect.has_header, self.named_by(at)) {
+                let before = self.path(before).display();
+                of_others.push(format!("{path}: its columns are those of {before}"));
+            }
             let missing: Vec<&str> = (schema.columns().iter().enumerate())
                 .filter(|(column, _)| files[at].sources[*column].is_none())
                 .filter(|(column, _)| files.iter().any(|file| file.sources[*column].is_some()))
@@ -448,6 +576,26 @@ impl Files<'_> {
             notes.push(format!("{more} more notes on files"));
         }
         notes
+    }
+
+    /// The note on a row that may well be the header which the first file does not have.
+    fn late_header(&self, at: usize) -> Option<String> {
+        let (look, first) = (&self.looks[at], &self.looks[self.first]);
+        let is_late = look.has_words && !look.has_names && !first.has_names;
+        let has_types = first.evidence.iter().any(Evidence::is_typed);
+        (is_late && has_types && look.names.len() == first.names.len()).then(|| {
+            let (path, first) = (self.path(at).display(), self.path(self.first).display());
+            format!(
+                "{path}: the first record looks like names, and is read as a row, since {first} \
+                 has no header: --header makes it one"
+            )
+        })
+    }
+
+    /// The file before with a header, if a file has its columns by it.
+    fn named_by(&self, at: usize) -> Option<usize> {
+        let is_named = |file: &usize| self.looks[*file].dialect.has_header;
+        (0..at).rev().filter(|_| self.looks[at].has_names).find(is_named)
     }
 
     fn map_notes(&self, schema: &Schema) -> Vec<String> {
@@ -488,9 +636,14 @@ fn has_name(names: &[String], wanted: &str) -> bool {
 
 /// True if the caller knows the type of a column.
 fn is_hinted(options: &ImportOptions, name: &str) -> bool {
+    hints_of(options).iter().any(|(own, _)| same_name(own, name))
+}
+
+/// The columns that the caller knows.
+fn hints_of(options: &ImportOptions) -> &[(String, ColumnType)] {
     match &options.columns {
-        ColumnSource::Hinted(hints) => hints.iter().any(|(own, _)| same_name(own, name)),
-        ColumnSource::Infer | ColumnSource::Given(_) => false,
+        ColumnSource::Hinted(hints) => hints,
+        ColumnSource::Infer | ColumnSource::Given(_) => &[],
     }
 }
 
@@ -524,7 +677,7 @@ pub(super) fn sniff_options<'a>(
 ) -> SniffOptions<'a> {
     let dialect = &options.dialect;
     SniffOptions {
-        delimiter: dialect.delimiter,
+        delimiter: dialect.delimiter.or(file.delimiter),
         quote: dialect.quote,
         header: dialect.header,
         timestamp_format: options.timestamp_format.as_ref(),
@@ -534,10 +687,13 @@ pub(super) fn sniff_options<'a>(
         columns: options.fields.as_deref().filter(|_| expected.is_some()),
         designated: options.timestamp.as_deref(),
         symbols: &options.symbols,
+        hints: hints_of(options),
         skip: &options.skip_columns,
         like: None,
         first_line: FirstLine::Unknown,
         blank_is_record: options.format == FileFormat::Backslashed,
+        ragged_is_row: dialect.missing_fields == MissingFields::Null
+            || dialect.extra_fields == ExtraFields::Ignore,
         head_is_whole: file.sample.is_whole,
     }
 }

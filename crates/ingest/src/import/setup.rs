@@ -30,9 +30,18 @@ pub(super) enum Inputs {
 pub(super) struct SampledFile {
     pub(super) input: InputFile,
     pub(super) sample: Sample,
+    /// The blank lines that it begins with, which are not in the sample.
+    pub(super) blank_bytes: u64,
+    pub(super) blank_lines: u64,
+    /// The delimiter that its first line says, as spreadsheets write it: `sep=;`.
+    pub(super) delimiter: Option<u8>,
 }
 
 impl SampledFile {
+    fn new(input: InputFile, sample: Sample) -> SampledFile {
+        SampledFile { input, sample, blank_bytes: 0, blank_lines: 0, delimiter: None }
+    }
+
     /// Whether it has no record.
     pub(super) fn is_empty(&self) -> bool {
         self.sample.head.is_empty()
@@ -171,7 +180,7 @@ impl Opened<'_> {
         let is_first = self.is_first();
         let head_bytes = self.head_bytes(is_first);
         let sample = sample_of(&input, is_first, head_bytes)?;
-        self.text.push(skipped(SampledFile { input, sample }, self.options, head_bytes)?);
+        self.text.push(skipped(SampledFile::new(input, sample), self.options, head_bytes)?);
         Ok(())
     }
 
@@ -224,7 +233,7 @@ fn pipe(
     let rest = Cursor::new(head.clone()).chain(stream);
     let bytes = InputBytes::Stream { stream: Mutex::new(Box::new(rest)), magic };
     let input = InputFile { path, bytes, skip_bytes: 0, skip_lines: 0 };
-    skipped(SampledFile { input, sample: Sample::of_head(head, head_bytes) }, options, head_bytes)
+    skipped(SampledFile::new(input, Sample::of_head(head, head_bytes)), options, head_bytes)
 }
 
 /// Steps over a byte order mark, the lines that are to be skipped, and blank ones behind them.
@@ -247,10 +256,17 @@ fn skipped(mut file: SampledFile, options: &ImportOptions, head_bytes: u64) -> R
         LineEnd::LfOrCrlf => b'\n',
     };
     let may_skip = options.format != FileFormat::Backslashed; // BS3
-    while let Some(bytes) = blank_line(&head[skip..], line_end).filter(|_| may_skip) {
+    if let Some((delimiter, bytes)) = said_delimiter(&head[skip..], line_end).filter(|_| may_skip) {
         skip += bytes;
         file.input.skip_lines += 1;
+        file.delimiter = Some(delimiter);
     }
+    while let Some(bytes) = blank_line(&head[skip..], line_end).filter(|_| may_skip) {
+        skip += bytes;
+        file.blank_bytes += bytes as u64;
+        file.blank_lines += 1;
+    }
+    file.input.skip_lines += file.blank_lines;
     file.input.skip_bytes = skip as u64;
     head.drain(..skip);
     if options.format == FileFormat::Auto {
@@ -285,6 +301,17 @@ fn is_binary(head: &[u8]) -> bool {
         strange += part.valid().bytes().filter(|byte| is_control(byte)).count();
     }
     strange * PART > head.len()
+}
+
+/// The delimiter that a first line such as `sep=;` says, and how many bytes that has.
+fn said_delimiter(text: &[u8], line_end: u8) -> Option<(u8, usize)> {
+    let (word, rest) = text.split_at_checked("sep=".len())?;
+    let (&delimiter, rest) = rest.split_first()?;
+    let is_one =
+        delimiter.is_ascii_punctuation() && delimiter != b'"' || b"\t ".contains(&delimiter);
+    let is_said = word.eq_ignore_ascii_case(b"sep=") && is_one;
+    is_said.then_some(())?;
+    Some((delimiter, word.len() + 1 + blank_line(rest, line_end)?))
 }
 
 /// How many bytes a blank line has, if the text begins with one.

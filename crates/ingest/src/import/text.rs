@@ -18,19 +18,20 @@ use crate::faults::{FaultContext, Lines, TextPlace, place_of_quote};
 use crate::index::Structure;
 use crate::input::{InputBytes, InputFile, piece_queue};
 use crate::layout::RowLayout;
+use crate::options::FileFormat;
 use crate::progress::Phase;
 use crate::read::{self, ReadJob, TextFile};
 use crate::sniff::open_quote;
 use crate::split::{Joints, SplitChain};
-use crate::tally::Tallies;
+use crate::tally::{Joined, Tallies};
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
 pub(super) fn read(
     context: &ImportContext<'_>,
-    inputs: Vec<SampledFile>,
+    mut inputs: Vec<SampledFile>,
     phases: &mut PhaseClock<'_>,
 ) -> Result<Parsed> {
-    let Reading { target, files, formats, guesses, ambiguous, null_text, has_header, notes } =
+    let Reading { target, mut files, formats, guesses, ambiguous, null_text, header, notes } =
         files::prepare(context, &inputs).map_err(|error| explained(context, &inputs, error))?;
     let layout = RowLayout::new(&target.schema);
     let plan = plan(&inputs, &files, &layout, &formats, &target.schema);
@@ -42,6 +43,7 @@ pub(super) fn read(
     let workers = context.options.workers.get();
     let (reader, queue) = piece_queue(workers);
     let queue = Arc::new(queue);
+    step_back(&mut inputs, &mut files);
     let paths: Vec<PathBuf> = inputs.iter().map(|file| file.input.path.clone()).collect();
     let tallies = Tallies::new(&paths);
     let inputs: Vec<InputFile> = inputs.into_iter().map(|file| file.input).collect();
@@ -90,11 +92,12 @@ pub(super) fn read(
     assert!(job.joints.is_empty(), "T1 of `read`: every record was whole in the end");
     let cells_nulled = job.faults.cells_nulled.load(Relaxed);
     check_guesses(context, &files, &tallies)?;
+    let notes = [notes, notes_of_rows(context, &files, (&layout, &tallies))?].concat();
     phases.end(Phase::Read);
     if context.progress.sample().rows_read == 0 {
         return Err(Error::NoRecords { path: context.source_name() });
     }
-    let remarks = Remarks { created_table: !target.exists, has_header, notes };
+    let remarks = Remarks { created_table: !target.exists, header, notes };
     Ok(Parsed { txn, buckets, spill, interners, held, cells_nulled, tallies, remarks })
 }
 
@@ -135,11 +138,8 @@ fn check_guesses(context: &ImportContext<'_>, files: &[TextFile], tallies: &Tall
         let tally = tallies.of(at);
         let rejected = tally.misshapen.load(Relaxed);
         let records = tally.rows.load(Relaxed) + tally.rejected.load(Relaxed);
-        let is_much =
-            CONTRADICTED_MIN <= rejected && records * CONTRADICTED_PERCENT < rejected * 100;
-        // Of a small file it takes more than a half.
-        let is_most = 1 < rejected && records < 2 * rejected && rejected < records;
-        if is_much || is_most {
+        let are_others = rejected < records || CONTRADICTED_MIN <= rejected;
+        if contradicts(rejected, records) && are_others {
             let Structure { delimiter, quote, .. } = file.structure;
             let first = context.rejects.finish()?.first.map(Box::new);
             return Err(Error::GuessContradicted {
@@ -156,6 +156,105 @@ fn check_guesses(context: &ImportContext<'_>, files: &[TextFile], tallies: &Tall
     Ok(())
 }
 
+/// Steps back over blank lines, before it was known that they are rows.
+fn step_back(inputs: &mut [SampledFile], files: &mut [TextFile]) {
+    for (input, file) in inputs.iter_mut().zip(files) {
+        if file.blank_is_record && !file.has_header {
+            input.input.skip_bytes -= input.blank_bytes;
+            file.skip_lines = file.skip_lines.saturating_sub(input.blank_lines);
+        }
+    }
+}
+
+/// What is to be said of the rows that were found.
+fn notes_of_rows(
+    context: &ImportContext<'_>,
+    files: &[TextFile],
+    (layout, tallies): (&RowLayout, &Tallies),
+) -> Result<Vec<String>> {
+    let joined = joined_notes(files, layout, tallies)?;
+    let blank = blank_notes(context.options.format, files, tallies);
+    Ok([joined, blank, ragged_notes(files, tallies)].concat())
+}
+
+/// A value of several lines that look like records may be records that a quote has joined, which
+/// is text: where that is much of a file, the import fails as for any guess that is contradicted.
+fn joined_notes(files: &[TextFile], layout: &RowLayout, tallies: &Tallies) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
+    for (at, file) in files.iter().enumerate() {
+        let tally = tallies.of(at);
+        let Some(Joined { place, field, lines }) = tally.first_joined() else { continue };
+        let joined = tally.joined.load(Relaxed);
+        let records = tally.rows.load(Relaxed) + tally.rejected.load(Relaxed);
+        let column = file.sources.iter().position(|source| *source == Some(field));
+        let column = column.map_or_else(
+            || format!("f{field}"),
+            |column| layout.columns[column].column.name.clone(),
+        );
+        let path = tallies.path(at).to_owned();
+        if contradicts(joined, joined + records) {
+            return Err(Error::QuotesContradicted { path, joined, records, place, column, lines });
+        }
+        let more = match joined + 1 - lines {
+            0 => String::new(),
+            more => format!(", and others {more} more"),
+        };
+        notes.push(format!(
+            "{}, {place}, column `{column}`: a quoted value has {lines} lines that look like \
+             records{more}: --quote none makes text of the quotes",
+            path.display()
+        ));
+    }
+    let (rejected, lines) = (tallies.rejected(), tallies.rejected_lines());
+    if lines > 0 {
+        let lines = rejected + lines;
+        notes.push(format!(
+            "the rejected records have {lines} lines: the list says which have several"
+        ));
+    }
+    Ok(notes)
+}
+
+/// Blank lines of a file of one column are rows as long as nothing shows that they are none.
+fn blank_notes(format: FileFormat, files: &[TextFile], tallies: &Tallies) -> Vec<String> {
+    let is_csv = format != FileFormat::Backslashed;
+    let note = |at: usize| {
+        let blank = tallies.of(at).blank_rows.load(Relaxed);
+        let path = tallies.path(at).display();
+        (is_csv && blank > 0).then(|| {
+            format!("{path} has one column, and its blank lines are rows of NULL: {blank}")
+        })
+    };
+    (0..files.len()).filter_map(note).collect()
+}
+
+/// What was left out of lines that are too long, and what is NULL in those that are too short.
+fn ragged_notes(files: &[TextFile], tallies: &Tallies) -> Vec<String> {
+    let mut notes = Vec::new();
+    for at in 0..files.len() {
+        let (path, tally) = (tallies.path(at).display(), tallies.of(at));
+        notes.extend(tally.long.found().map(|(count, line)| {
+            format!(
+                "{path}: values beyond the last column were left out, rows: {count}, the first \
+                 in line {line}"
+            )
+        }));
+        notes.extend(tally.short.found().map(|(count, line)| {
+            format!(
+                "{path}: columns are NULL for want of values, rows: {count}, the first in line {line}"
+            )
+        }));
+    }
+    notes
+}
+
+/// Whether so many of the records of a file are too many for a guess to be right.
+fn contradicts(bad: u64, records: u64) -> bool {
+    let is_much = CONTRADICTED_MIN <= bad && records * CONTRADICTED_PERCENT < bad * 100;
+    // Of a small file it takes more than a half.
+    is_much || 1 < bad && records < 2 * bad
+}
+
 /// A quote that is never closed can hide a header, and all columns with it: then that is the error.
 fn explained(context: &ImportContext<'_>, inputs: &[SampledFile], error: Error) -> Error {
     let is_of_columns = matches!(
@@ -166,6 +265,7 @@ fn explained(context: &ImportContext<'_>, inputs: &[SampledFile], error: Error) 
             | Error::OtherColumns { .. }
             | Error::NotTimestamps { .. }
             | Error::NoRecords { .. }
+            | Error::LongFirstRecord { .. }
     );
     let found = inputs.iter().filter(|_| is_of_columns).find_map(|file| {
         let options = sniff_options(context.options, file, None);

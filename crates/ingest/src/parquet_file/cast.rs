@@ -334,7 +334,15 @@ impl Scalar<'_> {
         }
     }
 
-    /// `Rule::Written`: the value as a text file has it.
+    /// `Rule::Written`: `written`, if that is the value.
+    pub(super) fn text(self) -> Result<String, CellError> {
+        match self {
+            Scalar::Instant(instant) if instant.is_beyond_all() => Err(CellError::TimeOutOfRange),
+            scalar => Ok(scalar.written()),
+        }
+    }
+
+    /// The value as a text file has it.
     pub(super) fn written(self) -> String {
         match self {
             Scalar::Boolean(value) => value.to_string(),
@@ -362,6 +370,11 @@ impl Scalar<'_> {
 }
 
 impl Instant {
+    /// True if not even microseconds count it.
+    fn is_beyond_all(self) -> bool {
+        i64::try_from(self.nanos.div_euclid(nanos_of(TimeUnit::Micros))).is_err()
+    }
+
     /// In its unit; in microseconds, or in days alone, where that is beyond a number of 64 bits.
     fn written(self) -> String {
         for unit in [self.unit, TimeUnit::Micros] {

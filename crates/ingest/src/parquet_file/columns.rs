@@ -326,8 +326,14 @@ impl FillColumn<'_> {
     fn write(&mut self, array: &ArrayRef, into: &mut StripColumn) {
         let Values::Text(cells) = &mut into.values else { unreachable!("a text column") };
         for (row, scalar) in scalars(array, self.cast.kind).into_iter().enumerate() {
-            let text = scalar.map(Scalar::written);
-            cells.push(self.cell(row, text.as_deref().map(str::as_bytes)));
+            let cell = match scalar.map(Scalar::text).transpose() {
+                Ok(text) => self.cell(row, text.as_deref().map(str::as_bytes)),
+                Err(error) => {
+                    self.fault(row, error);
+                    Cell::NULL
+                }
+            };
+            cells.push(cell);
         }
     }
 

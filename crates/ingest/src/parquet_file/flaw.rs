@@ -17,6 +17,10 @@ pub enum Flaw {
     Library(LibraryMessage),
     #[error("damaged: the decoder stopped at {}", .0.0)]
     Panic(LibraryMessage),
+    #[error("columns are encrypted: it has to be decrypted first")]
+    Encrypted,
+    #[error("it has integers of 128 bits: write them as decimals or texts")]
+    Int128,
     #[error("the metadata is damaged")]
     Metadata,
     #[error("the metadata is damaged: it ends before what it declares")]
@@ -99,6 +103,9 @@ impl Flaw {
         let message = cause.downcast_ref::<String>().map(String::as_str);
         let message = message.or_else(|| cause.downcast_ref::<&str>().copied());
         let message = message.unwrap_or("bytes that it does not know");
+        if message.starts_with("Int type with bit width of 128") {
+            return Flaw::Int128;
+        }
         Flaw::Panic(LibraryMessage(format!("`{}`", message.lines().next().unwrap_or_default())))
     }
 }

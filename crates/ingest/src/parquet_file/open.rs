@@ -6,10 +6,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::datatypes::Field;
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, Fields};
 use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type as PhysicalType;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::schema::types::SchemaDescriptor;
 use tidegate_model::schema::same_name;
 use tidegate_model::{Column, ColumnType, Schema, TimeUnit, limits};
@@ -48,11 +49,13 @@ pub(super) struct Loaded {
     pub(super) path: PathBuf,
     source: ParquetSource,
     metadata: ArrowReaderMetadata,
+    /// The file's columns, as the writer meant them; decimals in the least type that has them.
+    fields: Fields,
 }
 
 impl Loaded {
     pub(super) fn fields(&self) -> impl Iterator<Item = (usize, &Arc<Field>)> {
-        self.metadata.schema().fields().iter().enumerate()
+        self.fields.iter().enumerate()
     }
 
     fn schema(&self) -> &SchemaDescriptor {
@@ -127,10 +130,34 @@ fn load(file: &Arc<dyn DiskFile>, context: &ImportContext<'_>) -> Result<Loaded>
         None => Error::Parquet { path: path.clone(), flaw },
     })?;
     let fields = metadata.parquet_schema().root_schema().get_fields().len();
-    if fields != metadata.schema().fields().len() {
+    if fields != metadata.schema().fields().len() || !has_all_values(metadata.metadata()) {
         return Err(Error::Parquet { path, flaw: Flaw::Metadata });
     }
-    Ok(Loaded { path, source, metadata })
+    let fields = metadata.schema().fields().iter().map(narrowed).collect();
+    Ok(Loaded { path, source, metadata, fields })
+}
+
+/// False if a flat column does not declare a value, or NULL, for each row of its row group.
+fn has_all_values(metadata: &ParquetMetaData) -> bool {
+    let is_whole = |column: &ColumnChunkMetaData, rows: i64| {
+        column.column_descr().max_rep_level() > 0 || column.num_values() == rows
+    };
+    let groups = metadata.row_groups().iter();
+    groups
+        .flat_map(|group| group.columns().iter().map(|column| (column, group.num_rows())))
+        .all(|(column, rows)| is_whole(column, rows))
+}
+
+/// A column whose digits say how wide it is: a writer that computes has decimals of 256 bits for
+/// numbers of 128.
+fn narrowed(field: &Arc<Field>) -> Arc<Field> {
+    match field.data_type() {
+        &DataType::Decimal256(precision, scale) if precision <= DECIMAL128_MAX_PRECISION => {
+            let ty = DataType::Decimal128(precision, scale);
+            Arc::new(Field::clone(field).with_data_type(ty))
+        }
+        _ => Arc::clone(field),
+    }
 }
 
 /// The footer of a file; `None` where there is none, which the library says.
@@ -221,10 +248,12 @@ fn map(
         columns: None,
         designated: None,
         symbols: &[],
+        hints: &[],
         skip: &options.skip_columns,
         like: None,
         first_line: FirstLine::Unknown,
         blank_is_record: false,
+        ragged_is_row: false,
         head_is_whole: true,
     };
     let map = map_columns(&sniffed, schema, &options)
@@ -254,10 +283,9 @@ fn with_columns(
     let columns: Vec<Option<FileColumn>> = columns
         .map(|(column, &field)| field.map(|at| file_column(&file, at, column, epoch)).transpose())
         .collect::<Result<_>>()?;
-    let Loaded { path, source, metadata } = file;
+    let Loaded { path, source, metadata, fields } = file;
     let damaged = |flaw| Error::Parquet { path: path.clone(), flaw };
     let batch_rows = batch_rows(metadata.parquet_schema(), &columns).map_err(damaged)?;
-    let fields = metadata.schema().fields().clone();
     let plain = without_texts(metadata.parquet_schema(), &fields)
         .map_err(|error| damaged(Flaw::of_library(&error)))?;
     let metadata = Arc::clone(metadata.metadata());
@@ -272,7 +300,7 @@ fn file_column(
     column: &Column,
     epoch: Option<EpochUnit>,
 ) -> Result<FileColumn> {
-    let own = &file.metadata.schema().fields()[field];
+    let own = &file.fields[field];
     let (ty, name) = (column.ty, own.name().clone());
     let Some((leaf, physical)) = file.leaf(field).zip(file.physical(field)) else {
         let (path, ty) = (file.path.clone(), own.data_type().to_string());

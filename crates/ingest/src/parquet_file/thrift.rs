@@ -35,6 +35,7 @@ pub(super) fn check_footer(bytes: &[u8]) -> Result<(), Flaw> {
     let mut schema = Schema::default();
     walk.fields(0, &mut |walk, id, ty, depth| match (id, ty) {
         (FILE_SCHEMA, LIST) => schema.read(walk, depth),
+        (FILE_ENCRYPTION, STRUCT) => Err(Flaw::Encrypted),
         _ => walk.skip(ty, depth),
     })
 }
@@ -72,6 +73,8 @@ pub(super) fn page_sizes(bytes: &[u8]) -> Result<Option<PageSizes>, Flaw> {
 /// The field of a footer that lists the schema, and the one of a schema's element that says how
 /// many children it has.
 const FILE_SCHEMA: i64 = 2;
+/// The field of a footer that says how columns are encrypted.
+const FILE_ENCRYPTION: i64 = 8;
 const ELEMENT_CHILDREN: i64 = 5;
 
 /// The types of the compact protocol.

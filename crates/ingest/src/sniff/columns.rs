@@ -8,7 +8,7 @@ use tidegate_model::schema::same_name;
 use super::evidence::Evidence;
 use super::records::Record;
 use super::{ColumnMap, FirstLine, Header, SniffError, SniffOptions};
-use crate::parse::trimmed;
+use crate::parse::{parse_i64, trimmed};
 
 /// Whether the first record has names, and by what it was decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,8 @@ pub(crate) enum HeaderFound {
     Row,
     /// It is a row, for want of evidence: it could be names.
     PerhapsNames,
+    /// It is a row, as it has numbers; but those may be names, as years are.
+    PerhapsNumbers,
     /// It looks like a header of other names than those of the file before.
     OtherNames,
 }
@@ -41,7 +43,7 @@ impl HeaderFound {
             | HeaderFound::ByShape
             | HeaderFound::ByRepetition
             | HeaderFound::OtherNames => true,
-            HeaderFound::Row | HeaderFound::PerhapsNames => false,
+            HeaderFound::Row | HeaderFound::PerhapsNames | HeaderFound::PerhapsNumbers => false,
         }
     }
 }
@@ -75,6 +77,10 @@ pub(super) fn header(
     }
     let look_like_names = !has_value && are_names(first);
     let own = options.like.filter(|like| like.has_header).map(|like| like.names);
+    // All of them are columns of the file if it has names.
+    if !options.hints.is_empty() && options.hints.iter().all(|(name, _)| is_there(name)) {
+        return HeaderFound::ByNames;
+    }
     if options.expected.is_some() || options.like.is_some() {
         let is_known = |text: &[u8]| {
             str::from_utf8(text).is_ok_and(|text| {
@@ -97,7 +103,14 @@ pub(super) fn header(
         };
     }
     if has_value {
-        return HeaderFound::Row;
+        let mut cells = texts().zip(below);
+        let is_word = |text: &[u8]| looks_like_a_name(text) && !is_missing(text);
+        let has_word = cells
+            .any(|(text, column)| is_word(text) && !column.is_value(text) && column.is_typed());
+        return match has_word || has_numbers_for_names(first, below) {
+            true => HeaderFound::PerhapsNumbers,
+            false => HeaderFound::Row,
+        };
     }
     let has_rows = below.iter().any(|column| !column.is_empty());
     let is_alone = !has_rows && 1 < first.count && options.first_line == FirstLine::Unknown;
@@ -122,6 +135,30 @@ fn is_above_types(first: &Record<'_>, below: &[Evidence]) -> bool {
         || is_above_numbers_of_rows(first, below)
 }
 
+/// Years that are names of columns, as those of a table that has a column for each.
+const YEARS: std::ops::RangeInclusive<i64> = 1900..=2100;
+
+/// True if all cells are words and at least two numbers, which are years or ascend by one, and the
+/// numbers below are no such.
+fn has_numbers_for_names(first: &Record<'_>, below: &[Evidence]) -> bool {
+    let are_years = |numbers: &[i64]| numbers.iter().all(|number| YEARS.contains(number));
+    let are_counted = |numbers: &[i64]| {
+        let ascend = numbers.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+        ascend && (matches!(numbers.first(), Some(0 | 1)) || 3 <= numbers.len())
+    };
+    let texts = || first.cells.iter().map(|cell| trimmed(&cell.text));
+    let numbers: Vec<i64> = texts().filter_map(|text| parse_i64(text).ok()).collect();
+    let are_words = |text: &[u8]| looks_like_a_name(text) && !is_missing(text);
+    let has_words = numbers.len() < first.cells.len();
+    let under = texts().zip(below).filter(|(text, _)| parse_i64(text).is_ok());
+    let under: Vec<i64> = under.filter_map(|(_, column)| column.first_integer()).collect();
+    has_words
+        && texts().all(|text| parse_i64(text).is_ok() || are_words(text))
+        && 2 <= numbers.len()
+        && (are_years(&numbers) && !are_years(&under)
+            || are_counted(&numbers) && !are_counted(&under))
+}
+
 /// The index that data frames write: a column of integers without a name before all others.
 fn is_above_numbers_of_rows(first: &Record<'_>, below: &[Evidence]) -> bool {
     let is_index = below.first().is_some_and(Evidence::counts_rows);
@@ -135,13 +172,27 @@ fn is_above_numbers_of_rows(first: &Record<'_>, below: &[Evidence]) -> bool {
 
 /// Words that stand for no value rather than for a name.
 fn is_missing(text: &[u8]) -> bool {
-    let words: [&[u8]; 9] =
-        [b"na", b"n/a", b"nan", b"null", b"none", b"nil", b"missing", b"unknown", b"-"];
+    let words: [&[u8]; 14] = [
+        b"na",
+        b"n/a",
+        b"n.a.",
+        b"#n/a",
+        b"nan",
+        b"null",
+        b"none",
+        b"nil",
+        b"missing",
+        b"unknown",
+        b"undefined",
+        b"tbd",
+        b"?",
+        b"-",
+    ];
     words.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// True if all cells could be names of columns, each of another one.
-fn are_names(first: &Record<'_>) -> bool {
+pub(super) fn are_names(first: &Record<'_>) -> bool {
     let texts = || first.cells.iter().map(|cell| trimmed(&cell.text));
     let mut seen = HashSet::new();
     texts().all(|text| looks_like_a_name(text) && !is_missing(text))
@@ -170,6 +221,9 @@ pub(super) fn header_note(found: HeaderFound, first: &Record<'_>) -> Option<Stri
                 "{record} is read as a row, as nothing shows that it is a header: \
              --header makes it one"
             )
+        }
+        HeaderFound::PerhapsNumbers => {
+            format!("{record} is read as a row, as it has numbers: --header makes it the header")
         }
         _ => return None,
     })

@@ -5,12 +5,16 @@
 //!   character in it, but by chance not as often in each record.
 //! - dialect-2. Among those the one wins whose cells have the fewest other delimiters in them:
 //!   `1,5;2,5` is two numbers.
+//! - dialect-4. Quotes are text where the sample is regular without them, and they enclose whole
+//!   lines that look like records.
 //! - dialect-3. A colon is never guessed: every time of day, IPv6 and MAC address has as many.
 
 use std::collections::BTreeMap;
 
 use super::records::{Cell, Record, Records, Shape};
 use super::{LineEnd, SniffOptions};
+use crate::exact::{Number, number_of};
+use crate::multiline::{Kind, LineShape};
 use crate::options::Quote;
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
@@ -118,14 +122,18 @@ pub(super) fn shape(head: &[u8], line_end: LineEnd, options: &SniffOptions<'_>) 
     let (shape, trial) = best(head, quoted, options);
     let found = Found { shape, columns: trial.columns, is_unquoted: false };
     // `"` quotes unless it is clear that it does not: every record is regular without.
-    let may_be_text = options.quote == Quote::Standard && !trial.is_regular;
-    if !may_be_text || memchr::memchr(b'"', head).is_none() {
+    if options.quote != Quote::Standard || memchr::memchr(b'"', head).is_none() {
+        return found;
+    }
+    let are_joined = JOINED_MIN <= joined_lines(head, &found);
+    if trial.is_regular && !are_joined {
         return found;
     }
     let bare = Shape { quote: None, ..quoted };
     let (shape, bare) = best(head, bare, options);
-    let is_better = bare.is_regular && 2 <= bare.columns && trial.score < bare.score;
-    match is_better && !are_cells_wrapped(head, shape) {
+    let is_better = are_joined || trial.score < bare.score;
+    let is_better = is_better && bare.is_regular && 2 <= bare.columns;
+    match is_better && !are_cells_wrapped(head, shape, are_joined) {
         true => Found { shape, columns: bare.columns, is_unquoted: true },
         false => found,
     }
@@ -134,9 +142,46 @@ pub(super) fn shape(head: &[u8], line_end: LineEnd, options: &SniffOptions<'_>) 
 /// One quote that is open at the end may well be that of a file that was cut off.
 const UNQUOTED_MIN: u32 = 3;
 
+/// So many lines within quotes must look like records.
+const JOINED_MIN: u64 = 4;
+
+/// How many lines of the sample that look like records are behind the first of a record of several
+/// lines; none if another such record has lines of text (dialect-4).
+fn joined_lines(head: &[u8], found: &Found) -> u64 {
+    let Found { shape, columns, .. } = *found;
+    let line_end = match shape.line_end {
+        LineEnd::LfOrCrlf => b'\n',
+        LineEnd::Cr => b'\r',
+    };
+    let (mut values, mut seen) = (vec![true; columns], vec![false; columns]);
+    let mut several = Vec::new();
+    let mut reader = Records::new(head, shape);
+    for number in 0..RECORDS {
+        let Some(record) = reader.next().filter(|_| reader.offset() < BYTES) else { break };
+        let text = &head[record.start..reader.offset()];
+        let text = text.strip_suffix(&[line_end]).unwrap_or(text);
+        if memchr::memchr(line_end, text).is_some() {
+            several.push(text);
+        } else if number != 0 && record.count == columns {
+            for (at, cell) in record.cells.iter().enumerate().take(columns) {
+                if !cell.text.is_empty() {
+                    seen[at] = true;
+                    values[at] &= number_of(&cell.text) != Number::None;
+                }
+            }
+        }
+    }
+    let numbers = (0..columns).filter(|&at| values[at] && seen[at]);
+    let typed = numbers.map(|at| (at, Kind::Number)).collect();
+    let delimiter = shape.delimiter.expect("the shape that was chosen has one");
+    let lines = LineShape { delimiter, line_end, fields: columns, typed };
+    let joined = several.into_iter().map(|text| lines.joined(text).map(|lines| lines - 1));
+    joined.sum::<Option<u64>>().unwrap_or(0)
+}
+
 /// True if most cells that begin with a quote also end with one: then quotes quote, and some are
-/// only wrong.
-fn are_cells_wrapped(head: &[u8], bare: Shape) -> bool {
+/// only wrong. It takes more than one or two, unless they enclose records.
+fn are_cells_wrapped(head: &[u8], bare: Shape, are_joined: bool) -> bool {
     let (mut opened, mut wrapped) = (0_u32, 0_u32);
     let mut reader = Records::new(head, bare);
     while reader.offset() < BYTES {
@@ -146,7 +191,7 @@ fn are_cells_wrapped(head: &[u8], bare: Shape) -> bool {
             wrapped += u32::from(cell.text.len() > 1 && cell.text.last() == Some(&b'"'));
         }
     }
-    opened < UNQUOTED_MIN || opened < 2 * wrapped
+    opened < UNQUOTED_MIN && !are_joined || opened < 2 * wrapped
 }
 
 /// The best delimiter for these quotes and line ends.

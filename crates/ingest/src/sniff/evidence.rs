@@ -9,8 +9,10 @@
 use tidegate_model::{ColumnType, TimeUnit};
 
 use super::shape::TextShape;
-use crate::exact::{Number, fraction_digits, is_true_or_false, is_wide_integer, number_of};
-use crate::parse::{parse_i64, parse_uuid};
+use crate::exact::{
+    Number, exact_uuid, fraction_digits, is_true_or_false, is_wide_integer, number_of,
+};
+use crate::parse::parse_i64;
 use crate::timestamp::{TimestampFormat, TimestampParser};
 
 /// Counts over the cells of a column that are not NULL.
@@ -50,13 +52,24 @@ pub(crate) struct Orders {
     pub(crate) month_first: Option<Box<[u8]>>,
 }
 
+/// The orders in which a cell is a date.
+#[derive(Default)]
+struct IsDate {
+    day_first: bool,
+    month_first: bool,
+}
+
 impl Orders {
-    fn add(&mut self, text: &[u8], is_day_first: bool, is_month_first: bool) {
-        match (is_day_first, is_month_first) {
-            (true, false) => self.day_first.get_or_insert_with(|| text.into()),
-            (false, true) => self.month_first.get_or_insert_with(|| text.into()),
-            _ => return,
-        };
+    fn add(&mut self, text: &[u8], is_date: &IsDate) {
+        match is_date {
+            IsDate { day_first: true, month_first: false } => {
+                self.day_first.get_or_insert_with(|| text.into());
+            }
+            IsDate { day_first: false, month_first: true } => {
+                self.month_first.get_or_insert_with(|| text.into());
+            }
+            _ => {}
+        }
     }
 
     pub(crate) fn merge(&mut self, other: &Orders) {
@@ -162,13 +175,13 @@ impl Evidence {
         self.booleans += u64::from(is_boolean);
         self.uuids += u64::from(is_uuid);
         let mut instant = None;
-        let (mut is_day_first, mut is_month_first) = (false, false);
+        let mut is_date = IsDate::default();
         for format in &mut self.formats {
             let parsed =
                 if may_be(text, &format.format) { format.parser.parse(text).ok() } else { None };
             match &format.format {
-                TimestampFormat::DayFirst => is_day_first |= parsed.is_some(),
-                TimestampFormat::MonthFirst => is_month_first |= parsed.is_some(),
+                TimestampFormat::DayFirst => is_date.day_first |= parsed.is_some(),
+                TimestampFormat::MonthFirst => is_date.month_first |= parsed.is_some(),
                 _ => {}
             }
             match parsed {
@@ -181,7 +194,7 @@ impl Evidence {
                 }
             }
         }
-        self.orders.add(text, is_day_first, is_month_first);
+        self.orders.add(text, &is_date);
         if let Some(micros) = instant {
             let is_far = micros.unsigned_abs() >= i64::MAX.unsigned_abs() / 1_000;
             self.times += u64::from(text.contains(&b':'));
@@ -317,7 +330,7 @@ impl Evidence {
 
     /// Whether the cells have a type, or are all values though no type holds them: phone numbers
     /// are text, but no names.
-    pub(super) fn is_typed(&self) -> bool {
+    pub(crate) fn is_typed(&self) -> bool {
         // `NaN` is a value among values only.
         let are_values = 0 < self.valued && self.valued + self.words == self.cells;
         are_values || self.infer().ty != ColumnType::Varchar
@@ -326,6 +339,11 @@ impl Evidence {
     /// True if these are integers that could number the rows.
     pub(super) fn counts_rows(&self) -> bool {
         0 < self.cells && self.integers == self.cells && matches!(self.first_integer, Some(0 | 1))
+    }
+
+    /// The first integer.
+    pub(super) fn first_integer(&self) -> Option<i64> {
+        self.first_integer
     }
 
     /// How many cells these are if a text is written otherwise than all of them; 0 if it is not.
@@ -355,7 +373,6 @@ fn may_be(text: &[u8], format: &TimestampFormat) -> bool {
     }
 }
 
-/// Without hyphens it may be any hash.
 fn is_hyphenated_uuid(text: &[u8]) -> bool {
-    text.contains(&b'-') && parse_uuid(text).is_ok()
+    exact_uuid(text).is_ok()
 }

@@ -14,10 +14,12 @@ const OPTIONS: SniffOptions<'_> = SniffOptions {
     columns: None,
     designated: None,
     symbols: &[],
+    hints: &[],
     skip: &[],
     like: None,
     first_line: FirstLine::Unknown,
     blank_is_record: false,
+    ragged_is_row: false,
     head_is_whole: true,
 };
 
@@ -92,7 +94,7 @@ fn texts_with_delimiters_in_them_do_not_hide_a_regular_one() {
         let rows = (0..300).map(|at| row(at) + "\n").collect::<String>();
         format!("{header}\n{rows}")
     };
-    let title = |at: usize| if at % 3 == 0 { "Shop" } else { "Home | ACME" };
+    let title = |at: usize| if at.is_multiple_of(3) { "Shop" } else { "Home | ACME" };
     let pages = rows("id,url,title", &|at| format!("{at},https://acme.org/p/{at},{}", title(at)));
     check(&pages, ", header id:BIGINT url:VARCHAR title:VARCHAR");
     let agents = |delimiter: &str| {
@@ -104,7 +106,7 @@ fn texts_with_delimiters_in_them_do_not_hide_a_regular_one() {
     check(&agents(","), ", header ts:TIMESTAMP(iso) ua:VARCHAR");
     check(&agents("\t"), "\\t header ts:TIMESTAMP(iso) ua:VARCHAR");
     let titles = rows("url\ttitle", &|at| {
-        format!("https://a.org/{at}\t{}", if at % 20 == 0 { "One, two" } else { "One" })
+        format!("https://a.org/{at}\t{}", if at.is_multiple_of(20) { "One, two" } else { "One" })
     });
     let found = sniff(titles.as_bytes(), &[], &OPTIONS).expect("sniffed");
     assert_eq!((found.dialect.delimiter, found.names.join(" ")), (b'\t', "url title".to_owned()));

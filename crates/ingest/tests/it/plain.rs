@@ -169,6 +169,11 @@ fn split(bytes: &[u8], options: &PlainOptions<'_>) -> (Vec<Record>, Option<u64>)
     let mut records = vec![];
     while at < bytes.len() {
         let len = line_end_len(&bytes[at..], options);
+        let is_first = options.header == PlainHeader::Present && records.is_empty();
+        if len != 0 && options.targets.len() == 1 && !is_first {
+            // Of one column, a blank line is a row of NULL.
+            records.push(Record { line, start: at, end: at, fields: vec![Field::default()] });
+        }
         if len != 0 {
             (at, line) = (at + len, line + 1);
             continue;

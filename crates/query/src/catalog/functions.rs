@@ -123,8 +123,8 @@ const FUNCTIONS: &[Function] = &[
     }),
     Function("current_setting", Gives::Text, current_setting),
     Function("set_config", Gives::Text, set_config),
-    Function("pg_cancel_backend", Gives::Flag, |it| flag(cancel(it))),
-    Function("pg_terminate_backend", Gives::Flag, |it| flag(terminate(it))),
+    Function("pg_cancel_backend", Gives::Flag, |it| flag(cancel(it)?)),
+    Function("pg_terminate_backend", Gives::Flag, |it| flag(terminate(it)?)),
     Function("to_regclass", Gives::Text, |it| {
         let Some(name) = it.text(0) else { return no_text() };
         let found = find_table(it.caller, &name)?;
@@ -448,21 +448,22 @@ fn setting_error(what: SettingProblem) -> datafusion::common::DataFusionError {
 }
 
 /// Ends a connection by the number that its client knows; only administrators can.
-fn terminate(call: &Call<'_>) -> bool {
+fn terminate(call: &Call<'_>) -> Result<bool> {
     let Caller { system, session } = call.caller;
+    session.check_effect("pg_terminate_backend()")?;
     let number = call.number(0).and_then(|number| u32::try_from(number).ok());
-    let may = session.origin().role == Role::Admin && !session.only_reads();
-    number.is_some_and(|number| may && system.host.end_connection(number))
+    let may = session.origin().role == Role::Admin;
+    Ok(number.is_some_and(|number| may && system.host.end_connection(number)))
 }
 
 /// A statement by the number that `pg_stat_activity` has for it.
-fn cancel(call: &Call<'_>) -> bool {
+fn cancel(call: &Call<'_>) -> Result<bool> {
     let Caller { system, session } = call.caller;
+    session.check_effect("pg_cancel_backend()")?;
     let process = call.oid(0);
     let all = system.activity.list();
     let found = all.iter().find(|running| Some(running.process()) == process);
-    let found = found.filter(|_| !session.only_reads());
-    found.is_some_and(|running| system.activity.cancel(running.id, session))
+    Ok(found.is_some_and(|running| system.activity.cancel(running.id, session)))
 }
 
 /// The number of a table that a text names.

@@ -29,6 +29,7 @@ use tokio::time::Instant;
 
 use super::Stop;
 use super::join_filter::with_asking_filter;
+use super::kept::with_charged_values;
 use super::sort_keys::with_asking_keys;
 use crate::account::Account;
 use crate::error::Error;
@@ -52,7 +53,8 @@ pub(crate) fn guarded(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let guard = |input: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         let properties = Arc::clone(input.properties());
-        let input = sliced(with_asking_keys(with_asking_filter(input, stop)?, stop)?)?;
+        let input = with_asking_keys(with_asking_filter(input, stop)?, stop)?;
+        let input = sliced(with_charged_values(input))?;
         Ok(Transformed::yes(Arc::new(GuardExec { input, properties, stop: Arc::clone(stop) })))
     };
     Ok(plan.transform_up(guard)?.data)

@@ -1,5 +1,7 @@
 //! A walk over tokens: what the functions of the grammar share.
 
+use std::rc::Rc;
+
 use tidegate_model::limits;
 
 use super::Position;
@@ -16,11 +18,11 @@ pub(crate) struct Name {
     pub(crate) offset: usize,
 }
 
-/// The tokens of one statement and how far they are read.
+/// The tokens of one statement and how far they are read. A clone, which looks ahead, shares them.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     sql: &'a str,
-    tokens: Vec<Token<'a>>,
+    tokens: Rc<[Token<'a>]>,
     at: usize,
 }
 
@@ -31,7 +33,7 @@ impl<'a> Cursor<'a> {
         if tokens.last().is_some_and(|token| token.is_sign(';')) {
             tokens.pop();
         }
-        Ok(Cursor { sql, tokens, at: 0 })
+        Ok(Cursor { sql, tokens: Rc::from(tokens), at: 0 })
     }
 
     pub(crate) fn sql(&self) -> &'a str {

@@ -12,7 +12,7 @@ use super::settings::{TtlClause, expect_keys};
 use super::token::blanked;
 use super::types::TypeName;
 use crate::error::{Error, Result, SyntaxError};
-use tidegate_model::{ColumnType, limits};
+use tidegate_model::ColumnType;
 
 /// A statement of ours, or a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,11 +132,6 @@ const NOT_YET: [(&str, &str); 13] = [
 
 /// Reads one statement. A query is only recognised, not read.
 pub(crate) fn parse_statement(sql: &str) -> Result<Statement> {
-    if sql.len() > limits::SQL_BYTES {
-        let found = sql.len().to_string();
-        let (what, bounds) = ("the bytes of a statement", "at most 16,777,216");
-        return Err(Error::syntax(sql, 0, SyntaxError::OutOfBounds { what, bounds, found }));
-    }
     let mut cursor = Cursor::new(sql)?;
     let Some(first) = cursor.peek() else {
         return Err(Error::syntax(sql, 0, SyntaxError::Empty));
@@ -419,6 +414,10 @@ fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     let offset = cursor.offset();
     let feature = "EXPLAIN of anything but SELECT, INSERT, UPDATE and DELETE";
+    if cursor.peek().is_some_and(|token| token.is_word("EXPLAIN")) {
+        // Each would read the text behind it again.
+        return Err(cursor.not_supported(feature));
+    }
     let explained = |change| Explain { analyze, verbose, offset, change };
     // So that places are those in the whole text.
     match parse_statement(&blanked(cursor.sql(), offset)) {
@@ -514,6 +513,11 @@ mod tests {
         check_error(
             "DROP TABLE other.t",
             "line 1, column 17: a schema other than `public` is not supported yet",
+        );
+        check_error(
+            &"EXPLAIN ".repeat(20_000),
+            "line 1, column 9: EXPLAIN of anything but SELECT, INSERT, UPDATE and DELETE is not \
+             supported yet",
         );
         check_error(
             "EXPLAIN DROP TABLE t",

@@ -1,12 +1,16 @@
 //! The words of a statement, each with its place: what our own statements are parsed from, and what
 //! statements are split by.
 //!
+//! - K0. No text is longer than `SQL_BYTES`, and no name or number than `SQL_WORD_BYTES`: refused
+//!   before anything is kept of it.
 //! - K1. Tokens ascend and do not overlap; what lies between two of them is blank or a comment.
 //!
 //! Not here: the grammar (`parse::statement`). Queries are parsed by sqlparser from the text
 //! itself.
 
 use std::fmt;
+
+use tidegate_model::limits;
 
 use crate::error::{Error, Result, SyntaxError};
 
@@ -78,6 +82,12 @@ pub struct Token<'a> {
 }
 
 impl Token<'_> {
+    /// The byte behind it.
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.offset + self.text.len()
+    }
+
     /// Whether it is this keyword, in any case.
     #[must_use]
     pub fn is_word(&self, word: &str) -> bool {
@@ -119,15 +129,42 @@ pub(crate) fn blanked(sql: &str, bytes: usize) -> String {
 /// All tokens of a text.
 ///
 /// # Errors
-/// If a quote or a comment is never closed.
+/// If a quote or a comment is never closed, or the text or a word of it is too long (K0).
 pub fn tokenize(sql: &str) -> Result<Vec<Token<'_>>> {
+    check_length(sql)?;
     let mut tokens = Vec::new();
     let mut offset = 0;
     while let Some(token) = next_token(sql, offset)? {
-        offset = token.offset + token.text.len();
+        offset = token.end();
         tokens.push(token);
     }
     Ok(tokens)
+}
+
+/// The number of tokens of a text, without keeping them.
+///
+/// # Errors
+/// As [`tokenize`].
+pub(crate) fn count_tokens(sql: &str) -> Result<usize> {
+    check_length(sql)?;
+    let (mut count, mut offset) = (0, 0);
+    while let Some(token) = next_token(sql, offset)? {
+        offset = token.end();
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn check_length(sql: &str) -> Result<()> {
+    if sql.len() <= limits::SQL_BYTES {
+        return Ok(());
+    }
+    let (what, bounds) = ("the bytes of a statement", "at most 16,777,216");
+    Err(Error::syntax(
+        sql,
+        0,
+        SyntaxError::OutOfBounds { what, bounds, found: sql.len().to_string() },
+    ))
 }
 
 /// The first token of a text, without reading the others; `None` if there is none that ends.
@@ -169,8 +206,11 @@ pub fn split_statements(sql: &str) -> Vec<(usize, &str)> {
     statements
 }
 
-/// The first token at or after `from`.
-fn next_token(sql: &str, from: usize) -> Result<Option<Token<'_>>> {
+/// The first token at or after a byte of a text, which is not inside of a token.
+///
+/// # Errors
+/// If it is never closed, or too long (K0).
+pub fn next_token(sql: &str, from: usize) -> Result<Option<Token<'_>>> {
     let Some(offset) = skip_blank(sql, from)? else { return Ok(None) };
     let rest = &sql[offset..];
     let first = rest.chars().next().expect("skip_blank stops at a character");
@@ -188,6 +228,12 @@ fn next_token(sql: &str, from: usize) -> Result<Option<Token<'_>>> {
         }
         _ => (TokenKind::Sign, first.len_utf8()),
     };
+    let is_long = limits::SQL_WORD_BYTES < bytes && kind != TokenKind::Text;
+    if is_long {
+        let (what, bounds) = ("the bytes of a name or number", "at most 1,024");
+        let found = bytes.to_string();
+        return Err(Error::syntax(sql, offset, SyntaxError::OutOfBounds { what, bounds, found }));
+    }
     Ok(Some(Token { kind, text: &rest[..bytes], offset }))
 }
 
@@ -323,6 +369,27 @@ mod tests {
         check("a \"b", "error: line 1, column 3: this \" is never closed");
         check("x /* /* */", "error: line 1, column 3: this comment is never closed");
         check("$a$ $b$", "error: line 1, column 1: this $ is never closed");
+    }
+
+    #[test]
+    fn no_text_and_no_word_is_longer_than_it_may_be() {
+        let long = "(".repeat(limits::SQL_BYTES + 1);
+        let refused = "line 1, column 1: the bytes of a statement must be at most 16,777,216, not \
+                       16777217";
+        assert_eq!(tokenize(&long).unwrap_err().to_string(), refused, "K0");
+        assert_eq!(count_tokens(&long).unwrap_err().to_string(), refused, "K0");
+        assert_eq!(count_tokens(" ((a, 'b')); ").unwrap(), 8);
+        for (open, inner, close) in [("", "a", ""), ("", "1", ""), ("\"", "a", "\"")] {
+            let word = |bytes: usize| format!("x {open}{}{close}", inner.repeat(bytes));
+            let most = limits::SQL_WORD_BYTES - open.len() - close.len();
+            assert_eq!(count_tokens(&word(most)).unwrap(), 2, "K0");
+            let error = count_tokens(&word(most + 1)).unwrap_err().to_string();
+            let refused = "line 1, column 3: the bytes of a name or number must be at most 1,024, \
+                           not 1025";
+            assert_eq!(error, refused, "K0");
+        }
+        let text = format!("'{}'", "a".repeat(1 << 20));
+        assert_eq!(count_tokens(&text).unwrap(), 1, "texts are values");
     }
 
     #[test]

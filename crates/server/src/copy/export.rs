@@ -47,7 +47,8 @@ pub(super) fn write(
     }
     writer.finish().map_err(|error| failed(&error))?;
     out.flush().map_err(|error| failed(&WriteError::Io(error)))?;
-    let outcome = BulkOutcome { rows_handled: count, rows_imported: count, errors: 0 };
+    let outcome =
+        BulkOutcome { rows_handled: count, rows_imported: count, ..BulkOutcome::default() };
     Ok(Ended { outcome, summary: None, message: String::new() })
 }
 

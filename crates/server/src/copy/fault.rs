@@ -8,6 +8,7 @@ use tidegate_platform::{Class, Error as DiskError, sentence};
 use tidegate_query::{BulkError, Error as QueryError};
 use tidegate_storage::Error as StorageError;
 
+use super::words;
 use crate::sqlstate;
 
 /// Why a job failed.
@@ -37,7 +38,7 @@ impl CopyFault {
     }
 
     pub(crate) fn of_import(error: &ImportError) -> CopyFault {
-        let mut fault = CopyFault::new(code(error), sentence(error));
+        let mut fault = CopyFault::new(code(error), words::of_copy(&sentence(error)));
         (fault.line, fault.column) = match error {
             ImportError::BadValue { place, column, .. } => (line(place), column.clone()),
             ImportError::UnclosedQuote { line, .. } | ImportError::RecordTooLong { line, .. } => {

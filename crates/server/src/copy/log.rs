@@ -291,7 +291,10 @@ impl TakeRejects for Rejects {
             RejectPlace::Row(row) => (Some(row), None),
         };
         let raw = String::from_utf8_lossy(&reject.text[..reject.text.len().min(self.raw_bytes)]);
-        let reason = reject.reason.to_string();
+        let reason = match reject.lines {
+            0 | 1 => reject.reason.to_string(),
+            lines => format!("{} ({lines} lines)", reject.reason),
+        };
         state.rows.push(RejectRow {
             ts,
             file,

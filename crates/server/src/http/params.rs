@@ -44,6 +44,13 @@ impl Params {
         self.named.get(name).map(String::as_str)
     }
 
+    /// The names, in the order of their bytes.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.named.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Bytes that they take.
     pub(crate) fn bytes(&self) -> usize {
         let named = self.named.iter().map(|(name, value)| name.len() + value.len());

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use tidegate_query::{Described, StatementOptions, TokenKind, tokenize};
+use tidegate_query::{Described, StatementOptions, TokenKind, next_token};
 
 use super::exec::{DONE, columns_of, too_large};
 use super::exec::{Piece, Refusal, Running, Stopped, deliver, read_params, session};
@@ -83,7 +83,12 @@ async fn described(
 
 /// What a statement begins with.
 fn first_word(sql: &str) -> String {
-    let tokens = tokenize(sql).unwrap_or_default();
-    let word = tokens.iter().find(|token| token.kind == TokenKind::Word);
-    word.map(|token| token.text.to_ascii_uppercase()).unwrap_or_default()
+    let mut at = 0;
+    while let Ok(Some(token)) = next_token(sql, at) {
+        if token.kind == TokenKind::Word {
+            return token.text.to_ascii_uppercase();
+        }
+        at = token.end();
+    }
+    String::new()
 }

@@ -8,7 +8,7 @@
 //! Not here: doing them (`connection::session`).
 
 use tidegate_model::limits;
-use tidegate_query::{Access, Parameter, Token, TokenKind, first_token, tokenize};
+use tidegate_query::{Access, Parameter, Token, TokenKind, first_token, next_token};
 
 use super::fault::Fault;
 use super::value::bytes_of;
@@ -133,42 +133,12 @@ pub(super) fn check_name(name: &str) -> Result<(), Fault> {
 
 /// Which command a statement is.
 pub(super) fn command(sql: &str) -> Result<Command, Fault> {
-    // What is never closed is told by whoever reads the whole.
-    let Ok(tokens) = tokenize(sql) else { return Ok(Command::Statement) };
-    let mut words = Words { sql, tokens: &tokens, at: 0 };
-    let Some(first) = words.next() else { return Ok(Command::Empty) };
-    if first.kind != TokenKind::Word {
-        return Ok(Command::Statement);
-    }
-    match first.text.to_ascii_uppercase().as_str() {
-        "BEGIN" => words.begin(),
-        "START" if words.take("TRANSACTION") => words.begin(),
-        "COMMIT" | "END" => words.end("COMMIT PREPARED", Command::Commit),
-        "ROLLBACK" | "ABORT" => words.roll_back(),
-        "SAVEPOINT" => words.savepoint(Command::Savepoint),
-        "RELEASE" => {
-            words.take("SAVEPOINT");
-            words.savepoint(Command::Release)
-        }
-        "SET" if words.take("TRANSACTION") => words.modes().map(Command::SetTransaction),
-        "PREPARE" => words.prepare(),
-        "EXECUTE" => words.execute(),
-        "DEALLOCATE" => {
-            words.take("PREPARE");
-            words.all_or_name().map(Command::Deallocate)
-        }
-        "DISCARD" if words.take("ALL") => Ok(Command::DiscardAll),
-        "DISCARD" => Ok(Command::Nothing("DISCARD")),
-        "DECLARE" => words.declare(),
-        "FETCH" => words.fetch(false),
-        "MOVE" => words.fetch(true),
-        "CLOSE" => words.all_or_name().map(Command::CloseCursor),
-        "UNLISTEN" => Ok(Command::Nothing("UNLISTEN")),
-        "LISTEN" => Err(Fault::not_supported("LISTEN")),
-        "NOTIFY" => Err(Fault::not_supported("NOTIFY")),
-        "LOCK" => Err(Fault::not_supported("LOCK TABLE")),
-        "COPY" if words.is_over_the_wire() => Ok(Command::Copy(sql.to_owned())),
-        _ => Ok(Command::Statement),
+    let mut words = Words { sql, at: 0 };
+    let command = words.command();
+    // What is never closed is told by the engine, which reads the whole.
+    match next_token(sql, words.at) {
+        Ok(_) => command,
+        Err(_) => Ok(Command::Statement),
     }
 }
 
@@ -180,34 +150,77 @@ pub(super) fn is_held_back(sql: &str) -> bool {
     !first.is_some_and(|first| changes.iter().any(|word| first.is_word(word)))
 }
 
-/// The words of a statement, one after the other.
+/// The words of a statement, one after the other. They are read as they are asked for: most of the
+/// text belongs to the engine, and may be long.
 struct Words<'a> {
     sql: &'a str,
-    tokens: &'a [Token<'a>],
+    /// The byte that is read from.
     at: usize,
 }
 
 impl<'a> Words<'a> {
-    fn peek(&self) -> Option<&'a Token<'a>> {
-        self.tokens.get(self.at).filter(|token| !token.is_sign(';'))
+    /// The command, from its first word.
+    fn command(&mut self) -> Result<Command, Fault> {
+        let Some(first) = self.next() else { return Ok(Command::Empty) };
+        if first.kind != TokenKind::Word {
+            return Ok(Command::Statement);
+        }
+        match first.text.to_ascii_uppercase().as_str() {
+            "BEGIN" => self.begin(),
+            "START" if self.take("TRANSACTION") => self.begin(),
+            "COMMIT" | "END" => self.end("COMMIT PREPARED", Command::Commit),
+            "ROLLBACK" | "ABORT" => self.roll_back(),
+            "SAVEPOINT" => self.savepoint(Command::Savepoint),
+            "RELEASE" => {
+                self.take("SAVEPOINT");
+                self.savepoint(Command::Release)
+            }
+            "SET" if self.take("TRANSACTION") => self.modes().map(Command::SetTransaction),
+            "PREPARE" => self.prepare(),
+            "EXECUTE" => self.execute(),
+            "DEALLOCATE" => {
+                self.take("PREPARE");
+                self.all_or_name().map(Command::Deallocate)
+            }
+            "DISCARD" if self.take("ALL") => Ok(Command::DiscardAll),
+            "DISCARD" => Ok(Command::Nothing("DISCARD")),
+            "DECLARE" => self.declare(),
+            "FETCH" => self.fetch(false),
+            "MOVE" => self.fetch(true),
+            "CLOSE" => self.all_or_name().map(Command::CloseCursor),
+            "UNLISTEN" => Ok(Command::Nothing("UNLISTEN")),
+            "LISTEN" => Err(Fault::not_supported("LISTEN")),
+            "NOTIFY" => Err(Fault::not_supported("NOTIFY")),
+            "LOCK" => Err(Fault::not_supported("LOCK TABLE")),
+            "COPY" if self.is_over_the_wire() => Ok(Command::Copy(self.sql.to_owned())),
+            _ => Ok(Command::Statement),
+        }
     }
 
-    fn next(&mut self) -> Option<&'a Token<'a>> {
+    /// `None` also where it is never closed.
+    fn peek(&self) -> Option<Token<'a>> {
+        let token = next_token(self.sql, self.at).ok().flatten();
+        token.filter(|token| !token.is_sign(';'))
+    }
+
+    fn next(&mut self) -> Option<Token<'a>> {
         let token = self.peek()?;
-        self.at += 1;
+        self.at = token.end();
         Some(token)
     }
 
+    fn take_if(&mut self, is_it: impl FnOnce(&Token<'a>) -> bool) -> bool {
+        let token = self.peek().filter(is_it);
+        self.at = token.map_or(self.at, |token| token.end());
+        token.is_some()
+    }
+
     fn take(&mut self, word: &str) -> bool {
-        let is_it = self.peek().is_some_and(|token| token.is_word(word));
-        self.at += usize::from(is_it);
-        is_it
+        self.take_if(|token| token.is_word(word))
     }
 
     fn take_sign(&mut self, sign: char) -> bool {
-        let is_it = self.peek().is_some_and(|token| token.is_sign(sign));
-        self.at += usize::from(is_it);
-        is_it
+        self.take_if(|token| token.is_sign(sign))
     }
 
     fn unexpected(&self, expected: &str) -> Fault {
@@ -234,7 +247,7 @@ impl<'a> Words<'a> {
             _ => return Err(self.unexpected(what)),
         };
         check_name(&name)?;
-        self.at += 1;
+        self.next();
         Ok(name)
     }
 
@@ -333,24 +346,20 @@ impl<'a> Words<'a> {
 
     /// `START` may be a table.
     fn is_at_transaction(&self) -> bool {
-        let is = |ahead: usize, word: &str| {
-            self.tokens.get(self.at + ahead).is_some_and(|token| token.is_word(word))
-        };
-        is(0, "START") && is(1, "TRANSACTION")
+        let mut ahead = Words { ..*self };
+        ahead.take("START") && ahead.take("TRANSACTION")
     }
 
     /// Words and numbers up to a comma or the bracket behind.
     fn type_name(&mut self) -> Result<String, Fault> {
         let mut text = self.name("a type")?;
         while let Some(token) = self.peek().filter(|token| token.kind == TokenKind::Word) {
-            self.at += 1;
+            self.next();
             text.push(' ');
             text.push_str(&token.text.to_lowercase());
         }
         if self.take_sign('(') {
-            while self.peek().is_some() && !self.take_sign(')') {
-                self.at += 1;
-            }
+            while self.next().is_some_and(|token| !token.is_sign(')')) {}
         }
         Ok(text)
     }
@@ -391,7 +400,7 @@ impl<'a> Words<'a> {
             _ => None,
         };
         let value = value.ok_or_else(|| self.unexpected("a constant"))?;
-        self.at += 1;
+        self.next();
         Ok(value)
     }
 
@@ -427,11 +436,15 @@ impl<'a> Words<'a> {
 
     /// Whether rows of a COPY come or go over the connection.
     fn is_over_the_wire(&self) -> bool {
-        let ends = |pair: &[Token<'_>]| {
-            pair[0].is_word("FROM") && pair[1].is_word("STDIN")
-                || pair[0].is_word("TO") && pair[1].is_word("STDOUT")
-        };
-        self.tokens.windows(2).any(ends)
+        let mut ahead = Words { ..*self };
+        while let Some(token) = ahead.next() {
+            let is_it = token.is_word("FROM") && ahead.take("STDIN")
+                || token.is_word("TO") && ahead.take("STDOUT");
+            if is_it {
+                return true;
+            }
+        }
+        false
     }
 
     /// `[direction] [FROM | IN] name`
@@ -457,7 +470,7 @@ impl<'a> Words<'a> {
             return Ok(Some(1));
         };
         let count = token.text.parse().map_err(|_| self.unexpected("a number of rows"))?;
-        self.at += 1;
+        self.next();
         Ok(Some(count))
     }
 

@@ -171,6 +171,7 @@ fn what_cannot_be_is_refused() {
     refused(|table| edit(table)[0].meta.min_ts -= 6);
     refused(|table| edit(table)[0].meta.min_ts = i64::MIN);
     refused(|table| edit(table)[0].meta.seq_last = SeqTxn(3));
+    refused(|table| table.seq_txn = SeqTxn(u64::MAX));
     refused(|table| table.sealed = SeqTxn(3));
     refused(|table| table.batches = Arc::new(vec![batch(1, 3)]));
     refused(|table| table.batches = Arc::new(vec![batch(1, 2), batch(2, 1)]));
@@ -187,6 +188,38 @@ fn a_schema_of_another_table_is_refused() {
     let hourly = Schema::new(&columns, Some("ts"), PartitionUnit::Hour).unwrap();
     let change = TableChange::Alter { schema: Arc::new(hourly) };
     assert!(table.apply(SeqTxn(2), &change).is_err());
+}
+
+/// The marks of a column of symbols would stay, and the manifest could not be read again.
+#[test]
+fn a_column_of_another_type_is_refused() {
+    let with_types = |host: ColumnType, dropped: &[&str]| {
+        let columns = [
+            ("ts", ColumnType::Timestamp(TimeUnit::Micros)),
+            ("Host", host),
+            ("value", ColumnType::Decimal { precision: 20, scale: 4 }),
+            ("region", ColumnType::Symbol),
+        ];
+        let columns = columns.map(|(name, ty)| (name.to_owned(), ty));
+        let whole = Schema::new(&columns, Some("ts"), PartitionUnit::Day).unwrap();
+        let schema = dropped.iter().try_fold(whole, |it, name| it.without_column(name)).unwrap();
+        TableChange::Alter { schema: Arc::new(schema) }
+    };
+    let added = TableChange::AddSegments {
+        segments: vec![segment(3, 0, 2)],
+        symbols: vec![(ColumnId(1), mark(4))],
+    };
+    let altered = |before: &[TableChange], change| {
+        let mut table = table_after(before);
+        table.apply(table.seq_txn.next(), &change).map(|()| table)
+    };
+    let added = std::slice::from_ref(&added);
+    assert!(altered(added, with_types(ColumnType::Varchar, &[])).is_err());
+    let table = altered(added, with_types(ColumnType::Symbol, &["region"])).unwrap();
+    assert_eq!(decode(&table.encode(), TABLE), Ok(table));
+    // A column that was dropped does not come back.
+    let dropped = with_types(ColumnType::Symbol, &["host"]);
+    assert!(altered(&[dropped], with_types(ColumnType::Varchar, &[])).is_err());
 }
 
 #[test]

@@ -11,6 +11,9 @@ use crate::text::{bytes, count, counted, elapsed, grouped};
 /// How many reasons of rejects are told; the file has them all.
 const REASONS_MAX: usize = 5;
 
+/// How many names of a header are told.
+const NAMES_MAX: usize = 10;
+
 /// A finished import.
 pub(crate) struct Report<'a> {
     pub(crate) table: &'a str,
@@ -59,7 +62,8 @@ impl fmt::Display for Report<'_> {
         writeln!(f, "rows read      {}", grouped(summary.rows_read))?;
         writeln!(f, "rows rejected  {}", grouped(summary.rows_rejected))?;
         if summary.headers > 0 {
-            writeln!(f, "headers        {}", grouped(summary.headers))?;
+            let names = shown_names(&summary.header_names);
+            writeln!(f, "headers        {}{names}", grouped(summary.headers))?;
         }
         if summary.cells_nulled > 0 {
             writeln!(f, "cells nulled   {}", grouped(summary.cells_nulled))?;
@@ -79,6 +83,13 @@ impl fmt::Display for Report<'_> {
         }
         Ok(())
     }
+}
+
+/// The first names of a header, in brackets.
+fn shown_names(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(NAMES_MAX).map(|name| printable(name)).collect();
+    let more = if names.len() > NAMES_MAX { ", ..." } else { "" };
+    if names.is_empty() { String::new() } else { format!(" ({}{more})", shown.join(", ")) }
 }
 
 fn per_second(amount: u64, nanos: u64) -> u64 {

@@ -10,7 +10,7 @@ use tidegate_ingest::timestamp::TimestampFormat;
 use tidegate_ingest::{
     ColumnSource, Error, ImportOptions, ImportSummary, MissingFields, OnError, Source,
 };
-use tidegate_model::{PartitionUnit, Value};
+use tidegate_model::{ColumnType, PartitionUnit, Value};
 use tidegate_platform::SimDisk;
 
 use super::random::Random;
@@ -21,9 +21,8 @@ fn world() -> World {
 }
 
 /// An import of which nothing is said.
-fn guessed(world: &World, paths: &[PathBuf]) -> ImportOptions {
-    let schema =
-        schema_of(&[("unused", tidegate_model::ColumnType::Int64)], None, PartitionUnit::None);
+pub(super) fn guessed(world: &World, paths: &[PathBuf]) -> ImportOptions {
+    let schema = schema_of(&[("unused", ColumnType::Int64)], None, PartitionUnit::None);
     let mut options = world.options(&schema, paths);
     options.columns = ColumnSource::Infer;
     options.partition_by = None;
@@ -33,12 +32,12 @@ fn guessed(world: &World, paths: &[PathBuf]) -> ImportOptions {
     options
 }
 
-fn put_all(world: &World, files: &[&[u8]]) -> Vec<PathBuf> {
+pub(super) fn put_all(world: &World, files: &[&[u8]]) -> Vec<PathBuf> {
     let name = |at: usize| format!("{}.csv", char::from(b'a' + u8::try_from(at).expect("few")));
     files.iter().enumerate().map(|(at, bytes)| world.put(&name(at), bytes)).collect()
 }
 
-fn import(
+pub(super) fn import(
     files: &[&[u8]],
     change: impl Fn(&mut ImportOptions),
 ) -> (World, Result<ImportSummary, Error>) {
@@ -51,7 +50,7 @@ fn import(
 }
 
 /// `name:TYPE ...`, and the rows, cells with blanks between.
-fn shown(world: &World, summary: &ImportSummary) -> String {
+pub(super) fn shown(world: &World, summary: &ImportSummary) -> String {
     let columns = summary.schema.columns().iter();
     let columns: Vec<String> = columns.map(|it| format!("{}:{}", it.name, it.ty.sql())).collect();
     let rows = world.rows().into_iter().map(|row| {
@@ -71,7 +70,7 @@ fn shown(world: &World, summary: &ImportSummary) -> String {
 }
 
 #[track_caller]
-fn check(files: &[&str], expected: &str) -> ImportSummary {
+pub(super) fn check(files: &[&str], expected: &str) -> ImportSummary {
     let bytes: Vec<&[u8]> = files.iter().map(|file| file.as_bytes()).collect();
     let (world, outcome) = import(&bytes, |_| {});
     let summary = outcome.unwrap_or_else(|error| panic!("{files:?}: {error}"));
@@ -80,7 +79,7 @@ fn check(files: &[&str], expected: &str) -> ImportSummary {
 }
 
 #[track_caller]
-fn check_error(files: &[&str], expected: &str) {
+pub(super) fn check_error(files: &[&str], expected: &str) {
     let bytes: Vec<&[u8]> = files.iter().map(|file| file.as_bytes()).collect();
     let (world, outcome) = import(&bytes, |_| {});
     let error = outcome.expect_err("it fails").to_string();
@@ -189,7 +188,7 @@ fn columns_are_united_by_name_and_their_types_widened() {
     assert!(summary.notes.iter().any(|note| note.contains("no column `b`")), "{:?}", summary.notes);
     check(&["1,2\n", "3,x\n"], "f0:BIGINT f1:VARCHAR; 1 2; 3 x");
     check_error(&["1,2\n3,4\n", "5\n6\n"], "has other columns than");
-    check_error(&["a,b\n1,2\n", "x,y\n3,4\n"], "look like other names than the header");
+    check_error(&["a,b\n1,2\n", "x,y\n3,4\n"], "none of which is a name in the header");
 }
 
 #[test]
@@ -440,6 +439,12 @@ fn what_is_not_delimited_is_refused() {
         "is JSON, and no delimited text",
     );
     check_error(&["[{\"ts\": 1}]\n"], "is JSON");
+    check_error(&["[1,2]\n[3,4]\n"], "is JSON");
+    check_error(&["[1, null]\r\n[3, -4.5e2]\r\n"], "is JSON");
+    check(
+        &["[2024-01-01],x\n[2024-01-02],y\n"],
+        "f0:VARCHAR f1:VARCHAR; [2024-01-01] x; [2024-01-02] y",
+    );
     check_error(&["<?xml version=\"1.0\"?><a/>\n"], "is XML");
     let (_, outcome) = import(&[b"SQLite format 3\0abc"], |_| {});
     assert!(matches!(outcome, Err(Error::ForeignFormat { .. })), "{outcome:?}");
@@ -508,14 +513,17 @@ fn a_quote_that_stays_open_in_a_compressed_file_is_named() {
     assert!(is_named, "{error:?}");
 }
 
-/// A random file: its own delimiter, line ends, header and order of columns.
-fn random_file(random: &mut Random, ids: std::ops::Range<u64>, has_header: bool) -> Vec<u8> {
+/// A random file: its own delimiter, line ends, header and, with a header, order of columns.
+fn random_file(
+    random: &mut Random,
+    ids: std::ops::Range<u64>,
+    (has_header, order): (bool, &mut [usize; 3]),
+) -> Vec<u8> {
     let delimiter = random.one_of(&[",", ",", ";", "\t", "|"]);
     let line_end = random.one_of(&["\n", "\r\n", "\r"]);
-    let mut order = [0, 1, 2];
-    // Files without a header have the order of the first one.
+    // Files without a header have the order of the one before.
     if has_header && ids.start > 0 {
-        random.shuffle(&mut order);
+        random.shuffle(order);
     }
     let join = |cells: [&str; 3]| {
         order.iter().map(|&at| cells[at]).collect::<Vec<_>>().join(delimiter) + line_end
@@ -552,11 +560,12 @@ fn no_record_of_any_file_is_lost() {
         let count = 1 + random.index(4);
         let headers = random.below(3);
         let (mut files, mut next, mut wanted_headers) = (Vec::new(), 0, 0);
+        let mut order = [0, 1, 2];
         for at in 0..count {
             let rows = 2 + random.below(30);
             let has_header = headers == 0 || headers == 1 && (at == 0 || random.percent(50));
             wanted_headers += u64::from(has_header);
-            let file = random_file(&mut random, next..next + rows, has_header);
+            let file = random_file(&mut random, next..next + rows, (has_header, &mut order));
             next += rows;
             files.push(match random.below(3) {
                 0 => {

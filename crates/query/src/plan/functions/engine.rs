@@ -95,7 +95,7 @@ impl ScalarUDFImpl for EngineFunction {
         let answers = match (self.kind, arguments.as_slice()) {
             (Kind::Version, _) => return of_text(version_text()),
             (Kind::Build, _) => return of_text(build_text()),
-            (Kind::CancelQuery, [ids]) => self.cancel(ids),
+            (Kind::CancelQuery, [ids]) => self.cancel(ids)?,
             (Kind::WaitWalTable, [tables]) => self.wait(tables)?,
             _ => return internal_err!("{} takes one argument", self.name),
         };
@@ -110,11 +110,12 @@ impl ScalarUDFImpl for EngineFunction {
 
 impl EngineFunction {
     /// Whether each of these statements could be ended.
-    fn cancel(&self, ids: &ArrayRef) -> BooleanArray {
+    fn cancel(&self, ids: &ArrayRef) -> Result<BooleanArray> {
         let Caller { system, session } = self.caller.as_ref();
+        session.check_effect("cancel_query()")?;
         let cancel =
             |id: i64| u64::try_from(id).is_ok_and(|id| system.activity.cancel(id, session));
-        ids.as_primitive::<Int64Type>().iter().map(|id| id.map(cancel)).collect()
+        Ok(ids.as_primitive::<Int64Type>().iter().map(|id| id.map(cancel)).collect())
     }
 
     /// Commits are applied when they are made, so that there is nothing to wait for.

@@ -7,7 +7,7 @@ use tidegate_model::types::Physical;
 use tidegate_model::{Column, ColumnType, TimeUnit};
 
 use super::request::{AnswerForm, ImportRequest};
-use crate::copy::{CopyFault, Ended};
+use crate::copy::{CopyFault, Ended, of_imp};
 use crate::http::response::{JSON, Response, TEXT};
 use crate::json::push_string;
 use crate::sqlstate;
@@ -24,10 +24,10 @@ pub(super) fn success(form: AnswerForm, ended: &Ended, request: &ImportRequest) 
 pub(super) fn failure(form: AnswerForm, status: Option<u16>, fault: &CopyFault) -> Response {
     let status = status.unwrap_or_else(|| sqlstate::status(fault.error.code));
     let response = match form {
-        AnswerForm::Text => Response::new(status, TEXT, fault.error.message.clone()),
+        AnswerForm::Text => Response::new(status, TEXT, of_imp(&fault.error.message)),
         AnswerForm::Json => {
             let mut body = String::from("{\"status\":");
-            push_string(&fault.error.message, &mut body);
+            push_string(&of_imp(&fault.error.message), &mut body);
             body.push_str(&format!(",\"code\":\"{}\"", fault.error.code));
             if let Some(line) = fault.line {
                 body.push_str(&format!(",\"line\":{line}"));
@@ -61,7 +61,7 @@ fn json(ended: &Ended, request: &ImportRequest) -> String {
     body.push_str(",\"warnings\":[");
     for (at, warning) in warnings(ended, request).enumerate() {
         body.push_str(if at == 0 { "" } else { "," });
-        push_string(warning, &mut body);
+        push_string(&warning, &mut body);
     }
     body.push_str("],\"columns\":[");
     for (at, (column, errors)) in columns(ended).enumerate() {
@@ -114,10 +114,11 @@ fn order(summary: &ImportSummary) -> (&'static str, Option<&str>) {
     (schema.partition_by().sql(), timestamp)
 }
 
-fn warnings<'a>(ended: &'a Ended, request: &'a ImportRequest) -> impl Iterator<Item = &'a str> {
+fn warnings(ended: &Ended, request: &ImportRequest) -> impl Iterator<Item = String> {
     let notes = ended.summary.iter().flat_map(|summary| &summary.notes);
-    let nothing = ended.summary.is_none().then_some(ended.message.as_str());
-    request.warnings.iter().chain(notes).map(String::as_str).chain(nothing)
+    let nothing = ended.summary.is_none().then(|| ended.message.clone());
+    let notes = notes.map(|note| of_imp(note));
+    request.warnings.iter().cloned().chain(notes).chain(nothing)
 }
 
 /// The columns of the table, and how many of their values were bad.

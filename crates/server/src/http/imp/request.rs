@@ -1,6 +1,7 @@
 //! What a request to `/imp` asks for.
 //!
-//! - RQ1. A parameter with a value that means nothing is an error, never ignored.
+//! - RQ1. A parameter with a value that means nothing is an error, never ignored; a parameter of
+//!   another name is a warning, as clients send some that mean nothing here.
 
 use std::sync::Arc;
 
@@ -109,7 +110,7 @@ impl ImportRequest {
         Ok(ImportRequest {
             table: table.to_owned(),
             import_id: String::new(),
-            warnings: Vec::new(),
+            warnings: unknown(params),
             columns: described(schema)?,
             existing,
             timestamp: find("timestamp").map(str::to_owned),
@@ -178,6 +179,31 @@ impl ImportRequest {
         options.dialect.extra_fields = self.extra_fields;
         Ok(options)
     }
+}
+
+/// The parameters of `/imp`; the last four have no effect.
+const PARAMETERS: [&str; 15] = [
+    "name",
+    "overwrite",
+    "create",
+    "timestamp",
+    "partitionBy",
+    "forceHeader",
+    "delimiter",
+    "skipLev",
+    "skipColumns",
+    "atomicity",
+    "fmt",
+    "maxUncommittedRows",
+    "o3MaxLag",
+    "commitLag",
+    "durable",
+];
+
+/// Parameters that may be misspelt ones.
+fn unknown(params: &Params) -> Vec<String> {
+    let names = params.names().into_iter().filter(|name| !PARAMETERS.contains(name));
+    names.map(|name| format!("there is no parameter `{name}`, ignored")).collect()
 }
 
 /// `a,b`.
@@ -277,6 +303,10 @@ mod tests {
         ] {
             assert_eq!(request(params, schema).unwrap_err(), expected, "RQ1");
         }
+        let misspelt = request("skiplev=true&fmt=json&o3MaxLag=1&bogus=1", "").unwrap();
+        let ignored =
+            ["bogus", "skiplev"].map(|it| format!("there is no parameter `{it}`, ignored"));
+        assert_eq!(misspelt.warnings, ignored);
         assert!(AnswerForm::of(&Params::parse("fmt=xml").unwrap()).is_err(), "RQ1");
     }
 }

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
 use bytes::{BufMut, BytesMut};
 use futures::StreamExt;
 use tidegate_model::limits;
@@ -61,6 +61,20 @@ enum Part {
     },
     End,
     Failed(Box<Fault>),
+}
+
+/// The warnings on columns of which the binary form keeps less than they have (EN2).
+fn cut_instants(schema: &SchemaRef) -> Vec<String> {
+    let is_cut = |field: &&Arc<Field>| {
+        matches!(field.data_type(), DataType::Timestamp(TimeUnit::Nanosecond, _))
+    };
+    let warning = |field: &Arc<Field>| {
+        format!(
+            "binary COPY cuts nanoseconds of column \"{}\" to microseconds: text and csv keep them",
+            field.name()
+        )
+    };
+    schema.fields().iter().filter(is_cut).map(warning).collect()
 }
 
 impl Connection {
@@ -112,7 +126,10 @@ impl Connection {
                 let seat = self.turn(&canceler).await?;
                 self.wire.out.copy(b'H', schema.fields().len(), format_of(format));
                 let rows = match format {
-                    CopyFormat::Binary => OutRows::Binary(schema),
+                    CopyFormat::Binary => {
+                        self.notices(&cut_instants(&schema));
+                        OutRows::Binary(schema)
+                    }
                     _ => OutRows::Delimited(delimited(&options, &schema)?, schema),
                 };
                 self.copy_out((stream, rows), seat, &canceler).await
@@ -188,6 +205,7 @@ impl Connection {
             let warning = format!("{} rows or values were left out", outcome.errors);
             self.wire.out.fault(&Fault::warning(warning));
         }
+        self.notices(&outcome.notes);
         self.wire.out.complete(&format!("COPY {}", outcome.rows_imported));
     }
 

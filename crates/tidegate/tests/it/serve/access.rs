@@ -305,8 +305,13 @@ fn a_get_and_a_head_only_read() {
         let exported = server.post(&target.replace("/exec", "/exp"), &admin, "");
         assert!(exported.status != 200, "{sql}: {}", exported.body);
     }
-    let ended = get(&server, "/exec?query=SELECT%20pg_terminate_backend(1)", &admin);
-    check(&ended, 200, "[[false]]");
+    for call in ["cancel_query(1)", "pg_cancel_backend(1)", "pg_terminate_backend(1)"] {
+        let refused = get(&server, &format!("/exec?query=SELECT%20{call}"), &admin);
+        check(&refused, 405, "GET and HEAD only read, use POST");
+        let refused = get(&server, &format!("/exp?query=SELECT%20{call}"), &admin);
+        check(&refused, 403, "in a read-only transaction");
+        check(&exec(&server, &format!("SELECT {call}"), &admin), 200, "[[false]]");
+    }
     let all = "SELECT table_name FROM tables() WHERE table_name IN ('t', 'u')";
     check(&exec(&server, all, &admin), 200, "[[\"t\"]]");
     check(&exec(&server, "SELECT count(*) FROM t", &admin), 200, "[[0]]");

@@ -185,12 +185,33 @@ fn a_statement_ends_or_spills_at_its_limit_and_others_go_on() {
             assert!(failed.body.contains(part), "ME3: {}", failed.body);
         }
         let sorted = sorted.join().expect("no panic");
-        assert_eq!((sorted.status, sorted.body.lines().count()), (200, 1_000_001));
+        let lines = sorted.body.lines().count();
+        assert_eq!((sorted.status, lines), (200, 1_000_001), "ME3: {:.200}", sorted.body);
         assert!(sorted.body.starts_with("\"x\"\r\n1000000\r\n999999\r\n"));
     });
+    // 200,000 views of 16 bytes would fit: the texts behind them do not.
+    let kept = "SELECT array_length(array_agg(md5(x::varchar))) FROM long_sequence(200000)";
+    let failed = server.exec(kept);
+    assert_eq!(failed.status, 503, "kept-1: {}", failed.body);
+    assert!(failed.body.contains("array_agg, string_agg"), "kept-1: {}", failed.body);
     let small =
         "SELECT count(*) FROM long_sequence(1000) a JOIN long_sequence(1000) b ON a.x = b.x";
     assert_eq!(server.rows(small), "[[1000]]");
+    server.stop();
+}
+
+// 16 MiB of brackets were a gigabyte of tokens, in every connection, and counted to nothing.
+#[test]
+fn reading_a_long_statement_is_paid_before_it_is_begun() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["memory.limit=512MiB"]);
+    let list = |values: usize| format!("SELECT 1 WHERE 1 IN ({}1)", "1,".repeat(values));
+    let failed = server.exec(&list(2_000_000));
+    assert_eq!(failed.status, 503, "RD1: {}", failed.body);
+    assert!(failed.body.contains("StatementText"), "RD1: {}", failed.body);
+    assert_eq!(server.rows(&list(20_000)), "[[1]]", "RD1");
+    let name = server.exec(&format!("SELECT {}", "a".repeat(2 << 20)));
+    assert!(name.status == 400 && name.body.contains("bytes of a name or number"), "K0");
     server.stop();
 }
 
@@ -200,11 +221,15 @@ fn the_largest_statement_goes_when_the_process_has_too_much() {
     let keys = ["memory.limit=16MiB", "memory.ingest_limit=4MiB", "query.memory_limit=8MiB"];
     let server = Server::start_with(&world, &keys);
     let failed = server.exec("SELECT count(DISTINCT x) FROM long_sequence(1000000000000)");
-    assert_eq!(failed.status, 503, "OL1: {}", failed.body);
-    assert!(failed.body.contains("\"53200\""), "OL1: {}", failed.body);
-    assert!(failed.body.contains("than the 16.0 MiB of memory.limit"), "OL1: {}", failed.body);
-    let line = server.wait_for("is cancelled");
-    assert!(line.contains("the process has ") && line.contains("statement "), "{line}");
+    assert_eq!(failed.status, 503, "overload-1: {}", failed.body);
+    assert!(failed.body.contains("\"53200\""), "overload-1: {}", failed.body);
+    assert!(
+        failed.body.contains("than the 16.0 MiB of memory.limit"),
+        "overload-1: {}",
+        failed.body
+    );
+    let line = server.wait_for("cancelling statement");
+    assert!(line.contains("process memory ") && line.contains("exceeds memory.limit"), "{line}");
     assert_eq!(server.rows("SELECT 40 + 2"), "[[42]]", "others go on");
     server.stop();
 }

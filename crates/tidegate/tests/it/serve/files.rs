@@ -187,6 +187,27 @@ fn an_upload_makes_a_table_or_adds_to_it() {
     assert!(plain.body.starts_with("status: OK\nlocation: grid\n"), "{}", plain.body);
 }
 
+// Values beyond the columns were gone without a word, and so was a parameter that was misspelt.
+#[test]
+fn an_upload_warns_of_what_it_leaves_out() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let parts = [("name=\"data\"; filename=\"t\"", "id,v\n1,2\n3,4,extra\n5\n")];
+    let answer = upload(&server, "fmt=json&skiplev=true", &parts);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    for expected in [
+        "there is no parameter `skiplev`, ignored",
+        "t: values beyond the last column were left out, rows: 1, the first in line 3",
+        "t: columns are NULL for want of values, rows: 1, the first in line 4",
+    ] {
+        assert!(answer.body.contains(expected), "{expected}: {}", answer.body);
+    }
+    // A message names the options of the place where they are.
+    let json = [("name=\"data\"; filename=\"j\"", "{\"a\":1}\n")];
+    let answer = upload(&server, "fmt=json", &json);
+    assert!(answer.body.contains("FORMAT csv") && !answer.body.contains("--"), "{}", answer.body);
+}
+
 #[test]
 fn columns_of_a_file_are_left_out_by_name() {
     let (_world, server) = with_files(&[("wide.csv", "a,b,c\n1,2,3\n")], &[]);

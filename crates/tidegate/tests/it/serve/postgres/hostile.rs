@@ -296,7 +296,7 @@ fn a_copy_whose_client_does_not_read_holds_up_nobody() {
     copying.write_all(&query("COPY (SELECT x FROM long_sequence(100000000)) TO STDOUT")).unwrap();
     // It works.
     copying.read_exact(&mut [0; 1_000]).unwrap();
-    let (asking, _) = enter(&server, "bob");
+    let (asking, _) = enter(&server, "admin");
     let cancel = format!("SELECT pg_cancel_backend({number})");
     let bytes = [query("SELECT 40 + 2"), query(&cancel), message(b'X', b"")].concat();
     let answered = answer(asking, &bytes);

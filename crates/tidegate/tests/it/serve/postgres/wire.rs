@@ -224,3 +224,30 @@ fn a_client_whose_copy_is_ended_is_told_why() {
     assert_eq!(server.count("t"), Some(0), "CY2");
     server.stop();
 }
+
+// Dates that could be read in both ways were read in one of them, and a client heard nothing of it.
+#[test]
+fn a_copy_tells_what_it_has_chosen() {
+    let world = World::new();
+    let server = Server::start_with(&world, &["pg.auth_methods=trust"]);
+    let bytes = [
+        start("admin"),
+        message(b'Q', b"CREATE TABLE t (d DATE, i TIMESTAMP_NS)\0"),
+        message(b'Q', b"COPY t FROM STDIN WITH (FORMAT csv)\0"),
+        message(b'd', b"01/02/2024,2024-01-01T00:00:00.123456789\n"),
+        message(b'c', b""),
+        message(b'Q', b"COPY t TO STDOUT WITH (FORMAT binary)\0"),
+        message(b'X', b""),
+    ];
+    let answer = answer(open(&server), &bytes.concat());
+    let text = String::from_utf8_lossy(&answer);
+    for expected in [
+        "column `d` could be month first; read as day first",
+        "COPY 1",
+        "binary COPY cuts nanoseconds of column \"i\" to microseconds",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert_eq!(text.matches("WARNING").count(), 4, "two, each with both names of its severity");
+    server.stop();
+}

@@ -1,0 +1,120 @@
+//! What the first record of a file is: a header, a row, or something before both.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_ingest::{ColumnSource, ExtraFields, ImportOptions, MissingFields};
+use tidegate_model::{ColumnType, PartitionUnit};
+use tidegate_platform::SimDisk;
+
+use super::guesses::{check, check_error, import, shown};
+use crate::world::{World, schema_of};
+
+// An upload's schema says the names, but not to the search for a header: it became a row.
+#[test]
+fn names_that_the_caller_knows_make_a_header() {
+    let hints = [("ip", ColumnType::Ipv4), ("c", ColumnType::Varchar)];
+    let hinted = |options: &mut ImportOptions| {
+        let hints = hints.map(|(name, ty)| (name.to_owned(), ty)).to_vec();
+        options.columns = ColumnSource::Hinted(hints);
+    };
+    let (world, outcome) = import(&[b"ip,c\n1.2.3.4,x\n"], hinted);
+    assert_eq!(shown(&world, &outcome.unwrap()), "ip:IPV4 c:VARCHAR; 16909060 x");
+    let (world, outcome) = import(&[b"1.2.3.4,c\n1.2.3.5,x\n"], hinted);
+    assert_eq!(shown(&world, &outcome.unwrap()), "ip:IPV4 c:VARCHAR; 16909060 c; 16909061 x");
+}
+
+// polars, DuckDB and Arrow write NULL as nothing, and a row of one column is a blank line then: it
+// was passed over, before anything was counted.
+#[test]
+fn a_blank_line_of_one_column_is_a_row_of_null() {
+    let summary = check(&["v\n1\n\n2\n\n"], "v:BIGINT; 1; NULL; 2; NULL");
+    let note = "/a.csv has one column, and its blank lines are rows of NULL: 2";
+    assert_eq!(summary.notes, [note]);
+    check(&["\r\n1\r\n\r\n2"], "f0:BIGINT; NULL; 1; NULL; 2");
+    check(&["v\n1\n\n", "v\n\n2\n"], "v:BIGINT; 1; NULL; NULL; 2");
+    let world = World::on(Arc::new(SimDisk::new(1)), Path::new("/"));
+    let one = schema_of(&[("v", ColumnType::Int64)], None, PartitionUnit::None);
+    let path = world.put("a.csv", b"\n\n");
+    assert_eq!(world.import(&world.options(&one, &[path])).unwrap().rows_imported, 2);
+    // Of a header the first line is not blank.
+    check(&["\n\nv\n1\n"], "v:BIGINT; 1");
+    check(&["a,b\n1,2\n\n3,4\n\n"], "a:BIGINT b:BIGINT; 1 2; 3 4");
+}
+
+// Years above the values of each year are numbers: the header became a row of sums in silence.
+#[test]
+fn a_row_that_may_be_a_header_of_numbers_is_noted() {
+    for (file, is_noted) in [
+        ("name,2023,2024\nann,1,2\nbob,3,4\n", true),
+        ("id,1\n5,6\n7,8\n", true),
+        ("probe,1,2,3\nx,0.5,0.25,1\ny,7,9,8\n", true),
+        ("probe,1,2,3\nx,7,9,8\ny,7,9,8\n", true),
+        ("ann,2023,2024\nbob,2022,2025\n", false),
+        ("ann,30,5\nbob,31,6\n", false),
+        ("ann,30,31\nbob,35,20\n", false),
+    ] {
+        let (_, outcome) = import(&[file.as_bytes()], |_| {});
+        let notes = outcome.unwrap().notes;
+        let found = notes.iter().any(|note| note.contains("is read as a row, as it has numbers"));
+        assert_eq!(found, is_noted, "{file}: {notes:?}");
+    }
+    let (_, outcome) = import(&[b"1,x\n2,y\n", b"id,name\n3,z\n"], |_| {});
+    let notes = outcome.unwrap().notes;
+    assert!(notes[0].contains("/b.csv: the first record looks like names"), "{notes:?}");
+    let (_, outcome) = import(&[b"ann,pending\nbob,2024-01-01\n"], |_| {});
+    assert_eq!(outcome.unwrap().header_names, ["ann", "pending"]);
+}
+
+// Spreadsheets say the delimiter in a first line: it was a row, and made all columns text.
+#[test]
+fn a_first_line_may_say_the_delimiter() {
+    let summary = check(&["sep=;\nid;name\n1;x\n2;y\n"], "id:BIGINT name:VARCHAR; 1 x; 2 y");
+    assert_eq!(summary.notes, ["the first line says that the delimiter is `;`"]);
+    check(&["\u{FEFF}SEP=,\r\n\r\na,b\r\n1,5;5\r\n"], "a:BIGINT b:VARCHAR; 1 5;5");
+    check(&["sep=\t\n1\t2\n", "3,4\n"], "f0:BIGINT f1:BIGINT; 1 2; 3 4");
+    check(&["sep=ab,c\nd,e\n"], "f0:VARCHAR f1:VARCHAR; sep=ab c; d e");
+}
+
+#[test]
+fn lines_before_the_header_that_make_all_columns_text_are_noted() {
+    let (_, outcome) = import(&[b",a,b\n,mean,std\nx,1.5,2\ny,2.5,3\n"], |_| {});
+    let notes = outcome.unwrap().notes;
+    let wanted = "all columns are text because of the first 2 records";
+    assert!(notes.iter().any(|note| note.contains(wanted)), "{notes:?}");
+    let (_, outcome) = import(&[b"ann,rome\nbob,oslo\ncid,bern\n"], |_| {});
+    let notes = outcome.unwrap().notes;
+    assert!(!notes.iter().any(|note| note.contains("all columns are text")), "{notes:?}");
+    let (_, outcome) = import(&[b"a,b\r\r\n1,2\r\r\n"], |_| {});
+    let notes = outcome.unwrap().notes;
+    assert!(notes.iter().any(|note| note.contains("lines end with CR, CR and LF")), "{notes:?}");
+}
+
+// An upload lets lines be too long by default: their last values were gone without a count.
+#[test]
+fn values_that_are_left_out_are_counted() {
+    let (_, outcome) = import(&[b"id,v\n1,2\n3,4,extra\n5\n6,7,8,9\n"], |options| {
+        options.dialect.extra_fields = ExtraFields::Ignore;
+        options.dialect.missing_fields = MissingFields::Null;
+    });
+    let notes = outcome.unwrap().notes;
+    let wanted = [
+        "/a.csv: values beyond the last column were left out, rows: 2, the first in line 3",
+        "/a.csv: columns are NULL for want of values, rows: 1, the first in line 4",
+    ];
+    assert_eq!(notes, wanted);
+}
+
+#[test]
+fn what_is_rejected_says_nothing_of_types() {
+    let summary = check(&["id,v\n1,2\n3,4\n(2 rows)\n"], "id:BIGINT v:BIGINT; 1 2; 3 4");
+    assert_eq!(summary.rows_rejected, 1);
+    let summary = check(&["id,v\n1,2\n3,4\n\x1A"], "id:BIGINT v:BIGINT; 1 2; 3 4");
+    assert_eq!(summary.rows_rejected, 1);
+}
+
+#[test]
+fn a_first_record_without_an_end_is_named() {
+    let text = format!("\"{}\",b\n1,2", "x".repeat(3 << 20));
+    check_error(&[&text], "the first record has no end within the first 2097152 bytes");
+}

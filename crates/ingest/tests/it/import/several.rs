@@ -1,0 +1,94 @@
+//! Several files of one import: which columns a file has whose header is in another.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_ingest::sniff::Header;
+use tidegate_ingest::{ColumnSource, Error, ImportOptions, ImportSummary};
+use tidegate_model::{ColumnType, PartitionUnit};
+use tidegate_platform::SimDisk;
+
+use super::guesses::{guessed, put_all, shown};
+use crate::world::{World, schema_of};
+
+const COLUMNS: [(&str, ColumnType); 3] =
+    [("lat", ColumnType::Float64), ("lon", ColumnType::Float64), ("name", ColumnType::Varchar)];
+
+/// Imports into a table of the first columns that a schema gives.
+fn into_schema(
+    files: &[&str],
+    columns: usize,
+    change: impl Fn(&mut ImportOptions),
+) -> (World, Result<ImportSummary, Error>) {
+    let world = World::on(Arc::new(SimDisk::new(1)), Path::new("/"));
+    let bytes: Vec<&[u8]> = files.iter().map(|file| file.as_bytes()).collect();
+    let schema = schema_of(&COLUMNS[..columns], None, PartitionUnit::None);
+    let mut options = guessed(&world, &put_all(&world, &bytes));
+    let columns = schema.columns().iter().map(|c| (c.name.clone(), c.ty)).collect();
+    options.columns = ColumnSource::Given(columns);
+    change(&mut options);
+    let outcome = world.import(&options);
+    (world, outcome)
+}
+
+#[track_caller]
+fn check(files: &[&str], columns: usize, expected: &str) {
+    let (world, outcome) = into_schema(files, columns, |_| {});
+    let summary = outcome.unwrap_or_else(|error| panic!("{files:?}: {error}"));
+    let found = shown(&world, &summary);
+    let rows = found.split_once("; ").map(|(_, rows)| rows);
+    assert_eq!(rows, Some(expected), "{files:?}");
+}
+
+#[track_caller]
+fn check_error(files: &[&str], columns: usize, change: impl Fn(&mut ImportOptions), wanted: &str) {
+    let (_, outcome) = into_schema(files, columns, change);
+    let error = outcome.expect_err("it fails").to_string();
+    assert!(error.contains(wanted), "{files:?}: {error}");
+}
+
+// The pieces of a file that was split had their columns in the order of the table, though the
+// header of the first piece said another: latitudes and longitudes were exchanged in silence.
+#[test]
+fn a_piece_without_a_header_has_the_columns_of_the_header_before_it() {
+    check(
+        &["lon,lat\n1.5,50\n2.5,51\n", "3.5,52\n4.5,53\n"],
+        2,
+        "50.0 1.5; 51.0 2.5; 52.0 3.5; 53.0 4.5",
+    );
+    // A header that stands in a file of its own.
+    check(&["lon,lat\n", "3.5,52\n4.5,53\n"], 2, "52.0 3.5; 53.0 4.5");
+    check(
+        &["lat,lon\n50,1.5\n51,2\n", "lon,lat\n1.5,50\n2,51\n", "2.5,51\n3,53\n"],
+        2,
+        "50.0 1.5; 51.0 2.0; 50.0 1.5; 51.0 2.0; 51.0 2.5; 53.0 3.0",
+    );
+    check(&["name,lon\nx,1.5\ny,2.5\n", "z,2.5\n"], 3, "NULL 1.5 x; NULL 2.5 y; NULL 2.5 z");
+    // In a table that the import makes as well.
+    let files: [&[u8]; 3] = [b"a,b\n1,x\n", b"b,a\ny,2\n", b"z,3\n"];
+    let world = World::on(Arc::new(SimDisk::new(1)), Path::new("/"));
+    let summary = world.import(&guessed(&world, &put_all(&world, &files))).unwrap();
+    assert_eq!(shown(&world, &summary), "a:BIGINT b:VARCHAR; 1 x; 2 y; 3 z");
+}
+
+#[test]
+fn a_piece_that_cannot_have_the_columns_of_the_header_fails_the_import() {
+    let wanted = "/b.csv has no header and 1 columns, and the header of /a.csv has 2";
+    check_error(&["lon,lat\n1.5,50\n2.5,51\n", "3.5\n4.5\n"], 2, |_| {}, wanted);
+    let wanted = "/a.csv has no header, and that of /b.csv behind it has the columns in another";
+    check_error(&["3.5,52\n4.5,53\n", "lon,lat\n1.5,50\n2.5,51\n"], 2, |_| {}, wanted);
+    check(&["52,3.5\n", "lat,lon\n50,1.5\n51,2.5\n"], 2, "52.0 3.5; 50.0 1.5; 51.0 2.5");
+}
+
+// With --header the first row of a piece became its header, and was gone.
+#[test]
+fn a_header_of_other_names_than_those_before_fails_the_import() {
+    let is_told = |options: &mut ImportOptions| options.dialect.header = Header::Present;
+    let wanted = "/b.csv begins with `3.5`, `52`, none of which is a name in the header of /a.csv";
+    let files = ["lon,lat\n1.5,50\n2.5,51\n", "3.5,52\n4.5,53\n"];
+    check_error(&files, 2, is_told, wanted);
+    let (_, outcome) = into_schema(&["a,b\n50,1.5\n", "a,b\n51,2.5\n"], 2, is_told);
+    let summary = outcome.unwrap();
+    assert_eq!((summary.rows_imported, summary.headers), (2, 2));
+    assert!(summary.notes[0].contains("none of the table's names"), "{:?}", summary.notes);
+}

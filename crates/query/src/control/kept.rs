@@ -1,0 +1,182 @@
+//! The memory of what `array_agg` and `string_agg` keep.
+//!
+//! - kept-1. DataFusion counts what such an aggregate holds as if texts were nothing but views of
+//!   16 bytes: neither the texts behind them, which a view holds, nor the result, which is a copy.
+//!   So the values of its arguments are charged to the statement once more, with their texts, and
+//!   with the whole buffers that their views hold.
+//! - kept-2. The charge holds as long as the plan, for the result goes up from the aggregate.
+//!
+//! Not here: how large one value may be (`account`), and what operators count themselves.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::array::{Array, ArrayData, ArrayRef, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
+
+use crate::account;
+use crate::plan::{bytes_of, keeps_values};
+
+/// The operator, whose aggregates that keep all values are charged for them (kept-1). Their states,
+/// which later stages merge, hold the same texts.
+pub(super) fn with_charged_values(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return plan };
+    let keeps = |call: &Arc<AggregateFunctionExpr>| keeps_values(call.fun().name());
+    let is_first = aggregate.mode().input_mode() == AggregateInputMode::Raw;
+    if !is_first || !aggregate.aggr_expr().iter().any(keeps) {
+        return plan;
+    }
+    let calls = aggregate.aggr_expr().iter().map(|call| match keeps(call) {
+        true => charged(call).map_or_else(|| Arc::clone(call), Arc::new),
+        false => Arc::clone(call),
+    });
+    Arc::new(aggregate.with_new_aggr_exprs(calls.collect::<Vec<_>>()))
+}
+
+/// `None` if DataFusion does not let its arguments be others.
+fn charged(call: &AggregateFunctionExpr) -> Option<AggregateFunctionExpr> {
+    if call.is_reversed() {
+        // It would not be afterwards.
+        return None;
+    }
+    let expressions = call.all_expressions();
+    let args = expressions.args.into_iter().map(|inner| {
+        // A delimiter must stay a literal, and is kept once.
+        if inner.is::<Literal>() {
+            return inner;
+        }
+        let charge = Arc::new(Mutex::new(Charge::default()));
+        Arc::new(Kept { inner, charge }) as Arc<dyn PhysicalExpr>
+    });
+    call.with_new_expressions(args.collect(), expressions.order_by_exprs)
+}
+
+/// An argument whose values are charged when they are made.
+#[derive(Debug)]
+struct Kept {
+    inner: Arc<dyn PhysicalExpr>,
+    charge: Arc<Mutex<Charge>>,
+}
+
+/// What is charged by all threads of a plan.
+#[derive(Debug, Default)]
+struct Charge {
+    held: Held,
+    reservation: Option<MemoryReservation>,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Kept) -> bool {
+        self.inner.eq(&other.inner)
+    }
+}
+
+impl Eq for Kept {}
+
+impl Hash for Kept {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.hash(state);
+    }
+}
+
+impl PhysicalExpr for Kept {
+    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
+        self.inner.return_field(schema)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let value = self.inner.evaluate(batch)?;
+        if let ColumnarValue::Array(values) = &value {
+            // A charge that failed has changed nothing.
+            let mut charge = self.charge.lock().unwrap_or_else(PoisonError::into_inner);
+            let Charge { held, reservation } = &mut *charge;
+            account::grow(reservation, "array_agg, string_agg", held.add(values))?;
+        }
+        Ok(value)
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.inner]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        let Some(inner) = children.pop().filter(|_| children.is_empty()) else {
+            return internal_err!("it charges for one expression");
+        };
+        Ok(Arc::new(Kept { inner, charge: Arc::clone(&self.charge) }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt_sql(f)
+    }
+}
+
+/// The buffers that the texts of rows hold.
+#[derive(Debug, Default)]
+struct Held {
+    /// Where they are.
+    known: HashSet<NonZeroUsize>,
+}
+
+impl Held {
+    /// The bytes that values add: their own, or those of the buffers behind them if they are more.
+    fn add(&mut self, values: &ArrayRef) -> usize {
+        let bytes = bytes_of(values.as_ref()).max(self.texts(&values.to_data()));
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// The bytes of buffers behind views that are held for the first time.
+    fn texts(&mut self, values: &ArrayData) -> u64 {
+        let texts = match values.data_type() {
+            DataType::Utf8View | DataType::BinaryView => &values.buffers()[1..],
+            _ => &[],
+        };
+        let new = texts.iter().filter(|text| self.known.insert(text.data_ptr().addr()));
+        let own: u64 = new.map(|text| text.len() as u64).sum();
+        own + values.child_data().iter().map(|child| self.texts(child)).sum::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Int64Array, StringViewArray};
+
+    use super::*;
+
+    #[test]
+    fn texts_are_counted_where_they_are_held() {
+        let long = "0123456789abcdef".repeat(4);
+        let texts = StringViewArray::from_iter_values(std::iter::repeat_n(&long, 1_000));
+        let all = Held::default().add(&(Arc::new(texts.clone()) as ArrayRef));
+        assert!(1_000 * long.len() <= all && all <= 3 * 1_000 * long.len(), "kept-1: {all}");
+        // One row of them holds the buffer of all; a second one of the same buffer only itself.
+        let mut held = Held::default();
+        let one = held.add(&(Arc::new(texts.slice(7, 1)) as ArrayRef));
+        assert!(1_000 * long.len() <= one, "kept-1: {one}");
+        let other = held.add(&(Arc::new(texts.slice(8, 1)) as ArrayRef));
+        assert!(other < 2 * long.len(), "kept-1: {other}");
+        let numbers = Arc::new(Int64Array::from(vec![1; 1_000])) as ArrayRef;
+        let numbers = Held::default().add(&numbers);
+        assert!((8_000..40_000).contains(&numbers), "{numbers}");
+    }
+}
