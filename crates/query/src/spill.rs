@@ -85,6 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "DataFusion makes the folder without our disk")]
     fn a_folder_that_cannot_be_made_yet_is_made_by_a_later_query() {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("spill");

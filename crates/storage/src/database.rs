@@ -521,6 +521,7 @@ impl Drop for Database {
     fn drop(&mut self) {
         // Best effort: what is not in a checkpoint is in the log.
         let _ = self.close();
+        self.ballast.remove(self.guarded.as_ref());
     }
 }
 

@@ -4,8 +4,10 @@
 //! - BA1. Rows are taken while the ballast is there. Without it they are refused, so that its room
 //!   is left to flushes, checkpoints, and statements that drop something.
 //! - BA2. The first write that finds no space gives it up, and is done again unless it brings rows.
-//!   From then on maintenance flushes all memtables and purges the log, and makes it again once it fits.
-//! - BA3. Opening empties `scratch`: a process that finds a full disk has that room to begin with.
+//!   From then on maintenance flushes all memtables and purges the log, and makes it again once it
+//!   fits.
+//! - BA3. Opening empties `scratch`: where a process was killed, the next one has that room on a full
+//!   disk to begin with.
 //!
 //! Not here: room for small groups in the log itself (`wal::log`, W8).
 
@@ -65,6 +67,14 @@ impl Ballast {
         }
         let is_short = made.is_err_and(|error| error.is_no_space());
         self.is_short.store(is_short, Ordering::Release);
+    }
+
+    /// Removes the file when the database is closed. A process that was killed leaves it (BA3).
+    pub(super) fn remove(&self, disk: &dyn Disk) {
+        let mut is_there = self.is_there.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut *is_there) {
+            let _ = disk.remove(&self.path);
+        }
     }
 
     /// Removes the file (BA2); true if that has freed space.
