@@ -1,6 +1,6 @@
 //! Every bound of the system that is not a setting, each with its reason.
 
-use crate::rows::RowCount;
+use crate::rows::{ByteCount, RowCount};
 
 /// Rows of a page frame, the unit of parallel work: a column of eight-byte values is 512 KiB and
 /// stays in a core's L2 while it is filtered, sorted or encoded.
@@ -25,6 +25,14 @@ pub const TABLES: usize = 100_000;
 /// Tables whose memtables are flushed when a database is closed. A flush takes about ten syncs,
 /// eight at a time: with more tables than this, replaying the log is quicker.
 pub const CLOSE_TABLES: usize = 256;
+
+/// Disk space that a server holds free for what frees more of it, where the disk is not small. A
+/// memtable that is flushed takes a fraction of the rows that it held in the log, and a checkpoint
+/// much less.
+pub const BALLAST_BYTES: ByteCount = ByteCount(64 << 20);
+
+/// The same as a part of the disk: a small one has room for rows, too.
+pub const BALLAST_PART: u64 = 64;
 
 /// Partitions of a table: the manifest is one file that is written whole.
 pub const PARTITIONS: usize = 1_000_000;

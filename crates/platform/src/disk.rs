@@ -182,4 +182,7 @@ pub trait DiskFile: Send + Sync + Debug {
 pub trait DirLock: Send + Sync + Debug {
     /// The file that stands for the lock.
     fn path(&self) -> &Path;
+
+    /// False if another folder, or none, has the place of the one that is locked.
+    fn is_in_place(&self) -> bool;
 }

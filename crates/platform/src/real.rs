@@ -161,13 +161,13 @@ impl Disk for RealDisk {
 
     fn lock(&self, path: &Path) -> Result<Box<dyn DirLock>> {
         let file = made_and_locked(path)?;
-        Ok(Box::new(RealLock { path: path.to_path_buf(), _files: (None, Some(file)) }))
+        Ok(Box::new(RealLock { path: path.to_path_buf(), files: (None, Some(file)) }))
     }
 
     fn lock_with_folder(&self, path: &Path) -> Result<Box<dyn DirLock>> {
         let folder = lock_folder(path)?;
         let file = made_and_locked(path)?;
-        Ok(Box::new(RealLock { path: path.to_path_buf(), _files: (folder, Some(file)) }))
+        Ok(Box::new(RealLock { path: path.to_path_buf(), files: (folder, Some(file)) }))
     }
 
     fn lock_existing(&self, path: &Path) -> Result<Box<dyn DirLock>> {
@@ -184,16 +184,13 @@ impl Disk for RealDisk {
             Err(error) => return Err(Error::io("open", path)(error)),
         };
         file.as_ref().map_or(Ok(()), |file| lock_file(file, path))?;
-        Ok(Box::new(RealLock { path: path.to_path_buf(), _files: (folder, file) }))
+        Ok(Box::new(RealLock { path: path.to_path_buf(), files: (folder, file) }))
     }
 }
 
 /// Locks the folder of `path`; `None` where the file system cannot.
 fn lock_folder(path: &Path) -> Result<Option<File>> {
-    let dir = match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        _ => Path::new("."),
-    };
+    let dir = dir_of(path);
     let folder = File::open(dir).map_err(Error::io("open", dir))?;
     match folder.try_lock() {
         Ok(()) => Ok(Some(folder)),
@@ -210,6 +207,13 @@ fn lock_folder(path: &Path) -> Result<Option<File>> {
             ) => Ok(None),
             _ => Err(Error::io("lock", dir)(error)),
         },
+    }
+}
+
+fn dir_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
     }
 }
 
@@ -417,12 +421,24 @@ impl DiskFile for RealFile {
 #[derive(Debug)]
 struct RealLock {
     path: PathBuf,
-    _files: (Option<File>, Option<File>),
+    files: (Option<File>, Option<File>),
 }
 
 impl DirLock for RealLock {
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn is_in_place(&self) -> bool {
+        let is_same = |held: &File, path: &Path| {
+            let (Ok(held), Ok(named)) = (held.metadata(), fs::metadata(path)) else { return false };
+            (held.dev(), held.ino()) == (named.dev(), named.ino())
+        };
+        match &self.files {
+            (Some(folder), _) => is_same(folder, dir_of(&self.path)),
+            (None, Some(file)) => is_same(file, &self.path),
+            (None, None) => true,
+        }
     }
 }
 

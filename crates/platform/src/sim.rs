@@ -610,6 +610,13 @@ impl DirLock for SimLock {
     fn path(&self) -> &Path {
         &self.path
     }
+
+    fn is_in_place(&self) -> bool {
+        let state = self.disk.lock_state();
+        // The folder comes before the file, if both are locked.
+        let named = [state.folder_of(&self.path), state.tree.file_at(&self.path)];
+        named.into_iter().flatten().any(|id| self.ids.first() == Some(&id))
+    }
 }
 
 impl Drop for SimLock {

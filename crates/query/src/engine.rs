@@ -22,9 +22,8 @@ use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, StringViewArray}
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result as PlanResult};
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool};
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{
     SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
 };
@@ -60,6 +59,7 @@ use crate::plan::{
 };
 use crate::session::{Session, reset, set};
 use crate::show::{canceled, parameter, show};
+use crate::spill::SpillFolder;
 use crate::system::{Caller, System};
 pub use known::KnownAnswer;
 use reading::reserve_reading;
@@ -262,13 +262,9 @@ impl Engine {
         }
         let memory = QueryMemory::new(Scope::All, Shape::of_all(options));
         let pool = TrackConsumersPool::new(memory, CONSUMERS_NAMED);
-        let spill = DiskManagerBuilder::default()
-            .with_max_temp_directory_size(options.spill_max.0)
-            .with_mode(DiskManagerMode::Directories(vec![options.spill_dir.clone()]));
-        let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(pool))
-            .with_disk_manager_builder(spill)
-            .build_arc()?;
+        let spill = SpillFolder { dir: options.spill_dir.clone(), bytes_max: options.spill_max };
+        let memory: Arc<dyn MemoryPool> = Arc::new(pool);
+        let runtime = spill.runtime(&memory)?;
         let plans = Arc::new(PlanCache::new(options.quick_max));
         let config = session_config(options).with_extension(Arc::clone(&plans));
         let state = SessionStateBuilder::new()

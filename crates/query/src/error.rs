@@ -20,7 +20,7 @@ use crate::parse::Position;
 use message::{At, FilterMessage, Innermost, Similar};
 
 pub use condition::Condition;
-pub(crate) use condition::is_about_arguments;
+pub(crate) use condition::{is_about_arguments, is_no_space};
 pub use problem::{ClauseProblem, SettingProblem, SyntaxError, TextProblem};
 
 /// The result of everything in this crate that can fail.

@@ -31,6 +31,7 @@ mod system;
 mod show;
 mod catalog;
 mod memory;
+mod spill;
 mod engine;
 mod copy;
 

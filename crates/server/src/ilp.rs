@@ -33,7 +33,7 @@ use crate::config::IlpConfig;
 pub(crate) use answers::{Answer, Answers, Content, Fingerprint, NameReused};
 pub use auth::KeyFileError;
 pub(crate) use auth::Keys;
-pub(crate) use commit::{CommitError, CommitOptions, Committed, commit, is_race};
+pub(crate) use commit::{CommitError, CommitOptions, Committed, NamedBatch, commit, is_race};
 pub(crate) use connections::{Connected, Connections};
 pub(crate) use rejects::{RejectLimit, RejectRow, Rejects, write as write_rejects};
 pub(crate) use tcp::serve;

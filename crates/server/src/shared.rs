@@ -233,10 +233,11 @@ impl Shared {
         let mut reasons = Vec::new();
         match self.services() {
             Ok(services) => {
-                if services.database.is_log_broken() {
+                let database = &services.database;
+                if database.is_log_broken() {
                     reasons.push("disk_read_only");
                 }
-                if services.has_full_disk(self.config.min_free) {
+                if database.is_short_of_space() || services.has_full_disk(self.config.min_free) {
                     reasons.push("disk_full");
                 }
             }

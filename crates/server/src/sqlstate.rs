@@ -49,6 +49,7 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
         Condition::ActiveTransaction => "25001",
         Condition::CannotChange => "55P02",
         Condition::OutOfMemory => "53200",
+        Condition::DiskFull => "53100",
         Condition::LimitExceeded => "54000",
         Condition::Environment => "58030",
         Condition::Corruption => "XX001",
@@ -61,15 +62,8 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
 /// The SQLSTATE of an error of the storage; `XX000` if it has none of its own.
 pub(crate) fn of_storage(error: &StorageError) -> &'static str {
     match error {
-        StorageError::NotCommitted { source }
-        | StorageError::InDoubt { source }
-        | StorageError::ReadOnly { source }
-            if is_full(source) =>
-        {
-            "53100"
-        }
+        error if error.is_no_space() => "53100",
         StorageError::ReadOnly { .. } | StorageError::OpenedReadOnly => "25006",
-        StorageError::Disk { .. } if is_full(error) => "53100",
         StorageError::TableDropped { .. }
         | StorageError::TableTruncated { .. }
         | StorageError::ColumnDropped { .. } => "40001",
@@ -79,16 +73,6 @@ pub(crate) fn of_storage(error: &StorageError) -> &'static str {
             Class::Corruption => "XX001",
             Class::Caller => "XX000",
         },
-    }
-}
-
-fn is_full(error: &StorageError) -> bool {
-    match error {
-        StorageError::Disk { source, .. } => source.is_no_space(),
-        StorageError::NotCommitted { source }
-        | StorageError::InDoubt { source }
-        | StorageError::ReadOnly { source } => is_full(source),
-        _ => false,
     }
 }
 

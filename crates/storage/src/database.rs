@@ -28,6 +28,7 @@ mod gone;
 mod dedup;
 mod upkeep;
 mod relief;
+mod ballast;
 mod kept;
 mod memtables;
 mod purge;
@@ -46,7 +47,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use tidegate_model::{Lsn, SeqTxn, TableId};
+use tidegate_model::{ByteCount, Lsn, SeqTxn, TableId};
 use tidegate_platform::{Clock, DirLock, Disk};
 
 use crate::error::{Error, Result};
@@ -65,6 +66,7 @@ pub use verify::{VerifyReport, VerifyStep, survey};
 
 pub(crate) use folder::TableFile;
 
+use ballast::Ballast;
 use budget::TailBudget;
 use caution::CautiousDisk;
 use checkpoint::Checkpoints;
@@ -94,6 +96,9 @@ pub struct OpenOptions {
     pub sync_threads: NonZeroUsize,
     /// Whether anybody may change anything.
     pub access: Access,
+    /// How much of the disk is held free for what frees more of it; 0 for a process that does not
+    /// take rows for long.
+    pub ballast_bytes: ByteCount,
 }
 
 /// What a database is opened for.
@@ -180,13 +185,18 @@ pub struct Database {
     flushes: Flushes,
     /// What B3 still wants to be done.
     tidying: Mutex<Option<Tidying>>,
+    ballast: Ballast,
     is_tidy: AtomicBool,
+    /// A table could not be flushed since it was opened (`relief`): before that none is looked at.
+    has_failed: AtomicBool,
+    /// Another folder, or none, was in the place of its own when maintenance looked.
+    is_moved: AtomicBool,
     /// What could not be removed when it was opened.
     warnings: Mutex<Vec<Error>>,
     /// The work that opening it took.
     recovery: RecoveryReport,
-    /// Released last.
-    _lock: Box<dyn DirLock>,
+    /// Of its folder and of that of the log. Released last.
+    locks: [Arc<dyn DirLock>; 2],
 }
 
 /// What everybody sees (B2).
@@ -205,7 +215,8 @@ impl OpenOptions {
         // Eight flushes at a time keep a disk busy.
         let sync_threads = NonZeroUsize::new(8).expect("8 is not 0");
         let (log, tail) = (LogOptions::STANDARD, TailOptions::STANDARD);
-        OpenOptions { clock, log, tail, sync_threads, access: Access::ReadWrite }
+        let (access, ballast_bytes) = (Access::ReadWrite, ByteCount(0));
+        OpenOptions { clock, log, tail, sync_threads, access, ballast_bytes }
     }
 }
 
@@ -242,15 +253,18 @@ impl Database {
     /// files, [`Error::Corrupt`] with the place if something that was durable is damaged.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: &OpenOptions) -> Result<Arc<Database>> {
         let paths = Paths::new(dir);
-        let cautious = CautiousDisk::new(Arc::clone(&disk), paths.log());
-        let guarded: Arc<dyn Disk> = Arc::new(cautious);
+        let cautious = Arc::new(CautiousDisk::new(Arc::clone(&disk), paths.log()));
+        let guarded: Arc<dyn Disk> = Arc::clone(&cautious) as _;
         let home = recovery::make_home(guarded.as_ref(), &paths)?;
         let lock = recovery::lock(guarded.as_ref(), &paths)?;
+        cautious.stay_in(&lock);
         let recovered = recovery::recover(&guarded, &paths, &home, options)?;
+        let locks = [lock, recovery::lock_log(guarded.as_ref(), &paths)?];
         let log_id = recovered.catalog.log;
         let torn_group = recovered.log_end.torn.clone();
         let log = Log::resume(&guarded, &paths.log(), (log_id, recovered.log_end), options.log);
         let checkpoints = Checkpoints::of(&recovered.catalog);
+        let ballast = Ballast::new(paths.scratch().join("ballast"), options.ballast_bytes.0);
         let database = Database {
             disk,
             guarded,
@@ -276,10 +290,13 @@ impl Database {
             log: Mutex::new(log),
             checkpoints: Mutex::new(checkpoints),
             tidying: Mutex::new(Some(recovered.tidying)),
+            ballast,
             is_tidy: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
+            is_moved: AtomicBool::new(false),
             warnings: Mutex::default(),
             recovery: recovered.report,
-            _lock: lock,
+            locks,
         };
         // What cannot be removed now is in nobody's way: the next open tries again.
         let _ = sweep::empty_scratch(database.guarded.as_ref(), &database.paths);
@@ -287,6 +304,8 @@ impl Database {
         if database.tidy().is_ok() {
             database.shorten_log_of_many_files();
         }
+        // BA3.
+        database.make_ballast();
         Ok(Arc::new(database))
     }
 
@@ -471,8 +490,19 @@ impl Database {
     /// What everybody does first who is going to change something.
     fn begin_writing(&self) -> Result<()> {
         match self.options.access {
+            Access::ReadWrite if self.is_moved.load(Ordering::Acquire) => self.check_in_place(),
             Access::ReadWrite => self.tidy(),
             Access::ReadOnly => Err(Error::OpenedReadOnly),
+        }
+    }
+
+    /// Checks that its path is that of the folder which it has open, and takes note of it.
+    fn check_in_place(&self) -> Result<()> {
+        let is_moved = !self.locks.iter().all(|lock| lock.is_in_place());
+        self.is_moved.store(is_moved, Ordering::Release);
+        match is_moved {
+            true => Err(Error::Moved { dir: self.dir().to_path_buf() }),
+            false => Ok(()),
         }
     }
 
@@ -491,6 +521,7 @@ impl Drop for Database {
     fn drop(&mut self) {
         // Best effort: what is not in a checkpoint is in the log.
         let _ = self.close();
+        self.ballast.remove(self.guarded.as_ref());
     }
 }
 

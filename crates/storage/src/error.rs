@@ -46,6 +46,11 @@ pub enum Error {
     Suspended { table: String, source: Arc<Error> },
     #[error("rows of table `{table}` cannot be flushed, and it takes no more until they can")]
     NotFlushed { table: String, source: Arc<Error> },
+    #[error(
+        "the disk of {dir} has less than {bytes} bytes left, and no rows are taken: free some, or \
+         drop tables or partitions"
+    )]
+    DiskFull { dir: PathBuf, bytes: u64 },
     #[error("table `{table}` was dropped meanwhile")]
     TableDropped { table: String },
     #[error("table `{table}` was truncated meanwhile")]
@@ -86,6 +91,11 @@ pub enum Error {
          ends it"
     )]
     RepairCutOff { path: PathBuf },
+    #[error(
+        "the folder {dir} was moved or replaced while it is open: nothing is written until it is \
+         back in its place"
+    )]
+    Moved { dir: PathBuf },
     #[error("the database was opened for reading only")]
     OpenedReadOnly,
     #[error("a thread that was to commit has panicked")]
@@ -163,6 +173,8 @@ impl Error {
             Error::NewerFormat { .. }
             | Error::InUse { .. }
             | Error::RepairCutOff { .. }
+            | Error::DiskFull { .. }
+            | Error::Moved { .. }
             | Error::CommitterPanicked => Class::Environment,
             Error::Unreadable { source, .. } => source.class(),
             Error::Suspended { source, .. }
@@ -190,6 +202,21 @@ impl Error {
             | Error::TooManySymbols { .. }
             | Error::CommitTooLarge { .. }
             | Error::OpenedReadOnly => Class::Caller,
+        }
+    }
+
+    /// True if the disk, or the quota on it, is full.
+    #[must_use]
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Error::DiskFull { .. } => true,
+            Error::Disk { source, .. } => source.is_no_space(),
+            Error::Unreadable { source, .. } => source.is_no_space(),
+            Error::NotFlushed { source, .. }
+            | Error::NotCommitted { source }
+            | Error::InDoubt { source }
+            | Error::ReadOnly { source } => source.is_no_space(),
+            _ => false,
         }
     }
 

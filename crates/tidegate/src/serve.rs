@@ -3,8 +3,11 @@
 //! Not here: how its configuration is put together (`config`), what is served (`tidegate_server`).
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
+use tidegate_model::{ByteCount, limits};
+use tidegate_platform::disk_bytes;
 use tidegate_query::{EngineOptions, Timeout};
 use tidegate_server::{Host, Log};
 use tidegate_storage::Access;
@@ -34,8 +37,9 @@ pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit>
     options.log.durability = config.durability;
     let purge_after = u64::try_from(config.purge_after.as_nanos());
     options.tail.purge_after_nanos = purge_after.unwrap_or(u64::MAX);
-    if config.read_only {
-        options.access = Access::ReadOnly;
+    match config.read_only {
+        true => options.access = Access::ReadOnly,
+        false => options.ballast_bytes = ballast_bytes(&session.db),
     }
     let users = session.db.join("conf").join("users.toml");
     let reread = || config::read(&arguments.config, session).map_err(|error| sentence(&error));
@@ -43,4 +47,12 @@ pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit>
     let mut open = || session.open_with(&options);
     tidegate_server::serve(config, Host { clock, log, engine, users, reread, open: &mut open })?;
     Ok(Exit::Done)
+}
+
+/// How much of its disk a server holds free for what frees more of it.
+fn ballast_bytes(db: &Path) -> ByteCount {
+    // The folder may not be there yet.
+    let disk = db.ancestors().find_map(|dir| disk_bytes(dir).ok());
+    let part = disk.map_or(u64::MAX, |(_, all)| all / limits::BALLAST_PART);
+    ByteCount(limits::BALLAST_BYTES.0.min(part))
 }

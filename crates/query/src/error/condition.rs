@@ -2,6 +2,8 @@
 //!
 //! Not here: the numbers (`server`).
 
+use std::io::ErrorKind;
+
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
@@ -83,6 +85,8 @@ pub enum Condition {
     DivisionByZero,
     /// The memory of queries is used up.
     OutOfMemory,
+    /// The disk is full.
+    DiskFull,
     /// A limit of the system was passed.
     LimitExceeded,
     /// The machine failed.
@@ -230,6 +234,12 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
     }
 }
 
+/// The disk, or the quota on it, is full.
+pub(crate) fn is_no_space(error: &DataFusionError) -> bool {
+    let DataFusionError::IoError(error) = error else { return false };
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
 fn engine_condition(error: &DataFusionError) -> Condition {
     match error {
         DataFusionError::External(foreign) => {
@@ -276,6 +286,7 @@ fn engine_condition(error: &DataFusionError) -> Condition {
             _ => Condition::InvalidStatement,
         },
         DataFusionError::ResourcesExhausted(_) => Condition::OutOfMemory,
+        error if is_no_space(error) => Condition::DiskFull,
         DataFusionError::IoError(_) | DataFusionError::ExecutionJoin(_) => Condition::Environment,
         DataFusionError::Internal(text) if is_about_arguments(text) => Condition::UndefinedFunction,
         DataFusionError::Internal(_) => Condition::Internal,

@@ -20,7 +20,7 @@ use tidegate_ingest::line::{Fault, LineParser, OnBadLine, Precision};
 use tidegate_model::ByteCount;
 use tidegate_platform::{Class, sentence};
 use tidegate_query::Deed;
-use tidegate_storage::{BatchId, Error as StorageError};
+use tidegate_storage::Error as StorageError;
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::{Instant, timeout};
 
@@ -31,7 +31,7 @@ use super::wire::BodyError;
 use super::{Exchange, Flow};
 use crate::ilp::{
     Answer, CommitError, CommitOptions, Committed, Content, Fingerprint, Host, NameReused,
-    RejectRow, Reserved, commit, is_race, shortened,
+    NamedBatch, RejectRow, Reserved, commit, is_race, shortened,
 };
 use crate::json::push_string;
 use crate::metrics::Transport;
@@ -357,8 +357,8 @@ async fn take_lines(
         (Err(stopped), _) => Err(stopped),
         (Ok(()), Some(Err(NameReused))) => Err(name_reused().into()),
         (Ok(()), begun) => {
-            let batch_id = named.map(|(name, content)| content.batch_id(name));
-            let committed = reading.commit(exchange, services, batch_id).await;
+            let batch = named.map(|(name, content)| content.batch(name));
+            let committed = reading.commit(exchange, services, batch).await;
             let answer = committed.map(|it| answer(exchange, services, &mut reading, it, named));
             drop(begun);
             answer
@@ -552,7 +552,7 @@ impl Reading {
         &mut self,
         exchange: &Exchange<'_>,
         services: &Arc<Services>,
-        batch_id: Option<BatchId>,
+        batch: Option<NamedBatch>,
     ) -> Result<Committed, Stopped> {
         let metrics = exchange.shared.metrics.of(Transport::Http);
         let start = exchange.shared.clock.monotonic_nanos();
@@ -565,7 +565,7 @@ impl Reading {
         let options = CommitOptions {
             lines: self.parser.options().clone(),
             partition_by: services.ingest.options.partition_by,
-            batch_id,
+            batch,
         };
         let (database, reserved) = (Arc::clone(&services.database), self.reserved.take());
         let work = spawn_blocking(move || {

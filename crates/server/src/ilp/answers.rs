@@ -16,7 +16,7 @@ use ring::digest::{Context, SHA256};
 use tidegate_storage::BatchId;
 use tokio::time::Instant;
 
-use super::commit::batch_name;
+use super::commit::{NamedBatch, batch_name, older_batch_id};
 
 /// Bytes of answers and names that are kept.
 const BYTES_MAX: usize = 16 << 20;
@@ -103,8 +103,8 @@ impl Fingerprint {
 
 impl Content {
     /// The batch of a request of this name.
-    pub(crate) fn batch_id(self, name: &str) -> BatchId {
-        BatchId::new(batch_name(name), self.0)
+    pub(crate) fn batch(self, name: &str) -> NamedBatch {
+        NamedBatch { id: BatchId::new(batch_name(name), self.0), older: older_batch_id(name) }
     }
 }
 
@@ -175,7 +175,10 @@ impl Answers {
         let mut kept = self.lock();
         kept.forget(now, self.window);
         let answered = kept.by_name.get(name).map(|entry| entry.content);
+        // Of an earlier version the name is all that is known.
+        let older = Content(older_batch_id(name).content());
         let restored = kept.restored.get(&batch_name(name)).copied();
+        let restored = restored.filter(|restored| *restored != older);
         let working = kept.working.get(name).map(|(content, _)| *content);
         if [answered, restored, working].into_iter().flatten().any(|known| known != content) {
             return Err(NameReused);
@@ -274,7 +277,8 @@ mod tests {
     #[test]
     fn names_of_an_earlier_process_are_known_for_a_window() {
         let (answers, now) = (Answers::new(Duration::from_secs(10)), Instant::now());
-        answers.restore(&[ONE.batch_id("a")], now);
+        answers.restore(&[ONE.batch("a").id, ONE.batch("older").older], now);
+        assert!(answers.begin("older", TWO, now).is_ok(), "an earlier version");
         assert!(answers.begin("a", ONE, now).is_ok() && answers.begin("b", TWO, now).is_ok());
         assert!(answers.begin("a", TWO, now).is_err(), "AN2");
         assert!(answers.begin("a", TWO, now + Duration::from_secs(10)).is_ok(), "AN2");

@@ -26,7 +26,16 @@ pub(crate) struct CommitOptions {
     /// How tables that are made are partitioned.
     pub(crate) partition_by: PartitionUnit,
     /// The same rows under the same name are committed once.
-    pub(crate) batch_id: Option<BatchId>,
+    pub(crate) batch: Option<NamedBatch>,
+}
+
+/// What stands for a request that has a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamedBatch {
+    /// Its name and what it is.
+    pub(crate) id: BatchId,
+    /// The same in earlier versions, for which the name was all that counted.
+    pub(crate) older: BatchId,
 }
 
 /// What became of rows.
@@ -85,7 +94,10 @@ pub(crate) fn commit(
     options: &CommitOptions,
 ) -> Result<Committed, CommitError> {
     let mut committed = Committed::default();
-    let append_options = AppendOptions { batch_id: options.batch_id };
+    let append_options = AppendOptions {
+        batch_id: options.batch.map(|batch| batch.id),
+        older_id: options.batch.map(|batch| batch.older),
+    };
     for _ in 0..ATTEMPTS {
         if rows.is_empty() {
             return Ok(committed);
@@ -161,11 +173,15 @@ fn convert(
 /// What stands for a name that a client gives a batch: the first half of its FNV-1a hash of 128
 /// bits, which is the same in every version.
 pub(crate) fn batch_name(key: &str) -> [u8; 8] {
+    older_batch_id(key).name()
+}
+
+/// The whole hash, which was the identity of a batch before what it is was a part of it.
+pub(crate) fn older_batch_id(key: &str) -> BatchId {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     let mix = |hash: u128, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME);
-    let hash = key.bytes().fold(BASIS, mix).to_le_bytes();
-    hash[..8].try_into().expect("eight of sixteen bytes")
+    BatchId(key.bytes().fold(BASIS, mix).to_le_bytes())
 }
 
 #[cfg(test)]

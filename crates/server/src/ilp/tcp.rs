@@ -542,7 +542,7 @@ async fn commit_with_patience(
             // to stop at.
             lines: LineOptions { on_bad_line: LineAction::Skip, ..options(shared, services) },
             partition_by: services.ingest.options.partition_by,
-            batch_id: None,
+            batch: None,
         };
         let work = spawn_blocking(move || commit(&database, rows, &options));
         let Ok(outcome) = work.await else { std::panic::resume_unwind(Box::new("a commit")) };

@@ -69,6 +69,9 @@ pub struct AppendOptions {
     /// What the caller calls the rows, if they are to be applied once: a table that knows the name
     /// does not get them again. The latest `limits::BATCH_MARKS` names of a table are known.
     pub batch_id: Option<BatchId>,
+    /// The identity that earlier programs gave a batch of this name, whatever its rows were: a
+    /// table that knows it does not get the rows either.
+    pub older_id: Option<BatchId>,
 }
 
 /// What came of an append.
@@ -125,6 +128,7 @@ impl Database {
         options: &AppendOptions,
     ) -> Result<Appended> {
         self.begin_writing()?;
+        self.check_space()?;
         check_once(appends)?;
         let mut attempt = 0;
         loop {
@@ -245,8 +249,9 @@ impl Database {
         if tables.is_empty() {
             return Ok(Committed { is_new: true, ..Committed::default() });
         }
-        let (batch, since_nanos) = (options.batch_id, self.options.clock.monotonic_nanos());
-        match self.commit_all(Wish::Append(Append { batch, tables, since_nanos })) {
+        let since_nanos = self.options.clock.monotonic_nanos();
+        let (batch, older) = (options.batch_id, options.older_id);
+        match self.commit_all(Wish::Append(Append { batch, older, tables, since_nanos })) {
             Ok(committed) => {
                 // A batch that was there already has replaced what it replaces, and names no file.
                 if committed.is_new {

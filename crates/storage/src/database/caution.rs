@@ -6,6 +6,9 @@
 //! - F2. Only the call that syncs counts. If the folder could not even be opened, for lack of file
 //!   descriptors or memory, nothing was tried, nothing is lost, and the next sync may succeed.
 //!
+//! - F3. Nothing is made, renamed or removed once the folder of the database was moved: its path may
+//!   be that of another database, or of none.
+//!
 //! File systems that keep a journal stop working in this case anyway. Files need no such memory:
 //! one whose sync has failed is removed or written anew. The folder of the log is exempt: each
 //! attempt to start a log file gives the name anew, and nobody else gives names there. What a
@@ -13,7 +16,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tidegate_platform::{DirEntry, DirLock, Disk, DiskFile, Error, OpenMode, Result};
 
@@ -24,17 +27,39 @@ pub(super) struct CautiousDisk {
     exempt: PathBuf,
     /// Folders of which a sync has failed, at most those of the database.
     doubtful: Mutex<BTreeSet<PathBuf>>,
+    /// The lock of the folder, once and while it is held: snapshots outlive the database.
+    home: OnceLock<Weak<dyn DirLock>>,
 }
 
 impl CautiousDisk {
     /// Remembers for all folders but `exempt`.
     pub(super) fn new(inner: Arc<dyn Disk>, exempt: PathBuf) -> CautiousDisk {
-        CautiousDisk { inner, exempt, doubtful: Mutex::new(BTreeSet::new()) }
+        CautiousDisk { inner, exempt, doubtful: Mutex::default(), home: OnceLock::new() }
+    }
+
+    /// From now on the folder that is locked has to be in its place (F3).
+    pub(super) fn stay_in(&self, home: &Arc<dyn DirLock>) {
+        self.home.get_or_init(|| Arc::downgrade(home));
+    }
+
+    /// Checks F3 before a name is given or taken.
+    fn check_home(&self) -> Result<()> {
+        match self.home.get().and_then(Weak::upgrade) {
+            Some(home) if !home.is_in_place() => Err(Error::Io {
+                call: "stat",
+                path: home.path().to_path_buf(),
+                source: std::io::Error::other("the folder was moved or replaced"),
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
 impl Disk for CautiousDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>> {
+        if mode != OpenMode::Read {
+            self.check_home()?;
+        }
         self.inner.open(path, mode)
     }
 
@@ -47,18 +72,22 @@ impl Disk for CautiousDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.check_home()?;
         self.inner.create_dir_all(dir)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.check_home()?;
         self.inner.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
+        self.check_home()?;
         self.inner.remove(path)
     }
 
     fn remove_dir_all(&self, dir: &Path) -> Result<()> {
+        self.check_home()?;
         self.inner.remove_dir_all(dir)
     }
 

@@ -67,7 +67,13 @@ impl Database {
     /// As `checkpoint`; returns why the manifest of a table could not be written, if one could not.
     pub(super) fn checkpoint_all(&self) -> Result<Option<Error>> {
         self.tidy()?;
-        self.write_into(&mut self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.write_into(&mut checkpoints) {
+            Err(error) | Ok(Some(error)) if self.may_have_space_after(&error) => {
+                self.write_into(&mut checkpoints)
+            }
+            done => done,
+        }
     }
 
     /// Makes a checkpoint unless somebody is making one.

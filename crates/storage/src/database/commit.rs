@@ -15,7 +15,7 @@ use super::budget::TailBytes;
 use super::flush::Outdated;
 use super::plan::{Changes, Overlay, Plan, Wish};
 use crate::error::{Error, Result};
-use crate::wal::{self, Fate, Record};
+use crate::wal::{self, Fate, Record, TableChange};
 
 /// Why a wish was not fulfilled, and what a replay may find of it.
 #[derive(Debug)]
@@ -116,7 +116,14 @@ impl Lead<'_> {
         if tickets.is_empty() {
             return;
         }
-        let written = if records.is_empty() { Ok(Vec::new()) } else { log.append(&records) };
+        let mut written = if records.is_empty() { Ok(Vec::new()) } else { log.append(&records) };
+        if let Err((error, Fate::Lost)) = &written
+            && database.may_have_space_after(error)
+            && !records.iter().any(has_rows)
+        {
+            // BA1: that space is not for rows.
+            written = log.append(&records);
+        }
         database.note_log(&log);
         match written {
             Ok(shares) => {
@@ -222,6 +229,11 @@ fn plan_one(overlay: &Overlay<'_>, wish: &Wish) -> Result<(Plan, usize)> {
         return Err(Error::CommitTooLarge { bytes });
     }
     Ok((plan, bytes))
+}
+
+/// True if a record brings rows into the log.
+fn has_rows(record: &Record) -> bool {
+    record.ops.iter().any(|op| matches!(op.change, TableChange::Append { .. }))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -93,7 +93,10 @@ impl Database {
     /// Whether commits fail because the log cannot be written to.
     #[must_use]
     pub fn is_log_broken(&self) -> bool {
-        self.is_log_broken.load(Ordering::Acquire)
+        let is_usable = self.is_tidy.load(Ordering::Acquire)
+            && !self.is_moved.load(Ordering::Acquire)
+            && !self.is_log_broken.load(Ordering::Acquire);
+        !is_usable
     }
 
     pub(super) fn note_log(&self, log: &Log) {

@@ -106,6 +106,7 @@ impl Database {
     /// database is read-only.
     pub fn begin_import(self: &Arc<Self>, target: ImportTarget<'_>) -> Result<ImportTxn> {
         self.begin_writing()?;
+        self.check_space()?;
         let replaces = matches!(target, ImportTarget::Replacing { .. });
         match target {
             ImportTarget::Existing(name) => {

@@ -45,6 +45,8 @@ pub(crate) enum Wish {
 #[derive(Debug)]
 pub(crate) struct Append {
     pub(crate) batch: Option<BatchId>,
+    /// What an earlier program would have called it.
+    pub(crate) older: Option<BatchId>,
     /// Each table once.
     pub(crate) tables: Vec<AppendTo>,
     pub(crate) since_nanos: u64,
@@ -286,8 +288,8 @@ impl<'a> Overlay<'a> {
 
     /// What fulfils a wish (P2).
     pub(crate) fn plan(&self, wish: &Wish) -> Result<Plan> {
-        if let Wish::Append(Append { batch: Some(batch), tables, .. }) = wish
-            && let Some(seq_txns) = self.applied(*batch, tables)?
+        if let Wish::Append(Append { batch: Some(batch), older, tables, .. }) = wish
+            && let Some(seq_txns) = self.applied((*batch, *older), tables)?
         {
             let committed = Committed { seq_txns, is_new: false };
             return Ok(Plan { ops: Vec::new(), committed });
@@ -367,7 +369,7 @@ impl<'a> Overlay<'a> {
     /// rows of its name.
     fn applied(
         &self,
-        batch: BatchId,
+        (batch, older): (BatchId, Option<BatchId>),
         tables: &[AppendTo],
     ) -> Result<Option<Vec<(TableId, SeqTxn)>>> {
         let mut known = Vec::new();
@@ -377,7 +379,7 @@ impl<'a> Overlay<'a> {
             };
             let mark = self.by_id(*id).and_then(|it| it.manifest.batch_of_name(batch.name()));
             match mark {
-                Some(mark) if mark.id != batch => {
+                Some(mark) if mark.id != batch && Some(mark.id) != older => {
                     return Err(Error::BatchReused { table: name.clone() });
                 }
                 Some(mark) => known.push((*id, mark.seq_txn)),

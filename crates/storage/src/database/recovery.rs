@@ -107,23 +107,33 @@ pub(super) fn make_home(disk: &dyn Disk, paths: &Paths) -> Result<Vec<PathBuf>> 
 }
 
 /// Takes the directory for this process (B1).
-pub(super) fn lock(disk: &dyn Disk, paths: &Paths) -> Result<Box<dyn DirLock>> {
-    disk.lock_with_folder(&paths.lock()).map_err(|error| {
-        if error.would_lock() {
-            return Error::InUse { path: paths.root().to_path_buf() };
-        }
-        Error::disk("lock database")(error)
-    })
+pub(super) fn lock(disk: &dyn Disk, paths: &Paths) -> Result<Arc<dyn DirLock>> {
+    disk.lock_with_folder(&paths.lock()).map(Arc::from).map_err(not_locked(paths))
+}
+
+/// Takes the folder of the log too: it may be that of another directory, by a symbolic link.
+pub(super) fn lock_log(disk: &dyn Disk, paths: &Paths) -> Result<Arc<dyn DirLock>> {
+    // No file has this name, so the folder alone is locked.
+    let name = paths.log().join("lock");
+    disk.lock_existing(&name).map(Arc::from).map_err(not_locked(paths))
 }
 
 /// The same for a program that only looks: nothing is made.
-pub(super) fn lock_existing(disk: &dyn Disk, paths: &Paths) -> Result<Box<dyn DirLock>> {
-    disk.lock_existing(&paths.lock()).map_err(|error| {
-        if error.would_lock() {
-            return Error::InUse { path: paths.root().to_path_buf() };
-        }
-        Error::disk("lock database")(error)
-    })
+pub(super) fn lock_existing(disk: &dyn Disk, paths: &Paths) -> Result<[Arc<dyn DirLock>; 2]> {
+    let lock = disk.lock_existing(&paths.lock()).map(Arc::from).map_err(not_locked(paths))?;
+    let log = match disk.exists(&paths.log()) {
+        // The log is missing: that is said when it is read.
+        Ok(false) => Arc::clone(&lock),
+        _ => lock_log(disk, paths)?,
+    };
+    Ok([lock, log])
+}
+
+fn not_locked(paths: &Paths) -> impl Fn(tidegate_platform::Error) -> Error {
+    move |error| match error.would_lock() {
+        true => Error::InUse { path: paths.root().to_path_buf() },
+        false => Error::disk("lock database")(error),
+    }
 }
 
 /// Reads the database, or makes an empty one where there is none. `home` are folders that were

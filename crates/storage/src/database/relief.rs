@@ -94,6 +94,9 @@ impl Database {
 
     /// Checks that tables can be flushed that rows are for, if one could not be the last time.
     pub(super) fn check_flushed(&self, appends: &[TableAppend]) -> Result<()> {
+        if !self.has_failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
         for table in self.targets(appends) {
             if let Some(failure) = table.folder.failure() {
                 let sealed = settled(self.seal(table.id(), Patience::Wait));
@@ -114,6 +117,9 @@ impl Database {
 
     /// Checks that none of the tables that rows are for has failed to be flushed.
     pub(super) fn check_not_failed(&self, appends: &[TableAppend]) -> Result<()> {
+        if !self.has_failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
         for table in self.targets(appends) {
             if let Some(Failure { error, .. }) = table.folder.failure() {
                 return Err(Error::NotFlushed { table: table.name.clone(), source: error });
@@ -144,6 +150,7 @@ impl Database {
     pub(super) fn note_failure(&self, table: &TableState, step: FailedStep, error: &Arc<Error>) {
         let (error, at_nanos) = (Arc::clone(error), self.options.clock.monotonic_nanos());
         table.folder.note_failure(Failure { error, step, at_nanos });
+        self.has_failed.store(true, Ordering::Release);
     }
 
     /// True if a table is not to be tried again before time has passed.

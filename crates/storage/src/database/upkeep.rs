@@ -170,7 +170,8 @@ impl UpkeepReport {
 }
 
 impl Database {
-    /// Does what is due: mends a log that could not be written to, makes fewer runs of tails, seals
+    /// Does what is due: mends a log that could not be written to, frees space if there is none,
+    /// makes fewer runs of tails, seals
     /// those that are large or old, merges and purges segments, writes a checkpoint. A call takes
     /// as long as that; whoever owns the database makes one every some milliseconds, from one
     /// thread or several.
@@ -179,6 +180,7 @@ impl Database {
     /// The first one; what is due elsewhere is done all the same. Nothing is lost: what was not
     /// done is due again.
     pub fn maintain(&self) -> Result<UpkeepReport> {
+        self.check_in_place()?;
         self.tidy()?;
         let before = self.upkeep.report();
         let mut outcome = if self.is_log_broken() { self.flush() } else { Ok(()) };
@@ -186,6 +188,7 @@ impl Database {
             let done = self.maintain_table(table.id());
             outcome = outcome.and(done);
         }
+        outcome = outcome.and(self.free_space());
         self.upkeep.purges.retain(|id| self.table_state(id).is_some());
         let lsn = self.published().lsn.0;
         if lsn.saturating_sub(self.checkpoint_as_of.load(Ordering::Acquire))
@@ -339,6 +342,10 @@ impl Database {
 
     /// Turns the tail of a table into segments (UP2).
     pub(super) fn seal(&self, id: TableId, patience: Patience) -> Result<Attempt> {
+        self.with_ballast(&mut || self.seal_once(id, patience))
+    }
+
+    fn seal_once(&self, id: TableId, patience: Patience) -> Result<Attempt> {
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         // Dropped after the runs are free again.
         let _wake = Wake::new(&self.tails);

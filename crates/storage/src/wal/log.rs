@@ -256,6 +256,14 @@ impl Log {
         }
     }
 
+    /// Begins another file, however long this one is, so that it can be purged.
+    pub(crate) fn begin_file(&mut self) -> Result<()> {
+        match &self.current {
+            Current::Ready(file) if file.first < self.end => self.start_file(),
+            _ => Ok(()),
+        }
+    }
+
     /// The file that the next group goes to, with zeros where it goes (W8).
     fn room_for(&mut self, bytes: u64) -> Result<OpenFile> {
         if !matches!(self.current, Current::Ready(_)) {

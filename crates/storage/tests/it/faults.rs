@@ -1,13 +1,16 @@
 //! Calls of the disk fail: the statement fails, and nothing else.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_model::ColumnType;
+use tidegate_model::{ByteCount, ColumnType};
 use tidegate_platform::{Class, SimDisk};
-use tidegate_storage::{Database, Error};
+use tidegate_storage::{Database, Error, LogOptions, OpenOptions};
 
 use crate::crash::workload;
-use crate::fixture::{DAY, chain, import, new_database, open, schema, try_open};
+use crate::fixture::{
+    DAY, DIR, append, chain, import, new_database, open, options, schema, try_open,
+};
 use crate::model::{Step, Tables, check, check_reopened, read};
 
 /// Does all steps that make sense after some failed; returns what there is, and how many failed.
@@ -384,4 +387,72 @@ fn a_table_can_be_dropped_where_only_its_record_fits() {
     let database = open(&disk);
     database.drop_tables(&["t"]).unwrap();
     check(&disk, &database, &Tables::new(), "after the drop");
+}
+
+/// A database on a small disk, with rows of two tables in the log until there is no space.
+fn filled(ballast: u64) -> (SimDisk, Arc<Database>, Tables) {
+    let disk = SimDisk::new(7);
+    // Until it is full, nothing is written but the log, to one file.
+    let log = LogOptions { checkpoint_bytes: 1 << 30, bytes_max: 1 << 31, ..options().log };
+    let options = OpenOptions { log, ballast_bytes: ByteCount(ballast), ..options() };
+    let database = Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+    let mut tables = Tables::new();
+    for table in ["a", "b"] {
+        Step::Create(table).run(&database).unwrap();
+        Step::Create(table).apply(&mut tables);
+    }
+    disk.set_capacity(2 << 20);
+    for n in 0.. {
+        let rows = (0..200).map(|row| (n * 200 + row, "x", n)).collect();
+        let step = Step::Append(vec![(["a", "b"][usize::try_from(n % 2).unwrap()], rows, None)]);
+        if let Err(error) = step.run(&database) {
+            assert!(error.is_no_space(), "{}", chain(&error));
+            break;
+        }
+        step.apply(&mut tables);
+    }
+    (disk, database, tables)
+}
+
+// Where the log had filled the disk nothing could be dropped, rows could not be flushed, and so the
+// log could not be purged: there was no way out but to make room by other means.
+#[test]
+fn a_disk_that_the_log_has_filled_is_freed_by_maintenance() {
+    let (disk, database, tables) = filled(512 << 10);
+    assert!(database.is_short_of_space());
+    let error = append(&database, "a", &[(1, "x", 1)]).unwrap_err();
+    assert!(matches!(error, Error::DiskFull { .. }), "{error:?}");
+    assert!(chain(&error).contains("drop tables or partitions"), "{}", chain(&error));
+    assert_eq!(read(&database), tables);
+    database.maintain().unwrap();
+    assert!(!database.is_short_of_space());
+    append(&database, "a", &[(1, "x", 1)]).unwrap();
+    drop(database);
+    assert_eq!(read(&open(&disk))["a"].rows.len(), tables["a"].rows.len() + 1);
+}
+
+#[test]
+fn a_disk_that_the_log_has_filled_takes_statements_that_drop() {
+    for is_opened_again in [false, true] {
+        let (mut disk, mut database, mut tables) = filled(64 << 10);
+        // Others take what is given back.
+        let used: u64 = disk.files().iter().map(|(_, bytes)| bytes).sum();
+        disk.set_capacity(used + (64 << 10));
+        if is_opened_again {
+            let options = OpenOptions { ballast_bytes: ByteCount(64 << 10), ..options() };
+            disk = disk.after_power_loss();
+            database = Database::open(Arc::new(disk.clone()), Path::new(DIR), &options).unwrap();
+        }
+        for step in [Step::Drop(vec!["b"]), Step::Truncate("a")] {
+            step.run(&database).unwrap_or_else(|error| panic!("{step:?}: {}", chain(&error)));
+            step.apply(&mut tables);
+        }
+        database.maintain().unwrap();
+        assert!(!database.is_short_of_space());
+        let step = Step::Append(vec![("a", vec![(1, "x", 1)], None)]);
+        step.run(&database).unwrap();
+        step.apply(&mut tables);
+        drop(database);
+        assert_eq!(read(&open(&disk)), tables);
+    }
 }

@@ -104,7 +104,7 @@ impl Step {
                     }
                     _ => None,
                 };
-                database.append(&appends, &AppendOptions { batch_id }).map(drop)
+                database.append(&appends, &AppendOptions { batch_id, older_id: None }).map(drop)
             }
             Step::Update(table, value) => update(database, table, *value),
             Step::DropPartition(table, day) => {

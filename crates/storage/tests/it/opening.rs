@@ -39,6 +39,82 @@ fn a_lock_survives_the_removal_of_its_file() {
     drop(open().unwrap());
 }
 
+// The folder of a running server was renamed: its segments and checkpoints were made at the old
+// path, its log went on in the new one, and neither was a database any more. Where another server
+// had begun at the old path, its catalog was overwritten.
+#[test]
+fn a_folder_that_is_moved_takes_no_more_rows_and_leaves_its_path_alone() {
+    for has_another in [false, true] {
+        let (disk, database) = new_database();
+        let mut tables = Tables::new();
+        let append_one = |ts| Step::Append(vec![("t", vec![(ts, "x", ts)], None)]);
+        append_one(1).run(&database).unwrap();
+        append_one(1).apply(&mut tables);
+        let moved = Path::new("/srv/moved");
+        disk.rename(Path::new(DIR), moved).unwrap();
+        let other = has_another.then(|| open(&disk));
+        let other = other.inspect(|other| append_one(7).run(other).unwrap());
+        // Nothing tells of it before something is to be made.
+        append_one(2).run(&database).unwrap();
+        append_one(2).apply(&mut tables);
+        let before = disk.files().into_iter().filter(|(path, _)| path.starts_with(DIR));
+        let before: Vec<_> = before.collect();
+        let error = database.seal_table("t").unwrap_err();
+        assert!(chain(&error).contains("moved or replaced"), "{}", chain(&error));
+        assert!(database.checkpoint().is_err());
+        assert!(matches!(database.maintain().unwrap_err(), Error::Moved { .. }));
+        let error = append_one(3).run(&database).unwrap_err();
+        assert!(matches!(error, Error::Moved { .. }), "{error:?}");
+        assert!(database.is_log_broken());
+        drop(database);
+        let after = disk.files().into_iter().filter(|(path, _)| path.starts_with(DIR));
+        assert_eq!(after.collect::<Vec<_>>(), before);
+        if let Some(other) = other {
+            assert_eq!(read(&other)["t"].rows.len(), 1);
+            drop(other);
+            assert_eq!(read(&open(&disk))["t"].rows.len(), 1);
+        }
+        let database = Database::open(Arc::new(disk.clone()), moved, &options()).unwrap();
+        assert_eq!(read(&database), tables);
+    }
+}
+
+#[test]
+fn a_folder_that_is_back_in_its_place_takes_rows_again() {
+    let (disk, database) = new_database();
+    append(&database, "t", &[(1, "x", 1)]).unwrap();
+    let moved = Path::new("/srv/moved");
+    disk.rename(Path::new(DIR), moved).unwrap();
+    assert!(matches!(database.maintain().unwrap_err(), Error::Moved { .. }));
+    disk.rename(moved, Path::new(DIR)).unwrap();
+    append(&database, "t", &[(2, "x", 2)]).unwrap();
+    database.maintain().unwrap();
+    drop(database);
+    assert_eq!(read(&open(&disk))["t"].rows.len(), 2);
+}
+
+// Two folders whose `data` and `wal` were links to the same places were both opened, and written
+// to the same files.
+#[test]
+fn a_log_has_one_process_whatever_path_it_is_opened_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, linked) = (folder.path().join("db"), folder.path().join("linked"));
+    let open = |dir: &Path| Database::open(Arc::new(RealDisk), dir, &options());
+    let database = open(&dir).unwrap();
+    append(&database, "t", &[(1, "x", 1)]).unwrap();
+    RealDisk.create_dir_all(&linked).unwrap();
+    for part in ["wal", "data"] {
+        std::os::unix::fs::symlink(dir.join(part), linked.join(part)).unwrap();
+    }
+    assert!(matches!(open(&linked).unwrap_err(), Error::InUse { .. }));
+    let looked: Arc<dyn Disk> = Arc::new(RealDisk);
+    assert!(matches!(survey(&looked, &linked, &|_| {}).unwrap_err(), Error::InUse { .. }));
+    drop(database);
+    let database = open(&linked).unwrap();
+    assert_eq!(read(&database)["t"].rows.len(), 1);
+    assert!(matches!(open(&dir).unwrap_err(), Error::InUse { .. }));
+}
+
 // A process that was killed after it had made the folders above a new database left their names
 // unsynced, and the next process synced that of the last of them only.
 #[test]
