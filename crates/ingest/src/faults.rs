@@ -93,7 +93,7 @@ impl<'a> Lines<'a> {
 pub(crate) trait RowOrigin {
     /// Where a row is.
     fn place(&self, row: u32) -> RecordPlace;
-    /// How many lines of text it has.
+    /// The number of lines of text that it has.
     fn lines(&self, _row: u32) -> u64 {
         1
     }
@@ -112,6 +112,8 @@ pub(crate) struct TextOrigin<'a> {
     pub(crate) sources: &'a [Option<usize>],
     pub(crate) lines: &'a Lines<'a>,
     pub(crate) structure: &'a Structure,
+    /// True if there are line ends within quotes.
+    pub(crate) has_lines: bool,
     /// For each column, whether its dates could be read in two ways, of which one is a guess.
     pub(crate) ambiguous: &'a [bool],
 }
@@ -122,6 +124,9 @@ impl RowOrigin for TextOrigin<'_> {
     }
 
     fn lines(&self, row: u32) -> u64 {
+        if !self.has_lines {
+            return 1;
+        }
         let rest = &self.rows.text[self.rows.rows[row as usize].start as usize..];
         lines_of(&rest[..record_end(rest, self.structure)], self.structure.line_end)
     }
@@ -176,12 +181,12 @@ impl FaultContext<'_> {
         let is_fatal = |fault: &&Fault| {
             Some(fault.column as usize) == timestamp || fault.reason == Reason::TextAfterQuote
         };
-        let place = origin.place(faults[0].row);
+        let (place, lines) = (origin.place(faults[0].row), origin.lines(faults[0].row));
         if let Some(fault) = faults.iter().find(|fault| origin.contradicts(fault)) {
             return Err(self.ambiguous_dates(fault, origin, &place));
         }
         let is_dead = match self.on_error {
-            OnError::Abort => return self.abort(&faults[0], origin, &place),
+            OnError::Abort => return self.abort(&faults[0], origin, (&place, lines)),
             OnError::SkipRow => true,
             OnError::Null => faults.iter().any(|fault| is_fatal(&fault)),
         };
@@ -190,13 +195,13 @@ impl FaultContext<'_> {
                 OnError::Null => faults.iter().find(is_fatal).expect("just seen"),
                 _ => &faults[0],
             };
-            self.record(first, origin, (&place, Action::RowSkipped))?;
+            self.record(first, origin, (&place, lines, Action::RowSkipped))?;
             strip.dead.push(first.row);
-            self.count_rejected(place.file, first.reason, origin.lines(first.row));
+            self.count_rejected(place.file, first.reason, lines);
             return Ok(());
         }
         for fault in faults {
-            self.record(fault, origin, (&place, Action::CellNulled))?;
+            self.record(fault, origin, (&place, lines, Action::CellNulled))?;
             strip.columns[fault.column as usize].nullify(fault.row);
             self.cells_nulled.fetch_add(1, Relaxed);
         }
@@ -219,13 +224,13 @@ impl FaultContext<'_> {
         &self,
         fault: &Fault,
         origin: &dyn RowOrigin,
-        (place, action): (&RecordPlace, Action),
+        (place, lines, action): (&RecordPlace, u64, Action),
     ) -> Result<()> {
         let column = &self.layout.columns[fault.column as usize].column;
         self.rejects.record(&Reject {
             file: &self.paths[place.file].to_string_lossy(),
             place: place.place,
-            lines: origin.lines(fault.row),
+            lines,
             column: Some(&column.name),
             text: &origin.text(fault),
             reason: fault.reason,
@@ -234,8 +239,13 @@ impl FaultContext<'_> {
         Ok(())
     }
 
-    fn abort(&self, fault: &Fault, origin: &dyn RowOrigin, place: &RecordPlace) -> Result<()> {
-        self.record(fault, origin, (place, Action::Aborted))?;
+    fn abort(
+        &self,
+        fault: &Fault,
+        origin: &dyn RowOrigin,
+        (place, lines): (&RecordPlace, u64),
+    ) -> Result<()> {
+        self.record(fault, origin, (place, lines, Action::Aborted))?;
         let text = origin.text(fault);
         Err(Error::BadValue {
             path: self.paths[place.file].clone(),
@@ -364,7 +374,7 @@ pub(crate) fn place_of_quote(place: &TextPlace, text: &[u8], structure: &Structu
     Lines::new(text, structure.line_end, *place).at(opened)
 }
 
-/// Where the record ends that a text begins with.
+/// The end of the record that a text begins with.
 fn record_end(text: &[u8], structure: &Structure) -> usize {
     let (mut is_inside, mut at_start) = (false, true);
     for (position, &byte) in text.iter().enumerate() {

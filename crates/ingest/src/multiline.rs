@@ -9,23 +9,23 @@
 use crate::exact::{Number, is_true_or_false, number_of};
 use crate::parse::trimmed;
 
-/// What the lines of a file are compared with.
+/// The shape of a record, with which lines are compared.
 #[derive(Debug, Clone)]
 pub(crate) struct LineShape {
     pub(crate) delimiter: u8,
     pub(crate) line_end: u8,
-    /// How many fields a record has.
+    /// The number of fields of a record.
     pub(crate) fields: usize,
     /// The fields that are no text.
     pub(crate) typed: Vec<(usize, Kind)>,
 }
 
-/// What a field has that is no text.
+/// The kind of value that a field has which is no text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Boolean,
     Number,
-    /// A date or a time, as anybody may write it.
+    /// A date or a time, in any form.
     Time,
 }
 
@@ -36,7 +36,7 @@ const MOST: usize = 9;
 const TEXT_LINES_MIN: usize = 5;
 
 impl LineShape {
-    /// How many lines a record has, if they look like records.
+    /// The number of lines of a record, if they look like records.
     pub(crate) fn joined(&self, record: &[u8]) -> Option<u64> {
         if self.fields < 2 {
             return None;
@@ -59,7 +59,7 @@ impl LineShape {
         are_like.then_some(lines as u64)
     }
 
-    /// Whether a line that could be a record has values; `None` if it is none.
+    /// True if a line that could be a record has values; `None` if it is no record.
     fn like(&self, line: &[u8]) -> Option<bool> {
         if memchr::memchr_iter(self.delimiter, line).count() + 1 != self.fields {
             return None;
@@ -88,7 +88,7 @@ impl LineShape {
     }
 }
 
-/// How many lines a text has.
+/// The number of lines of a text.
 pub(crate) fn lines_of(text: &[u8], line_end: u8) -> u64 {
     let text = text.strip_suffix(&[line_end]).unwrap_or(text);
     memchr::memchr_iter(line_end, text).count() as u64 + 1

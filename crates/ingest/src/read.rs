@@ -69,11 +69,11 @@ pub(crate) struct TextFile {
     /// True if a blank line is a record whose only field is NULL; else it is none.
     pub(crate) blank_is_record: bool,
     pub(crate) structure: Structure,
-    /// What lines within quotes are compared with; `None` if the quotes are no guess.
+    /// The shape that lines within quotes are compared with; `None` if the quotes are no guess.
     pub(crate) line_shape: Option<LineShape>,
 }
 
-/// What a stretch has.
+/// The counts of a stretch.
 #[derive(Default)]
 struct StretchCounts {
     records: u64,
@@ -425,11 +425,10 @@ impl<'a> Worker<'a> {
         mut fields: std::ops::Range<u32>,
     ) {
         let file = &self.job.files[self.file];
+        let Some(shape) = &file.line_shape else { return };
         let text = &stretch.text[record.clone()];
         let Some(at) = memchr::memchr(file.structure.line_end, text) else { return };
-        let Some(lines) = file.line_shape.as_ref().and_then(|shape| shape.joined(text)) else {
-            return;
-        };
+        let Some(lines) = shape.joined(text) else { return };
         let ends = &self.index.field_ends;
         let field = fields.position(|field| record.start + at < ends[field as usize] as usize);
         let TextPlace { line, offset, .. } = stretch.lines.at(record.start);
@@ -512,7 +511,8 @@ impl<'a> Worker<'a> {
         let sources = &job.files[self.file].sources;
         let ambiguous = job.ambiguous;
         let (lines, structure) = (&stretch.lines, &job.files[self.file].structure);
-        let origin = TextOrigin { rows: &rows, sources, lines, structure, ambiguous };
+        let has_lines = stretch.has_lines;
+        let origin = TextOrigin { rows: &rows, sources, lines, structure, has_lines, ambiguous };
         job.faults.resolve(&mut self.converter.faults, &origin, &mut self.strip)?;
         job.faults.tallies.of(self.file).add_strip(&self.strip);
         self.distributor.distribute(&self.strip, stretch.text);

@@ -12,9 +12,9 @@
 //! ```
 //!
 //! `line` counts physical lines from 1, `byte` is where the record begins in the decompressed
-//! file, and `"lines":3` comes behind them if the record has several; a row of a Parquet file has `"row":7` in their place. `column` is null where no single
-//! cell is at fault; `text` is the record then, else the cell, up to `TEXT_BYTES`. The order of
-//! lines is that in which workers found them.
+//! file, and `"lines":3` comes behind them if the record has several; a row of a Parquet file has
+//! `"row":7` in their place. `column` is null where no single cell is at fault; `text` is the record
+//! then, else the cell, up to `TEXT_BYTES`. The order of lines is that in which workers found them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -131,7 +131,7 @@ pub struct Reject<'a> {
     pub file: &'a str,
     /// Where the record is in it.
     pub place: RejectPlace,
-    /// How many lines of text the record has; 1 in a Parquet file.
+    /// The number of lines of text of the record; 1 in a Parquet file.
     pub lines: u64,
     /// The column at fault; `None` if it is the record as a whole.
     pub column: Option<&'a str>,
@@ -330,7 +330,7 @@ impl RejectLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is a folder for the list, and none in its place.
+    /// Checks that there is a folder for the list, and none in its place.
     ///
     /// # Errors
     /// `NoFolder`, `IsFolder`, `Disk`.

@@ -60,7 +60,7 @@ impl Lines {
         self.first.fetch_min(line, Relaxed);
     }
 
-    /// How many there are, and the line of the first.
+    /// Their number, and the line of the first.
     pub(crate) fn found(&self) -> Option<(u64, u64)> {
         let count = self.count.load(Relaxed);
         (count > 0).then(|| (count, self.first.load(Relaxed)))

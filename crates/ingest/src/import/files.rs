@@ -408,7 +408,7 @@ impl Files<'_> {
         })
     }
 
-    /// What tells lines of records from lines of text, where quotes are a guess.
+    /// The shape of lines of records, as opposed to lines of text, where quotes are a guess.
     fn line_shape(
         &self,
         look: &Look,
@@ -570,11 +570,7 @@ impl Files<'_> {
                 of_others.push(format!("{path}: there is no column `{names}`, which is NULL"));
             }
         }
-        let more = of_others.len().saturating_sub(FILE_NOTES_MAX);
-        notes.extend(of_others.into_iter().take(FILE_NOTES_MAX));
-        if more > 0 {
-            notes.push(format!("{more} more notes on files"));
-        }
+        notes.extend(capped(of_others));
         notes
     }
 
@@ -603,6 +599,14 @@ impl Files<'_> {
         let map = sniff::map_look(&self.looks[self.first], schema, &options);
         map.map_or_else(|_| Vec::new(), |map| map.notes)
     }
+}
+
+/// The first notes on files, and how many more there are.
+pub(super) fn capped(mut notes: Vec<String>) -> Vec<String> {
+    let more = notes.len().saturating_sub(FILE_NOTES_MAX);
+    notes.truncate(FILE_NOTES_MAX);
+    notes.extend((more > 0).then(|| format!("{more} more notes on files")));
+    notes
 }
 
 /// How a file is written, if it is otherwise than the first.

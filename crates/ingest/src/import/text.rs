@@ -166,7 +166,7 @@ fn step_back(inputs: &mut [SampledFile], files: &mut [TextFile]) {
     }
 }
 
-/// What is to be said of the rows that were found.
+/// The notes on the rows that were found.
 fn notes_of_rows(
     context: &ImportContext<'_>,
     files: &[TextFile],
@@ -174,7 +174,8 @@ fn notes_of_rows(
 ) -> Result<Vec<String>> {
     let joined = joined_notes(files, layout, tallies)?;
     let blank = blank_notes(context.options.format, files, tallies);
-    Ok([joined, blank, ragged_notes(files, tallies)].concat())
+    let of_files = [joined, blank, ragged_notes(files, tallies)].concat();
+    Ok([files::capped(of_files), rejected_note(tallies)].concat())
 }
 
 /// A value of several lines that look like records may be records that a quote has joined, which
@@ -192,7 +193,8 @@ fn joined_notes(files: &[TextFile], layout: &RowLayout, tallies: &Tallies) -> Re
             |column| layout.columns[column].column.name.clone(),
         );
         let path = tallies.path(at).to_owned();
-        if contradicts(joined, joined + records) {
+        // Of a small file a value may well be a list of records.
+        if is_much(joined, joined + records) {
             return Err(Error::QuotesContradicted { path, joined, records, place, column, lines });
         }
         let more = match joined + 1 - lines {
@@ -205,14 +207,15 @@ fn joined_notes(files: &[TextFile], layout: &RowLayout, tallies: &Tallies) -> Re
             path.display()
         ));
     }
-    let (rejected, lines) = (tallies.rejected(), tallies.rejected_lines());
-    if lines > 0 {
-        let lines = rejected + lines;
-        notes.push(format!(
-            "the rejected records have {lines} lines: the list says which have several"
-        ));
-    }
     Ok(notes)
+}
+
+/// The note on lines that are in no row, where those are more than the rejected records.
+fn rejected_note(tallies: &Tallies) -> Vec<String> {
+    let (rejected, lines) = (tallies.rejected(), tallies.rejected_lines());
+    let lines = (lines > 0).then_some(rejected + lines);
+    let note = |lines| format!("the rejected records have {lines} lines: the list says which");
+    lines.map(note).into_iter().collect()
 }
 
 /// Blank lines of a file of one column are rows as long as nothing shows that they are none.
@@ -228,7 +231,7 @@ fn blank_notes(format: FileFormat, files: &[TextFile], tallies: &Tallies) -> Vec
     (0..files.len()).filter_map(note).collect()
 }
 
-/// What was left out of lines that are too long, and what is NULL in those that are too short.
+/// The notes on values that lines have beyond the columns, and on columns without a value.
 fn ragged_notes(files: &[TextFile], tallies: &Tallies) -> Vec<String> {
     let mut notes = Vec::new();
     for at in 0..files.len() {
@@ -241,18 +244,22 @@ fn ragged_notes(files: &[TextFile], tallies: &Tallies) -> Vec<String> {
         }));
         notes.extend(tally.short.found().map(|(count, line)| {
             format!(
-                "{path}: columns are NULL for want of values, rows: {count}, the first in line {line}"
+                "{path}: columns are NULL for want of values, rows: {count}, the first in line \
+                 {line}"
             )
         }));
     }
     notes
 }
 
-/// Whether so many of the records of a file are too many for a guess to be right.
+/// True if so many of the records of a file are too many for a guess to be right.
 fn contradicts(bad: u64, records: u64) -> bool {
-    let is_much = CONTRADICTED_MIN <= bad && records * CONTRADICTED_PERCENT < bad * 100;
     // Of a small file it takes more than a half.
-    is_much || 1 < bad && records < 2 * bad
+    is_much(bad, records) || 1 < bad && records < 2 * bad
+}
+
+fn is_much(bad: u64, records: u64) -> bool {
+    CONTRADICTED_MIN <= bad && records * CONTRADICTED_PERCENT < bad * 100
 }
 
 /// A quote that is never closed can hide a header, and all columns with it: then that is the error.

@@ -145,8 +145,8 @@ const UNQUOTED_MIN: u32 = 3;
 /// So many lines within quotes must look like records.
 const JOINED_MIN: u64 = 4;
 
-/// How many lines of the sample that look like records are behind the first of a record of several
-/// lines; none if another such record has lines of text (dialect-4).
+/// The number of lines of the sample that look like records, behind the first of a record of
+/// several lines; none if another such record has lines of text (dialect-4).
 fn joined_lines(head: &[u8], found: &Found) -> u64 {
     let Found { shape, columns, .. } = *found;
     let line_end = match shape.line_end {

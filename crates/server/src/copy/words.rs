@@ -1,7 +1,7 @@
 //! Options by the names that COPY and `/imp` have for them: messages of an import name those of the
 //! command line.
 
-/// What is longer stands before what it begins with.
+/// A longer option stands before one that it begins with.
 const OF_COPY: [(&str, &str); 17] = [
     ("--timestamp-format", "TIMESTAMP_FORMAT"),
     ("--skip-columns", "SKIP_COLUMNS"),

@@ -11,7 +11,7 @@ use crate::text::{bytes, count, counted, elapsed, grouped};
 /// How many reasons of rejects are told; the file has them all.
 const REASONS_MAX: usize = 5;
 
-/// How many names of a header are told.
+/// The most names of a header that are told.
 const NAMES_MAX: usize = 10;
 
 /// A finished import.

@@ -1,4 +1,4 @@
-//! Quotes that are text: what they enclose is not lost, and nobody has to find it by chance.
+//! Quotes that are text: the lines that they enclose are not lost, and are told of.
 
 use tidegate_ingest::{ImportOptions, Quote};
 use tidegate_model::Value;
@@ -64,6 +64,15 @@ fn quotes_around_lines_of_text_are_quotes() {
         let summary = outcome.unwrap();
         assert_eq!(summary.rows_imported, 3, "{}", shown(&world, &summary));
     }
+    // A value may be a list of records.
+    let (_, outcome) = import(&[b"id,text\n1,\"a\n2,b\n3,c\n4,d\"\n"], |_| {});
+    let summary = outcome.unwrap();
+    assert_eq!(summary.rows_imported, 1);
+    assert!(
+        summary.notes[0].contains("a quoted value has 4 lines that look"),
+        "{:?}",
+        summary.notes
+    );
     // That the quotes quote is said.
     let quotes = |options: &mut ImportOptions| options.dialect.quote = Quote::Byte(b'"');
     let (_, outcome) = import(&[rows(2_000, &OPEN_AND_CLOSED).as_bytes()], quotes);
