@@ -32,7 +32,7 @@ use tidegate_storage::segment::{arrow_field, arrow_type};
 use super::casts::{OnBadText, cast_value, integer_range, short_text, special_cast, text_length};
 use super::decimals;
 use super::float_keys;
-use super::functions::{check_window, of_floats, untyped};
+use super::functions::{check_window, moving, of_floats, untyped};
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 use super::named_casts::{plain_cast, with_named_casts, with_named_sort_casts};
 use super::query_text::{distinct_operator, is_in_operator};
@@ -259,6 +259,12 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
                 && let Some(known) = bound_of(func, &window.params.args, schema)
             {
                 window.fun = WindowFunctionDefinition::AggregateUDF(known);
+                return Ok(Transformed::yes(Expr::WindowFunction(window)));
+            }
+            if let WindowFunctionDefinition::AggregateUDF(func) = &window.fun
+                && let Some(moving) = moving(func)
+            {
+                window.fun = WindowFunctionDefinition::AggregateUDF(moving);
                 return Ok(Transformed::yes(Expr::WindowFunction(window)));
             }
             Ok(Transformed::no(Expr::WindowFunction(window)))

@@ -7,6 +7,7 @@ mod pattern;
 mod time;
 mod first_last;
 mod ksum;
+mod moving;
 mod haversine;
 mod typed;
 mod float_bounds;
@@ -33,6 +34,7 @@ pub(crate) use bounded::{
 pub(crate) use engine::{engine_function, engine_functions};
 pub(crate) use first_last::resolve_first_last;
 pub(crate) use float_bounds::of_floats;
+pub(crate) use moving::moving;
 pub(crate) use rewritten::{is_rewritten, rewrite_aggregate};
 pub(crate) use time::{AT_TIME_ZONE, TimeStep, dateadd_step, floor_grid, months_later};
 pub(crate) use typed::untyped;
