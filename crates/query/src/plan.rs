@@ -21,6 +21,8 @@ mod special_types;
 mod coerce;
 mod type_names;
 mod whole_day;
+mod kept_filters;
+mod null_keys;
 mod functions;
 mod tables;
 mod order;
