@@ -21,6 +21,7 @@ mod special_types;
 mod coerce;
 mod type_names;
 mod whole_day;
+mod multisets;
 mod kept_filters;
 mod null_keys;
 mod functions;
@@ -63,6 +64,7 @@ use rows::{Purpose, TargetRows as Rows, stored};
 use tables::Tables;
 
 pub(crate) use cache::{CachedPlan, PlanCache};
+pub(crate) use cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
 pub(crate) use casts::cast_to_integer;
 pub(crate) use coerce::OperatorPlanner;
 pub(crate) use describe::{ParameterTypes, describe_query, described_with, parameter_count};
@@ -342,6 +344,7 @@ fn plan_on(
     }
     let plan = stored(plan, purpose)?;
     let plan = functions::resolve_first_last(coerce::convert_literals(plan)?)?;
+    let plan = multisets::with_counted_rows(plan)?;
     let plan = float_keys::with_float_keys(plan)?;
     Ok(limits_in_table_order(plan)?)
 }

@@ -104,7 +104,9 @@ impl SyntaxError {
             | SyntaxError::TooManyParts { .. }
             | SyntaxError::TooManyJoins { .. }
             | SyntaxError::TooManyItems { .. } => Condition::LimitExceeded,
-            SyntaxError::NoSuchType { .. } => Condition::UndefinedObject,
+            SyntaxError::NoSuchType { .. } | SyntaxError::NoSuchWindow { .. } => {
+                Condition::UndefinedObject
+            }
             _ => Condition::SyntaxError,
         }
     }

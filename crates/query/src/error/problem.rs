@@ -61,6 +61,26 @@ pub enum SyntaxError {
         /// How many it may have.
         most: usize,
     },
+    /// A window is named that is not defined.
+    #[error("window `{name}` does not exist")]
+    NoSuchWindow {
+        /// Its name.
+        name: String,
+    },
+    /// Two windows have one name.
+    #[error("window `{name}` is defined twice")]
+    WindowTwice {
+        /// Their name.
+        name: String,
+    },
+    /// A window that is made of another one has a clause that only one of them may have.
+    #[error("the {clause} of window `{name}` cannot be overridden")]
+    WindowOverridden {
+        /// The name of the other one.
+        name: String,
+        /// Which clause.
+        clause: &'static str,
+    },
     /// A type that nobody knows.
     #[error("type `{name}` does not exist")]
     NoSuchType {

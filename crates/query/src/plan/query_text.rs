@@ -14,6 +14,7 @@
 mod tokens;
 mod names;
 mod size;
+mod windows;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -22,7 +23,8 @@ use datafusion::logical_expr::Operator;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, LimitClause, NullTreatment, ObjectName, ObjectNamePart, Query,
-    Select, Spanned, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    Select, SelectFlavor, SelectItem, SetExpr, Spanned, TableFactor, UnaryOperator, Value,
+    VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -42,6 +44,7 @@ use names::number_repeated_items;
 use tokens::{
     bracket_interval_calls, bracket_intervals, select_everything, select_everything_inside,
 };
+use windows::write_out_windows;
 
 pub(crate) use names::OutputNames;
 
@@ -266,6 +269,12 @@ impl VisitorMut for Lifter<'_> {
         if !query.locks.is_empty() {
             return self.not_supported(Span::empty(), "FOR UPDATE and FOR SHARE");
         }
+        if let SetExpr::Values(values) = query.body.as_mut() {
+            name_subqueries_of_rows(values);
+        }
+        if let Err(error) = write_out_windows(self.sql, query) {
+            return ControlFlow::Break(error);
+        }
         if let Some(column) = limit_column(query) {
             let position = Some(position_at(self.sql, column.span.start));
             let error = Error::Clause { position, what: ClauseProblem::LimitColumn };
@@ -298,6 +307,13 @@ impl VisitorMut for Lifter<'_> {
                 return self.not_supported(name.span(), "TABLESAMPLE");
             }
         }
+        if select.flavor == SelectFlavor::FromFirstNoSelect {
+            // `FROM t` selects everything, wherever it stands.
+            select.flavor = SelectFlavor::Standard;
+            select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+        }
+        let is_one = matches!(select.from.as_slice(), [one] if one.joins.is_empty());
+        name_items_beside_wildcards(&mut select.projection, is_one);
         number_repeated_items(&mut select.projection);
         ControlFlow::Continue(())
     }

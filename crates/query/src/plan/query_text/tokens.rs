@@ -77,19 +77,32 @@ pub(super) fn select_everything(tokens: &mut Vec<TokenWithSpan>) {
 /// The same in brackets where a query may stand: `FROM (t WHERE ..)`, `x IN (t LIMIT -3)`.
 pub(super) fn select_everything_inside(tokens: &mut Vec<TokenWithSpan>) {
     let mut before: Option<Token> = None;
+    // Of each open bracket, whether a WINDOW clause has begun: `AS (w ORDER BY x)` is no query there.
+    let mut windows = vec![false];
     let mut at = 0;
     while at < tokens.len() {
         if is_blank(&tokens[at]) {
             at += 1;
             continue;
         }
+        let is_window = windows.last() == Some(&true);
+        match (&tokens[at].token, keyword(&tokens[at]), windows.last_mut()) {
+            (Token::LParen, ..) => windows.push(false),
+            (Token::RParen, ..) => drop(windows.pop()),
+            (_, Some(Keyword::WINDOW), Some(begun)) => *begun = true,
+            (_, Some(Keyword::SELECT | Keyword::FROM | Keyword::WITH), Some(begun)) => {
+                *begun = false;
+            }
+            _ => {}
+        }
         let is_open = tokens[at].token == Token::LParen;
         let can_be_query = match &before {
             None | Some(Token::LParen | Token::Comma) => true,
-            Some(Token::Word(word)) if word.quote_style.is_none() => matches!(
-                word.keyword,
-                Keyword::FROM | Keyword::JOIN | Keyword::IN | Keyword::AS | Keyword::EXISTS
-            ),
+            Some(Token::Word(word)) if word.quote_style.is_none() => match word.keyword {
+                Keyword::AS => !is_window,
+                Keyword::FROM | Keyword::JOIN | Keyword::IN | Keyword::EXISTS => true,
+                _ => false,
+            },
             _ => false,
         };
         before = Some(tokens[at].token.clone());
