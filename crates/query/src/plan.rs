@@ -17,6 +17,7 @@ mod casts;
 mod decimals;
 mod float_keys;
 mod named_casts;
+mod cast_names;
 mod special_types;
 mod coerce;
 mod type_names;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, TimeUnit as ArrowUnit};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit as ArrowUnit};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
@@ -22,13 +22,14 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, WindowFunctionDefinition, cast, lit,
-    not,
+    AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, Union, WindowFunctionDefinition,
+    cast, lit, not,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{Column, ColumnId, ColumnType, TimeRange, TimeUnit};
 use tidegate_storage::segment::{arrow_field, arrow_type};
 
+use super::cast_names;
 use super::casts::{OnBadText, cast_value, integer_range, short_text, special_cast, text_length};
 use super::decimals;
 use super::float_keys;
@@ -193,7 +194,9 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
     let converted = plan.transform_up_with_subqueries(|node| {
         check_stop()?;
         if let LogicalPlan::Union(union) = node {
-            return decimals::alike_inputs(union)?.map_data(|it| Ok(LogicalPlan::Union(it)));
+            let Union { inputs, .. } = decimals::alike_inputs(union)?.data;
+            let union = Union::try_new_with_loose_types(inputs)?;
+            return Ok(Transformed::yes(LogicalPlan::Union(union)));
         }
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
@@ -202,7 +205,8 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
             let expr = expr.transform_up(|expr| convert(expr, &schema))?;
             Ok(if expr.transformed { expr.update_data(|expr| saved.restore(expr)) } else { expr })
         })?;
-        if node.transformed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
+        // Even where nothing else is changed: it may be so below.
+        Ok(Transformed::yes(node.data.recompute_schema()?))
     })?;
     Ok(converted.data)
 }
@@ -238,7 +242,10 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             }
             Ok(match count_of(*expr, &field, schema) {
                 Ok(count) => Transformed::yes(Expr::Cast(Cast { expr: Box::new(count), field })),
-                Err(expr) => Transformed::no(Expr::Cast(Cast { expr: Box::new(expr), field })),
+                Err(expr) => {
+                    let (field, expr) = (as_nullable_as(field, &expr, schema), Box::new(expr));
+                    Transformed::yes(Expr::Cast(Cast { expr, field }))
+                }
             })
         }
         Expr::AggregateFunction(mut call) if call.func.name() == "approx_distinct" => {
@@ -283,10 +290,25 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     }
 }
 
+/// The field that a cast gives, which has NULLs only if its argument has: DataFusion's physical
+/// casts to a field with metadata take its word for it, its logical ones do not.
+fn as_nullable_as(field: FieldRef, expr: &Expr, schema: &DFSchema) -> FieldRef {
+    match expr.nullable(schema) {
+        Ok(is_nullable) if is_nullable != field.is_nullable() && !field.metadata().is_empty() => {
+            Arc::new(field.as_ref().clone().with_nullable(is_nullable))
+        }
+        _ => field,
+    }
+}
+
 /// A call that is a cast, or whose arguments are to be alike.
 fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     let call = match plain_cast(call) {
         Ok(cast) => return Ok(Transformed::yes(convert_one(cast, schema)?.data)),
+        Err(call) => call,
+    };
+    let call = match cast_names::unnamed(call) {
+        Ok(cast) => return Ok(Transformed::yes(cast)),
         Err(call) => call,
     };
     match call.func.name() {

@@ -32,6 +32,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 
 use tidegate_model::limits;
 
+use super::cast_names::name_subqueries_of_rows;
 use super::compared::{Compared, compared_parameters};
 use super::functions::AT_TIME_ZONE;
 use super::parameters::{Parameter, Places, put_parameters};
@@ -40,7 +41,7 @@ use crate::catalog::rewrite;
 use crate::error::{ClauseProblem, Error, Result, SyntaxError};
 use crate::parse::Position;
 use crate::timeseries::{Clauses, lift_clauses, wrap_timestamps};
-use names::number_repeated_items;
+use names::{name_items_beside_wildcards, number_repeated_items};
 use tokens::{
     bracket_interval_calls, bracket_intervals, select_everything, select_everything_inside,
 };

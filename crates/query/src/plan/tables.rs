@@ -21,6 +21,7 @@ use datafusion::logical_expr::{
 
 use tidegate_model::is_system_table;
 
+use super::cast_names::cast_name;
 use super::functions::{AGGREGATES, SCALARS, bounded, engine_function, engine_functions};
 use super::type_names::ColumnTypePlanner;
 use crate::account::check_stop;
@@ -119,6 +120,9 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        if let Some(name) = cast_name(name) {
+            return Some(name);
+        }
         let ours = SCALARS.get(name).cloned().or_else(|| engine_function(self.state, name));
         let ours = ours.or_else(|| catalog_function(self.state, name));
         let all = ours.or_else(|| self.state.scalar_functions().get(name).cloned());
