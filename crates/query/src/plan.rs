@@ -22,6 +22,7 @@ mod special_types;
 mod coerce;
 mod type_names;
 mod whole_day;
+mod subqueries;
 mod multisets;
 mod kept_filters;
 mod null_keys;
@@ -346,6 +347,7 @@ fn plan_on(
     let plan = stored(plan, purpose)?;
     let plan = functions::resolve_first_last(coerce::convert_literals(plan)?)?;
     let plan = multisets::with_counted_rows(plan)?;
+    let plan = subqueries::with_joined_subqueries(plan)?;
     let plan = float_keys::with_float_keys(plan)?;
     Ok(limits_in_table_order(plan)?)
 }

@@ -105,6 +105,32 @@ fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
     })
 }
 
+/// A comparison that a rule makes, as it would be written.
+pub(super) fn compared_in(
+    left: Expr,
+    op: Operator,
+    right: Expr,
+    schema: &DFSchema,
+) -> PlanResult<Expr> {
+    if !compares(op) {
+        return Ok(binary(left, op, right));
+    }
+    let (left, right) = as_durations(left, right, schema);
+    let left = as_type_of(left, &right, schema)?;
+    let right = as_type_of(right, &left, schema)?;
+    let (left, right) = special_types::operands(left, &BinaryOperator::Eq, right, schema)?;
+    if let Some(compared) = compare(&left, op, &right, schema) {
+        return Ok(compared);
+    }
+    let [left, right] = [left, right].map(|side| float_keys::operand(side, schema));
+    Ok(binary(left, op, right))
+}
+
+/// An operator with its operands.
+pub(super) fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
+
 /// An operator that gives no condition.
 fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
     let RawBinaryExpr { op, left, right } = expr;

@@ -167,7 +167,7 @@ pub(super) fn operand(expr: Expr, schema: &DFSchema) -> Expr {
 pub(super) fn is_made(expr: &Expr, schema: &DFSchema) -> bool {
     let is_stored = match expr {
         Expr::Literal(..) => true,
-        Expr::Column(_) => {
+        Expr::Column(_) | Expr::OuterReferenceColumn(..) => {
             expr.to_field(schema).is_ok_and(|(_, field)| field.metadata().contains_key(NAME_KEY))
         }
         _ => false,

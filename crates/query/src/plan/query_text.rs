@@ -427,7 +427,7 @@ fn name_window_function(call: &mut Function) {
 }
 
 /// A call of a function of ours, whose name no query can write.
-pub(super) fn call_of<const N: usize>(name: &str, args: [Expr; N]) -> Expr {
+pub(crate) fn call_of<const N: usize>(name: &str, args: [Expr; N]) -> Expr {
     let args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).into();
     let name = ObjectNamePart::Identifier(Ident::with_quote('"', name));
     Expr::Function(Function {
