@@ -220,6 +220,7 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
     let converted = plan.transform_up_with_subqueries(|node| {
         check_stop()?;
         if let LogicalPlan::Union(union) = node {
+            special_types::check_inputs(&union)?;
             let Union { inputs, .. } = decimals::alike_inputs(union)?.data;
             let union = Union::try_new_with_loose_types(inputs)?;
             return Ok(Transformed::yes(LogicalPlan::Union(union)));
