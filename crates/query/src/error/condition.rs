@@ -217,6 +217,15 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         }
         ClauseProblem::LimitColumn => Condition::InvalidColumnReference,
         ClauseProblem::TimeRange => Condition::OutOfRange,
+        ClauseProblem::IntervalText { .. } | ClauseProblem::TimeByPattern { .. } => {
+            Condition::InvalidDatetime
+        }
+        ClauseProblem::PercentPattern { .. }
+        | ClauseProblem::UnclearPattern { .. }
+        | ClauseProblem::PostgresPattern { .. } => Condition::FeatureNotSupported,
+        ClauseProblem::WidthBucket { .. } | ClauseProblem::FormatText { .. } => {
+            Condition::InvalidParameter
+        }
         ClauseProblem::SampleGrouped | ClauseProblem::SampleItems => Condition::InvalidStatement,
         ClauseProblem::LimitBound
         | ClauseProblem::LimitFromEndToStart

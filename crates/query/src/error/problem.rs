@@ -259,6 +259,94 @@ pub enum ClauseProblem {
     /// A time is out of the range of its type.
     #[error("a time is out of the range of its type")]
     TimeRange,
+    /// A pattern of times that has percent signs.
+    #[error(
+        "'{pattern}' is no pattern of PostgreSQL: write %Y-%m-%d %H:%M:%S as \
+         YYYY-MM-DD HH24:MI:SS"
+    )]
+    PercentPattern {
+        /// As it is written.
+        pattern: String,
+    },
+    /// A pattern of times that PostgreSQL reads otherwise than QuestDB.
+    #[error(
+        "'{pattern}' has minutes for QuestDB where PostgreSQL has months: write yyyy-MM-dd \
+         HH:mm:ss for the one, YYYY-MM-DD HH24:MI:SS for the other"
+    )]
+    UnclearPattern {
+        /// As it is written.
+        pattern: String,
+    },
+    /// A pattern of PostgreSQL in a function of QuestDB.
+    #[error("'{pattern}' is a pattern of PostgreSQL: write to_char(..), or yyyy-MM-dd HH:mm:ss")]
+    PostgresPattern {
+        /// As it is written.
+        pattern: String,
+    },
+    /// A text is no time by its pattern.
+    #[error("'{text}' is no time by the pattern '{pattern}'{reason}")]
+    TimeByPattern {
+        /// The text.
+        text: String,
+        /// The pattern.
+        pattern: String,
+        /// Why.
+        reason: PatternProblem,
+    },
+    /// A call of `width_bucket` has no answer.
+    #[error("width_bucket: {what}")]
+    WidthBucket {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A call of `format` has no answer.
+    #[error("format: {what}")]
+    FormatText {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A text is no INTERVAL.
+    #[error("'{text}' is not a valid INTERVAL: expected one like '1 day 02:30:00' or 'P1DT2H30M'")]
+    IntervalText {
+        /// The text.
+        text: String,
+    },
+}
+
+/// Why a text is no time by a pattern of PostgreSQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PatternProblem {
+    /// It is not written as the field wants it.
+    Form {
+        /// Which field.
+        field: &'static str,
+    },
+    /// Two fields say different things.
+    Conflict {
+        /// The second one.
+        field: &'static str,
+    },
+    /// No calendar or clock has it.
+    NotInCalendar,
+    /// A field that is written only.
+    NotRead {
+        /// Which field.
+        field: &'static str,
+    },
+}
+
+impl fmt::Display for PatternProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PatternProblem::Form { field } => write!(f, ": {field} finds no value"),
+            PatternProblem::Conflict { field } => {
+                write!(f, ": {field} says otherwise than a field before it")
+            }
+            PatternProblem::NotInCalendar => f.write_str(": no calendar or clock has it"),
+            PatternProblem::NotRead { field } => write!(f, ": {field} is written, and not read"),
+        }
+    }
 }
 
 /// What is wrong with SET, or with the name of a setting.
