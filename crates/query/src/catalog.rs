@@ -36,7 +36,7 @@ use crate::system::Caller;
 use relations::Relation;
 use rows::{Cell, Row};
 
-pub(crate) use functions::{catalog_function, catalog_functions};
+pub(crate) use functions::{catalog_function, catalog_functions, quote_ident};
 pub use lists::parse_list;
 pub(crate) use lists::{LIST_MARK, element_type};
 pub(crate) use objects::table_oid;

@@ -65,7 +65,6 @@ const FUNCTIONS: &[Function] = &[
     Function("pg_relation_is_publishable", Gives::Flag, |_| flag(false)),
     Function("pg_my_temp_schema", Gives::Oid, |_| oid(Some(0))),
     Function("txid_current", Gives::Long, |_| long(Some(1))),
-    Function("age", Gives::Long, |_| long(Some(0))),
     Function("pg_advisory_unlock_all", Gives::Text, |_| no_text()),
     Function("pg_table_is_visible", Gives::Flag, |it| {
         flag(it.table()?.is_none_or(|table| table.schema == "public"))
@@ -419,7 +418,7 @@ fn pretty(bytes: i64) -> String {
     format!("{value} {}", UNITS[unit])
 }
 
-fn quote_ident(name: &str) -> String {
+pub(crate) fn quote_ident(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let needs_none = name.chars().all(is_plain)
         && name.chars().next().is_some_and(|first| !first.is_ascii_digit());

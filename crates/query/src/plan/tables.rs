@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
 use tidegate_model::is_system_table;
 
 use super::cast_names::cast_name;
-use super::functions::{AGGREGATES, SCALARS, bounded, engine_function, engine_functions};
+use super::functions::{AGGREGATES, SCALARS, bounded, engine_function, engine_functions, series};
 use super::type_names::ColumnTypePlanner;
 use crate::account::check_stop;
 use crate::catalog::{self, catalog_function, catalog_functions};
@@ -95,6 +95,9 @@ impl ContextProvider for Tables<'_> {
                 RecordBatch::try_new(Arc::new(Schema::new(fields)), rows.columns().to_vec())?;
             let rows = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
             return Ok(provider_as_source(Arc::new(rows)));
+        }
+        if let Some(source) = series(self.state, name, &args)? {
+            return Ok(source);
         }
         let Some(function) = self.state.table_functions().get(name) else {
             return plan_err!("Invalid function '{name}'");
