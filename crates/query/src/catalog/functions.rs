@@ -72,11 +72,11 @@ const FUNCTIONS: &[Function] = &[
     Function("pg_type_is_visible", Gives::Flag, |_| flag(true)),
     Function("pg_function_is_visible", Gives::Flag, |_| flag(true)),
     Function("pg_opclass_is_visible", Gives::Flag, |_| flag(true)),
-    Function("has_schema_privilege", Gives::Flag, |_| flag(true)),
-    Function("has_table_privilege", Gives::Flag, |_| flag(true)),
-    Function("has_any_column_privilege", Gives::Flag, |_| flag(true)),
-    Function("has_column_privilege", Gives::Flag, |_| flag(true)),
-    Function("has_database_privilege", Gives::Flag, |_| flag(true)),
+    Function("has_schema_privilege", Gives::Flag, schema_right),
+    Function("has_table_privilege", Gives::Flag, table_right),
+    Function("has_any_column_privilege", Gives::Flag, table_right),
+    Function("has_column_privilege", Gives::Flag, column_right),
+    Function("has_database_privilege", Gives::Flag, schema_right),
     Function("has_function_privilege", Gives::Flag, |_| flag(true)),
     Function("pg_has_role", Gives::Flag, |_| flag(true)),
     // CF2.
@@ -352,6 +352,77 @@ fn long(value: Option<i64>) -> Result<ScalarValue> {
 
 fn all_tables(caller: &Caller) -> Result<Vec<Table>> {
     Ok(tables(&caller.system.database)?)
+}
+
+/// `has_table_privilege([user,] table, privileges)`.
+fn table_right(call: &Call<'_>) -> Result<ScalarValue> {
+    right(call, call.args.len().saturating_sub(2), call.args.len().checked_sub(1))
+}
+
+/// `has_column_privilege([user,] table, column, privileges)`.
+fn column_right(call: &Call<'_>) -> Result<ScalarValue> {
+    right(call, call.args.len().saturating_sub(3), call.args.len().checked_sub(1))
+}
+
+/// Whether the user has one of the privileges at a table. What is not known is NULL, as is a
+/// privilege of somebody else: roles are those of the session.
+fn right(call: &Call<'_>, table: usize, privileges: Option<usize>) -> Result<ScalarValue> {
+    let name = call.text(table);
+    let (Some(name), Some(privileges)) = (name, privileges.and_then(|at| call.text(at))) else {
+        return Ok(ScalarValue::Boolean(None));
+    };
+    let found = match call.oid(table) {
+        Some(oid) => objects::table(&call.caller.system.database, oid)?,
+        None => find_table(call.caller, &name)?,
+    };
+    let of_system = match found {
+        Some(table) => table.schema != "public",
+        // A relation of the catalog.
+        None => true,
+    };
+    let session = &call.caller.session;
+    let (role, only_reads) = (session.origin().role, session.only_reads());
+    let may = |privilege: &str| -> Result<bool> {
+        let privilege = privilege.trim().to_ascii_uppercase();
+        let privilege = privilege.strip_suffix(" WITH GRANT OPTION").unwrap_or(&privilege);
+        Ok(match privilege {
+            "SELECT" => true,
+            "INSERT" | "UPDATE" => !only_reads && !of_system && role != Role::Reader,
+            "DELETE" => {
+                !only_reads
+                    && match of_system {
+                        true => role == Role::Admin,
+                        false => role != Role::Reader,
+                    }
+            }
+            "TRUNCATE" | "REFERENCES" | "TRIGGER" | "MAINTAIN" => {
+                !only_reads && role == Role::Admin
+            }
+            _ => return plan_err!("unrecognized privilege type: \"{privilege}\""),
+        })
+    };
+    let mut any = false;
+    for privilege in privileges.split(',') {
+        any |= may(privilege)?;
+    }
+    flag(any)
+}
+
+/// `has_schema_privilege(.., privileges)`, and of a database: only administrators make tables.
+fn schema_right(call: &Call<'_>) -> Result<ScalarValue> {
+    let Some(privileges) = call.args.len().checked_sub(1).and_then(|at| call.text(at)) else {
+        return Ok(ScalarValue::Boolean(None));
+    };
+    let session = &call.caller.session;
+    let defines = !session.only_reads() && session.origin().role == Role::Admin;
+    let may = |privilege: &str| {
+        let privilege = privilege.trim().to_ascii_uppercase();
+        match privilege.strip_suffix(" WITH GRANT OPTION").unwrap_or(&privilege) {
+            "USAGE" | "CONNECT" => true,
+            _ => defines,
+        }
+    };
+    flag(privileges.split(',').any(may))
 }
 
 /// `t`, `public.t`, `"T"`.
