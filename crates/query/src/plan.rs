@@ -7,6 +7,7 @@
 //! The steps: text to tree (`query_text`), tree to logical plan (DataFusion, with `tables`,
 //! `type_names` and `coerce`), time order (`order`), physical plan (DataFusion, with the scan).
 
+mod dialect;
 mod query_text;
 mod parameters;
 mod describe;
@@ -74,6 +75,7 @@ pub(crate) use cast_names::{name_casts_of_groups, name_casts_of_order, name_cast
 pub(crate) use casts::cast_to_integer;
 pub(crate) use coerce::OperatorPlanner;
 pub(crate) use describe::{ParameterTypes, describe_query, described_with, parameter_count};
+pub(crate) use dialect::QueryDialect;
 pub(crate) use float_keys::{inside_logical_sort_key, inside_sort_key, one_zero_and_nan};
 #[cfg(test)]
 pub(crate) use functions::bounded;

@@ -77,6 +77,7 @@ impl Deed {
             | Statement::Show(_)
             | Statement::Set { .. }
             | Statement::Cancel { .. }
+            | Statement::Maintain { .. }
             | Statement::Explain(Explain { change: None, .. } | Explain { analyze: false, .. }) => {
                 Deed::Look
             }

@@ -224,8 +224,8 @@ fn reads_search_path(query: &Query) -> bool {
     select.from.iter().any(|from| is_it(&from.relation))
 }
 
-/// Whether a query names a relation of the catalog.
-fn names_catalog(query: &mut Query) -> bool {
+/// True for a query, or a part of one, that names a relation of the catalog.
+pub(crate) fn names_catalog(query: &mut impl VisitMut) -> bool {
     struct Finder(bool);
     impl VisitorMut for Finder {
         type Break = ();

@@ -133,16 +133,7 @@ impl Error {
             Error::Pending { .. } => Condition::ActiveTransaction,
             Error::NoColumnType { .. } => Condition::InvalidTableDefinition,
             Error::NoSuchStatement { .. } => Condition::UndefinedObject,
-            Error::Setting { what, .. } => match what {
-                SettingProblem::Unknown { .. } => Condition::UndefinedObject,
-                SettingProblem::Fixed { .. } | SettingProblem::OfConfiguration { .. } => {
-                    Condition::CannotChange
-                }
-                SettingProblem::Value { .. } => Condition::InvalidParameter,
-                SettingProblem::TooLong { .. } | SettingProblem::TooMany => {
-                    Condition::LimitExceeded
-                }
-            },
+            Error::Setting { what, .. } => setting_condition(what),
             Error::CopyOption { .. } => Condition::InvalidParameter,
             // Whoever numbers errors has numbered it.
             Error::Bulk { .. } => Condition::InvalidStatement,
@@ -187,6 +178,17 @@ impl Error {
             },
             Error::Engine { foreign, .. } => engine_condition(innermost(foreign)),
         }
+    }
+}
+
+fn setting_condition(what: &SettingProblem) -> Condition {
+    match what {
+        SettingProblem::Unknown { .. } => Condition::UndefinedObject,
+        SettingProblem::Fixed { .. } | SettingProblem::OfConfiguration { .. } => {
+            Condition::CannotChange
+        }
+        SettingProblem::Value { .. } | SettingProblem::NotUtc { .. } => Condition::InvalidParameter,
+        SettingProblem::TooLong { .. } | SettingProblem::TooMany => Condition::LimitExceeded,
     }
 }
 

@@ -381,6 +381,15 @@ pub enum SettingProblem {
         /// What it takes.
         expected: String,
     },
+    /// A time zone other than UTC.
+    #[error(
+        "TimeZone cannot be '{zone}': times are read and shown in UTC, write ts AT TIME ZONE \
+         '{zone}' or to_timezone(ts, '{zone}')"
+    )]
+    NotUtc {
+        /// As it is given.
+        zone: String,
+    },
     /// It is longer than what is kept.
     #[error("{name} is longer than {} bytes, with its value", limits::SETTING_BYTES)]
     TooLong {
@@ -408,9 +417,6 @@ pub enum TextProblem {
     /// The type cannot hold it.
     #[error("out of range")]
     OutOfRange,
-    /// The type keeps less of it.
-    #[error("it has more digits than are kept")]
-    TooFine,
     /// It has more characters than are wanted.
     #[error("it has more than {length} characters")]
     TooLong {

@@ -11,15 +11,14 @@ use datafusion::sql::sqlparser::ast::{
     LimitClause, Query, Select, SelectItem, SetExpr, Spanned, TableAlias, TableFactor,
     TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::OURS;
 use super::clauses::{Clauses, LatestClause, SampleClause};
 use crate::parse::Position;
 use crate::plan::{
-    is_rewritten, name_casts_of_groups, name_casts_of_order, name_casts_of_windows, position_at,
-    rewrite_aggregate,
+    QueryDialect, is_rewritten, name_casts_of_groups, name_casts_of_order, name_casts_of_windows,
+    position_at, rewrite_aggregate,
 };
 
 /// What a marked derived table stands for.
@@ -212,7 +211,7 @@ pub(super) fn from_one(relation: TableFactor) -> Vec<TableWithJoins> {
 }
 
 pub(super) fn select_everything(from: Vec<TableWithJoins>, selection: Option<Expr>) -> Select {
-    let dialect = GenericDialect {};
+    let dialect = QueryDialect;
     let query = Parser::new(&dialect).try_with_sql("SELECT *").and_then(|mut p| p.parse_query());
     match query.map(|query| *query.body) {
         Ok(SetExpr::Select(select)) => Select { from, selection, ..*select },
