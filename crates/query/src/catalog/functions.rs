@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, new_empty_array};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{
@@ -176,8 +176,13 @@ const FUNCTIONS: &[Function] = &[
         Ok(ScalarValue::Utf8View(found.map(|(name, _)| (*name).to_owned())))
     }),
     Function("tidegate_regproc_name", Gives::Text, |it| match it.oid(0) {
-        Some(_) => text("-"),
+        Some(oid) => text(types::function_name(oid)),
         None => no_text(),
+    }),
+    Function("pg_stat_get_numscans", Gives::Long, |_| long(Some(0))),
+    Function("pg_stat_get_live_tuples", Gives::Long, |it| {
+        let rows = it.table()?.map_or(0, |table| table.snapshot.rows().0);
+        long(Some(i64::try_from(rows).unwrap_or(i64::MAX)))
     }),
 ];
 
@@ -227,13 +232,12 @@ impl Gives {
         match self {
             Gives::Text => DataType::Utf8View,
             Gives::Texts => {
-                let field =
-                    datafusion::arrow::datatypes::Field::new_list_field(DataType::Utf8View, true);
+                let field = Field::new_list_field(DataType::Utf8View, true);
                 DataType::List(Arc::new(field))
             }
             // By its name it is known that they are numbers of types (`server::pg::types`).
             Gives::Oids => {
-                let field = datafusion::arrow::datatypes::Field::new("oid", DataType::UInt32, true);
+                let field = Field::new("oid", DataType::UInt32, true);
                 DataType::List(Arc::new(field))
             }
             Gives::Flag => DataType::Boolean,
