@@ -87,8 +87,8 @@ const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "IntervalStyle",
-        kind: Kind::Only(&["postgres"]),
-        about: "The form of intervals.",
+        kind: Kind::Only(&["postgres", "iso_8601"]),
+        about: "The form of intervals that clients of PostgreSQL get.",
     },
     Setting {
         name: "is_superuser",
