@@ -345,4 +345,5 @@ fn is_out_of_range(message: &str) -> bool {
 /// Whether DataFusion says that no function takes such arguments, which it takes for its own fault.
 pub(crate) fn is_about_arguments(message: &str) -> bool {
     message.contains("Function '") && message.contains("failed to match any signature")
+        || message.starts_with("Failed to coerce arguments to satisfy a call to '")
 }
