@@ -121,6 +121,7 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
             let notice = "DROP INDEX has no effect: there are none";
             Done::with_notices("DROP INDEX", vec![notice.to_owned()])
         }
+        Statement::Nothing { tag, notices } => Done::with_notices(tag, notices),
         Statement::Maintain { what, tables } => {
             for table in &tables {
                 database.snapshot(&table.text)?;

@@ -92,6 +92,7 @@ impl Deed {
             | Statement::CreateTableLike { .. } => Deed::Define("CREATE TABLE"),
             Statement::DropTables { .. } => Deed::Define("DROP TABLE"),
             Statement::DropIndex => Deed::Define("DROP INDEX"),
+            Statement::Nothing { tag, .. } => Deed::Define(tag),
             Statement::TruncateTable { .. } => Deed::Define("TRUNCATE TABLE"),
             Statement::RenameTable { .. } => Deed::Define("RENAME TABLE"),
             Statement::AlterTable { .. } => Deed::Define("ALTER TABLE"),

@@ -32,6 +32,11 @@ pub(crate) enum Statement {
     },
     /// There are none: it does nothing.
     DropIndex,
+    /// What is asked for is so.
+    Nothing {
+        tag: &'static str,
+        notices: Vec<String>,
+    },
     /// VACUUM or ANALYZE: the maintenance does what they are for.
     Maintain {
         what: &'static str,
@@ -178,12 +183,17 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
         ("TEMPORARY", "CREATE TEMPORARY TABLE"),
         ("TEMP", "CREATE TEMPORARY TABLE"),
         ("FUNCTION", "CREATE FUNCTION"),
-        ("SCHEMA", "CREATE SCHEMA"),
         ("DATABASE", "CREATE DATABASE"),
+        ("LOCAL", "CREATE TEMPORARY TABLE"),
+        ("GLOBAL", "CREATE TEMPORARY TABLE"),
+        ("UNLOGGED", "CREATE UNLOGGED TABLE"),
     ] {
         if cursor.peek().is_some_and(|token| token.is_word(word)) {
             return Err(cursor.not_supported(feature));
         }
+    }
+    if cursor.peek().is_some_and(|token| token.is_word("SCHEMA")) {
+        return create_schema(cursor);
     }
     if cursor.take_word("INDEX") || cursor.take_words(&["UNIQUE", "INDEX"]) {
         return create_index(cursor);
@@ -195,6 +205,27 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
         return Ok(Statement::CreateTableAs(create));
     }
     create_table(cursor).map(Statement::CreateTable)
+}
+
+/// `SCHEMA IF NOT EXISTS public [AUTHORIZATION user]`: it is there, and it is the only one.
+fn create_schema(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    let refused = cursor.not_supported("CREATE SCHEMA of another schema than `public`");
+    cursor.skip();
+    let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
+    let mut name = cursor.expect_name("the name of a schema")?;
+    // The database may be before it.
+    if cursor.take_sign('.') {
+        name = cursor.expect_name("the name of a schema")?;
+    }
+    if !if_not_exists || !name.text.eq_ignore_ascii_case("public") {
+        return Err(refused);
+    }
+    if cursor.take_word("AUTHORIZATION") {
+        cursor.expect_name("a user")?;
+    }
+    cursor.expect_end()?;
+    let notices = vec!["schema \"public\" already exists, skipping".to_owned()];
+    Ok(Statement::Nothing { tag: "CREATE SCHEMA", notices })
 }
 
 /// `TABLE name (LIKE other)`; `None` if it is something else, of which nothing is read.
@@ -252,6 +283,8 @@ fn drop_tables(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect_words(&["TABLE"])?;
     let if_exists = cursor.take_words(&["IF", "EXISTS"]);
     let names = cursor.expect_list(Cursor::expect_table)?;
+    // Nothing depends on a table.
+    let _ = cursor.take_word("CASCADE") || cursor.take_word("RESTRICT");
     cursor.expect_end()?;
     Ok(Statement::DropTables { names, if_exists })
 }

@@ -46,13 +46,15 @@ pub(crate) struct Tables<'a> {
 pub(crate) fn table_name(reference: &TableReference) -> Option<Cow<'_, str>> {
     match reference {
         TableReference::Bare { table } => Some(Cow::Borrowed(table)),
-        TableReference::Partial { schema, table } => match schema.as_ref() {
-            // What is in quotes is a name, and those of the system's tables are in no other schema.
-            "public" => (!is_system_table(table)).then_some(Cow::Borrowed(table.as_ref())),
-            SYSTEM_SCHEMA => Some(Cow::Owned(format!("{SYSTEM_SCHEMA}.{table}"))),
-            _ => None,
-        },
-        TableReference::Full { .. } => None,
+        // There is one database, under whichever name a client knows it.
+        TableReference::Partial { schema, table } | TableReference::Full { schema, table, .. } => {
+            match schema.as_ref() {
+                // What is in quotes is a name. Those of the system are in no other schema.
+                "public" => (!is_system_table(table)).then_some(Cow::Borrowed(table.as_ref())),
+                SYSTEM_SCHEMA => Some(Cow::Owned(format!("{SYSTEM_SCHEMA}.{table}"))),
+                _ => None,
+            }
+        }
     }
 }
 
