@@ -368,8 +368,8 @@ fn column_right(call: &Call<'_>) -> Result<ScalarValue> {
     right(call, call.args.len().saturating_sub(3), call.args.len().checked_sub(1))
 }
 
-/// Whether the user has one of the privileges at a table. What is not known is NULL, as is a
-/// privilege of somebody else: roles are those of the session.
+/// True if the user has one of the privileges at a table. What is not known is NULL, as is a
+/// privilege of another user: roles are those of the session.
 fn right(call: &Call<'_>, table: usize, privileges: Option<usize>) -> Result<ScalarValue> {
     let name = call.text(table);
     let (Some(name), Some(privileges)) = (name, privileges.and_then(|at| call.text(at))) else {

@@ -78,7 +78,7 @@ pub enum SyntaxError {
     WindowOverridden {
         /// The name of the other one.
         name: String,
-        /// Which clause.
+        /// The clause.
         clause: &'static str,
     },
     /// A type that nobody knows.
@@ -290,19 +290,19 @@ pub enum ClauseProblem {
         text: String,
         /// The pattern.
         pattern: String,
-        /// Why.
+        /// The reason.
         reason: PatternProblem,
     },
     /// A call of `width_bucket` has no answer.
     #[error("width_bucket: {what}")]
     WidthBucket {
-        /// What is wrong.
+        /// The problem.
         what: &'static str,
     },
     /// A call of `format` has no answer.
     #[error("format: {what}")]
     FormatText {
-        /// What is wrong.
+        /// The problem.
         what: &'static str,
     },
     /// A text is no INTERVAL.
@@ -313,13 +313,13 @@ pub enum ClauseProblem {
     },
 }
 
-/// Why a text is no time by a pattern of PostgreSQL.
+/// Reasons that a text is no time by a pattern of PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PatternProblem {
     /// It is not written as the field wants it.
     Form {
-        /// Which field.
+        /// The field.
         field: &'static str,
     },
     /// Two fields say different things.
@@ -331,7 +331,7 @@ pub enum PatternProblem {
     NotInCalendar,
     /// A field that is written only.
     NotRead {
-        /// Which field.
+        /// The field.
         field: &'static str,
     },
 }

@@ -32,7 +32,7 @@ pub(crate) enum Statement {
     },
     /// There are none: it does nothing.
     DropIndex,
-    /// What is asked for is so.
+    /// A statement that asks for what is so.
     Nothing {
         tag: &'static str,
         notices: Vec<String>,

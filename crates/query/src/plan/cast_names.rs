@@ -28,7 +28,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::query_text::call_of;
 use crate::scan::{COLUMN_KEY, NAME_KEY};
 
-/// What the names of the functions begin with, for CAST and TRY_CAST.
+/// The beginnings of the functions' names, for CAST and TRY_CAST.
 const PREFIXES: [&str; 2] = ["cast to ", "try cast to "];
 
 /// See CN2.
@@ -104,7 +104,7 @@ fn visit_items(select: &mut Select, namer: &mut Namer) {
 struct Namer {
     /// Or in calls of window functions only.
     everywhere: bool,
-    /// How many queries are open: theirs are their own.
+    /// The count of open queries: theirs are their own.
     queries: usize,
 }
 

@@ -94,7 +94,7 @@ pub(crate) fn our_functions(
     (scalars, AGGREGATES.clone())
 }
 
-/// Whether a pattern of times is PostgreSQL's.
+/// True if a pattern of times is PostgreSQL's.
 pub(crate) fn is_postgres_pattern(pattern: &str) -> bool {
     template::form(pattern) == template::Form::Postgres
 }

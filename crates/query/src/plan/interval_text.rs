@@ -211,7 +211,7 @@ fn verbose(text: &str, bare: IntervalUnit) -> Option<Total> {
     (!is_empty).then_some(total)
 }
 
-/// What stands behind the hours: `mm[:ss[.fraction]]`.
+/// The part behind the hours: `mm[:ss[.fraction]]`.
 fn time_of_day(first: Number, rest: &mut &str) -> Option<i128> {
     if first.part != 0 {
         return None;
@@ -242,7 +242,7 @@ fn time_of_day(first: Number, rest: &mut &str) -> Option<i128> {
     Some(if first.is_negative { -total } else { total })
 }
 
-/// What stands behind the `P`: `1Y2M3W4DT5H6M7.8S`.
+/// The part behind the `P`: `1Y2M3W4DT5H6M7.8S`.
 fn iso(text: &str) -> Option<Total> {
     let mut total = Total::default();
     let (mut rest, mut is_time) = (text, false);

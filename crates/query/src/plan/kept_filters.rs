@@ -72,7 +72,7 @@ fn merged(filter: Filter) -> Result<Filter> {
     Filter::try_new(predicate, input)
 }
 
-/// Whether a condition stays above a node.
+/// True if a condition stays above a node.
 fn is_kept_over(condition: &Expr, below: &LogicalPlan) -> bool {
     match below {
         LogicalPlan::Aggregate(aggregate) => {
@@ -86,7 +86,7 @@ fn is_kept_over(condition: &Expr, below: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether an aggregate has a row for no rows.
+/// True if an aggregate has a row for no rows.
 fn has_row_for_none(aggregate: &Aggregate) -> bool {
     match aggregate.group_expr.as_slice() {
         [] => true,

@@ -25,7 +25,7 @@ pub(crate) fn with_counted_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// Whether a join is EXCEPT ALL or INTERSECT ALL. No other syntax makes a join in which NULL equals
+/// True if a join is EXCEPT ALL or INTERSECT ALL. No other syntax makes a join in which NULL equals
 /// NULL; without ALL, the rows of the left side are distinct.
 fn is_multiset(join: &Join) -> bool {
     matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)

@@ -44,7 +44,7 @@ pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
     Joiner::default().plan(plan)
 }
 
-/// Where the expression of a subquery stands.
+/// The place of the expression of a subquery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// In a filter, whose subqueries DataFusion turns into joins.
@@ -57,7 +57,7 @@ enum Place {
 
 #[derive(Default)]
 struct Joiner {
-    /// How many names it has given.
+    /// The count of names it has given.
     names: usize,
 }
 
@@ -464,7 +464,7 @@ struct Compared {
     /// Their column.
     value: Expr,
     column: Column,
-    /// What is compared, over the rows around the subquery.
+    /// The compared expression, over the rows around the subquery.
     expr: Expr,
 }
 

@@ -261,7 +261,7 @@ fn group_implicitly(select: &mut Select, is_aggregate: &dyn Fn(&str) -> bool) {
     select.group_by = GroupByExpr::Expressions(keys, Vec::new());
 }
 
-/// Whether a block groups its rows.
+/// True if a block groups its rows.
 fn is_grouped(select: &Select) -> bool {
     match &select.group_by {
         GroupByExpr::Expressions(keys, _) => !keys.is_empty(),

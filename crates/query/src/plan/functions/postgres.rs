@@ -186,7 +186,7 @@ impl ScalarUDFImpl for PostgresFunction {
         })
     }
 
-    /// What is wrong with a constant pattern is said when a query is planned.
+    /// Errors of a constant pattern are told when a query is planned.
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let types = args.arg_fields.iter().map(|field| field.data_type().clone());
         let ty = self.return_type(&types.collect::<Vec<_>>())?;

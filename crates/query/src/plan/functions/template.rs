@@ -127,7 +127,7 @@ fn is_separator(letter: char) -> bool {
     letter.is_ascii_graphic() && !letter.is_ascii_alphanumeric()
 }
 
-/// What behind a word in capitals or in small letters is left.
+/// The rest behind a word in capitals or in small letters.
 fn strip_any_case<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     text.strip_prefix(word).or_else(|| text.strip_prefix(word.to_ascii_lowercase().as_str()))
 }
@@ -147,7 +147,7 @@ pub(super) struct Moment {
     pub(super) days: Option<i64>,
 }
 
-/// Whose pattern this is.
+/// The database that the pattern is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Postgres,
@@ -158,7 +158,7 @@ pub(super) enum Form {
     Percent,
 }
 
-/// Whose pattern this is (TP2).
+/// The database that the pattern is of (TP2).
 pub(super) fn form(pattern: &str) -> Form {
     let runs = runs(pattern);
     let is_percent = |pair: [u8; 2]| pair[0] == b'%' && pair[1].is_ascii_alphabetic();

@@ -111,7 +111,7 @@ fn interval_of(words: String) -> Interval {
     }
 }
 
-/// FO1. What cannot be read stays, and is refused by whoever plans it.
+/// FO1. What cannot be read stays, and is refused when it is planned.
 fn read_interval(interval: &mut Interval) {
     let digits = match interval.value.as_ref() {
         Expr::Value(value) => match &value.value {
@@ -156,7 +156,7 @@ fn read_interval(interval: &mut Interval) {
 const INSTANTS: [&str; 4] =
     ["now", "current_timestamp", "transaction_timestamp", "statement_timestamp"];
 
-/// Whether an expression is an instant, and not what some clock shows (FO2).
+/// True if an expression is an instant, and not what some clock shows (FO2).
 fn is_instant(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_instant(inner),
@@ -425,7 +425,7 @@ fn check_join(join: &mut Join) -> Result<(), &'static str> {
 
 /// FO4.
 struct UserColumns {
-    /// Whether it makes columns of them, or looks only.
+    /// True if it makes columns of them, or looks only.
     replaces: bool,
     found: bool,
 }

@@ -168,7 +168,7 @@ pub(super) fn name_items_beside_wildcards(items: &mut [SelectItem], is_one: bool
 /// Digits in front of the number of such an item.
 const BESIDE: &str = "000000";
 
-/// Whether DataFusion may call the expression as it calls another one: casts by what they cast,
+/// True if DataFusion may call the expression as it calls another one: casts by what they cast,
 /// `+x` like x, and all subqueries alike.
 fn has_cast_name(expr: &Expr) -> bool {
     let found = visit_expressions(expr, |expr| match expr {

@@ -58,7 +58,7 @@ fn write_in_select(select: &mut Select, writer: &mut Writer<'_>) -> ControlFlow<
 struct Writer<'a> {
     sql: &'a str,
     windows: &'a Windows,
-    /// How many queries are open.
+    /// The count of open queries.
     queries: usize,
 }
 

@@ -436,7 +436,7 @@ fn filtered_call(call: Expr, mark: &Expr) -> Result<Expr> {
     Ok(call.data()?.alias_qualified(relation, name))
 }
 
-/// Whether a subquery has one row at most.
+/// True if a subquery has one row at most.
 fn is_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => is_one_row(&projection.input),
@@ -453,7 +453,7 @@ fn is_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether rows are the same when they are read again (DO2).
+/// True if rows are the same when they are read again (DO2).
 fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut is_it = true;
     plan.apply(|node| {
@@ -469,7 +469,7 @@ fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     Ok(is_it)
 }
 
-/// Whether rows are those of a table, in its order.
+/// True if rows are those of a table, in its order.
 fn is_plain_scan(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::TableScan(_) | LogicalPlan::Values(_) => true,

@@ -25,14 +25,14 @@ pub(super) fn free_columns(plan: &LogicalPlan) -> Vec<FreeColumn> {
     found
 }
 
-/// Whether an expression over rows of this schema reads others.
+/// True if an expression over rows of this schema reads others.
 pub(super) fn reads_outside(expr: &Expr, schema: &DFSchema) -> bool {
     let mut found = Vec::new();
     collect_of(expr, schema, &mut found);
     !found.is_empty()
 }
 
-/// Whether an expression of a node reads rows that are not the node's.
+/// True if an expression of a node reads rows that are not the node's.
 pub(super) fn node_reads_outside(node: &LogicalPlan) -> bool {
     let mut found = Vec::new();
     collect_of_node(node, &mut found);
@@ -52,7 +52,7 @@ fn collect(plan: &LogicalPlan, found: &mut Vec<FreeColumn>) {
     plan.inputs().into_iter().for_each(|input| collect(input, found));
 }
 
-/// Whether this side of a join reads the other one.
+/// True if this side of a join reads the other one.
 fn is_lateral(side: &LogicalPlan) -> bool {
     match side {
         LogicalPlan::Subquery(_) => true,

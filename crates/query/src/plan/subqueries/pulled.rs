@@ -26,7 +26,7 @@ pub(super) fn needed_to_exist(plan: LogicalPlan) -> Result<LogicalPlan> {
     needed_to_exist(input.as_ref().clone())
 }
 
-/// Whether a limit leaves a row where there is one.
+/// True if a limit leaves a row where there is one.
 fn keeps_one(limit: &Limit) -> Result<bool> {
     Ok(matches!(limit.get_skip_type()?, SkipType::Literal(0))
         && match limit.get_fetch_type()? {
@@ -35,7 +35,7 @@ fn keeps_one(limit: &Limit) -> Result<bool> {
         })
 }
 
-/// Whether DataFusion's rules make a join of EXISTS over this.
+/// True if DataFusion's rules make a join of EXISTS over this.
 pub(super) fn is_pulled_by_rules(plan: &LogicalPlan) -> bool {
     if free_columns(plan).is_empty() {
         return true;
@@ -52,7 +52,7 @@ pub(super) fn is_pulled_by_rules(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether DataFusion's rules make a join of this as a value: an aggregate without groups over rows
+/// True if DataFusion's rules make a join of this as a value: an aggregate without groups over rows
 /// that are chosen by their equality with others.
 pub(super) fn is_value_of_rules(plan: &LogicalPlan) -> bool {
     match plan {
@@ -90,7 +90,7 @@ fn is_chosen_by_equality(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether a condition is that a column equals something of the rows around.
+/// True if a condition is that a column equals something of the rows around.
 fn is_equality(condition: &Expr) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else {
         return false;

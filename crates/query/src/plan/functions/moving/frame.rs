@@ -5,15 +5,15 @@ use datafusion::arrow::datatypes::Float64Type;
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
 
-/// What values come to, added up.
+/// The sum of values.
 pub(super) trait Total: Copy + Default {
     /// A value of a row.
     type Value: Copy;
 
-    /// What one value comes to.
+    /// The sum of one value.
     fn of(value: Self::Value) -> Self;
 
-    /// What two come to together, of which this one is of the rows before.
+    /// The sum of two sums, of which this one is of the rows before.
     fn joined(self, after: Self) -> Self;
 }
 
@@ -65,7 +65,7 @@ impl<T: Total> Frame<T> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sum {
     sum: f64,
-    /// What rounding has taken from the sum.
+    /// The part of the sum that rounding has taken.
     lost: f64,
     count: u64,
 }

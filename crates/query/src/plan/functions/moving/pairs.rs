@@ -7,7 +7,7 @@ use datafusion::logical_expr::Accumulator;
 
 use super::frame::{Frame, Total};
 
-/// What is asked of the pairs of a frame; of a variance both sides are the same.
+/// The statistic of the pairs of a frame; of a variance both sides are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Statistic {
     Variance,

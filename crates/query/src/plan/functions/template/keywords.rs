@@ -1,6 +1,6 @@
 //! The words of PostgreSQL's patterns of times.
 
-/// What a word stands for.
+/// The meaning of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keyword {
     /// `AM`, `a.m.` and the like, with points or without.
@@ -178,7 +178,7 @@ pub(super) fn keyword_at(pattern: &str) -> Option<(Keyword, &'static str)> {
 }
 
 impl Keyword {
-    /// Whether its value is written in digits.
+    /// True if its value is written in digits.
     pub(super) fn is_digits(self) -> bool {
         !matches!(
             self,

@@ -90,7 +90,7 @@ impl Template {
         said.instant()
     }
 
-    /// Whether no digit can stand behind a field, so that it may have any number of them.
+    /// True if no digit can stand behind a field, so that it may have any number of them.
     fn ends_behind(&self, at: usize) -> bool {
         if let Some(Part::Field(Field { ordinal: Some(_), .. })) = self.parts.get(at) {
             return true;
@@ -261,7 +261,7 @@ impl Said {
         }
     }
 
-    /// What says of others how they are meant: the half of a day, the era, the side of UTC.
+    /// Fields that say how others are meant: the half of a day, the era, the side of UTC.
     fn sign(&mut self, field: &Field, (most, slurps): (usize, bool), rest: &mut &str) -> Read<()> {
         match field.keyword {
             Keyword::Meridiem => {

@@ -7,7 +7,7 @@ use tidegate_model::time::CivilDate;
 use super::keywords::{DAYS, JULIAN_OF_1970, Keyword, MONTHS, ROMAN};
 use super::{Field, Moment, Ordinal, Part, Template};
 
-/// What is written of a zone: nothing for a TIMESTAMP.
+/// The text of a zone: empty for a TIMESTAMP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::plan::functions) enum Zoned {
     Utc,
