@@ -36,11 +36,11 @@ use crate::system::Caller;
 use relations::Relation;
 use rows::{Cell, Row};
 
-pub(crate) use functions::{catalog_function, catalog_functions};
+pub(crate) use functions::{catalog_function, catalog_functions, quote_ident};
 pub use lists::parse_list;
 pub(crate) use lists::{LIST_MARK, element_type};
 pub(crate) use objects::table_oid;
-pub(crate) use rewrite::rewrite;
+pub(crate) use rewrite::{names_catalog, rewrite};
 
 /// The key of metadata that says which type of PostgreSQL a column has.
 pub(crate) const PG_TYPE_KEY: &str = "tidegate.pg";

@@ -60,6 +60,7 @@ fn named(statement: &Statement) -> Vec<Name> {
         Statement::CreateTable(definition) => definition.keys.clone(),
         Statement::CreateTableLike { like, .. } => vec![like.clone()],
         Statement::DropTables { names, .. } => names.clone(),
+        Statement::Maintain { tables, .. } => tables.clone(),
         Statement::TruncateTable { table } | Statement::RenameTable { table, .. } => {
             vec![table.clone()]
         }
@@ -119,6 +120,14 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
         Statement::DropIndex => {
             let notice = "DROP INDEX has no effect: there are none";
             Done::with_notices("DROP INDEX", vec![notice.to_owned()])
+        }
+        Statement::Nothing { tag, notices } => Done::with_notices(tag, notices),
+        Statement::Maintain { what, tables } => {
+            for table in &tables {
+                database.snapshot(&table.text)?;
+            }
+            let notice = format!("{what} has no effect: maintenance goes on in the background");
+            Done::with_notices(what, vec![notice])
         }
         Statement::TruncateTable { table } => {
             database.truncate_table(&table.text)?;

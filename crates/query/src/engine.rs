@@ -719,7 +719,7 @@ fn changing(statement: &Statement) -> Option<&'static str> {
     };
     match statement {
         Statement::Query | Statement::Show(_) | Statement::Set { .. } => None,
-        Statement::Cancel { .. } => None,
+        Statement::Cancel { .. } | Statement::Maintain { .. } | Statement::Nothing { .. } => None,
         Statement::Copy(copy) => matches!(**copy, Copy::Import { .. }).then_some("COPY"),
         Statement::Explain(how) => how.change.as_ref().filter(|_| how.analyze).map(of_rows),
         Statement::ChangeRows(change) => Some(of_rows(change)),

@@ -21,7 +21,7 @@ use message::{At, FilterMessage, Innermost, Similar};
 
 pub use condition::Condition;
 pub(crate) use condition::{is_about_arguments, is_no_space};
-pub use problem::{ClauseProblem, SettingProblem, SyntaxError, TextProblem};
+pub use problem::{ClauseProblem, PatternProblem, SettingProblem, SyntaxError, TextProblem};
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -46,7 +46,8 @@ pub use datafusion::execution::SendableRecordBatchStream;
 pub use dml::KeptRows;
 pub use engine::{Answer, Described, Engine, EngineOptions, FILL_ROWS_MAX, KnownAnswer, SPILL_MAX};
 pub use error::{
-    ClauseProblem, Condition, Error, Result, SettingProblem, SyntaxError, TextProblem,
+    ClauseProblem, Condition, Error, PatternProblem, Result, SettingProblem, SyntaxError,
+    TextProblem,
 };
 pub use host::{ConfigEntry, Host, LineConnection, MemoryUse};
 pub use memory::STACK_BYTES;

@@ -7,20 +7,30 @@
 //! The steps: text to tree (`query_text`), tree to logical plan (DataFusion, with `tables`,
 //! `type_names` and `coerce`), time order (`order`), physical plan (DataFusion, with the scan).
 
+mod dialect;
 mod query_text;
 mod parameters;
 mod describe;
 mod precedence;
 mod time_text;
+mod interval_text;
 mod literal;
 mod casts;
 mod decimals;
 mod float_keys;
 mod named_casts;
+mod cast_names;
 mod special_types;
+mod fine_times;
+mod intervals;
+mod membership;
 mod coerce;
 mod type_names;
 mod whole_day;
+mod subqueries;
+mod multisets;
+mod kept_filters;
+mod null_keys;
 mod functions;
 mod tables;
 mod order;
@@ -61,9 +71,11 @@ use rows::{Purpose, TargetRows as Rows, stored};
 use tables::Tables;
 
 pub(crate) use cache::{CachedPlan, PlanCache};
+pub(crate) use cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
 pub(crate) use casts::cast_to_integer;
 pub(crate) use coerce::OperatorPlanner;
 pub(crate) use describe::{ParameterTypes, describe_query, described_with, parameter_count};
+pub(crate) use dialect::QueryDialect;
 pub(crate) use float_keys::{inside_logical_sort_key, inside_sort_key, one_zero_and_nan};
 #[cfg(test)]
 pub(crate) use functions::bounded;
@@ -340,6 +352,8 @@ fn plan_on(
     }
     let plan = stored(plan, purpose)?;
     let plan = functions::resolve_first_last(coerce::convert_literals(plan)?)?;
+    let plan = multisets::with_counted_rows(plan)?;
+    let plan = subqueries::with_joined_subqueries(plan)?;
     let plan = float_keys::with_float_keys(plan)?;
     Ok(limits_in_table_order(plan)?)
 }

@@ -77,6 +77,7 @@ impl Deed {
             | Statement::Show(_)
             | Statement::Set { .. }
             | Statement::Cancel { .. }
+            | Statement::Maintain { .. }
             | Statement::Explain(Explain { change: None, .. } | Explain { analyze: false, .. }) => {
                 Deed::Look
             }
@@ -91,6 +92,7 @@ impl Deed {
             | Statement::CreateTableLike { .. } => Deed::Define("CREATE TABLE"),
             Statement::DropTables { .. } => Deed::Define("DROP TABLE"),
             Statement::DropIndex => Deed::Define("DROP INDEX"),
+            Statement::Nothing { tag, .. } => Deed::Define(tag),
             Statement::TruncateTable { .. } => Deed::Define("TRUNCATE TABLE"),
             Statement::RenameTable { .. } => Deed::Define("RENAME TABLE"),
             Statement::AlterTable { .. } => Deed::Define("ALTER TABLE"),

@@ -52,7 +52,7 @@ use latest::{LatestExec, LatestOn};
 use pick::{PickExec, PickRows};
 
 /// What names begin with that only we give.
-const OURS: char = '\u{1}';
+pub(crate) const OURS: char = '\u{1}';
 
 fn extension(node: impl UserDefinedLogicalNodeCore) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node: Arc::new(node) })

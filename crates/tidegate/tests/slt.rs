@@ -28,6 +28,8 @@ mod cancel;
 mod known;
 #[path = "slt/host.rs"]
 mod host;
+#[path = "slt/answers.rs"]
+mod answers;
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -132,7 +134,23 @@ fn main() -> ExitCode {
     trials.push(Trial::test("engine::what_is_known_ends_as_anything_else", || {
         on_runtime(known::what_is_known_ends_as_anything_else())
     }));
+    trials.extend(answer_trials());
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Random queries beside slow answers.
+fn answer_trials() -> [Trial; 3] {
+    [
+        Trial::test("engine::groups_by_several_buckets_are_those_of_any_column", || {
+            on_runtime(answers::groups_by_several_buckets_are_those_of_any_column())
+        }),
+        Trial::test("engine::multisets_are_counted", || {
+            on_runtime(answers::multisets_are_counted())
+        }),
+        Trial::test("engine::subqueries_have_three_answers", || {
+            on_runtime(answers::subqueries_have_three_answers())
+        }),
+    ]
 }
 
 fn on_runtime<T>(work: impl Future<Output = Result<T, TestError>>) -> Result<T, Failed> {

@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, new_empty_array};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{
@@ -65,7 +65,6 @@ const FUNCTIONS: &[Function] = &[
     Function("pg_relation_is_publishable", Gives::Flag, |_| flag(false)),
     Function("pg_my_temp_schema", Gives::Oid, |_| oid(Some(0))),
     Function("txid_current", Gives::Long, |_| long(Some(1))),
-    Function("age", Gives::Long, |_| long(Some(0))),
     Function("pg_advisory_unlock_all", Gives::Text, |_| no_text()),
     Function("pg_table_is_visible", Gives::Flag, |it| {
         flag(it.table()?.is_none_or(|table| table.schema == "public"))
@@ -73,11 +72,11 @@ const FUNCTIONS: &[Function] = &[
     Function("pg_type_is_visible", Gives::Flag, |_| flag(true)),
     Function("pg_function_is_visible", Gives::Flag, |_| flag(true)),
     Function("pg_opclass_is_visible", Gives::Flag, |_| flag(true)),
-    Function("has_schema_privilege", Gives::Flag, |_| flag(true)),
-    Function("has_table_privilege", Gives::Flag, |_| flag(true)),
-    Function("has_any_column_privilege", Gives::Flag, |_| flag(true)),
-    Function("has_column_privilege", Gives::Flag, |_| flag(true)),
-    Function("has_database_privilege", Gives::Flag, |_| flag(true)),
+    Function("has_schema_privilege", Gives::Flag, schema_right),
+    Function("has_table_privilege", Gives::Flag, table_right),
+    Function("has_any_column_privilege", Gives::Flag, table_right),
+    Function("has_column_privilege", Gives::Flag, column_right),
+    Function("has_database_privilege", Gives::Flag, schema_right),
     Function("has_function_privilege", Gives::Flag, |_| flag(true)),
     Function("pg_has_role", Gives::Flag, |_| flag(true)),
     // CF2.
@@ -177,8 +176,13 @@ const FUNCTIONS: &[Function] = &[
         Ok(ScalarValue::Utf8View(found.map(|(name, _)| (*name).to_owned())))
     }),
     Function("tidegate_regproc_name", Gives::Text, |it| match it.oid(0) {
-        Some(_) => text("-"),
+        Some(oid) => text(types::function_name(oid)),
         None => no_text(),
+    }),
+    Function("pg_stat_get_numscans", Gives::Long, |_| long(Some(0))),
+    Function("pg_stat_get_live_tuples", Gives::Long, |it| {
+        let rows = it.table()?.map_or(0, |table| table.snapshot.rows().0);
+        long(Some(i64::try_from(rows).unwrap_or(i64::MAX)))
     }),
 ];
 
@@ -228,13 +232,12 @@ impl Gives {
         match self {
             Gives::Text => DataType::Utf8View,
             Gives::Texts => {
-                let field =
-                    datafusion::arrow::datatypes::Field::new_list_field(DataType::Utf8View, true);
+                let field = Field::new_list_field(DataType::Utf8View, true);
                 DataType::List(Arc::new(field))
             }
             // By its name it is known that they are numbers of types (`server::pg::types`).
             Gives::Oids => {
-                let field = datafusion::arrow::datatypes::Field::new("oid", DataType::UInt32, true);
+                let field = Field::new("oid", DataType::UInt32, true);
                 DataType::List(Arc::new(field))
             }
             Gives::Flag => DataType::Boolean,
@@ -355,6 +358,77 @@ fn all_tables(caller: &Caller) -> Result<Vec<Table>> {
     Ok(tables(&caller.system.database)?)
 }
 
+/// `has_table_privilege([user,] table, privileges)`.
+fn table_right(call: &Call<'_>) -> Result<ScalarValue> {
+    right(call, call.args.len().saturating_sub(2), call.args.len().checked_sub(1))
+}
+
+/// `has_column_privilege([user,] table, column, privileges)`.
+fn column_right(call: &Call<'_>) -> Result<ScalarValue> {
+    right(call, call.args.len().saturating_sub(3), call.args.len().checked_sub(1))
+}
+
+/// True if the user has one of the privileges at a table. What is not known is NULL, as is a
+/// privilege of another user: roles are those of the session.
+fn right(call: &Call<'_>, table: usize, privileges: Option<usize>) -> Result<ScalarValue> {
+    let name = call.text(table);
+    let (Some(name), Some(privileges)) = (name, privileges.and_then(|at| call.text(at))) else {
+        return Ok(ScalarValue::Boolean(None));
+    };
+    let found = match call.oid(table) {
+        Some(oid) => objects::table(&call.caller.system.database, oid)?,
+        None => find_table(call.caller, &name)?,
+    };
+    let of_system = match found {
+        Some(table) => table.schema != "public",
+        // A relation of the catalog.
+        None => true,
+    };
+    let session = &call.caller.session;
+    let (role, only_reads) = (session.origin().role, session.only_reads());
+    let may = |privilege: &str| -> Result<bool> {
+        let privilege = privilege.trim().to_ascii_uppercase();
+        let privilege = privilege.strip_suffix(" WITH GRANT OPTION").unwrap_or(&privilege);
+        Ok(match privilege {
+            "SELECT" => true,
+            "INSERT" | "UPDATE" => !only_reads && !of_system && role != Role::Reader,
+            "DELETE" => {
+                !only_reads
+                    && match of_system {
+                        true => role == Role::Admin,
+                        false => role != Role::Reader,
+                    }
+            }
+            "TRUNCATE" | "REFERENCES" | "TRIGGER" | "MAINTAIN" => {
+                !only_reads && role == Role::Admin
+            }
+            _ => return plan_err!("unrecognized privilege type: \"{privilege}\""),
+        })
+    };
+    let mut any = false;
+    for privilege in privileges.split(',') {
+        any |= may(privilege)?;
+    }
+    flag(any)
+}
+
+/// `has_schema_privilege(.., privileges)`, and of a database: only administrators make tables.
+fn schema_right(call: &Call<'_>) -> Result<ScalarValue> {
+    let Some(privileges) = call.args.len().checked_sub(1).and_then(|at| call.text(at)) else {
+        return Ok(ScalarValue::Boolean(None));
+    };
+    let session = &call.caller.session;
+    let defines = !session.only_reads() && session.origin().role == Role::Admin;
+    let may = |privilege: &str| {
+        let privilege = privilege.trim().to_ascii_uppercase();
+        match privilege.strip_suffix(" WITH GRANT OPTION").unwrap_or(&privilege) {
+            "USAGE" | "CONNECT" => true,
+            _ => defines,
+        }
+    };
+    flag(privileges.split(',').any(may))
+}
+
 /// `t`, `public.t`, `"T"`.
 fn find_table(caller: &Caller, name: &str) -> Result<Option<Table>> {
     let name = name.replace('"', "");
@@ -419,7 +493,7 @@ fn pretty(bytes: i64) -> String {
     format!("{value} {}", UNITS[unit])
 }
 
-fn quote_ident(name: &str) -> String {
+pub(crate) fn quote_ident(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let needs_none = name.chars().all(is_plain)
         && name.chars().next().is_some_and(|first| !first.is_ascii_digit());

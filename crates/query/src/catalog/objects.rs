@@ -141,7 +141,16 @@ pub(super) fn rows(caller: &Caller, relation: &str, schema: &str) -> Result<Vec<
         "pg_stat_activity" => activity(caller),
         "pg_tables" => tables(database)?.iter().map(|it| pg_table(caller, it)).collect(),
         "pg_tablespace" => tablespaces(),
-        "pg_type" => TYPES.iter().flat_map(type_rows).collect(),
+        "pg_stat_user_tables" | "pg_stat_all_tables" => {
+            let of_users = |it: &Table| relation == "pg_stat_all_tables" || it.schema == "public";
+            let tables = tables(database)?;
+            tables.iter().filter(|it| of_users(it)).map(statistics).collect()
+        }
+        "pg_proc" => types::all_functions().map(function_row).collect(),
+        "pg_type" => {
+            let of_rows = tables(database)?;
+            TYPES.iter().flat_map(type_rows).chain(of_rows.iter().map(row_type)).collect()
+        }
         "pg_user" => vec![user(caller)],
         _ => Vec::new(),
     })
@@ -166,6 +175,7 @@ fn class(table: &Table) -> Row {
         .with("oid", *oid)
         .with("relname", name.as_str())
         .with("relnamespace", schema_oid(schema).unwrap_or(PUBLIC))
+        .with("reltype", row_type_oid(table))
         .with("relowner", OWNER)
         .with("relam", HEAP)
         .with("relfilenode", *oid)
@@ -365,6 +375,7 @@ fn type_rows(ty: &types::PgType) -> Vec<Row> {
         .with("typispreferred", matches!(ty.name, "text" | "float8" | "timestamptz" | "bool"))
         .with("typarray", ty.array)
         .with("typcollation", if ty.category == 'S' { 100_u32 } else { 0 });
+    let own = with_functions(own, types::functions_of(ty));
     if ty.array == 0 {
         return vec![own];
     }
@@ -372,7 +383,63 @@ fn type_rows(ty: &types::PgType) -> Vec<Row> {
         .with("typlen", -1_i64)
         .with("typcategory", "A")
         .with("typelem", ty.oid);
-    vec![own, array]
+    vec![own, with_functions(array, &types::ARRAY_FUNCTIONS)]
+}
+
+fn with_functions(row: Row, functions: &types::TypeFunctions) -> Row {
+    row.with("typinput", functions.input)
+        .with("typoutput", functions.output)
+        .with("typreceive", functions.receive)
+        .with("typsend", functions.send)
+}
+
+/// The type of a table's rows: `pg_class.reltype` names it. There is no value of it.
+fn row_type(table: &Table) -> Row {
+    let row = Row::new()
+        .with("oid", row_type_oid(table))
+        .with("typname", table.name.as_str())
+        .with("typnamespace", schema_oid(table.schema).unwrap_or(PUBLIC))
+        .with("typowner", OWNER)
+        .with("typlen", -1_i64)
+        .with("typtype", "c")
+        .with("typcategory", "C")
+        .with("typisdefined", true)
+        .with("typdelim", ",")
+        .with("typrelid", table.oid)
+        .with("typalign", "d")
+        .with("typstorage", "x")
+        .with("typtypmod", -1_i64);
+    with_functions(row, &types::ROW_FUNCTIONS)
+}
+
+/// Numbers of row types are those of their tables with the highest bit, which no table reaches.
+fn row_type_oid(table: &Table) -> u32 {
+    table.oid | 1 << 31
+}
+
+/// A function that reads or writes values of a type.
+fn function_row((oid, name): (u32, String)) -> Row {
+    Row::new()
+        .with("oid", oid)
+        .with("proname", name.as_str())
+        .with("pronamespace", PG_CATALOG)
+        .with("proowner", OWNER)
+        .with("prolang", 12_u32)
+        .with("prokind", "f")
+        .with("proisstrict", true)
+        .with("provolatile", "i")
+        .with("proparallel", "s")
+        .with("pronargs", 1_i64)
+        .with("prosrc", name)
+}
+
+/// A table in `pg_stat_user_tables`. Reads and changes are not counted by table: they are 0.
+fn statistics(table: &Table) -> Row {
+    Row::new()
+        .with("relid", table.oid)
+        .with("schemaname", table.schema)
+        .with("relname", table.name.as_str())
+        .with("n_live_tup", i64::try_from(table.snapshot.rows().0).unwrap_or(i64::MAX))
 }
 
 fn schema_row(database: &str, schema: &str) -> Row {

@@ -53,6 +53,15 @@ pub(super) const RELATIONS: &[Relation] = &[
          set_option bool",
     ),
     pg(
+        "pg_available_extension_versions",
+        "name name, version text, installed bool, superuser bool, trusted bool, relocatable \
+         bool, schema name, requires text[]?, comment text",
+    ),
+    pg(
+        "pg_available_extensions",
+        "name name, default_version text, installed_version text?, comment text?",
+    ),
+    pg(
         "pg_cast",
         "oid oid, castsource oid, casttarget oid, castfunc oid, castcontext char, \
                    castmethod char",
@@ -84,6 +93,11 @@ pub(super) const RELATIONS: &[Relation] = &[
          conexclop oid[]?, conbin pg_node_tree?",
     ),
     pg(
+        "pg_conversion",
+        "oid oid, conname name, connamespace oid, conowner oid, conforencoding int4, \
+         contoencoding int4, conproc regproc, condefault bool",
+    ),
+    pg(
         "pg_cursors",
         "name text, statement text, is_holdable bool, is_binary bool, is_scrollable bool, \
          creation_time timestamptz?",
@@ -94,6 +108,12 @@ pub(super) const RELATIONS: &[Relation] = &[
          datistemplate bool, datallowconn bool, datconnlimit int4, datfrozenxid xid, \
          datminmxid xid, dattablespace oid, datcollate text, datctype text, daticulocale text?, \
          daticurules text?, datcollversion text?, datacl aclitem[]?",
+    ),
+    pg("pg_db_role_setting", "setdatabase oid, setrole oid, setconfig text[]?"),
+    pg(
+        "pg_default_acl",
+        "oid oid, defaclrole oid, defaclnamespace oid, defaclobjtype char, defaclacl \
+         aclitem[]?",
     ),
     pg(
         "pg_depend",
@@ -172,6 +192,11 @@ pub(super) const RELATIONS: &[Relation] = &[
          partclass oidvector, partcollation oidvector, partexprs pg_node_tree?",
     ),
     pg(
+        "pg_policies",
+        "schemaname name, tablename name, policyname name, permissive text, roles text[]?, cmd \
+         text, qual text, with_check text",
+    ),
+    pg(
         "pg_policy",
         "oid oid, polname name, polrelid oid, polcmd char, polpermissive bool, polroles oid[]?, \
          polqual pg_node_tree?, polwithcheck pg_node_tree?",
@@ -217,6 +242,7 @@ pub(super) const RELATIONS: &[Relation] = &[
          rolcanlogin bool, rolreplication bool, rolconnlimit int4, rolpassword text?, \
          rolvaliduntil timestamptz?, rolbypassrls bool, rolconfig text[]?, oid oid",
     ),
+    pg("pg_rules", "schemaname name, tablename name, rulename name, definition text"),
     pg(
         "pg_sequence",
         "seqrelid oid, seqtypid oid, seqstart int8, seqincrement int8, seqmax int8, seqmin int8, \
@@ -238,6 +264,35 @@ pub(super) const RELATIONS: &[Relation] = &[
          backend_start timestamptz?, xact_start timestamptz?, query_start timestamptz?, \
          state_change timestamptz?, wait_event_type text?, wait_event text?, state text, \
          backend_xid xid?, backend_xmin xid?, query_id int8?, query text, backend_type text",
+    ),
+    pg(
+        "pg_stat_all_tables",
+        "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, idx_scan \
+         int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
+         n_tup_hot_upd int8, n_live_tup int8, n_dead_tup int8, n_mod_since_analyze int8, \
+         n_ins_since_vacuum int8, last_vacuum timestamptz?, last_autovacuum timestamptz?, \
+         last_analyze timestamptz?, last_autoanalyze timestamptz?, vacuum_count int8, \
+         autovacuum_count int8, analyze_count int8, autoanalyze_count int8",
+    ),
+    pg("pg_stat_gssapi", "pid int4, gss_authenticated bool, principal text?, encrypted bool"),
+    pg(
+        "pg_stat_ssl",
+        "pid int4, ssl bool, version text?, cipher text?, bits int4?, client_dn text?, \
+         client_serial numeric?, issuer_dn text?",
+    ),
+    pg(
+        "pg_stat_user_indexes",
+        "relid oid, indexrelid oid, schemaname name, relname name, indexrelname name, idx_scan \
+         int8, idx_tup_read int8, idx_tup_fetch int8",
+    ),
+    pg(
+        "pg_stat_user_tables",
+        "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, idx_scan \
+         int8, idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, \
+         n_tup_hot_upd int8, n_live_tup int8, n_dead_tup int8, n_mod_since_analyze int8, \
+         n_ins_since_vacuum int8, last_vacuum timestamptz?, last_autovacuum timestamptz?, \
+         last_analyze timestamptz?, last_autoanalyze timestamptz?, vacuum_count int8, \
+         autovacuum_count int8, analyze_count int8, autoanalyze_count int8",
     ),
     pg(
         "pg_statistic_ext",
@@ -276,6 +331,7 @@ pub(super) const RELATIONS: &[Relation] = &[
         "usename name, usesysid oid, usecreatedb bool, usesuper bool, userepl bool, \
          usebypassrls bool, passwd text?, valuntil timestamptz?, useconfig text[]?",
     ),
+    pg("pg_user_mapping", "oid oid, umuser oid, umserver oid, umoptions text[]?"),
     pg("pg_views", "schemaname name, viewname name, viewowner name, definition text?"),
     information(
         "character_sets",

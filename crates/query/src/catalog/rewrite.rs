@@ -25,7 +25,34 @@ pub(crate) fn rewrite(query: &mut Query) {
         select.projection.iter_mut().for_each(show_name);
     }
     let mut rewriter = Rewriter { is_catalog: names_catalog(query) };
+    if rewriter.is_catalog
+        && let SetExpr::Select(select) = query.body.as_mut()
+    {
+        select.projection.iter_mut().for_each(show_function);
+    }
     let _ = query.visit(&mut rewriter);
+}
+
+/// Columns of `pg_type` whose functions are shown by their names.
+const OF_FUNCTIONS: [&str; 4] = ["typinput", "typoutput", "typreceive", "typsend"];
+
+/// The column of functions that an expression is, if it is one.
+fn function_column(expr: &Expr) -> Option<&str> {
+    let name = match expr {
+        Expr::Identifier(name) => name,
+        Expr::CompoundIdentifier(path) => path.last()?,
+        _ => return None,
+    };
+    OF_FUNCTIONS.contains(&name.value.as_str()).then_some(name.value.as_str())
+}
+
+/// A function of a type is shown as its name, not as its number.
+fn show_function(item: &mut SelectItem) {
+    let SelectItem::UnnamedExpr(expr) = &mut *item else { return };
+    let Some(name) = function_column(expr) else { return };
+    let alias = Ident::new(name);
+    let expr = call("tidegate_regproc_name", vec![std::mem::replace(expr, null())]);
+    *item = SelectItem::ExprWithAlias { expr, alias };
 }
 
 /// A text that is cast to the name of a table or type is shown as that name, not as its number.
@@ -224,8 +251,8 @@ fn reads_search_path(query: &Query) -> bool {
     select.from.iter().any(|from| is_it(&from.relation))
 }
 
-/// Whether a query names a relation of the catalog.
-fn names_catalog(query: &mut Query) -> bool {
+/// True for a query, or a part of one, that names a relation of the catalog.
+pub(crate) fn names_catalog(query: &mut impl VisitMut) -> bool {
     struct Finder(bool);
     impl VisitorMut for Finder {
         type Break = ();
@@ -378,6 +405,10 @@ fn one_row(query: &mut Query) {
 /// Casts to names of objects (RW2), and to types of the catalog.
 fn rewrite_cast(expr: &mut Expr) {
     let Expr::Cast { expr: inner, data_type, .. } = expr else { return };
+    if is_text_type(data_type) && function_column(inner).is_some() {
+        *expr = call("tidegate_regproc_name", vec![std::mem::replace(inner.as_mut(), null())]);
+        return;
+    }
     let Some(name) = custom_name(data_type) else { return };
     let is_text = matches!(inner.as_ref(), Expr::Value(value)
         if matches!(value.value, Value::SingleQuotedString(_)));
@@ -401,6 +432,11 @@ fn rewrite_cast(expr: &mut Expr) {
     let is_number = matches!(&inside, Expr::Function(call)
         if parts(&call.name).1.starts_with("tidegate_reg"));
     *expr = if is_number { inside } else { call(function, vec![inside]) };
+}
+
+fn is_text_type(ty: &DataType) -> bool {
+    matches!(ty, DataType::Text | DataType::Varchar(_))
+        || custom_name(ty).is_some_and(|name| matches!(name.as_str(), "text" | "name" | "varchar"))
 }
 
 /// The name of a type that SQL does not have, without its schema.

@@ -60,6 +60,93 @@ pub(super) const TYPES: &[PgType] = &[
     ty((2950, 2951), ("uuid", "uuid"), 16, 'U'),
 ];
 
+/// The functions that read and write a type's text and its binary form, by their numbers in
+/// PostgreSQL: clients know types by them.
+pub(super) struct TypeFunctions {
+    pub(super) input: u32,
+    pub(super) output: u32,
+    pub(super) receive: u32,
+    pub(super) send: u32,
+}
+
+const fn io(input: u32, output: u32, receive: u32, send: u32) -> TypeFunctions {
+    TypeFunctions { input, output, receive, send }
+}
+
+/// The functions of arrays.
+pub(super) const ARRAY_FUNCTIONS: TypeFunctions = io(750, 751, 2400, 2401);
+
+/// The functions of the types of tables' rows.
+pub(super) const ROW_FUNCTIONS: TypeFunctions = io(2290, 2291, 2402, 2403);
+
+/// The functions of types by the types' numbers, in the order of `TYPES`.
+pub(super) const TYPE_FUNCTIONS: [(u32, TypeFunctions); 31] = [
+    (16, io(1242, 1243, 2436, 2437)),
+    (17, io(1244, 31, 2412, 2413)),
+    (18, io(1245, 33, 2434, 2435)),
+    (19, io(34, 35, 2422, 2423)),
+    (20, io(460, 461, 2408, 2409)),
+    (21, io(38, 39, 2404, 2405)),
+    (22, io(40, 41, 2410, 2411)),
+    (23, io(42, 43, 2406, 2407)),
+    (24, io(44, 45, 2444, 2445)),
+    (25, io(46, 47, 2414, 2415)),
+    (26, io(1798, 1799, 2418, 2419)),
+    (28, io(50, 51, 2440, 2441)),
+    (30, io(54, 55, 2420, 2421)),
+    (114, io(321, 322, 323, 324)),
+    (194, io(195, 196, 197, 198)),
+    (700, io(200, 201, 2424, 2425)),
+    (701, io(214, 215, 2426, 2427)),
+    (705, io(109, 110, 2416, 2417)),
+    (869, io(910, 911, 2496, 2497)),
+    (1033, io(1031, 1032, 0, 0)),
+    (1042, io(1044, 1045, 2430, 2431)),
+    (1043, io(1046, 1047, 2432, 2433)),
+    (1082, io(1084, 1085, 2468, 2469)),
+    (1083, io(1143, 1144, 2470, 2471)),
+    (1114, io(1312, 1313, 2474, 2475)),
+    (1184, io(1150, 1151, 2476, 2477)),
+    (1186, io(1160, 1161, 2478, 2479)),
+    (1700, io(1701, 1702, 2460, 2461)),
+    (2205, io(2218, 2219, 2452, 2453)),
+    (2206, io(2220, 2221, 2454, 2455)),
+    (2950, io(2952, 2953, 2961, 2962)),
+];
+
+/// The functions of a type.
+pub(super) fn functions_of(ty: &PgType) -> &'static TypeFunctions {
+    let found = TYPE_FUNCTIONS.iter().find(|(oid, _)| *oid == ty.oid);
+    &found.expect("every type has functions").1
+}
+
+/// All functions of types: their numbers and names.
+pub(super) fn all_functions() -> impl Iterator<Item = (u32, String)> {
+    let named = |prefix: String, functions: &'static TypeFunctions| {
+        let TypeFunctions { input, output, receive, send } = *functions;
+        [(input, "in"), (output, "out"), (receive, "recv"), (send, "send")]
+            .map(|(oid, suffix)| (oid, format!("{prefix}{suffix}")))
+    };
+    let of_type = move |ty: &PgType| {
+        // As PostgreSQL calls them: the older ones have no underscore.
+        const UNDERSCORED: [u32; 10] = [114, 194, 869, 1082, 1083, 1114, 1184, 1186, 1700, 2950];
+        let underscore = if UNDERSCORED.contains(&ty.oid) { "_" } else { "" };
+        named(format!("{}{underscore}", ty.name), functions_of(ty))
+    };
+    let of_arrays = named("array_".to_owned(), &ARRAY_FUNCTIONS);
+    let of_rows = named("record_".to_owned(), &ROW_FUNCTIONS);
+    TYPES.iter().flat_map(of_type).chain(of_arrays).chain(of_rows).filter(|(oid, _)| *oid != 0)
+}
+
+/// The name of a function of a type, `-` for none, and its number if it is none of these.
+pub(super) fn function_name(oid: u32) -> String {
+    if oid == 0 {
+        return "-".to_owned();
+    }
+    let found = all_functions().find(|(function, _)| *function == oid);
+    found.map_or_else(|| oid.to_string(), |(_, name)| name)
+}
+
 /// The type of a column of ours, and what modifies it.
 pub(super) fn of_column(ty: ColumnType) -> (&'static PgType, i32) {
     let (oid, modifier) = match ty {
@@ -114,6 +201,15 @@ pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_of_types_are_called_as_in_postgresql() {
+        let names = [2406, 2414, 2474, 2400, 2961, 0, 7].map(function_name);
+        assert_eq!(names.join(" "), "int4recv textrecv timestamp_recv array_recv uuid_recv - 7");
+        for ty in TYPES {
+            assert!(0 < functions_of(ty).input, "{}", ty.name);
+        }
+    }
 
     #[test]
     fn types_are_written_as_postgresql_does() {

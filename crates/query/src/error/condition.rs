@@ -108,7 +108,9 @@ impl SyntaxError {
             | SyntaxError::TooManyParts { .. }
             | SyntaxError::TooManyJoins { .. }
             | SyntaxError::TooManyItems { .. } => Condition::LimitExceeded,
-            SyntaxError::NoSuchType { .. } => Condition::UndefinedObject,
+            SyntaxError::NoSuchType { .. } | SyntaxError::NoSuchWindow { .. } => {
+                Condition::UndefinedObject
+            }
             _ => Condition::SyntaxError,
         }
     }
@@ -135,16 +137,7 @@ impl Error {
             Error::Pending { .. } => Condition::ActiveTransaction,
             Error::NoColumnType { .. } => Condition::InvalidTableDefinition,
             Error::NoSuchStatement { .. } => Condition::UndefinedObject,
-            Error::Setting { what, .. } => match what {
-                SettingProblem::Unknown { .. } => Condition::UndefinedObject,
-                SettingProblem::Fixed { .. } | SettingProblem::OfConfiguration { .. } => {
-                    Condition::CannotChange
-                }
-                SettingProblem::Value { .. } => Condition::InvalidParameter,
-                SettingProblem::TooLong { .. } | SettingProblem::TooMany => {
-                    Condition::LimitExceeded
-                }
-            },
+            Error::Setting { what, .. } => setting_condition(what),
             Error::CopyOption { .. } => Condition::InvalidParameter,
             // Whoever numbers errors has numbered it.
             Error::Bulk { .. } => Condition::InvalidStatement,
@@ -192,6 +185,17 @@ impl Error {
     }
 }
 
+fn setting_condition(what: &SettingProblem) -> Condition {
+    match what {
+        SettingProblem::Unknown { .. } => Condition::UndefinedObject,
+        SettingProblem::Fixed { .. } | SettingProblem::OfConfiguration { .. } => {
+            Condition::CannotChange
+        }
+        SettingProblem::Value { .. } | SettingProblem::NotUtc { .. } => Condition::InvalidParameter,
+        SettingProblem::TooLong { .. } | SettingProblem::TooMany => Condition::LimitExceeded,
+    }
+}
+
 fn schema_condition(source: &BadSchema) -> Condition {
     match source {
         BadSchema::DuplicateColumn { .. } => Condition::DuplicateColumn,
@@ -219,6 +223,15 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         }
         ClauseProblem::LimitColumn => Condition::InvalidColumnReference,
         ClauseProblem::TimeRange => Condition::OutOfRange,
+        ClauseProblem::IntervalText { .. } | ClauseProblem::TimeByPattern { .. } => {
+            Condition::InvalidDatetime
+        }
+        ClauseProblem::PercentPattern { .. }
+        | ClauseProblem::UnclearPattern { .. }
+        | ClauseProblem::PostgresPattern { .. } => Condition::FeatureNotSupported,
+        ClauseProblem::WidthBucket { .. } | ClauseProblem::FormatText { .. } => {
+            Condition::InvalidParameter
+        }
         ClauseProblem::SampleGrouped | ClauseProblem::SampleItems => Condition::InvalidStatement,
         ClauseProblem::LimitBound
         | ClauseProblem::LimitFromEndToStart
@@ -343,4 +356,5 @@ fn is_out_of_range(message: &str) -> bool {
 /// Whether DataFusion says that no function takes such arguments, which it takes for its own fault.
 pub(crate) fn is_about_arguments(message: &str) -> bool {
     message.contains("Function '") && message.contains("failed to match any signature")
+        || message.starts_with("Failed to coerce arguments to satisfy a call to '")
 }

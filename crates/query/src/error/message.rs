@@ -63,12 +63,65 @@ impl fmt::Display for Innermost<'_> {
         };
         if is_about_arguments(&message) {
             let function = message.split('\'').nth(1).unwrap_or_default();
-            return write!(f, "function `{function}` does not take arguments of these types");
+            write!(f, "function `{function}` does not take arguments of these types")?;
+            return match argument_types(&message) {
+                Some(types) => write!(f, ": {types}"),
+                None => Ok(()),
+            };
         }
         if matches!(error, DataFusionError::Internal(_)) {
             f.write_str("internal error: ")?;
         }
         f.write_str(&one_line(&message))
+    }
+}
+
+/// The types of a call that no signature takes, by their names in SQL.
+fn argument_types(message: &str) -> Option<String> {
+    let (_, call) = message.split_once("argument types '")?;
+    let (call, _) = call.split_once('\'')?;
+    let types = call.split_once('(')?.1.strip_suffix(')')?;
+    let mut named = String::new();
+    let mut rest = types;
+    while let Some(start) = rest.find(|sign: char| sign.is_ascii_alphanumeric()) {
+        named.push_str(&rest[..start]);
+        let end = rest[start..].find(|sign: char| !sign.is_ascii_alphanumeric());
+        let end = end.map_or(rest.len(), |end| start + end);
+        let word = &rest[start..end];
+        rest = &rest[end..];
+        named.push_str(type_in_sql(word));
+        // The unit and the zone of a time, and the fields of an interval.
+        if matches!(word, "Timestamp" | "Interval" | "Duration" | "Time64")
+            && let Some(end) = rest.find(')').filter(|_| rest.starts_with('('))
+        {
+            rest = &rest[end + 1..];
+        }
+    }
+    named.push_str(rest);
+    (!named.is_empty()).then_some(named)
+}
+
+fn type_in_sql(arrow: &str) -> &str {
+    match arrow {
+        "Utf8" | "Utf8View" | "LargeUtf8" => "VARCHAR",
+        "Boolean" => "BOOLEAN",
+        "Int8" => "TINYINT",
+        "Int16" => "SMALLINT",
+        "Int32" => "INT",
+        "Int64" => "BIGINT",
+        "UInt8" => "UTINYINT",
+        "UInt16" => "USMALLINT",
+        "UInt32" => "UINT",
+        "UInt64" => "UBIGINT",
+        "Float32" => "FLOAT",
+        "Float64" => "DOUBLE",
+        "Decimal128" | "Decimal256" => "DECIMAL",
+        "Date32" => "DATE",
+        "Timestamp" => "TIMESTAMP",
+        "Interval" | "Duration" => "INTERVAL",
+        "Binary" | "BinaryView" | "LargeBinary" => "BINARY",
+        "Null" => "NULL",
+        other => other,
     }
 }
 

@@ -61,6 +61,26 @@ pub enum SyntaxError {
         /// How many it may have.
         most: usize,
     },
+    /// A window is named that is not defined.
+    #[error("window `{name}` does not exist")]
+    NoSuchWindow {
+        /// Its name.
+        name: String,
+    },
+    /// Two windows have one name.
+    #[error("window `{name}` is defined twice")]
+    WindowTwice {
+        /// Their name.
+        name: String,
+    },
+    /// A window that is made of another one has a clause that only one of them may have.
+    #[error("the {clause} of window `{name}` cannot be overridden")]
+    WindowOverridden {
+        /// The name of the other one.
+        name: String,
+        /// The clause.
+        clause: &'static str,
+    },
     /// A type that nobody knows.
     #[error("type `{name}` does not exist")]
     NoSuchType {
@@ -239,6 +259,94 @@ pub enum ClauseProblem {
     /// A time is out of the range of its type.
     #[error("a time is out of the range of its type")]
     TimeRange,
+    /// A pattern of times that has percent signs.
+    #[error(
+        "'{pattern}' is no pattern of PostgreSQL: write %Y-%m-%d %H:%M:%S as \
+         YYYY-MM-DD HH24:MI:SS"
+    )]
+    PercentPattern {
+        /// As it is written.
+        pattern: String,
+    },
+    /// A pattern of times that PostgreSQL reads otherwise than QuestDB.
+    #[error(
+        "'{pattern}' has minutes for QuestDB where PostgreSQL has months: write yyyy-MM-dd \
+         HH:mm:ss for the one, YYYY-MM-DD HH24:MI:SS for the other"
+    )]
+    UnclearPattern {
+        /// As it is written.
+        pattern: String,
+    },
+    /// A pattern of PostgreSQL in a function of QuestDB.
+    #[error("'{pattern}' is a pattern of PostgreSQL: write to_char(..), or yyyy-MM-dd HH:mm:ss")]
+    PostgresPattern {
+        /// As it is written.
+        pattern: String,
+    },
+    /// A text is no time by its pattern.
+    #[error("'{text}' is no time by the pattern '{pattern}'{reason}")]
+    TimeByPattern {
+        /// The text.
+        text: String,
+        /// The pattern.
+        pattern: String,
+        /// The reason.
+        reason: PatternProblem,
+    },
+    /// A call of `width_bucket` has no answer.
+    #[error("width_bucket: {what}")]
+    WidthBucket {
+        /// The problem.
+        what: &'static str,
+    },
+    /// A call of `format` has no answer.
+    #[error("format: {what}")]
+    FormatText {
+        /// The problem.
+        what: &'static str,
+    },
+    /// A text is no INTERVAL.
+    #[error("'{text}' is not a valid INTERVAL: expected one like '1 day 02:30:00' or 'P1DT2H30M'")]
+    IntervalText {
+        /// The text.
+        text: String,
+    },
+}
+
+/// Reasons that a text is no time by a pattern of PostgreSQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PatternProblem {
+    /// It is not written as the field wants it.
+    Form {
+        /// The field.
+        field: &'static str,
+    },
+    /// Two fields say different things.
+    Conflict {
+        /// The second one.
+        field: &'static str,
+    },
+    /// No calendar or clock has it.
+    NotInCalendar,
+    /// A field that is written only.
+    NotRead {
+        /// The field.
+        field: &'static str,
+    },
+}
+
+impl fmt::Display for PatternProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PatternProblem::Form { field } => write!(f, ": {field} finds no value"),
+            PatternProblem::Conflict { field } => {
+                write!(f, ": {field} says otherwise than a field before it")
+            }
+            PatternProblem::NotInCalendar => f.write_str(": no calendar or clock has it"),
+            PatternProblem::NotRead { field } => write!(f, ": {field} is written, and not read"),
+        }
+    }
 }
 
 /// What is wrong with SET, or with the name of a setting.
@@ -273,6 +381,15 @@ pub enum SettingProblem {
         /// What it takes.
         expected: String,
     },
+    /// A time zone other than UTC.
+    #[error(
+        "TimeZone cannot be '{zone}': times are read and shown in UTC, write ts AT TIME ZONE \
+         '{zone}' or to_timezone(ts, '{zone}')"
+    )]
+    NotUtc {
+        /// As it is given.
+        zone: String,
+    },
     /// It is longer than what is kept.
     #[error("{name} is longer than {} bytes, with its value", limits::SETTING_BYTES)]
     TooLong {
@@ -300,9 +417,6 @@ pub enum TextProblem {
     /// The type cannot hold it.
     #[error("out of range")]
     OutOfRange,
-    /// The type keeps less of it.
-    #[error("it has more digits than are kept")]
-    TooFine,
     /// It has more characters than are wanted.
     #[error("it has more than {length} characters")]
     TooLong {

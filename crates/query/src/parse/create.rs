@@ -229,27 +229,36 @@ fn definition(cursor: &mut Cursor<'_>, table: &mut TableDefinition) -> Result<()
     Ok(())
 }
 
-/// `[CONSTRAINT name] PRIMARY KEY (columns)`; false if it is something else, of which nothing is
-/// read.
+/// `[CONSTRAINT name] PRIMARY KEY (columns)`, or UNIQUE; false if it is something else, of which
+/// nothing is read.
 fn primary_key(cursor: &mut Cursor<'_>, notices: &mut Vec<String>) -> Result<bool> {
     let mut ahead = cursor.clone();
     // A column may be called `constraint`, or `primary`.
     if ahead.take_word("CONSTRAINT") && ahead.expect_name("the name of a constraint").is_err() {
         return Ok(false);
     }
-    if !ahead.take_words(&["PRIMARY", "KEY"]) {
+    let is_primary = ahead.take_words(&["PRIMARY", "KEY"]);
+    if !is_primary && !ahead.take_word("UNIQUE") {
+        return Ok(false);
+    }
+    // A column may be called `unique`, too.
+    if !is_primary && !ahead.peek().is_some_and(|token| token.is_sign('(')) {
         return Ok(false);
     }
     ahead.expect_sign('(')?;
     ahead.expect_list(|cursor| cursor.expect_name("the name of a column"))?;
     ahead.expect_sign(')')?;
-    notices.push(PRIMARY_KEY_NOTICE.to_owned());
+    let notice = if is_primary { PRIMARY_KEY_NOTICE } else { UNIQUE_NOTICE };
+    notices.push(notice.to_owned());
     *cursor = ahead;
     Ok(true)
 }
 
 const PRIMARY_KEY_NOTICE: &str =
     "PRIMARY KEY has no effect: DEDUP UPSERT KEYS(..) replaces rows with the same keys";
+
+const UNIQUE_NOTICE: &str =
+    "UNIQUE has no effect: DEDUP UPSERT KEYS(..) replaces rows with the same keys";
 
 /// A column with its type and options.
 pub(super) fn expect_column(
@@ -289,10 +298,14 @@ fn column_option(cursor: &mut Cursor<'_>, name: &str, notices: &mut Vec<String>)
         notices.push(format!("column `{name}`: {PRIMARY_KEY_NOTICE}"));
         return Ok(true);
     }
+    if cursor.take_word("UNIQUE") {
+        notices.push(format!("column `{name}`: {UNIQUE_NOTICE}"));
+        return Ok(true);
+    }
     if is_next(cursor, "DEFAULT") {
         return Err(cursor.not_supported("DEFAULT"));
     }
-    if is_next(cursor, "PRIMARY") || is_next(cursor, "UNIQUE") || is_next(cursor, "REFERENCES") {
+    if is_next(cursor, "PRIMARY") || is_next(cursor, "REFERENCES") {
         return Err(cursor.not_supported("a constraint"));
     }
     if cursor.take_word("CAPACITY") {
@@ -337,7 +350,15 @@ fn table_options(cursor: &mut Cursor<'_>, definition: &mut TableDefinition) -> R
         } else if cursor.take_words(&["BYPASS", "WAL"]) || cursor.take_word("WAL") {
             let notice = "WAL and BYPASS WAL have no effect: every commit is in the log";
             definition.notices.push(notice.to_owned());
+        } else if cursor.take_words(&["WITHOUT", "OIDS"]) {
+            // There are none.
         } else if cursor.take_word("WITH") {
+            if cursor.peek().is_some_and(|token| token.is_sign('(')) {
+                skip_brackets(cursor)?;
+                let notice = "WITH (..) has no effect: storage parameters are those of PostgreSQL";
+                definition.notices.push(notice.to_owned());
+                continue;
+            }
             let options = cursor.expect_list(with_option)?;
             definition.notices.extend(options);
         } else {
@@ -510,7 +531,7 @@ mod tests {
             "error: line 1, column 23: DEFAULT is not supported yet",
         );
         check(
-            "CREATE TABLE t (a INT, UNIQUE (a))",
+            "CREATE TABLE t (a INT, CHECK (a))",
             "error: line 1, column 24: a constraint is not supported yet",
         );
         check(

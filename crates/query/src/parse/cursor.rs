@@ -131,8 +131,19 @@ impl<'a> Cursor<'a> {
     }
 
     /// A table's name, perhaps with a schema before it; that of the system is a part of the name.
+    /// Before the schema may be the database: there is one, under whichever name clients know it.
     pub(crate) fn expect_table(&mut self) -> Result<Name> {
-        let name = self.expect_name("the name of a table")?;
+        let mut name = self.expect_name("the name of a table")?;
+        let is_database = self.peek().is_some_and(|token| token.is_sign('.'))
+            && self.peek_at(1).is_some_and(|token| {
+                let schema = token.unquoted();
+                ["public", SYSTEM_SCHEMA].iter().any(|it| schema.eq_ignore_ascii_case(it))
+            })
+            && self.peek_at(2).is_some_and(|token| token.is_sign('.'));
+        if is_database {
+            self.skip();
+            name = self.expect_name("the name of a schema")?;
+        }
         if name.text.eq_ignore_ascii_case("public") && self.take_sign('.') {
             return self.expect_name("the name of a table");
         }

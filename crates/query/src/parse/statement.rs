@@ -32,6 +32,16 @@ pub(crate) enum Statement {
     },
     /// There are none: it does nothing.
     DropIndex,
+    /// A statement that asks for what is so.
+    Nothing {
+        tag: &'static str,
+        notices: Vec<String>,
+    },
+    /// VACUUM or ANALYZE: the maintenance does what they are for.
+    Maintain {
+        what: &'static str,
+        tables: Vec<Name>,
+    },
     TruncateTable {
         table: Name,
     },
@@ -114,7 +124,7 @@ pub(crate) enum TableChange {
 }
 
 /// Statements that will come, and whose first word would otherwise be taken for a query's.
-const NOT_YET: [(&str, &str); 13] = [
+const NOT_YET: [(&str, &str); 12] = [
     ("BEGIN", "BEGIN"),
     ("START", "START TRANSACTION"),
     ("COMMIT", "COMMIT"),
@@ -126,7 +136,6 @@ const NOT_YET: [(&str, &str); 13] = [
     ("MERGE", "MERGE"),
     ("GRANT", "GRANT"),
     ("REVOKE", "REVOKE"),
-    ("VACUUM", "VACUUM"),
     ("COMMENT", "COMMENT ON"),
 ];
 
@@ -147,6 +156,7 @@ pub(crate) fn parse_statement(sql: &str) -> Result<Statement> {
         }
         "DROP" => drop_tables(&mut cursor),
         "TRUNCATE" => truncate(&mut cursor),
+        "VACUUM" | "ANALYZE" | "ANALYSE" => maintain(&mut cursor),
         "RENAME" => rename(&mut cursor),
         "ALTER" => alter(&mut cursor),
         "REINDEX" => reindex(&mut cursor),
@@ -173,12 +183,17 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
         ("TEMPORARY", "CREATE TEMPORARY TABLE"),
         ("TEMP", "CREATE TEMPORARY TABLE"),
         ("FUNCTION", "CREATE FUNCTION"),
-        ("SCHEMA", "CREATE SCHEMA"),
         ("DATABASE", "CREATE DATABASE"),
+        ("LOCAL", "CREATE TEMPORARY TABLE"),
+        ("GLOBAL", "CREATE TEMPORARY TABLE"),
+        ("UNLOGGED", "CREATE UNLOGGED TABLE"),
     ] {
         if cursor.peek().is_some_and(|token| token.is_word(word)) {
             return Err(cursor.not_supported(feature));
         }
+    }
+    if cursor.peek().is_some_and(|token| token.is_word("SCHEMA")) {
+        return create_schema(cursor);
     }
     if cursor.take_word("INDEX") || cursor.take_words(&["UNIQUE", "INDEX"]) {
         return create_index(cursor);
@@ -190,6 +205,27 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
         return Ok(Statement::CreateTableAs(create));
     }
     create_table(cursor).map(Statement::CreateTable)
+}
+
+/// `SCHEMA IF NOT EXISTS public [AUTHORIZATION user]`: it is there, and it is the only one.
+fn create_schema(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    let refused = cursor.not_supported("CREATE SCHEMA of another schema than `public`");
+    cursor.skip();
+    let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
+    let mut name = cursor.expect_name("the name of a schema")?;
+    // The database may be before it.
+    if cursor.take_sign('.') {
+        name = cursor.expect_name("the name of a schema")?;
+    }
+    if !if_not_exists || !name.text.eq_ignore_ascii_case("public") {
+        return Err(refused);
+    }
+    if cursor.take_word("AUTHORIZATION") {
+        cursor.expect_name("a user")?;
+    }
+    cursor.expect_end()?;
+    let notices = vec!["schema \"public\" already exists, skipping".to_owned()];
+    Ok(Statement::Nothing { tag: "CREATE SCHEMA", notices })
 }
 
 /// `TABLE name (LIKE other)`; `None` if it is something else, of which nothing is read.
@@ -247,19 +283,54 @@ fn drop_tables(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect_words(&["TABLE"])?;
     let if_exists = cursor.take_words(&["IF", "EXISTS"]);
     let names = cursor.expect_list(Cursor::expect_table)?;
+    // Nothing depends on a table.
+    let _ = cursor.take_word("CASCADE") || cursor.take_word("RESTRICT");
     cursor.expect_end()?;
     Ok(Statement::DropTables { names, if_exists })
 }
 
 fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip();
-    cursor.expect_words(&["TABLE"])?;
+    cursor.take_word("TABLE");
+    cursor.take_word("ONLY");
     let table = cursor.expect_table()?;
     if cursor.peek().is_some_and(|token| token.is_sign(',')) {
         return Err(cursor.not_supported("TRUNCATE TABLE of several tables"));
     }
+    cursor.take_words(&["RESTART", "IDENTITY"]);
+    cursor.take_words(&["CONTINUE", "IDENTITY"]);
+    let _ = cursor.take_word("CASCADE") || cursor.take_word("RESTRICT");
     cursor.expect_end()?;
     Ok(Statement::TruncateTable { table })
+}
+
+/// `VACUUM [(options)] [FULL] [FREEZE] [VERBOSE] [ANALYZE] [tables]`, and ANALYZE alone.
+fn maintain(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    let is_vacuum = cursor.take_word("VACUUM");
+    if !is_vacuum {
+        cursor.skip();
+    }
+    let what = if is_vacuum { "VACUUM" } else { "ANALYZE" };
+    if cursor.peek().is_some_and(|token| token.is_sign('(')) {
+        skip_brackets(cursor)?;
+    }
+    for word in ["FULL", "FREEZE", "VERBOSE", "ANALYZE", "ANALYSE"] {
+        cursor.take_word(word);
+    }
+    let mut tables = Vec::new();
+    if !cursor.is_at_end() {
+        // QuestDB's VACUUM TABLE.
+        cursor.take_word("TABLE");
+        tables = cursor.expect_list(|cursor| {
+            let table = cursor.expect_table()?;
+            if cursor.peek().is_some_and(|token| token.is_sign('(')) {
+                skip_brackets(cursor)?;
+            }
+            Ok(table)
+        })?;
+    }
+    cursor.expect_end()?;
+    Ok(Statement::Maintain { what, tables })
 }
 
 fn rename(cursor: &mut Cursor<'_>) -> Result<Statement> {
@@ -403,14 +474,12 @@ fn alter_not_yet(cursor: &mut Cursor<'_>) -> Error {
 
 fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip();
-    let analyze = cursor.take_word("ANALYZE");
-    let verbose = cursor.take_word("VERBOSE");
-    let has_options = cursor.peek().is_some_and(|token| token.is_sign('('))
-        && ["FORMAT", "ANALYZE", "VERBOSE", "COSTS"]
-            .iter()
-            .any(|word| cursor.peek_at(1).is_some_and(|token| token.is_word(word)));
-    if has_options || cursor.peek().is_some_and(|token| token.is_word("FORMAT")) {
-        return Err(cursor.not_supported("EXPLAIN with options"));
+    let (analyze, verbose) = match explain_options(cursor)? {
+        Some(options) => options,
+        None => (cursor.take_word("ANALYZE"), cursor.take_word("VERBOSE")),
+    };
+    if cursor.peek().is_some_and(|token| token.is_word("FORMAT")) {
+        return Err(cursor.not_supported("EXPLAIN FORMAT"));
     }
     let offset = cursor.offset();
     let feature = "EXPLAIN of anything but SELECT, INSERT, UPDATE and DELETE";
@@ -430,6 +499,43 @@ fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
         Err(error) => Err(error),
         Ok(_) => Err(cursor.not_supported(feature)),
     }
+}
+
+/// `(ANALYZE, VERBOSE off, COSTS ..)` of an EXPLAIN: whether it analyzes, and is verbose. `None` if
+/// there are no options, but perhaps a query in brackets.
+fn explain_options(cursor: &mut Cursor<'_>) -> Result<Option<(bool, bool)>> {
+    const WORDS: [&str; 10] = [
+        "ANALYZE", "VERBOSE", "COSTS", "BUFFERS", "TIMING", "SUMMARY", "WAL", "SETTINGS", "MEMORY",
+        "FORMAT",
+    ];
+    let is_option =
+        cursor.peek_at(1).is_some_and(|token| WORDS.iter().any(|word| token.is_word(word)));
+    if !is_option || !cursor.take_sign('(') {
+        return Ok(None);
+    }
+    let (mut analyze, mut verbose) = (false, false);
+    loop {
+        let Some(word) = WORDS.iter().find(|word| cursor.take_word(word)) else {
+            return Err(cursor.unexpected("an option of EXPLAIN"));
+        };
+        if *word == "FORMAT" && !cursor.take_word("TEXT") {
+            return Err(cursor.not_supported("EXPLAIN FORMAT"));
+        }
+        let is_off = ["OFF", "FALSE"].iter().any(|off| cursor.take_word(off));
+        if !is_off {
+            let _ = cursor.take_word("ON") || cursor.take_word("TRUE");
+        }
+        match *word {
+            "ANALYZE" => analyze = !is_off,
+            "VERBOSE" => verbose = !is_off,
+            _ => {}
+        }
+        if !cursor.take_sign(',') {
+            break;
+        }
+    }
+    cursor.expect_sign(')')?;
+    Ok(Some((analyze, verbose)))
 }
 
 #[cfg(test)]

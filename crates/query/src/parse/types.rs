@@ -86,6 +86,16 @@ pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
             }
             ty
         }
+        ("SMALLSERIAL" | "SERIAL2" | "SERIAL" | "SERIAL4" | "BIGSERIAL" | "SERIAL8", _) => {
+            let ty = match word.as_str() {
+                "SMALLSERIAL" | "SERIAL2" => ColumnType::Int16,
+                "SERIAL" | "SERIAL4" => ColumnType::Int32,
+                _ => ColumnType::Int64,
+            };
+            let kept = ty.sql();
+            notice = Some(format!("{word} is kept as {kept}: INSERT has to give its values"));
+            ty
+        }
         ("DECIMAL" | "NUMERIC", _) => decimal(cursor)?,
         ("FLOAT", _) => float(cursor)?,
         (_, Some(ty)) => ty,

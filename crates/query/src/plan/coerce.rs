@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, TimeUnit as ArrowUnit};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit as ArrowUnit};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::expr::{
-    AggregateFunction, Between, BinaryExpr, Case, Cast, InList, Placeholder, ScalarFunction,
-    TryCast,
+    AggregateFunction, Between, BinaryExpr, Case, Cast, Placeholder, ScalarFunction, TryCast,
+    WindowFunction, WindowFunctionParams,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{
@@ -22,25 +22,29 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, WindowFunctionDefinition, cast, lit,
-    not,
+    AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, Union, WindowFrameBound,
+    WindowFrameUnits, WindowFunctionDefinition, cast, lit, not,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{Column, ColumnId, ColumnType, TimeRange, TimeUnit};
 use tidegate_storage::segment::{arrow_field, arrow_type};
 
+use super::cast_names;
 use super::casts::{OnBadText, cast_value, integer_range, short_text, special_cast, text_length};
 use super::decimals;
+use super::fine_times;
 use super::float_keys;
-use super::functions::{check_window, of_floats, untyped};
+use super::functions::{check_window, moving, of_floats, power, untyped};
+use super::intervals;
 use super::literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
+use super::membership::{check_comparable, in_subquery, in_values};
 use super::named_casts::{plain_cast, with_named_casts, with_named_sort_casts};
 use super::query_text::{distinct_operator, is_in_operator};
 use super::special_types;
 use super::time_text::{TimeScale, parse_interval};
 use crate::account::check_stop;
 use crate::catalog::LIST_MARK;
-use crate::error::{Error, TextProblem};
+use crate::error::{ClauseProblem, Error, TextProblem};
 
 type PlanResult<T> = std::result::Result<T, DataFusionError>;
 
@@ -64,6 +68,9 @@ impl ExprPlanner for OperatorPlanner {
             let left = as_type_of(left, &right, schema)?;
             let right = as_type_of(right, &left, schema)?;
             let (left, right) = special_types::operands(left, &BinaryOperator::Eq, right, schema)?;
+            if let Some(compared) = compare_lengths_or_times(&left, op, &right, schema) {
+                return Ok(PlannerResult::Planned(compared));
+            }
             let (left, right) = operands(left, right, schema);
             let compared = BinaryExpr::new(Box::new(left), op, Box::new(right));
             return Ok(PlannerResult::Planned(Expr::BinaryExpr(compared)));
@@ -75,6 +82,12 @@ impl ExprPlanner for OperatorPlanner {
             return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
         }
         let (left, right) = special_types::operands(left, &op, right, schema)?;
+        if op == BinaryOperator::PGExp {
+            return Ok(PlannerResult::Planned(power(left, right)));
+        }
+        if let Some(planned) = intervals::arithmetic(&left, &op, &right, schema)? {
+            return Ok(PlannerResult::Planned(planned));
+        }
         arithmetic(RawBinaryExpr { op, left, right }, schema)
     }
 
@@ -95,8 +108,8 @@ impl ExprPlanner for OperatorPlanner {
 fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
     let RawBinaryExpr { op, left, right } = expr;
     let (left, right) = as_durations(left, right, schema);
-    let left = as_type_of(left, &right, schema)?;
-    let right = as_type_of(right, &left, schema)?;
+    let left = intervals::text_as_length(as_type_of(left, &right, schema)?, &right, schema)?;
+    let right = intervals::text_as_length(as_type_of(right, &left, schema)?, &left, schema)?;
     let (left, right) = special_types::operands(left, &op, right, schema)?;
     Ok(match compare(&left, compare_op(&op), &right, schema) {
         Some(compared) => PlannerResult::Planned(compared),
@@ -104,11 +117,44 @@ fn comparison(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
     })
 }
 
+/// A comparison that a rule makes, as it would be written.
+pub(super) fn compared_in(
+    left: Expr,
+    op: Operator,
+    right: Expr,
+    schema: &DFSchema,
+) -> PlanResult<Expr> {
+    if !compares(op) {
+        return Ok(binary(left, op, right));
+    }
+    let (left, right) = as_durations(left, right, schema);
+    let left = as_type_of(left, &right, schema)?;
+    let right = as_type_of(right, &left, schema)?;
+    let (left, right) = special_types::operands(left, &BinaryOperator::Eq, right, schema)?;
+    if let Some(compared) = compare(&left, op, &right, schema) {
+        return Ok(compared);
+    }
+    let [left, right] = [left, right].map(|side| float_keys::operand(side, schema));
+    Ok(binary(left, op, right))
+}
+
+/// An operator with its operands.
+pub(super) fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
+
 /// An operator that gives no condition.
 fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResult<RawBinaryExpr>> {
     let RawBinaryExpr { op, left, right } = expr;
     match op {
         BinaryOperator::Plus | BinaryOperator::Minus => {
+            // `ts - '2025-01-01'`
+            let right = match type_in(&left, schema) {
+                Some(time) if is_time(time) && text_of(&right).is_some() => {
+                    as_type_of(right, &left, schema)?
+                }
+                _ => right,
+            };
             let moved = match (type_in(&left, schema), type_in(&right, schema)) {
                 (Some(time), Some(number)) if is_time(time) && number.is_integer() => {
                     Some(move_time(left.clone(), &op, right.clone(), time))
@@ -141,7 +187,7 @@ fn arithmetic(expr: RawBinaryExpr, schema: &DFSchema) -> PlanResult<PlannerResul
 /// hours it has.
 fn as_durations(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr) {
     let is_length = |expr: &Expr| {
-        matches!(expr.get_type(schema), Ok(DataType::Duration(_) | DataType::Interval(_)))
+        matches!(expr.get_type(schema), Ok(DataType::Duration(_)))
             && !matches!(expr, Expr::Literal(..))
     };
     let length = |expr: &Expr| match expr {
@@ -182,10 +228,24 @@ fn compare_op(op: &BinaryOperator) -> Operator {
     }
 }
 
-/// A comparison that DataFusion would not make as we do: of decimals with other numbers.
+/// A comparison that DataFusion would not make as we do: of decimals with other numbers, of
+/// intervals, and of times with finer constants.
 fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let types = (type_in(left, schema), type_in(right, schema));
-    decimals::compare((left, types.0), op, (right, types.1))
+    let compared = decimals::compare((left, types.0), op, (right, types.1));
+    compared.or_else(|| compare_lengths_or_times(left, op, right, schema))
+}
+
+/// The same, of what is compared with NULL too.
+pub(super) fn compare_lengths_or_times(
+    left: &Expr,
+    op: Operator,
+    right: &Expr,
+    schema: &DFSchema,
+) -> Option<Expr> {
+    let types = (type_in(left, schema), type_in(right, schema));
+    let compared = fine_times::compare((left, types.0), op, (right, types.1));
+    compared.or_else(|| intervals::compare(left, op, right, schema))
 }
 
 /// Converts the literals of BETWEEN, IN lists, CASE and casts in a whole plan.
@@ -193,7 +253,10 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
     let converted = plan.transform_up_with_subqueries(|node| {
         check_stop()?;
         if let LogicalPlan::Union(union) = node {
-            return decimals::alike_inputs(union)?.map_data(|it| Ok(LogicalPlan::Union(it)));
+            special_types::check_inputs(&union)?;
+            let Union { inputs, .. } = decimals::alike_inputs(union)?.data;
+            let union = Union::try_new_with_loose_types(inputs)?;
+            return Ok(Transformed::yes(LogicalPlan::Union(union)));
         }
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
@@ -202,13 +265,22 @@ pub(crate) fn convert_literals(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
             let expr = expr.transform_up(|expr| convert(expr, &schema))?;
             Ok(if expr.transformed { expr.update_data(|expr| saved.restore(expr)) } else { expr })
         })?;
-        if node.transformed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
+        // Even where nothing else is changed: it may be so below.
+        Ok(Transformed::yes(node.data.recompute_schema()?))
     })?;
     Ok(converted.data)
 }
 
+/// The same of one expression.
+pub(super) fn converted(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
+    Ok(expr.transform_up(|expr| convert(expr, schema))?.data)
+}
+
 fn convert(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
-    let converted = convert_one(expr, schema)?;
+    let converted = match interval_of_text(&expr, schema) {
+        Some(interval) => Transformed::yes(interval),
+        None => convert_one(expr, schema)?,
+    };
     let is_converted = converted.transformed;
     let mut checked = special_types::checked(converted.data, schema)?;
     checked.transformed |= is_converted;
@@ -227,6 +299,7 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         }
         Expr::Between(between) => between_values(between, schema).map(Transformed::yes),
         Expr::InList(list) => in_values(list, schema).map(Transformed::yes),
+        Expr::InSubquery(inside) => in_subquery(inside, schema),
         Expr::Case(case) => case_values(case, schema).map(Transformed::yes),
         Expr::Cast(Cast { expr, field }) => {
             if let Some((length, field)) = text_length(&field) {
@@ -238,7 +311,10 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             }
             Ok(match count_of(*expr, &field, schema) {
                 Ok(count) => Transformed::yes(Expr::Cast(Cast { expr: Box::new(count), field })),
-                Err(expr) => Transformed::no(Expr::Cast(Cast { expr: Box::new(expr), field })),
+                Err(expr) => {
+                    let (field, expr) = (as_nullable_as(field, &expr, schema), Box::new(expr));
+                    Transformed::yes(Expr::Cast(Cast { expr, field }))
+                }
             })
         }
         Expr::AggregateFunction(mut call) if call.func.name() == "approx_distinct" => {
@@ -246,23 +322,21 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             call.params.args = call.params.args.into_iter().map(countable).collect();
             Ok(Transformed::yes(Expr::AggregateFunction(call)))
         }
-        Expr::AggregateFunction(AggregateFunction { func, params }) => {
+        Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
+            if untyped(&func).is_some() {
+                let key = |arg: Expr| match intervals::is_interval(&arg, schema) {
+                    true => intervals::length_key(arg),
+                    false => arg,
+                };
+                params.args = params.args.into_iter().map(key).collect();
+            }
             let known = bound_of(&func, &params.args, schema);
             let is_changed = known.is_some();
             let func = known.unwrap_or(func);
             let call = Expr::AggregateFunction(AggregateFunction { func, params });
             Ok(if is_changed { Transformed::yes(call) } else { Transformed::no(call) })
         }
-        Expr::WindowFunction(mut window) => {
-            check_window(&window)?;
-            if let WindowFunctionDefinition::AggregateUDF(func) = &window.fun
-                && let Some(known) = bound_of(func, &window.params.args, schema)
-            {
-                window.fun = WindowFunctionDefinition::AggregateUDF(known);
-                return Ok(Transformed::yes(Expr::WindowFunction(window)));
-            }
-            Ok(Transformed::no(Expr::WindowFunction(window)))
-        }
+        Expr::WindowFunction(window) => window_values(window, schema),
         Expr::TryCast(TryCast { expr, field }) => {
             if let Some((length, field)) = text_length(&field) {
                 let text = convert(Expr::TryCast(TryCast { expr, field }), schema)?.data;
@@ -277,12 +351,97 @@ fn convert_one(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     }
 }
 
+/// A window function as one that knows its argument's type, or whose frames move without drift.
+fn window_values(
+    mut window: Box<WindowFunction>,
+    schema: &DFSchema,
+) -> PlanResult<Transformed<Expr>> {
+    check_window(&window)?;
+    check_interval_frame(&window, schema)?;
+    let changed = match &window.fun {
+        WindowFunctionDefinition::AggregateUDF(func) => {
+            bound_of(func, &window.params.args, schema).or_else(|| moving(func))
+        }
+        WindowFunctionDefinition::WindowUDF(_) => None,
+    };
+    let is_changed = changed.is_some();
+    if let Some(func) = changed {
+        window.fun = WindowFunctionDefinition::AggregateUDF(func);
+    }
+    let window = Expr::WindowFunction(window);
+    Ok(if is_changed { Transformed::yes(window) } else { Transformed::no(window) })
+}
+
+/// The field that a cast gives, which has NULLs only if its argument has: DataFusion's physical
+/// casts to a field with metadata take its word for it, its logical ones do not.
+fn as_nullable_as(field: FieldRef, expr: &Expr, schema: &DFSchema) -> FieldRef {
+    match expr.nullable(schema) {
+        Ok(is_nullable) if is_nullable != field.is_nullable() && !field.metadata().is_empty() => {
+            Arc::new(field.as_ref().clone().with_nullable(is_nullable))
+        }
+        _ => field,
+    }
+}
+
+/// An error for a frame of a range of intervals, which are no points on a line.
+fn check_interval_frame(window: &WindowFunction, schema: &DFSchema) -> PlanResult<()> {
+    let WindowFunctionParams { order_by, window_frame: frame, .. } = &window.params;
+    let is_offset = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) => !by.is_null(),
+        WindowFrameBound::CurrentRow => false,
+    };
+    let has_offset = is_offset(&frame.start_bound) || is_offset(&frame.end_bound);
+    if frame.units == WindowFrameUnits::Range
+        && has_offset
+        && order_by.iter().any(|key| intervals::is_interval(&key.expr, schema))
+    {
+        let feature = "RANGE with an offset over INTERVAL values";
+        return Err(Error::NotSupported { position: None, feature }.into());
+    }
+    Ok(())
+}
+
+/// An error for a list of lists where a function adds up numbers.
+fn check_numbers_of_lists(call: &ScalarFunction, schema: &DFSchema) -> PlanResult<()> {
+    const OF_NUMBERS: [&str; 10] = [
+        "array_add",
+        "array_avg",
+        "array_distance",
+        "array_normalize",
+        "array_product",
+        "array_scale",
+        "array_subtract",
+        "array_sum",
+        "cosine_distance",
+        "inner_product",
+    ];
+    if !OF_NUMBERS.contains(&call.func.name()) {
+        return Ok(());
+    }
+    for arg in &call.args {
+        let ty = arg.get_type(schema)?;
+        if let DataType::List(element) | DataType::LargeList(element) = &ty
+            && matches!(element.data_type(), DataType::List(_) | DataType::LargeList(_))
+        {
+            let function = call.func.name().to_owned();
+            let what = ClauseProblem::Argument { function, ty: "a list of lists".to_owned() };
+            return Err(Error::Clause { position: None, what }.into());
+        }
+    }
+    Ok(())
+}
+
 /// A call that is a cast, or whose arguments are to be alike.
 fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     let call = match plain_cast(call) {
         Ok(cast) => return Ok(Transformed::yes(convert_one(cast, schema)?.data)),
         Err(call) => call,
     };
+    let call = match cast_names::unnamed(call) {
+        Ok(cast) => return Ok(Transformed::yes(cast)),
+        Err(call) => call,
+    };
+    check_numbers_of_lists(&call, schema)?;
     match call.func.name() {
         "date_bin" => {
             let ScalarFunction { func, args } = call;
@@ -296,41 +455,6 @@ fn call_values(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transforme
         }
         _ => Ok(Transformed::no(Expr::ScalarFunction(call))),
     }
-}
-
-/// An IN list of decimals: constants that no decimal equals are left out, while others are there.
-fn in_decimals(list: Vec<Expr>, precision: u8, scale: u8) -> Vec<Expr> {
-    let is_number = |value: &Expr| match value {
-        Expr::Literal(value, _) => value.data_type().is_numeric() && !is_decimal_literal(value),
-        _ => false,
-    };
-    let kept = |value: &Expr| match is_number(value) {
-        true => decimals::equal(value, precision, scale),
-        false => Some(value.clone()),
-    };
-    let kept = list.iter().filter_map(kept).collect::<Vec<_>>();
-    if kept.is_empty() { list } else { kept }
-}
-
-fn is_constant(value: &Expr) -> bool {
-    matches!(value, Expr::Literal(..))
-}
-
-fn is_decimal_literal(value: &ScalarValue) -> bool {
-    matches!(value, ScalarValue::Decimal128(..))
-}
-
-/// DataFusion compares IN lists bit by bit, but -0 equals 0.
-fn with_both_zeros(mut list: Vec<Expr>) -> Vec<Expr> {
-    let is_zero = |value: &Expr| match value {
-        Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value == 0.0,
-        _ => false,
-    };
-    if list.iter().any(is_zero) {
-        list.retain(|value| !is_zero(value));
-        list.extend([lit(0.0), lit(-0.0)]);
-    }
-    list
 }
 
 /// The constants of CASE in the type of what they are compared with, and its results in one that
@@ -347,6 +471,17 @@ fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
         Some(expr) => {
             let as_it = |when| as_type_of(when, &expr, schema);
             let whens = whens.into_iter().map(as_it).collect::<PlanResult<Vec<_>>>()?;
+            let finer = |when: &Expr| compare_lengths_or_times(&expr, Operator::Eq, when, schema);
+            if whens.iter().any(|when| finer(when).is_some()) {
+                let asked = |when: Expr| {
+                    let compared = compare(&expr, Operator::Eq, &when, schema);
+                    compared.unwrap_or_else(|| expr.as_ref().clone().eq(when))
+                };
+                let arms = whens.into_iter().map(asked).zip(results);
+                let arms = arms.map(|(when, then)| (Box::new(when), Box::new(then)));
+                let when_then_expr = arms.collect();
+                return Ok(Expr::Case(Case { expr: None, when_then_expr, else_expr }));
+            }
             let compared = [vec![*expr], whens].concat();
             let compared = decimals::alike(compared, schema).into_iter();
             // As DataFusion compares floats here, -0 is not 0.
@@ -363,15 +498,24 @@ fn case_values(case: Case, schema: &DFSchema) -> PlanResult<Expr> {
 /// which -0 is 0.
 fn one_of(call: ScalarFunction, schema: &DFSchema) -> Expr {
     match call.args.as_slice() {
-        [value, other] if call.func.name() == "nullif" && float_keys::is_float(value, schema) => {
+        [value, other]
+            if call.func.name() == "nullif"
+                && (float_keys::needs_key(value, schema)
+                    || compare_lengths_or_times(value, Operator::Eq, other, schema).is_some()) =>
+        {
             let key = |expr: &Expr| float_keys::key(expr.clone(), schema);
-            let arm = (Box::new(key(value).eq(key(other))), Box::new(lit(ScalarValue::Null)));
+            let equal = compare_lengths_or_times(value, Operator::Eq, other, schema);
+            let equal = equal.unwrap_or_else(|| key(value).eq(key(other)));
+            let arm = (Box::new(equal), Box::new(lit(ScalarValue::Null)));
             let (when_then_expr, else_expr) = (vec![arm], Some(Box::new(value.clone())));
             Expr::Case(Case { expr: None, when_then_expr, else_expr })
         }
         _ => {
             let ScalarFunction { func, args } = call;
             let args = args.into_iter().map(|arg| match func.name() {
+                "greatest" | "least" if intervals::is_interval(&arg, schema) => {
+                    intervals::length_key(arg)
+                }
                 "greatest" | "least" => float_keys::operand(arg, schema),
                 _ => arg,
             });
@@ -398,8 +542,12 @@ fn compares(op: Operator) -> bool {
 
 fn between_values(between: Between, schema: &DFSchema) -> PlanResult<Expr> {
     let Between { expr, negated, low, high } = between;
-    let low = Box::new(as_type_of(*low, &expr, schema)?);
-    let high = Box::new(as_type_of(*high, &expr, schema)?);
+    let as_it = |bound: Expr| {
+        let bound = intervals::text_as_length(as_type_of(bound, &expr, schema)?, &expr, schema)?;
+        check_comparable(&expr, "BETWEEN", &bound, schema)?;
+        PlanResult::Ok(Box::new(bound))
+    };
+    let (low, high) = (as_it(*low)?, as_it(*high)?);
     let bound = |op, bound: &Expr| compare(&expr, op, bound, schema);
     let (from, to) = (bound(Operator::GtEq, &low), bound(Operator::LtEq, &high));
     if from.is_none() && to.is_none() {
@@ -412,23 +560,18 @@ fn between_values(between: Between, schema: &DFSchema) -> PlanResult<Expr> {
     Ok(if negated { not(inside) } else { inside })
 }
 
-fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
-    let InList { mut expr, list, negated } = list;
-    let convert_one = |value| as_type_of(value, &expr, schema);
-    let list = list.into_iter().map(convert_one).collect::<PlanResult<Vec<_>>>()?;
-    let list = match type_in(&expr, schema) {
-        Some(ColumnType::Decimal { precision, scale }) if list.iter().all(is_constant) => {
-            in_decimals(list, precision, scale)
-        }
-        _ => {
-            let mut compared = decimals::alike([vec![*expr], list].concat(), schema);
-            let list = compared.split_off(1);
-            let first = compared.pop().expect("it is the first one");
-            expr = Box::new(float_keys::operand(first, schema));
-            with_both_zeros(list)
-        }
+/// A cast of a text to an interval.
+fn interval_of_text(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let (text, field, on_bad_text) = match expr {
+        Expr::Cast(Cast { expr, field }) => (expr, field, OnBadText::Fail),
+        Expr::TryCast(TryCast { expr, field }) => (expr, field, OnBadText::Null),
+        _ => return None,
     };
-    Ok(Expr::InList(InList { expr, list, negated }))
+    let is_text =
+        |ty: DataType| matches!(ty, DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8);
+    let is_interval = matches!(field.data_type(), DataType::Interval(_));
+    (is_interval && text.get_type(schema).is_ok_and(is_text))
+        .then(|| intervals::cast_text(text, on_bad_text))
 }
 
 /// The origin of `date_bin`, if it is given, is in nanoseconds: any other, and DataFusion takes the

@@ -3,6 +3,7 @@
 //!
 //! - FK1. After [`with_float_keys`], no FLOAT or DOUBLE is a key of a sort, a group, a window, or
 //!   of DISTINCT but as `sort key(x)`, in which there is one NaN and one zero.
+//!   Intervals are keys by their length alike (`intervals` IV1).
 //! - FK2. So are the operands of comparisons that are no stored values ([`operand`]).
 //!
 //! DataFusion sorts floats by their bits, and counts distinct ones so. Names that no query can
@@ -23,6 +24,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
+use super::intervals;
 use crate::scan::NAME_KEY;
 
 /// The keys of a whole plan (FK1).
@@ -30,10 +32,10 @@ pub(crate) fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     let changed = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Sort(mut sort) => {
             let schema = sort.input.schema();
-            let is_float = sort.expr.iter().any(|key| is_float(&key.expr, schema));
+            let is_keyed = sort.expr.iter().any(|key| needs_key(&key.expr, schema));
             sort.expr = sort.expr.into_iter().map(|key| sort_key(key, schema)).collect();
             let sort = LogicalPlan::Sort(sort);
-            Ok(if is_float { Transformed::yes(sort) } else { Transformed::no(sort) })
+            Ok(if is_keyed { Transformed::yes(sort) } else { Transformed::no(sort) })
         }
         LogicalPlan::Distinct(Distinct::All(input)) => distinct(Arc::unwrap_or_clone(input)),
         LogicalPlan::Distinct(Distinct::On(mut on)) => {
@@ -63,7 +65,7 @@ fn keys_of_exprs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         number += 1;
         let saved = names.save(&expr);
         let changed = expr.transform_up(|expr| Ok(keys_of_call(expr, &schema)))?;
-        let changed = match is_group && is_float(&changed.data, &schema) {
+        let changed = match is_group && needs_key(&changed.data, &schema) {
             true => Transformed::yes(key(changed.data.unalias(), &schema)),
             false => changed,
         };
@@ -83,8 +85,8 @@ fn keys_of_call(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         |keys: Vec<SortExpr>| keys.into_iter().map(|key| sort_key(key, schema)).collect();
     match expr {
         Expr::AggregateFunction(AggregateFunction { func, mut params })
-            if params.distinct && params.args.iter().any(|arg| is_float(arg, schema))
-                || params.order_by.iter().any(|key| is_float(&key.expr, schema)) =>
+            if params.distinct && params.args.iter().any(|arg| needs_key(arg, schema))
+                || params.order_by.iter().any(|key| needs_key(&key.expr, schema)) =>
         {
             if params.distinct {
                 params.args = keys(params.args);
@@ -94,12 +96,16 @@ fn keys_of_call(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         Expr::WindowFunction(window) => {
             let WindowFunction { fun, mut params } = *window;
-            let is_changed = params.partition_by.iter().any(|expr| is_float(expr, schema))
-                || params.order_by.iter().any(|key| is_float(&key.expr, schema))
-                || params.distinct && params.args.iter().any(|arg| is_float(arg, schema));
+            let is_changed = params.partition_by.iter().any(|expr| needs_key(expr, schema))
+                || params.order_by.iter().any(|key| needs_key(&key.expr, schema))
+                || params.distinct && params.args.iter().any(|arg| needs_key(arg, schema));
             if is_changed {
                 params.partition_by = keys(params.partition_by);
-                params.order_by = sort_keys(params.order_by);
+                let place = |by: SortExpr| match intervals::is_interval(&by.expr, schema) {
+                    true => SortExpr { expr: intervals::length_number(by.expr), ..by },
+                    false => sort_key(by, schema),
+                };
+                params.order_by = params.order_by.into_iter().map(place).collect();
                 if params.distinct {
                     params.args = keys(params.args);
                 }
@@ -115,13 +121,13 @@ fn keys_of_call(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
 fn distinct(input: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let schema = Arc::clone(input.schema());
     let columns = schema.columns().into_iter().map(Expr::Column).collect::<Vec<_>>();
-    if !columns.iter().any(|column| is_float(column, &schema)) {
+    if !columns.iter().any(|column| needs_key(column, &schema)) {
         let distinct = Distinct::All(Arc::new(input));
         return Ok(Transformed::no(LogicalPlan::Distinct(distinct)));
     }
     let named = |column: Expr| {
         let (relation, name) = column.qualified_name();
-        match is_float(&column, &schema) {
+        match needs_key(&column, &schema) {
             true => key(column, &schema).alias_qualified(relation, name),
             false => column,
         }
@@ -138,8 +144,16 @@ fn sort_key(by: SortExpr, schema: &DFSchema) -> SortExpr {
     SortExpr { expr: key(by.expr, schema), ..by }
 }
 
-/// The expression as a key, if it is a float.
+/// True for floats and for intervals, which are compared by their length (`intervals` IV1).
+pub(super) fn needs_key(expr: &Expr, schema: &DFSchema) -> bool {
+    is_float(expr, schema) || intervals::is_interval(expr, schema)
+}
+
+/// The expression as a key, if it needs one.
 pub(super) fn key(expr: Expr, schema: &DFSchema) -> Expr {
+    if intervals::is_interval(&expr, schema) {
+        return intervals::length_key(expr);
+    }
     let is_key = |expr: &Expr| match expr {
         Expr::ScalarFunction(call) => call.func.inner().is::<SortKey>(),
         _ => false,
@@ -167,7 +181,7 @@ pub(super) fn operand(expr: Expr, schema: &DFSchema) -> Expr {
 pub(super) fn is_made(expr: &Expr, schema: &DFSchema) -> bool {
     let is_stored = match expr {
         Expr::Literal(..) => true,
-        Expr::Column(_) => {
+        Expr::Column(_) | Expr::OuterReferenceColumn(..) => {
             expr.to_field(schema).is_ok_and(|(_, field)| field.metadata().contains_key(NAME_KEY))
         }
         _ => false,

@@ -4,25 +4,34 @@
 //! (`plan::coerce`).
 
 mod pattern;
+mod template;
+mod postgres;
 mod time;
 mod first_last;
 mod ksum;
+mod moving;
 mod haversine;
 mod typed;
 mod float_bounds;
 mod rewritten;
+mod series;
+mod rounded;
+mod sliding;
 mod bounded;
 mod engine;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::{TableFunction, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Result, plan_err};
 use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::execution::SessionState;
+use datafusion::functions::math::power as power_udf;
 use datafusion::functions_table::generate_series::GenerateSeriesFunc;
-use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlanBuilder, ScalarUDF, col, lit};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlanBuilder, ScalarUDF, cast, col, lit};
 
 use super::literal::integer_of;
 use super::whole_day::{WHOLE_DAY, whole_day};
@@ -33,14 +42,23 @@ pub(crate) use bounded::{
 pub(crate) use engine::{engine_function, engine_functions};
 pub(crate) use first_last::resolve_first_last;
 pub(crate) use float_bounds::of_floats;
+pub(crate) use moving::moving;
+pub(crate) use postgres::{SIMILAR_PATTERN, TRUNC_YEARS};
 pub(crate) use rewritten::{is_rewritten, rewrite_aggregate};
+pub(crate) use series::series;
 pub(crate) use time::{AT_TIME_ZONE, TimeStep, dateadd_step, floor_grid, months_later};
 pub(crate) use typed::untyped;
 
 /// Functions of a value, under their names in lower case.
 pub(super) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let named = |function: ScalarUDF| (function.name().to_owned(), Arc::new(function));
-    time::time_functions().into_iter().chain([whole_day()]).map(named).collect()
+    let all = [
+        time::time_functions(),
+        postgres::postgres_functions(),
+        rounded::rounded_functions(),
+        vec![whole_day()],
+    ];
+    all.into_iter().flatten().map(named).collect()
 });
 
 /// A function of a value, by its name.
@@ -57,6 +75,7 @@ pub(super) static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = Laz
         ksum::exact_sums(),
         vec![haversine::haversine()],
         typed::least_and_greatest(),
+        sliding::sliding_aggregates(),
     ];
     all.into_iter().flatten().map(named).collect()
 });
@@ -67,10 +86,23 @@ pub(crate) fn our_functions(
 ) -> (HashMap<String, Arc<ScalarUDF>>, HashMap<String, Arc<AggregateUDF>>) {
     let mut scalars = SCALARS.clone();
     // No query can call these by their names.
-    scalars.retain(|name, _| ![AT_TIME_ZONE, WHOLE_DAY].contains(&name.as_str()));
+    scalars.retain(|name, _| {
+        ![AT_TIME_ZONE, WHOLE_DAY, SIMILAR_PATTERN, TRUNC_YEARS].contains(&name.as_str())
+    });
     let named = |name: &str| Some((name.to_owned(), engine_function(state, name)?));
     scalars.extend(engine_functions().filter_map(named));
     (scalars, AGGREGATES.clone())
+}
+
+/// True if a pattern of times is PostgreSQL's.
+pub(crate) fn is_postgres_pattern(pattern: &str) -> bool {
+    template::form(pattern) == template::Form::Postgres
+}
+
+/// `base ^ exponent`, a DOUBLE as in PostgreSQL.
+pub(crate) fn power(base: Expr, exponent: Expr) -> Expr {
+    let double = |side| cast(side, DataType::Float64);
+    Expr::ScalarFunction(ScalarFunction::new_udf(power_udf(), vec![double(base), double(exponent)]))
 }
 
 /// The table functions, under their names.

@@ -12,8 +12,11 @@
 //! (`names`).
 
 mod tokens;
+mod forms;
+mod relative;
 mod names;
 mod size;
+mod windows;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -22,26 +25,31 @@ use datafusion::logical_expr::Operator;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, LimitClause, NullTreatment, ObjectName, ObjectNamePart, Query,
-    Select, Spanned, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    Select, SelectFlavor, SelectItem, SetExpr, Spanned, TableFactor, UnaryOperator, Value,
+    VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
 use tidegate_model::limits;
 
+use super::cast_names::name_subqueries_of_rows;
 use super::compared::{Compared, compared_parameters};
-use super::functions::AT_TIME_ZONE;
+use super::dialect::QueryDialect;
 use super::parameters::{Parameter, Places, put_parameters};
 use super::precedence::bind_by_precedence;
 use crate::catalog::rewrite;
 use crate::error::{ClauseProblem, Error, Result, SyntaxError};
 use crate::parse::Position;
 use crate::timeseries::{Clauses, lift_clauses, wrap_timestamps};
-use names::number_repeated_items;
+use forms::{rewrite_form, rewrite_select};
+use names::{name_items_beside_wildcards, number_repeated_items};
+use relative::relative_interval;
 use tokens::{
-    bracket_interval_calls, bracket_intervals, select_everything, select_everything_inside,
+    bracket_interval_calls, bracket_intervals, check_numbers, quote_days, quote_frame_lengths,
+    read_other_words, select_everything, select_everything_inside,
 };
+use windows::write_out_windows;
 
 pub(crate) use names::OutputNames;
 
@@ -100,12 +108,16 @@ pub(super) fn parse_tokens(
     parameters: &[Parameter],
 ) -> Result<QueryText> {
     let places = put_parameters(sql, &mut tokens, parameters)?;
+    read_other_words(&mut tokens);
+    quote_frame_lengths(&mut tokens);
+    quote_days(&mut tokens);
     wrap_timestamps(&mut tokens);
     let intervals = bracket_intervals(&mut tokens);
     bracket_interval_calls(&mut tokens);
     select_everything(&mut tokens);
     select_everything_inside(&mut tokens);
     let clauses = lift_clauses(sql, &mut tokens)?;
+    check_numbers(sql, &tokens)?;
     let written = parse(sql, tokens.clone())?;
     for token in &mut tokens {
         if let Token::Word(word) = &mut token.token {
@@ -139,10 +151,15 @@ pub(super) fn parse_tokens(
 
 pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let mut tokens =
-        Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|error| {
+        Tokenizer::new(&QueryDialect, sql).tokenize_with_location().map_err(|error| {
             let position = position_at(sql, error.location);
             Error::Syntax { position, what: SyntaxError::Query { message: error.message } }
         })?;
+    for token in &mut tokens {
+        if let Token::Number(digits, _) = &mut token.token {
+            digits.retain(|digit| digit != '_');
+        }
+    }
     let is_nothing = |token: &TokenWithSpan| {
         matches!(token.token, Token::Whitespace(_) | Token::SemiColon | Token::EOF)
     };
@@ -154,7 +171,7 @@ pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
 }
 
 fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
-    let dialect = GenericDialect {};
+    let dialect = QueryDialect;
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
     let mut query = parser.parse_query().map_err(|error| parser_error(sql, error))?;
@@ -266,6 +283,12 @@ impl VisitorMut for Lifter<'_> {
         if !query.locks.is_empty() {
             return self.not_supported(Span::empty(), "FOR UPDATE and FOR SHARE");
         }
+        if let SetExpr::Values(values) = query.body.as_mut() {
+            name_subqueries_of_rows(values);
+        }
+        if let Err(error) = write_out_windows(self.sql, query) {
+            return ControlFlow::Break(error);
+        }
         if let Some(column) = limit_column(query) {
             let position = Some(position_at(self.sql, column.span.start));
             let error = Error::Clause { position, what: ClauseProblem::LimitColumn };
@@ -298,6 +321,16 @@ impl VisitorMut for Lifter<'_> {
                 return self.not_supported(name.span(), "TABLESAMPLE");
             }
         }
+        if let Err(feature) = rewrite_select(select) {
+            return self.not_supported(select.select_token.0.span, feature);
+        }
+        if select.flavor == SelectFlavor::FromFirstNoSelect {
+            // `FROM t` selects everything, wherever it stands.
+            select.flavor = SelectFlavor::Standard;
+            select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+        }
+        let is_one = matches!(select.from.as_slice(), [one] if one.joins.is_empty());
+        name_items_beside_wildcards(&mut select.projection, is_one);
         number_repeated_items(&mut select.projection);
         ControlFlow::Continue(())
     }
@@ -322,11 +355,7 @@ impl VisitorMut for Lifter<'_> {
         if let Expr::Function(call) = expr {
             name_window_function(call);
         }
-        if let Expr::AtTimeZone { timestamp, time_zone } = expr {
-            let null = || Expr::Value(Value::Null.into());
-            let args = [timestamp, time_zone].map(|arg| std::mem::replace(&mut **arg, null()));
-            *expr = call_of(AT_TIME_ZONE, args);
-        }
+        rewrite_form(expr);
         if let Expr::InList { expr: time, list, negated } = expr
             && let [Expr::Function(call)] = list.as_slice()
             && let Some([low, high]) = interval_bounds(call)
@@ -348,9 +377,14 @@ impl VisitorMut for Lifter<'_> {
             let null = Expr::Value(Value::Null.into());
             if let Expr::InList { expr: left, mut list, negated } = std::mem::replace(expr, null) {
                 let right = Box::new(list.remove(0));
-                let path = IN_OPERATOR.map(str::to_owned).to_vec();
-                let op = BinaryOperator::PGCustomBinaryOperator(path);
-                let is_in = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }));
+                let is_in = match text_relative(&left, &right) {
+                    Some(relative) => relative,
+                    None => {
+                        let path = IN_OPERATOR.map(str::to_owned).to_vec();
+                        let op = BinaryOperator::PGCustomBinaryOperator(path);
+                        Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }))
+                    }
+                };
                 *expr = if negated {
                     Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(is_in) }
                 } else {
@@ -360,6 +394,13 @@ impl VisitorMut for Lifter<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// `time IN text`, if the text counts from now.
+fn text_relative(time: &Expr, text: &Expr) -> Option<Expr> {
+    let Expr::Value(value) = text else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    relative_interval(time, text)
 }
 
 /// A column that LIMIT or OFFSET goes by.
@@ -410,7 +451,7 @@ fn name_window_function(call: &mut Function) {
 }
 
 /// A call of a function of ours, whose name no query can write.
-pub(super) fn call_of<const N: usize>(name: &str, args: [Expr; N]) -> Expr {
+pub(crate) fn call_of<const N: usize>(name: &str, args: [Expr; N]) -> Expr {
     let args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).into();
     let name = ObjectNamePart::Identifier(Ident::with_quote('"', name));
     Expr::Function(Function {
@@ -479,6 +520,12 @@ mod tests {
     }
 
     #[test]
+    fn digits_may_be_grouped() {
+        check("SELECT 1_000 + 1_0.5", "SELECT 1000 + 10.5");
+        check("SELECT 10.5m", "error: line 1, column 8: expected a number, found `10.5m`");
+    }
+
+    #[test]
     fn short_forms_select_everything() {
         check("hits WHERE a = 1", "SELECT * FROM hits WHERE a = 1");
         check("Hits", "SELECT * FROM hits");
@@ -526,7 +573,7 @@ mod tests {
         check(
             "t WHERE ts NOT IN Interval('2025', '2026') AND ts > now() - INTERVAL '1' DAY",
             "SELECT * FROM t WHERE (ts NOT BETWEEN '2025' AND '2026') \
-             AND ts > now() - INTERVAL '1' DAY",
+             AND ts > now() - INTERVAL '0 months 1 days 0 nanoseconds'",
         );
     }
 

@@ -13,7 +13,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Case, Like, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility, lit,
+    ScalarUDFImpl, Signature, Union, Volatility, lit,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tidegate_model::{Column, ColumnId, ColumnType};
@@ -21,6 +21,7 @@ use tidegate_storage::segment::{arrow_field, arrow_type};
 
 use super::casts::{OnBadText, special_cast};
 use super::coerce::{as_type_of, type_in};
+use super::literal::type_of;
 use crate::error::{ClauseProblem, Error};
 use crate::scan::NAME_KEY;
 
@@ -192,6 +193,25 @@ pub(super) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
         }
         expr => Ok(Transformed::no(expr)),
     }
+}
+
+/// An error for a UNION in which a column has a UUID or an IPV4 from one query and values of
+/// another type from the next (SP1).
+pub(super) fn check_inputs(union: &Union) -> Result<()> {
+    let inputs = &union.inputs;
+    let columns = inputs.iter().map(|it| it.schema().fields().len()).min().unwrap_or_default();
+    for at in 0..columns {
+        let mut types = inputs.iter().filter_map(|input| type_of(input.schema().field(at)));
+        let Some(first) = types.next() else { continue };
+        let is_special = |ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4);
+        if let Some(other) = types.find(|&ty| ty != first && (is_special(ty) || is_special(first)))
+        {
+            let types = Box::new([first.sql(), other.sql()]);
+            let what = ClauseProblem::Operands { operator: "UNION".to_owned(), types };
+            return Err(Error::Clause { position: None, what }.into());
+        }
+    }
+    Ok(())
 }
 
 /// The values with texts as values of this type.

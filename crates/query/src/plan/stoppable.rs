@@ -18,6 +18,8 @@ use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizer
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::functions::bound_functions_of;
+use super::kept_filters::{KeptFilters, PUSH_DOWN_FILTER};
+use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, NullKeys};
 use super::order::OrderedScans;
 use crate::account::check_stop;
 use crate::scan::FusedAggregates;
@@ -32,7 +34,16 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 /// behind them (`functions::bounded` BD3).
 pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let bound = || Arc::new(BoundFunctions) as Arc<dyn OptimizerRule + Send + Sync>;
-    let rules = Optimizer::new().rules;
+    let kept = |rule: Arc<dyn OptimizerRule + Send + Sync>| {
+        if rule.name() == PUSH_DOWN_FILTER {
+            return Arc::new(KeptFilters { inner: rule }) as Arc<dyn OptimizerRule + Send + Sync>;
+        }
+        if [EXTRACT_EQUIJOIN, ELIMINATE_CROSS_JOIN].contains(&rule.name()) {
+            return Arc::new(NullKeys { inner: rule }) as Arc<dyn OptimizerRule + Send + Sync>;
+        }
+        rule
+    };
+    let rules = Optimizer::new().rules.into_iter().map(kept);
     let rules = std::iter::once(bound()).chain(rules).chain([bound()]);
     rules.map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }

@@ -21,7 +21,8 @@ use datafusion::logical_expr::{
 
 use tidegate_model::is_system_table;
 
-use super::functions::{AGGREGATES, SCALARS, bounded, engine_function, engine_functions};
+use super::cast_names::cast_name;
+use super::functions::{AGGREGATES, SCALARS, bounded, engine_function, engine_functions, series};
 use super::type_names::ColumnTypePlanner;
 use crate::account::check_stop;
 use crate::catalog::{self, catalog_function, catalog_functions};
@@ -45,13 +46,15 @@ pub(crate) struct Tables<'a> {
 pub(crate) fn table_name(reference: &TableReference) -> Option<Cow<'_, str>> {
     match reference {
         TableReference::Bare { table } => Some(Cow::Borrowed(table)),
-        TableReference::Partial { schema, table } => match schema.as_ref() {
-            // What is in quotes is a name, and those of the system's tables are in no other schema.
-            "public" => (!is_system_table(table)).then_some(Cow::Borrowed(table.as_ref())),
-            SYSTEM_SCHEMA => Some(Cow::Owned(format!("{SYSTEM_SCHEMA}.{table}"))),
-            _ => None,
-        },
-        TableReference::Full { .. } => None,
+        // There is one database, under whichever name a client knows it.
+        TableReference::Partial { schema, table } | TableReference::Full { schema, table, .. } => {
+            match schema.as_ref() {
+                // What is in quotes is a name. Those of the system are in no other schema.
+                "public" => (!is_system_table(table)).then_some(Cow::Borrowed(table.as_ref())),
+                SYSTEM_SCHEMA => Some(Cow::Owned(format!("{SYSTEM_SCHEMA}.{table}"))),
+                _ => None,
+            }
+        }
     }
 }
 
@@ -95,6 +98,9 @@ impl ContextProvider for Tables<'_> {
             let rows = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
             return Ok(provider_as_source(Arc::new(rows)));
         }
+        if let Some(source) = series(self.state, name, &args)? {
+            return Ok(source);
+        }
         let Some(function) = self.state.table_functions().get(name) else {
             return plan_err!("Invalid function '{name}'");
         };
@@ -119,6 +125,9 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        if let Some(name) = cast_name(name) {
+            return Some(name);
+        }
         let ours = SCALARS.get(name).cloned().or_else(|| engine_function(self.state, name));
         let ours = ours.or_else(|| catalog_function(self.state, name));
         let all = ours.or_else(|| self.state.scalar_functions().get(name).cloned());

@@ -1,6 +1,9 @@
 //! Times and intervals as text: `'2025-03'`, `'2025-03-01T09:30;1h'`.
 //!
 //! - X1. A partial time means the start of its period; as an interval it is the whole period.
+//! - X3. Brackets stand for each of what is in them: `2025-01-[01,03..05]`.
+//! - X4. A time with more digits than its type keeps is rounded, half up;
+//!   digits behind the ninth are passed over.
 //! - X2. The ranges of an interval ascend and do not touch.
 //!
 //! Not here: the many forms of times in files (`ingest`), and what intervals are used for
@@ -59,16 +62,63 @@ impl TimeScale {
 /// A time on a scale: the start of the period that the text names.
 pub(crate) fn parse_time(text: &str, scale: TimeScale) -> Result<i64, TextProblem> {
     let period = parse_period(text)?;
-    if period.start.rem_euclid(scale.nanos()) != 0 {
-        let too_fine =
-            if scale == TimeScale::Days { TextProblem::HasTimeOfDay } else { TextProblem::TooFine };
-        return Err(too_fine);
+    if scale == TimeScale::Days && period.start.rem_euclid(scale.nanos()) != 0 {
+        return Err(TextProblem::HasTimeOfDay);
     }
-    on_scale(period.start, scale)
+    // X4.
+    on_scale(period.start + scale.nanos() / 2, scale)
 }
 
 /// The instants of an interval, on a scale. `unit` of the ranges means nothing for days.
 pub(crate) fn parse_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRange>, TextProblem> {
+    if !text.contains('[') {
+        return parse_one_interval(text, scale);
+    }
+    let mut ranges = Vec::new();
+    for one in expanded(text)? {
+        ranges.extend(parse_one_interval(&one, scale)?);
+        if WINDOWS_MAX < ranges.len() {
+            return Err(TextProblem::TooManyWindows);
+        }
+    }
+    Ok(merged(ranges))
+}
+
+/// The texts that `2025-[01,03]-[01..05]T09` stands for (X3).
+fn expanded(text: &str) -> Result<Vec<String>, TextProblem> {
+    let Some((before, rest)) = text.split_once('[') else { return Ok(vec![text.to_owned()]) };
+    let (list, behind) = rest.split_once(']').ok_or(INTERVAL_FORM)?;
+    let mut items = Vec::new();
+    for item in list.split(',').map(str::trim) {
+        match item.split_once("..") {
+            None if item.is_empty() => return Err(INTERVAL_FORM),
+            None => items.push(item.to_owned()),
+            Some((first, last)) => {
+                let (first, last) = (first.trim(), last.trim());
+                let number = |text: &str| text.parse::<u32>().map_err(|_| INTERVAL_FORM);
+                let (low, high, width) = (number(first)?, number(last)?, first.len());
+                if high < low || WINDOWS_MAX < (high - low) as usize {
+                    return Err(if high < low {
+                        INTERVAL_FORM
+                    } else {
+                        TextProblem::TooManyWindows
+                    });
+                }
+                items.extend((low..=high).map(|number| format!("{number:0width$}")));
+            }
+        }
+    }
+    let behind = expanded(behind)?;
+    if WINDOWS_MAX < items.len().saturating_mul(behind.len()) {
+        return Err(TextProblem::TooManyWindows);
+    }
+    let joined = |item: &String| {
+        behind.iter().map(|behind| format!("{before}{item}{behind}")).collect::<Vec<_>>()
+    };
+    Ok(items.iter().flat_map(joined).collect())
+}
+
+fn parse_one_interval(text: &str, scale: TimeScale) -> Result<Vec<TimeRange>, TextProblem> {
     let parts = text.split(';').map(str::trim).collect::<Vec<_>>();
     let period = parse_period(parts[0])?;
     let windows = match parts[..] {
@@ -290,12 +340,10 @@ fn fraction(rest: &mut &str) -> Result<Option<(i128, i128)>, TextProblem> {
     if count == 0 {
         return Err(TIME_FORM);
     }
-    if count > 9 {
-        return Err(TextProblem::TooFine);
-    }
-    let value = left[..count].parse::<i128>().map_err(|_| TIME_FORM)?;
+    let kept = count.min(9);
+    let value = left[..kept].parse::<i128>().map_err(|_| TIME_FORM)?;
     *rest = &left[count..];
-    let worth = 10_i128.pow(9 - u32::try_from(count).expect("at most 9"));
+    let worth = 10_i128.pow(9 - u32::try_from(kept).expect("at most 9"));
     Ok(Some((value * worth, worth)))
 }
 
@@ -340,7 +388,9 @@ mod tests {
         for text in ["2025-13", "2025-02-29", "2025-03-01T24", "2025-03-01T10:60", "0000"] {
             check_time(text, "NotInCalendar");
         }
-        check_time("2025-03-01T10:00:00.1234567", "TooFine");
+        check_time("2025-03-01T10:00:00.1234567", "2025-03-01T10:00:00.123457Z");
+        check_time("2025-03-01T10:00:00.1234564999999", "2025-03-01T10:00:00.123456Z");
+        check_time("2025-03-01T23:59:59.9999995", "2025-03-02T00:00:00.000000Z");
         check_time("2025-03-01T10:00:00.1234560", "2025-03-01T10:00:00.123456Z");
         assert_eq!(parse_time("2025-03-01T10", TimeScale::Days), Err(TextProblem::HasTimeOfDay));
         assert_eq!(parse_time("2025-03-01", TimeScale::Days), Ok(20_148));
@@ -385,6 +435,23 @@ mod tests {
         check_interval("2025-03-02;1d;-1d;2", "2025-03-01T00..2025-03-03T00");
         check_interval("2025-03-01;2d;1d;3", "2025-03-01T00..2025-03-05T00");
         check_interval("2025-03-01;1d;1d;0", "");
+    }
+
+    #[test]
+    fn brackets_stand_for_each_of_what_is_in_them() {
+        check_interval("2025-01-[01..02]", "2025-01-01T00..2025-01-03T00");
+        check_interval(
+            "2025-[01,03]-05T09;1h",
+            "2025-01-05T09..2025-01-05T10 2025-03-05T09..2025-03-05T10",
+        );
+        check_interval(
+            "[2025-01-01,2025-01-03]",
+            "2025-01-01T00..2025-01-02T00 2025-01-03T00..2025-01-04T00",
+        );
+        for text in ["2025-01-[]", "2025-01-[01", "2025-01-[05..01]", "2025-01-[a..b]"] {
+            check_interval(text, "Form");
+        }
+        check_interval("2025-01-[00]", "NotInCalendar");
     }
 
     #[test]

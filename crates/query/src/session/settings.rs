@@ -87,8 +87,8 @@ const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "IntervalStyle",
-        kind: Kind::Only(&["postgres"]),
-        about: "The form of intervals.",
+        kind: Kind::Only(&["postgres", "iso_8601"]),
+        about: "The form of intervals that clients of PostgreSQL get.",
     },
     Setting {
         name: "is_superuser",
@@ -138,7 +138,7 @@ const SETTINGS: &[Setting] = &[
     Setting {
         name: "TimeZone",
         kind: Kind::Zone,
-        about: "The time zone of the client; times are shown in UTC.",
+        about: "The time zone that times are read and shown in, which is UTC.",
     },
     Setting {
         name: "transaction_isolation",
@@ -267,8 +267,9 @@ fn checked(session: &Session, setting: &Setting, value: &str) -> Result<String, 
             let is_it = |text: &&&str| text.eq_ignore_ascii_case(value.trim());
             known.iter().find(is_it).map(|_| known[0].to_owned()).ok_or_else(|| refused(known[0]))
         }
-        Kind::Zone => match Zone::parse(value) {
-            Some(_) => Ok(value.to_owned()),
+        Kind::Zone => match Zone::parse(value).or_else(|| posix_zone(value)) {
+            Some(zone) if is_utc(zone) => Ok("UTC".to_owned()),
+            Some(_) => Err(SettingProblem::NotUtc { zone: value.to_owned() }),
             None => Err(refused("a time zone")),
         },
         Kind::Number(low, high, _) => {
@@ -279,6 +280,19 @@ fn checked(session: &Session, setting: &Setting, value: &str) -> Result<String, 
         Kind::Fixed(known) if known(session).eq_ignore_ascii_case(value) => Ok(known(session)),
         Kind::Fixed(_) => Err(SettingProblem::Fixed { name: setting.name.to_owned() }),
     }
+}
+
+/// `0`, `GMT`, `LOCAL` and the like.
+fn posix_zone(value: &str) -> Option<Zone> {
+    let value = value.trim();
+    let is_utc = ["0", "GMT", "LOCAL", "DEFAULT", "Zulu", "UCT"];
+    is_utc.iter().any(|it| it.eq_ignore_ascii_case(value)).then_some(Zone::Fixed(0))
+}
+
+/// True for a zone whose clocks have shown UTC and will, as far as can be told.
+fn is_utc(zone: Zone) -> bool {
+    const HALF_YEAR: i64 = 15_778_800;
+    (0..140).all(|halves| zone.offset_at(halves * HALF_YEAR) == 0)
 }
 
 /// What a setting of a session is; `None` if there is none of this name. `timeout` is that of a
@@ -406,7 +420,7 @@ mod tests {
         check("statement_timeout", "0", "0");
         check("client_encoding", "utf-8", "UTF8");
         check("datestyle", "iso", "ISO, MDY");
-        check("timezone", "Europe/Berlin", "Europe/Berlin");
+        check("timezone", "Etc/UTC", "UTC");
         check("default_transaction_read_only", "TRUE", "on");
         check("server_encoding", "utf8", "UTF8");
         check("my.own", "Anything", "Anything");
@@ -489,20 +503,17 @@ mod tests {
     #[test]
     fn what_a_session_began_with_is_what_its_settings_are_at_first() {
         let session = Session::default();
-        let zone = || shown(&session, MINUTE, "timezone").unwrap().value;
-        set(&session, "TimeZone", Some("Europe/Oslo")).unwrap();
+        let name = || shown(&session, MINUTE, "application_name").unwrap().value;
+        set(&session, "application_name", Some("one")).unwrap();
         session.keep_first();
-        set(&session, "TimeZone", Some("Asia/Tokyo")).unwrap();
+        set(&session, "application_name", Some("two")).unwrap();
         set(&session, "jit", Some("on")).unwrap();
         session.keep_first();
         reset(&session);
-        assert_eq!(
-            (zone().as_str(), session.setting("jit").unwrap().as_str()),
-            ("Europe/Oslo", "off")
-        );
-        set(&session, "TimeZone", Some("Asia/Tokyo")).unwrap();
-        set(&session, "TimeZone", None).unwrap();
-        assert_eq!(zone(), "Europe/Oslo");
+        assert_eq!((name().as_str(), session.setting("jit").unwrap().as_str()), ("one", "off"));
+        set(&session, "application_name", Some("two")).unwrap();
+        set(&session, "application_name", None).unwrap();
+        assert_eq!(name(), "one");
     }
 
     #[test]

@@ -11,13 +11,15 @@ use datafusion::sql::sqlparser::ast::{
     LimitClause, Query, Select, SelectItem, SetExpr, Spanned, TableAlias, TableFactor,
     TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut, visit_expressions,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::OURS;
 use super::clauses::{Clauses, LatestClause, SampleClause};
 use crate::parse::Position;
-use crate::plan::{is_rewritten, position_at, rewrite_aggregate};
+use crate::plan::{
+    QueryDialect, is_rewritten, name_casts_of_groups, name_casts_of_order, name_casts_of_windows,
+    position_at, rewrite_aggregate,
+};
 
 /// What a marked derived table stands for.
 #[derive(Debug, Clone)]
@@ -78,6 +80,11 @@ impl VisitorMut for Marker<'_> {
     type Break = ();
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let SetExpr::Select(select) = query.body.as_ref()
+            && is_grouped(select)
+        {
+            name_casts_of_order(query);
+        }
         let Some(clause) = query.limit_clause.take() else { return ControlFlow::Continue(()) };
         let (low, high) = match clause {
             LimitClause::OffsetCommaLimit { offset, limit } => (Some(offset), limit),
@@ -137,11 +144,16 @@ impl VisitorMut for Marker<'_> {
             select.from = from_one(self.marked(rows, Mark::Latest(Box::new(latest))));
         }
         if let Some(sample) = clauses.sample {
+            name_casts_of_groups(select);
             let block = std::mem::replace(select, select_everything(Vec::new(), None));
             let sampled = self.marked(query_of(block), Mark::Sample(Box::new(sample)));
             select.from = from_one(sampled);
         } else {
             group_implicitly(select, self.is_aggregate);
+            match is_grouped(select) {
+                true => name_casts_of_groups(select),
+                false => name_casts_of_windows(select),
+            }
         }
         ControlFlow::Continue(())
     }
@@ -199,7 +211,7 @@ pub(super) fn from_one(relation: TableFactor) -> Vec<TableWithJoins> {
 }
 
 pub(super) fn select_everything(from: Vec<TableWithJoins>, selection: Option<Expr>) -> Select {
-    let dialect = GenericDialect {};
+    let dialect = QueryDialect;
     let query = Parser::new(&dialect).try_with_sql("SELECT *").and_then(|mut p| p.parse_query());
     match query.map(|query| *query.body) {
         Ok(SetExpr::Select(select)) => Select { from, selection, ..*select },
@@ -247,6 +259,14 @@ fn group_implicitly(select: &mut Select, is_aggregate: &dyn Fn(&str) -> bool) {
         }
     }
     select.group_by = GroupByExpr::Expressions(keys, Vec::new());
+}
+
+/// True if a block groups its rows.
+fn is_grouped(select: &Select) -> bool {
+    match &select.group_by {
+        GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
+        GroupByExpr::All(_) => true,
+    }
 }
 
 /// The expression of an item; `None` for `*`.

@@ -203,7 +203,7 @@ fn with_buckets(
 ) -> std::result::Result<(LogicalPlan, Option<Grid>), Problem> {
     let Sampling { stride, unit, zone, offset, from, is_by_first, .. } = sampling;
     let origin = match from {
-        Some(from) => Origin::Instant(from),
+        Some(from) => Origin::Instant(from.saturating_add(offset * unit.per_second())),
         None => Origin::Calendar { offset },
     };
     let grid = Grid::new(stride, unit, zone, origin)?;

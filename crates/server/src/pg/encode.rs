@@ -45,7 +45,16 @@ const MICROS_TO_2000: i64 = 10_957 * 86_400_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Text,
+    /// Text with intervals in the form of ISO 8601 (`IntervalStyle`).
+    TextIso,
     Binary,
+}
+
+impl Format {
+    /// The format of a text under this `IntervalStyle`.
+    pub(super) fn of_style(style: Option<&str>) -> Format {
+        if style == Some("iso_8601") { Format::TextIso } else { Format::Text }
+    }
 }
 
 /// Appends a value that is not NULL.
@@ -142,7 +151,7 @@ impl<'a> Writer<'a> {
         format: Format,
     ) -> Result<Writer<'a>, ArrowError> {
         let put = match format {
-            Format::Text => text::writer(field, array)?,
+            Format::Text | Format::TextIso => text::writer(field, array, format)?,
             Format::Binary => binary(field, array)?,
         };
         Ok(Writer { nulls: array.logical_nulls(), put })
@@ -188,7 +197,9 @@ fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowEr
         DataType::UInt8 => with::<UInt8Type>(array, |v, bytes| bytes.put_i16(v.into())),
         DataType::Int32 => with::<Int32Type>(array, |v, bytes| bytes.put_i32(v)),
         DataType::UInt16 => with::<UInt16Type>(array, |v, bytes| bytes.put_i32(v.into())),
-        DataType::UInt32 if named == Some("ipv4") => return text::writer(field, array),
+        DataType::UInt32 if named == Some("ipv4") => {
+            return text::writer(field, array, Format::Text);
+        }
         // An oid.
         DataType::UInt32 if is_catalog => with::<UInt32Type>(array, |v, bytes| bytes.put_u32(v)),
         DataType::UInt32 => with::<UInt32Type>(array, |v, bytes| bytes.put_i64(v.into())),
@@ -232,16 +243,16 @@ fn binary<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowEr
         }
         // A list of what there are no arrays of.
         DataType::List(_) | DataType::LargeList(_) if type_of(field).0 == TEXT => {
-            text::writer(field, array)?
+            text::writer(field, array, Format::Text)?
         }
         DataType::List(_) | DataType::LargeList(_) => lists(field, array, Format::Binary)?,
-        _ => text::writer(field, array)?,
+        _ => text::writer(field, array, Format::Text)?,
     })
 }
 
 /// One byte, which is 0 where there is none.
 fn character<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowError> {
-    let text = text::writer(field, array)?;
+    let text = text::writer(field, array, Format::Text)?;
     Ok(Box::new(move |row, bytes| {
         let start = bytes.len();
         text(row, bytes);

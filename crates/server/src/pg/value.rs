@@ -89,7 +89,7 @@ fn scalar(
     number: usize,
 ) -> Result<Parameter, Fault> {
     let read = match format {
-        Format::Text => text(value)?.map(str::to_owned),
+        Format::Text | Format::TextIso => text(value)?.map(str::to_owned),
         Format::Binary => binary(oid, value)?,
     };
     let Some(read) = read else {

@@ -3,16 +3,15 @@
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use crate::plan::bind_by_precedence;
+use crate::plan::{QueryDialect, bind_by_precedence};
 
 /// Puts the other words in place of a call, if there are any.
 pub(crate) fn rewrite_aggregate(expr: &mut Expr) {
     let Expr::Function(function) = &*expr else { return };
     let Some(text) = other_words(function) else { return };
-    let dialect = GenericDialect {};
+    let dialect = QueryDialect;
     let parsed = Parser::new(&dialect).try_with_sql(&text).and_then(|mut p| p.parse_expr());
     // What the arguments were parsed from has been parsed before.
     if let Ok(mut other) = parsed {
@@ -56,10 +55,11 @@ fn other_words(function: &Function) -> Option<String> {
         ("approx_percentile", [x, p] | [x, p, _]) => {
             call(format!("approx_percentile_cont({x}, {p})"))
         }
-        ("arg_min", [x, by]) => {
+        ("every", [x]) => call(format!("bool_and({x})")),
+        ("arg_min" | "min_by", [x, by]) => {
             where_known(format!("first_value({x} ORDER BY {by} ASC NULLS LAST)"), by)
         }
-        ("arg_max", [x, by]) => {
+        ("arg_max" | "max_by", [x, by]) => {
             where_known(format!("first_value({x} ORDER BY {by} DESC NULLS LAST)"), by)
         }
         ("vwap", [price, amount]) => {

@@ -2,6 +2,8 @@
 //!
 //! - F1. A text that does not match its pattern gives NULL; a time out of the range of its type is
 //!   an error.
+//!   By a pattern of PostgreSQL it is an error too.
+//! - F3. A number is seconds since 1970 to `to_timestamp`, with a fraction, as in PostgreSQL.
 //! - F2. The clock stands still within a statement: its functions become values when a statement
 //!   is planned.
 
@@ -11,7 +13,9 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, StringViewBuilder,
 };
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit as ArrowUnit};
+use datafusion::arrow::datatypes::{
+    DataType, Field, FieldRef, Float64Type, Int64Type, TimeUnit as ArrowUnit,
+};
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -23,6 +27,7 @@ use tidegate_model::time::{CivilDate, days_in_month, is_leap_year};
 use tidegate_model::{ColumnType, TimeUnit};
 
 use super::pattern::Pattern;
+use super::template::{Form, Template, form};
 use crate::error::{ClauseProblem, Error, TextProblem};
 use crate::plan::literal::{integer_of, time_value};
 use crate::plan::time_text::{TimeScale, parse_time};
@@ -43,7 +48,7 @@ pub(super) fn time_functions() -> Vec<ScalarUDF> {
 /// The name of `ts AT TIME ZONE 'zone'`, which no query can write.
 pub(crate) const AT_TIME_ZONE: &str = "at time zone";
 
-const FUNCTIONS: [(&str, Kind); 31] = [
+const FUNCTIONS: [(&str, Kind); 36] = [
     ("timestamp_floor", Kind::Floor),
     ("timestamp_ceil", Kind::Ceil),
     ("dateadd", Kind::Add),
@@ -69,6 +74,11 @@ const FUNCTIONS: [(&str, Kind); 31] = [
     ("to_utc", Kind::Zone(Toward::Utc)),
     ("to_timezone", Kind::Zone(Toward::Clocks)),
     (AT_TIME_ZONE, Kind::AtTimeZone),
+    ("now", Kind::Clock { cut: Cut::Micros, days: 0 }),
+    ("current_timestamp", Kind::Clock { cut: Cut::Micros, days: 0 }),
+    ("transaction_timestamp", Kind::Clock { cut: Cut::Micros, days: 0 }),
+    ("statement_timestamp", Kind::Clock { cut: Cut::Micros, days: 0 }),
+    ("localtimestamp", Kind::Clock { cut: Cut::Micros, days: 0 }),
     ("systimestamp", Kind::Clock { cut: Cut::Micros, days: 0 }),
     ("systimestamp_ns", Kind::Clock { cut: Cut::Nanos, days: 0 }),
     ("sysdate", Kind::Clock { cut: Cut::Millis, days: 0 }),
@@ -142,7 +152,7 @@ impl Kind {
             Kind::Add => (3..=3, "a unit, a number and a timestamp"),
             Kind::Difference => (3..=3, "a unit and two timestamps"),
             Kind::Part(_) | Kind::IsLeapYear => (1..=1, "a timestamp"),
-            Kind::Parse(_) => (1..=2, "a text and perhaps a pattern"),
+            Kind::Parse(_) => (1..=2, "a text and perhaps a pattern, or seconds since 1970"),
             Kind::Format => (2..=2, "a timestamp and a pattern"),
             Kind::Zone(_) | Kind::AtTimeZone => (2..=2, "a timestamp and a time zone"),
             Kind::Clock { .. } => (0..=0, "nothing"),
@@ -223,6 +233,12 @@ impl ScalarUDFImpl for TimeFunction {
                 text(0).map(unit_of_text).transpose()?;
             }
             Kind::Zone(_) | Kind::AtTimeZone => zone(1)?,
+            Kind::Parse(_) => {
+                text(1).map(|pattern| TimePattern::new(pattern.to_owned())).transpose()?;
+            }
+            Kind::Format => {
+                text(1).map(questdb_pattern).transpose()?;
+            }
             _ => {}
         }
         Ok(Arc::new(Field::new(self.name, ty, true)))
@@ -415,6 +431,9 @@ impl Call<'_> {
         };
         let target = time_value(0, ty).data_type();
         let array = self.array(0)?;
+        if array.data_type().is_numeric() && ty == ColumnType::Timestamp(TimeUnit::Micros) {
+            return of_numbers(&array, unit);
+        }
         if array.data_type().is_integer() {
             let counts = cast(&array, &DataType::Int64)?;
             return Ok(cast(&cast(&counts, &timestamp(unit))?, &target)?);
@@ -426,14 +445,21 @@ impl Call<'_> {
         if self.args.len() == 2 && pattern.is_none() {
             return Ok(datafusion::arrow::array::new_null_array(&target, self.rows));
         }
-        let pattern = pattern.map(|pattern| Pattern::new(&pattern));
+        let pattern = pattern.map(TimePattern::new).transpose()?;
         let texts = cast(&array, &DataType::Utf8View)?;
         let parse = |text: &str| match &pattern {
             Some(pattern) => pattern.parse(text, unit),
-            None => parse_time(text, TimeScale::Unit(unit)).ok(),
+            None => Ok(parse_time(text, TimeScale::Unit(unit)).ok()),
         };
-        let times = texts.as_string_view().iter().map(|text| text.and_then(parse));
-        let times = times.collect::<Int64Array>();
+        let times = texts.as_string_view().iter().map(|text| text.map_or(Ok(None), parse));
+        let times = times.collect::<Result<Int64Array>>()?;
+        let times = match &pattern {
+            // PostgreSQL's `to_date` takes no more than the day.
+            Some(TimePattern::Postgres { .. }) if ty == ColumnType::Date => {
+                times.unary(|time| time - time.rem_euclid(unit.per_day()))
+            }
+            _ => times,
+        };
         let has_time = |time: i64| ty == ColumnType::Date && time.rem_euclid(unit.per_day()) != 0;
         if let Some(row) = times.iter().position(|time| time.is_some_and(has_time)) {
             let text = texts.as_string_view().value(row).to_owned();
@@ -446,7 +472,8 @@ impl Call<'_> {
     fn format(&self) -> Result<ArrayRef> {
         let (times, unit) = self.times(0)?;
         let mut builder = StringViewBuilder::with_capacity(times.len());
-        let pattern = self.text(1)?.map(|pattern| Pattern::new(&pattern));
+        let pattern = self.text(1)?;
+        let pattern = pattern.map(|it| questdb_pattern(&it)).transpose()?;
         let mut text = String::new();
         for time in &times {
             match (time, &pattern) {
@@ -478,6 +505,85 @@ impl Call<'_> {
         };
         of_unit(&times.unary(moved), unit)
     }
+}
+
+/// A pattern that texts are read by: QuestDB's or PostgreSQL's (`template` TP2).
+enum TimePattern {
+    QuestDb(Pattern),
+    Postgres { text: String, template: Template },
+}
+
+impl TimePattern {
+    fn new(text: String) -> Result<TimePattern> {
+        Ok(match form(&text) {
+            Form::QuestDb => TimePattern::QuestDb(Pattern::new(&text)),
+            Form::Postgres => {
+                let template = Template::new(&text);
+                TimePattern::Postgres { text, template }
+            }
+            Form::Unclear => {
+                return Err(wrong(ClauseProblem::UnclearPattern { pattern: text }).into());
+            }
+            Form::Percent => {
+                return Err(wrong(ClauseProblem::PercentPattern { pattern: text }).into());
+            }
+        })
+    }
+
+    /// F1, F3.
+    fn parse(&self, text: &str, unit: TimeUnit) -> Result<Option<i64>> {
+        match self {
+            TimePattern::QuestDb(pattern) => Ok(pattern.parse(text, unit)),
+            TimePattern::Postgres { text: pattern, template } => {
+                let bad = |reason| {
+                    let (text, pattern) = (text.to_owned(), pattern.clone());
+                    wrong(ClauseProblem::TimeByPattern { text, pattern, reason })
+                };
+                let micros = template.read(text).map_err(bad)?;
+                let worth = unit.per_second() / TimeUnit::Micros.per_second();
+                let instant = micros.checked_mul(worth);
+                Ok(Some(instant.ok_or_else(|| wrong(ClauseProblem::TimeRange))?))
+            }
+        }
+    }
+}
+
+/// A pattern that times are written by.
+fn questdb_pattern(text: &str) -> Result<Pattern> {
+    let pattern = text.to_owned();
+    match form(text) {
+        Form::Postgres => Err(wrong(ClauseProblem::PostgresPattern { pattern }).into()),
+        Form::Unclear | Form::QuestDb | Form::Percent => Ok(Pattern::new(text)),
+    }
+}
+
+/// Seconds since 1970 as times (F3).
+fn of_numbers(numbers: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
+    let out_of_range = || wrong(ClauseProblem::TimeRange);
+    let per_second = unit.per_second();
+    let times = if numbers.data_type().is_integer() {
+        let seconds = cast(numbers, &DataType::Int64)?;
+        let time = |seconds: i64| seconds.checked_mul(per_second).ok_or_else(out_of_range);
+        let seconds = seconds.as_primitive::<Int64Type>().iter();
+        let times = seconds.map(|seconds| seconds.map(time).transpose());
+        times.collect::<std::result::Result<Int64Array, Error>>()?
+    } else {
+        let seconds = cast(numbers, &DataType::Float64)?;
+        let time = |seconds: f64| {
+            // To microseconds, beyond which a DOUBLE of our days has no digits.
+            let micros = (seconds * 1e6).round_ties_even();
+            if !(-9e18..=9e18).contains(&micros) {
+                return Err(out_of_range());
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "within 64 bits")]
+            let micros = micros as i64;
+            micros.checked_mul(per_second / 1_000_000).ok_or_else(out_of_range)
+        };
+        let seconds = seconds.as_primitive::<Float64Type>().iter();
+        let times = seconds.map(|seconds| seconds.map(time).transpose());
+        times.collect::<std::result::Result<Int64Array, Error>>()?
+    };
+    of_unit(&times, unit)
 }
 
 fn unit_of_text(text: &str) -> std::result::Result<Stride, Error> {

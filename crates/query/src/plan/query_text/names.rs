@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, SetExpr, Value, VisitMut, VisitorMut,
+    Expr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions,
 };
-
-use super::arguments;
 
 /// What the columns of the outermost SELECT are called.
 #[derive(Debug, Clone, Default)]
@@ -118,17 +117,70 @@ pub(super) fn number_repeated_items(items: &mut [SelectItem]) {
     }
 }
 
-/// Whether DataFusion would call the expression as it calls another one.
-fn has_cast_name(expr: &Expr) -> bool {
-    match expr {
-        Expr::Cast { .. } | Expr::TypedString { .. } => true,
-        // It calls all of them alike.
-        Expr::Subquery(_) | Expr::Exists { .. } => true,
-        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => has_cast_name(inner),
-        Expr::BinaryOp { left, right, .. } => has_cast_name(left) || has_cast_name(right),
-        Expr::Function(call) => arguments(call).any(has_cast_name),
-        _ => false,
+/// Gives the `x` of `SELECT x, *` a name that no other column has, as `*` has an `x` too. What is
+/// no column of `*`, as far as can be told, keeps its name. `is_one` says that there is one table.
+pub(super) fn name_items_beside_wildcards(items: &mut [SelectItem], is_one: bool) {
+    let wildcards = items.iter().filter_map(|item| match item {
+        SelectItem::Wildcard(_) => Some(None),
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(of), _) => {
+            Some(of.0.last().map(ToString::to_string))
+        }
+        _ => None,
+    });
+    let wildcards = wildcards.collect::<Vec<_>>();
+    if wildcards.is_empty() {
+        return;
     }
+    let is_of_wildcard = |table: Option<&Ident>| {
+        wildcards.iter().any(|of| match (of, table) {
+            (None, _) => true,
+            (Some(of), Some(table)) => *of == table.to_string(),
+            (Some(_), None) => is_one,
+        })
+    };
+    let is_in_wildcard = |expr: &Expr, name: &str| match expr {
+        Expr::Identifier(column) => column.value == name && is_of_wildcard(None),
+        Expr::CompoundIdentifier(path) => match path.as_slice() {
+            [.., table, column] => column.value == name && is_of_wildcard(Some(table)),
+            _ => false,
+        },
+        _ => false,
+    };
+    for (at, item) in items.iter_mut().enumerate() {
+        let (expr, name) = match &*item {
+            SelectItem::UnnamedExpr(expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_))) => {
+                (expr, written_name(expr))
+            }
+            SelectItem::ExprWithAlias { expr, alias } => (expr, alias.value.clone()),
+            _ => continue,
+        };
+        let reads = visit_expressions(expr, |expr| match is_in_wildcard(expr, &name) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        });
+        if reads.is_break() {
+            let alias = Ident::with_quote('"', format!("{name}_{BESIDE}{at}"));
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+}
+
+/// Digits in front of the number of such an item.
+const BESIDE: &str = "000000";
+
+/// True if DataFusion may call the expression as it calls another one: casts by what they cast,
+/// `+x` like x, and all subqueries alike.
+fn has_cast_name(expr: &Expr) -> bool {
+    let found = visit_expressions(expr, |expr| match expr {
+        Expr::Cast { .. }
+        | Expr::TypedString { .. }
+        | Expr::Subquery(_)
+        | Expr::Exists { .. }
+        | Expr::InSubquery { .. }
+        | Expr::UnaryOp { op: UnaryOperator::Plus, .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 /// What an item without AS is called: a column by its name, anything else by its text.

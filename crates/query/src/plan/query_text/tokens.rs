@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
-use super::INTERVAL_CALL;
+use super::{INTERVAL_CALL, position_at};
+use crate::error::{Error, Result, SyntaxError};
 
 /// Puts brackets around `interval(low, high)` behind IN, and quotes around its name, which stands
 /// for INTERVAL literals elsewhere (Q4).
@@ -27,6 +28,31 @@ pub(super) fn bracket_interval_calls(tokens: &mut Vec<TokenWithSpan>) {
         tokens[name].token = Token::make_word(INTERVAL_CALL, Some('"'));
         tokens.insert(end + 1, TokenWithSpan::new(Token::RParen, last));
         tokens.insert(name, TokenWithSpan::new(Token::LParen, first));
+    }
+}
+
+/// `IN today()` is `IN '$today'`: the whole day, as in QuestDB.
+pub(super) fn quote_days(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at < tokens.len() {
+        let next = |from: usize| (from..tokens.len()).find(|&at| !is_blank(&tokens[at]));
+        let day = next(at + 1).filter(|_| keyword(&tokens[at]) == Some(Keyword::IN));
+        let name = day.and_then(|day| match &tokens[day].token {
+            Token::Word(word) if word.quote_style.is_none() => {
+                Some((day, word.value.to_lowercase()))
+            }
+            _ => None,
+        });
+        if let Some((day, name)) = name
+            && ["today", "yesterday", "tomorrow"].contains(&name.as_str())
+            && let Some(open) = next(day + 1).filter(|&at| tokens[at].token == Token::LParen)
+            && let Some(close) = next(open + 1).filter(|&at| tokens[at].token == Token::RParen)
+        {
+            let text = Token::SingleQuotedString(format!("${name}"));
+            let span = tokens[day].span;
+            tokens.splice(day..=close, [TokenWithSpan::new(text, span)]);
+        }
+        at += 1;
     }
 }
 
@@ -77,19 +103,33 @@ pub(super) fn select_everything(tokens: &mut Vec<TokenWithSpan>) {
 /// The same in brackets where a query may stand: `FROM (t WHERE ..)`, `x IN (t LIMIT -3)`.
 pub(super) fn select_everything_inside(tokens: &mut Vec<TokenWithSpan>) {
     let mut before: Option<Token> = None;
+    // Whether a WINDOW clause has begun in each open bracket: `AS (w ORDER BY x)` is no query
+    // there.
+    let mut windows = vec![false];
     let mut at = 0;
     while at < tokens.len() {
         if is_blank(&tokens[at]) {
             at += 1;
             continue;
         }
+        let is_window = windows.last() == Some(&true);
+        match (&tokens[at].token, keyword(&tokens[at]), windows.last_mut()) {
+            (Token::LParen, ..) => windows.push(false),
+            (Token::RParen, ..) => drop(windows.pop()),
+            (_, Some(Keyword::WINDOW), Some(begun)) => *begun = true,
+            (_, Some(Keyword::SELECT | Keyword::FROM | Keyword::WITH), Some(begun)) => {
+                *begun = false;
+            }
+            _ => {}
+        }
         let is_open = tokens[at].token == Token::LParen;
         let can_be_query = match &before {
             None | Some(Token::LParen | Token::Comma) => true,
-            Some(Token::Word(word)) if word.quote_style.is_none() => matches!(
-                word.keyword,
-                Keyword::FROM | Keyword::JOIN | Keyword::IN | Keyword::AS | Keyword::EXISTS
-            ),
+            Some(Token::Word(word)) if word.quote_style.is_none() => match word.keyword {
+                Keyword::AS => !is_window,
+                Keyword::FROM | Keyword::JOIN | Keyword::IN | Keyword::EXISTS => true,
+                _ => false,
+            },
             _ => false,
         };
         before = Some(tokens[at].token.clone());
@@ -108,6 +148,100 @@ pub(super) fn select_everything_inside(tokens: &mut Vec<TokenWithSpan>) {
             tokens.splice(first..first, added);
         }
     }
+}
+
+/// Puts `SELECT * FROM t` in place of `TABLE t`, and leaves `[NOT] MATERIALIZED` behind the AS of a
+/// WITH out: here a query of WITH is done where it is read.
+pub(super) fn read_other_words(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at < tokens.len() {
+        let next = |from: usize| (from..tokens.len()).find(|&at| !is_blank(&tokens[at]));
+        let is_word = |at: usize, word: &str| {
+            matches!(&tokens[at].token, Token::Word(it)
+                if it.quote_style.is_none() && it.value.eq_ignore_ascii_case(word))
+        };
+        let before = tokens[..at].iter().rev().find(|token| !is_blank(token));
+        let opens = before.is_none_or(|before| match &before.token {
+            Token::LParen => true,
+            Token::Word(word) => matches!(
+                word.keyword,
+                Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT | Keyword::ALL
+            ),
+            _ => false,
+        });
+        if opens
+            && keyword(&tokens[at]) == Some(Keyword::TABLE)
+            && let Some(name) = next(at + 1)
+            && matches!(tokens[name].token, Token::Word(_))
+        {
+            let span = tokens[at].span;
+            let words = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+            let words = words.map(|token| TokenWithSpan::new(token, span));
+            tokens.splice(at..=at, words);
+        } else if keyword(&tokens[at]) == Some(Keyword::AS)
+            && let Some(first) = next(at + 1)
+        {
+            let not = is_word(first, "NOT").then_some(first);
+            let word = if not.is_some() { next(first + 1) } else { Some(first) };
+            if let Some(word) = word.filter(|&word| is_word(word, "MATERIALIZED"))
+                && next(word + 1).is_some_and(|open| tokens[open].token == Token::LParen)
+            {
+                tokens.remove(word);
+                if let Some(not) = not {
+                    tokens.remove(not);
+                }
+            }
+        }
+        at += 1;
+    }
+}
+
+/// `RANGE BETWEEN 2 MINUTE PRECEDING ..`: the length in quotes, as an INTERVAL.
+pub(super) fn quote_frame_lengths(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at < tokens.len() {
+        let next = |from: usize| (from..tokens.len()).find(|&at| !is_blank(&tokens[at]));
+        let found = match &tokens[at].token {
+            Token::Number(digits, _) => next(at + 1).and_then(|unit| {
+                let Token::Word(word) = &tokens[unit].token else { return None };
+                let behind = next(unit + 1)?;
+                let is_bound = matches!(
+                    keyword(&tokens[behind]),
+                    Some(Keyword::PRECEDING | Keyword::FOLLOWING)
+                );
+                is_bound.then(|| (unit, format!("{digits} {}", word.value)))
+            }),
+            _ => None,
+        };
+        if let Some((unit, length)) = found {
+            let span = tokens[at].span;
+            let words = [Token::make_keyword("INTERVAL"), Token::SingleQuotedString(length)];
+            tokens.splice(at..=unit, words.map(|token| TokenWithSpan::new(token, span)));
+        }
+        at += 1;
+    }
+}
+
+/// An error for a number with letters behind it, which would be its name: `10.5m`.
+pub(super) fn check_numbers(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
+    for (at, pair) in tokens.windows(2).enumerate() {
+        // `geohash(4c)` is a type, if one that there is not.
+        let is_type = matches!(at.checked_sub(2).map(|at| &tokens[at].token),
+            Some(Token::Word(word)) if word.value.eq_ignore_ascii_case("geohash"));
+        if is_type {
+            continue;
+        }
+        if let (Token::Number(digits, _), Token::Word(word)) = (&pair[0].token, &pair[1].token)
+            && word.quote_style.is_none()
+            && pair[0].span.end == pair[1].span.start
+        {
+            let position = position_at(sql, pair[0].span.start);
+            let found = Some(format!("{digits}{}", word.value));
+            let what = SyntaxError::Unexpected { expected: "a number".to_owned(), found };
+            return Err(Error::Syntax { position, what });
+        }
+    }
+    Ok(())
 }
 
 /// Whether there is a SELECT outside of brackets.

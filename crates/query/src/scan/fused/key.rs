@@ -4,6 +4,7 @@
 //! - K2. Ids are the same for all workers, so that their states can be joined slot by slot.
 //! - K3. Buckets of the designated timestamp ascend with it: where a zone begins and ends in the
 //!   same bucket, all of it is in that bucket.
+//! - K4. Each key has a scratch of its own: a bucket that one key has found is none of another's.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,7 +126,7 @@ impl Key {
         Ok(Some(Key { column: column(at), domain, kind, ty }))
     }
 
-    /// The ids of rows of a zone, in `ids` if they differ.
+    /// The ids of rows of a zone, in `ids` if they differ. `scratch` is of this key alone (K4).
     pub(super) fn ids(
         &self,
         zone: &KeyZone<'_>,
@@ -190,15 +191,15 @@ impl Key {
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             return Ok(ZoneKey::Same(known.id(starts[0], self.domain)?));
         };
-        let ends = match scratch.buckets.filter(|(from, to, _)| (*from..=*to).contains(&last)) {
-            Some((from, _, start)) if from <= first => [start, start],
+        let ends = match scratch.bucket {
+            Some(known) if known.first <= first && last <= known.last => [known.start; 2],
             _ => {
                 let ends = starts_of(&[first, last])?;
                 [ends[0], ends[1]]
             }
         };
         if ends[0] == ends[1] {
-            scratch.buckets = Some((first, last, ends[0]));
+            scratch.bucket = Some(KnownBucket { first, last, start: ends[0] });
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             return Ok(ZoneKey::Same(known.id(ends[0], self.domain)?));
         }
@@ -288,19 +289,28 @@ impl Key {
     }
 }
 
-/// What finding ids needs, kept from zone to zone.
+/// Memory for finding the ids of one key, kept from zone to zone (K4).
 #[derive(Debug)]
 pub(super) struct KeyScratch {
     integers: Vec<i64>,
     nulls: Vec<u32>,
-    /// Two times that are in one bucket, and its start.
-    buckets: Option<(i64, i64, i64)>,
+    /// The bucket of the zone before, if that was in one.
+    bucket: Option<KnownBucket>,
+}
+
+/// A bucket, as far as it is known.
+#[derive(Debug, Clone, Copy)]
+struct KnownBucket {
+    /// Two times in it.
+    first: i64,
+    last: i64,
+    start: i64,
 }
 
 impl KeyScratch {
-    /// For zones of so many rows.
+    /// Memory for zones of so many rows.
     pub(super) fn new(zone_rows: usize) -> KeyScratch {
-        KeyScratch { integers: vec![0; zone_rows], nulls: Vec::new(), buckets: None }
+        KeyScratch { integers: vec![0; zone_rows], nulls: Vec::new(), bucket: None }
     }
 }
 

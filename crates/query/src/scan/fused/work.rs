@@ -73,7 +73,8 @@ struct Scratch {
     list: Vec<u16>,
     slots: Vec<u32>,
     ids: Vec<u32>,
-    key: KeyScratch,
+    /// One for each key (`key` K4).
+    keys: Vec<KeyScratch>,
     nulls: Vec<u32>,
     integers: Vec<i64>,
     floats: Vec<f64>,
@@ -85,7 +86,7 @@ impl<'p> Worker<'p> {
             list: Vec::with_capacity(ZONE_ROWS),
             slots: vec![0; ZONE_ROWS],
             ids: vec![0; ZONE_ROWS],
-            key: KeyScratch::new(ZONE_ROWS),
+            keys: plan.keys.iter().map(|_| KeyScratch::new(ZONE_ROWS)).collect(),
             nulls: Vec::new(),
             integers: vec![0; ZONE_ROWS],
             floats: vec![0.0; ZONE_ROWS],
@@ -174,12 +175,12 @@ fn slots(
 ) -> Result<Option<usize>> {
     let count = rows.count();
     let mut same = Some(0_usize);
-    for key in &plan.keys {
+    for (key, memory) in plan.keys.iter().zip(&mut scratch.keys) {
         let ids = &mut scratch.ids[..count];
         let slots = &mut scratch.slots[..count];
         let domain = u32::try_from(key.domain).expect("FA3");
         let zone = KeyZone { values: &columns[key.column], segment, rows };
-        match (key.ids(&zone, &mut scratch.key, ids)?, same) {
+        match (key.ids(&zone, memory, ids)?, same) {
             (ZoneKey::Same(id), Some(slot)) => same = Some(slot * key.domain + id as usize),
             (ZoneKey::Same(id), None) => {
                 slots.iter_mut().for_each(|slot| *slot = *slot * domain + id);

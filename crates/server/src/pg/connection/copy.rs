@@ -130,7 +130,12 @@ impl Connection {
                         self.notices(&cut_instants(&schema));
                         OutRows::Binary(schema)
                     }
-                    _ => OutRows::Delimited(delimited(&options, &schema)?, schema),
+                    _ => {
+                        let style = self.session.setting("IntervalStyle");
+                        let formats =
+                            vec![Format::of_style(style.as_deref()); schema.fields().len()];
+                        OutRows::Delimited(delimited(&options, &schema)?, schema, formats)
+                    }
                 };
                 self.copy_out((stream, rows), seat, &canceler).await
             }
@@ -255,7 +260,7 @@ impl Connection {
 /// How rows that go out are written.
 enum OutRows {
     /// Their values as PostgreSQL writes them.
-    Delimited(Delimited, SchemaRef),
+    Delimited(Delimited, SchemaRef, Vec<Format>),
     Binary(SchemaRef),
 }
 
@@ -275,7 +280,7 @@ impl OutRows {
     /// What stands before all rows.
     fn header(&self, parts: &mut Parts) {
         match self {
-            OutRows::Delimited(rows, _) => {
+            OutRows::Delimited(rows, ..) => {
                 let mut text = String::new();
                 rows.header(&mut text);
                 if !text.is_empty() {
@@ -303,8 +308,8 @@ impl OutRows {
     ) -> Result<usize, Unwritten> {
         let end = rows.end;
         match self {
-            OutRows::Delimited(form, schema) => {
-                let writer = RowWriter::new(schema, arrays, &[])?;
+            OutRows::Delimited(form, schema, formats) => {
+                let writer = RowWriter::new(schema, arrays, formats)?;
                 let (mut value, mut text) = (BytesMut::new(), String::new());
                 for row in rows {
                     text.clear();

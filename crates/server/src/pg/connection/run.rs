@@ -285,6 +285,14 @@ impl Connection {
         rows_max: u64,
     ) -> Result<u64, Stopped> {
         let mut guard = Guard::new(self.out_held()?, &rows.canceler);
+        let style = self.session.setting("IntervalStyle");
+        let of_style = |format| match format {
+            Format::Text => Format::of_style(style.as_deref()),
+            binary => binary,
+        };
+        let all_text = vec![Format::Text; rows.schema.fields().len()];
+        let formats = if formats.is_empty() { all_text.as_slice() } else { formats };
+        let formats = &*formats.iter().copied().map(of_style).collect::<Vec<_>>();
         let Some(heavy) = rows.take_heavy() else {
             let share = Share { rows_max, bytes_max: self.wire.out.len() + PART_BYTES };
             let mut room = Room::new(&mut self.wire.out.bytes, &mut guard);

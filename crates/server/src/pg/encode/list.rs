@@ -69,7 +69,7 @@ pub(super) fn lists<'a>(
     let (element, _) = type_of(field);
     let lists = Lists { levels, values: Writer::new(field, array, format)?, element };
     Ok(match format {
-        Format::Text => Box::new(move |row, room| lists.put_text(row, room)),
+        Format::Text | Format::TextIso => Box::new(move |row, room| lists.put_text(row, room)),
         Format::Binary => Box::new(move |row, room| lists.put_binary(row, room)),
     })
 }

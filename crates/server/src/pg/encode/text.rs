@@ -15,7 +15,11 @@ use tidegate_model::time::CivilDate;
 use super::{Format, Interval, Put, bytes_of, instants, intervals, lists, other, with};
 use crate::pg::types::per_second;
 
-pub(super) fn writer<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'a>, ArrowError> {
+pub(super) fn writer<'a>(
+    field: &'a Field,
+    array: &'a dyn Array,
+    format: Format,
+) -> Result<Put<'a>, ArrowError> {
     let named = field.metadata().get("tidegate.type").map(String::as_str);
     Ok(match array.data_type() {
         DataType::Boolean => {
@@ -70,11 +74,14 @@ pub(super) fn writer<'a>(field: &'a Field, array: &'a dyn Array) -> Result<Put<'
                 push_fraction(micros.rem_euclid(1_000_000), 1_000_000, bytes);
             })
         }
+        DataType::Interval(unit) if format == Format::TextIso => {
+            intervals(array, *unit, push_iso_interval)
+        }
         DataType::Interval(unit) => intervals(array, *unit, push_interval),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => texts(array),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => hex_of(array),
         DataType::FixedSizeBinary(_) => fixed(array, named == Some("uuid")),
-        DataType::List(_) | DataType::LargeList(_) => lists(field, array, Format::Text)?,
+        DataType::List(_) | DataType::LargeList(_) => lists(field, array, format)?,
         _ => other(field, array)?,
     })
 }
@@ -255,6 +262,37 @@ fn push_interval(interval: Interval, bytes: &mut BytesMut) {
     }
 }
 
+/// `P1Y2M3DT4H5M6.7S`
+fn push_iso_interval(interval: Interval, bytes: &mut BytesMut) {
+    let Interval { months, days, nanos } = interval;
+    let start = bytes.len();
+    bytes.put_u8(b'P');
+    for (count, unit) in [(months / 12, 'Y'), (months % 12, 'M'), (days, 'D')] {
+        if count != 0 {
+            push(bytes, format_args!("{count}{unit}"));
+        }
+    }
+    let micros = nanos.div_euclid(1_000);
+    if micros == 0 && start + 1 < bytes.len() {
+        return;
+    }
+    bytes.put_u8(b'T');
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+    for (count, unit) in [(seconds / 3_600, 'H'), (seconds / 60 % 60, 'M')] {
+        if count != 0 {
+            push(bytes, format_args!("{count}{unit}"));
+        }
+    }
+    let seconds = seconds % 60;
+    if seconds != 0 || fraction != 0 || micros == 0 {
+        let sign = if micros < 0 { "-" } else { "" };
+        push(bytes, format_args!("{sign}{}", seconds.abs()));
+        let fraction = i64::try_from(fraction.unsigned_abs()).unwrap_or(0);
+        push_fraction(fraction, 1_000_000, bytes);
+        bytes.put_u8(b'S');
+    }
+}
+
 fn hex_of(array: &dyn Array) -> Put<'_> {
     let raw = bytes_of(array);
     Box::new(move |row, bytes| {
@@ -340,5 +378,19 @@ mod tests {
         assert_eq!(interval(14, 1, 14_706_700_000_000), "1 year 2 mons 1 day 04:05:06.7");
         assert_eq!(interval(0, 0, 0), "00:00:00");
         assert_eq!(interval(0, -2, -1_000_000_000), "-2 days -00:00:01");
+    }
+
+    /// The answers are those of PostgreSQL 15.
+    #[test]
+    fn intervals_of_iso_8601_have_their_parts() {
+        let interval = |months, days, nanos| {
+            shown(|bytes| push_iso_interval(Interval { months, days, nanos }, bytes))
+        };
+        assert_eq!(interval(14, 1, 14_706_700_000_000), "P1Y2M1DT4H5M6.7S");
+        assert_eq!(interval(0, 0, 0), "PT0S");
+        assert_eq!(interval(1, -1, 0), "P1M-1D");
+        assert_eq!(interval(0, 0, -5_400_000_000_000), "PT-1H-30M");
+        assert_eq!(interval(0, 1, -1_500_000_000), "P1DT-1.5S");
+        assert_eq!(interval(0, 0, -500_000_000), "PT-0.5S");
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn parameter(
 ) -> Result<Parameter, Fault> {
     let mut lists = Lists { element, known, number, counted, elements: 0 };
     let values = match format {
-        Format::Text => {
+        Format::Text | Format::TextIso => {
             let text = super::text(value)?.ok_or_else(|| lists.bad("22P02"))?;
             lists.of_text(text)?
         }

@@ -104,6 +104,14 @@ const FIXED: &[&str] = &[
     "month",
     "nanos",
     "now",
+    "current_timestamp",
+    "transaction_timestamp",
+    "statement_timestamp",
+    "localtimestamp",
+    "make_timestamp",
+    "date_trunc years",
+    "div",
+    "width_bucket",
     "second",
     "sysdate",
     "systimestamp",
@@ -252,6 +260,7 @@ const GROWING: &[(&str, Growth)] = &[
     // As hexadecimal digits.
     ("encode", Input(2)),
     ("flatten", Input(1)),
+    ("format", Grows(growth::formatted)),
     ("generate_series", Grows(growth::steps)),
     ("greatest", Input(1)),
     // Some characters have longer ones in the other case: one becomes three.
@@ -284,12 +293,14 @@ const GROWING: &[(&str, Growth)] = &[
     ("right", Input(1)),
     ("rpad", Grows(growth::padded)),
     ("rtrim", Input(1)),
+    // A sign becomes two, around which there are twelve more.
+    ("similar pattern", Input(16)),
     ("split_part", Input(1)),
     // Each character becomes a value of its own.
     ("string_to_array", Input(24)),
     ("substr", Input(1)),
     ("substr_index", Input(1)),
-    // `%c` is a whole date.
+    // `D` of a pattern becomes a day of nine letters, `%c` of `date_format` a whole date.
     ("to_char", Input(64)),
     ("to_str", Input(16)),
     // A character of one byte may become one of four.

@@ -55,6 +55,26 @@ pub(super) fn repeated_in_list(call: &Call<'_>) -> Result<u64> {
     }))
 }
 
+/// `format(text, values ..)`: each percent sign is one value, and a width is at most 10,000.
+pub(super) fn formatted(call: &Call<'_>) -> Result<u64> {
+    const WIDTH_MAX: u64 = 10_000;
+    let Some(formats) = call.arg(0) else { return Ok(0) };
+    let formats = formats.texts()?;
+    let mut largest = vec![0_u64; call.rows];
+    for value in call.args.iter().skip(1) {
+        for (row, size) in value.sizes().into_iter().enumerate() {
+            largest[row] = largest[row].max(size.saturating_add(VALUE_BYTES));
+        }
+    }
+    Ok(sum(call.rows, |row| {
+        let format = formats.of_row(row).unwrap_or_default();
+        let signs = format.bytes().filter(|byte| *byte == b'%').count() as u64;
+        let width = if format.bytes().any(|byte| byte.is_ascii_digit()) { WIDTH_MAX } else { 0 };
+        let each = largest[row].saturating_mul(SHOWN).saturating_add(width);
+        signs.saturating_mul(each).saturating_add(format.len() as u64)
+    }))
+}
+
 /// `lpad(text, characters, fill)`.
 pub(super) fn padded(call: &Call<'_>) -> Result<u64> {
     let (Some(texts), Some(counts)) = (call.arg(0), call.arg(1)) else { return Ok(0) };

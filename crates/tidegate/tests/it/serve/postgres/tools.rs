@@ -226,3 +226,15 @@ fn connections_are_ended_by_their_number() {
     });
     server.stop();
 }
+
+#[test]
+fn rails_sets_up_its_connection() {
+    check(&[
+        ("SET client_min_messages TO 'warning'", &[]),
+        ("SET standard_conforming_strings = on", &[]),
+        ("SET intervalstyle = iso_8601", &[]),
+        ("SET SESSION timezone TO 'UTC'", &[]),
+        ("SELECT INTERVAL '1 day 2 hours', ARRAY[INTERVAL '1 month']", &["P1DT2H|{P1M}"]),
+        ("SHOW intervalstyle", &["iso_8601"]),
+    ]);
+}

@@ -1,0 +1,146 @@
+//! TIMESTAMP compared with a constant TIMESTAMP_NS, exactly.
+//!
+//! - FT1. A time of microseconds is compared with a constant of nanoseconds by the microseconds
+//!   before and behind that: `ts >= ..00.000000180` is `ts >= ..00.000001`.
+//!
+//! DataFusion cuts the constant to microseconds first. Not here: columns of both kinds, which it
+//! compares in nanoseconds.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::{DataType, TimestampMicrosecondType, TimestampNanosecondType};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, lit, not,
+};
+use tidegate_model::{ColumnType, TimeUnit};
+use tidegate_storage::segment::arrow_type;
+
+const MICROS: ColumnType = ColumnType::Timestamp(TimeUnit::Micros);
+const NANOS: ColumnType = ColumnType::Timestamp(TimeUnit::Nanos);
+const PER_MICRO: i64 = 1_000;
+
+/// `left op right` of a TIMESTAMP and a constant TIMESTAMP_NS, in either order.
+pub(super) fn compare(
+    (left, left_type): (&Expr, Option<ColumnType>),
+    op: Operator,
+    (right, right_type): (&Expr, Option<ColumnType>),
+) -> Option<Expr> {
+    match (left_type?, right_type?) {
+        (MICROS, NANOS) if is_constant(right) && !is_constant(left) => {
+            Some(with_constant(left, op, right))
+        }
+        (NANOS, MICROS) if is_constant(left) && !is_constant(right) => {
+            let swapped = match op {
+                Operator::IsDistinctFrom | Operator::IsNotDistinctFrom => op,
+                op => op.swap()?,
+            };
+            Some(with_constant(right, swapped, left))
+        }
+        _ => None,
+    }
+}
+
+/// True for an expression that has one value for all rows.
+fn is_constant(expr: &Expr) -> bool {
+    let is_open = |expr: &Expr| {
+        let opens = matches!(
+            expr,
+            Expr::Column(_)
+                | Expr::OuterReferenceColumn(..)
+                | Expr::ScalarSubquery(_)
+                | Expr::Placeholder(_)
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+        );
+        Ok(opens || expr.is_volatile_node())
+    };
+    !expr.exists(is_open).unwrap_or(true)
+}
+
+fn with_constant(time: &Expr, op: Operator, constant: &Expr) -> Expr {
+    let (floor, ceil) = (micros(constant, Rounding::Down), micros(constant, Rounding::Up));
+    let by = |op, bound: Expr| {
+        Expr::BinaryExpr(BinaryExpr::new(Box::new(time.clone()), op, Box::new(bound)))
+    };
+    if floor == ceil {
+        return by(op, floor);
+    }
+    let equal = || by(Operator::GtEq, ceil.clone()).and(by(Operator::LtEq, floor.clone()));
+    let same = || {
+        let both_null = time.clone().is_null().and(constant.clone().is_null());
+        Expr::IsTrue(Box::new(equal())).or(both_null)
+    };
+    match op {
+        Operator::Gt => by(Operator::Gt, floor),
+        Operator::GtEq => by(Operator::GtEq, ceil),
+        Operator::Lt => by(Operator::Lt, ceil),
+        Operator::LtEq => by(Operator::LtEq, floor),
+        Operator::NotEq => not(equal()),
+        Operator::IsNotDistinctFrom => same(),
+        Operator::IsDistinctFrom => not(same()),
+        _ => equal(),
+    }
+}
+
+/// The microsecond at or before a time of nanoseconds, or at or behind it.
+fn micros(nanos: &Expr, rounding: Rounding) -> Expr {
+    if let Expr::Literal(ScalarValue::TimestampNanosecond(value, None), _) = nanos {
+        let value = value.map(|value| rounding.micros(value));
+        return lit(ScalarValue::TimestampMicrosecond(value, None));
+    }
+    let signature = Signature::any(1, Volatility::Immutable);
+    let function = Arc::new(ScalarUDF::new_from_impl(ToMicros { rounding, signature }));
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![nanos.clone()]))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Rounding {
+    Down,
+    Up,
+}
+
+impl Rounding {
+    fn micros(self, nanos: i64) -> i64 {
+        let floor = nanos.div_euclid(PER_MICRO);
+        match self {
+            Rounding::Up if nanos.rem_euclid(PER_MICRO) != 0 => floor + 1,
+            _ => floor,
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ToMicros {
+    rounding: Rounding,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for ToMicros {
+    fn name(&self) -> &'static str {
+        match self.rounding {
+            Rounding::Down => "microsecond before",
+            Rounding::Up => "microsecond behind",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(arrow_type(MICROS))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let values = args.args[0].to_array(args.number_rows)?;
+        let values = values.as_primitive::<TimestampNanosecondType>();
+        let micros =
+            values.unary::<_, TimestampMicrosecondType>(|nanos| self.rounding.micros(nanos));
+        Ok(ColumnarValue::Array(Arc::new(micros)))
+    }
+}

@@ -1,0 +1,156 @@
+//! Sums, averages and their like of doubles over moving frames.
+//!
+//! - MV1. Nothing is subtracted: a frame that a NaN, an infinity or a large value has left is as if
+//!   it had never been there. DataFusion's own take away from their sums what leaves a frame.
+//! - MV2. Rows leave a frame in the order in which they came into it.
+//! - MV3. A row costs constant time, spread over the rows: it is added when it comes, and added
+//!   once more when the rows before it have left (`Frame`).
+//!
+//! Sums carry what rounding loses, so that frames of the same values have the same sum. Integers
+//! and decimals are exact, and stay with DataFusion, as does all that is no moving frame.
+
+mod frame;
+mod pairs;
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::expr::AggregateFunctionParams;
+use datafusion::logical_expr::function::{
+    AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs,
+};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
+    SetMonotonicity, Signature, StatisticsArgs,
+};
+
+use frame::MovingSum;
+use pairs::{MovingPairs, Statistic};
+
+/// The function as one of windows: in place of DataFusion's where that subtracts doubles.
+pub(crate) fn moving(inner: &Arc<AggregateUDF>) -> Option<Arc<AggregateUDF>> {
+    if inner.inner().downcast_ref::<Moving>().is_some() {
+        return None;
+    }
+    let kind = match inner.name() {
+        "sum" => Kind::Sum,
+        "avg" => Kind::Average,
+        name => Kind::Statistic(Statistic::of(name)?),
+    };
+    Some(Arc::new(AggregateUDF::new_from_impl(Moving { inner: Arc::clone(inner), kind })))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Sum,
+    Average,
+    Statistic(Statistic),
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Moving {
+    /// DataFusion's.
+    inner: Arc<AggregateUDF>,
+    kind: Kind,
+}
+
+impl AggregateUDFImpl for Moving {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn display_name(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.inner.display_name(params)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(args)
+    }
+
+    fn return_field(&self, args: &[FieldRef]) -> Result<FieldRef> {
+        self.inner.return_field(args)
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.inner.is_nullable()
+    }
+
+    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(args)
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        self.inner.accumulator(args)
+    }
+
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        let is_double = |field: &FieldRef| *field.data_type() == DataType::Float64;
+        if args.is_distinct || !args.expr_fields.iter().all(is_double) {
+            return self.inner.create_sliding_accumulator(args);
+        }
+        Ok(match self.kind {
+            Kind::Sum => Box::new(MovingSum::total()),
+            Kind::Average => Box::new(MovingSum::average()),
+            Kind::Statistic(statistic) => Box::new(MovingPairs::new(statistic)),
+        })
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        self.inner.groups_accumulator_supported(args)
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        self.inner.create_groups_accumulator(args)
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        self.inner.state_fields(args)
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.inner.order_sensitivity()
+    }
+
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        self.inner.simplify()
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+
+    fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
+        self.inner.value_from_stats(args)
+    }
+
+    fn default_value(&self, ty: &DataType) -> Result<ScalarValue> {
+        self.inner.default_value(ty)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+
+    fn set_monotonicity(&self, ty: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(ty)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! `round` and `trunc` of a DOUBLE to any number of digits.
+//!
+//! - RD1. Digits that the number does not have leave it as it is, and more digits before the point
+//!   than it has give 0: never NaN, which DataFusion's own give where the scale overflows.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, FieldRef, Float64Type, Int64Type};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::functions::math::{round, trunc};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature,
+};
+
+/// Beyond this all doubles are integers.
+const WHOLE: f64 = 9_007_199_254_740_992.0;
+/// The greatest power of ten that is a DOUBLE.
+const POWER_MAX: i64 = 308;
+
+pub(super) fn rounded_functions() -> Vec<ScalarUDF> {
+    let functions =
+        [(round(), f64::round as fn(f64) -> f64), (trunc(), f64::trunc as fn(f64) -> f64)];
+    functions.map(|(inner, cut)| ScalarUDF::new_from_impl(Rounded { inner, cut })).into()
+}
+
+#[derive(Debug)]
+struct Rounded {
+    /// DataFusion's.
+    inner: Arc<ScalarUDF>,
+    cut: fn(f64) -> f64,
+}
+
+impl PartialEq for Rounded {
+    fn eq(&self, other: &Rounded) -> bool {
+        self.inner == other.inner
+    }
+}
+
+impl Eq for Rounded {}
+
+impl std::hash::Hash for Rounded {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.inner.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Rounded {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
+        self.inner.inner().return_type(args)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(args)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.inner.simplify(args, context)
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.output_ordering(inputs)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_float = matches!(
+            args.args[0].data_type(),
+            DataType::Float16 | DataType::Float32 | DataType::Float64
+        );
+        let [value, digits] = args.args.as_slice() else {
+            return self.inner.invoke_with_args(args);
+        };
+        if !is_float || !digits.data_type().is_integer() {
+            return self.inner.invoke_with_args(args);
+        }
+        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if is_scalar { 1 } else { args.number_rows };
+        let rounded = self.rounded(&value.to_array(rows)?, &digits.to_array(rows)?)?;
+        let rounded = cast(&rounded, args.return_field.data_type())?;
+        match is_scalar {
+            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&rounded, 0)?)),
+            false => Ok(ColumnarValue::Array(rounded)),
+        }
+    }
+}
+
+impl Rounded {
+    fn rounded(&self, values: &ArrayRef, digits: &ArrayRef) -> Result<ArrayRef> {
+        let digits = cast(digits, &DataType::Int64)?;
+        let digits = digits.as_primitive::<Int64Type>();
+        if *values.data_type() == DataType::Float32 {
+            // Digits of a FLOAT are those that say it, not those of the DOUBLE it is.
+            let values = values.as_primitive::<datafusion::arrow::datatypes::Float32Type>();
+            let each = values.iter().zip(digits).map(|pair| {
+                let (value, digits) = (pair.0?, pair.1?);
+                let shown = value.to_string().parse::<f64>().unwrap_or(f64::from(value));
+                #[expect(clippy::cast_possible_truncation, reason = "it has few digits")]
+                Some(at_digits(shown, digits, self.cut) as f32)
+            });
+            return Ok(Arc::new(each.collect::<Float32Array>()));
+        }
+        let values = cast(values, &DataType::Float64)?;
+        let values = values.as_primitive::<Float64Type>();
+        let each = values.iter().zip(digits);
+        let each = each.map(|pair| Some(at_digits(pair.0?, pair.1?, self.cut)));
+        Ok(Arc::new(each.collect::<Float64Array>()))
+    }
+}
+
+/// RD1.
+fn at_digits(value: f64, digits: i64, cut: fn(f64) -> f64) -> f64 {
+    if !value.is_finite() || POWER_MAX < digits {
+        return value;
+    }
+    if digits < -POWER_MAX {
+        return 0.0_f64.copysign(value);
+    }
+    let scale = 10_f64.powi(i32::try_from(digits.abs()).expect("at most 308"));
+    if digits < 0 {
+        return cut(value / scale) * scale;
+    }
+    let scaled = value * scale;
+    if WHOLE <= scaled.abs() { value } else { cut(scaled) / scale }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_that_there_are_not_change_nothing() {
+        for (value, digits, expected) in [
+            (42.1235, 1_000, 42.1235),
+            (42.1235, 300, 42.1235),
+            (42.1235, 3, 42.124),
+            (42.0, -1, 40.0),
+            (45.0, -1, 50.0),
+            (42.0, -1_000, 0.0),
+            (42.0, -300, 0.0),
+            (1e300, 100, 1e300),
+            (f64::INFINITY, 2, f64::INFINITY),
+        ] {
+            assert_eq!(at_digits(value, digits, f64::round), expected, "RD1: {value} {digits}");
+        }
+        assert_eq!(at_digits(42.129, 2, f64::trunc), 42.12, "RD1");
+    }
+}

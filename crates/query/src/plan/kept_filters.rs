@@ -1,0 +1,97 @@
+//! Filters that stay above aggregates.
+//!
+//! - KF1. A condition without columns is not moved below an aggregate that has a row for no rows:
+//!   below it, that row stays though the condition is false.
+//! - KF2. A condition that chance decides is not moved below what makes one row of several, or
+//!   numbers rows.
+//!
+//! DataFusion moves conditions of group keys only, and takes one without columns for such a one.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, Filter, GroupingSet, LogicalPlan};
+use datafusion::optimizer::OptimizerConfig;
+use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
+
+/// The name of DataFusion's rule.
+pub(super) const PUSH_DOWN_FILTER: &str = "push_down_filter";
+
+/// DataFusion's rule that moves filters down, which leaves some where they are.
+#[derive(Debug)]
+pub(super) struct KeptFilters {
+    pub(super) inner: Arc<dyn OptimizerRule + Send + Sync>,
+}
+
+impl OptimizerRule for KeptFilters {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.inner.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Filter(filter) = plan else { return self.inner.rewrite(plan, config) };
+        let filter = merged(filter)?;
+        let is_kept = |condition: &Expr| is_kept_over(condition, &filter.input);
+        if !split_conjunction(&filter.predicate).into_iter().any(is_kept) {
+            return self.inner.rewrite(LogicalPlan::Filter(filter), config);
+        }
+        let Filter { predicate, input, .. } = filter;
+        let (kept, moved): (Vec<_>, Vec<_>) =
+            split_conjunction_owned(predicate).into_iter().partition(|it| is_kept_over(it, &input));
+        let kept = conjunction(kept).expect("there is one");
+        let filtered = |input: LogicalPlan| -> Result<LogicalPlan> {
+            Ok(LogicalPlan::Filter(Filter::try_new(kept, Arc::new(input))?))
+        };
+        match conjunction(moved) {
+            None => Ok(Transformed::no(filtered(Arc::unwrap_or_clone(input))?)),
+            Some(moved) => {
+                let moved = LogicalPlan::Filter(Filter::try_new(moved, input)?);
+                self.inner.rewrite(moved, config)?.map_data(filtered)
+            }
+        }
+    }
+}
+
+/// A filter over others as one.
+fn merged(filter: Filter) -> Result<Filter> {
+    let Filter { mut predicate, mut input, .. } = filter;
+    while let LogicalPlan::Filter(below) = input.as_ref() {
+        predicate = below.predicate.clone().and(predicate);
+        input = Arc::clone(&below.input);
+    }
+    Filter::try_new(predicate, input)
+}
+
+/// True if a condition stays above a node.
+fn is_kept_over(condition: &Expr, below: &LogicalPlan) -> bool {
+    match below {
+        LogicalPlan::Aggregate(aggregate) => {
+            condition.is_volatile()
+                || has_row_for_none(aggregate) && condition.column_refs().is_empty()
+        }
+        LogicalPlan::Window(_) | LogicalPlan::Distinct(Distinct::All(_) | Distinct::On(_)) => {
+            condition.is_volatile()
+        }
+        _ => false,
+    }
+}
+
+/// True if an aggregate has a row for no rows.
+fn has_row_for_none(aggregate: &Aggregate) -> bool {
+    match aggregate.group_expr.as_slice() {
+        [] => true,
+        [Expr::GroupingSet(GroupingSet::GroupingSets(sets))] => sets.iter().any(Vec::is_empty),
+        [Expr::GroupingSet(_)] => true,
+        _ => false,
+    }
+}

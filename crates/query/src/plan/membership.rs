@@ -1,0 +1,162 @@
+//! IN: values next to lists and to columns of subqueries, in a type that they have in common.
+//!
+//! - ME1. A list has what equals a value as `=` does it: -0 equals 0, intervals of one length are
+//!   equal, and a time is not that of a constant with more digits.
+//!
+//! Not here: `ts IN 'text'` and lists behind ANY (`plan::coerce`, `catalog::lists`).
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
+use datafusion::logical_expr::expr::{InList, InSubquery};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
+use datafusion::logical_expr::utils::disjunction;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder, Operator, cast, lit, not};
+use tidegate_model::ColumnType;
+
+use super::coerce::{as_type_of, compare_lengths_or_times, type_in};
+use super::literal::{integer_of, type_of};
+use super::{decimals, float_keys, intervals};
+use crate::error::{ClauseProblem, Error};
+
+type PlanResult<T> = std::result::Result<T, DataFusionError>;
+
+/// An error if values of these types are not compared by any operator.
+pub(super) fn check_comparable(
+    left: &Expr,
+    operator: &str,
+    right: &Expr,
+    schema: &DFSchema,
+) -> PlanResult<()> {
+    if compare_lengths_or_times(left, Operator::Eq, right, schema).is_some() {
+        return Ok(());
+    }
+    let (Ok(left), Ok(right)) = (left.get_type(schema), right.get_type(schema)) else {
+        return Ok(());
+    };
+    if comparison_coercion(&left, &right).is_some() {
+        return Ok(());
+    }
+    let types = Box::new([left.to_string(), right.to_string()]);
+    let what = ClauseProblem::Operands { operator: operator.to_owned(), types };
+    Err(Error::Clause { position: None, what }.into())
+}
+
+pub(super) fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
+    let InList { mut expr, list, negated } = list;
+    let convert_one = |value| {
+        let value = as_type_of(value, &expr, schema)?;
+        intervals::text_as_length(value, &expr, schema)
+    };
+    let list = list.into_iter().map(convert_one).collect::<PlanResult<Vec<_>>>()?;
+    for value in &list {
+        check_comparable(&expr, "IN", value, schema)?;
+    }
+    let finer = |value: &Expr| compare_lengths_or_times(&expr, Operator::Eq, value, schema);
+    if list.iter().any(|value| finer(value).is_some()) {
+        let equal = |value: Expr| finer(&value).unwrap_or_else(|| expr.as_ref().clone().eq(value));
+        let any = disjunction(list.into_iter().map(equal)).expect("there is a finer one");
+        return Ok(if negated { not(any) } else { any });
+    }
+    let list = match type_in(&expr, schema) {
+        Some(ColumnType::Decimal { precision, scale }) if list.iter().all(is_constant) => {
+            in_decimals(list, precision, scale)
+        }
+        _ => {
+            let mut compared = decimals::alike([vec![*expr], list].concat(), schema);
+            let is_of_floats = compared.iter().any(|it| float_keys::is_float(it, schema));
+            let list = compared.split_off(1);
+            let first = compared.pop().expect("it is the first one");
+            let (first, list) = match is_of_floats {
+                true => in_floats(first, list, schema),
+                false => (first, list),
+            };
+            expr = Box::new(first);
+            list
+        }
+    };
+    Ok(Expr::InList(InList { expr, list, negated }))
+}
+
+/// A value and a list of which one is a float: DataFusion compares them bit by bit, but -0 equals
+/// 0. Constants stay as they are, so that the scan can look at them.
+fn in_floats(value: Expr, list: Vec<Expr>, schema: &DFSchema) -> (Expr, Vec<Expr>) {
+    if list.iter().all(is_constant) {
+        return (float_keys::operand(value, schema), with_both_zeros(list));
+    }
+    let key = |value| float_keys::key(value, schema);
+    (key(value), list.into_iter().map(key).collect())
+}
+
+/// `x IN (SELECT y ..)` of which one side is a DECIMAL and the other a DOUBLE, which both become.
+pub(super) fn in_subquery(inside: InSubquery, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
+    let InSubquery { mut expr, mut subquery, negated } = inside;
+    let field = subquery.subquery.schema().field(0);
+    let (left, right) = (type_in(&expr, schema), type_of(field));
+    if let (Some(left), Some(right)) = (left, right)
+        && left != right
+        && [left, right].iter().any(|ty| matches!(ty, ColumnType::Uuid | ColumnType::Ipv4))
+    {
+        let types = Box::new([left.sql(), right.sql()]);
+        let what = ClauseProblem::Operands { operator: "IN".to_owned(), types };
+        return Err(Error::Clause { position: None, what }.into());
+    }
+    let is_float = |ty| matches!(ty, Some(ColumnType::Float32 | ColumnType::Float64));
+    let is_decimal = |ty| matches!(ty, Some(ColumnType::Decimal { .. }));
+    let is_changed = match (is_decimal(left), is_decimal(right)) {
+        (true, _) if is_float(right) => {
+            *expr = cast(*expr, DataType::Float64);
+            true
+        }
+        (_, true) if is_float(left) => {
+            let column = Expr::Column(subquery.subquery.schema().columns()[0].clone());
+            let doubles = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery.subquery))
+                .project([cast(column, DataType::Float64)])?;
+            subquery.subquery = Arc::new(doubles.build()?);
+            true
+        }
+        _ => false,
+    };
+    let inside = Expr::InSubquery(InSubquery { expr, subquery, negated });
+    Ok(if is_changed { Transformed::yes(inside) } else { Transformed::no(inside) })
+}
+
+/// An IN list of decimals: constants that no decimal equals are left out, while others are there.
+fn in_decimals(list: Vec<Expr>, precision: u8, scale: u8) -> Vec<Expr> {
+    let is_number = |value: &Expr| match value {
+        Expr::Literal(value, _) => value.data_type().is_numeric() && !is_decimal_literal(value),
+        _ => false,
+    };
+    let kept = |value: &Expr| match is_number(value) {
+        true => decimals::equal(value, precision, scale),
+        false => Some(value.clone()),
+    };
+    let kept = list.iter().filter_map(kept).collect::<Vec<_>>();
+    if kept.is_empty() { list } else { kept }
+}
+
+fn is_constant(value: &Expr) -> bool {
+    matches!(value, Expr::Literal(..))
+}
+
+fn is_decimal_literal(value: &ScalarValue) -> bool {
+    matches!(value, ScalarValue::Decimal128(..))
+}
+
+/// A list of constants with both zeros in place of any zero.
+fn with_both_zeros(mut list: Vec<Expr>) -> Vec<Expr> {
+    let is_zero = |value: &Expr| match value {
+        Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value == 0.0,
+        Expr::Literal(ScalarValue::Float32(Some(value)), _) => *value == 0.0,
+        Expr::Literal(ScalarValue::Decimal128(Some(value), ..), _) => *value == 0,
+        Expr::Literal(value, _) => integer_of(value) == Some(0),
+        _ => false,
+    };
+    if list.iter().any(is_zero) {
+        list.retain(|value| !is_zero(value));
+        list.extend([lit(0.0), lit(-0.0)]);
+    }
+    list
+}

@@ -1,0 +1,62 @@
+//! EXCEPT ALL and INTERSECT ALL, of which DataFusion makes joins that do not count.
+//!
+//! - MS1. Of rows that are the same, the n-th is kept by INTERSECT ALL if the other side has n of
+//!   them, and by EXCEPT ALL if it has fewer.
+//!
+//! NULL is the same as NULL here; of floats there are one NaN and one zero (`float_keys` FK1).
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::{Column, NullEquality, Result};
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::{
+    Distinct, Expr, ExprFunctionExt, Join, JoinType, LogicalPlan, LogicalPlanBuilder,
+};
+
+use crate::timeseries::OURS;
+
+/// Joins that count, in a whole plan (MS1).
+pub(crate) fn with_counted_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Join(join) if is_multiset(&join) => counted(join).map(Transformed::yes),
+        node => Ok(Transformed::no(node)),
+    })
+    .data()
+}
+
+/// True if a join is EXCEPT ALL or INTERSECT ALL. No other syntax makes a join in which NULL equals
+/// NULL; without ALL, the rows of the left side are distinct.
+fn is_multiset(join: &Join) -> bool {
+    matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
+        && join.null_equality == NullEquality::NullEqualsNull
+        && join.filter.is_none()
+        && !matches!(join.left.as_ref(), LogicalPlan::Distinct(Distinct::All(_)))
+}
+
+fn counted(join: Join) -> Result<LogicalPlan> {
+    let columns = join.schema.columns().into_iter().map(Expr::Column).collect::<Vec<_>>();
+    let [left, right] = ["left", "right"].map(|side| format!("{OURS}number {side}"));
+    let sides = [(&join.left, &left), (&join.right, &right)];
+    let [numbered_left, numbered_right] = sides.map(|(plan, name)| numbered(plan, name));
+    let column = |name: String| Expr::Column(Column::new_unqualified(name));
+    let on = join.on.into_iter().chain([(column(left), column(right))]).collect();
+    let joined = Join::try_new(
+        Arc::new(numbered_left?),
+        Arc::new(numbered_right?),
+        on,
+        None,
+        join.join_type,
+        join.join_constraint,
+        join.null_equality,
+        join.null_aware,
+    )?;
+    LogicalPlanBuilder::from(LogicalPlan::Join(joined)).project(columns)?.build()
+}
+
+/// Rows with their number among those that are the same.
+fn numbered(plan: &Arc<LogicalPlan>, name: &str) -> Result<LogicalPlan> {
+    let columns = plan.schema().columns().into_iter().map(Expr::Column).collect();
+    let number = row_number().partition_by(columns).build()?.alias(name);
+    LogicalPlanBuilder::from(plan.as_ref().clone()).window(vec![number])?.build()
+}

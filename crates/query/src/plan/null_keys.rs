@@ -1,0 +1,58 @@
+//! Keys of joins in which NULL is the same as NULL.
+//!
+//! - NK1. A condition `a = b` does not become a key of a join whose keys take NULL for the same as
+//!   NULL: its rows with NULL on both sides would pass.
+//!
+//! DataFusion makes such a join of `ON a IS NOT DISTINCT FROM b`, and two of its rules add the
+//! equalities of WHERE to its keys then.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{NullEquality, Result};
+use datafusion::logical_expr::{Join, JoinType, LogicalPlan};
+use datafusion::optimizer::OptimizerConfig;
+use datafusion::optimizer::optimizer::{ApplyOrder, OptimizerRule};
+
+/// The names of the rules, of which one sees a join at a time, and the other the whole plan.
+pub(super) const EXTRACT_EQUIJOIN: &str = "extract_equijoin_predicate";
+pub(super) const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
+
+/// A rule that finds the keys of joins, which leaves such joins as they are.
+#[derive(Debug)]
+pub(super) struct NullKeys {
+    pub(super) inner: Arc<dyn OptimizerRule + Send + Sync>,
+}
+
+impl OptimizerRule for NullKeys {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.inner.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let is_left = match self.name() {
+            ELIMINATE_CROSS_JOIN => plan.exists(|node| Ok(is_null_safe(node)))?,
+            _ => matches!(&plan, LogicalPlan::Join(join) if is_null_equal(join)),
+        };
+        if is_left { Ok(Transformed::no(plan)) } else { self.inner.rewrite(plan, config) }
+    }
+}
+
+fn is_null_safe(node: &LogicalPlan) -> bool {
+    match node {
+        LogicalPlan::Join(join) => join.join_type == JoinType::Inner && is_null_equal(join),
+        _ => false,
+    }
+}
+
+fn is_null_equal(join: &Join) -> bool {
+    join.null_equality == NullEquality::NullEqualsNull
+}

@@ -1,0 +1,448 @@
+//! Forms of PostgreSQL and of others in words that DataFusion knows.
+//!
+//! - FO1. INTERVAL literals are read here (`interval_text`), whatever fields they name.
+//! - FO2. `t AT TIME ZONE zone` of an instant is what the clocks of the zone show: of `now()`, of a
+//!   cast to TIMESTAMPTZ, of what `to_timestamp` makes of a number or by a pattern of PostgreSQL,
+//!   and of such a time that is moved or truncated.
+//! - FO3. `generate_series(..)` in a SELECT list is a row for each value.
+//! - FO5. `FROM generate_series(1, 3) AS n` has a column `n`.
+//! - FO4. `user` in a query with a FROM is a column, and the login where there is none.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, DateTimeField, Expr, Function, FunctionArguments, Ident,
+    Interval, Join, JoinConstraint, JoinOperator, ObjectNamePart, Select, SelectItem,
+    TableAliasColumnDef, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator,
+    Value, VisitMut, VisitorMut, visit_expressions,
+};
+
+use super::super::functions::{AT_TIME_ZONE, SIMILAR_PATTERN, TRUNC_YEARS, is_postgres_pattern};
+use super::super::interval_text::{
+    IntervalUnit, interval_unit, interval_words, parse_interval_text,
+};
+use super::call_of;
+use crate::catalog::names_catalog;
+
+/// Rewrites one expression whose parts have been rewritten.
+pub(super) fn rewrite_form(expr: &mut Expr) {
+    match expr {
+        Expr::Interval(interval) => read_interval(interval),
+        Expr::Cast {
+            kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, ..
+        } => {
+            if let (DataType::Interval { .. }, Some(text)) = (&*data_type, text_of(inner))
+                && let Some(words) = words_of(text, IntervalUnit::Nanos(1_000_000_000))
+            {
+                *expr = Expr::Interval(interval_of(words));
+            }
+        }
+        Expr::SimilarTo { negated, expr: text, pattern, escape_char } => {
+            let op = if *negated {
+                BinaryOperator::PGRegexNotMatch
+            } else {
+                BinaryOperator::PGRegexMatch
+            };
+            let (text, pattern) = (taken(text), taken(pattern));
+            let right = match escape_char.take() {
+                Some(escape) => call_of(SIMILAR_PATTERN, [pattern, Expr::Value(escape)]),
+                None => call_of(SIMILAR_PATTERN, [pattern]),
+            };
+            let (left, right) = (Box::new(text), Box::new(right));
+            *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }));
+        }
+        Expr::AtTimeZone { timestamp, time_zone } => {
+            let function = if is_instant(timestamp) { "to_timezone" } else { AT_TIME_ZONE };
+            let args = [taken(timestamp), taken(time_zone)];
+            *expr = call_of(function, args);
+        }
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner }
+            if matches!(**inner, Expr::Interval(_)) =>
+        {
+            // DataFusion puts the sign before the first word, which negates that alone.
+            **inner = Expr::Nested(Box::new(taken(inner)));
+        }
+        Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
+            let (left, right) = (Box::new(taken(inner)), Box::new(number("-1")));
+            let op = BinaryOperator::PGBitwiseXor;
+            *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }));
+        }
+        Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => like_any(expr),
+        Expr::Function(call) => {
+            if let Some(other) = other_call(call) {
+                *expr = other;
+            }
+        }
+        _ => {}
+    }
+}
+
+fn taken(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.into()))
+}
+
+fn number(digits: &str) -> Expr {
+    Expr::Value(Value::Number(digits.to_owned(), false).into())
+}
+
+fn text_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        Expr::Nested(inner) => text_of(inner),
+        _ => None,
+    }
+}
+
+fn words_of(text: &str, bare: IntervalUnit) -> Option<String> {
+    parse_interval_text(text, bare).map(interval_words)
+}
+
+fn interval_of(words: String) -> Interval {
+    Interval {
+        value: Box::new(Expr::Value(Value::SingleQuotedString(words).into())),
+        leading_field: None,
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    }
+}
+
+/// FO1. What cannot be read stays, and is refused when it is planned.
+fn read_interval(interval: &mut Interval) {
+    let digits = match interval.value.as_ref() {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => Some(digits.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let Some(text) = digits.or_else(|| text_of(&interval.value).map(str::to_owned)) else { return };
+    let last = interval.last_field.as_ref().or(interval.leading_field.as_ref());
+    let last = match last {
+        Some(field) => match interval_unit(&field.to_string()) {
+            Some(unit) => Some(unit),
+            None => return,
+        },
+        None => None,
+    };
+    let bare = last.unwrap_or(IntervalUnit::Nanos(1_000_000_000));
+    // `1:30` of minutes to seconds.
+    let is_minutes = matches!(interval.leading_field, Some(DateTimeField::Minute));
+    let text = match text.split_once(':') {
+        Some(_) if is_minutes && text.matches(':').count() == 1 => format!("0:{text}"),
+        _ => text,
+    };
+    let Some(mut value) = parse_interval_text(&text, bare) else { return };
+    // What is smaller than the last field is cut, as by PostgreSQL.
+    match last {
+        Some(IntervalUnit::Months(months)) => {
+            value.months -= value.months % i32::try_from(months).unwrap_or(1);
+            (value.days, value.nanoseconds) = (0, 0);
+        }
+        Some(IntervalUnit::Days(1)) => value.nanoseconds = 0,
+        Some(IntervalUnit::Nanos(nanos)) if 60_000_000_000 <= nanos => {
+            value.nanoseconds -= value.nanoseconds % i64::try_from(nanos).unwrap_or(1);
+        }
+        _ => {}
+    }
+    *interval = interval_of(interval_words(value));
+}
+
+/// Functions without arguments that give an instant.
+const INSTANTS: [&str; 4] =
+    ["now", "current_timestamp", "transaction_timestamp", "statement_timestamp"];
+
+/// True if an expression is an instant, and not what some clock shows (FO2).
+fn is_instant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_instant(inner),
+        Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
+            is_instant_type(data_type)
+        }
+        Expr::BinaryOp { op: BinaryOperator::Plus | BinaryOperator::Minus, left, right } => {
+            // The difference of two is none.
+            is_instant(left) != is_instant(right)
+        }
+        Expr::Function(call) => {
+            let args = super::arguments(call).collect::<Vec<_>>();
+            match (function_name(call), args.as_slice()) {
+                (Some(name), []) => INSTANTS.contains(&name),
+                (Some("date_trunc" | "date_bin" | "timestamp_floor"), [_, time, ..]) => {
+                    is_instant(time)
+                }
+                (Some("to_timestamp"), [Expr::Value(value)]) => {
+                    matches!(value.value, Value::Number(..))
+                }
+                (Some("to_timestamp"), [_, pattern]) => {
+                    text_of(pattern).is_some_and(is_postgres_pattern)
+                }
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+fn is_instant_type(ty: &DataType) -> bool {
+    match ty {
+        DataType::Timestamp(_, zone) => {
+            matches!(zone, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz)
+        }
+        DataType::Custom(name, _) => name.to_string().eq_ignore_ascii_case("timestamptz"),
+        _ => false,
+    }
+}
+
+fn function_name(call: &Function) -> Option<&str> {
+    match call.name.0.as_slice() {
+        [ObjectNamePart::Identifier(name)] => Some(name.value.as_str()),
+        _ => None,
+    }
+}
+
+/// `x LIKE ANY (a, b)` as `x LIKE a OR x LIKE b`.
+fn like_any(expr: &mut Expr) {
+    let (Expr::Like { pattern, .. } | Expr::ILike { pattern, .. }) = &*expr else { return };
+    let patterns = match pattern.as_ref() {
+        Expr::Tuple(patterns) => patterns.clone(),
+        Expr::Array(array) => array.elem.clone(),
+        Expr::Nested(inner) => match inner.as_ref() {
+            Expr::Array(array) => array.elem.clone(),
+            one => vec![one.clone()],
+        },
+        _ => return,
+    };
+    let one = |of: Expr| {
+        let mut like = expr.clone();
+        if let Expr::Like { pattern, any, .. } | Expr::ILike { pattern, any, .. } = &mut like {
+            (**pattern, *any) = (of, false);
+        }
+        like
+    };
+    let either = |left, right| {
+        let (left, right) = (Box::new(left), Box::new(right));
+        Expr::BinaryOp { left, op: BinaryOperator::Or, right }
+    };
+    if let Some(any) = patterns.into_iter().map(one).reduce(either) {
+        *expr = Expr::Nested(Box::new(any));
+    }
+}
+
+/// A call in other words, if there are any.
+fn other_call(call: &Function) -> Option<Expr> {
+    if call.over.is_some() || call.filter.is_some() {
+        return None;
+    }
+    let args = super::arguments(call).cloned().collect::<Vec<_>>();
+    let is_all = match &call.args {
+        FunctionArguments::List(list) => list.args.len() == args.len() && list.clauses.is_empty(),
+        _ => args.is_empty(),
+    };
+    let name = function_name(call).filter(|_| is_all)?;
+    let nested = |expr: &Expr| Box::new(Expr::Nested(Box::new(expr.clone())));
+    let operation = |left: &Expr, op, right: &Expr| {
+        let (left, right) = (nested(left), nested(right));
+        Some(Expr::Nested(Box::new(Expr::BinaryOp { left, op, right })))
+    };
+    match (name, args.as_slice()) {
+        ("mod", [a, b]) => operation(a, BinaryOperator::Modulo, b),
+        ("sign", [x]) => Some(call_of("signum", [x.clone()])),
+        ("date_add", [time, length @ Expr::Interval(_)]) => {
+            operation(time, BinaryOperator::Plus, length)
+        }
+        ("gen_random_uuid", []) => Some(Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(call_of("uuid", [])),
+            data_type: DataType::Uuid,
+            array: false,
+            format: None,
+        }),
+        ("time_bucket", [width, time]) => {
+            // Months count from January, weeks from a Monday.
+            let width = width_interval(width);
+            let is_months = matches!(&width, Expr::Interval(interval)
+                if text_of(&interval.value).is_some_and(|it| !it.starts_with("0 months")));
+            let origin = if is_months { "2000-01-01" } else { "2000-01-03" };
+            let origin = time_literal(origin);
+            Some(call_of("date_bin", [width, time.clone(), origin]))
+        }
+        ("time_bucket", [width, time, origin]) => {
+            Some(call_of("date_bin", [width_interval(width), time.clone(), origin.clone()]))
+        }
+        ("date_trunc", [unit, time])
+            if text_of(unit).is_some_and(|unit| {
+                ["decade", "century", "millennium"].contains(&unit.to_ascii_lowercase().as_str())
+            }) =>
+        {
+            Some(call_of(TRUNC_YEARS, [unit.clone(), time.clone()]))
+        }
+        _ => None,
+    }
+}
+
+/// A width that may be a text.
+fn width_interval(width: &Expr) -> Expr {
+    let words = text_of(width).and_then(|text| words_of(text, IntervalUnit::Nanos(1_000_000_000)));
+    words.map_or_else(|| width.clone(), |words| Expr::Interval(interval_of(words)))
+}
+
+fn time_literal(text: &str) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::Value(Value::SingleQuotedString(text.to_owned()).into())),
+        data_type: DataType::Timestamp(None, TimezoneInfo::None),
+        array: false,
+        format: None,
+    }
+}
+
+/// Rewrites what a SELECT has in its list and in its FROM. Says which join has no condition.
+pub(super) fn rewrite_select(select: &mut Select) -> Result<(), &'static str> {
+    let has_from = !select.from.is_empty();
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            unnest_series(expr);
+        }
+    }
+    let mentioned = mentioned_names(select);
+    for from in &mut select.from {
+        name_series_column(&mut from.relation, &mentioned);
+        for join in &mut from.joins {
+            name_series_column(&mut join.relation, &mentioned);
+            check_join(join)?;
+        }
+    }
+    let mut users = UserColumns { replaces: false, found: false };
+    let _ = select.visit(&mut users);
+    if has_from && users.found && !names_catalog(select) {
+        let _ = select.visit(&mut UserColumns { replaces: true, found: false });
+    }
+    Ok(())
+}
+
+/// The names of columns that a SELECT with a series mentions, with those before them.
+fn mentioned_names(select: &Select) -> HashSet<(Option<String>, String)> {
+    let mut names = HashSet::new();
+    let is_series = |from: &TableWithJoins| {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        std::iter::once(&from.relation).chain(joined).any(is_series)
+    };
+    if !select.from.iter().any(is_series) {
+        return names;
+    }
+    let _ = visit_expressions(select, |expr| {
+        match expr {
+            Expr::Identifier(name) => drop(names.insert((None, name.value.clone()))),
+            Expr::CompoundIdentifier(path) => {
+                if let [.., table, column] = path.as_slice() {
+                    names.insert((Some(table.value.clone()), column.value.clone()));
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    names
+}
+
+fn is_series(table: &TableFactor) -> bool {
+    match table {
+        TableFactor::Table { name, args: Some(_), .. } => match name.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => {
+                matches!(name.value.as_str(), "generate_series" | "range")
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// FO5. Where the query says `value`, it is called so.
+fn name_series_column(table: &mut TableFactor, mentioned: &HashSet<(Option<String>, String)>) {
+    if !is_series(table) {
+        return;
+    }
+    let TableFactor::Table { alias: Some(alias), .. } = table else { return };
+    let name = alias.name.clone();
+    let is_mentioned = |table: Option<&str>, column: &str| {
+        mentioned.contains(&(table.map(str::to_owned), column.to_owned()))
+    };
+    let says_value = is_mentioned(Some(&name.value), "value")
+        || is_mentioned(None, "value") && !is_mentioned(None, &name.value);
+    if alias.columns.is_empty() && !says_value {
+        alias.columns.push(TableAliasColumnDef { name, data_type: None });
+    }
+}
+
+/// FO3. Within operators, and not where a function takes the list.
+fn unnest_series(expr: &mut Expr) {
+    match expr {
+        Expr::Function(call)
+            if function_name(call) == Some("generate_series") && call.over.is_none() =>
+        {
+            let series = taken(expr);
+            *expr = call_of("unnest", [series]);
+        }
+        Expr::Nested(inner)
+        | Expr::Cast { expr: inner, .. }
+        | Expr::UnaryOp { expr: inner, .. } => unnest_series(inner),
+        Expr::BinaryOp { left, right, .. } => {
+            unnest_series(left);
+            unnest_series(right);
+        }
+        _ => {}
+    }
+}
+
+/// SEMI and ANTI JOIN are those of the left side; any other join but ASOF and LT, which are GLOBAL
+/// here (`timeseries::clauses`), has a condition.
+fn check_join(join: &mut Join) -> Result<(), &'static str> {
+    let operator = std::mem::replace(&mut join.join_operator, JoinOperator::CrossApply);
+    join.join_operator = match operator {
+        JoinOperator::Semi(on) => JoinOperator::LeftSemi(on),
+        JoinOperator::Anti(on) => JoinOperator::LeftAnti(on),
+        other => other,
+    };
+    match &join.join_operator {
+        JoinOperator::Join(JoinConstraint::None)
+        | JoinOperator::Inner(JoinConstraint::None)
+        | JoinOperator::Left(JoinConstraint::None)
+        | JoinOperator::LeftOuter(JoinConstraint::None)
+        | JoinOperator::Right(JoinConstraint::None)
+        | JoinOperator::RightOuter(JoinConstraint::None)
+        | JoinOperator::FullOuter(JoinConstraint::None)
+            if !join.global =>
+        {
+            Err("a JOIN without ON or USING (of all rows with all rows it is CROSS JOIN)")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// FO4.
+struct UserColumns {
+    /// True if it makes columns of them, or looks only.
+    replaces: bool,
+    found: bool,
+}
+
+impl VisitorMut for UserColumns {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(call) = expr
+            && function_name(call) == Some("user")
+            && matches!(call.args, FunctionArguments::None)
+        {
+            self.found = true;
+            if self.replaces {
+                *expr = Expr::Identifier(Ident::new("user"));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}

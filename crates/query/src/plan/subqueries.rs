@@ -1,0 +1,541 @@
+//! Subqueries that DataFusion cannot plan, or answers otherwise than SQL does, as joins.
+//!
+//! - SJ1. `x IN (query)` and `x op ANY|ALL (query)` have three answers: where they are not a
+//!   condition of their own, they become a CASE over EXISTS, in which NULL has its arm.
+//! - SJ2. The column of a subquery is told from a column of the rows around it by an alias, even
+//!   where both are of one table.
+//! - SJ3. A subquery that reads the rows around it becomes a join with them. Conditions that stand
+//!   outermost in it become those of a mark join (`pulled`); any other subquery is planned once for
+//!   all the distinct values that it reads (`domain`).
+//! - SJ4. Left to DataFusion: conditions of a filter, and values, of which its rules make the same
+//!   joins, so that no plan of theirs is lost.
+//!
+//! The rules of DataFusion's optimizer that take subqueries apart run later, and find those that
+//! are left.
+
+mod domain;
+mod free;
+mod in_values;
+mod pulled;
+mod single;
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{
+    Column, DFSchema, ExprSchema, Result, ScalarValue, Spans, TableReference,
+};
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    Aggregate, Expr, ExprSchemable, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder,
+    Operator, Subquery, lit, not, when,
+};
+
+use crate::account::check_stop;
+use crate::timeseries::OURS;
+use domain::Domain;
+use free::{FreeColumn, free_columns};
+
+/// Puts joins in place of subqueries, in a whole plan (SJ4).
+pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
+    Joiner::default().plan(plan)
+}
+
+/// The place of the expression of a subquery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In a filter, whose subqueries DataFusion turns into joins.
+    Filter,
+    /// In the list of a SELECT, where it does so with values.
+    List,
+    /// Anywhere else.
+    Other,
+}
+
+#[derive(Default)]
+struct Joiner {
+    /// The count of names it has given.
+    names: usize,
+}
+
+impl Joiner {
+    fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        plan.transform_up(|node| self.node(node)).data()
+    }
+
+    fn node(&mut self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        check_stop()?;
+        if let LogicalPlan::Join(join) = node {
+            return self.join(join);
+        }
+        if !has_subqueries(&node) {
+            return Ok(Transformed::no(node));
+        }
+        let node = node.map_subqueries(|subquery| self.inside(subquery))?.data;
+        let changed = match node {
+            LogicalPlan::Filter(filter) => self.filter(filter)?,
+            LogicalPlan::Values(values) => in_values::outside_of_rows(values)?,
+            LogicalPlan::Projection(_) => self.exprs(node, Place::List)?,
+            LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_) => {
+                self.exprs(node, Place::Other)?
+            }
+            node => node,
+        };
+        Ok(Transformed::yes(changed))
+    }
+
+    /// The plan of a subquery.
+    fn inside(&mut self, subquery: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Subquery(Subquery { subquery, spans, .. }) = subquery else {
+            return Ok(Transformed::no(subquery));
+        };
+        let plan = self.plan(Arc::unwrap_or_clone(subquery))?;
+        let subquery = Subquery { spans, ..subquery_of(plan) };
+        Ok(Transformed::yes(LogicalPlan::Subquery(subquery)))
+    }
+
+    fn filter(&mut self, filter: Filter) -> Result<LogicalPlan> {
+        let mut input = Arc::unwrap_or_clone(filter.input);
+        let columns = input.schema().columns();
+        let mut kept = Vec::new();
+        for condition in split_conjunction_owned(filter.predicate) {
+            let condition = match expr_has_subqueries(&condition) {
+                true => self.condition(condition, &mut input)?,
+                false => condition,
+            };
+            // What a join has seen to needs no condition.
+            kept.extend((condition != lit(true)).then_some(condition));
+        }
+        let is_same = input.schema().fields().len() == columns.len();
+        let mut plan = LogicalPlanBuilder::from(input);
+        if let Some(condition) = conjunction(kept) {
+            plan = plan.filter(condition)?;
+        }
+        if !is_same {
+            plan = plan.project(columns.into_iter().map(Expr::Column))?;
+        }
+        plan.build()
+    }
+
+    /// The expressions of a node whose subqueries are values.
+    fn exprs(&mut self, node: LogicalPlan, place: Place) -> Result<LogicalPlan> {
+        let columns = node.schema().columns();
+        let names = NamePreserver::new(&node);
+        let mut input = node.inputs()[0].clone();
+        let widths = (input.schema().fields().len(), columns.len());
+        let node = node
+            .map_expressions(|expr| {
+                if !expr_has_subqueries(&expr) {
+                    return Ok(Transformed::no(expr));
+                }
+                let saved = names.save(&expr);
+                let value = self.value(expr, &mut input, place)?;
+                Ok(Transformed::yes(saved.restore(value)))
+            })?
+            .data;
+        let is_same = input.schema().fields().len() == widths.0;
+        if is_same {
+            return node.recompute_schema();
+        }
+        let exprs = node.expressions();
+        let node = match node {
+            LogicalPlan::Aggregate(Aggregate { group_expr, aggr_expr, .. }) => {
+                let input = Arc::new(input);
+                LogicalPlan::Aggregate(Aggregate::try_new(input, group_expr, aggr_expr)?)
+            }
+            node => node.with_new_exprs(exprs, vec![input])?,
+        };
+        if node.schema().fields().len() == widths.1 {
+            return Ok(node);
+        }
+        let columns = columns.into_iter().map(Expr::Column);
+        LogicalPlanBuilder::from(node).project(columns)?.build()
+    }
+
+    /// A condition of a filter: where it is NULL, it might as well be false.
+    fn condition(&mut self, condition: Expr, input: &mut LogicalPlan) -> Result<Expr> {
+        match condition {
+            Expr::Not(inner) => match *inner {
+                Expr::Exists(Exists { subquery, negated }) => {
+                    self.condition(Expr::Exists(Exists { subquery, negated: !negated }), input)
+                }
+                Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+                    let asked = InSubquery { expr, subquery, negated: !negated };
+                    self.condition(Expr::InSubquery(asked), input)
+                }
+                inner => self.value(not(inner), input, Place::Filter),
+            },
+            Expr::Exists(Exists { subquery, negated }) => {
+                self.exists_condition(unwrapped(subquery), negated, input)
+            }
+            Expr::InSubquery(asked) => self.in_condition(asked, input),
+            Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }) => {
+                match (op, quantifier) {
+                    (Operator::Eq, SetQuantifier::Any) => {
+                        self.in_condition(InSubquery { expr, subquery, negated: false }, input)
+                    }
+                    (Operator::NotEq, SetQuantifier::All) => {
+                        self.in_condition(InSubquery { expr, subquery, negated: true }, input)
+                    }
+                    _ => {
+                        let asked = self.compared(*expr, op, (subquery, &mut *input))?;
+                        let is_all = quantifier == SetQuantifier::All;
+                        let test = match is_all {
+                            true => asked.test.is_not_true(),
+                            false => asked.test,
+                        };
+                        let rows = filtered(asked.rows, test)?;
+                        self.exists_condition(rows, is_all, input)
+                    }
+                }
+            }
+            other => self.value(other, input, Place::Filter),
+        }
+    }
+
+    fn in_condition(&mut self, asked: InSubquery, input: &mut LogicalPlan) -> Result<Expr> {
+        if free_columns(&asked.subquery.subquery).is_empty() && !expr_has_subqueries(&asked.expr) {
+            return Ok(Expr::InSubquery(asked));
+        }
+        let InSubquery { expr, subquery, negated } = asked;
+        let asked = self.compared(*expr, Operator::Eq, (subquery, &mut *input))?;
+        let Compared { rows, test, value, column, expr } = asked;
+        let matched = filtered(rows.clone(), test)?;
+        let condition = self.exists_condition(matched, negated, input)?;
+        if !negated {
+            return Ok(condition);
+        }
+        let mut conditions = vec![condition];
+        if value.nullable(rows.schema())? {
+            let unknown = filtered(rows.clone(), Expr::Column(column).is_null())?;
+            conditions.push(self.exists_condition(unknown, true, input)?);
+        }
+        if expr.nullable(input.schema())? {
+            let none = self.exists(rows, true, (&mut *input, Place::Filter))?;
+            conditions.push(expr.is_not_null().or(none));
+        }
+        Ok(conjunction(conditions).expect("there is one"))
+    }
+
+    /// An expression in which subqueries are values (SJ1).
+    fn value(&mut self, expr: Expr, input: &mut LogicalPlan, place: Place) -> Result<Expr> {
+        let joined = expr.transform_up(|expr| match expr {
+            Expr::Exists(Exists { subquery, negated }) => self
+                .exists(unwrapped(subquery), negated, (&mut *input, place))
+                .map(Transformed::yes),
+            Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+                let (op, quantifier) = (Operator::Eq, SetQuantifier::Any);
+                let asked = SetComparison { expr, subquery, op, quantifier };
+                let is_in = self.quantified(asked, input, place)?;
+                Ok(Transformed::yes(if negated { not(is_in) } else { is_in }))
+            }
+            Expr::SetComparison(asked) => {
+                self.quantified(asked, input, place).map(Transformed::yes)
+            }
+            Expr::ScalarSubquery(subquery) => {
+                self.scalar(subquery, input, place).map(Transformed::yes)
+            }
+            expr => Ok(Transformed::no(expr)),
+        })?;
+        Ok(joined.data)
+    }
+
+    /// `expr op ANY|ALL (subquery)` as a value (SJ1).
+    fn quantified(
+        &mut self,
+        asked: SetComparison,
+        input: &mut LogicalPlan,
+        place: Place,
+    ) -> Result<Expr> {
+        let SetComparison { expr, subquery, op, quantifier } = asked;
+        let Compared { rows, test, value, column, expr } =
+            self.compared(*expr, op, (subquery, &mut *input))?;
+        let (decisive, is_any) = match quantifier {
+            SetQuantifier::Any => (test, true),
+            SetQuantifier::All => (not(test), false),
+        };
+        let decided = filtered(rows.clone(), decisive)?;
+        let decided = self.exists(decided, false, (&mut *input, place))?;
+        let mut unknown = Vec::new();
+        if value.nullable(rows.schema())? {
+            let nulls = filtered(rows.clone(), Expr::Column(column).is_null())?;
+            unknown.push(self.exists(nulls, false, (&mut *input, place))?);
+        }
+        if expr.nullable(input.schema())? {
+            let some = self.exists(rows, false, (&mut *input, place))?;
+            unknown.push(expr.is_null().and(some));
+        }
+        let Some(unknown) = unknown.into_iter().reduce(Expr::or) else {
+            return Ok(if is_any { decided } else { not(decided) });
+        };
+        when(decided, lit(is_any))
+            .when(unknown, lit(ScalarValue::Boolean(None)))
+            .otherwise(lit(!is_any))
+    }
+
+    /// A comparison of a value with the column of a subquery (SJ2).
+    fn compared(
+        &mut self,
+        expr: Expr,
+        op: Operator,
+        (subquery, input): (Subquery, &mut LogicalPlan),
+    ) -> Result<Compared> {
+        let expr = match expr_has_subqueries(&expr) || expr.is_volatile() {
+            true => self.column(expr, input)?,
+            false => expr,
+        };
+        let rows = Arc::unwrap_or_clone(subquery.subquery);
+        let rows =
+            LogicalPlanBuilder::from(rows).alias(TableReference::bare(self.name()))?.build()?;
+        let column = rows.schema().columns().swap_remove(0);
+        let outer = outer_references(expr.clone(), input.schema())?;
+        let value = Expr::Column(column.clone());
+        let test = super::coerce::compared_in(outer, op, value.clone(), rows.schema())?;
+        Ok(Compared { rows, test, value, column, expr })
+    }
+
+    /// An expression as a column of the rows.
+    fn column(&mut self, expr: Expr, input: &mut LogicalPlan) -> Result<Expr> {
+        let expr = self.value(expr, input, Place::List)?;
+        let name = self.name();
+        let columns = input.schema().columns().into_iter().map(Expr::Column);
+        let exprs = columns.chain([expr.alias(&name)]).collect::<Vec<_>>();
+        *input = LogicalPlanBuilder::from(input.clone()).project(exprs)?.build()?;
+        Ok(Expr::Column(Column::new_unqualified(name)))
+    }
+
+    fn exists(
+        &mut self,
+        rows: LogicalPlan,
+        negated: bool,
+        (input, place): (&mut LogicalPlan, Place),
+    ) -> Result<Expr> {
+        let rows = pulled::needed_to_exist(rows)?;
+        let free = free_columns(&rows);
+        let exists =
+            |negated| Expr::Exists(Exists { subquery: subquery_of(rows.clone()), negated });
+        if free.is_empty() {
+            if place == Place::Filter {
+                return Ok(exists(negated));
+            }
+            let counted = LogicalPlanBuilder::from(rows)
+                .limit(0, Some(1))?
+                .aggregate(Vec::<Expr>::new(), vec![count(lit(1_i64)).alias("count")])?
+                .build()?;
+            let counted = Expr::ScalarSubquery(subquery_of(counted));
+            let none = lit(0_i64);
+            return Ok(if negated { counted.eq(none) } else { counted.not_eq(none) });
+        }
+        if place == Place::Filter && pulled::is_pulled_by_rules(&rows) {
+            return Ok(exists(negated));
+        }
+        let name = self.join_rows(rows, input, JoinType::LeftMark)?;
+        let mark = Expr::Column(Column::new(Some(TableReference::bare(name)), "mark"));
+        Ok(if negated { not(mark) } else { mark })
+    }
+
+    /// EXISTS as a condition of its own.
+    fn exists_condition(
+        &mut self,
+        rows: LogicalPlan,
+        negated: bool,
+        input: &mut LogicalPlan,
+    ) -> Result<Expr> {
+        let rows = pulled::needed_to_exist(rows)?;
+        if pulled::is_pulled_by_rules(&rows) {
+            return Ok(Expr::Exists(Exists { subquery: subquery_of(rows), negated }));
+        }
+        let join_type = if negated { JoinType::LeftAnti } else { JoinType::LeftSemi };
+        self.join_rows(rows, input, join_type)?;
+        Ok(lit(true))
+    }
+
+    /// Joins rows with those of a subquery that reads them, and gives the name of these.
+    fn join_rows(
+        &mut self,
+        rows: LogicalPlan,
+        input: &mut LogicalPlan,
+        join_type: JoinType,
+    ) -> Result<String> {
+        let free = free_columns(&rows);
+        let found = pulled::pulled(&rows, &mut || self.name())?;
+        let (joined, conditions) = match found {
+            Some(found) => found,
+            None => {
+                let domain = Domain::of(&free, input, self.name())?;
+                domain.distinct_dependents(rows)?
+            }
+        };
+        let name = self.name();
+        let table = TableReference::bare(name.clone());
+        let joined = LogicalPlanBuilder::from(joined).alias(table.clone())?.build()?;
+        let of_rows = |expr: Expr| {
+            expr.transform_up(|expr| match expr {
+                Expr::OuterReferenceColumn(_, column) if input.schema().has_column(&column) => {
+                    Ok(Transformed::yes(Expr::Column(column)))
+                }
+                Expr::Column(column) => {
+                    let column = Column::new(Some(table.clone()), column.name);
+                    Ok(Transformed::yes(Expr::Column(column)))
+                }
+                expr => Ok(Transformed::no(expr)),
+            })
+            .data()
+        };
+        let conditions = conditions.into_iter().map(of_rows).collect::<Result<Vec<_>>>()?;
+        let always = conditions.is_empty().then(|| lit(true));
+        *input = LogicalPlanBuilder::from(input.clone())
+            .join_on(joined, join_type, conditions.into_iter().chain(always))?
+            .build()?;
+        Ok(name)
+    }
+
+    /// The value of a subquery.
+    fn scalar(
+        &mut self,
+        subquery: Subquery,
+        input: &mut LogicalPlan,
+        place: Place,
+    ) -> Result<Expr> {
+        let rows = Arc::unwrap_or_clone(Arc::clone(&subquery.subquery));
+        let free = free_columns(&rows);
+        let is_left = free.is_empty() || place != Place::Other && pulled::is_value_of_rules(&rows);
+        if is_left {
+            return Ok(Expr::ScalarSubquery(subquery));
+        }
+        let domain = Domain::of(&free, input, self.name())?;
+        let value = self.name();
+        let joined = domain.values(rows, &value)?;
+        let name = self.name();
+        let joined =
+            LogicalPlanBuilder::from(joined).alias(TableReference::bare(name.clone()))?.build()?;
+        let keys = domain.keys(&name, input.schema());
+        *input = joined_by(input.clone(), joined, (JoinType::Left, keys))?;
+        Ok(Expr::Column(Column::new(Some(TableReference::bare(name)), value)))
+    }
+
+    /// A join whose right side may read the left one (LATERAL).
+    fn join(&mut self, join: Join) -> Result<Transformed<LogicalPlan>> {
+        let is_known = matches!(join.join_type, JoinType::Inner | JoinType::Left);
+        let Some((rows, alias)) = lateral(&join.right).filter(|_| is_known) else {
+            return Ok(Transformed::no(LogicalPlan::Join(join)));
+        };
+        let free = free_columns(&rows);
+        let is_read = |free: &FreeColumn| join.left.schema().has_column(&free.column);
+        if !free.iter().any(is_read) {
+            return Ok(Transformed::no(LogicalPlan::Join(join)));
+        }
+        let rows = match alias {
+            Some(alias) => LogicalPlanBuilder::from(rows).alias(alias)?.build()?,
+            None => rows,
+        };
+        let columns = join.schema.columns();
+        let domain = Domain::of(&free, &join.left, self.name())?;
+        let right = domain.dependents(rows)?;
+        let same = domain
+            .plain_keys(join.left.schema())
+            .into_iter()
+            .map(|(left, right)| super::coerce::binary(left, Operator::IsNotDistinctFrom, right));
+        let on = join.on.into_iter().map(|(left, right)| left.eq(right));
+        let conditions = same.chain(on).chain(join.filter).collect::<Vec<_>>();
+        let plan = LogicalPlanBuilder::from(Arc::unwrap_or_clone(join.left))
+            .join_on(right, join.join_type, conditions)?
+            .project(columns.into_iter().map(Expr::Column))?
+            .build()?;
+        Ok(Transformed::yes(plan))
+    }
+
+    /// A name that no query can write, and no other subquery has.
+    fn name(&mut self) -> String {
+        self.names += 1;
+        format!("{OURS}subquery {}", self.names)
+    }
+}
+
+/// A comparison with each row of a subquery.
+struct Compared {
+    /// The rows of the subquery.
+    rows: LogicalPlan,
+    /// The comparison, over the rows.
+    test: Expr,
+    /// Their column.
+    value: Expr,
+    column: Column,
+    /// The compared expression, over the rows around the subquery.
+    expr: Expr,
+}
+
+/// The rows of a side of a join that may read the other one, and their name.
+fn lateral(side: &LogicalPlan) -> Option<(LogicalPlan, Option<TableReference>)> {
+    match side {
+        LogicalPlan::Subquery(subquery) => Some((subquery.subquery.as_ref().clone(), None)),
+        LogicalPlan::SubqueryAlias(alias) => match alias.input.as_ref() {
+            LogicalPlan::Subquery(subquery) => {
+                Some((subquery.subquery.as_ref().clone(), Some(alias.alias.clone())))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn filtered(rows: LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
+    LogicalPlanBuilder::from(rows).filter(condition)?.build()
+}
+
+/// A join by pairs of values, of which NULL is the same as NULL.
+fn joined_by(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    (join_type, keys): (JoinType, Vec<(Expr, Expr)>),
+) -> Result<LogicalPlan> {
+    let same = |(left, right)| super::coerce::binary(left, Operator::IsNotDistinctFrom, right);
+    let conditions = keys.into_iter().map(same).collect::<Vec<_>>();
+    let conditions = if conditions.is_empty() { vec![lit(true)] } else { conditions };
+    LogicalPlanBuilder::from(left).join_on(right, join_type, conditions)?.build()
+}
+
+fn unwrapped(subquery: Subquery) -> LogicalPlan {
+    Arc::unwrap_or_clone(subquery.subquery)
+}
+
+fn subquery_of(plan: LogicalPlan) -> Subquery {
+    let outer_ref_columns = plan.all_out_ref_exprs();
+    Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() }
+}
+
+/// The expression as a subquery of these rows reads it.
+fn outer_references(expr: Expr, rows: &DFSchema) -> Result<Expr> {
+    expr.transform_up(|expr| match expr {
+        Expr::Column(column) => {
+            let field = Arc::clone(rows.field_from_column(&column)?);
+            Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
+        }
+        expr => Ok(Transformed::no(expr)),
+    })
+    .data()
+}
+
+fn has_subqueries(node: &LogicalPlan) -> bool {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found |= expr_has_subqueries(expr);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })
+    .expect("it never fails");
+    found
+}
+
+fn is_subquery(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
+    )
+}
+
+fn expr_has_subqueries(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(is_subquery(expr))).expect("it never fails")
+}

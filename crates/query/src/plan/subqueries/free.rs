@@ -1,0 +1,139 @@
+//! The columns that a subquery reads of the rows around it.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::FieldRef;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
+
+use super::subquery_of;
+
+/// A column of rows around a subquery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FreeColumn {
+    pub(super) column: Column,
+    pub(super) field: FieldRef,
+}
+
+/// The columns that a plan reads of rows that are not its own, of any rows around it.
+pub(super) fn free_columns(plan: &LogicalPlan) -> Vec<FreeColumn> {
+    let mut found = Vec::new();
+    collect(plan, &mut found);
+    found
+}
+
+/// True if an expression over rows of this schema reads others.
+pub(super) fn reads_outside(expr: &Expr, schema: &DFSchema) -> bool {
+    let mut found = Vec::new();
+    collect_of(expr, schema, &mut found);
+    !found.is_empty()
+}
+
+/// True if an expression of a node reads rows that are not the node's.
+pub(super) fn node_reads_outside(node: &LogicalPlan) -> bool {
+    let mut found = Vec::new();
+    collect_of_node(node, &mut found);
+    !found.is_empty()
+}
+
+fn collect(plan: &LogicalPlan, found: &mut Vec<FreeColumn>) {
+    collect_of_node(plan, found);
+    if let LogicalPlan::Join(join) = plan {
+        collect(&join.left, found);
+        let of_left = |free: &FreeColumn| join.left.schema().has_column(&free.column);
+        let is_lateral = is_lateral(&join.right);
+        let right = free_columns(&join.right).into_iter();
+        right.filter(|free| !is_lateral || !of_left(free)).for_each(|free| add(free, found));
+        return;
+    }
+    plan.inputs().into_iter().for_each(|input| collect(input, found));
+}
+
+/// True if this side of a join reads the other one.
+fn is_lateral(side: &LogicalPlan) -> bool {
+    match side {
+        LogicalPlan::Subquery(_) => true,
+        LogicalPlan::SubqueryAlias(alias) => is_lateral(&alias.input),
+        _ => false,
+    }
+}
+
+fn collect_of_node(node: &LogicalPlan, found: &mut Vec<FreeColumn>) {
+    let schema = merge_schema(&node.inputs());
+    node.apply_expressions(|expr| {
+        collect_of(expr, &schema, found);
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .expect("it never fails");
+}
+
+fn collect_of(expr: &Expr, schema: &DFSchema, found: &mut Vec<FreeColumn>) {
+    expr.apply(|expr| {
+        if let Expr::OuterReferenceColumn(field, column) = expr {
+            let (column, field) = (column.clone(), Arc::clone(field));
+            add(FreeColumn { column, field }, found);
+        }
+        if let Some(subquery) = subquery_in(expr) {
+            let free = free_columns(&subquery.subquery).into_iter();
+            free.filter(|free| !schema.has_column(&free.column)).for_each(|free| add(free, found));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .expect("it never fails");
+}
+
+fn add(free: FreeColumn, found: &mut Vec<FreeColumn>) {
+    if !found.contains(&free) {
+        found.push(free);
+    }
+}
+
+fn subquery_in(expr: &Expr) -> Option<&Subquery> {
+    match expr {
+        Expr::Exists(Exists { subquery, .. })
+        | Expr::InSubquery(InSubquery { subquery, .. })
+        | Expr::SetComparison(SetComparison { subquery, .. })
+        | Expr::ScalarSubquery(subquery) => Some(subquery),
+        _ => None,
+    }
+}
+
+/// An expression whose subqueries read other columns in place of those that `other` has one for.
+pub(super) fn with_free_columns(
+    expr: Expr,
+    other: &dyn Fn(&Column) -> Option<Column>,
+) -> Result<Expr> {
+    let changed = |plan: &LogicalPlan| -> Result<Subquery> {
+        let plan = plan.clone().transform_up(|node| {
+            node.map_expressions(|expr| {
+                let expr = with_free_columns(expr, other)?;
+                expr.transform_up(|expr| match expr {
+                    Expr::OuterReferenceColumn(field, column) => Ok(match other(&column) {
+                        Some(other) => Transformed::yes(Expr::OuterReferenceColumn(field, other)),
+                        None => Transformed::no(Expr::OuterReferenceColumn(field, column)),
+                    }),
+                    expr => Ok(Transformed::no(expr)),
+                })
+            })
+        });
+        Ok(subquery_of(plan.data()?))
+    };
+    expr.transform_up(|expr| match expr {
+        Expr::Exists(Exists { subquery, negated }) => {
+            let subquery = changed(&subquery.subquery)?;
+            Ok(Transformed::yes(Expr::Exists(Exists { subquery, negated })))
+        }
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+            let subquery = changed(&subquery.subquery)?;
+            Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
+        }
+        Expr::ScalarSubquery(subquery) => {
+            Ok(Transformed::yes(Expr::ScalarSubquery(changed(&subquery.subquery)?)))
+        }
+        expr => Ok(Transformed::no(expr)),
+    })
+    .data()
+}
