@@ -80,7 +80,7 @@ pub(crate) use named_columns::insert_columns;
 pub(crate) use order::in_table_order;
 pub use parameters::Parameter;
 pub(crate) use precedence::bind_by_precedence;
-pub(crate) use query_text::{NESTING_MAX, parser_error, position_at};
+pub(crate) use query_text::{NESTING_MAX, PacedDialect, position_at};
 pub(crate) use rows::{PlannedRows, Planning, TargetRows};
 pub(crate) use stoppable::{analyzer_rules, optimizer_rules, physical_rules};
 pub(crate) use tables::table_name;

@@ -14,6 +14,7 @@
 mod tokens;
 mod names;
 mod size;
+mod dialect;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -43,6 +44,7 @@ use tokens::{
     bracket_interval_calls, bracket_intervals, select_everything, select_everything_inside,
 };
 
+pub(crate) use dialect::PacedDialect;
 pub(crate) use names::OutputNames;
 
 /// How deep an expression or a query may be nested.
@@ -154,10 +156,10 @@ pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
 }
 
 fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
-    let dialect = GenericDialect {};
+    let dialect = PacedDialect::new(tokens.len());
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-    let mut query = parser.parse_query().map_err(|error| parser_error(sql, error))?;
+    let mut query = parser.parse_query().map_err(|error| dialect.error(sql, error))?;
     let rest = parser.peek_token();
     if rest.token != Token::EOF {
         let found = Some(rest.token.to_string());

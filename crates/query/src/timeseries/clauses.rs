@@ -10,14 +10,13 @@
 use std::collections::HashMap;
 
 use datafusion::sql::sqlparser::ast::{Expr, Ident};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Word};
 
 use super::OURS;
 use crate::error::{Error, Result, SyntaxError};
 use crate::parse::Position;
-use crate::plan::{NESTING_MAX, parser_error, position_at};
+use crate::plan::{NESTING_MAX, PacedDialect, position_at};
 
 /// The clauses of a query's blocks.
 #[derive(Debug, Default)]
@@ -573,10 +572,10 @@ impl Lifter<'_> {
         if inner.iter().all(is_blank) {
             return Err(self.unexpected("an expression"));
         }
-        let dialect = GenericDialect {};
+        let dialect = PacedDialect::new(inner.len());
         let parser = Parser::new(&dialect).with_recursion_limit(NESTING_MAX);
         let mut parser = parser.with_tokens_with_locations(inner);
-        let expr = parser.parse_expr().map_err(|error| parser_error(self.sql, error))?;
+        let expr = parser.parse_expr().map_err(|error| dialect.error(self.sql, error))?;
         let rest = parser.peek_token();
         if rest.token == Token::EOF {
             return Ok(expr);
