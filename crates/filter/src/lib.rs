@@ -47,6 +47,7 @@ pub use ir::{ArithmeticOp, CompareOp, Expr, Literal};
 pub use jit::JitCache;
 pub use kernel::Level;
 pub use lower::{Context, LowerCache};
+pub use pattern::Pattern;
 pub use selection::{SELECTION_WORDS, Selection};
 pub use statistics::{Adapt, ConjunctStatistics, Method};
 pub use text::{NoSymbols, SymbolText};

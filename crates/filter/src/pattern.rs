@@ -4,12 +4,20 @@
 //! - L2. ILIKE folds ASCII letters, and the two letters beyond ASCII that fold to one of them:
 //!   U+017F to `s` and U+212A, the sign of kelvin, to `k`. Its pattern is ASCII.
 //!
-//! Patterns without `_` are pieces of text between `%`, and are found piece by piece; that is
-//! nearly all of them. The others walk the characters.
+//! Patterns without `_` are pieces of text between `%`, and are found piece by piece in linear
+//! time; that is nearly all of them. The others walk the characters, and take as long as the text
+//! and the longest piece multiplied ([`Pattern::walked`]).
+
+use memchr::memmem;
+
+/// Steps between two questions whether to go on: some milliseconds.
+const ASK_STEPS: usize = 1 << 20;
+/// Places where a piece of text began and did not go on, until it is looked for in linear time.
+const FALSE_STARTS: usize = 32;
 
 /// A pattern, ready to match.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Pattern {
+pub struct Pattern {
     parts: Vec<Part>,
     folds: bool,
 }
@@ -24,8 +32,28 @@ enum Part {
     AnyText,
 }
 
+/// Asks from time to time whether to go on.
+struct Pace<F> {
+    steps: usize,
+    go_on: F,
+}
+
+impl<F: FnMut() -> bool> Pace<F> {
+    /// Notes that so much was done; `None` if it was too much.
+    fn did(&mut self, steps: usize) -> Option<()> {
+        self.steps += steps;
+        if self.steps < ASK_STEPS {
+            return Some(());
+        }
+        self.steps = 0;
+        (self.go_on)().then_some(())
+    }
+}
+
 impl Pattern {
-    pub(crate) fn new(pattern: &str, case_insensitive: bool) -> Pattern {
+    /// A pattern of LIKE, or of ILIKE, which is ASCII then (L2).
+    #[must_use]
+    pub fn new(pattern: &str, case_insensitive: bool) -> Pattern {
         let mut parts: Vec<Part> = Vec::new();
         let mut chars = pattern.chars();
         while let Some(c) = chars.next() {
@@ -67,12 +95,36 @@ impl Pattern {
         }
     }
 
+    /// Bytes and characters of the longest piece that is walked, one without `%` and with `_`.
+    #[must_use]
+    pub fn walked(&self) -> usize {
+        let length = |piece: &[Part]| {
+            let of_part = |part: &Part| match part {
+                Part::Text(text) => text.len(),
+                Part::AnyOne | Part::AnyText => 1,
+            };
+            match piece.contains(&Part::AnyOne) {
+                true => piece.iter().map(of_part).sum(),
+                false => 0,
+            }
+        };
+        let pieces = self.parts.split(|part| *part == Part::AnyText);
+        pieces.map(length).max().unwrap_or(0)
+    }
+
     /// Whether the text matches.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
+        self.matches_while(text, || true).expect("it goes on")
+    }
+
+    /// Whether the text matches; `None` if it is not to go on, which it asks every few
+    /// milliseconds.
+    pub fn matches_while(&self, text: &[u8], go_on: impl FnMut() -> bool) -> Option<bool> {
+        let mut pace = Pace { steps: 0, go_on };
         if self.folds {
-            return match_parts(&self.parts, &fold(text));
+            return match_parts(&self.parts, &fold(text), &mut pace);
         }
-        match_parts(&self.parts, text)
+        match_parts(&self.parts, text, &mut pace)
     }
 }
 
@@ -106,26 +158,33 @@ fn fold(text: &[u8]) -> Vec<u8> {
 
 /// Matches greedily: where a part after `%` fails, the text of that `%` grows by a byte. Only the
 /// last `%` has to be tried again, for an earlier one that took less leaves no less behind it.
-fn match_parts(parts: &[Part], text: &[u8]) -> bool {
+fn match_parts(parts: &[Part], text: &[u8], pace: &mut Pace<impl FnMut() -> bool>) -> Option<bool> {
     let (mut part, mut at) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     loop {
         let step = match parts.get(part) {
-            None if at == text.len() => return true,
+            None if at == text.len() => return Some(true),
             None => None,
-            Some(Part::AnyText) if part + 1 == parts.len() => return true,
+            Some(Part::AnyText) if part + 1 == parts.len() => return Some(true),
             Some(Part::AnyText) => {
                 retry = Some((part + 1, at));
                 Some(at)
             }
             Some(Part::AnyOne) => after_character(text, at),
-            Some(Part::Text(wanted)) => text[at..].starts_with(wanted).then_some(at + wanted.len()),
+            Some(Part::Text(wanted)) => {
+                pace.did(wanted.len() / 16)?;
+                text[at..].starts_with(wanted).then_some(at + wanted.len())
+            }
         };
+        pace.did(1)?;
         match (step, &mut retry) {
             (Some(next), _) => (part, at) = (part + 1, next),
-            (None, None) => return false,
+            (None, None) => return Some(false),
             (None, Some((behind, from))) => {
-                let Some(next) = next_try(&parts[*behind..], text, *from) else { return false };
+                let Some(next) = next_try(&parts[*behind..], text, *from) else {
+                    return Some(false);
+                };
+                pace.did((next - *from) / 16)?;
                 (part, at) = (*behind, next);
                 *from = next;
             }
@@ -158,14 +217,17 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     let (&first, rest) = wanted.split_first()?;
     let last = text.len().checked_sub(wanted.len())?;
     let mut from = 0;
-    while from <= last {
+    for _ in 0..FALSE_STARTS {
+        if last < from {
+            return None;
+        }
         from += position(&text[from..=last], first)?;
         if text[from + 1..].starts_with(rest) {
             return Some(from);
         }
         from += 1;
     }
-    None
+    memmem::find(text.get(from..)?, wanted).map(|at| from + at)
 }
 
 /// Where a byte is, 32 bytes at a time.
@@ -219,6 +281,30 @@ mod tests {
             assert!(pattern.matches(text.as_bytes()), "{text}");
         }
         assert!(!pattern.matches("kil\u{f6}s".as_bytes()));
+    }
+
+    #[test]
+    fn pieces_of_text_are_found_in_linear_time() {
+        let text = "a".repeat(1 << 22);
+        let wanted = "a".repeat(1 << 21);
+        // Each place would be compared over two megabytes: for minutes.
+        check(&format!("%{wanted}b%"), &[&format!("{text}b")], &[&text]);
+        check(&format!("%{wanted}b%c"), &[&format!("{text}bc")], &[&text, &format!("{text}b")]);
+        assert_eq!(Pattern::new("%abc%de", false).walked(), 0);
+        assert_eq!(Pattern::new("%abc%d_e%f%", false).walked(), 3);
+    }
+
+    #[test]
+    fn what_takes_long_asks_whether_to_go_on() {
+        let text = "a".repeat(1 << 20);
+        let pattern = Pattern::new(&format!("%{}b", "_a".repeat(1 << 16)), false);
+        let mut asked = 0;
+        let matched = pattern.matches_while(text.as_bytes(), || {
+            asked += 1;
+            asked < 3
+        });
+        assert_eq!((matched, asked), (None, 3));
+        assert_eq!(Pattern::new("%b", false).matches_while(b"ab", || false), Some(true));
     }
 
     #[test]

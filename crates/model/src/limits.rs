@@ -151,17 +151,28 @@ pub const SLICE_BYTES: u64 = 64 << 20;
 /// as many as a batch has columns.
 pub const COUNTED_VALUE_BYTES: u64 = 1 << 20;
 
-/// Bytes of a constant that planning makes of a call: a plan is copied dozens of times, and a
-/// larger constant could not be written either.
-pub const FOLDED_BYTES: u64 = SQL_BYTES as u64;
+/// Bytes of the constants that planning makes a constant of, and of that one: a plan is copied
+/// dozens of times, and the work for larger ones is that of running a statement.
+pub const FOLDED_BYTES: u64 = 64 << 10;
 
 /// Rows of the frame of an aggregate that keeps all values, for each row of a window: a batch of
 /// rows has so many times its values.
 pub const FRAME_VALUES: u64 = 1_000;
 
-/// Steps of a comparison of two texts whose work is the product of their lengths: a fifth of a
-/// second, during which nothing else has the thread.
-pub const PAIR_STEPS: u64 = 1 << 28;
+/// Steps of a comparison of two values whose work is the product of their lengths: a tenth of a
+/// second, after which a statement that was ended has stopped.
+pub const PAIR_STEPS: u64 = 1 << 26;
+
+/// Steps of such a comparison in one row up to which it is not worth while to do it in another
+/// way: some milliseconds.
+pub const PLAIN_STEPS: u64 = 1 << 20;
+
+/// Steps of a regular expression in the text of one row, which are the states of the pattern times
+/// the bytes of the text: a second or two in the worst case, and far less than that in most.
+pub const REGEX_STEPS: u64 = 1 << 30;
+
+/// Such steps between two looks at whether the statement is to go on.
+pub const REGEX_SLICE_STEPS: u64 = 1 << 28;
 
 /// Patterns that differ and are compiled at a time: each takes up to 10 MiB and some milliseconds.
 pub const PATTERNS_AT_A_TIME: usize = 8;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayData;
 use datafusion::arrow::buffer::Buffer;
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use tidegate_model::limits::{COUNTED_VALUE_BYTES, FOLDED_BYTES, VALUES_BYTES};
 
@@ -157,6 +157,26 @@ pub(crate) fn check_stop() -> Result<()> {
     })
 }
 
+/// Refuses a call of so many bytes while a query is planned, so that it stays a call: `bytes` is
+/// asked for only then.
+///
+/// # Errors
+/// If it is larger than a constant that planning makes.
+pub(crate) fn check_folded(function: &str, bytes: impl FnOnce() -> u64) -> Result<()> {
+    let is_planning = CURRENT
+        .with_borrow(|frame| frame.as_ref().is_some_and(|frame| frame.phase == Phase::Planning));
+    if is_planning && FOLDED_BYTES < bytes() {
+        return Err(too_large(function, FOLDED_BYTES));
+    }
+    Ok(())
+}
+
+fn too_large(function: &str, most: u64) -> DataFusionError {
+    let what =
+        ClauseProblem::ValuesTooLarge { function: function.to_owned(), mebibytes: most >> 20 };
+    Error::Clause { position: None, what }.into()
+}
+
 /// Does some work with a smaller limit of values.
 pub(crate) fn with_values_bytes_max<T>(bytes: u64, work: impl FnOnce() -> T) -> T {
     let set = |bytes: u64| {
@@ -189,16 +209,12 @@ pub(crate) fn charge(function: &str, bytes: u64) -> Result<()> {
     if bytes < COUNTED_VALUE_BYTES {
         return Ok(());
     }
-    let too_large = |most: u64| -> Result<()> {
-        let what =
-            ClauseProblem::ValuesTooLarge { function: function.to_owned(), mebibytes: most >> 20 };
-        Err(Error::Clause { position: None, what }.into())
-    };
+    let too_large = |most: u64| Err(too_large(function, most));
     CURRENT.with_borrow_mut(|frame| {
         let Some(frame) = frame else {
             return if VALUES_BYTES < bytes { too_large(VALUES_BYTES) } else { Ok(()) };
         };
-        if frame.phase == Phase::Planning && FOLDED_BYTES < bytes {
+        if frame.phase == Phase::Planning {
             return too_large(FOLDED_BYTES);
         }
         let live = frame.live_bytes();
@@ -283,5 +299,40 @@ fn add_buffers(values: &ArrayData, shared: &[NonNull<u8>], live: &mut Vec<Live>)
     }
     for child in values.child_data() {
         add_buffers(child, shared, live);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+    use tokio::runtime::Builder;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::control::{Timeout, plan_apart};
+
+    /// What is left of a statement that was ended keeps its turn, as long as its threads have a
+    /// task. A thread that plans is none of these: sixteen clients that planned and left in a loop
+    /// had ninety threads at work.
+    #[test]
+    fn planning_is_a_task_until_it_has_stopped() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
+        let account = Account::new(&Arc::new(Stop::new(Timeout::Never)), &pool);
+        let (begins, begun) = oneshot::channel();
+        let (go_on, wait) = oneshot::channel::<()>();
+        let entered = runtime.enter();
+        let planning = plan_apart(account, async move {
+            begins.send(()).expect("the test waits for it");
+            wait.await.expect("the test goes on");
+            Ok(())
+        });
+        begun.blocking_recv().unwrap();
+        drop((planning, entered));
+        assert_eq!(runtime.metrics().num_alive_tasks(), 1);
+        go_on.send(()).unwrap();
+        while 0 < runtime.metrics().num_alive_tasks() {
+            std::thread::yield_now();
+        }
     }
 }

@@ -82,17 +82,17 @@ pub(crate) use functions::bounded;
 #[cfg(test)]
 pub(crate) use functions::scalar_function;
 pub(crate) use functions::{
-    TimeStep, dateadd_step, floor_grid, is_rewritten, months_later, our_functions,
+    TimeStep, dateadd_step, floor_grid, is_of_filters, is_rewritten, months_later, our_functions,
     rewrite_aggregate, table_functions,
 };
-pub(crate) use functions::{bytes_of, constant_bytes, keeps_values, makes_values};
+pub(crate) use functions::{bound_expr, bytes_of, constant_bytes, keeps_values, makes_values};
 pub(crate) use literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
 pub(crate) use locate::locate_running;
 pub(crate) use named_columns::insert_columns;
 pub(crate) use order::in_table_order;
 pub use parameters::Parameter;
 pub(crate) use precedence::bind_by_precedence;
-pub(crate) use query_text::{NESTING_MAX, parser_error, position_at};
+pub(crate) use query_text::{NESTING_MAX, position_at};
 pub(crate) use rows::{PlannedRows, Planning, TargetRows};
 pub(crate) use stoppable::{analyzer_rules, optimizer_rules, physical_rules};
 pub(crate) use tables::table_name;

@@ -18,8 +18,8 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{ColumnarValue, Operator};
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal, TryCastExpr};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::expressions::{CastExpr, Literal, TryCastExpr};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
@@ -86,8 +86,6 @@ impl Made {
             self.shows |= cast.cast_type().is_string();
         } else if let Some(cast) = expr.downcast_ref::<TryCastExpr>() {
             self.shows |= cast.cast_type().is_string();
-        } else if let Some(operation) = expr.downcast_ref::<BinaryExpr>() {
-            self.makes_values |= *operation.op() == Operator::StringConcat;
         }
     }
 

@@ -22,7 +22,7 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, Stream, StreamExt};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::guard::begin_turn;
@@ -71,13 +71,17 @@ pub(crate) async fn finish_in_time<T: 'static>(
 
 /// Plans on a thread of its own, so that nothing need wait for it: not the statement, whose time
 /// may be over, and not those that work on the runtime's threads. It ends by itself soon after the
-/// statement has (`plan::stoppable`).
+/// statement has (`plan::stoppable`), and until then the runtime has a task of it, as it has of all
+/// that is left of a statement.
 pub(crate) fn plan_apart<T: Send + 'static>(
     account: Arc<Account>,
     planning: impl Future<Output = Result<T>> + Send + 'static,
 ) -> SpawnedTask<Result<T>> {
     let runtime = Handle::current();
+    let (left, is_over) = oneshot::channel::<()>();
+    runtime.spawn(is_over);
     SpawnedTask::spawn_blocking(move || {
+        let _left = left;
         let _entered = account.enter_planning();
         runtime.block_on(planning)
     })

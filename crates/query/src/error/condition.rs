@@ -217,7 +217,8 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         ClauseProblem::FillRows { .. }
         | ClauseProblem::ValuesTooLarge { .. }
         | ClauseProblem::FrameTooLarge { .. }
-        | ClauseProblem::TextsTooLong { .. } => Condition::LimitExceeded,
+        | ClauseProblem::TextsTooLong { .. }
+        | ClauseProblem::MatchTooLong { .. } => Condition::LimitExceeded,
         ClauseProblem::Operands { .. } | ClauseProblem::Argument { .. } => {
             Condition::UndefinedFunction
         }
@@ -300,6 +301,7 @@ fn engine_condition(error: &DataFusionError) -> Condition {
         },
         DataFusionError::ResourcesExhausted(_) => Condition::OutOfMemory,
         error if is_no_space(error) => Condition::DiskFull,
+        DataFusionError::ExecutionJoin(join) if join.is_panic() => Condition::Internal,
         DataFusionError::IoError(_) | DataFusionError::ExecutionJoin(_) => Condition::Environment,
         DataFusionError::Internal(text) if is_about_arguments(text) => Condition::UndefinedFunction,
         DataFusionError::Internal(_) => Condition::Internal,
@@ -355,6 +357,10 @@ fn is_out_of_range(message: &str) -> bool {
 
 /// Whether DataFusion says that no function takes such arguments, which it takes for its own fault.
 pub(crate) fn is_about_arguments(message: &str) -> bool {
+    let types = ["could not cast array of type ", "Min/Max accumulator not implemented for type "];
     message.contains("Function '") && message.contains("failed to match any signature")
         || message.starts_with("Failed to coerce arguments to satisfy a call to '")
+        || message.contains("user-defined coercion failed with")
+        || message.starts_with("Failed to coerce types ")
+        || types.iter().any(|text| message.starts_with(text))
 }

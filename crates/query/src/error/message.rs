@@ -62,17 +62,38 @@ impl fmt::Display for Innermost<'_> {
             other => other.strip_backtrace(),
         };
         if is_about_arguments(&message) {
-            let function = message.split('\'').nth(1).unwrap_or_default();
-            write!(f, "function `{function}` does not take arguments of these types")?;
-            return match argument_types(&message) {
-                Some(types) => write!(f, ": {types}"),
-                None => Ok(()),
-            };
+            return write_arguments(&message, f);
+        }
+        if let DataFusionError::ExecutionJoin(join) = error
+            && join.is_panic()
+        {
+            // What it has said itself is on standard error.
+            return f.write_str("internal error: the statement has panicked");
         }
         if matches!(error, DataFusionError::Internal(_)) {
             f.write_str("internal error: ")?;
         }
         f.write_str(&one_line(&message))
+    }
+}
+
+/// What is said of values that a function or an operator does not take.
+fn write_arguments(message: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let Some(rest) = message.strip_prefix("could not cast array of type ") {
+        let ty = rest.split(" to arrow").next().unwrap_or_default();
+        return write!(f, "a function does not take values of type {ty}");
+    }
+    if let Some(ty) = message.strip_prefix("Min/Max accumulator not implemented for type ") {
+        return write!(f, "`min` and `max` do not take values of type {}", one_line(ty));
+    }
+    if let Some(types) = message.strip_prefix("Failed to coerce types ") {
+        return write!(f, "there is no operator for {}", one_line(types));
+    }
+    let function = message.split('\'').nth(1).unwrap_or_default();
+    write!(f, "function `{function}` does not take arguments of these types")?;
+    match argument_types(message) {
+        Some(types) => write!(f, ": {types}"),
+        None => Ok(()),
     }
 }
 

@@ -41,6 +41,15 @@ pub enum SyntaxError {
         /// How deep it may be.
         most: usize,
     },
+    /// It has an error somewhere, which the parser does not find.
+    #[error(
+        "a query cannot be parsed in {steps} steps: look for an error inside of its innermost \
+         brackets"
+    )]
+    Unclear {
+        /// How many steps it has for a query of this length.
+        steps: usize,
+    },
     /// It reads too many tables and queries.
     #[error(
         "a query has at most {most} tables and queries, those of WITH as often as it reads them"
@@ -157,6 +166,17 @@ pub enum ClauseProblem {
          left() say"
     )]
     TextsTooLong {
+        /// Which function.
+        function: String,
+        /// The greatest product.
+        steps: u64,
+    },
+    /// A regular expression is too long for its text.
+    #[error(
+        "`{function}` matches texts whose length multiplied by that of the pattern, with counted \
+         repetitions written out, is at most {steps}: cut the text, or shorten the pattern"
+    )]
+    MatchTooLong {
         /// Which function.
         function: String,
         /// The greatest product.

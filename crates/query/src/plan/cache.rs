@@ -50,7 +50,7 @@ const STEADY: &str = "abs acos asin atan atan2 cbrt ceil character_length coales
     is_leap_year isnan iszero lcm least ln log log10 log2 lower micros millis minute month nanos \
     nullif nvl octet_length power radians round sample_by second signum sin sinh sqrt tan tanh \
     timestamp_ceil timestamp_floor to_char to_date to_str to_timestamp to_timestamp_ns \
-    to_timezone to_utc trunc upper week_of_year year";
+    to_timezone to_utc trunc upper week_of_year year ||";
 
 /// Plans by the text of their statements.
 #[derive(Debug)]

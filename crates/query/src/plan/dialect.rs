@@ -5,10 +5,15 @@
 //! - DI2. `1_000` is one number, whose underscores `query_text` takes out.
 //! - DI3. `BETWEEN SYMMETRIC` takes its bounds in either order.
 //!
+//! - DI4. A text is parsed in a number of steps that grows with its length, and only as long as its
+//!   statement is to go on: where the parser finds an error within NOT, CAST and some others, it
+//!   tries to read each of them as a name, and so takes twice as long for each bracket around it.
+//!
 //! Everything else is that of [`GenericDialect`], which the parser takes this dialect for. Not
 //! here: `IS DISTINCT FROM`, which the parser binds too loosely (`plan::precedence`).
 
 use std::any::TypeId;
+use std::cell::Cell;
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
@@ -16,9 +21,24 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::query_text::parser_error;
+use crate::account::check_stop;
+use crate::error::{Error, SyntaxError};
+
 /// The dialect of queries.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct QueryDialect;
+#[derive(Debug)]
+pub(crate) struct QueryDialect {
+    /// Expressions that the parser has begun (DI4).
+    steps: Cell<usize>,
+    steps_max: usize,
+}
+
+/// Expressions that begin at a token, on average: texts without an error have fewer than three.
+const STEPS_PER_TOKEN: usize = 64;
+/// The same for short texts, in all.
+const STEPS_MIN: usize = 1 << 14;
+/// Steps between two looks at whether the statement is to go on.
+const ASK_STEPS: usize = 256;
 
 /// The binding strength of `^` (DI1): above that of `*`, below that of `::`.
 const POWER: u8 = 45;
@@ -61,6 +81,13 @@ impl Dialect for QueryDialect {
     }
 
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Parsed> {
+        let steps = self.steps.get() + 1;
+        self.steps.set(steps);
+        let is_over = steps.is_multiple_of(ASK_STEPS) && check_stop().is_err();
+        if is_over || self.steps_max < steps {
+            // No other error is one behind which the parser tries nothing else.
+            return Some(Err(ParserError::RecursionLimitExceeded));
+        }
         if !parser.consume_token(&Token::Minus) {
             return None;
         }
@@ -155,7 +182,31 @@ impl Dialect for QueryDialect {
     );
 }
 
+impl Default for QueryDialect {
+    /// That of a short text.
+    fn default() -> QueryDialect {
+        QueryDialect::new(0)
+    }
+}
+
 impl QueryDialect {
+    /// That of a text of so many tokens.
+    pub(crate) fn new(tokens: usize) -> QueryDialect {
+        let steps_max = tokens.saturating_mul(STEPS_PER_TOKEN).max(STEPS_MIN);
+        QueryDialect { steps: Cell::new(0), steps_max }
+    }
+
+    /// The error for one of the parser.
+    pub(crate) fn error(&self, sql: &str, error: ParserError) -> Error {
+        if let Err(error) = check_stop() {
+            return error.into();
+        }
+        if self.steps.get() <= self.steps_max {
+            return parser_error(sql, error);
+        }
+        Error::syntax(sql, 0, SyntaxError::Unclear { steps: self.steps_max })
+    }
+
     /// `x [NOT] BETWEEN SYMMETRIC a AND b` (DI3).
     fn parse_symmetric(&self, parser: &mut Parser<'_>, value: &Expr) -> Option<Parsed> {
         let word = |parser: &Parser<'_>, at: usize| match &parser.peek_nth_token_ref(at).token {
@@ -194,6 +245,7 @@ impl QueryDialect {
 
 #[cfg(test)]
 mod tests {
+    use super::super::query_text::parse_query;
     use super::*;
 
     #[track_caller]
@@ -209,7 +261,8 @@ mod tests {
                     other => other.to_string(),
                 }
             }
-            let parsed = Parser::new(&QueryDialect).try_with_sql(text);
+            let dialect = QueryDialect::default();
+            let parsed = Parser::new(&dialect).try_with_sql(text);
             shown(&parsed.and_then(|mut parser| parser.parse_expr()).unwrap())
         };
         assert_eq!(bracketed(text), meant, "{text}");
@@ -242,5 +295,19 @@ mod tests {
             "a NOT BETWEEN symmetric b AND 1",
             "(a NOT BETWEEN b AND 1 AND a NOT BETWEEN 1 AND b)",
         );
+    }
+
+    /// A statement of a hundred bytes was parsed for years.
+    #[test]
+    fn an_error_within_many_brackets_is_found_soon() {
+        for open in ["NOT (", "CAST(", "SUBSTRING(", "POSITION(", "CEIL(", "OVERLAY("] {
+            let error = parse_query(&format!("SELECT {}1 + +)", open.repeat(60)), &[]);
+            let error = error.expect_err(open).to_string();
+            assert!(error.contains("cannot be parsed in"), "DI4: {error}");
+        }
+        let error = parse_query("SELECT NOT (NOT (1 + +))", &[]).expect_err("an error").to_string();
+        assert!(error.contains("column 23"), "{error}");
+        let right = format!("SELECT {}1 = 1{}", "NOT (".repeat(90), ")".repeat(90));
+        parse_query(&right, &[]).expect("DI4: it has no error");
     }
 }

@@ -17,6 +17,9 @@ mod rewritten;
 mod series;
 mod rounded;
 mod sliding;
+mod text_concat;
+mod value_cast;
+mod matching;
 mod bounded;
 mod engine;
 
@@ -37,11 +40,13 @@ use super::literal::integer_of;
 use super::whole_day::{WHOLE_DAY, whole_day};
 
 pub(crate) use bounded::{
-    bound_functions_of, bounded, bytes_of, check_window, constant_bytes, keeps_values, makes_values,
+    Stage, bound_expr, bound_functions_of, bounded, bytes_of, check_window, constant_bytes,
+    keeps_values, makes_values,
 };
 pub(crate) use engine::{engine_function, engine_functions};
 pub(crate) use first_last::resolve_first_last;
 pub(crate) use float_bounds::of_floats;
+pub(crate) use matching::is_of_filters;
 pub(crate) use moving::moving;
 pub(crate) use postgres::{SIMILAR_PATTERN, TRUNC_YEARS};
 pub(crate) use rewritten::{is_rewritten, rewrite_aggregate};

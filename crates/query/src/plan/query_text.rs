@@ -150,8 +150,9 @@ pub(super) fn parse_tokens(
 }
 
 pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
-    let mut tokens =
-        Tokenizer::new(&QueryDialect, sql).tokenize_with_location().map_err(|error| {
+    let mut tokens = Tokenizer::new(&QueryDialect::default(), sql)
+        .tokenize_with_location()
+        .map_err(|error| {
             let position = position_at(sql, error.location);
             Error::Syntax { position, what: SyntaxError::Query { message: error.message } }
         })?;
@@ -171,10 +172,10 @@ pub(super) fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
 }
 
 fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
-    let dialect = QueryDialect;
+    let dialect = QueryDialect::new(tokens.len());
     let mut parser =
         Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-    let mut query = parser.parse_query().map_err(|error| parser_error(sql, error))?;
+    let mut query = parser.parse_query().map_err(|error| dialect.error(sql, error))?;
     let rest = parser.peek_token();
     if rest.token != Token::EOF {
         let found = Some(rest.token.to_string());

@@ -165,7 +165,7 @@ pub(super) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
             }
             if gives_one(name) {
                 let ScalarFunction { func, args } = call;
-                let args = alike(args, ty, schema)?;
+                let args = alike(func.name(), args, ty, schema)?;
                 let call = Expr::ScalarFunction(ScalarFunction { func, args });
                 return Ok(Transformed::yes(typed(call, ty)));
             }
@@ -182,8 +182,9 @@ pub(super) fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
                 unreachable!("matched above")
             };
             let (whens, thens): (Vec<_>, Vec<_>) = when_then_expr.into_iter().unzip();
-            let otherwise = else_expr.map(|it| alike(vec![*it], ty, schema)).transpose()?;
-            let thens = alike(thens.into_iter().map(|then| *then).collect(), ty, schema)?;
+            let otherwise = else_expr.map(|it| alike("CASE", vec![*it], ty, schema)).transpose()?;
+            let thens = thens.into_iter().map(|then| *then).collect();
+            let thens = alike("CASE", thens, ty, schema)?;
             let case = Case {
                 expr,
                 when_then_expr: whens.into_iter().zip(thens.into_iter().map(Box::new)).collect(),
@@ -214,10 +215,26 @@ pub(super) fn check_inputs(union: &Union) -> Result<()> {
     Ok(())
 }
 
-/// The values with texts as values of this type.
-fn alike(values: Vec<Expr>, ty: ColumnType, schema: &DFSchema) -> Result<Vec<Expr>> {
+/// The values with texts as values of this type; others than NULL and its like are refused (SP2).
+fn alike(
+    function: &str,
+    values: Vec<Expr>,
+    ty: ColumnType,
+    schema: &DFSchema,
+) -> Result<Vec<Expr>> {
     let one = typed(lit(ScalarValue::Null), ty);
-    values.into_iter().map(|value| as_type_of(value, &one, schema)).collect()
+    let values = values.into_iter().map(|value| as_type_of(value, &one, schema));
+    let values = values.collect::<Result<Vec<_>>>()?;
+    let types = values.iter().filter_map(|value| value.get_type(schema).ok());
+    let mut others = types.filter(|it| *it != DataType::Null && *it != arrow_type(ty));
+    match others.next() {
+        None => Ok(values),
+        Some(other) => {
+            let types = Box::new([ty.sql(), other.to_string()]);
+            let what = ClauseProblem::Operands { operator: function.to_owned(), types };
+            Err(Error::Clause { position: None, what }.into())
+        }
+    }
 }
 
 /// The text of a UUID or an IPV4; other expressions as they are.

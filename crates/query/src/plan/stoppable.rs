@@ -17,7 +17,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::functions::bound_functions_of;
+use super::functions::{Stage, bound_functions_of};
 use super::kept_filters::{KeptFilters, PUSH_DOWN_FILTER};
 use super::null_keys::{ELIMINATE_CROSS_JOIN, EXTRACT_EQUIJOIN, NullKeys};
 use super::order::OrderedScans;
@@ -33,7 +33,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 /// The rules of an optimizer, which end with the statement, and the guards of functions before and
 /// behind them (`functions::bounded` BD3).
 pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let bound = || Arc::new(BoundFunctions) as Arc<dyn OptimizerRule + Send + Sync>;
+    let bound = |stage| Arc::new(BoundFunctions(stage)) as Arc<dyn OptimizerRule + Send + Sync>;
     let kept = |rule: Arc<dyn OptimizerRule + Send + Sync>| {
         if rule.name() == PUSH_DOWN_FILTER {
             return Arc::new(KeptFilters { inner: rule }) as Arc<dyn OptimizerRule + Send + Sync>;
@@ -44,7 +44,7 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         rule
     };
     let rules = Optimizer::new().rules.into_iter().map(kept);
-    let rules = std::iter::once(bound()).chain(rules).chain([bound()]);
+    let rules = std::iter::once(bound(Stage::Rewritten)).chain(rules).chain([bound(Stage::Final)]);
     rules.map(|inner| Arc::new(Stoppable { inner }) as _).collect()
 }
 
@@ -122,9 +122,9 @@ impl PhysicalOptimizerRule for Stoppable<dyn PhysicalOptimizerRule + Send + Sync
     }
 }
 
-/// Gives the calls that rules have made their guards.
+/// Gives the calls that rules have made, and operators, their guards.
 #[derive(Debug)]
-struct BoundFunctions;
+struct BoundFunctions(Stage);
 
 impl OptimizerRule for BoundFunctions {
     fn name(&self) -> &'static str {
@@ -140,7 +140,7 @@ impl OptimizerRule for BoundFunctions {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        bound_functions_of(plan)
+        bound_functions_of(plan, self.0)
     }
 }
 

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{Expr, Operator};
 use tidegate_filter::{ArithmeticOp, CompareOp, Expr as Condition, Filter};
 use tidegate_model::{ColumnType, Schema, TimeUnit, Value};
 
-use crate::plan::{cast_to_integer, inside_logical_sort_key};
+use crate::plan::{cast_to_integer, inside_logical_sort_key, is_of_filters};
 
 /// Translates conditions over one table.
 pub(super) struct Translator<'a> {
@@ -145,6 +145,9 @@ impl<'a> Translator<'a> {
         let Expr::Literal(pattern, _) = &**pattern else { return None };
         let pattern = pattern.try_as_str()??.to_owned();
         if escape_char.is_some_and(|escape| escape != '\\') {
+            return None;
+        }
+        if !is_of_filters(&pattern, *case_insensitive) {
             return None;
         }
         let (expr, negated) = (self.boxed(expr)?, *negated);

@@ -211,7 +211,7 @@ pub(super) fn from_one(relation: TableFactor) -> Vec<TableWithJoins> {
 }
 
 pub(super) fn select_everything(from: Vec<TableWithJoins>, selection: Option<Expr>) -> Select {
-    let dialect = QueryDialect;
+    let dialect = QueryDialect::default();
     let query = Parser::new(&dialect).try_with_sql("SELECT *").and_then(|mut p| p.parse_query());
     match query.map(|query| *query.body) {
         Ok(SetExpr::Select(select)) => Select { from, selection, ..*select },

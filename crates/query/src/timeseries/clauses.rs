@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 use super::OURS;
 use crate::error::{Error, Result, SyntaxError};
 use crate::parse::Position;
-use crate::plan::{NESTING_MAX, QueryDialect, parser_error, position_at};
+use crate::plan::{NESTING_MAX, QueryDialect, position_at};
 
 /// The clauses of a query's blocks.
 #[derive(Debug, Default)]
@@ -572,10 +572,10 @@ impl Lifter<'_> {
         if inner.iter().all(is_blank) {
             return Err(self.unexpected("an expression"));
         }
-        let dialect = QueryDialect;
+        let dialect = QueryDialect::new(inner.len());
         let parser = Parser::new(&dialect).with_recursion_limit(NESTING_MAX);
         let mut parser = parser.with_tokens_with_locations(inner);
-        let expr = parser.parse_expr().map_err(|error| parser_error(self.sql, error))?;
+        let expr = parser.parse_expr().map_err(|error| dialect.error(self.sql, error))?;
         let rest = parser.peek_token();
         if rest.token == Token::EOF {
             return Ok(expr);

@@ -25,7 +25,7 @@ use super::sample::sampled;
 use super::{OURS, extension};
 use crate::error::{ClauseProblem, Error};
 use crate::parse::Position;
-use crate::plan::integer_of;
+use crate::plan::{bound_expr, integer_of};
 
 /// Plans the marked derived tables of one query.
 #[derive(Debug)]
@@ -65,7 +65,8 @@ impl MarkedRelations {
         let schema = DFSchema::empty();
         let expr = context.sql_to_expr(expr, &schema)?;
         let simplifier = ExprSimplifier::new(self.simplify.clone());
-        let expr = simplifier.simplify(simplifier.coerce(expr, &schema)?)?;
+        let expr = bound_expr(simplifier.coerce(expr, &schema)?, &Arc::new(schema))?;
+        let expr = simplifier.simplify(expr)?;
         Ok(match expr {
             Expr::Literal(value, _) => Some(value),
             _ => None,

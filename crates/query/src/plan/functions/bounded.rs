@@ -3,9 +3,9 @@
 //! - BD1. What a function is about to make of a batch is estimated before it is made (`growth`),
 //!   and charged to the statement (`account` AC2): the memory of a query is counted by operators,
 //!   which see values when they are there.
-//! - BD2. Constants that a function would have once for each row, texts whose comparison is long
-//!   work, and patterns that differ from row to row are worked on a few rows at a time, and between
-//!   them the function asks whether the statement is to go on.
+//! - BD2. Constants that a function would have once for each row, values whose comparison is long
+//!   work, and patterns that differ from row to row are worked on a few rows at a time (`work`),
+//!   and between them the function asks whether the statement is to go on.
 //! - BD3. The function of every call in a plan has a growth (`category` CT1), and its guard if it
 //!   needs one: those that a statement names, those that the planner makes of operators and
 //!   brackets, and those that rules make of others.
@@ -14,13 +14,13 @@
 mod call;
 mod category;
 mod growth;
+mod work;
+mod regex;
+mod operators;
 mod kept;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
-use std::iter;
-use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
@@ -28,27 +28,25 @@ use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ExpressionPlacement, LogicalPlan, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature,
 };
-use tidegate_model::limits::{
-    COUNTED_VALUE_BYTES, PAIR_STEPS, PATTERNS_AT_A_TIME, SLICE_BYTES, SYMBOL_BYTES, VALUES_BYTES,
-};
+use tidegate_model::limits::{COUNTED_VALUE_BYTES, SYMBOL_BYTES, VALUES_BYTES};
 
 use crate::account;
 use crate::error::{ClauseProblem, Error};
 use call::{Call, width};
-use category::{Growth, Work, growth_of, work_of};
+use category::{Growth, growth_of, work_of};
+use work::{Slice, Work, slices};
 
 pub(crate) use call::{bytes_of, constant_bytes};
 pub(crate) use kept::{check_window, keeps_values};
+pub(crate) use operators::{Stage, bound_expr, bound_functions_of};
 
 /// Bytes of a value of a fixed width that is a short text or list: the digits of a hash, say.
 const SHORT_BYTES: u64 = 256;
@@ -70,22 +68,6 @@ pub(crate) fn bounded(function: &Arc<ScalarUDF>) -> Option<Arc<ScalarUDF>> {
 /// True if an operator whose expressions call the function may make much of a large batch.
 pub(crate) fn makes_values(function: &ScalarUDF) -> bool {
     !matches!(growth_of(function.name()), Some(Growth::Fixed))
-}
-
-/// Guards the functions of one node of a plan (BD3).
-pub(crate) fn bound_functions_of(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    node.map_expressions(|expr| expr.transform_up(bound_call))
-}
-
-fn bound_call(expr: Expr) -> Result<Transformed<Expr>> {
-    let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else {
-        return Ok(Transformed::no(expr));
-    };
-    // Functions of ours that no statement can name are as wide as others.
-    let known = bounded(&func).unwrap_or_else(|| Arc::clone(&func));
-    let is_new = !Arc::ptr_eq(&known, &func);
-    let call = Expr::ScalarFunction(ScalarFunction { func: known, args });
-    Ok(if is_new { Transformed::yes(call) } else { Transformed::no(call) })
 }
 
 /// A function that asks before it makes its values.
@@ -110,56 +92,13 @@ impl Bounded {
         })
     }
 
-    /// Which rows are worked on at a time (BD2); all of them if there is nothing to be split.
-    fn slices(&self, call: &Call<'_>) -> Result<Vec<Range<usize>>> {
-        let spread = call.spread_bytes();
-        let rows_max = match spread {
-            0..=SLICE_BYTES => call.rows,
-            spread => {
-                let rows = (SLICE_BYTES / (spread / call.rows.max(1) as u64).max(1)).max(1);
-                usize::try_from(rows).unwrap_or(usize::MAX)
-            }
-        };
-        let work = match work_of(self.name()) {
-            Work::Linear => Vec::new(),
-            Work::Pairs => growth::pair_steps(call)?,
-            Work::Patterns => new_patterns(call)?,
-        };
-        if work.is_empty() && call.rows <= rows_max {
-            return Ok(iter::once(0..call.rows).collect());
-        }
-        let work_max = match work_of(self.name()) {
-            Work::Patterns => PATTERNS_AT_A_TIME as u64,
-            Work::Pairs | Work::Linear => PAIR_STEPS,
-        };
-        let mut slices = Vec::new();
-        let (mut start, mut done) = (0, 0_u64);
-        for row in 0..call.rows {
-            let steps = work.get(row).copied().unwrap_or(0);
-            if work_of(self.name()) == Work::Pairs && PAIR_STEPS < steps {
-                let what = ClauseProblem::TextsTooLong {
-                    function: self.name().to_owned(),
-                    steps: PAIR_STEPS,
-                };
-                return Err(Error::Clause { position: None, what }.into());
-            }
-            if start < row && (work_max < done.saturating_add(steps) || rows_max <= row - start) {
-                slices.push(start..row);
-                (start, done) = (row, 0);
-            }
-            done = done.saturating_add(steps);
-        }
-        slices.push(start..call.rows);
-        Ok(slices)
-    }
-
     fn invoke_in_slices(
         &self,
         args: &ScalarFunctionArgs,
-        slices: Vec<Range<usize>>,
+        slices: Vec<Slice>,
     ) -> Result<ColumnarValue> {
         let mut parts: Vec<ArrayRef> = Vec::with_capacity(slices.len());
-        for rows in slices {
+        for Slice { rows, is_apart } in slices {
             account::check_stop()?;
             let slice = |value: &ColumnarValue| match value {
                 ColumnarValue::Array(values) => {
@@ -174,19 +113,20 @@ impl Bounded {
                 return_field: Arc::clone(&args.return_field),
                 config_options: Arc::clone(&args.config_options),
             };
-            parts.push(self.invoke_charged(part)?.into_array(rows.len())?);
+            parts.push(self.invoke_charged(part, is_apart)?.into_array(rows.len())?);
         }
         let parts = parts.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>();
         Ok(ColumnarValue::Array(concat(&parts)?))
     }
 
     /// BD1.
-    fn invoke_charged(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_charged(&self, args: ScalarFunctionArgs, is_apart: bool) -> Result<ColumnarValue> {
         let call = Call::new(&args.args, args.number_rows, args.return_field.data_type());
         let bytes = self.bytes(&call)?;
         if bytes < COUNTED_VALUE_BYTES {
-            let made = self.inner.invoke_with_args(args)?;
+            let made = self.invoke_inner(args, is_apart)?;
             self.assert_bound(&made, bytes);
+            account::check_folded(self.name(), || size(&made))?;
             return Ok(made);
         }
         account::charge(self.name(), bytes)?;
@@ -200,7 +140,7 @@ impl Bounded {
             ColumnarValue::Scalar(_) => None,
         });
         let given = given.collect::<Vec<_>>();
-        let made = self.inner.invoke_with_args(args)?;
+        let made = self.invoke_inner(args, is_apart)?;
         self.assert_bound(&made, bytes);
         match &made {
             ColumnarValue::Array(values) => account::made_array(&values.to_data(), &given),
@@ -213,15 +153,26 @@ impl Bounded {
 }
 
 impl Bounded {
+    fn invoke_inner(&self, args: ScalarFunctionArgs, is_apart: bool) -> Result<ColumnarValue> {
+        match work_of(self.name()) {
+            Work::Apart { one_row, .. } if is_apart => one_row(&self.inner, args),
+            _ => self.inner.invoke_with_args(args),
+        }
+    }
+
     /// GR1, of everything that tests evaluate.
     fn assert_bound(&self, made: &ColumnarValue, bytes: u64) {
         if cfg!(debug_assertions) {
-            let made = match made {
-                ColumnarValue::Array(values) => bytes_of(values.as_ref()),
-                ColumnarValue::Scalar(value) => constant_bytes(value),
-            };
+            let made = size(made);
             assert!(made <= bytes, "GR1: {} made {made} bytes, not {bytes}", self.name());
         }
+    }
+}
+
+fn size(value: &ColumnarValue) -> u64 {
+    match value {
+        ColumnarValue::Array(values) => bytes_of(values.as_ref()),
+        ColumnarValue::Scalar(value) => constant_bytes(value),
     }
 }
 
@@ -252,18 +203,6 @@ fn check_width(function: &str, made: &Expr) -> Result<()> {
     let (function, mebibytes) = (function.to_owned(), VALUES_BYTES >> 20);
     let what = ClauseProblem::ValuesTooLarge { function, mebibytes };
     Err(Error::Clause { position: None, what }.into())
-}
-
-/// For each row whether its pattern is another than those of all rows before; nothing if all rows
-/// have the same.
-fn new_patterns(call: &Call<'_>) -> Result<Vec<u64>> {
-    let Some(patterns) = call.arg(1) else { return Ok(Vec::new()) };
-    if matches!(patterns.value, ColumnarValue::Scalar(_)) {
-        return Ok(Vec::new());
-    }
-    let texts = patterns.texts()?;
-    let mut known = HashSet::new();
-    Ok((0..call.rows).map(|row| u64::from(known.insert(texts.of_row(row)))).collect())
 }
 
 #[expect(deprecated, reason = "what the function says is said again")]
@@ -313,7 +252,7 @@ impl ScalarUDFImpl for Bounded {
         Ok(match self.inner.simplify(args, info)? {
             ExprSimplifyResult::Simplified(expr) => {
                 check_width(self.name(), &expr)?;
-                ExprSimplifyResult::Simplified(expr.transform_up(bound_call)?.data)
+                ExprSimplifyResult::Simplified(bound_expr(expr, info.schema())?)
             }
             original @ ExprSimplifyResult::Original(_) => original,
         })
@@ -377,10 +316,14 @@ impl ScalarUDFImpl for Bounded {
             without_negatives(&mut args);
         }
         let call = Call::new(&args.args, args.number_rows, args.return_field.data_type());
-        let slices = self.slices(&call)?;
-        if 1 < slices.len() {
-            return self.invoke_in_slices(&args, slices);
+        account::check_folded(self.name(), || call.bytes())?;
+        let mut slices = slices(self.name(), &call)?;
+        match slices.pop() {
+            Some(last) if slices.is_empty() => self.invoke_charged(args, last.is_apart),
+            last => {
+                slices.extend(last);
+                self.invoke_in_slices(&args, slices)
+            }
         }
-        self.invoke_charged(args)
     }
 }

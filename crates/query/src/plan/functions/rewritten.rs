@@ -11,7 +11,7 @@ use crate::plan::{QueryDialect, bind_by_precedence};
 pub(crate) fn rewrite_aggregate(expr: &mut Expr) {
     let Expr::Function(function) = &*expr else { return };
     let Some(text) = other_words(function) else { return };
-    let dialect = QueryDialect;
+    let dialect = QueryDialect::default();
     let parsed = Parser::new(&dialect).try_with_sql(&text).and_then(|mut p| p.parse_expr());
     // What the arguments were parsed from has been parsed before.
     if let Ok(mut other) = parsed {

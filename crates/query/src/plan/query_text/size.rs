@@ -4,6 +4,9 @@
 //! - SZ1. No expression has more than `NESTING_MAX` steps: brackets, and operators of any kind that
 //!   stand in a row, which the parser does not count. Conditions that are joined by AND and OR may
 //!   be more: programs write them, and they are planned faster.
+//!   Calls within calls, lists within lists and changes of a time zone are at most `CALLS_MAX`:
+//!   their types and names are found anew at each of them, so that planning takes time with the
+//!   fourth power of their depth.
 //! - SZ2. A name of WITH counts as often as it is read, as it is planned as often: thirty of them,
 //!   each of which reads the one before twice, are a thousand million.
 //! - SZ3. A SELECT lists, groups by and sorts by at most `SELECT_ITEMS` expressions each: planning
@@ -24,6 +27,8 @@ use crate::error::{Error, Result, SyntaxError};
 
 /// CASE and NOT that the parser takes within each other: with more, it takes them for names.
 const STEPS_MAX: usize = NESTING_MAX - 40;
+/// Calls and lists within each other: planning them takes a quarter of a second.
+const CALLS_MAX: usize = 100;
 /// Conditions that are joined by AND and OR in one place.
 const CONDITIONS_MAX: usize = 2_000;
 /// Tables and queries that a statement may read, and UNION and its like join: planning so many
@@ -34,6 +39,10 @@ pub(super) const PARTS_MAX: usize = 500;
 #[derive(Default)]
 struct Level {
     is_case: bool,
+    /// It is a call, or a list.
+    is_call: bool,
+    /// AT TIME ZONE in a row.
+    zones: usize,
     /// Operators in a row, without those that join conditions.
     steps: usize,
     conditions: usize,
@@ -102,11 +111,28 @@ fn role(token: &Token, before: Option<Keyword>) -> Role {
     }
 }
 
+/// Whether a bracket opens the arguments of a call, or a list, by the word before it.
+fn is_call(bracket: &Token, before: Option<Keyword>) -> bool {
+    use Keyword::{
+        ALL, AND, ANY, AS, BETWEEN, BY, DISTINCT, ELSE, EXCEPT, EXISTS, FROM, HAVING, ILIKE, IN,
+        INTERSECT, IS, JOIN, LATERAL, LIKE, NOT, ON, OR, SELECT, SOME, THEN, UNION, VALUES, WHEN,
+        WHERE, XOR,
+    };
+    match before {
+        _ if *bracket != Token::LParen => true,
+        None => false,
+        Some(AND | OR | XOR | NOT | IN | IS | BETWEEN | LIKE | ILIKE | WHEN | THEN | ELSE) => false,
+        Some(ANY | SOME | ALL | EXISTS | LATERAL | DISTINCT | AS | BY | ON | VALUES) => false,
+        Some(SELECT | FROM | JOIN | WHERE | HAVING | UNION | EXCEPT | INTERSECT) => false,
+        Some(_) => true,
+    }
+}
+
 /// Refuses a text that is nested too deeply, or whose operators are (SZ1), before anything is done
 /// with it.
 pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     let (mut levels, mut nots, mut cases, mut sets) = (vec![Level::default()], 0, 0, 0);
-    let mut before = None;
+    let (mut before, mut calls) = (None, 0);
     for token in tokens {
         if matches!(token.token, Token::Whitespace(_)) {
             continue;
@@ -132,21 +158,29 @@ pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
                 // `x[1][2]` and `x(..)(..)` are steps too.
                 level.steps += usize::from(matches!(token.token, Token::LBracket));
                 let is_case = keyword == Some(Keyword::CASE);
-                levels.push(Level { is_case, ..Level::default() });
+                let is_call = !is_case && is_call(&token.token, before);
+                levels.push(Level { is_case, is_call, ..Level::default() });
+                calls += usize::from(is_call);
             }
             Role::Close if has_outer => {
                 if level.is_case == (keyword == Some(Keyword::END)) {
                     cases -= usize::from(level.is_case);
+                    calls -= level.zones + usize::from(level.is_call);
                     levels.pop();
                 }
             }
-            Role::Step => level.steps += 1,
+            Role::Step => {
+                let zones = usize::from(keyword == Some(Keyword::AT));
+                (level.steps, level.zones, calls) =
+                    (level.steps + 1, level.zones + zones, calls + zones);
+            }
             Role::Range => (level.steps, level.ranges) = (level.steps + 1, level.ranges + 1),
             Role::Condition if 0 < level.ranges => level.ranges -= 1,
             Role::Condition => {
                 (level.steps, level.conditions) = (0, level.conditions + 1);
             }
             Role::Begin => {
+                calls -= std::mem::take(&mut level.zones);
                 (level.steps, level.conditions, level.ranges) = (0, 0, 0);
             }
             Role::Value | Role::Close => {}
@@ -159,6 +193,9 @@ pub(super) fn check_tokens(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
             || STEPS_MAX < cases;
         if is_too_deep {
             return Err(refused(SyntaxError::TooDeep { most: NESTING_MAX }));
+        }
+        if CALLS_MAX < calls {
+            return Err(refused(SyntaxError::TooDeep { most: CALLS_MAX }));
         }
         if CONDITIONS_MAX < level.conditions {
             return Err(refused(SyntaxError::TooDeep { most: CONDITIONS_MAX }));
@@ -303,6 +340,26 @@ mod tests {
         let conditions = (0..2_000).map(|n| format!("a BETWEEN {n} AND {n} + 1"));
         let conditions = conditions.collect::<Vec<_>>().join(" OR ");
         super::super::parse_query(&format!("SELECT 1 FROM t WHERE {conditions}"), &[]).unwrap();
+    }
+
+    // Planning the deepest that was allowed took a minute.
+    #[test]
+    fn calls_and_lists_stand_within_each_other_only_so_often() {
+        let of = |sql: &str| super::super::parse_query(sql, &[]).map(|_| ());
+        let nested = |(open, close): (&str, &str), depth: usize| {
+            of(&format!("SELECT {}1{}", open.repeat(depth), close.repeat(depth)))
+        };
+        for calls in [("ARRAY[", "]"), ("[", "]"), ("f(", ")"), ("left(", ", 1)"), ("f((", "))")] {
+            nested(calls, CALLS_MAX).unwrap();
+            let error = nested(calls, CALLS_MAX + 1).expect_err(calls.0).to_string();
+            assert!(error.contains("100"), "SZ1: {error}");
+        }
+        nested(("", " AT TIME ZONE 'UTC'"), CALLS_MAX).unwrap();
+        nested(("", " AT TIME ZONE 'UTC'"), CALLS_MAX + 1).expect_err("SZ1");
+        nested(("(", ")"), 2 * CALLS_MAX).unwrap();
+        nested(("1 = 1 AND (", ")"), 2 * CALLS_MAX).unwrap();
+        let row = vec!["f(1) AT TIME ZONE 'UTC'"; 2 * CALLS_MAX];
+        of(&format!("SELECT {}", row.join(", "))).unwrap();
     }
 
     #[test]

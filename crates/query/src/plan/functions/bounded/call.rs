@@ -261,6 +261,10 @@ fn viewed(ty: &DataType) -> DataType {
 fn sizes_of(values: &dyn Array) -> Vec<u64> {
     match values.data_type() {
         DataType::Utf8View => values.as_string_view().lengths().map(u64::from).collect(),
+        DataType::Dictionary(_, ty) => match cast(&values.slice(0, values.len()), &viewed(ty)) {
+            Ok(values) => sizes_of(values.as_ref()),
+            Err(_) => vec![values.get_array_memory_size() as u64; values.len()],
+        },
         ty if ty.is_string() || ty.is_nested() || ty.is_binary() => {
             (0..values.len()).map(|row| bytes_of(values.slice(row, 1).as_ref())).collect()
         }
@@ -270,14 +274,22 @@ fn sizes_of(values: &dyn Array) -> Vec<u64> {
 
 /// How many elements the lists of an array have.
 fn lengths_of(values: &dyn Array) -> Option<Vec<u64>> {
-    let of_row = |row: usize| -> Option<u64> {
-        Some(match values.data_type() {
-            DataType::List(_) => values.as_list::<i32>().value(row).len(),
-            DataType::LargeList(_) => values.as_list::<i64>().value(row).len(),
-            DataType::FixedSizeList(..) => values.as_fixed_size_list().value(row).len(),
-            DataType::Map(..) => values.as_map().value(row).len(),
-            _ => return None,
-        } as u64)
-    };
-    (0..values.len()).map(of_row).collect()
+    let size = |length: i64| u64::try_from(length).unwrap_or(0);
+    let rows = 0..values.len();
+    Some(match values.data_type() {
+        DataType::List(_) => {
+            let lists = values.as_list::<i32>();
+            rows.map(|row| size(lists.value_length(row).into())).collect()
+        }
+        DataType::LargeList(_) => {
+            let lists = values.as_list::<i64>();
+            rows.map(|row| size(lists.value_length(row))).collect()
+        }
+        DataType::FixedSizeList(_, count) => vec![size((*count).into()); values.len()],
+        DataType::Map(..) => {
+            let maps = values.as_map();
+            rows.map(|row| size(maps.value_length(row).into())).collect()
+        }
+        _ => return None,
+    })
 }

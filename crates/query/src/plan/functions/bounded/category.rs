@@ -9,8 +9,10 @@ use std::sync::LazyLock;
 
 use datafusion::common::Result;
 
+use super::super::matching::match_long;
 use super::call::Call;
 use super::growth;
+use super::work::{self, Work};
 
 /// How large the values of a function may be.
 #[derive(Clone, Copy)]
@@ -24,16 +26,6 @@ pub(super) enum Growth {
     Input(u64),
     /// What the function says.
     Grows(fn(&Call<'_>) -> Result<u64>),
-}
-
-/// Work that is more than looking at each byte a few times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    Linear,
-    /// The product of the lengths of two texts.
-    Pairs,
-    /// A pattern is compiled for each row that has another.
-    Patterns,
 }
 
 /// Beginnings of names of the catalog's functions, which tell names of tables, columns and users.
@@ -160,6 +152,9 @@ const FIXED: &[&str] = &[
 ];
 
 const MEASURED: &[&str] = &[
+    "LIKE",
+    "ILIKE",
+    "~",
     "array_any_match",
     "array_avg",
     "array_dims",
@@ -249,7 +244,11 @@ const GROWING: &[(&str, Growth)] = &[
     ("arrow_cast", Input(64)),
     ("arrow_try_cast", Input(64)),
     ("btrim", Input(1)),
+    // Those of texts one behind the other, without NULL.
+    ("||", Input(1)),
     ("cast as varchar(n)", Input(1)),
+    ("cast list", Grows(growth::written)),
+    ("cast text", Input(1)),
     ("cast binary as varchar", Input(4)),
     ("cast varchar as binary", Input(1)),
     ("cast_to_type", Input(64)),
@@ -309,13 +308,22 @@ const GROWING: &[(&str, Growth)] = &[
     ("upper", Input(3)),
 ];
 
-const WORK: [(&str, Work); 6] = [
+const WORK: [(&str, Work); 15] = [
+    ("LIKE", Work::Apart { steps: work::byte_pairs, one_row: match_long }),
+    ("ILIKE", Work::Apart { steps: work::byte_pairs, one_row: match_long }),
+    ("~", Work::Patterns),
+    ("array_has_all", Work::Apart { steps: work::element_pairs, one_row: work::has_elements }),
+    ("array_has_any", Work::Apart { steps: work::element_pairs, one_row: work::has_elements }),
+    ("btrim", Work::Apart { steps: work::byte_pairs, one_row: work::trim_characters }),
     ("levenshtein", Work::Pairs),
+    ("ltrim", Work::Apart { steps: work::byte_pairs, one_row: work::trim_characters }),
     ("regexp_count", Work::Patterns),
     ("regexp_instr", Work::Patterns),
     ("regexp_like", Work::Patterns),
     ("regexp_match", Work::Patterns),
     ("regexp_replace", Work::Patterns),
+    ("rtrim", Work::Apart { steps: work::byte_pairs, one_row: work::trim_characters }),
+    ("strpos", Work::Apart { steps: work::search_pairs, one_row: work::find_constant }),
 ];
 
 static GROWTHS: LazyLock<HashMap<&str, Growth>> = LazyLock::new(|| {

@@ -18,6 +18,8 @@ const VALUE_BYTES: u64 = 16;
 const CHAR_BYTES: u64 = 4;
 /// How many times its bytes a number has as text: a float of eight bytes has up to 330 digits.
 const SHOWN: u64 = 22;
+/// How many times its bytes a value of at least `VALUE_BYTES` has as text, beside names.
+const WRITTEN: u64 = 6;
 /// Matches between two looks at whether the statement is to go on.
 const MATCHES_AT_A_TIME: usize = 1_024;
 
@@ -210,6 +212,30 @@ pub(super) fn joined_elements(call: &Call<'_>) -> Result<u64> {
     }))
 }
 
+/// A list, a map or a struct in another type, a text perhaps.
+pub(super) fn written(call: &Call<'_>) -> Result<u64> {
+    let Some(values) = call.arg(0) else { return Ok(0) };
+    let names = name_bytes(&values.value.data_type());
+    Ok(values.bytes().saturating_mul(WRITTEN + names / VALUE_BYTES))
+}
+
+/// The bytes of the names that a struct is written with.
+fn name_bytes(ty: &DataType) -> u64 {
+    match ty {
+        DataType::List(element)
+        | DataType::LargeList(element)
+        | DataType::FixedSizeList(element, _)
+        | DataType::Map(element, _) => name_bytes(element.data_type()),
+        DataType::Struct(fields) => {
+            let bytes = fields
+                .iter()
+                .map(|it| it.name().len() as u64 + VALUE_BYTES + name_bytes(it.data_type()));
+            bytes.fold(0, u64::saturating_add)
+        }
+        _ => 0,
+    }
+}
+
 /// `arrays_zip(list, ...)`: all are made as long as the longest.
 pub(super) fn zipped(call: &Call<'_>) -> Result<u64> {
     let counts = call.args.iter().map(|arg| arg.counts()).collect::<Vec<_>>();
@@ -267,12 +293,4 @@ pub(super) fn steps(call: &Call<'_>) -> Result<u64> {
         Some(u64::try_from(count).unwrap_or(u64::MAX).saturating_add(1))
     };
     Ok(sum(call.rows, |row| count(row).unwrap_or(0).saturating_mul(VALUE_BYTES)))
-}
-
-/// The product of the lengths of two texts in each row: the steps of comparing them.
-pub(super) fn pair_steps(call: &Call<'_>) -> Result<Vec<u64>> {
-    let (Some(left), Some(right)) = (call.arg(0), call.arg(1)) else { return Ok(Vec::new()) };
-    let (left, right) = (left.sizes(), right.sizes());
-    let steps = |row: usize| (left[row] + 1).saturating_mul(right[row] + 1);
-    Ok((0..call.rows).map(steps).collect())
 }

@@ -4,7 +4,7 @@
 //!   partition they grow with the square of its rows. So the frame has at most `FRAME_VALUES` rows,
 //!   and the batches below are so much smaller (`slices` SL1).
 
-use datafusion::common::Result;
+use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
 use tidegate_model::limits::FRAME_VALUES;
@@ -20,9 +20,17 @@ pub(crate) fn keeps_values(name: &str) -> bool {
     KEEPING.iter().any(|keeping| name.starts_with(keeping))
 }
 
-/// Refuses an aggregate that keeps too many values for each row (KE1).
+/// Window functions of a value, which DataFusion takes without one.
+const OF_VALUE: [&str; 3] = ["first_value", "last_value", "nth_value"];
+
+/// Refuses an aggregate that keeps too many values for each row (KE1), and a function without the
+/// value that it is about.
 pub(crate) fn check_window(window: &WindowFunction) -> Result<()> {
     let function = window.fun.name();
+    if OF_VALUE.contains(&function) && window.params.args.is_empty() {
+        // As DataFusion says it of others.
+        return plan_err!("Function '{function}' failed to match any signature without arguments");
+    }
     let rows = frame_rows(&window.params.window_frame);
     if !KEEPING.contains(&function) || rows.is_some_and(|rows| rows <= FRAME_VALUES) {
         return Ok(());

@@ -6,10 +6,14 @@ use datafusion::arrow::array::{
     BinaryViewArray, Float64Array, Int64Array, Int64Builder, ListBuilder, RecordBatch,
     StringBuilder, StringViewArray, TimestampMicrosecondArray,
 };
+use datafusion::arrow::datatypes::Field;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{LogicalPlanBuilder, col, lit};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    LogicalPlanBuilder, Operator, binary_expr, cast, col, lit, try_cast,
+};
 
 use super::category::lines;
 use super::*;
@@ -40,7 +44,9 @@ fn every_function_has_a_growth() {
     let distinct = all.iter().collect::<HashSet<_>>();
     assert_eq!(all.len(), distinct.len(), "CT1: a function has two lines");
     // Those that no statement can name are made by the planner.
-    let unnamed = |name: &&&str| !names.contains(**name) && !name.starts_with("cast ");
+    let is_operator = |name: &str| ["||", "LIKE", "ILIKE", "~"].contains(&name);
+    let unnamed =
+        |name: &&&str| !names.contains(**name) && !name.starts_with("cast ") && !is_operator(name);
     let unknown = all.iter().filter(unnamed).collect::<Vec<_>>();
     assert!(unknown.is_empty(), "CT1: {unknown:?}");
 }
@@ -271,6 +277,49 @@ fn no_function_makes_more_than_its_bound() {
     }
 }
 
+#[test]
+fn no_operator_makes_more_than_its_bound() {
+    let (state, batch) = (state(), edges());
+    let schema = Arc::new(DFSchema::try_from(batch.schema()).unwrap());
+    let joined = |left: Expr, right: Expr| binary_expr(left, Operator::StringConcat, right);
+    let texts = DataType::new_list(DataType::Utf8, true);
+    let exprs = [
+        joined(
+            joined(col("text"), lit(ScalarValue::from("-").cast_to(&view()).unwrap())),
+            col("new"),
+        ),
+        joined(col("bytes"), col("bytes")),
+        joined(cast(col("text"), DataType::Utf8), cast(col("short"), DataType::Utf8)),
+        cast(col("list"), view()),
+        cast(col("numbers"), view()),
+        cast(col("numbers"), texts.clone()),
+        try_cast(col("list"), DataType::new_list(DataType::Int64, true)),
+        cast(make_list(&state, "float"), view()),
+        cast(make_list(&state, "time"), view()),
+        cast(make_list(&state, "bytes"), view()),
+        cast(make_list(&state, "list"), texts),
+    ];
+    for expr in exprs {
+        let guarded = bound_expr(expr.clone(), &schema).unwrap();
+        let is_call =
+            matches!(&guarded, Expr::ScalarFunction(call) if call.func.inner().is::<Bounded>());
+        assert!(is_call, "OP1: {guarded}");
+        assert_eq!(guarded.schema_name().to_string(), expr.schema_name().to_string(), "TC3, VC2");
+        let plain = state.create_physical_expr(expr, &schema).unwrap();
+        let expected = plain.evaluate(&batch).unwrap().into_array(4).unwrap();
+        let made = evaluated(&state, &batch, guarded.clone()).expect("GR1");
+        assert_eq!(&made.into_array(4).unwrap(), &expected, "{guarded}");
+    }
+}
+
+fn view() -> DataType {
+    DataType::Utf8View
+}
+
+fn make_list(state: &SessionState, column: &str) -> Expr {
+    function(state, "make_array").call(vec![col(column), col(column)])
+}
+
 /// What comes of a call with these constants: its error, or nothing.
 fn refused(name: &str, args: &[ScalarValue]) -> Option<String> {
     let (state, batch) = (state(), edges());
@@ -334,6 +383,98 @@ fn texts_whose_comparison_takes_long_are_refused() {
     assert_eq!(refused("levenshtein", &[short.clone(), short]), None);
 }
 
+/// A call with constants.
+fn constants(name: &str, args: &[ScalarValue]) -> ColumnarValue {
+    let (state, batch) = (state(), edges().slice(0, 1));
+    let args = args.iter().map(|arg| lit(arg.clone())).collect();
+    evaluated(&state, &batch, function(&state, name).call(args)).expect(name)
+}
+
+#[test]
+fn long_values_are_compared_in_linear_time() {
+    let text = |text: String| ScalarValue::Utf8View(Some(text));
+    let list = |numbers: std::ops::Range<i64>| {
+        let texts = numbers.map(|number| text(number.to_string())).collect::<Vec<_>>();
+        ScalarValue::List(ScalarValue::new_list_nullable(&texts, &DataType::Utf8View))
+    };
+    // Each would take minutes in the way of short values.
+    let cases = [
+        ("strpos", vec![text("a".repeat(4 << 20)), text("a".repeat(2 << 20) + "b")], "0"),
+        (
+            "strpos",
+            vec![text("a".repeat(4 << 20) + "b"), text("a".repeat(2 << 20) + "b")],
+            "2097153",
+        ),
+        ("btrim", vec![text("xyz".repeat(1 << 20)), text("abc".repeat(1 << 20) + "zyx")], ""),
+        ("ltrim", vec![text("x".repeat(1 << 20) + "y"), text("abc".repeat(1 << 20) + "x")], "y"),
+        ("array_has_any", vec![list(0..100_000), list(100_000..200_000)], "false"),
+        ("array_has_all", vec![list(0..100_000), list(0..100_000)], "true"),
+    ];
+    for (name, args, expected) in cases {
+        let ColumnarValue::Scalar(made) = constants(name, &args) else { panic!("{name}: WO2") };
+        assert_eq!(made.to_string(), expected, "{name}: WO2");
+    }
+}
+
+#[test]
+fn rows_that_are_worked_on_apart_have_the_values_of_others() {
+    let (state, batch) = (state(), edges());
+    let nested = function(&state, "make_array").call(vec![col("list"), col("list")]);
+    let calls = [
+        ("strpos", vec![col("text"), col("short")]),
+        ("strpos", vec![col("text"), col("new")]),
+        ("btrim", vec![col("text"), col("short")]),
+        ("ltrim", vec![col("text"), col("text")]),
+        ("rtrim", vec![col("new"), col("text")]),
+        ("array_has_any", vec![col("list"), col("list")]),
+        ("array_has_any", vec![col("numbers"), make_list(&state, "one")]),
+        ("array_has_all", vec![col("numbers"), make_list(&state, "count")]),
+        ("array_has_all", vec![nested.clone(), nested]),
+    ];
+    for (name, args) in calls {
+        let call = function(&state, name).call(args);
+        let Expr::ScalarFunction(ScalarFunction { func, args }) = &call else { panic!("a call") };
+        let plain = evaluated(&state, &batch, call.clone()).expect(name).into_array(4).unwrap();
+        let Work::Apart { one_row, .. } = work_of(name) else { panic!("WO2: {name}") };
+        let values = args.iter().map(|arg| evaluated(&state, &batch, arg.clone()).expect(name));
+        let values = values.collect::<Vec<_>>();
+        let schema = batch.schema();
+        let field = |it: &ColumnarValue| Arc::new(Field::new("", it.data_type(), true));
+        let arg_fields = values.iter().map(field).collect::<Vec<_>>();
+        for row in 0..4 {
+            let slice = |it: &ColumnarValue| match it {
+                ColumnarValue::Array(values) => ColumnarValue::Array(values.slice(row, 1)),
+                constant => constant.clone(),
+            };
+            let args = ScalarFunctionArgs {
+                args: values.iter().map(slice).collect(),
+                arg_fields: arg_fields.clone(),
+                number_rows: 1,
+                return_field: Arc::new(Field::new("", plain.data_type().clone(), true)),
+                config_options: Arc::new(ConfigOptions::default()),
+            };
+            let inner = func.inner().downcast_ref::<Bounded>().expect("it is bounded");
+            let made = one_row(&inner.inner, args).unwrap().into_array(1).unwrap();
+            assert_eq!(&made, &plain.slice(row, 1), "WO2: {name} of row {row}, {schema:?}");
+        }
+    }
+}
+
+#[test]
+fn a_row_with_many_steps_is_a_slice_of_its_own() {
+    let sizes = [10, 5_000, 10, 3_000, 10];
+    let texts = sizes.iter().map(|size| Some("x".repeat(*size)));
+    let texts: ArrayRef = Arc::new(texts.collect::<StringViewArray>());
+    let args = [ColumnarValue::Array(Arc::clone(&texts)), ColumnarValue::Array(texts)];
+    let rows = |name: &str| {
+        let found = slices(name, &Call::new(&args, 5, &DataType::Int32)).unwrap();
+        found.into_iter().map(|it| (it.rows, it.is_apart)).collect::<Vec<_>>()
+    };
+    let expected = [(0..1, false), (1..2, true), (2..3, false), (3..4, true), (4..5, false)];
+    assert_eq!(rows("strpos"), expected, "WO2");
+    assert_eq!(rows("levenshtein"), [(0..5, false)], "WO1: they are few together");
+}
+
 fn account(memory: usize) -> Arc<Account> {
     let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(memory));
     Account::new(&Arc::new(Stop::new(Timeout::Never)), &pool)
@@ -377,9 +518,15 @@ fn large_constants_stay_calls_while_a_query_is_planned() {
         state.optimize(&plan).unwrap().to_string()
     };
     let _entered = account(1 << 30).enter_planning();
-    let (small, large) = (planned(1_000), planned(17 << 20));
+    let (small, large) = (planned(1_000), planned(65 << 10));
     assert!(small.contains("aaaa"), "{small}");
     assert!(large.len() < 1_000 && large.contains("repeat("), "AC1");
+    // Neither is a call with large constants, however small its value is.
+    let text = "a".repeat(65 << 10);
+    let call = function(&state, "md5").call(vec![lit(text)]);
+    let plan = LogicalPlanBuilder::empty(true).project([call]).unwrap().build().unwrap();
+    let plan = state.optimize(&plan).unwrap().to_string();
+    assert!(plan.contains("md5("), "AC1");
 }
 
 #[test]

@@ -1,0 +1,147 @@
+//! Operators whose values may be large, as functions, which have guards.
+//!
+//! - OP1. After the rules of the optimizer, no plan has `||` of texts, or a cast that makes values
+//!   without a fixed width anew, but as a call of a function with a growth (`category` CT1).
+//! - OP2. Those that are evaluated while a query is planned are functions before that: `||`, casts
+//!   of lists, and matches of constants. What only copies, or matches columns with constants,
+//!   becomes a function behind all other rules, which know what a cast and what LIKE is.
+//! - OP3. So are LIKE, ILIKE and regular expressions, but for LIKE that takes no longer than its
+//!   text is (`matching::is_linear`).
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, DFSchemaRef, Result, TableReference};
+use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, TableScan, TableSource,
+};
+
+use super::super::matching::{is_linear, is_regex, like, regex};
+use super::super::text_concat::{operands, text_concat};
+use super::super::value_cast::{OnFailure, ValueCast};
+use super::bounded;
+
+/// How far a plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Other rules follow.
+    Rewritten,
+    /// What is left is run as it is.
+    Final,
+}
+
+/// Guards the functions of one node of a plan (`bounded` BD3), and its operators (OP1).
+pub(crate) fn bound_functions_of(
+    node: LogicalPlan,
+    stage: Stage,
+) -> Result<Transformed<LogicalPlan>> {
+    let columns = Columns::of(&node);
+    node.map_expressions(|expr| expr.transform_up(|part| bound_part(part, &columns, stage)))
+}
+
+/// Guards an expression over the columns of a schema, which is evaluated next.
+pub(crate) fn bound_expr(expr: Expr, schema: &DFSchemaRef) -> Result<Expr> {
+    let columns = Columns { inputs: vec![Arc::clone(schema)], ..Columns::default() };
+    Ok(expr.transform_up(|part| bound_part(part, &columns, Stage::Rewritten))?.data)
+}
+
+/// The columns that the expressions of a node are over. They are joined up when a cast asks for
+/// their types: tables may be wide.
+#[derive(Default)]
+struct Columns {
+    inputs: Vec<DFSchemaRef>,
+    /// That of a scan.
+    table: Option<(TableReference, Arc<dyn TableSource>)>,
+    merged: OnceCell<DFSchema>,
+}
+
+impl Columns {
+    fn of(node: &LogicalPlan) -> Columns {
+        let table = match node {
+            LogicalPlan::TableScan(TableScan { table_name, source, .. }) => {
+                Some((table_name.clone(), Arc::clone(source)))
+            }
+            _ => None,
+        };
+        let inputs = node.inputs().into_iter().map(|input| Arc::clone(input.schema())).collect();
+        Columns { inputs, table, merged: OnceCell::new() }
+    }
+
+    /// The type of an expression; `None` if it is over other columns.
+    fn type_of(&self, expr: &Expr) -> Option<DataType> {
+        if let ([one], None) = (self.inputs.as_slice(), &self.table) {
+            return expr.get_type(one.as_ref()).ok();
+        }
+        let merged = self.merged.get_or_init(|| {
+            let mut merged = DFSchema::empty();
+            if let Some((name, source)) = &self.table
+                && let Ok(schema) =
+                    DFSchema::try_from_qualified_schema(name.clone(), &source.schema())
+            {
+                merged.merge(&schema);
+            }
+            self.inputs.iter().for_each(|input| merged.merge(input));
+            merged
+        });
+        expr.get_type(merged).ok()
+    }
+}
+
+fn bound_part(expr: Expr, columns: &Columns, stage: Stage) -> Result<Transformed<Expr>> {
+    let kind = |expr: &Expr, to: &DataType| {
+        let from = ValueCast::may_be_to(to).then(|| columns.type_of(expr))??;
+        ValueCast::of(&from, to).filter(|it| *it == ValueCast::List || stage == Stage::Final)
+    };
+    // Other rules know what a match with a constant is.
+    let is_early = |text: &Expr, pattern: &Expr| {
+        stage == Stage::Final || pattern.any_column_refs() || !text.any_column_refs()
+    };
+    match expr {
+        Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
+            guarded_call(text_concat(), operands(binary))
+        }
+        Expr::BinaryExpr(binary)
+            if is_regex(binary.op) && is_early(&binary.left, &binary.right) =>
+        {
+            let (function, args) = regex(binary);
+            guarded_call(function, args)
+        }
+        Expr::Like(it)
+            if is_early(&it.expr, &it.pattern) && !is_linear(&it, columns.table.is_some()) =>
+        {
+            match like(it) {
+                Ok((function, args)) => guarded_call(function, args),
+                Err(it) => Ok(Transformed::no(Expr::Like(it))),
+            }
+        }
+        Expr::Cast(Cast { expr, field }) => match kind(&expr, field.data_type()) {
+            Some(kind) => guarded_call(kind.function(&field, OnFailure::Fail), vec![*expr]),
+            None => Ok(Transformed::no(Expr::Cast(Cast { expr, field }))),
+        },
+        Expr::TryCast(TryCast { expr, field }) => match kind(&expr, field.data_type()) {
+            Some(kind) => guarded_call(kind.function(&field, OnFailure::Null), vec![*expr]),
+            None => Ok(Transformed::no(Expr::TryCast(TryCast { expr, field }))),
+        },
+        expr => bound_call(expr),
+    }
+}
+
+fn guarded_call(function: ScalarUDF, args: Vec<Expr>) -> Result<Transformed<Expr>> {
+    let call = ScalarFunction { func: Arc::new(function), args };
+    let guarded = bound_call(Expr::ScalarFunction(call))?;
+    Ok(Transformed::yes(guarded.data))
+}
+
+fn bound_call(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    // Functions of ours that no statement can name are as wide as others.
+    let known = bounded(&func).unwrap_or_else(|| Arc::clone(&func));
+    let is_new = !Arc::ptr_eq(&known, &func);
+    let call = Expr::ScalarFunction(ScalarFunction { func: known, args });
+    Ok(if is_new { Transformed::yes(call) } else { Transformed::no(call) })
+}
