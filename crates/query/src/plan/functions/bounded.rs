@@ -26,15 +26,15 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type};
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use tidegate_model::limits::{COUNTED_VALUE_BYTES, SYMBOL_BYTES, VALUES_BYTES};
 
@@ -315,15 +315,28 @@ impl ScalarUDFImpl for Bounded {
         if PADDING.contains(&self.name()) {
             without_negatives(&mut args);
         }
+        // Some make as many values of constants as there are rows.
+        let is_constant = !args.args.is_empty()
+            && self.signature().volatility != Volatility::Volatile
+            && args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        if is_constant {
+            args.number_rows = 1;
+        }
         let call = Call::new(&args.args, args.number_rows, args.return_field.data_type());
         account::check_folded(self.name(), || call.bytes())?;
         let mut slices = slices(self.name(), &call)?;
-        match slices.pop() {
-            Some(last) if slices.is_empty() => self.invoke_charged(args, last.is_apart),
+        let made = match slices.pop() {
+            Some(last) if slices.is_empty() => self.invoke_charged(args, last.is_apart)?,
             last => {
                 slices.extend(last);
-                self.invoke_in_slices(&args, slices)
+                self.invoke_in_slices(&args, slices)?
             }
-        }
+        };
+        Ok(match made {
+            ColumnarValue::Array(values) if is_constant => {
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)
+            }
+            made => made,
+        })
     }
 }

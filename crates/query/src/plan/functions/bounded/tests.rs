@@ -475,6 +475,15 @@ fn a_row_with_many_steps_is_a_slice_of_its_own() {
     assert_eq!(rows("levenshtein"), [(0..5, false)], "WO1: they are few together");
 }
 
+#[test]
+fn constants_make_one_value_however_many_rows_there_are() {
+    let (state, batch) = (state(), edges());
+    let binary = lit(ScalarValue::BinaryView(Some(b"x".to_vec())));
+    let call = function(&state, "lpad").call(vec![lit("a"), lit(1_000_i64), binary]);
+    let made = evaluated(&state, &batch, call).expect("GR1: it made one for each row");
+    assert!(matches!(made, ColumnarValue::Scalar(_)), "{made:?}");
+}
+
 fn account(memory: usize) -> Arc<Account> {
     let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(memory));
     Account::new(&Arc::new(Stop::new(Timeout::Never)), &pool)
