@@ -99,8 +99,9 @@ pub enum Error {
         lines: u64,
     },
     #[error(
-        "{}, {}, column `{column}`: `{text}` is a date only in the other order of day and month than \
-         the column is read in, while all its dates in the sample have both: say with --timestamp-format which it is",
+        "{}, {}, column `{column}`: `{text}` is a date only in the other order of day and month \
+         than the column is read in, while all its dates in the sample have both: say with \
+         --timestamp-format which it is",
         .path.display(), shown_place(.place)
     )]
     AmbiguousDates { path: PathBuf, place: RejectPlace, column: String, text: String },

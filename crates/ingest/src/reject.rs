@@ -13,8 +13,9 @@
 //!
 //! `line` counts physical lines from 1, `byte` is where the record begins in the decompressed
 //! file, and `"lines":3` comes behind them if the record has several; a row of a Parquet file has
-//! `"row":7` in their place. `column` is null where no single cell is at fault; `text` is the record
-//! then, else the cell, up to `TEXT_BYTES`. The order of lines is that in which workers found them.
+//! `"row":7` in their place. `column` is null where no single cell is at fault; `text` is the
+//! record then, else the cell, up to `TEXT_BYTES`. The order of lines is that in which workers
+//! found them.
 
 use std::collections::BTreeMap;
 use std::fmt;

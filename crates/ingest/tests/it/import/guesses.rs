@@ -616,8 +616,8 @@ fn a_source_is_a_list_of_files() {
     assert_eq!((summary.rows_imported, summary.headers), (1, 2));
 }
 
-// A majority decided: the dates of the others were rejected, and those that are dates in both orders
-// went to other months.
+// A majority decided: the dates of the others were rejected, and those that are dates in both
+// orders went to other months.
 #[test]
 fn dates_of_both_orders_fail_the_import() {
     let days = (13..28).map(|day| format!("{day}/02/2024\n")).collect::<String>();
