@@ -3,8 +3,8 @@
 //! - FL1. Failures are counted for an address, and for an address and a name. From the fifth on,
 //!   each waits twice as long, up to `DELAY_MAX`, and behind those before it: connections side by
 //!   side have no more guesses than one.
-//! - FL2. A success forgets the failures of its address, and those of its name there; those of other
-//!   names stay, so that an account of one's own gives no more guesses at another.
+//! - FL2. A success forgets the failures of its address, and those of its name there; those of
+//!   other names stay, so that an account of one's own gives no more guesses at another.
 //! - FL3. At most `COUNTED_MAX` are kept; the one that has been silent for longest goes first.
 
 use std::collections::HashMap;

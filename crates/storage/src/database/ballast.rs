@@ -1,13 +1,13 @@
-//! Ballast: a file in `scratch` that is given up when the disk is full, so that what frees space has
-//! room to work.
+//! Ballast: a file in `scratch` that is given up when the disk is full, so that what frees space
+//! has room to work.
 //!
 //! - BA1. Rows are taken while the ballast is there. Without it they are refused, so that its room
 //!   is left to flushes, checkpoints, and statements that drop something.
 //! - BA2. The first write that finds no space gives it up, and is done again unless it brings rows.
 //!   From then on maintenance flushes all memtables and purges the log, and makes it again once it
 //!   fits.
-//! - BA3. Opening empties `scratch`: where a process was killed, the next one has that room on a full
-//!   disk to begin with.
+//! - BA3. Opening empties `scratch`: where a process was killed, the next one has that room on a
+//!   full disk to begin with.
 //!
 //! Not here: room for small groups in the log itself (`wal::log`, W8).
 
@@ -89,7 +89,7 @@ impl Ballast {
 }
 
 impl Database {
-    /// True if the disk is full: rows are refused, and what frees space has the room of the ballast.
+    /// True if the disk is full: rows are refused, and what frees space has the ballast's room.
     #[must_use]
     pub fn is_short_of_space(&self) -> bool {
         self.ballast.is_short.load(Ordering::Acquire)

@@ -6,8 +6,8 @@
 //! - F2. Only the call that syncs counts. If the folder could not even be opened, for lack of file
 //!   descriptors or memory, nothing was tried, nothing is lost, and the next sync may succeed.
 //!
-//! - F3. Nothing is made, renamed or removed once the folder of the database was moved: its path may
-//!   be that of another database, or of none.
+//! - F3. Nothing is made, renamed or removed once the folder of the database was moved: its path
+//!   may be that of another database, or of none.
 //!
 //! File systems that keep a journal stop working in this case anyway. Files need no such memory:
 //! one whose sync has failed is removed or written anew. The folder of the log is exempt: each

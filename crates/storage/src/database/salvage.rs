@@ -31,8 +31,8 @@ use crate::mask::{self, RowMask};
 use crate::segment::{self, SegmentMeta};
 use crate::wal::{Found, Record, TableChange, TableOp};
 
-/// How many segments, beside those that are gone, a merge is thought to have taken at most: it takes
-/// few, and the search grows with the square.
+/// How many segments, beside those that are gone, a merge is thought to have taken at most: it
+/// takes few, and the search grows with the square.
 const WINDOW_MAX: usize = 64;
 
 /// Tables while what is behind the damage is looked at.

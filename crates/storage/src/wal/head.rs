@@ -7,8 +7,8 @@
 //!   file begins before that has lost one.
 //! - HD2. Without a head nothing is checked: older programs write none, and a head that cannot be
 //!   read loses nothing itself.
-//! - HD3. It is written in its place: it has less than a sector, which a disk writes whole or not at
-//!   all, and takes one sync and no space.
+//! - HD3. It is written in its place: it has less than a sector, which a disk writes whole or not
+//!   at all, and takes one sync and no space.
 //!
 //! Bytes: docs/format.md, Head of the log.
 

@@ -321,8 +321,8 @@ impl Log {
                 self.files.retain(|file| file.first != first);
                 self.files.push(LogFile { first, path });
                 let synced = filled;
-                // HD1. If that fails, commits go on, and only that the file goes missing would not be
-                // noticed.
+                // HD1. If that fails, commits go on, and only that the file goes missing would not
+                // be noticed.
                 let _ = write_head(self.disk.as_ref(), &self.dir, (self.id, first));
                 self.current = Current::Ready(OpenFile { handle, first, filled, synced });
                 self.durable = self.end;

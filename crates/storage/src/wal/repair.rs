@@ -249,8 +249,8 @@ impl<'a> NewFile<'a> {
             aside.push((to, file.path.clone()));
         }
         disk.sync_dir(dir).map_err(&failed)?;
-        // What it names may be among those (HD1). Until the new file has its name the log is damaged
-        // as before.
+        // What it names may be among those (HD1). Until the new file has its name the log is
+        // damaged as before.
         write_head(disk, dir, (*log, *first)).map_err(&failed)?;
         let published = disk.rename(&self.temporary, &self.path);
         published.and_then(|()| disk.sync_dir(dir)).map_err(&failed)?;

@@ -213,8 +213,8 @@ fn a_batch_is_applied_once_also_after_a_restart() {
     }
 }
 
-// Marks of an earlier version have sixteen bytes of the name, and none of the rows. After an upgrade
-// a repeat was refused as other rows of that name.
+// Marks of an earlier version have sixteen bytes of the name, and none of the rows. After an
+// upgrade a repeat was refused as other rows of that name.
 #[test]
 fn a_batch_of_an_earlier_version_is_known_by_its_name() {
     let (disk, database) = new_database();
