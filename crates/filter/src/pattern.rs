@@ -117,7 +117,7 @@ impl Pattern {
         self.matches_while(text, || true).expect("it goes on")
     }
 
-    /// Whether the text matches; `None` if it is not to go on, which it asks every few
+    /// True if the text matches; `None` if it is not to go on, which it asks every few
     /// milliseconds.
     pub fn matches_while(&self, text: &[u8], go_on: impl FnMut() -> bool) -> Option<bool> {
         let mut pace = Pace { steps: 0, go_on };

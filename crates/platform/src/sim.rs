@@ -173,7 +173,7 @@ impl SimDisk {
         let _before = self.lock_state().interruption.replace(interruption);
     }
 
-    /// How many files were open at a time, at most.
+    /// The most files that were open at a time.
     pub fn open_files_max(&self) -> usize {
         self.lock_state().open_files_max
     }

@@ -1,5 +1,5 @@
-//! Where queries spill to: a folder that is made with the engine or, where the disk is full then,
-//! by the first query that spills.
+//! The place that queries spill to: a folder that is made with the engine or, where the disk is
+//! full then, by the first query that spills.
 //!
 //! - SP1. A full disk keeps no engine from reading: what spills fails until there is room.
 

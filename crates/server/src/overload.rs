@@ -60,7 +60,7 @@ impl Overload {
     }
 }
 
-/// What has been seen.
+/// The looks so far.
 #[derive(Debug, Default)]
 struct Watch {
     /// Looks in a row that have seen too much.

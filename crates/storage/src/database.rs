@@ -96,8 +96,8 @@ pub struct OpenOptions {
     pub sync_threads: NonZeroUsize,
     /// Whether anybody may change anything.
     pub access: Access,
-    /// How much of the disk is held free for what frees more of it; 0 for a process that does not
-    /// take rows for long.
+    /// The part of the disk that is held free for what frees more of it; 0 for a process that does
+    /// not take rows for long.
     pub ballast_bytes: ByteCount,
 }
 
@@ -191,7 +191,7 @@ pub struct Database {
     has_failed: AtomicBool,
     /// Another folder, or none, was in the place of its own when maintenance looked.
     is_moved: AtomicBool,
-    /// What could not be removed when it was opened.
+    /// The files that could not be removed when it was opened.
     warnings: Mutex<Vec<Error>>,
     /// The work that opening it took.
     recovery: RecoveryReport,

@@ -66,7 +66,7 @@ pub struct WrittenSegment {
     pub file: Arc<dyn DiskFile>,
 }
 
-/// What a file says of itself that may be a segment, but for its commits.
+/// The description that a file which may be a segment has of itself, but for its commits.
 pub(crate) fn meta_of(
     path: &std::path::Path,
     bytes: &[u8],

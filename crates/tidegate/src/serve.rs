@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &ServeArguments, session: &Session) -> Result<Exit>
     Ok(Exit::Done)
 }
 
-/// How much of its disk a server holds free for what frees more of it.
+/// The part of its disk that a server holds free for what frees more of it.
 fn ballast_bytes(db: &Path) -> ByteCount {
     // The folder may not be there yet.
     let disk = db.ancestors().find_map(|dir| disk_bytes(dir).ok());

@@ -82,7 +82,7 @@ pub(super) fn unquoted_line_ends(head: &[u8], quote: Option<u8>) -> LineEnds {
 struct Trial {
     /// How many cells most records have; 0 without records.
     columns: usize,
-    /// How well it gives all records the same number of cells (dialect-1).
+    /// The share of records to which it gives the same number of cells (dialect-1).
     fit: Fit,
     /// From 0 to about 1 (dialect-2).
     score: f64,
@@ -90,8 +90,8 @@ struct Trial {
     is_regular: bool,
 }
 
-/// How many records have the same number of cells, at least two; the whole text of a record is one
-/// cell if no delimiter is in it.
+/// The number of records that have the same number of cells, at least two; the whole text of a
+/// record is one cell if no delimiter is in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Fit {
     Some,

@@ -69,7 +69,7 @@ struct Kept {
     charge: Arc<Mutex<Charge>>,
 }
 
-/// What is charged by all threads of a plan.
+/// The charge of all threads of a plan.
 #[derive(Debug, Default)]
 struct Charge {
     held: Held,
@@ -134,7 +134,7 @@ impl PhysicalExpr for Kept {
 /// The buffers that the texts of rows hold.
 #[derive(Debug, Default)]
 struct Held {
-    /// Where they are.
+    /// Their addresses.
     known: HashSet<NonZeroUsize>,
 }
 

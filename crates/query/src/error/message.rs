@@ -77,7 +77,7 @@ impl fmt::Display for Innermost<'_> {
     }
 }
 
-/// What is said of values that a function or an operator does not take.
+/// The message about values that a function or an operator does not take.
 fn write_arguments(message: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(rest) = message.strip_prefix("could not cast array of type ") {
         let ty = rest.split(" to arrow").next().unwrap_or_default();

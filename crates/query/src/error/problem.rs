@@ -47,7 +47,7 @@ pub enum SyntaxError {
          brackets"
     )]
     Unclear {
-        /// How many steps it has for a query of this length.
+        /// The steps that it has for a query of this length.
         steps: usize,
     },
     /// It reads too many tables and queries.
@@ -144,7 +144,7 @@ pub enum ClauseProblem {
     /// A function would make more than memory is for.
     #[error("`{function}` would make more than {mebibytes} MiB of values at a time")]
     ValuesTooLarge {
-        /// Which function.
+        /// The function.
         function: String,
         /// How much it may make.
         mebibytes: u64,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Failures that cost no time.
 const FREE_FAILURES: u32 = 4;
-/// What the first one that does costs.
+/// The cost of the first one that does.
 const DELAY: Duration = Duration::from_millis(200);
 const DELAY_MAX: Duration = Duration::from_secs(10);
 /// The longest time that a failure waits behind others.

@@ -59,7 +59,7 @@ pub(crate) struct Multipart {
     state: State,
     /// Bytes that mean nothing without those that follow.
     held: Vec<u8>,
-    /// How many bytes at the front of `held` were searched without a find (MP4).
+    /// The number of bytes at the front of `held` that were searched without a find (MP4).
     searched: usize,
     /// Whether the text ends in the midst of a line (MP2), and whether it is that of an earlier
     /// part.

@@ -29,7 +29,7 @@ pub(crate) struct CommitOptions {
     pub(crate) batch: Option<NamedBatch>,
 }
 
-/// What stands for a request that has a name.
+/// The mark of a request that has a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamedBatch {
     /// Its name and what it is.

@@ -21,8 +21,9 @@ use tidegate_platform::{Disk, OpenMode};
 use super::Database;
 use crate::error::{Error, Result};
 
-/// How long maintenance leaves a full disk alone before it flushes for space again, and tries to
-/// make the ballast: each attempt may write segments, and writers wait for one that succeeds.
+/// The time for which maintenance leaves a full disk alone before it flushes for space again, and
+/// tries to make the ballast: each attempt may write segments, and writers wait for one that
+/// succeeds.
 const RETRY_NANOS: u64 = 2_000_000_000;
 
 /// The file, if it is to be one.

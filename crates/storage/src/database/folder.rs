@@ -54,7 +54,8 @@ pub(crate) struct TableFolder {
     failure: Mutex<Option<Failure>>,
 }
 
-/// Why the rows or the manifest of a table are not in its folder, although they had to be.
+/// The reason why the rows or the manifest of a table are not in its folder, although they had to
+/// be.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) error: Arc<Error>,
@@ -63,7 +64,7 @@ pub(crate) struct Failure {
     pub(crate) at_nanos: u64,
 }
 
-/// What has failed.
+/// The failed step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailedStep {
     /// Its memtable was to become segments.

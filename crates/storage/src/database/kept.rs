@@ -73,7 +73,7 @@ pub(super) fn find_litter(
     Ok(litter)
 }
 
-/// Where a replay has to begin for the tails of tables, with what is kept of them.
+/// The place at which a replay has to begin for the tails of tables, with what is kept of them.
 pub(super) fn needed_from(tables: &Tables, kept: &BTreeMap<TableId, Kept>, end: Lsn) -> Lsn {
     let needed = tables.by_id.values().filter_map(|table| {
         let origin = table.tail.origin()?;
@@ -205,7 +205,7 @@ impl Database {
     }
 }
 
-/// What a record does to one table; rows up to `sealed` are in segments (KP3).
+/// The change of a record to one table; rows up to `sealed` are in segments (KP3).
 fn of_table(record: &Record, table: TableId, sealed: SeqTxn) -> Option<Record> {
     let ops = record.ops.iter().filter(|op| op.table == table).map(|op| match &op.change {
         TableChange::Append { batch, .. } if op.seq_txn <= sealed => {

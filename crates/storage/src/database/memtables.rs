@@ -62,7 +62,7 @@ pub(super) struct RecoveredTable {
     pub(super) next_coalesce: NextCoalesce,
     /// Of its records, those that were kept aside.
     pub(super) kept: Option<Kept>,
-    /// Why it is suspended.
+    /// The reason for which it is suspended.
     pub(super) damage: Option<Error>,
     /// The log has records that nothing could be done with.
     pub(super) has_records: bool,

@@ -45,7 +45,7 @@ pub(crate) enum Wish {
 #[derive(Debug)]
 pub(crate) struct Append {
     pub(crate) batch: Option<BatchId>,
-    /// What an earlier program would have called it.
+    /// The name that an earlier program would have given it.
     pub(crate) older: Option<BatchId>,
     /// Each table once.
     pub(crate) tables: Vec<AppendTo>,

@@ -29,11 +29,11 @@ use crate::error::{Error, Result};
 use crate::segment::ImageBytes;
 use crate::snapshot::SegmentFile;
 
-/// How long a memtable that could not be flushed is left alone unless room is needed: whatever
-/// keeps it from that is rarely gone sooner, and each attempt may read a file of symbols.
+/// The time for which a memtable that could not be flushed is left alone unless room is needed:
+/// whatever keeps it from that is rarely gone sooner, and each attempt may read a file of symbols.
 const RETRY_NANOS: u64 = 10_000_000_000;
 
-/// What came of asking all tables for room.
+/// The result of asking all tables for room.
 enum Room {
     Given,
     /// Somebody else flushes.

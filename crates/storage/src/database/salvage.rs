@@ -1,4 +1,4 @@
-//! What is behind the damage of a log, and is good for something: taken over by a repair.
+//! The commits behind the damage of a log: taken over by a repair as far as they are good.
 //!
 //! - SA1. Commits of a table whose numbers have no gap behind the damage are taken over as they
 //!   are: nothing of that table was damaged.
@@ -31,7 +31,7 @@ use crate::mask::{self, RowMask};
 use crate::segment::{self, SegmentMeta};
 use crate::wal::{Found, Record, TableChange, TableOp};
 
-/// How many segments, beside those that are gone, a merge is thought to have taken at most: it
+/// The number of segments, beside those that are gone, a merge is thought to have taken at most: it
 /// takes few, and the search grows with the square.
 const WINDOW_MAX: usize = 64;
 
@@ -46,7 +46,7 @@ pub(super) struct Salvage<'s, 'a> {
     names: BTreeMap<TableId, String>,
 }
 
-/// What may be written to mend tables.
+/// The files that may be written to mend tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mending {
     /// For who only looks.
@@ -71,7 +71,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
         Salvage { survey, disk, paths, as_of, lost, names }
     }
 
-    /// What is taken over of a record, and before it what says that others are missing.
+    /// The changes that are taken over of a record, behind one that says that others are missing.
     pub(super) fn take(&mut self, lsn: Lsn, found: &Found<'_>) -> Vec<Record> {
         let record = match found {
             Found::Record(record) => record,
@@ -243,7 +243,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
         is_readable
     }
 
-    /// What changes of names do to the survey; one to a name that is taken is left out.
+    /// Applies changes of names to the survey; one to a name that is taken is left out.
     fn rename_or_drop(&mut self, ops: &mut Vec<TableOp>) {
         ops.retain(|op| match &op.change {
             TableChange::Drop => {
@@ -446,7 +446,7 @@ impl<'s, 'a> Salvage<'s, 'a> {
         Ok(mark)
     }
 
-    /// What is given up, table by table.
+    /// The commits that are given up, table by table.
     pub(super) fn lost(&self) -> Vec<LostCommits> {
         let mut lost = Vec::new();
         for (&table, commits) in &self.lost {

@@ -35,7 +35,8 @@ pub(crate) struct TableState {
     damage: Option<Damage>,
 }
 
-/// Why a table is suspended. Of such a table only its number and its name are known.
+/// The reason for which a table is suspended. Of such a table only its number and its name are
+/// known.
 #[derive(Debug, Clone)]
 pub(crate) struct Damage {
     pub(crate) error: Arc<Error>,
@@ -111,7 +112,7 @@ impl TableState {
         TableState { damage: Some(damage), ..TableState::new(folder, name, manifest) }
     }
 
-    /// Why it is suspended, if it is.
+    /// The reason for which it is suspended, if it is.
     pub(crate) fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
     }

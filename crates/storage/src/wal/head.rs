@@ -47,7 +47,7 @@ pub(super) fn write_head(
     }
 }
 
-/// Where the newest file of a log begins; `None` if nothing says so.
+/// The place at which the newest file of a log begins; `None` if nothing says so.
 ///
 /// # Errors
 /// If the head cannot be read, is damaged, or of another log.

@@ -28,7 +28,7 @@ const RECORD_HEADER_BYTES: usize = 4 + 4;
 /// Records are written and read in pieces of about this.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Whose records a file has.
+/// The table whose records a file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeptFile<'a> {
     pub(crate) path: &'a Path,
@@ -98,7 +98,7 @@ pub(crate) fn skim_kept(
     each_record(disk, kept, &mut |bytes| skim_record(&mut ByteReader::new(bytes), found).map(Ok))
 }
 
-/// What came of a record: an error of its bytes, or of what was done with it.
+/// The result of a record: an error of its bytes, or of what was done with it.
 type Visited = Result<Result<(), Error>, DecodeError>;
 
 fn each_record(
@@ -154,7 +154,7 @@ fn encode_header(kept: KeptFile<'_>, records: u64, bytes: u64) -> Vec<u8> {
     w.0
 }
 
-/// How many records a file has.
+/// The number of records that a file has.
 fn decode_header(bytes: &[u8], kept: KeptFile<'_>, length: u64) -> Result<u64, DecodeError> {
     let mut r = ByteReader::new(bytes);
     if r.array::<8>()? != MAGIC {

@@ -32,7 +32,7 @@ const UNPUBLISHED: &str = "repair.tmp";
 /// A group of the new file is closed when its records have so many bytes.
 const GROUP_BYTES: usize = 4 << 20;
 
-/// What stands behind the damage of a log.
+/// The part of a log behind its damage.
 #[derive(Debug)]
 pub(crate) enum Found<'a> {
     Record(&'a Record),

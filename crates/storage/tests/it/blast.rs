@@ -1,4 +1,4 @@
-//! What fails in the files of one table fails nothing in another one.
+//! Faults in the files of one table fail nothing in another one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the first record of a file is: a header, a row, or something before both.
+//! The first record of a file: a header, a row, or something before both.
 
 use std::path::Path;
 use std::sync::Arc;

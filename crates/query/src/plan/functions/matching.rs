@@ -101,7 +101,7 @@ struct Matching {
 }
 
 impl Matching {
-    /// Whether it is NOT, and whether it is ILIKE; `None` for regular expressions.
+    /// True for NOT, and true for ILIKE; `None` for regular expressions.
     fn of_like(&self) -> Option<(bool, bool)> {
         match self.op {
             Operator::LikeMatch => Some((false, false)),

@@ -22,7 +22,7 @@ pub(super) const CAST_LIST: &str = "cast list";
 /// Casts of texts and bytes that copy them.
 pub(super) const CAST_TEXT: &str = "cast text";
 
-/// Why a cast needs a guard.
+/// The reason for which a cast needs a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ValueCast {
     List,
@@ -64,7 +64,7 @@ impl ValueCast {
     }
 }
 
-/// What a cast does with a value that has no other in the new type.
+/// The result for a value that has no other in the new type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum OnFailure {
     Fail,

@@ -111,7 +111,7 @@ fn role(token: &Token, before: Option<Keyword>) -> Role {
     }
 }
 
-/// Whether a bracket opens the arguments of a call, or a list, by the word before it.
+/// True if a bracket opens the arguments of a call, or a list, by the word before it.
 fn is_call(bracket: &Token, before: Option<Keyword>) -> bool {
     use Keyword::{
         ALL, AND, ANY, AS, BETWEEN, BY, DISTINCT, ELSE, EXCEPT, EXISTS, FROM, HAVING, ILIKE, IN,

@@ -18,7 +18,7 @@ const VALUE_BYTES: u64 = 16;
 const CHAR_BYTES: u64 = 4;
 /// How many times its bytes a number has as text: a float of eight bytes has up to 330 digits.
 const SHOWN: u64 = 22;
-/// How many times its bytes a value of at least `VALUE_BYTES` has as text, beside names.
+/// The times its bytes that a value of at least `VALUE_BYTES` has as text, beside names.
 const WRITTEN: u64 = 6;
 /// Matches between two looks at whether the statement is to go on.
 const MATCHES_AT_A_TIME: usize = 1_024;

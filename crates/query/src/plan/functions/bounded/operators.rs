@@ -24,12 +24,12 @@ use super::super::text_concat::{operands, text_concat};
 use super::super::value_cast::{OnFailure, ValueCast};
 use super::bounded;
 
-/// How far a plan is.
+/// The progress of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Other rules follow.
     Rewritten,
-    /// What is left is run as it is.
+    /// The rest is run as it is.
     Final,
 }
 

@@ -23,7 +23,7 @@ use super::regex::regex_steps;
 use crate::account::check_stop;
 use crate::error::{ClauseProblem, Error};
 
-/// How the work of a function grows.
+/// The growth of the work of a function.
 #[derive(Clone, Copy)]
 pub(super) enum Work {
     Linear,
@@ -49,7 +49,7 @@ pub(super) struct Slice {
     pub(super) is_apart: bool,
 }
 
-/// Which rows of a call are worked on at a time (WO1), and of how many its constants are made
+/// The rows of a call that are worked on at a time (WO1), and of how many its constants are made
 /// values.
 pub(super) fn slices(name: &str, call: &Call<'_>) -> Result<Vec<Slice>> {
     let spread = call.spread_bytes();
