@@ -46,6 +46,8 @@ enum Kind {
     Text(&'static str),
     /// The first of these, however it is written.
     Only(&'static [&'static str]),
+    /// One of these, and the first at first.
+    OneOf(&'static [&'static str]),
     /// A time zone.
     Zone,
     /// A whole number between these; the third at first.
@@ -87,7 +89,7 @@ const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "IntervalStyle",
-        kind: Kind::Only(&["postgres", "iso_8601"]),
+        kind: Kind::OneOf(&["postgres", "iso_8601"]),
         about: "The form of intervals that clients of PostgreSQL get.",
     },
     Setting {
@@ -267,6 +269,11 @@ fn checked(session: &Session, setting: &Setting, value: &str) -> Result<String, 
             let is_it = |text: &&&str| text.eq_ignore_ascii_case(value.trim());
             known.iter().find(is_it).map(|_| known[0].to_owned()).ok_or_else(|| refused(known[0]))
         }
+        Kind::OneOf(known) => {
+            let is_it = |text: &&&str| text.eq_ignore_ascii_case(value.trim());
+            let found = known.iter().find(is_it).map(|text| (*text).to_owned());
+            found.ok_or_else(|| refused(&known.join(" or ")))
+        }
         Kind::Zone => match Zone::parse(value).or_else(|| posix_zone(value)) {
             Some(zone) if is_utc(zone) => Ok("UTC".to_owned()),
             Some(_) => Err(SettingProblem::NotUtc { zone: value.to_owned() }),
@@ -321,7 +328,7 @@ fn shown_setting(session: &Session, timeout: Timeout, setting: &Setting) -> Show
         },
         Kind::Switch => switch_text(false),
         Kind::Text(first) | Kind::Number(_, _, first) => (*first).to_owned(),
-        Kind::Only(known) => known[0].to_owned(),
+        Kind::Only(known) | Kind::OneOf(known) => known[0].to_owned(),
         Kind::Zone => "UTC".to_owned(),
         Kind::Fixed(value) => value(session),
     };
