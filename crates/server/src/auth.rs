@@ -30,12 +30,13 @@ use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ring::hmac;
 use tidegate_platform::{RealDisk, sentence};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use crate::config::AuthConfig;
 use crate::log::Log;
