@@ -460,7 +460,8 @@ fn what_is_logged_changes_with_a_signal() {
 #[test]
 fn an_administrator_has_a_turn_when_a_reader_has_all_others() {
     let world = World::new();
-    let turns = ["query.max_concurrent=2", "query.queue_timeout=50ms"];
+    // So long that a statement of the reader waits out the question whether all turns are taken.
+    let turns = ["query.max_concurrent=2", "query.queue_timeout=2s"];
     let keys = ["http.auth=required", ADMIN, READER[0], READER[1], turns[0], turns[1]];
     let server = Server::start_with(&world, &keys);
     let (admin, reader) = (basic("admin", "a better one"), basic("user", "look"));
