@@ -311,7 +311,7 @@ mod tests {
     use super::*;
     use crate::control::{Timeout, plan_apart};
 
-    /// What is left of a statement that was ended keeps its turn, as long as its threads have a
+    /// The rest of a statement that was ended keeps its turn, as long as its threads have a
     /// task. A thread that plans is none of these: sixteen clients that planned and left in a loop
     /// had ninety threads at work.
     #[test]

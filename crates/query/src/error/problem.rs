@@ -166,7 +166,7 @@ pub enum ClauseProblem {
          left() say"
     )]
     TextsTooLong {
-        /// Which function.
+        /// The function.
         function: String,
         /// The greatest product.
         steps: u64,
@@ -177,7 +177,7 @@ pub enum ClauseProblem {
          repetitions written out, is at most {steps}: cut the text, or shorten the pattern"
     )]
     MatchTooLong {
-        /// Which function.
+        /// The function.
         function: String,
         /// The greatest product.
         steps: u64,

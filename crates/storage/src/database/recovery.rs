@@ -650,8 +650,8 @@ impl Database {
         Ok(())
     }
 
-    /// Removes files that are of nobody; what cannot be removed stays, and its number is not given
-    /// again.
+    /// Removes files that belong to no commit; what cannot be removed stays, and its number is not
+    /// given again.
     fn remove(&self, litter: &Leftovers) {
         for (path, error) in litter.remove(self.guarded.as_ref()) {
             let (table, segment) = sweep::number_of(&self.paths, &path);

@@ -5,7 +5,7 @@
 //!   write to another one. It takes no rows itself until that can be done; the first write to try
 //!   tries that first.
 //! - RL2. Its images leave the memory for a file in scratch when no other table can give room.
-//!   What it has of the log is kept aside when the log has to be purged (`carry`).
+//!   Its records of the log are kept aside when the log has to be purged (`carry`).
 //! - RL3. What fails because there is no log says nothing about a table.
 //!
 //! Not here: when memtables are flushed without need (`upkeep`).
@@ -36,7 +36,7 @@ const RETRY_NANOS: u64 = 10_000_000_000;
 /// The result of asking all tables for room.
 enum Room {
     Given,
-    /// Somebody else flushes.
+    /// Another thread flushes.
     Awaited,
     /// Nothing can be flushed but these tables, which cannot.
     Kept(Vec<Arc<TableState>>),

@@ -219,7 +219,7 @@ impl SurveyedTable {
         let Some(Manifest { table, schema, symbols: marks, .. }) = &self.manifest else {
             return true;
         };
-        // Where a file is damaged, nobody can say.
+        // Of a damaged file that cannot be told.
         let Ok(mut known) = self.folder.symbols(schema, marks) else { return true };
         for texts in symbols {
             // Of a column that was dropped since.

@@ -1,8 +1,8 @@
 //! Finds what nobody names: files of commits that never were, of tables that are gone, of spill.
 //!
 //! - Z1. Only names that we give are found. What else somebody keeps in our folders stays.
-//! - Z2. What cannot be removed stops nobody: its number is not given again, a file that is being
-//!   written under another name first replaces it, and bytes behind a mark are of nobody.
+//! - Z2. What cannot be removed stops no work: its number is not given again, a file that is being
+//!   written under another name first replaces it, and bytes behind a mark belong to no commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ impl Leftovers {
     }
 
     /// Removes them. Fine if they are already gone. Returns what could not be removed, which is in
-    /// the way of nobody but who gives the same name (Z2).
+    /// the way only of a file that gets the same name (Z2).
     pub(super) fn remove(&self, disk: &dyn Disk) -> Vec<(PathBuf, Error)> {
         let mut left = Vec::new();
         let mut note = |path: &Path, purpose, done: tidegate_platform::Result<()>| {

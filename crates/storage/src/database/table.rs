@@ -40,7 +40,7 @@ pub(crate) struct TableState {
 #[derive(Debug, Clone)]
 pub(crate) struct Damage {
     pub(crate) error: Arc<Error>,
-    /// The log has records of it, which are no use to anybody before its files are mended.
+    /// The log has records of it, which are of no use before its files are mended.
     pub(crate) has_records: bool,
 }
 

@@ -158,7 +158,7 @@ fn lost_name(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
     Ok(to)
 }
 
-/// The new file of a log that is repaired, under a name that nobody reads.
+/// The new file of a log that is repaired, under a name that is not read.
 pub(crate) struct NewFile<'a> {
     given_up: &'a GivenUp<'a>,
     file: Arc<dyn DiskFile>,
@@ -214,7 +214,7 @@ impl<'a> NewFile<'a> {
         Ok(())
     }
 
-    /// All of it is on disk then, and nobody reads it yet.
+    /// All of it is on disk then, and it is not read yet.
     pub(crate) fn finish(&mut self, disk: &dyn Disk, dir: &Path) -> Result<()> {
         self.write_group()?;
         let GivenUp { log, bad, first, .. } = *self.given_up;

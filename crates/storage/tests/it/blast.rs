@@ -48,9 +48,9 @@ fn done(database: &Arc<Database>, tables: &mut Tables, step: &Step) {
     step.apply(tables);
 }
 
-// Rows of one table could not be flushed, since its symbol file was damaged. So nobody could make
-// room in memory, and every write to every other table failed with the name of that file; and when
-// the log had its length, it could not be purged, and failed them all for good.
+// Rows of one table could not be flushed, since its symbol file was damaged. So no thread could
+// make room in memory, and every write to every other table failed with the name of that file; and
+// when the log had its length, it could not be purged, and failed them all for good.
 #[test]
 fn a_table_that_cannot_be_flushed_fails_no_write_to_another_one() {
     let (disk, database) = new_database();
@@ -263,7 +263,7 @@ fn a_suspended_table_can_be_dropped() {
 // A leftover that could not be removed made the whole database read-only, and the message said that
 // the log could not be written.
 #[test]
-fn a_leftover_that_cannot_be_removed_stops_nobody() {
+fn a_leftover_that_cannot_be_removed_stops_no_table() {
     let (disk, mut tables) = six();
     let leftovers = [
         folder(1).join("1970-01-01").join("77.seg"),
