@@ -168,9 +168,13 @@ class Server:
         self.process = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL)
         for _ in range(600):
             try:
-                return self.ask(http.client.HTTPConnection("127.0.0.1", self.http), "SELECT 1") and None
+                connection = http.client.HTTPConnection("127.0.0.1", self.http)
+                if self.answer(connection, "SELECT 1")[0] == 200:
+                    return
             except OSError:
-                time.sleep(0.05)
+                pass
+            # It does not listen yet, or its database is being opened.
+            time.sleep(0.05)
         raise SystemExit("the server does not answer")
 
     def __enter__(self):
@@ -180,12 +184,15 @@ class Server:
         self.process.terminate()
         self.process.wait()
 
-    def ask(self, connection, sql):
-        start = time.perf_counter()
+    def answer(self, connection, sql):
         connection.request("GET", "/exec?" + urllib.parse.urlencode({"query": sql}))
         answer = connection.getresponse()
-        body = answer.read()
-        if answer.status != 200:
+        return answer.status, answer.read()
+
+    def ask(self, connection, sql):
+        start = time.perf_counter()
+        status, body = self.answer(connection, sql)
+        if status != 200:
             raise SystemExit(f"{sql}: {body[:400]}")
         return time.perf_counter() - start
 
