@@ -431,9 +431,41 @@ fn schema_right(call: &Call<'_>) -> Result<ScalarValue> {
 
 /// `t`, `public.t`, `"T"`.
 fn find_table(caller: &Caller, name: &str) -> Result<Option<Table>> {
-    let name = name.replace('"', "");
-    let (schema, name) = name.split_once('.').unwrap_or(("public", name.as_str()));
-    Ok(table_of(&caller.system.database, schema, name)?)
+    let parts = name_parts(name);
+    let (schema, table) = match parts.as_slice() {
+        [table] => ("public", table),
+        [.., schema, table] => (schema.text.as_str(), table),
+        [] => return Ok(None),
+    };
+    Ok(table_of(&caller.system.database, schema, &table.text)?)
+}
+
+/// A part of a name as it is written.
+#[derive(Default)]
+struct NamePart {
+    text: String,
+    is_quoted: bool,
+}
+
+/// The parts of a name, which points stand between: within quotes anything is text, and two quotes
+/// are one; outside of them white space has no meaning.
+fn name_parts(name: &str) -> Vec<NamePart> {
+    let (mut parts, mut within) = (vec![NamePart::default()], false);
+    let mut chars = name.chars().peekable();
+    while let Some(char) = chars.next() {
+        if char == '.' && !within {
+            parts.push(NamePart::default());
+            continue;
+        }
+        let Some(part) = parts.last_mut() else { continue };
+        match char {
+            '"' if within && chars.next_if_eq(&'"').is_some() => part.text.push('"'),
+            '"' => (within, part.is_quoted) = (!within, true),
+            _ if !within && char.is_whitespace() => {}
+            _ => part.text.push(char),
+        }
+    }
+    parts
 }
 
 fn current_schemas(call: &Call<'_>) -> Result<ScalarValue> {
@@ -448,17 +480,11 @@ fn parse_ident(call: &Call<'_>) -> Result<ScalarValue> {
     let Some(name) = call.text(0) else {
         return ScalarValue::try_from(&Gives::Texts.data_type());
     };
-    let (mut parts, mut part, mut is_quoted) = (Vec::new(), String::new(), false);
-    for char in name.chars() {
-        match char {
-            '"' => is_quoted = !is_quoted,
-            '.' if !is_quoted => parts.push(std::mem::take(&mut part)),
-            _ if is_quoted => part.push(char),
-            _ => part.extend(char.to_lowercase()),
-        }
-    }
-    parts.push(part);
-    let values = parts.into_iter().map(|it| ScalarValue::Utf8View(Some(it))).collect::<Vec<_>>();
+    let parts = name_parts(&name).into_iter().map(|part| match part.is_quoted {
+        true => part.text,
+        false => part.text.to_lowercase(),
+    });
+    let values = parts.map(|it| ScalarValue::Utf8View(Some(it))).collect::<Vec<_>>();
     Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, &DataType::Utf8View)))
 }
 

@@ -5,7 +5,7 @@
 //!   cast to TIMESTAMPTZ, of what `to_timestamp` makes of a number or by a pattern of PostgreSQL,
 //!   and of such a time that is moved or truncated.
 //! - FO3. `generate_series(..)` in a SELECT list is a row for each value.
-//! - FO5. `FROM generate_series(1, 3) AS n` has a column `n`.
+//! - FO5. `FROM generate_series(1, 3) AS n` and `FROM unnest(list) AS n` have a column `n`.
 //! - FO4. `user` in a query with a FROM is a column, and the login where there is none.
 
 use std::collections::HashSet;
@@ -361,8 +361,16 @@ fn is_series(table: &TableFactor) -> bool {
     }
 }
 
-/// FO5. Where the query says `value`, it is called so.
+/// FO5. The one column of `unnest(list) AS a` and of a series is called as its table, but for a
+/// series where the query says `value`.
 fn name_series_column(table: &mut TableFactor, mentioned: &HashSet<(Option<String>, String)>) {
+    if let TableFactor::UNNEST { alias: Some(alias), array_exprs, with_ordinality: false, .. } =
+        table
+        && alias.columns.is_empty()
+        && array_exprs.len() == 1
+    {
+        alias.columns.push(TableAliasColumnDef { name: alias.name.clone(), data_type: None });
+    }
     if !is_series(table) {
         return;
     }
