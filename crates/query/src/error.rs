@@ -38,6 +38,15 @@ pub enum Error {
         /// What is wrong there.
         what: SyntaxError,
     },
+    /// The rows around its subqueries are planned too often.
+    #[error(
+        "a plan has at most {most} steps, and subqueries within subqueries that read the rows around \
+         them double it: write some of them as joins"
+    )]
+    LargeSubqueries {
+        /// The most steps.
+        most: usize,
+    },
     /// The statement is understood, but cannot be done yet.
     #[error("{}{feature} is not supported yet", At(*.position))]
     NotSupported {
@@ -269,6 +278,7 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Error::Syntax { .. }
+            | Error::LargeSubqueries { .. }
             | Error::NotSupported { .. }
             | Error::Refused { .. }
             | Error::BadText { .. }
@@ -345,6 +355,7 @@ impl Error {
             | Error::Schema(_)
             | Error::Storage(_)
             | Error::Filter(_)
+            | Error::LargeSubqueries { .. }
             | Error::Canceled { .. } => None,
         }
     }

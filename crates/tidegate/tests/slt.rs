@@ -57,7 +57,8 @@ use tidegate_model::time::{CivilDate, IsoTimestamp};
 use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Timestamp};
 use tidegate_platform::{IoMode, RealDisk, SystemClock};
 use tidegate_query::{
-    Answer, Condition, Engine, EngineOptions, Parameter, Session, StatementOptions, Timeout,
+    Answer, Condition, Engine, EngineOptions, Parameter, STACK_BYTES, Session, StatementOptions,
+    Timeout,
 };
 use tidegate_storage::{Database, OpenOptions};
 
@@ -156,6 +157,7 @@ fn answer_trials() -> [Trial; 3] {
 fn on_runtime<T>(work: impl Future<Output = Result<T, TestError>>) -> Result<T, Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
+        .thread_stack_size(STACK_BYTES)
         .enable_time()
         .build()?;
     runtime.block_on(work).map_err(|error| Failed::from(error.to_string()))
@@ -249,6 +251,7 @@ fn slt_folder() -> PathBuf {
 fn run_file(path: &Path, is_complete: bool) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
+        .thread_stack_size(STACK_BYTES)
         .enable_time()
         .build()?;
     runtime.block_on(async {

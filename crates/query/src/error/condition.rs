@@ -122,6 +122,7 @@ impl Error {
     pub fn condition(&self) -> Condition {
         match self {
             Error::Syntax { what, .. } => what.condition(),
+            Error::LargeSubqueries { .. } => Condition::LimitExceeded,
             Error::NotSupported { .. } | Error::Refused { .. } => Condition::FeatureNotSupported,
             Error::BadText { reason: TextProblem::OutOfRange, .. } => Condition::OutOfRange,
             Error::BadText { reason: TextProblem::TooManyWindows, .. } => Condition::LimitExceeded,

@@ -35,6 +35,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::account::check_stop;
+use crate::error::Error;
 use crate::timeseries::OURS;
 use domain::Domain;
 use free::{FreeColumn, free_columns};
@@ -54,6 +55,12 @@ enum Place {
     /// Anywhere else.
     Other,
 }
+
+/// What the names of joined subqueries begin with, behind `OURS`.
+const JOINED: &str = "subquery ";
+/// The steps of a plan with its joined subqueries. Subqueries within subqueries double it at each
+/// level; planning so many takes about a second.
+const STEPS_MAX: usize = 1_000;
 
 #[derive(Default)]
 struct Joiner {
@@ -390,6 +397,7 @@ impl Joiner {
         *input = LogicalPlanBuilder::from(input.clone())
             .join_on(joined, join_type, conditions.into_iter().chain(always))?
             .build()?;
+        check_size(input)?;
         Ok(name)
     }
 
@@ -414,6 +422,7 @@ impl Joiner {
             LogicalPlanBuilder::from(joined).alias(TableReference::bare(name.clone()))?.build()?;
         let keys = domain.keys(&name, input.schema());
         *input = joined_by(input.clone(), joined, (JoinType::Left, keys))?;
+        check_size(input)?;
         Ok(Expr::Column(Column::new(Some(TableReference::bare(name)), value)))
     }
 
@@ -445,13 +454,28 @@ impl Joiner {
             .join_on(right, join.join_type, conditions)?
             .project(columns.into_iter().map(Expr::Column))?
             .build()?;
+        check_size(&plan)?;
         Ok(Transformed::yes(plan))
     }
 
     /// A name that no query can write, and no other subquery has.
     fn name(&mut self) -> String {
         self.names += 1;
-        format!("{OURS}subquery {}", self.names)
+        format!("{OURS}{JOINED}{}", self.names)
+    }
+}
+
+/// Refuses a plan of too many steps, before anything else is done with it.
+fn check_size(plan: &LogicalPlan) -> Result<()> {
+    let mut steps = 0;
+    plan.apply_with_subqueries(|_| {
+        steps += 1;
+        let goes_on = steps <= STEPS_MAX;
+        Ok(if goes_on { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    match steps <= STEPS_MAX {
+        true => Ok(()),
+        false => Err(Error::LargeSubqueries { most: STEPS_MAX }.into()),
     }
 }
 

@@ -4,6 +4,9 @@
 //!   it has the columns of the domain behind its own, and for each row of the domain the rows that
 //!   the subquery would have for these values.
 //! - DO2. The rows around a subquery are read twice, so they must be the same both times.
+//! - DO3. Of several subqueries of one place, each reads the rows as they are before any of them is
+//!   joined: a plan would double with each of them otherwise. Values of rows that a join leaves out
+//!   are worked out without need.
 
 use std::sync::Arc;
 
@@ -16,16 +19,16 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, Expr, ExprFunctionExt, FetchType, Filter, Join, JoinType,
     Limit, LogicalPlan, LogicalPlanBuilder, Operator, Projection, SkipType, SortExpr, Union,
-    Window, lit,
+    Unnest, Window, lit,
 };
 
 use super::free::{FreeColumn, free_columns, with_free_columns};
-use super::joined_by;
 use super::single::single_value;
+use super::{JOINED, joined_by};
 use crate::error::Error;
 use crate::plan::coerce::binary;
 use crate::plan::float_keys;
-use crate::timeseries::designated;
+use crate::timeseries::{OURS, designated};
 
 /// See DO1.
 pub(super) struct Domain {
@@ -65,6 +68,7 @@ impl Domain {
             return not_supported("a subquery that reads rows chosen by chance or by LIMIT");
         }
         let exprs = columns.iter().map(|it| Expr::Column(it.outer.clone()).alias(&it.name));
+        let around = without_joins(around, &columns);
         let rows = LogicalPlanBuilder::from(around.clone())
             .project(exprs.collect::<Vec<_>>())?
             .distinct()?
@@ -146,6 +150,19 @@ impl Domain {
     }
 }
 
+/// DO3. The rows without the subqueries that have been joined with them, as far as these columns
+/// are not theirs: such joins give the rows further columns, or leave some of them out.
+fn without_joins<'p>(mut around: &'p LogicalPlan, columns: &[DomainColumn]) -> &'p LogicalPlan {
+    while let LogicalPlan::Join(join) = around
+        && let LogicalPlan::SubqueryAlias(joined) = join.right.as_ref()
+        && joined.alias.table().strip_prefix(OURS).is_some_and(|name| name.starts_with(JOINED))
+        && columns.iter().all(|it| join.left.schema().has_column(&it.outer))
+    {
+        around = &join.left;
+    }
+    around
+}
+
 /// A domain with its rows, which plans are made dependent on.
 struct Pushed<'d> {
     domain: &'d Domain,
@@ -201,6 +218,10 @@ impl Pushed<'_> {
                 Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?))
             }
             LogicalPlan::Join(join) => self.push_join(join),
+            LogicalPlan::Unnest(Unnest { input, exec_columns, options, .. }) => {
+                let input = LogicalPlanBuilder::from(self.push(Arc::unwrap_or_clone(input))?);
+                input.unnest_columns_with_options(exec_columns, options)?.build()
+            }
             _ => not_supported("reading the rows around a subquery in this part of it"),
         }
     }
