@@ -2,4 +2,6 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::parquet(bytes));
+libfuzzer_sys::fuzz_target!(init: tidegate_fuzz::let_libraries_panic(), |bytes: &[u8]| {
+    tidegate_fuzz::parquet(bytes);
+});

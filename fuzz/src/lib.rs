@@ -24,6 +24,19 @@ mod pg_target;
 #[path = "targets/pg_copy.rs"]
 mod pg_copy_target;
 
+/// Panics within the libraries that read Parquet are errors with the place in the file
+/// (`ingest::parquet_file`): a run goes on. All others end it.
+pub fn let_libraries_panic() {
+    let ending = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map_or("", |place| place.file());
+        let is_theirs = ["/parquet-", "/arrow-", "/thrift-"];
+        if !is_theirs.iter().any(|part| place.contains(part)) {
+            ending(panic);
+        }
+    }));
+}
+
 macro_rules! run {
     ($($target:ident),* $(,)?) => {
         $(
