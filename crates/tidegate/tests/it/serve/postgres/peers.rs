@@ -1,5 +1,6 @@
 //! Clients that others have written, as they are: psycopg, psycopg2, asyncpg and SQLAlchemy for
-//! Python, pgjdbc for Java, node-postgres, and pgx for Go, where they are installed.
+//! Python, pgjdbc for Java, node-postgres, and pgx for Go, where they are installed; and tools that
+//! are made of such clients: ADBC with polars and connectorx, ibis, dlt, dbt, Django and psqlODBC.
 
 use std::env;
 use std::ffi::OsString;
@@ -43,11 +44,20 @@ fn run(name: &str, command: &mut Command) {
 fn run_python(package: &str, program: &str) {
     let python = env::var_os("TIDEGATE_PYTHON").map(PathBuf::from);
     let python = python.unwrap_or_else(|| peers().join("python/bin/python"));
-    let has_it = Command::new(&python).args(["-c", &format!("import {package}")]).output();
+    run_with(&python, package, program);
+}
+
+/// The same for tools, which ask for other versions of packages than the clients.
+fn run_tool(package: &str, program: &str) {
+    run_with(&peers().join("tools/bin/python"), package, program);
+}
+
+fn run_with(python: &Path, package: &str, program: &str) {
+    let has_it = Command::new(python).args(["-c", &format!("import {package}")]).output();
     if !has_it.is_ok_and(|output| output.status.success()) {
         return skip(package);
     }
-    run(package, Command::new(&python).args(["-c", program]));
+    run(package, Command::new(python).args(["-c", program]));
 }
 
 #[test]
@@ -68,6 +78,36 @@ fn asyncpg() {
 #[test]
 fn sqlalchemy() {
     run_python("sqlalchemy", include_str!("peers/sqlalchemy.py"));
+}
+
+#[test]
+fn adbc() {
+    run_tool("adbc_driver_postgresql", include_str!("peers/adbc.py"));
+}
+
+#[test]
+fn ibis() {
+    run_tool("ibis", include_str!("peers/ibis.py"));
+}
+
+#[test]
+fn dlt() {
+    run_tool("dlt", include_str!("peers/dlt.py"));
+}
+
+#[test]
+fn dbt() {
+    run_tool("dbt.adapters.postgres", include_str!("peers/dbt.py"));
+}
+
+#[test]
+fn django() {
+    run_tool("django", include_str!("peers/django.py"));
+}
+
+#[test]
+fn odbc() {
+    run_tool("pyodbc", include_str!("peers/odbc.py"));
 }
 
 fn program(world: &World, name: &str, text: &str) -> PathBuf {
