@@ -86,6 +86,11 @@ pub const WAL_RECORD_BYTES: usize = 256 << 20;
 /// within seconds, and the manifest carries them all.
 pub const BATCH_MARKS: usize = 1_024;
 
+/// Segments of a database that are open for reading between two uses. Each takes a mapping, of
+/// which Linux gives a process 65,530 (`vm.max_map_count`) for its threads and its heap too, and
+/// about 10 KiB of memory for its footer.
+pub const OPEN_SEGMENTS: usize = 16_384;
+
 /// Distinct values of one symbol column.
 pub const SYMBOLS: u32 = u32::MAX - 1;
 

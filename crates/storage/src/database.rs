@@ -47,7 +47,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use tidegate_model::{ByteCount, Lsn, SeqTxn, TableId};
+use tidegate_model::{ByteCount, Lsn, SeqTxn, TableId, limits};
 use tidegate_platform::{Clock, DirLock, Disk};
 
 use crate::error::{Error, Result};
@@ -99,6 +99,8 @@ pub struct OpenOptions {
     /// The part of the disk that is held free for what frees more of it; 0 for a process that does
     /// not take rows for long.
     pub ballast_bytes: ByteCount,
+    /// Segments that stay open for reading between two uses.
+    pub open_segments_max: usize,
 }
 
 /// What a database is opened for.
@@ -216,7 +218,8 @@ impl OpenOptions {
         let sync_threads = NonZeroUsize::new(8).expect("8 is not 0");
         let (log, tail) = (LogOptions::STANDARD, TailOptions::STANDARD);
         let (access, ballast_bytes) = (Access::ReadWrite, ByteCount(0));
-        OpenOptions { clock, log, tail, sync_threads, access, ballast_bytes }
+        let open_segments_max = limits::OPEN_SEGMENTS;
+        OpenOptions { clock, log, tail, sync_threads, access, ballast_bytes, open_segments_max }
     }
 }
 
@@ -252,7 +255,7 @@ impl Database {
     /// has written to it (then nothing was changed), [`Error::NotADatabase`] if there are other
     /// files, [`Error::Corrupt`] with the place if something that was durable is damaged.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: &OpenOptions) -> Result<Arc<Database>> {
-        let paths = Paths::new(dir);
+        let paths = Paths::with_segments(dir, options.open_segments_max);
         let cautious = Arc::new(CautiousDisk::new(Arc::clone(&disk), paths.log()));
         let guarded: Arc<dyn Disk> = Arc::clone(&cautious) as _;
         let home = recovery::make_home(guarded.as_ref(), &paths)?;

@@ -19,6 +19,7 @@ pub mod strings;
 mod write;
 pub mod memory;
 mod read;
+mod open;
 mod verify;
 pub mod decode;
 
@@ -30,8 +31,9 @@ use tidegate_platform::DiskFile;
 
 pub use decode::{PickedRows, arrow_field, arrow_type};
 pub use memory::ImageWriter;
+pub(crate) use open::{OpenReaders, ReaderSlot};
 pub use read::Reader;
-pub(crate) use read::{ImageBytes, image_path};
+pub(crate) use read::{ImageBytes, check_length, image_path};
 pub use write::{Direct, RegionSink, Writer, WriterSpec};
 
 /// What WAL records and manifests carry of a segment.
