@@ -75,6 +75,14 @@ pub const LINE_FAULTS: usize = 1_024;
 /// those of a hundred thousand time series, and bearable for each of some hundred connections.
 pub const LINE_CACHE_BYTES: usize = 24 << 20;
 
+/// Bytes that the rows of one line-protocol batch may take beyond four times their text: NULLs of
+/// columns that a line does not name. Rows of a few columns in a table of thousands take more than
+/// a hundred times their text, and a record of the log does not take them.
+pub const LINE_PADDING_BYTES: usize = 512 << 20;
+
+/// The same where there is little memory: what a connection reads between two commits takes less.
+pub const LINE_PADDING_BYTES_LEAST: usize = 128 << 20;
+
 /// Tables that a line-protocol parser keeps from batch to batch.
 pub const LINE_TABLES: usize = 4_096;
 
