@@ -83,7 +83,10 @@ impl Disk for RealDisk {
             OpenMode::CreateOrTruncate => options.write(true).truncate(true),
         };
         let file = match mode {
-            OpenMode::Read | OpenMode::ReadWrite => options.open(path),
+            OpenMode::Read | OpenMode::ReadWrite => {
+                refuse_streams(path)?;
+                options.open(path)
+            }
             OpenMode::CreateNew => create_new(&options, path),
             OpenMode::CreateOrTruncate => create(&mut options, path),
         };
@@ -231,6 +234,18 @@ fn lock_file(file: &File, path: &Path) -> Result<()> {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_path_buf() }),
         Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
+    }
+}
+
+/// Refuses what is no file: opening a pipe waits until another process opens it too, and a device
+/// may have no end.
+fn refuse_streams(path: &Path) -> Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() && !found.is_dir() => {
+            Err(Error::NoFile { path: path.to_path_buf() })
+        }
+        // What is wrong with it is said when it is opened.
+        _ => Ok(()),
     }
 }
 
