@@ -111,6 +111,14 @@ impl Disk for RealDisk {
         path.try_exists().map_err(Error::io("stat", path))
     }
 
+    fn length(&self, path: &Path) -> Result<Option<u64>> {
+        match fs::metadata(path) {
+            Ok(found) => Ok(Some(found.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("stat", path)(error)),
+        }
+    }
+
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(dir).map_err(Error::io("list", dir))? {
