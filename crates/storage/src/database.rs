@@ -266,7 +266,7 @@ impl Database {
         let log_id = recovered.catalog.log;
         let torn_group = recovered.log_end.torn.clone();
         let log = Log::resume(&guarded, &paths.log(), (log_id, recovered.log_end), options.log);
-        let checkpoints = Checkpoints::of(&recovered.catalog);
+        let checkpoints = Checkpoints::of(&recovered.catalog, recovered.catalog_damage.is_some());
         let ballast = Ballast::new(paths.scratch().join("ballast"), options.ballast_bytes.0);
         let database = Database {
             disk,
@@ -297,7 +297,7 @@ impl Database {
             is_tidy: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             is_moved: AtomicBool::new(false),
-            warnings: Mutex::default(),
+            warnings: Mutex::new(recovered.catalog_damage.into_iter().collect()),
             recovery: recovered.report,
             locks,
         };

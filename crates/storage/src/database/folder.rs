@@ -25,7 +25,7 @@ const SEGMENT_SUFFIX: &str = ".seg";
 const MASK_SUFFIX: &str = ".mask";
 pub(crate) const KEPT_SUFFIX: &str = ".kept";
 
-/// Where the files of a database are.
+/// Where the files of a database are, and which of its segments are open.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
     root: PathBuf,
@@ -215,6 +215,11 @@ impl Paths {
 
     pub(crate) fn catalog(&self) -> PathBuf {
         self.tables().join("catalog")
+    }
+
+    /// The copy of the catalog.
+    pub(crate) fn catalog_copy(&self) -> PathBuf {
+        self.tables().join("catalog.copy")
     }
 
     pub(crate) fn table(&self, table: TableId) -> TablePaths {

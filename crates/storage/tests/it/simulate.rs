@@ -273,7 +273,7 @@ fn simulate(seed: u64) {
 
 /// Looks at a database as a crash has left it: what opens has nothing that is damaged.
 fn check_surveyed(disk: &SimDisk, context: &str) {
-    if !disk.exists(&Path::new(DIR).join("catalog")).unwrap() {
+    if !disk.exists(&Path::new(DIR).join("data/catalog")).unwrap() {
         return;
     }
     let looked: Arc<dyn Disk> = Arc::new(disk.clone());
