@@ -81,6 +81,11 @@ impl Error {
         matches!(self.kind(), Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
     }
 
+    /// Returns true if the file system takes no writes.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.kind() == Some(io::ErrorKind::ReadOnlyFilesystem)
+    }
+
     /// The file or folder exists, and was to be created.
     pub fn already_exists(&self) -> bool {
         self.kind() == Some(io::ErrorKind::AlreadyExists)

@@ -177,24 +177,17 @@ impl Disk for RealDisk {
 
     fn lock_with_folder(&self, path: &Path) -> Result<Box<dyn DirLock>> {
         let folder = lock_folder(path)?;
-        let file = made_and_locked(path)?;
-        Ok(Box::new(RealLock { path: path.to_path_buf(), files: (folder, Some(file)) }))
+        let file = match made_and_locked(path) {
+            // What cannot be written can be read.
+            Err(error) if error.is_read_only() => existing_and_locked(path)?,
+            made => Some(made?),
+        };
+        Ok(Box::new(RealLock { path: path.to_path_buf(), files: (folder, file) }))
     }
 
     fn lock_existing(&self, path: &Path) -> Result<Box<dyn DirLock>> {
         let folder = lock_folder(path)?;
-        // NFS locks only what may be written to.
-        let opened = OpenOptions::new().read(true).write(true).open(path);
-        let opened = opened.or_else(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => File::open(path),
-            _ => Err(error),
-        });
-        let file = match opened {
-            Ok(file) => Some(file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(Error::io("open", path)(error)),
-        };
-        file.as_ref().map_or(Ok(()), |file| lock_file(file, path))?;
+        let file = existing_and_locked(path)?;
         Ok(Box::new(RealLock { path: path.to_path_buf(), files: (folder, file) }))
     }
 }
@@ -234,6 +227,23 @@ fn made_and_locked(path: &Path) -> Result<File> {
     options.read(true).write(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW);
     let file = create(&mut options, path).map_err(Error::io("open", path))?;
     lock_file(&file, path)?;
+    Ok(file)
+}
+
+/// Locks a file if there is one.
+fn existing_and_locked(path: &Path) -> Result<Option<File>> {
+    // NFS locks only what may be written to.
+    let opened = OpenOptions::new().read(true).write(true).open(path);
+    let opened = opened.or_else(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => File::open(path),
+        _ => Err(error),
+    });
+    let file = match opened {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(Error::io("open", path)(error)),
+    };
+    file.as_ref().map_or(Ok(()), |file| lock_file(file, path))?;
     Ok(file)
 }
 
