@@ -4,9 +4,9 @@
 //! - M2. A mapped file is immutable: whoever maps it writes to it no more and never cuts it. If
 //!   somebody else does, or the disk fails under it, reading raises SIGBUS, for which see
 //!   `mapping/sigbus.rs`.
-//! - M3. A process has at most `MAPPINGS_MAX` mappings of files; what would be one more is read into
-//!   memory. The kernel gives a process so many, 65,530 by default, and one that has them all can
-//!   neither allocate memory nor begin threads.
+//! - M3. A process has at most `MAPPINGS_MAX` mappings of files; what would be one more is read
+//!   into memory. The kernel gives a process so many, 65,530 by default, and one that has them all
+//!   can neither allocate memory nor begin threads.
 
 #![expect(unsafe_code, reason = "the kernel maps files")]
 

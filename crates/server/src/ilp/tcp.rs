@@ -388,7 +388,7 @@ impl Connection {
         })
     }
 
-    /// About how many bytes the rows have that wait.
+    /// Returns about how many bytes the rows have that wait.
     fn pending_bytes(&self) -> usize {
         self.parser.as_deref().map_or(0, LineParser::pending_bytes)
     }

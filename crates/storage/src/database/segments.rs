@@ -29,7 +29,8 @@ use crate::segment::{Direct, SegmentMeta, WrittenSegment};
 use crate::snapshot::SegmentRun;
 use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
 
-/// Segments that are open for writing at a time. More of them sync no faster, and a process may have few files.
+/// Segments that are open for writing at a time. More of them sync no faster, and a process may
+/// have few files.
 const OPEN_FILES_MAX: usize = 64;
 
 /// Segments on their way; their files are removed on drop, unless they are kept.

@@ -1,8 +1,8 @@
 //! Readers that are open: a bounded number of them, for all tables of a database.
 //!
-//! - OR1. At most `max` readers of files are open for the sake of the next use; who uses one keeps
-//!   it, whatever becomes of its place here. Each is a mapping, of which a process may have
-//!   65,530 by default, and the memory of its footer.
+//! - OR1. At most `max` readers of files are open for the sake of the next use; a query that uses
+//!   one keeps it, whatever becomes of its place here. Each is a mapping, of which a process may
+//!   have 65,530 by default, and the memory of its footer.
 //! - OR2. The reader that is closed is one that was not used since it was passed over.
 //!
 //! Not here: what a reader is (`read`), and the files (`snapshot`).
