@@ -8,8 +8,8 @@
 //! - L2. What comes of a text does not depend on where it was cut when it came (LP1).
 //! - L3. Values keep what they say, or their line is refused (LV1).
 //! - L4. Everything that grows has a bound: the line that is kept (LP3), caches (LP4), faults
-//!   (`limits::LINE_FAULTS`), columns (`LineOptions::max_columns`); rows until somebody takes them,
-//!   who is told how many there are.
+//!   (`limits::LINE_FAULTS`), columns (`LineOptions::max_columns`), NULLs of columns that lines do
+//!   not name (LP5); other rows until they are taken: the caller is told how many there are.
 //!
 //! A `LineParser` is fed with bytes, asks a `LineHost` what tables look like, and gives
 //! `TableRows`, whose types are those of the tables: `storage` takes them as they are. If a table
@@ -66,6 +66,8 @@ pub struct LineOptions {
     pub create_columns: bool,
     /// What a bad line does.
     pub on_bad_line: OnBadLine,
+    /// Bytes that the rows of a batch may take beyond four times their text (LP5).
+    pub padding_bytes_max: usize,
 }
 
 /// What a bad line does.
@@ -90,6 +92,7 @@ impl LineOptions {
             create_tables: true,
             create_columns: true,
             on_bad_line,
+            padding_bytes_max: limits::LINE_PADDING_BYTES,
         }
     }
 }

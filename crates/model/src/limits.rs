@@ -75,6 +75,14 @@ pub const LINE_FAULTS: usize = 1_024;
 /// those of a hundred thousand time series, and bearable for each of some hundred connections.
 pub const LINE_CACHE_BYTES: usize = 24 << 20;
 
+/// Bytes that the rows of one line-protocol batch may take beyond four times their text: NULLs of
+/// columns that a line does not name. Rows of a few columns in a table of thousands take more than
+/// a hundred times their text, and a record of the log does not take them.
+pub const LINE_PADDING_BYTES: usize = 512 << 20;
+
+/// The same where there is little memory: what a connection reads between two commits takes less.
+pub const LINE_PADDING_BYTES_LEAST: usize = 128 << 20;
+
 /// Tables that a line-protocol parser keeps from batch to batch.
 pub const LINE_TABLES: usize = 4_096;
 
@@ -85,6 +93,11 @@ pub const WAL_RECORD_BYTES: usize = 256 << 20;
 /// Batches of a table that are remembered to be applied once: a writer that repeats one does so
 /// within seconds, and the manifest carries them all.
 pub const BATCH_MARKS: usize = 1_024;
+
+/// Segments of a database that are open for reading between two uses. Each takes a mapping, of
+/// which Linux gives a process 65,530 (`vm.max_map_count`) for its threads and its heap too, and
+/// about 10 KiB of memory for its footer.
+pub const OPEN_SEGMENTS: usize = 16_384;
 
 /// Distinct values of one symbol column.
 pub const SYMBOLS: u32 = u32::MAX - 1;

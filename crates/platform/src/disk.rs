@@ -36,6 +36,14 @@ pub trait Disk: Send + Sync + Debug {
     /// Whether a file or folder of this name exists.
     fn exists(&self, path: &Path) -> Result<bool>;
 
+    /// Returns how many bytes a file has; `None` if it does not exist.
+    fn length(&self, path: &Path) -> Result<Option<u64>> {
+        if !self.exists(path)? {
+            return Ok(None);
+        }
+        self.open(path, OpenMode::Read)?.len().map(Some)
+    }
+
     /// What is in a folder, sorted by name; without what vanished while it was being read.
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>>;
 

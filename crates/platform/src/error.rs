@@ -24,6 +24,8 @@ pub enum Error {
     Locked { path: PathBuf },
     #[error("read {path}: the file shrank from {expected} to {actual} bytes while it was read")]
     Shrank { path: PathBuf, expected: u64, actual: u64 },
+    #[error("open {path}: it is a pipe, a socket or a device, and not a file")]
+    NoFile { path: PathBuf },
     #[error("io_uring is not available")]
     NoUring {
         #[source]
@@ -63,6 +65,7 @@ impl Error {
             Error::Io { .. }
             | Error::Crashed { .. }
             | Error::Locked { .. }
+            | Error::NoFile { .. }
             | Error::Shrank { .. } => Class::Environment,
             Error::Short { .. } => Class::Corruption,
         }
@@ -76,6 +79,11 @@ impl Error {
     /// The disk, or the quota on it, is full.
     pub fn is_no_space(&self) -> bool {
         matches!(self.kind(), Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    }
+
+    /// Returns true if the file system takes no writes.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.kind() == Some(io::ErrorKind::ReadOnlyFilesystem)
     }
 
     /// The file or folder exists, and was to be created.
@@ -105,7 +113,7 @@ impl Error {
         const OF_FILE: [i32; 6] =
             [libc::EIO, libc::EACCES, libc::EPERM, libc::EISDIR, libc::ENOTDIR, libc::ELOOP];
         match self {
-            Error::Short { .. } | Error::Shrank { .. } => true,
+            Error::Short { .. } | Error::Shrank { .. } | Error::NoFile { .. } => true,
             Error::Io { source, .. } => {
                 source.raw_os_error().is_some_and(|code| OF_FILE.contains(&code))
             }
@@ -135,6 +143,7 @@ impl Error {
                 Error::Short { path: path.clone(), offset: *offset, wanted: *wanted, got: *got }
             }
             Error::Locked { path } => Error::Locked { path: path.clone() },
+            Error::NoFile { path } => Error::NoFile { path: path.clone() },
             Error::Shrank { path, expected, actual } => {
                 Error::Shrank { path: path.clone(), expected: *expected, actual: *actual }
             }

@@ -83,7 +83,10 @@ impl Disk for RealDisk {
             OpenMode::CreateOrTruncate => options.write(true).truncate(true),
         };
         let file = match mode {
-            OpenMode::Read | OpenMode::ReadWrite => options.open(path),
+            OpenMode::Read | OpenMode::ReadWrite => {
+                refuse_streams(path)?;
+                options.open(path)
+            }
             OpenMode::CreateNew => create_new(&options, path),
             OpenMode::CreateOrTruncate => create(&mut options, path),
         };
@@ -106,6 +109,14 @@ impl Disk for RealDisk {
 
     fn exists(&self, path: &Path) -> Result<bool> {
         path.try_exists().map_err(Error::io("stat", path))
+    }
+
+    fn length(&self, path: &Path) -> Result<Option<u64>> {
+        match fs::metadata(path) {
+            Ok(found) => Ok(Some(found.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("stat", path)(error)),
+        }
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
@@ -166,24 +177,17 @@ impl Disk for RealDisk {
 
     fn lock_with_folder(&self, path: &Path) -> Result<Box<dyn DirLock>> {
         let folder = lock_folder(path)?;
-        let file = made_and_locked(path)?;
-        Ok(Box::new(RealLock { path: path.to_path_buf(), files: (folder, Some(file)) }))
+        let file = match made_and_locked(path) {
+            // What cannot be written can be read.
+            Err(error) if error.is_read_only() => existing_and_locked(path)?,
+            made => Some(made?),
+        };
+        Ok(Box::new(RealLock { path: path.to_path_buf(), files: (folder, file) }))
     }
 
     fn lock_existing(&self, path: &Path) -> Result<Box<dyn DirLock>> {
         let folder = lock_folder(path)?;
-        // NFS locks only what may be written to.
-        let opened = OpenOptions::new().read(true).write(true).open(path);
-        let opened = opened.or_else(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => File::open(path),
-            _ => Err(error),
-        });
-        let file = match opened {
-            Ok(file) => Some(file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(Error::io("open", path)(error)),
-        };
-        file.as_ref().map_or(Ok(()), |file| lock_file(file, path))?;
+        let file = existing_and_locked(path)?;
         Ok(Box::new(RealLock { path: path.to_path_buf(), files: (folder, file) }))
     }
 }
@@ -226,11 +230,40 @@ fn made_and_locked(path: &Path) -> Result<File> {
     Ok(file)
 }
 
+/// Locks a file if there is one.
+fn existing_and_locked(path: &Path) -> Result<Option<File>> {
+    // NFS locks only what may be written to.
+    let opened = OpenOptions::new().read(true).write(true).open(path);
+    let opened = opened.or_else(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => File::open(path),
+        _ => Err(error),
+    });
+    let file = match opened {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(Error::io("open", path)(error)),
+    };
+    file.as_ref().map_or(Ok(()), |file| lock_file(file, path))?;
+    Ok(file)
+}
+
 fn lock_file(file: &File, path: &Path) -> Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_path_buf() }),
         Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
+    }
+}
+
+/// Refuses what is no file: opening a pipe waits until another process opens it too, and a device
+/// may have no end.
+fn refuse_streams(path: &Path) -> Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() && !found.is_dir() => {
+            Err(Error::NoFile { path: path.to_path_buf() })
+        }
+        // What is wrong with it is said when it is opened.
+        _ => Ok(()),
     }
 }
 

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_ingest::line::{LineHost, LineOptions, LineParser, OnBadLine, Precision};
-use tidegate_model::{ByteCount, Schema};
+use tidegate_model::{ByteCount, Schema, limits};
 use tidegate_platform::Clock;
 use tidegate_storage::Database;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -116,6 +116,12 @@ impl Ingest {
         u32::try_from(units).unwrap_or(u32::MAX)
     }
 
+    /// Returns the bytes that a reservation lacks of `bytes`, or of all there is.
+    pub(crate) fn missing(&self, reserved: Option<&Reserved>, bytes: usize) -> usize {
+        let held = reserved.map_or(0, OwnedSemaphorePermit::num_permits);
+        (self.units(bytes) as usize).saturating_sub(held) * UNIT_BYTES
+    }
+
     /// Leaves what `bytes` need in the reservation, and gives the rest back.
     pub(crate) fn shrink(&self, reserved: &mut Reserved, bytes: usize) {
         let surplus = reserved.num_permits().saturating_sub(self.units(bytes) as usize);
@@ -133,6 +139,8 @@ impl Ingest {
             max_columns: config.max_columns,
             create_tables: config.create_tables,
             create_columns: config.create_columns,
+            padding_bytes_max: (self.budget_units * UNIT_BYTES)
+                .clamp(limits::LINE_PADDING_BYTES_LEAST, limits::LINE_PADDING_BYTES),
             ..LineOptions::new(on_bad_line)
         }
     }

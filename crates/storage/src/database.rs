@@ -47,7 +47,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use tidegate_model::{ByteCount, Lsn, SeqTxn, TableId};
+use tidegate_model::{ByteCount, Lsn, SeqTxn, TableId, limits};
 use tidegate_platform::{Clock, DirLock, Disk};
 
 use crate::error::{Error, Result};
@@ -99,6 +99,8 @@ pub struct OpenOptions {
     /// The part of the disk that is held free for what frees more of it; 0 for a process that does
     /// not take rows for long.
     pub ballast_bytes: ByteCount,
+    /// Segments that stay open for reading between two uses.
+    pub open_segments_max: usize,
 }
 
 /// What a database is opened for.
@@ -216,7 +218,8 @@ impl OpenOptions {
         let sync_threads = NonZeroUsize::new(8).expect("8 is not 0");
         let (log, tail) = (LogOptions::STANDARD, TailOptions::STANDARD);
         let (access, ballast_bytes) = (Access::ReadWrite, ByteCount(0));
-        OpenOptions { clock, log, tail, sync_threads, access, ballast_bytes }
+        let open_segments_max = limits::OPEN_SEGMENTS;
+        OpenOptions { clock, log, tail, sync_threads, access, ballast_bytes, open_segments_max }
     }
 }
 
@@ -252,7 +255,7 @@ impl Database {
     /// has written to it (then nothing was changed), [`Error::NotADatabase`] if there are other
     /// files, [`Error::Corrupt`] with the place if something that was durable is damaged.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: &OpenOptions) -> Result<Arc<Database>> {
-        let paths = Paths::new(dir);
+        let paths = Paths::with_segments(dir, options.open_segments_max);
         let cautious = Arc::new(CautiousDisk::new(Arc::clone(&disk), paths.log()));
         let guarded: Arc<dyn Disk> = Arc::clone(&cautious) as _;
         let home = recovery::make_home(guarded.as_ref(), &paths)?;
@@ -263,7 +266,7 @@ impl Database {
         let log_id = recovered.catalog.log;
         let torn_group = recovered.log_end.torn.clone();
         let log = Log::resume(&guarded, &paths.log(), (log_id, recovered.log_end), options.log);
-        let checkpoints = Checkpoints::of(&recovered.catalog);
+        let checkpoints = Checkpoints::of(&recovered.catalog, recovered.catalog_damage.is_some());
         let ballast = Ballast::new(paths.scratch().join("ballast"), options.ballast_bytes.0);
         let database = Database {
             disk,
@@ -294,7 +297,7 @@ impl Database {
             is_tidy: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
             is_moved: AtomicBool::new(false),
-            warnings: Mutex::default(),
+            warnings: Mutex::new(recovered.catalog_damage.into_iter().collect()),
             recovery: recovered.report,
             locks,
         };

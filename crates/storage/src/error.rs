@@ -259,6 +259,11 @@ impl Error {
     pub(crate) fn missing(path: &Path) -> Error {
         Error::Corrupt { path: path.to_path_buf(), offset: 0, what: Corruption::Missing }
     }
+
+    /// Returns true if a file is missing.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Error::Corrupt { what: Corruption::Missing, .. })
+    }
 }
 
 impl DecodeError {

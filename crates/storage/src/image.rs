@@ -102,12 +102,10 @@ pub fn encode(batch: &ImageBatch<'_>, new_id: &mut dyn FnMut() -> SegmentId) -> 
             min_ts: order.timestamp(start),
             max_ts: order.timestamp(end - 1),
         };
-        let image = encode_part(&spec, batch.columns, &order.rows(start..end), &mut scratch);
+        let rows = order.rows(start..end);
+        let image = encode_part(&spec, batch.columns, &rows, (&mut scratch, bytes))?;
         bytes += image.bytes.len();
         images.push(image);
-        if bytes > limits::WAL_RECORD_BYTES {
-            return Err(Error::CommitTooLarge { bytes });
-        }
         start = end;
     }
     scratch.shrink();
@@ -161,18 +159,23 @@ fn encode_part(
     spec: &WriterSpec,
     columns: &[ImageColumn<'_>],
     rows: &PartRows<'_>,
-    scratch: &mut Scratch,
-) -> Image {
+    (scratch, bytes_before): (&mut Scratch, usize),
+) -> Result<Image> {
     let mut writer = ImageWriter::new(*spec, std::mem::take(&mut scratch.bytes));
     for column in columns {
         let mut encoder = writer.begin(column.id, column.ty);
         scratch.push(column, rows, &mut encoder);
         writer.add(encoder.finish());
+        // Not all columns are made for a batch that is refused.
+        let bytes = bytes_before + writer.bytes();
+        if bytes > limits::WAL_RECORD_BYTES {
+            return Err(Error::CommitTooLarge { bytes });
+        }
     }
     let (meta, bytes) = writer.finish();
     let image = Image { meta, bytes: Arc::from(bytes.as_slice()) };
     scratch.bytes = bytes;
-    image
+    Ok(image)
 }
 
 /// The order of a batch's rows.

@@ -79,7 +79,8 @@ pub fn to_segments(
     new_segment: NewSegment<'_>,
     sink: &mut dyn RegionSink,
 ) -> Result<Vec<WrittenSegment>> {
-    let mut job = Job::new(rewrite, TEXT_LIMITS, Compress::Texts)?;
+    let readers = readers_of(rewrite)?;
+    let mut job = Job::new(rewrite, &readers, (TEXT_LIMITS, Compress::Texts))?;
     let (mut written, mut spare) = (Vec::new(), Vec::new());
     while let Some(plan) = job.next_segment()? {
         let (id, file) = new_segment(plan.partition)?;
@@ -112,7 +113,8 @@ fn images_within(
     limits: TextLimits,
     new_id: &mut dyn FnMut() -> SegmentId,
 ) -> Result<Vec<Image>> {
-    let mut job = Job::new(rewrite, limits, Compress::Nothing)?;
+    let readers = readers_of(rewrite)?;
+    let mut job = Job::new(rewrite, &readers, (limits, Compress::Nothing))?;
     let (mut images, mut spare) = (Vec::new(), Vec::new());
     while let Some(plan) = job.next_segment()? {
         let mut writer = ImageWriter::new(job.spec(&plan, new_id()), spare);
@@ -127,6 +129,10 @@ fn images_within(
         spare = bytes;
     }
     Ok(images)
+}
+
+fn readers_of(rewrite: &Rewrite<'_>) -> Result<Vec<Arc<Reader>>> {
+    rewrite.runs.iter().map(|run| run.reader()).collect()
 }
 
 /// Whether texts are compressed anew.
@@ -149,7 +155,7 @@ struct SegmentPlan {
 struct Job<'a> {
     rewrite: &'a Rewrite<'a>,
     text_limits: TextLimits,
-    readers: Vec<&'a Reader>,
+    readers: &'a [Arc<Reader>],
     /// Those of the schema that some run has.
     columns: Vec<&'a Column>,
     /// One a column: what its texts are compressed with.
@@ -163,10 +169,9 @@ struct Job<'a> {
 impl<'a> Job<'a> {
     fn new(
         rewrite: &'a Rewrite<'a>,
-        text_limits: TextLimits,
-        compress: Compress,
+        readers: &'a [Arc<Reader>],
+        (text_limits, compress): (TextLimits, Compress),
     ) -> Result<Job<'a>> {
-        let readers = rewrite.runs.iter().map(|run| run.reader()).collect::<Result<Vec<_>>>()?;
         let is_there = |column: &&Column| {
             readers.iter().any(|reader| reader.footer().column(column.id).is_some())
         };
@@ -176,7 +181,7 @@ impl<'a> Job<'a> {
             Compress::Nothing => StringCompressor::never(),
         };
         let compressors = columns.iter().map(compressor).collect();
-        let merge = Merge::new(rewrite, &readers)?;
+        let merge = Merge::new(rewrite, readers)?;
         let planner = Planner::new(readers.len());
         let ahead = VecDeque::new();
         Ok(Job { rewrite, text_limits, readers, columns, compressors, merge, planner, ahead })
@@ -297,7 +302,7 @@ impl<'a> Job<'a> {
     }
 
     fn source(&self, column: usize) -> Source<'_> {
-        Source::new(&self.readers, self.columns[column])
+        Source::new(self.readers, self.columns[column])
     }
 
     /// Encodes a column of a segment.

@@ -19,6 +19,7 @@ pub mod strings;
 mod write;
 pub mod memory;
 mod read;
+mod open;
 mod verify;
 pub mod decode;
 
@@ -30,8 +31,9 @@ use tidegate_platform::DiskFile;
 
 pub use decode::{PickedRows, arrow_field, arrow_type};
 pub use memory::ImageWriter;
+pub(crate) use open::{OpenReaders, ReaderSlot};
 pub use read::Reader;
-pub(crate) use read::{ImageBytes, image_path};
+pub(crate) use read::{ImageBytes, check_length, image_path};
 pub use write::{Direct, RegionSink, Writer, WriterSpec};
 
 /// What WAL records and manifests carry of a segment.
@@ -57,13 +59,13 @@ pub struct SegmentMeta {
     pub footer_crc: u32,
 }
 
-/// A segment that is complete but neither synced nor committed.
+/// A segment that is complete and not committed.
 #[derive(Debug, Clone)]
 pub struct WrittenSegment {
     /// Its numbers; the commit sets `seq_first` and `seq_last`.
     pub meta: SegmentMeta,
-    /// Its file, still open.
-    pub file: Arc<dyn DiskFile>,
+    /// Its file, still open; `None` if its bytes are durable already.
+    pub file: Option<Arc<dyn DiskFile>>,
 }
 
 /// The description that a file which may be a segment has of itself, but for its commits.

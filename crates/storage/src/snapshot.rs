@@ -22,7 +22,7 @@ use crate::error::{Corruption, Error, Result};
 use crate::image::Image;
 use crate::manifest::MaskMark;
 use crate::mask::{self, RowMask};
-use crate::segment::{self, ImageBytes, Reader, SegmentMeta};
+use crate::segment::{self, ImageBytes, Reader, ReaderSlot, SegmentMeta};
 use crate::symbols::SymbolTables;
 
 /// A table as of a commit.
@@ -81,7 +81,8 @@ pub struct SegmentRun {
 pub(crate) struct SegmentFile {
     meta: SegmentMeta,
     source: Source,
-    reader: OnceLock<Reader>,
+    /// Of a file it may be closed (`segment::open`).
+    reader: Arc<ReaderSlot>,
     /// Set when its file was seen.
     is_there: OnceLock<()>,
 }
@@ -225,18 +226,18 @@ impl SegmentRun {
         self.mask.as_ref().map_or(self.meta.rows, |mask| mask.live())
     }
 
-    /// The file, opened and mapped on first use.
+    /// Returns the reader of the file, which is opened and mapped if it is not open.
     ///
     /// # Errors
     /// If it is missing, has another length, or is not the segment that was committed.
-    pub fn reader(&self) -> Result<&Reader> {
+    pub fn reader(&self) -> Result<Arc<Reader>> {
         self.file.reader()
     }
 }
 
 impl SegmentFile {
     pub(crate) fn new(file: TableFile, meta: SegmentMeta) -> SegmentFile {
-        let (source, reader) = (Source::File(file), OnceLock::new());
+        let (source, reader) = (Source::File(file), Arc::default());
         SegmentFile { meta, source, reader, is_there: OnceLock::new() }
     }
 
@@ -249,7 +250,7 @@ impl SegmentFile {
     pub(crate) fn of_image(table: TableId, meta: SegmentMeta, bytes: ImageBytes) -> SegmentFile {
         let path = segment::image_path(table, &meta);
         let source = Source::Image(ImageSource { table, path, bytes });
-        SegmentFile { meta, source, reader: OnceLock::new(), is_there: OnceLock::new() }
+        SegmentFile { meta, source, reader: Arc::default(), is_there: OnceLock::new() }
     }
 
     /// An image of `table` that comes from a log.
@@ -288,26 +289,29 @@ impl SegmentFile {
         }
     }
 
-    /// Checks that its file is there; one that was seen is not looked for again.
+    /// Checks that its file is there, as long as it was made; one that was seen is not looked for
+    /// again.
     pub(crate) fn check_there(&self) -> Result<()> {
         let Source::File(file) = &self.source else { return Ok(()) };
-        if self.is_there.get().is_some() || self.reader.get().is_some() {
+        if self.is_there.get().is_some() {
             return Ok(());
         }
-        let is_there = file.folder().disk().exists(file.path());
-        if !is_there.map_err(Error::disk("look for segment"))? {
-            return Err(Error::missing(file.path()));
-        }
+        let length = file.folder().disk().length(file.path());
+        let length = length.map_err(Error::disk("look for segment"))?;
+        let length = length.ok_or_else(|| Error::missing(file.path()))?;
+        segment::check_length(file.path(), length, &self.meta)?;
         self.is_there.get_or_init(|| ());
         Ok(())
     }
 
-    fn reader(&self) -> Result<&Reader> {
-        if let Some(reader) = self.reader.get() {
-            return Ok(reader);
+    fn reader(&self) -> Result<Arc<Reader>> {
+        match &self.source {
+            Source::File(file) => file.folder().readers().reader(&self.reader, || self.open()),
+            Source::Image(_) => match self.reader.get() {
+                Some(reader) => Ok(reader),
+                None => Ok(self.reader.keep(self.open()?).0),
+            },
         }
-        let reader = self.open()?;
-        Ok(self.reader.get_or_init(|| reader))
     }
 
     fn open(&self) -> Result<Reader> {

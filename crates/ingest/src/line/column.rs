@@ -248,11 +248,12 @@ impl Column {
         size_of::<Column>() + self.name.len() + interner + self.numbers.capacity() * 4
     }
 
-    /// About how many bytes the values have.
-    pub(super) fn value_bytes(&self) -> usize {
+    /// About how many bytes the values have when all rows have one, or a NULL.
+    pub(super) fn value_bytes(&self, rows: usize) -> usize {
         match &self.values {
-            BatchValues::Texts(texts) => texts.bytes.len() + texts.len() * 4,
-            values => values.len() * 8,
+            values if values.is_empty() => 0,
+            BatchValues::Texts(texts) => texts.bytes.len() + rows.max(texts.len()) * 4,
+            values => rows.max(values.len()) * 8,
         }
     }
 

@@ -83,6 +83,11 @@ pub enum Reason {
     Nul,
     #[error("the line is longer than {max} bytes")]
     LineTooLong { max: usize },
+    #[error(
+        "the lines before it name so few of their table's columns that the NULLs of the others \
+         take more than {max} bytes: send fewer lines at a time"
+    )]
+    TooManyNulls { max: usize },
     #[error("column '{column}' would be one more than the {max} that a table may have")]
     TooManyColumns { column: String, max: usize },
     #[error("table '{table}' does not exist, and tables are not created")]
@@ -160,6 +165,7 @@ impl Reason {
             | Reason::NotUtf8
             | Reason::Nul
             | Reason::LineTooLong { .. }
+            | Reason::TooManyNulls { .. }
             | Reason::NoSuchTable { .. }
             | Reason::NoDesignatedTimestamp { .. } => None,
         }
@@ -184,6 +190,7 @@ impl Reason {
             }
             Reason::NotUtf8 | Reason::Nul => "encoding",
             Reason::LineTooLong { .. } => "too_long",
+            Reason::TooManyNulls { .. } => "too_many_nulls",
             Reason::TooManyColumns { .. }
             | Reason::NoSuchTable { .. }
             | Reason::NoSuchColumn { .. }
@@ -192,10 +199,10 @@ impl Reason {
         }
     }
 
-    /// Whether the line was refused for its size alone.
+    /// Returns true if the line was refused for its size, or that of its batch, alone.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
-        matches!(self, Reason::LineTooLong { .. })
+        matches!(self, Reason::LineTooLong { .. } | Reason::TooManyNulls { .. })
     }
 }
 

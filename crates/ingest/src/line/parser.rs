@@ -4,6 +4,8 @@
 //! - LP2. A line that is not taken leaves no trace in any row, column or table.
 //! - LP3. At most one line is kept, of `max_line_bytes` and what came with its last byte.
 //! - LP4. Between batches, caches have at most `limits::LINE_CACHE_BYTES`.
+//! - LP5. Rows of a batch take at most `LineOptions::padding_bytes_max` beyond four times their
+//!   text, and what `LOOK_ROWS` rows take: a column that one row names has a NULL in all others.
 //!
 //! A line is read once, from left to right: name and tags as one (`series`), each key by a guess
 //! (`key`), each value straight into its column. Not here: the parts of a line (`parts`), and where
@@ -28,6 +30,12 @@ use super::series::SeriesCache;
 use super::table::{Table, checked_name};
 use super::{LineHost, LineOptions, OnBadLine, Precision};
 
+/// Rows between two looks at the memory that they take (LP5).
+const LOOK_ROWS: usize = 4_096;
+/// The most bytes that the values of a line take for each byte of it, if all lines name the same
+/// columns: one digit, and its key, comma and equals sign, become eight bytes.
+const VALUE_BYTES_PER_BYTE: usize = 4;
+
 /// Lines in, rows out.
 #[derive(Debug)]
 pub struct LineParser {
@@ -42,6 +50,10 @@ pub struct LineParser {
     /// Tables that have been looked at in this batch.
     active: Vec<u32>,
     rows: usize,
+    /// Bytes of the lines of these rows.
+    text_bytes: usize,
+    /// True if no row can be added to the batch (LP5).
+    is_full: bool,
     /// The line that comes next, and the first one of the batch, counted from 1.
     line: u64,
     first_line: u64,
@@ -72,6 +84,8 @@ impl LineParser {
             table_bytes: 0,
             active: Vec::new(),
             rows: 0,
+            text_bytes: 0,
+            is_full: false,
             line: 1,
             first_line: 1,
             now: i64::MIN,
@@ -181,7 +195,7 @@ impl LineParser {
         rows.sort_by_key(|rows| rows.lines[0]);
         self.first_line = self.line;
         self.now = i64::MIN;
-        self.rows = 0;
+        (self.rows, self.text_bytes, self.is_full) = (0, 0, false);
         // LP4
         let cache_bytes = self.table_bytes + self.series.memory_bytes();
         if limits::LINE_CACHE_BYTES < cache_bytes || limits::LINE_TABLES < self.tables.len() {
@@ -256,6 +270,15 @@ impl LineParser {
         self.is_skipping = false;
         self.line += 1;
         &bytes[end + 1..]
+    }
+
+    /// LP5.
+    #[cold]
+    fn look(&mut self) {
+        let bytes = |&table: &u32| self.tables[table as usize].value_bytes();
+        let bytes = self.active.iter().map(bytes).sum::<usize>();
+        let padding = bytes.saturating_sub(VALUE_BYTES_PER_BYTE * self.text_bytes);
+        self.is_full = self.options.padding_bytes_max < padding;
     }
 
     /// Keeps the beginning of a line.
@@ -426,6 +449,9 @@ enum LastLine {
 impl LineParser {
     /// Reads the line that begins there. Where the next one begins.
     fn line(&mut self, text: &[u8], start: usize, host: &mut dyn LineHost) -> Step<usize> {
+        if self.is_full {
+            return Err(Reason::TooManyNulls { max: self.options.padding_bytes_max }.into());
+        }
         let (head_end, is_known) = self.head(text, start, host)?;
         let number = self.row.table.expect("head");
         let table = &mut self.tables[number as usize];
@@ -457,6 +483,10 @@ impl LineParser {
         let line = u32::try_from(self.line - self.first_line).unwrap_or(u32::MAX);
         table.end_row(instant, line).map_err(|_| out_of_range(&text[at..end], instant))?;
         self.rows += 1;
+        self.text_bytes += end - start;
+        if self.rows.is_multiple_of(LOOK_ROWS) {
+            self.look();
+        }
         self.row.is_new_table = false;
         if !is_known {
             self.series.insert(&text[start..head_end], number, &self.row.cells);

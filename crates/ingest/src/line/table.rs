@@ -303,9 +303,10 @@ impl Table {
         Ok(())
     }
 
-    /// About how many bytes its rows have.
+    /// About how many bytes its rows have when they are taken.
     pub(super) fn value_bytes(&self) -> usize {
-        self.columns.iter().map(Column::value_bytes).sum::<usize>() + self.rows * 12
+        let bytes = |column: &Column| column.value_bytes(self.rows);
+        self.columns.iter().map(bytes).sum::<usize>() + self.rows * 12
     }
 
     fn cache_bytes(&self) -> usize {

@@ -594,3 +594,41 @@ fn the_line_that_every_client_of_questdb_writes_is_read() {
     assert!(found.contains("VARCHAR value 1,2=3\n4\r5\"6\\7,"), "{found:?}");
     creates("-0 -> DOUBLE -0.0; -0.0 -> DOUBLE -0.0; -0i -> BIGINT 0");
 }
+
+/// 8,192 lines of one column each in a table of 512 have 32 MiB of NULLs. A request of 400,000 such
+/// lines took 13 GB before the log refused it.
+#[test]
+fn nulls_of_columns_that_lines_do_not_name_have_a_bound() {
+    let sparse: String = (0..16_384).map(|row| format!("t c{}=1i {row}\n", row % 512)).collect();
+    let options =
+        |on_bad_line| LineOptions { padding_bytes_max: 16 << 20, ..LineOptions::new(on_bad_line) };
+    let text = "line 8193: the lines before it name so few of their table's columns that the NULLs \
+                of the others take more than 16777216 bytes: send fewer lines at a time";
+    for cut in [sparse.len(), 1_000, 77_777] {
+        let mut parser = LineParser::new(options(OnBadLine::Stop));
+        let mut pieces = sparse.as_bytes().chunks(cut);
+        let fault = pieces.find_map(|piece| parser.feed(piece, &mut Host::default()).err());
+        let fault = fault.unwrap();
+        assert_eq!((fault.to_string().as_str(), fault.reason.is_too_large()), (text, true), "LP1");
+        assert_eq!(parser.rows(), 8_192, "LP5");
+    }
+    // Rows that are taken make room for others.
+    let mut parser = LineParser::new(options(OnBadLine::Skip));
+    parser.feed(sparse.as_bytes(), &mut Host::default()).unwrap();
+    assert_eq!((parser.rows(), parser.take_faults().1), (8_192, 8_192), "LP5");
+    parser.take();
+    assert_eq!(parser.pending_bytes(), 0);
+    parser.feed(&sparse.as_bytes()[..50_000], &mut Host::default()).unwrap();
+    assert_eq!(parser.take_faults().1, 0);
+}
+
+/// Lines that all name the same columns never meet the bound, however short they are.
+#[test]
+fn rows_without_nulls_are_never_too_sparse() {
+    for line in ["t x=1\n", "t x=1,y=2\n", "t,a=b x=1\n", "t,a=b,c=d x=1i\n", "t x=t\n"] {
+        let options = LineOptions { padding_bytes_max: 0, ..LineOptions::new(OnBadLine::Stop) };
+        let mut parser = LineParser::new(options);
+        parser.feed(line.repeat(20_000).as_bytes(), &mut Host::default()).unwrap();
+        assert_eq!(parser.take()[0].rows.rows(), 20_000, "{line}");
+    }
+}

@@ -137,7 +137,7 @@ fn check_litter(disk: &SimDisk, database: &Database, context: &str) {
         let Ok(inside) = path.strip_prefix("/db") else { continue };
         let parts: Vec<&str> = inside.iter().filter_map(|part| part.to_str()).collect();
         let is_fine = match parts[..] {
-            ["lock"] | ["data", "catalog"] => true,
+            ["lock"] | ["data", "catalog" | "catalog.copy"] => true,
             ["wal", name] => name == "head" || name.ends_with(".wal"),
             // The catalog may still name it.
             ["kept", name] => name.ends_with(".kept"),

@@ -294,3 +294,18 @@ fn a_missing_file_is_not_opened_directly() {
     let missing: Result<Option<Arc<_>>> = RealDisk::open_direct(Path::new("/nowhere/at/all"));
     assert!(missing.is_err_and(|e| e.is_not_found()));
 }
+
+/// A pipe where a file should be made whatever opened it wait for ever.
+#[test]
+fn what_is_no_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    let _held = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for path in [socket.as_path(), Path::new("/dev/zero")] {
+        for mode in [OpenMode::Read, OpenMode::ReadWrite] {
+            let error = RealDisk.open(path, mode).err().unwrap();
+            assert!(matches!(&error, Error::NoFile { path: named } if named == path), "{error:?}");
+            assert!(error.is_of_file(), "{error:?}");
+        }
+    }
+}

@@ -177,8 +177,8 @@ fn symbol_count(snapshot: &Snapshot, name: &str) -> Option<usize> {
     let symbols = snapshot.symbols.get(column.id).map_or(0, |symbols| symbols.len());
     let mut has_null = false;
     for segment in snapshot.segments() {
-        let footer = segment.reader().ok()?.footer();
-        let column = footer.columns.iter().find(|footer| footer.id == column.id);
+        let reader = segment.reader().ok()?;
+        let column = reader.footer().columns.iter().find(|footer| footer.id == column.id);
         has_null |= column.is_none_or(|column| column.null_count > 0);
     }
     symbols.checked_add(usize::from(has_null))

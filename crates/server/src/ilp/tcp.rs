@@ -39,6 +39,11 @@ use crate::shared::{Services, Shared, Tracker, stopping};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 512 << 10;
+/// Bytes of one read where rows take much more memory than their text: NULLs of columns that lines
+/// do not name.
+const SPARSE_READ_BYTES: usize = 16 << 10;
+/// How many times their text rows take then.
+const SPARSE_BYTES_PER_BYTE: usize = 32;
 /// Bytes that a connection reads before others have their turn.
 const TURN_BYTES: usize = 1 << 20;
 /// Bytes of rows that are committed at once, whatever their number: so much below the bound of a
@@ -91,6 +96,7 @@ pub(crate) async fn serve(
         prelude: Prelude::default(),
         parser: None,
         reserved: None,
+        read_bytes: SPARSE_READ_BYTES,
         first_row: None,
         active: Instant::now(),
         line_start: None,
@@ -114,6 +120,8 @@ struct Connection {
     parser: Option<Box<LineParser>>,
     /// Of the rows that wait, and of the line that is not whole.
     reserved: Option<Reserved>,
+    /// Of the next read.
+    read_bytes: usize,
     /// When the first row came that waits.
     first_row: Option<Instant>,
     /// When something came last.
@@ -298,9 +306,14 @@ impl Connection {
         let mut left = TURN_BYTES;
         while 0 < left {
             let read: io::Result<_> = BUFFER.with_borrow_mut(|buffer| {
-                let room = buffer.len().min(left);
+                let room = buffer.len().min(left).min(self.read_bytes);
                 let count = self.stream.try_read(&mut buffer[..room])?;
-                Ok((count, self.feed(&buffer[..count])))
+                let before = self.pending_bytes();
+                let fed = self.feed(&buffer[..count]);
+                let taken = self.pending_bytes().saturating_sub(before);
+                let is_sparse = count * SPARSE_BYTES_PER_BYTE < taken;
+                self.read_bytes = if is_sparse { SPARSE_READ_BYTES } else { READ_BYTES };
+                Ok((count, fed))
             });
             let end = match read {
                 Ok((0, _)) => Some(End::Closed),
@@ -375,10 +388,23 @@ impl Connection {
         })
     }
 
-    /// Keeps no more memory reserved than is used.
+    /// Returns about how many bytes the rows have that wait.
+    fn pending_bytes(&self) -> usize {
+        self.parser.as_deref().map_or(0, LineParser::pending_bytes)
+    }
+
+    /// Keeps no more memory reserved than is used, and no less if there is some.
     fn account(&mut self) {
-        let bytes = self.parser.as_ref().map_or(0, |parser| parser.pending_bytes());
-        let bytes = bytes + self.prelude.held_bytes();
+        let bytes = self.pending_bytes() + self.prelude.held_bytes();
+        let missing = self.services.ingest.missing(self.reserved.as_ref(), bytes);
+        if 0 < missing
+            && let Some(more) = self.services.ingest.try_reserve(missing)
+        {
+            match &mut self.reserved {
+                Some(held) => held.merge(more),
+                None => self.reserved = Some(more),
+            }
+        }
         match &mut self.reserved {
             Some(_) if bytes == 0 => self.reserved = None,
             Some(reserved) => self.services.ingest.shrink(reserved, bytes),

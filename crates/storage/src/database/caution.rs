@@ -67,6 +67,10 @@ impl Disk for CautiousDisk {
         self.inner.exists(path)
     }
 
+    fn length(&self, path: &Path) -> Result<Option<u64>> {
+        self.inner.length(path)
+    }
+
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
         self.inner.list(dir)
     }

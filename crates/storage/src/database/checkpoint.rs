@@ -34,10 +34,12 @@ pub(super) struct Checkpoints {
     pub(super) manifests: BTreeMap<TableId, SeqTxn>,
     /// Of tables whose records were kept aside (C5).
     pub(super) kept: BTreeMap<TableId, Kept>,
+    /// True if they were read from the copy of the catalog (`recovery` O9).
+    pub(super) is_catalog_damaged: bool,
 }
 
 impl Checkpoints {
-    pub(super) fn of(catalog: &Catalog) -> Checkpoints {
+    pub(super) fn of(catalog: &Catalog, is_catalog_damaged: bool) -> Checkpoints {
         let manifests = catalog.tables.iter().map(|table| (table.id, table.seq_txn));
         let kept = catalog.tables.iter().filter_map(|table| Some((table.id, table.kept?)));
         Checkpoints {
@@ -45,6 +47,7 @@ impl Checkpoints {
             lsn: catalog.lsn,
             manifests: manifests.collect(),
             kept: kept.collect(),
+            is_catalog_damaged,
         }
     }
 }
@@ -95,6 +98,7 @@ impl Database {
         };
         let lsn = needed_from(&tables, &checkpoints.kept, as_of).max(checkpoints.lsn);
         let is_late = checkpoints.is_late(&tables) || self.is_kept_due(checkpoints, &tables);
+        let is_late = is_late || checkpoints.is_catalog_damaged;
         if (as_of, lsn) == (checkpoints.as_of, checkpoints.lsn) && !is_late {
             return Ok(None);
         }
@@ -108,6 +112,9 @@ impl Database {
         let catalog = self.catalog_of((lsn, as_of), &tables, (checkpoints, &kept));
         envelope::replace(self.guarded.as_ref(), &self.paths.catalog(), &catalog.encode())
             .map_err(Error::disk("write catalog"))?;
+        envelope::replace(self.guarded.as_ref(), &self.paths.catalog_copy(), &catalog.encode())
+            .map_err(Error::disk("write copy of catalog"))?;
+        checkpoints.is_catalog_damaged = false;
         (checkpoints.as_of, checkpoints.lsn) = (as_of, lsn);
         let before = std::mem::replace(&mut checkpoints.kept, kept);
         self.discard_kept(&before, &checkpoints.kept);

@@ -12,23 +12,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use tidegate_model::{ColumnId, ColumnType, Lsn, PartitionKey, Schema, SegmentId, TableId};
+use tidegate_model::{ColumnId, ColumnType, Lsn, PartitionKey, Schema, SegmentId, TableId, limits};
 use tidegate_platform::Disk;
 
 use super::upkeep::TableWrites;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, MaskMark, Obsolete};
-use crate::segment::SegmentMeta;
+use crate::segment::{OpenReaders, SegmentMeta};
 use crate::symbols::{self, Dictionary, SymbolMark, SymbolTables, SymbolTexts};
 
 const SEGMENT_SUFFIX: &str = ".seg";
 const MASK_SUFFIX: &str = ".mask";
 pub(crate) const KEPT_SUFFIX: &str = ".kept";
 
-/// Where the files of a database are.
+/// Where the files of a database are, and which of its segments are open.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
     root: PathBuf,
+    readers: Arc<OpenReaders>,
 }
 
 /// The names of the files of a table.
@@ -43,6 +44,7 @@ pub(crate) struct TableFolder {
     disk: Arc<dyn Disk>,
     table: TableId,
     paths: TablePaths,
+    readers: Arc<OpenReaders>,
     next_segment: AtomicU64,
     dictionaries: Mutex<BTreeMap<ColumnId, Arc<Dictionary>>>,
     /// Symbols that were found in the log, in order, and not in a symbol file.
@@ -173,7 +175,12 @@ pub(crate) struct TableFile {
 
 impl Paths {
     pub(crate) fn new(root: &Path) -> Paths {
-        Paths { root: root.to_path_buf() }
+        Paths::with_segments(root, limits::OPEN_SEGMENTS)
+    }
+
+    /// As `new`, with so many segments open at most.
+    pub(crate) fn with_segments(root: &Path, open_max: usize) -> Paths {
+        Paths { root: root.to_path_buf(), readers: Arc::new(OpenReaders::new(open_max)) }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -208,6 +215,11 @@ impl Paths {
 
     pub(crate) fn catalog(&self) -> PathBuf {
         self.tables().join("catalog")
+    }
+
+    /// The copy of the catalog.
+    pub(crate) fn catalog_copy(&self) -> PathBuf {
+        self.tables().join("catalog.copy")
     }
 
     pub(crate) fn table(&self, table: TableId) -> TablePaths {
@@ -276,6 +288,7 @@ impl TableFolder {
             disk: Arc::clone(disk),
             table,
             paths: paths.table(table),
+            readers: Arc::clone(&paths.readers),
             next_segment: AtomicU64::new(next_segment.0),
             dictionaries: Mutex::new(BTreeMap::new()),
             replayed: Mutex::default(),
@@ -285,6 +298,11 @@ impl TableFolder {
             writes: WriteCounters::default(),
             failure: Mutex::default(),
         }
+    }
+
+    /// The segments of the database that are open.
+    pub(crate) fn readers(&self) -> &OpenReaders {
+        &self.readers
     }
 
     /// The last step that has failed, and was not done since.

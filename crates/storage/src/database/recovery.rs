@@ -23,6 +23,9 @@
 //!   before it. Runs that were coalesced across that commit could not be taken apart.
 //! - O7. A table whose manifest is missing or damaged, or does not fit the log, is suspended: it is
 //!   listed and can be dropped, and nothing else. Nothing of it is removed or written.
+//! - O9. Where the catalog is missing or damaged, its copy takes its place. The copy is as new, or
+//!   older by one checkpoint: the log is purged, and kept records are removed, when both are
+//!   written, and the first commit waits until both are the same.
 //! - O8. Of a table whose records were kept aside, those are applied before the log, in which they
 //!   are skipped.
 
@@ -60,6 +63,8 @@ pub(super) struct Recovered {
     pub(super) log_end: LogEnd,
     pub(super) tidying: Tidying,
     pub(super) report: RecoveryReport,
+    /// The reason why the copy of the catalog was read (O9).
+    pub(super) catalog_damage: Option<Error>,
 }
 
 /// What is left to be done before the first commit (B3).
@@ -144,7 +149,8 @@ pub(super) fn recover(
     home: &[PathBuf],
     options: &OpenOptions,
 ) -> Result<Recovered> {
-    let catalog = match read_catalog(disk.as_ref(), paths)? {
+    let ReadCatalog { catalog, damage: catalog_damage } = read_catalog(disk.as_ref(), paths)?;
+    let catalog = match catalog {
         Some(catalog) => catalog,
         None => create(disk.as_ref(), paths, home, options)?,
     };
@@ -172,11 +178,46 @@ pub(super) fn recover(
     log_end.unflushed.count_durable(catalog.as_of);
     let (next_table, report) = (recovery.next_table, recovery.memory.report);
     let tables = recovery.finish();
-    Ok(Recovered { catalog, tables, next_table, log_end, tidying, report })
+    Ok(Recovered { catalog, tables, next_table, log_end, tidying, report, catalog_damage })
 }
 
-pub(super) fn read_catalog(disk: &dyn Disk, paths: &Paths) -> Result<Option<Catalog>> {
-    let path = paths.catalog();
+/// The catalog of a database.
+#[derive(Debug)]
+pub(super) struct ReadCatalog {
+    /// `None` if there is none.
+    pub(super) catalog: Option<Catalog>,
+    /// What is wrong with its file, if this is the copy (O9).
+    pub(super) damage: Option<Error>,
+}
+
+/// Reads the catalog, or its copy (O9).
+pub(super) fn read_catalog(disk: &dyn Disk, paths: &Paths) -> Result<ReadCatalog> {
+    let damage = match read_catalog_at(disk, paths.catalog()) {
+        Ok(Some(catalog)) => return Ok(ReadCatalog { catalog: Some(catalog), damage: None }),
+        Ok(None) => Error::missing(&paths.catalog()),
+        Err(error) if is_of_table(&error) => error,
+        Err(error) => return Err(error),
+    };
+    match read_catalog_at(disk, paths.catalog_copy()) {
+        Ok(Some(catalog)) => Ok(ReadCatalog { catalog: Some(catalog), damage: Some(damage) }),
+        Ok(None) if damage.is_missing() => Ok(ReadCatalog { catalog: None, damage: None }),
+        Err(error) if !is_of_table(&error) => Err(error),
+        Ok(None) | Err(_) => Err(damage),
+    }
+}
+
+/// Reads the catalog of a database that is there.
+pub(super) fn existing_catalog(disk: &dyn Disk, paths: &Paths) -> Result<(Catalog, Option<Error>)> {
+    let ReadCatalog { catalog, damage } = read_catalog(disk, paths)?;
+    Ok((catalog.ok_or_else(|| Error::missing(&paths.catalog()))?, damage))
+}
+
+/// Checks the copy of the catalog, if there is one.
+pub(super) fn check_catalog_copy(disk: &dyn Disk, paths: &Paths) -> Result<()> {
+    read_catalog_at(disk, paths.catalog_copy()).map(drop)
+}
+
+fn read_catalog_at(disk: &dyn Disk, path: PathBuf) -> Result<Option<Catalog>> {
     let Some(bytes) = envelope::read(disk, &path, "read catalog")? else { return Ok(None) };
     let catalog = catalog::decode(&bytes).map_err(Error::decode(&path))?;
     if !catalog.lsn.0.is_multiple_of(limits::PAGE_BYTES) {
@@ -631,7 +672,25 @@ impl Database {
         Ok(())
     }
 
+    /// Makes the copy of the catalog what the catalog is, if that can be read (O9).
+    fn copy_catalog(&self) -> Result<()> {
+        let disk = self.guarded.as_ref();
+        if !matches!(read_catalog_at(disk, self.paths.catalog()), Ok(Some(_))) {
+            return Ok(());
+        }
+        let catalog = envelope::read(disk, &self.paths.catalog(), "read catalog")?;
+        let copy = envelope::read(disk, &self.paths.catalog_copy(), "read catalog").ok().flatten();
+        match catalog {
+            Some(bytes) if copy.as_ref() != Some(&bytes) => {
+                envelope::replace(disk, &self.paths.catalog_copy(), &bytes)
+                    .map_err(Error::disk("write copy of catalog"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn do_tidying(&self, tidying: &mut Tidying) -> Result<()> {
+        self.copy_catalog()?;
         let disk = self.guarded.as_ref();
         if !tidying.is_swept {
             let (litter, failed) = sweep::find_litter(disk, &self.paths, &self.published().tables);

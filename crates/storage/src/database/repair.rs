@@ -16,7 +16,7 @@ use tidegate_platform::{Disk, OpenMode};
 
 use super::folder::Paths;
 use super::plan::Tables;
-use super::recovery::{lock_existing, read_catalog};
+use super::recovery::{existing_catalog, lock_existing};
 use super::salvage::{Mending, Salvage};
 use super::survey::{Survey, SurveyedTable};
 use super::sweep;
@@ -119,8 +119,7 @@ pub(super) fn lost_commits(
 pub fn repair_log(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogRepair>> {
     let paths = Paths::new(dir);
     let _lock = lock_existing(disk.as_ref(), &paths)?;
-    let catalog = read_catalog(disk.as_ref(), &paths)?;
-    let catalog = catalog.ok_or_else(|| Error::missing(&paths.catalog()))?;
+    let (catalog, _) = existing_catalog(disk.as_ref(), &paths)?;
     let log = paths.log();
     wal::end_cut_off_repair(disk.as_ref(), &log)?;
     let mut survey = Survey::new(disk, &paths, &catalog);

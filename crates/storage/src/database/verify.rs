@@ -17,7 +17,7 @@ use tidegate_platform::Disk;
 use super::Database;
 use super::folder::{Paths, TableFolder};
 use super::kept;
-use super::recovery::{lock_existing, read_catalog, read_manifest};
+use super::recovery::{check_catalog_copy, existing_catalog, lock_existing, read_manifest};
 use super::repair::{LostCommits, lost_commits, read_log};
 use super::survey::Survey;
 use super::table::TableState;
@@ -77,11 +77,9 @@ impl Database {
         // Nothing is purged or replaced meanwhile.
         let checkpoints = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let disk = self.guarded.as_ref();
-        match read_catalog(disk, &self.paths) {
-            Ok(Some(_)) => {}
-            Ok(None) => report.problems.push(Error::missing(&self.paths.catalog())),
-            Err(error) => report.problems.push(error),
-        }
+        let damage = existing_catalog(disk, &self.paths).map_or_else(Some, |(_, damage)| damage);
+        report.problems.extend(damage);
+        report.problems.extend(check_catalog_copy(disk, &self.paths).err());
         // The folder of a table that was dropped since the checkpoint may be gone.
         let known = self.published().tables.by_id.clone();
         let suspended = known.values().filter_map(|table| table.check_known().err());
@@ -125,10 +123,14 @@ pub fn survey(
     let paths = Paths::new(dir);
     let _lock = lock_existing(disk.as_ref(), &paths)?;
     let mut report = VerifyReport::default();
-    let tables = match read_catalog(disk.as_ref(), &paths) {
-        Ok(Some(catalog)) => survey_catalog(disk, &paths, &catalog, &mut report)?,
-        unread => {
-            report.problems.push(unread.err().unwrap_or_else(|| Error::missing(&paths.catalog())));
+    let tables = match existing_catalog(disk.as_ref(), &paths) {
+        Ok((catalog, damage)) => {
+            report.problems.extend(damage);
+            report.problems.extend(check_catalog_copy(disk.as_ref(), &paths).err());
+            survey_catalog(disk, &paths, &catalog, &mut report)?
+        }
+        Err(error) => {
+            report.problems.push(error);
             survey_folders(disk, &paths, &mut report)?
         }
     };

@@ -30,6 +30,18 @@ impl Random {
     }
 }
 
+/// An image of table 1 that has one row.
+pub(crate) fn image_of_one_row() -> Image {
+    let columns = [("x".to_owned(), ColumnType::Int64)];
+    let schema = Schema::new(&columns, None, PartitionUnit::None).unwrap();
+    let values = BatchValues::I64(vec![5]);
+    let column = &schema.columns()[0];
+    let column =
+        ImageColumn { id: column.id, ty: column.ty, values: &values, validity: None, symbols: &[] };
+    let batch = ImageBatch { table: TableId(1), schema: &schema, rows: 1, columns: &[column] };
+    encode(&batch, &mut || SegmentId(3)).unwrap().remove(0)
+}
+
 /// A table in a test: its symbols, and numbers for its segments.
 pub(crate) struct TestTable {
     symbols: BTreeMap<ColumnId, Vec<Vec<u8>>>,

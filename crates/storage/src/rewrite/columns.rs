@@ -1,6 +1,7 @@
 //! Columns of a fixed width: values of several runs, a page frame at a time, in order.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use tidegate_model::types::Physical;
 use tidegate_model::{Column, ColumnSlice, Encoded, limits};
@@ -14,7 +15,7 @@ use crate::segment::{Damage, Reader};
 /// A column of all runs.
 pub(super) struct Source<'a> {
     pub(super) column: &'a Column,
-    pub(super) readers: &'a [&'a Reader],
+    pub(super) readers: &'a [Arc<Reader>],
     /// Of each run, the page frame that was asked for last.
     slices: Vec<Option<(u64, ColumnSlice<'a>)>>,
 }
@@ -27,7 +28,7 @@ pub(super) struct Stretch {
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(readers: &'a [&'a Reader], column: &'a Column) -> Source<'a> {
+    pub(super) fn new(readers: &'a [Arc<Reader>], column: &'a Column) -> Source<'a> {
         Source { column, readers, slices: readers.iter().map(|_| None).collect() }
     }
 

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{Column, Encoded, limits};
@@ -75,17 +76,16 @@ const FRAME_ROWS: u64 = limits::FRAME_ROWS.0;
 const ZONE_ROWS: u64 = limits::ZONE_ROWS.0;
 
 impl<'a> Merge<'a> {
-    pub(super) fn new(rewrite: &'a Rewrite<'a>, readers: &[&'a Reader]) -> Result<Merge<'a>> {
+    pub(super) fn new(rewrite: &'a Rewrite<'a>, readers: &'a [Arc<Reader>]) -> Result<Merge<'a>> {
         let designated = rewrite.schema.designated_column().map(|(column, _)| column);
-        let cursor =
-            |(run, &reader): (&'a std::sync::Arc<crate::SegmentRun>, &&'a Reader)| Cursor {
-                reader,
-                mask: run.mask.as_deref(),
-                designated,
-                row: 0,
-                frame: None,
-                timestamps: Vec::new(),
-            };
+        let cursor = |(run, reader): (&'a Arc<crate::SegmentRun>, &'a Arc<Reader>)| Cursor {
+            reader,
+            mask: run.mask.as_deref(),
+            designated,
+            row: 0,
+            frame: None,
+            timestamps: Vec::new(),
+        };
         let cursors = rewrite.runs.iter().zip(readers).map(cursor).collect();
         let heads = (0..).zip(readers).map(|(run, reader)| Reverse((reader.footer().min_ts, run)));
         let mut merge = Merge { cursors, heads: heads.collect() };

@@ -74,7 +74,7 @@ pub(super) fn text_columns(columns: &[&Column]) -> impl Iterator<Item = usize> {
 /// How much text the rows of a plan have.
 pub(super) fn text_bytes(source: &mut Source<'_>, plan: &FramePlan) -> Result<TextBytes> {
     let id = source.column.id;
-    let of_dictionary = |reader: &&crate::segment::Reader| {
+    let of_dictionary = |reader: &std::sync::Arc<crate::segment::Reader>| {
         let dictionary = reader.footer().column(id).and_then(|column| column.dictionary);
         dictionary.map_or(0, |dictionary| dictionary.region.bytes)
     };

@@ -38,6 +38,12 @@ impl ImageWriter {
         ImageWriter { spec, bytes, columns: Vec::new(), region_align }
     }
 
+    /// Returns the bytes of the columns so far.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Begins a column: the next call is `add`.
     pub fn begin(&mut self, id: ColumnId, ty: ColumnType) -> ColumnEncoder {
         assert!(!self.bytes.is_empty(), "the last column was added");

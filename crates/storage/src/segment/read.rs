@@ -448,7 +448,8 @@ pub(crate) fn image_path(table: TableId, meta: &SegmentMeta) -> PathBuf {
     PathBuf::from(format!("segment {} of table {table} in memory", meta.id))
 }
 
-fn check_length(path: &Path, length: u64, meta: &SegmentMeta) -> Result<()> {
+/// Checks that the file of a segment has as many bytes as when it was written.
+pub(crate) fn check_length(path: &Path, length: u64, meta: &SegmentMeta) -> Result<()> {
     if length == meta.bytes.0 && length >= FILE_BYTES_MIN {
         return Ok(());
     }

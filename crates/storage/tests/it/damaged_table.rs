@@ -117,3 +117,22 @@ fn a_table_whose_segment_is_missing_is_listed_with_its_damage_and_takes_no_rows(
     append(&database, "bad", &[(9, "x", 9)]).unwrap();
     assert!(database.describe("bad").unwrap().damage.is_none());
 }
+
+/// A segment that was cut was noticed by the first query of it, and rows for its table were
+/// acknowledged meanwhile.
+#[test]
+fn a_table_whose_segment_is_cut_is_listed_with_its_damage_and_takes_no_rows() {
+    let disk = closed();
+    let path = first_of(&disk, ".seg");
+    let bytes = disk.read(&path).unwrap();
+    disk.truncate(&path, bytes.len() as u64 - 1);
+    let database = open(&disk);
+    let damage = database.describe("bad").unwrap().damage.expect("a segment is cut");
+    assert!(chain(&damage).contains(path.to_str().unwrap()), "{}", chain(&damage));
+    let error = append(&database, "bad", &[(9, "x", 9)]).unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }), "{error:?}");
+    append(&database, "good", &[(9, "x", 9)]).unwrap();
+    let file = disk.open(&path, OpenMode::CreateOrTruncate).unwrap();
+    file.write_all_at(&bytes, 0).unwrap();
+    append(&database, "bad", &[(9, "x", 9)]).unwrap();
+}

@@ -213,24 +213,88 @@ fn a_newer_format_is_refused_before_anything_is_written() {
     }
 }
 
+/// The catalog has the names of all tables, and is nowhere else: one damaged byte of it put all
+/// tables out of reach for good. Its copy takes its place, and the next checkpoint writes both.
 #[test]
-fn damage_of_the_catalog_is_refused_with_the_place() {
+fn damage_of_the_catalog_is_a_warning_while_its_copy_is_whole() {
     let [closed, _] = closed_and_crashed();
-    for path in files(&closed, "catalog") {
-        let bytes = closed.read(&path).unwrap().len() as u64;
-        for at in 0..bytes {
-            let disk = closed.after_power_loss();
-            disk.corrupt(&path, at, 0x10);
-            let before = everything(&disk);
-            match try_open(&disk).unwrap_err() {
-                Error::Corrupt { path: found, .. } => assert_eq!(found, path),
-                other => panic!("{} byte {at}: {other:?}", path.display()),
-            }
-            assert!(everything(&disk) == before, "{} byte {at}", path.display());
-        }
+    let tables = read(&try_open(&closed.after_power_loss()).unwrap());
+    let (catalog, copy) = (catalog_of(&closed), catalog_of(&closed).with_extension("copy"));
+    let length = closed.read(&catalog).unwrap().len() as u64;
+    assert_eq!(closed.read(&catalog).unwrap(), closed.read(&copy).unwrap(), "O9");
+    for at in 0..=length {
         let disk = closed.after_power_loss();
-        disk.truncate(&path, bytes - 1);
-        assert_eq!(try_open(&disk).unwrap_err().class(), Class::Corruption);
+        if at == length {
+            disk.remove(&catalog).unwrap();
+        } else {
+            disk.corrupt(&catalog, at, 0x10);
+        }
+        let surveyed = survey(&(Arc::new(disk.clone()) as _), Path::new(DIR), &|_| {}).unwrap();
+        assert_eq!(paths_of(&surveyed.problems), [catalog.as_path()], "byte {at}");
+        let database = try_open(&disk).unwrap_or_else(|error| panic!("byte {at}: {error:?}"));
+        assert_eq!(read(&database), tables, "byte {at}");
+        assert_eq!(paths_of(&database.take_warnings()), [catalog.as_path()], "byte {at}");
+        database.checkpoint().unwrap();
+        drop(database);
+        let healed = survey(&(Arc::new(disk.clone()) as _), Path::new(DIR), &|_| {}).unwrap();
+        assert!(healed.problems.is_empty(), "byte {at}: {:?}", healed.problems);
+    }
+}
+
+/// The copy is written before anything is removed that it may name, also where an older program
+/// has written the catalog alone.
+#[test]
+fn a_copy_of_the_catalog_that_is_damaged_or_old_is_written_anew() {
+    let [closed, _] = closed_and_crashed();
+    let copy = catalog_of(&closed).with_extension("copy");
+    let whole = closed.read(&copy).unwrap();
+    for change in [
+        &|disk: &SimDisk| disk.remove(&copy).unwrap(),
+        &|disk: &SimDisk| disk.corrupt(&copy, 30, 1),
+        &|disk: &SimDisk| disk.truncate(&copy, 3),
+    ] as [&dyn Fn(&SimDisk); 3]
+    {
+        let disk = closed.after_power_loss();
+        change(&disk);
+        drop(try_open(&disk).unwrap());
+        assert_eq!(disk.read(&copy).unwrap(), whole, "O9");
+    }
+}
+
+#[test]
+fn damage_of_the_catalog_and_its_copy_is_refused_with_the_place() {
+    let [closed, _] = closed_and_crashed();
+    let (path, copy) = (catalog_of(&closed), catalog_of(&closed).with_extension("copy"));
+    let bytes = closed.read(&path).unwrap().len() as u64;
+    for at in 0..bytes {
+        let disk = closed.after_power_loss();
+        disk.corrupt(&path, at, 0x10);
+        disk.corrupt(&copy, at, 0x10);
+        let before = everything(&disk);
+        match try_open(&disk).unwrap_err() {
+            Error::Corrupt { path: found, .. } => assert_eq!(found, path),
+            other => panic!("{} byte {at}: {other:?}", path.display()),
+        }
+        assert!(everything(&disk) == before, "{} byte {at}", path.display());
+    }
+    let disk = closed.after_power_loss();
+    disk.truncate(&path, bytes - 1);
+    disk.remove(&copy).unwrap();
+    assert_eq!(try_open(&disk).unwrap_err().class(), Class::Corruption);
+}
+
+fn catalog_of(disk: &SimDisk) -> PathBuf {
+    files(disk, "catalog").remove(0)
+}
+
+fn paths_of(errors: &[Error]) -> Vec<&Path> {
+    errors.iter().map(path_of).collect()
+}
+
+fn path_of(error: &Error) -> &Path {
+    match error {
+        Error::Corrupt { path, .. } => path,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -257,6 +321,7 @@ fn a_catalog_that_is_missing_is_refused() {
     for path in files(&closed, "catalog") {
         let disk = closed.after_power_loss();
         disk.remove(&path).unwrap();
+        disk.remove(&path.with_extension("copy")).unwrap();
         let before = everything(&disk);
         match try_open(&disk).unwrap_err() {
             Error::Corrupt { path: found, what: Corruption::Missing, .. } => {

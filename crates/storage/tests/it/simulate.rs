@@ -180,7 +180,8 @@ pub(crate) fn options(random: &mut Random) -> OpenOptions {
     };
     let sync_threads = NonZeroUsize::new(1).unwrap();
     let clock = Arc::new(SimClock::new(77));
-    OpenOptions { log, tail, sync_threads, ..OpenOptions::new(clock) }
+    let open_segments_max = random.pick(&[1, 3, 1 << 14]);
+    OpenOptions { log, tail, sync_threads, open_segments_max, ..OpenOptions::new(clock) }
 }
 
 fn open(disk: &SimDisk, options: &OpenOptions) -> Result<Arc<Database>, Error> {
@@ -272,7 +273,7 @@ fn simulate(seed: u64) {
 
 /// Looks at a database as a crash has left it: what opens has nothing that is damaged.
 fn check_surveyed(disk: &SimDisk, context: &str) {
-    if !disk.exists(&Path::new(DIR).join("catalog")).unwrap() {
+    if !disk.exists(&Path::new(DIR).join("data/catalog")).unwrap() {
         return;
     }
     let looked: Arc<dyn Disk> = Arc::new(disk.clone());

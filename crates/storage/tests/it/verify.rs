@@ -223,7 +223,13 @@ fn each_file_of_a_database_that_cannot_be_opened_is_read() {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let problems = || survey(&shared, Path::new(DIR), &|_| {}).unwrap().problems;
     assert!(problems().is_empty());
-    for damaged in [vec![&catalog, &other], vec![&manifest, &other], vec![&segment, &other]] {
+    let copy = named("catalog.copy");
+    for damaged in [
+        vec![&catalog, &other],
+        vec![&copy, &other],
+        vec![&manifest, &other],
+        vec![&segment, &other],
+    ] {
         damaged.iter().for_each(|path| disk.corrupt(path, 30, 1));
         let found: Vec<PathBuf> = problems().iter().map(path_of).collect();
         let expected: Vec<PathBuf> = damaged.iter().map(|path| (*path).clone()).collect();

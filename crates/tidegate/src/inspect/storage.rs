@@ -25,7 +25,8 @@ pub(super) fn column_storage(snapshot: &Snapshot) -> Result<Vec<ColumnStorage>> 
     let mut storage: Vec<ColumnStorage> =
         columns.iter().map(|_| ColumnStorage::default()).collect();
     for run in snapshot.segments() {
-        let footer = run.reader()?.footer();
+        let reader = run.reader()?;
+        let footer = reader.footer();
         for (column, storage) in columns.iter().zip(&mut storage) {
             match footer.column(column.id) {
                 Some(column) => storage.add(column),

@@ -361,8 +361,8 @@ fn of_column(at: usize, source: &ScanSource) -> Result<Option<(Kind, usize)>> {
         ColumnType::Varchar => {
             let mut domain = 1;
             for run in source.selected.groups.iter().flat_map(|group| &group.runs) {
-                let footer = run.segment.reader().map_err(Error::Storage)?.footer();
-                let Some(footer) = footer.column(column.id) else { continue };
+                let reader = run.segment.reader().map_err(Error::Storage)?;
+                let Some(footer) = reader.footer().column(column.id) else { continue };
                 match footer.dictionary {
                     Some(dictionary) => domain += dictionary.count as usize,
                     None if footer.bounds.has_value => return Ok(None),
@@ -382,8 +382,8 @@ fn of_column(at: usize, source: &ScanSource) -> Result<Option<(Kind, usize)>> {
         | ColumnType::Date => {
             let mut bounds: Option<(i64, i64)> = None;
             for run in source.selected.groups.iter().flat_map(|group| &group.runs) {
-                let footer = run.segment.reader().map_err(Error::Storage)?.footer();
-                let Some(footer) = footer.column(column.id) else { continue };
+                let reader = run.segment.reader().map_err(Error::Storage)?;
+                let Some(footer) = reader.footer().column(column.id) else { continue };
                 let Zone { has_value: true, min, max, .. } = footer.bounds else { continue };
                 let (min, max) = (min.cast_signed(), max.cast_signed());
                 let (least, greatest) = bounds.unwrap_or((min, max));

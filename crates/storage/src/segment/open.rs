@@ -1,0 +1,150 @@
+//! Readers that are open: a bounded number of them, for all tables of a database.
+//!
+//! - OR1. At most `max` readers of files are open for the sake of the next use; a query that uses
+//!   one keeps it, whatever becomes of its place here. Each is a mapping, of which a process may
+//!   have 65,530 by default, and the memory of its footer.
+//! - OR2. The reader that is closed is one that was not used since it was passed over.
+//!
+//! Not here: what a reader is (`read`), and the files (`snapshot`).
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+
+use super::Reader;
+use crate::error::Result;
+
+/// The place of the reader of one segment.
+#[derive(Debug, Default)]
+pub(crate) struct ReaderSlot {
+    reader: RwLock<Option<Arc<Reader>>>,
+    is_used: AtomicBool,
+}
+
+/// The readers of a database that are open (OR1).
+#[derive(Debug)]
+pub(crate) struct OpenReaders {
+    max: usize,
+    /// In the order in which they were opened, or passed over (OR2). Some may be gone.
+    slots: Mutex<VecDeque<Weak<ReaderSlot>>>,
+}
+
+impl ReaderSlot {
+    /// Returns the reader if it is open.
+    pub(crate) fn get(&self) -> Option<Arc<Reader>> {
+        let reader = self.reader.read().unwrap_or_else(PoisonError::into_inner);
+        let reader = reader.as_ref().map(Arc::clone)?;
+        // Written only if it changes, so that threads share the line.
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+        Some(reader)
+    }
+
+    /// Keeps a reader open, and returns it, or the one of a thread that came first; `true` if it is
+    /// this one.
+    pub(crate) fn keep(&self, opened: Reader) -> (Arc<Reader>, bool) {
+        let mut reader = self.reader.write().unwrap_or_else(PoisonError::into_inner);
+        self.is_used.store(true, Ordering::Relaxed);
+        match &*reader {
+            Some(known) => (Arc::clone(known), false),
+            None => (Arc::clone(reader.insert(Arc::new(opened))), true),
+        }
+    }
+
+    fn close(&self) {
+        // It may be the last reference, whose memory is unmapped.
+        let reader = self.reader.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(reader);
+    }
+}
+
+impl OpenReaders {
+    /// Readers of at most `max` segments.
+    pub(crate) fn new(max: usize) -> OpenReaders {
+        OpenReaders { max: max.max(1), slots: Mutex::default() }
+    }
+
+    /// Returns the reader of a slot, which `open` makes if it is closed.
+    pub(crate) fn reader(
+        &self,
+        slot: &Arc<ReaderSlot>,
+        open: impl FnOnce() -> Result<Reader>,
+    ) -> Result<Arc<Reader>> {
+        if let Some(reader) = slot.get() {
+            return Ok(reader);
+        }
+        let (reader, is_new) = slot.keep(open()?);
+        if is_new {
+            self.note(slot);
+        }
+        Ok(reader)
+    }
+
+    /// Takes note of a slot whose reader was opened, and closes others for it.
+    fn note(&self, opened: &Arc<ReaderSlot>) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.push_back(Arc::downgrade(opened));
+        let mut passed_over = 0;
+        while slots.len() > self.max {
+            let oldest = slots.pop_front().expect("there are more than `max`");
+            let Some(slot) = oldest.upgrade() else { continue };
+            // After a round all have been passed over once.
+            if passed_over <= self.max && slot.is_used.swap(false, Ordering::Relaxed) {
+                passed_over += 1;
+                slots.push_back(oldest);
+            } else {
+                slot.close();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_model::TableId;
+
+    use super::*;
+    use crate::image::tests::image_of_one_row;
+
+    /// Slots, of which some are used; which are open afterwards.
+    fn check(max: usize, uses: &[usize], expected: &[usize]) {
+        let readers = OpenReaders::new(max);
+        let slots: Vec<Arc<ReaderSlot>> = (0..8).map(|_| Arc::default()).collect();
+        let image = image_of_one_row();
+        for &at in uses {
+            let open = || Reader::in_memory(Arc::clone(&image.bytes), TableId(1), &image.meta);
+            readers.reader(&slots[at], open).unwrap();
+        }
+        let is_open = |at: &usize| slots[*at].reader.read().unwrap().is_some();
+        let open: Vec<usize> = (0..slots.len()).filter(is_open).collect();
+        assert_eq!(open, expected, "{max} of {uses:?}");
+        assert!(open.len() <= max, "OR1");
+    }
+
+    #[test]
+    fn readers_that_are_open_have_a_bound() {
+        check(3, &[0, 1, 2], &[0, 1, 2]);
+        check(3, &[0, 1, 2, 3, 4, 5, 6, 7], &[5, 6, 7]);
+        check(1, &[0, 1, 2, 2, 2], &[2]);
+        // One that is used again is passed over once.
+        check(3, &[0, 1, 2, 3, 1, 4], &[1, 3, 4]);
+        check(3, &[0, 1, 2, 3, 1, 4, 5], &[1, 4, 5]);
+        check(3, &[0, 1, 2, 3, 1, 4, 5, 6], &[4, 5, 6]);
+        check(2, &[0, 0, 1, 1, 2], &[1, 2]);
+    }
+
+    #[test]
+    fn a_segment_that_is_gone_leaves_its_place_to_others() {
+        let readers = OpenReaders::new(2);
+        let image = image_of_one_row();
+        let open = || Reader::in_memory(Arc::clone(&image.bytes), TableId(1), &image.meta);
+        let kept: Arc<ReaderSlot> = Arc::default();
+        let reader = readers.reader(&kept, open).unwrap();
+        for _ in 0..10 {
+            readers.reader(&Arc::default(), open).unwrap();
+        }
+        assert!(readers.slots.lock().unwrap().len() <= 2, "OR1");
+        assert_eq!(reader.frame_count(), 1, "who uses a reader keeps it");
+    }
+}
