@@ -327,9 +327,7 @@ impl Sealer<'_, '_> {
         let written = writer.expect("only the last column's worker takes it").finish(sink)?;
         let bytes = written.meta.bytes.0;
         // Only a hint that the disk may begin; the commit waits for it.
-        if let Some(file) = &written.file {
-            let _ = file.start_writeback(0, bytes);
-        }
+        let _ = written.file.start_writeback(0, bytes);
         self.job.progress.add_rows_sealed(segment.rows as u64);
         let mut schedule = self.lock();
         schedule.written.push(written);

@@ -95,8 +95,7 @@ impl ChangeTxn {
         for Image { meta, bytes } in images {
             let file = self.import.make_segment(meta.id, meta.partition)?;
             file.write_all_at(&bytes, 0).map_err(Error::disk("write segment"))?;
-            self.written.push(WrittenSegment { meta, file: Some(file) });
-            self.import.close_if_many(&mut self.written)?;
+            self.written.push(WrittenSegment { meta, file });
         }
         Ok(())
     }
@@ -157,7 +156,6 @@ impl ChangeTxn {
             let run = |meta| SegmentRun::open(&self.import.file_of(meta), None).map(Arc::new);
             let runs = metas.into_iter().map(run).collect::<Result<Vec<_>>>()?;
             written.extend(self.import.rewrite(&runs)?);
-            self.import.close_if_many(&mut written)?;
         }
         self.written = written;
         Ok(())

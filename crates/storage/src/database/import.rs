@@ -390,11 +390,6 @@ impl ImportTxn {
         rewrite::to_segments(&rewrite, &mut |key| self.new_segment(key), &mut Direct)
     }
 
-    /// Syncs segments that are complete and closes them, if many are open.
-    pub(super) fn close_if_many(&self, segments: &mut [WrittenSegment]) -> Result<()> {
-        self.database.close_if_many(segments)
-    }
-
     fn made(&self) -> MutexGuard<'_, Made> {
         // Every change of it is one insertion.
         self.made.lock().unwrap_or_else(PoisonError::into_inner)

@@ -176,7 +176,6 @@ impl ImportTxn {
                 (mask.live().0 > 0).then(|| run((at, Some(Arc::new(mask)))))
             });
             left.extend(self.rewrite(&masked.collect::<Vec<_>>())?);
-            self.close_if_many(&mut left)?;
         }
         Ok(left)
     }

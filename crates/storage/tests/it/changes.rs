@@ -52,31 +52,6 @@ fn equal_timestamps_of_a_change_stand_in_the_order_of_its_batches() {
     check_change(99, in_order);
 }
 
-/// An UPDATE kept the file of each new segment open up to its commit: one of more partitions than a
-/// process may have files was refused for ever.
-#[test]
-fn a_change_keeps_few_files_open() {
-    let rows: Vec<Row> = (0..400).map(|n| (n * DAY, "x", n)).collect();
-    let again: Vec<Row> = (0..400).map(|n| (n * DAY, "y", n + 1_000)).collect();
-    let late: Vec<Row> = (0..400).map(|n| (n * DAY - 1, "z", n + 2_000)).collect();
-    for batches in [vec![again.clone()], vec![again, late]] {
-        let (disk, database) = new_database();
-        let mut tables = Tables::new();
-        let steps = [
-            Step::Create("t"),
-            Step::Append(vec![("t", rows.clone(), None)]),
-            Step::Seal("t"),
-            Step::Change("t", 7, batches),
-        ];
-        for step in steps {
-            step.run(&database).unwrap();
-            step.apply(&mut tables);
-        }
-        assert!(disk.open_files_max() < 150, "{} files were open", disk.open_files_max());
-        check(&disk, &database, &tables, "changed");
-    }
-}
-
 #[test]
 fn a_change_that_is_given_up_leaves_no_file() {
     let (disk, database) = new_database();
