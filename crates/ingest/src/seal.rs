@@ -4,8 +4,10 @@
 //! - A2. Segments are cut where a partition ends, and before they outgrow memory.
 //! - A3. Buckets are sorted in the order of time and wait until all before them are cut; columns of
 //!   a segment are encoded in any order, by all workers at once.
+//! - A4. Few files are open: a segment has its file from its first column on, and is synced and
+//!   closed when many are written and each worker has flushed what it wrote of them.
 //!
-//! Not here: fsync and commit (`import`).
+//! Not here: commit (`import`).
 
 mod kernels;
 mod sort;
@@ -52,6 +54,10 @@ pub(crate) struct SealJob<'a> {
     pub(crate) cancel: &'a AtomicBool,
 }
 
+/// Segments that are written and open at a time, from which on they are synced and closed. More of
+/// them sync no faster, and a process may have few files.
+const OPEN_SEGMENTS_MAX: usize = 64;
+
 /// Rows of a sorted bucket that go to one segment.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
@@ -62,6 +68,9 @@ pub(crate) struct Part {
 
 /// A segment that is being encoded.
 struct SegmentJob {
+    spec: WriterSpec,
+    /// Made for the first column: a bucket may have rows of more partitions than a process may
+    /// have files open.
     writer: Mutex<Option<Writer>>,
     parts: Vec<Part>,
     rows: usize,
@@ -83,18 +92,64 @@ struct Schedule {
     /// Rows of buckets that were opened and are not encoded.
     open_rows: usize,
     unfinished: usize,
-    written: Vec<WrittenSegment>,
+    written: Written,
     failed: bool,
+}
+
+/// Segments that are written, and how far they are on disk.
+#[derive(Default)]
+struct Written {
+    /// Those that are on disk, and closed.
+    settled: Vec<WrittenSegment>,
+    /// Those that are settled next: when each worker has flushed its writes.
+    flushing: Vec<WrittenSegment>,
+    /// Those behind them.
+    open: Vec<WrittenSegment>,
+    /// How often `flushing` was filled.
+    round: u64,
+    /// How many workers have still to flush for this round.
+    flushes_left: usize,
+}
+
+impl Written {
+    /// Takes a segment, and begins a round if enough of them are open.
+    fn push(&mut self, segment: WrittenSegment, workers: usize) {
+        self.open.push(segment);
+        self.begin_round(workers);
+    }
+
+    /// The segments of the round are on disk.
+    fn end_round(&mut self, mut settled: Vec<WrittenSegment>, workers: usize) {
+        self.flushing.clear();
+        self.settled.append(&mut settled);
+        self.begin_round(workers);
+    }
+
+    fn begin_round(&mut self, workers: usize) {
+        if self.flushing.is_empty() && self.open.len() >= OPEN_SEGMENTS_MAX {
+            std::mem::swap(&mut self.flushing, &mut self.open);
+            self.round += 1;
+            self.flushes_left = workers;
+        }
+    }
+
+    /// Whether no more segments may be opened before the round has ended.
+    fn is_full(&self) -> bool {
+        self.open.len() >= OPEN_SEGMENTS_MAX
+    }
 }
 
 struct Sealer<'a, 'b> {
     job: &'a SealJob<'b>,
+    workers: usize,
     schedule: Mutex<Schedule>,
     changed: Condvar,
 }
 
 /// What a worker does next.
 enum Task {
+    /// Its own writes, for the round of this number.
+    Flush(u64),
     Sort(usize),
     Encode(Arc<SegmentJob>, usize),
     Done,
@@ -104,6 +159,7 @@ enum Task {
 pub(crate) fn seal(job: &SealJob<'_>, workers: usize) -> Result<Vec<WrittenSegment>> {
     let sealer = Sealer {
         job,
+        workers,
         schedule: Mutex::new(Schedule {
             next_sort: 0,
             sorted: VecDeque::new(),
@@ -113,7 +169,7 @@ pub(crate) fn seal(job: &SealJob<'_>, workers: usize) -> Result<Vec<WrittenSegme
             open: VecDeque::new(),
             open_rows: 0,
             unfinished: 0,
-            written: Vec::new(),
+            written: Written::default(),
             failed: false,
         }),
         changed: Condvar::new(),
@@ -126,7 +182,10 @@ pub(crate) fn seal(job: &SealJob<'_>, workers: usize) -> Result<Vec<WrittenSegme
     })?;
     let schedule = sealer.schedule.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert!(schedule.unfinished == 0 && schedule.pending.is_empty(), "A3: every row is sealed");
-    Ok(schedule.written)
+    let Written { mut settled, flushing, open, .. } = schedule.written;
+    assert!(flushing.is_empty(), "the last worker to flush settles them");
+    settled.extend(open);
+    Ok(settled)
 }
 
 /// Stops the other workers when one has failed, or panics: they would wait for it for ever.
@@ -161,8 +220,14 @@ impl Sealer<'_, '_> {
         };
         let mut queue = queue.map_err(Error::disk("write segments"))?;
         let mut encoder = gather::Encoder::new(self.job);
+        let mut flushed = 0;
         loop {
-            match self.next_task()? {
+            match self.next_task(flushed)? {
+                Task::Flush(round) => {
+                    queue.flush().map_err(Error::disk("write segments"))?;
+                    flushed = round;
+                    self.settle()?;
+                }
                 Task::Sort(bucket) => {
                     let sorted = self.open_bucket(bucket)?;
                     self.add_sorted(bucket, sorted)?;
@@ -184,12 +249,31 @@ impl Sealer<'_, '_> {
         self.job.queue[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Settles the segments of this round, if all other workers have flushed.
+    fn settle(&self) -> Result<()> {
+        let mut schedule = self.lock();
+        schedule.written.flushes_left -= 1;
+        if schedule.written.flushes_left > 0 {
+            return Ok(());
+        }
+        let mut segments = schedule.written.flushing.clone();
+        drop(schedule);
+        self.job.txn.settle(&mut segments)?;
+        self.lock().written.end_round(segments, self.workers);
+        self.changed.notify_all();
+        Ok(())
+    }
+
     /// Waits for something to do: a column of an open segment first, a bucket if there is none.
-    fn next_task(&self) -> Result<Task> {
+    /// `flushed` is the last round for which the worker has flushed.
+    fn next_task(&self, flushed: u64) -> Result<Task> {
         let mut schedule = self.lock();
         loop {
             if schedule.failed || self.job.cancel.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
+            }
+            if flushed < schedule.written.round {
+                return Ok(Task::Flush(schedule.written.round));
             }
             if let Some(task) = schedule.encode_task(self.job.buckets.layout.columns.len()) {
                 return Ok(task);
@@ -206,7 +290,7 @@ impl Sealer<'_, '_> {
                     schedule.sorted.push_back(None);
                     return Ok(Task::Sort(bucket));
                 }
-            } else if schedule.next_cut == count && schedule.unfinished == 0 {
+            } else if schedule.is_done(count) {
                 return Ok(Task::Done);
             }
             schedule = self.changed.wait(schedule).unwrap_or_else(PoisonError::into_inner);
@@ -286,10 +370,9 @@ impl Sealer<'_, '_> {
         let partition = self.partition_of(&first.bucket, first.start);
         let (min_ts, max_ts) =
             (first.bucket.timestamp(first.start), last.bucket.timestamp(last.end - 1));
-        let (segment, file) = self.job.txn.new_segment(partition)?;
         let spec = WriterSpec {
             table: self.job.txn.table(),
-            segment,
+            segment: self.job.txn.new_segment_id(),
             partition,
             rows: RowCount(rows as u64),
             min_ts,
@@ -298,7 +381,8 @@ impl Sealer<'_, '_> {
         let columns = self.job.buckets.layout.columns.len();
         schedule.unfinished += 1;
         schedule.open.push_back(Arc::new(SegmentJob {
-            writer: Mutex::new(Some(Writer::new(spec, file))),
+            spec,
+            writer: Mutex::new(None),
             parts,
             rows,
             next_column: AtomicUsize::new(0),
@@ -316,8 +400,13 @@ impl Sealer<'_, '_> {
     ) -> Result<()> {
         let encoded = encoder.column(&segment.parts, segment.rows, column)?;
         {
-            let writer = segment.writer.lock().unwrap_or_else(PoisonError::into_inner);
-            let writer = writer.as_ref().expect("a column is left");
+            let mut writer = segment.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            if writer.is_none() {
+                let WriterSpec { segment: id, partition, .. } = segment.spec;
+                let file = self.job.txn.make_segment(id, partition)?;
+                *writer = Some(Writer::new(segment.spec, file));
+            }
+            let writer = writer.as_ref().expect("it was made");
             encoder.recycle(writer.add(encoded, sink)?);
         }
         if segment.columns_left.fetch_sub(1, Ordering::AcqRel) > 1 {
@@ -327,10 +416,10 @@ impl Sealer<'_, '_> {
         let written = writer.expect("only the last column's worker takes it").finish(sink)?;
         let bytes = written.meta.bytes.0;
         // Only a hint that the disk may begin; the commit waits for it.
-        let _ = written.file.start_writeback(0, bytes);
+        let _ = written.file.as_ref().map(|file| file.start_writeback(0, bytes));
         self.job.progress.add_rows_sealed(segment.rows as u64);
         let mut schedule = self.lock();
-        schedule.written.push(written);
+        schedule.written.push(written, self.workers);
         schedule.unfinished -= 1;
         schedule.open_rows -= segment.rows;
         drop(schedule);
@@ -340,8 +429,18 @@ impl Sealer<'_, '_> {
 }
 
 impl Schedule {
+    /// Whether all buckets are sealed and no round is under way.
+    fn is_done(&self, buckets: usize) -> bool {
+        let is_settled = self.written.flushing.is_empty();
+        self.next_cut == buckets && self.unfinished == 0 && is_settled
+    }
+
     fn encode_task(&mut self, columns: usize) -> Option<Task> {
         while let Some(segment) = self.open.front() {
+            let is_begun = segment.next_column.load(Ordering::Acquire) > 0;
+            if !is_begun && self.written.is_full() {
+                return None;
+            }
             let column = segment.next_column.fetch_add(1, Ordering::AcqRel);
             if column < columns {
                 return Some(Task::Encode(Arc::clone(segment), column));

@@ -59,13 +59,13 @@ pub struct SegmentMeta {
     pub footer_crc: u32,
 }
 
-/// A segment that is complete but neither synced nor committed.
+/// A segment that is complete but not committed.
 #[derive(Debug, Clone)]
 pub struct WrittenSegment {
     /// Its numbers; the commit sets `seq_first` and `seq_last`.
     pub meta: SegmentMeta,
-    /// Its file, still open.
-    pub file: Arc<dyn DiskFile>,
+    /// Its file while that is open; `None` once it is synced and closed.
+    pub file: Option<Arc<dyn DiskFile>>,
 }
 
 /// The description that a file which may be a segment has of itself, but for its commits.

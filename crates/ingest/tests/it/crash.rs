@@ -284,3 +284,40 @@ fn a_full_disk_fails_imports_until_there_is_room() {
     }
     assert!(failures > 10, "{failures} imports failed");
 }
+
+/// A day of its own for each row, in no order.
+fn rows_of_days(days: u64) -> String {
+    let day = |n: u64| (n * 37) % days;
+    let row = |n: u64| {
+        let (year, month, day) = (2000 + day(n) / 336, day(n) / 28 % 12 + 1, day(n) % 28 + 1);
+        format!("{year}-{month:02}-{day:02},h{},,{n}\n", n % 7)
+    };
+    (0..days).map(row).collect()
+}
+
+/// An import kept the files of all its segments open until its commit: rows of more partitions than
+/// a process may have files could not be imported. What is closed before must be on disk, with the
+/// writes of all workers.
+#[test]
+fn an_import_keeps_few_files_open_and_loses_no_row() {
+    for workers in 1..=3 {
+        let (disk, shared) = new_disk(workers);
+        let world = World::on(Arc::clone(&shared), Path::new(ROOT));
+        let path = world.put("days.csv", rows_of_days(400).as_bytes());
+        let mut options = world.options(&schema(), &[path]);
+        options.workers = NonZeroUsize::new(usize::try_from(workers).unwrap()).unwrap();
+        options.io = IoMode::Simulated { seed: workers };
+        let summary = world.import(&options).unwrap();
+        assert_eq!((summary.rows_imported, summary.partitions), (400, 400));
+        let open = disk.open_files_max();
+        assert!(open < 200, "{open} files were open");
+        let rows = world.rows();
+        for survivor in 0..4 {
+            let context = format!("{workers} workers, survivor {survivor}");
+            let left: Arc<dyn Disk> = Arc::new(disk.after_power_loss_by(survivor));
+            let left = World::on(left, Path::new(ROOT));
+            assert_same_rows(&left.rows(), &rows, &context);
+            left.check_sound(&context);
+        }
+    }
+}

@@ -95,7 +95,8 @@ impl ChangeTxn {
         for Image { meta, bytes } in images {
             let file = self.import.make_segment(meta.id, meta.partition)?;
             file.write_all_at(&bytes, 0).map_err(Error::disk("write segment"))?;
-            self.written.push(WrittenSegment { meta, file });
+            self.written.push(WrittenSegment { meta, file: Some(file) });
+            self.import.database().settle_many(&mut self.written)?;
         }
         Ok(())
     }
@@ -156,6 +157,7 @@ impl ChangeTxn {
             let run = |meta| SegmentRun::open(&self.import.file_of(meta), None).map(Arc::new);
             let runs = metas.into_iter().map(run).collect::<Result<Vec<_>>>()?;
             written.extend(self.import.rewrite(&runs)?);
+            self.import.database().settle_many(&mut written)?;
         }
         self.written = written;
         Ok(())

@@ -214,23 +214,27 @@ impl ImportTxn {
         &self.scratch
     }
 
-    /// A new empty file for a segment. Segments of one partition are to be asked for in the order
-    /// of their rows: that is how equal timestamps are ordered.
+    /// A number for a segment, and its new empty file, as `new_segment_id` and `make_segment`.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If the file cannot be made.
     pub fn new_segment(&self, partition: PartitionKey) -> Result<(SegmentId, Arc<dyn DiskFile>)> {
         let id = self.new_segment_id();
         Ok((id, self.make_segment(id, partition)?))
     }
 
-    /// The number of a segment whose file is still to be made.
-    pub(super) fn new_segment_id(&self) -> SegmentId {
+    /// The number of a segment whose file is still to be made. Those of one partition are to be
+    /// asked for in the order of their rows: that is how equal timestamps are ordered.
+    #[must_use]
+    pub fn new_segment_id(&self) -> SegmentId {
         self.folder.new_segment_id()
     }
 
-    /// The empty file of a segment.
-    pub(super) fn make_segment(
+    /// The new empty file of a segment.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn make_segment(
         &self,
         id: SegmentId,
         partition: PartitionKey,
@@ -238,6 +242,15 @@ impl ImportTxn {
         let path = self.folder.paths().new_segment(&self.schema, partition, id);
         self.made().files.insert(id, path.clone());
         segments::make_file(&self.database.guarded, &path)
+    }
+
+    /// Makes segments durable and closes their files. A commit does so with what is still open;
+    /// with rows of many partitions that would be more files than a process may have.
+    ///
+    /// # Errors
+    /// If one cannot be synced.
+    pub fn settle(&self, segments: &mut [WrittenSegment]) -> Result<()> {
+        self.database.settle(segments)
     }
 
     /// The ids of texts in the dictionary of a symbol column, new ones where they are new.

@@ -30,7 +30,7 @@ use crate::snapshot::SegmentRun;
 use crate::symbols::{Dictionary, SymbolMark, SymbolTables};
 
 /// Segments that are open at a time. More of them sync no faster, and a process may have few files.
-const OPEN_FILES_MAX: usize = 64;
+pub(super) const OPEN_FILES_MAX: usize = 64;
 
 /// Segments on their way; their files are removed on drop, unless they are kept.
 pub(super) struct NewSegments<'a> {
@@ -38,9 +38,7 @@ pub(super) struct NewSegments<'a> {
     table: &'a TableState,
     symbols: SymbolTables,
     dictionaries: Vec<(ColumnId, Arc<Dictionary>)>,
-    /// Those that are on disk, and closed.
-    synced: Vec<SegmentMeta>,
-    /// Those behind them, which are open: at most `OPEN_FILES_MAX`, and what one call writes.
+    /// Of which at most `OPEN_FILES_MAX` are open, and what one call writes.
     written: Vec<WrittenSegment>,
     /// Of all files that were made, also of what has failed.
     paths: RefCell<Vec<PathBuf>>,
@@ -57,7 +55,6 @@ impl<'a> NewSegments<'a> {
             table,
             symbols: symbols.collect(),
             dictionaries: opened.into_iter().collect(),
-            synced: Vec::new(),
             written: Vec::new(),
             paths: RefCell::default(),
             is_kept: Cell::new(false),
@@ -71,18 +68,7 @@ impl<'a> NewSegments<'a> {
         let mut new_segment = |partition| self.new_segment(partition);
         let written = rewrite::to_segments(&rewrite, &mut new_segment, &mut Direct)?;
         self.written.extend(written);
-        if self.written.len() >= OPEN_FILES_MAX {
-            self.close_written()?;
-        }
-        Ok(())
-    }
-
-    /// Syncs the segments that are open, and closes them: rows of a memtable may be of more
-    /// partitions than a process may have files open.
-    fn close_written(&mut self) -> Result<()> {
-        self.database.sync_files(&self.written)?;
-        self.synced.extend(self.written.drain(..).map(|segment| segment.meta));
-        Ok(())
+        self.database.settle_many(&mut self.written)
     }
 
     /// Writes the tail of the table: of each run what is to be left of it.
@@ -135,8 +121,7 @@ impl<'a> NewSegments<'a> {
 
     /// The new segments, with the commits that their rows are of.
     pub(super) fn metas(&self) -> Vec<SegmentMeta> {
-        let open = self.written.iter().map(|segment| segment.meta);
-        self.synced.iter().copied().chain(open).collect()
+        self.written.iter().map(|segment| segment.meta).collect()
     }
 
     /// How many bytes they have together.
@@ -162,10 +147,32 @@ impl Drop for NewSegments<'_> {
 }
 
 impl Database {
-    /// Syncs all segments, several at a time.
+    /// Syncs segments and closes their files if many are open: rows may be of more partitions than
+    /// a process may have files.
+    pub(super) fn settle_many(&self, segments: &mut [WrittenSegment]) -> Result<()> {
+        // What comes in goes to the end: the open ones stand behind the others.
+        let settled = segments.partition_point(|segment| segment.file.is_none());
+        if segments.len() - settled < OPEN_FILES_MAX {
+            return Ok(());
+        }
+        self.settle(&mut segments[settled..])
+    }
+
+    /// Syncs segments, several at a time, and closes their files.
+    pub(super) fn settle(&self, segments: &mut [WrittenSegment]) -> Result<()> {
+        self.sync_files(segments)?;
+        segments.iter_mut().for_each(|segment| segment.file = None);
+        Ok(())
+    }
+
+    /// Syncs the segments that are open, several at a time.
     pub(super) fn sync_files(&self, segments: &[WrittenSegment]) -> Result<()> {
-        self.several_at_a_time(segments.len(), &|at| {
-            let WrittenSegment { meta, file } = &segments[at];
+        let open = segments
+            .iter()
+            .filter_map(|WrittenSegment { meta, file }| file.as_ref().map(|file| (meta, file)));
+        let open: Vec<_> = open.collect();
+        self.several_at_a_time(open.len(), &|at| {
+            let (meta, file) = open[at];
             let length = file.len()?;
             assert_eq!(length, meta.bytes.0, "the length of segment {}", meta.id);
             file.sync_data()

@@ -151,7 +151,7 @@ impl ImportTxn {
         for segment in segments {
             partitions.entry(segment.meta.partition).or_default().push(segment);
         }
-        let mut left = Vec::new();
+        let (mut left, mut rewritten) = (Vec::new(), Vec::new());
         for (partition, mut written) in partitions {
             // That is the order of rows of one instant.
             written.sort_by_key(|segment| segment.meta.id);
@@ -175,8 +175,10 @@ impl ImportTxn {
                 let mask = RowMask::new(whole.meta.rows, rows);
                 (mask.live().0 > 0).then(|| run((at, Some(Arc::new(mask)))))
             });
-            left.extend(self.rewrite(&masked.collect::<Vec<_>>())?);
+            rewritten.extend(self.rewrite(&masked.collect::<Vec<_>>())?);
+            self.database().settle_many(&mut rewritten)?;
         }
+        left.append(&mut rewritten);
         Ok(left)
     }
 }

@@ -92,6 +92,7 @@ impl<'a> Case<'a> {
         let written = to_segments(&self.rewrite(), &mut new_segment, &mut Direct).expect("written");
         let read = |WrittenSegment { meta, file }: WrittenSegment| {
             Reader::open(&disk, &path(meta.id), TABLE, &meta).expect("opens");
+            let file = file.expect("it is open");
             let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
             file.read_exact_at(&mut bytes, 0).unwrap();
             Image { meta, bytes: bytes.into() }

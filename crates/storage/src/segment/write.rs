@@ -153,7 +153,7 @@ impl Writer {
         append_header(&mut header);
         sink.write(&file, header, 0)?;
         sink.write(&file, end, small_start)?;
-        Ok(WrittenSegment { meta, file })
+        Ok(WrittenSegment { meta, file: Some(file) })
     }
 }
 

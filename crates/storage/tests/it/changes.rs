@@ -255,6 +255,33 @@ fn rows_are_changed_whatever_becomes_of_other_columns() {
     check_columns(&[Step::DropColumn("t", "host")], "host", false);
 }
 
+// A change kept the files of all its segments open until its commit: one of rows of more partitions
+// than a process may have files always failed.
+#[test]
+fn a_change_keeps_few_files_open() {
+    let rows = |from: i64| -> Vec<Row> { (from..from + 400).map(|n| (n * DAY, "x", n)).collect() };
+    // In order, so that segments are taken as they are, out of order, and with keys.
+    for batches in [vec![rows(0)], vec![rows(0), rows(0)]] {
+        for has_keys in [false, true] {
+            let (disk, database) = new_database();
+            let mut tables = Tables::new();
+            let mut steps = vec![Step::Create("t"), Step::Import("t", vec![(1, "a", 7)])];
+            if has_keys {
+                steps.push(Step::Keys("t", true));
+            }
+            steps.push(Step::Change("t", 7, batches.clone()));
+            for step in &steps {
+                step.run(&database).unwrap();
+                step.apply(&mut tables);
+            }
+            let context = format!("{} batches, keys: {has_keys}", batches.len());
+            let open = disk.open_files_max();
+            assert!(open < 200, "{context}: {open} files were open");
+            check(&disk, &database, &tables, &context);
+        }
+    }
+}
+
 #[test]
 fn rows_of_a_table_that_was_made_anew_are_not_changed() {
     let (_, database) = new_database();
