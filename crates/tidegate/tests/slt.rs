@@ -26,6 +26,8 @@ mod overtaken;
 mod cancel;
 #[path = "slt/known.rs"]
 mod known;
+#[path = "slt/nested_views.rs"]
+mod nested_views;
 #[path = "slt/host.rs"]
 mod host;
 #[path = "slt/answers.rs"]
@@ -57,7 +59,8 @@ use tidegate_model::time::{CivilDate, IsoTimestamp};
 use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Timestamp};
 use tidegate_platform::{IoMode, RealDisk, SystemClock};
 use tidegate_query::{
-    Answer, Condition, Engine, EngineOptions, Parameter, Session, StatementOptions, Timeout,
+    Answer, Condition, Engine, EngineOptions, Parameter, STACK_BYTES, Session, StatementOptions,
+    Timeout,
 };
 use tidegate_storage::{Database, OpenOptions};
 
@@ -135,7 +138,20 @@ fn main() -> ExitCode {
         on_runtime(known::what_is_known_ends_as_anything_else())
     }));
     trials.extend(answer_trials());
+    trials.extend(view_trials());
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Views of views.
+fn view_trials() -> [Trial; 2] {
+    [
+        Trial::test("engine::views_read_views_to_a_bounded_depth", || {
+            on_runtime(nested_views::views_read_views_to_a_bounded_depth())
+        }),
+        Trial::test("engine::views_of_a_statement_read_a_bounded_number_of_tables", || {
+            on_runtime(nested_views::views_of_a_statement_read_a_bounded_number_of_tables())
+        }),
+    ]
 }
 
 /// Random queries beside slow answers.
@@ -156,6 +172,7 @@ fn answer_trials() -> [Trial; 3] {
 fn on_runtime<T>(work: impl Future<Output = Result<T, TestError>>) -> Result<T, Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
+        .thread_stack_size(STACK_BYTES)
         .enable_time()
         .build()?;
     runtime.block_on(work).map_err(|error| Failed::from(error.to_string()))

@@ -87,6 +87,8 @@ pub enum Reason {
     TooManyColumns { column: String, max: usize },
     #[error("table '{table}' does not exist, and tables are not created")]
     NoSuchTable { table: String },
+    #[error("'{view}' is a view, and takes no rows")]
+    IsView { view: String },
     #[error("column '{column}' does not exist, and columns are not created")]
     NoSuchColumn { column: String },
     #[error("table '{table}' has no designated timestamp")]
@@ -161,6 +163,7 @@ impl Reason {
             | Reason::Nul
             | Reason::LineTooLong { .. }
             | Reason::NoSuchTable { .. }
+            | Reason::IsView { .. }
             | Reason::NoDesignatedTimestamp { .. } => None,
         }
     }
@@ -186,6 +189,7 @@ impl Reason {
             Reason::LineTooLong { .. } => "too_long",
             Reason::TooManyColumns { .. }
             | Reason::NoSuchTable { .. }
+            | Reason::IsView { .. }
             | Reason::NoSuchColumn { .. }
             | Reason::NoDesignatedTimestamp { .. } => "schema",
             Reason::Lossy { .. } | Reason::NoTypeFor { .. } => "conversion",
