@@ -152,12 +152,7 @@ impl Step {
                 view.view = Some((*query).to_owned());
             }
             Step::Comment(table, column, text) => {
-                let comments = &mut tables.get_mut(*table).unwrap().comments;
-                let column = column.map(str::to_owned);
-                match text.is_empty() {
-                    true => drop(comments.remove(&column)),
-                    false => drop(comments.insert(column, (*text).to_owned())),
-                }
+                tables.get_mut(*table).unwrap().comment(*column, text);
             }
             Step::Import(table, rows) => tables.get_mut(*table).unwrap().append(rows),
             Step::Drop(names) | Step::DropViews(names) => {
@@ -173,20 +168,9 @@ impl Step {
                 table.columns.push(((*name).to_owned(), *ty));
                 table.rows.iter_mut().for_each(|row| row.push(None));
             }
-            Step::DropColumn(table, name) => {
-                let table = tables.get_mut(*table).unwrap();
-                let at = table.position(name);
-                table.columns.remove(at);
-                table.comments.remove(&Some((*name).to_owned()));
-                table.rows.iter_mut().for_each(|row| drop(row.remove(at)));
-            }
+            Step::DropColumn(table, name) => tables.get_mut(*table).unwrap().drop_column(name),
             Step::RenameColumn(table, from, to) => {
-                let table = tables.get_mut(*table).unwrap();
-                let at = table.position(from);
-                (*to).clone_into(&mut table.columns[at].0);
-                if let Some(comment) = table.comments.remove(&Some((*from).to_owned())) {
-                    table.comments.insert(Some((*to).to_owned()), comment);
-                }
+                tables.get_mut(*table).unwrap().rename_column(from, to);
             }
             Step::Delete(table, value) => {
                 let table = tables.get_mut(*table).unwrap();
@@ -223,6 +207,29 @@ impl Step {
 }
 
 impl Table {
+    fn drop_column(&mut self, name: &str) {
+        let at = self.position(name);
+        self.columns.remove(at);
+        self.comments.remove(&Some(name.to_owned()));
+        self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+    }
+
+    fn rename_column(&mut self, from: &str, to: &str) {
+        let at = self.position(from);
+        to.clone_into(&mut self.columns[at].0);
+        if let Some(comment) = self.comments.remove(&Some(from.to_owned())) {
+            self.comments.insert(Some(to.to_owned()), comment);
+        }
+    }
+
+    fn comment(&mut self, column: Option<&str>, text: &str) {
+        let column = column.map(str::to_owned);
+        match text.is_empty() {
+            true => drop(self.comments.remove(&column)),
+            false => drop(self.comments.insert(column, text.to_owned())),
+        }
+    }
+
     fn position(&self, name: &str) -> usize {
         self.columns.iter().position(|(known, _)| known == name).unwrap()
     }
