@@ -17,6 +17,8 @@ export interface TableColumn {
 
 export interface Table {
   name: string;
+  /** A query that stands for a table: it has no rows of its own. */
+  isView: boolean;
   timestamp: string;
   partitionBy: string;
   rows: number;
@@ -85,6 +87,7 @@ async function readTables(): Promise<Table[]> {
     const amplification = list.cell(row, "write_amplification");
     return {
       name,
+      isView: list.text(row, "table_type") === "V",
       timestamp: list.text(row, "designatedTimestamp"),
       partitionBy: list.text(row, "partitionBy"),
       rows: list.number(row, "table_row_count"),

@@ -76,7 +76,7 @@ function TableNode({ table, wanted }: { table: Table; wanted: string }) {
             <Icon name="right" />
           </span>
           <span class="name">{table.name}</span>
-          <span class="size">{short(table.rows)}</span>
+          <span class="size">{table.isView ? "view" : short(table.rows)}</span>
         </button>
         <button
           class="tool"
@@ -99,7 +99,9 @@ function TableNode({ table, wanted }: { table: Table; wanted: string }) {
   );
 }
 
-function tableTitle({ name, rows, bytes: size, minTime, maxTime, partitionBy }: Table): string {
+function tableTitle(table: Table): string {
+  const { name, rows, bytes: size, minTime, maxTime, partitionBy } = table;
+  if (table.isView) return `${name}: a view`;
   const span = minTime === "" ? "" : `\n${minTime.slice(0, 19)} to ${maxTime.slice(0, 19)}`;
   const by = partitionBy === "" ? "" : `, by ${partitionBy.toLowerCase()}`;
   return `${name}: ${count(rows)} rows, ${bytes(size)} in segments${by}${span}`;

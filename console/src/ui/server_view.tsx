@@ -174,8 +174,9 @@ function TableList() {
       () => undefined,
     );
   }, [tables.value]);
-  const total = (pick: (table: (typeof tables.value)[number]) => number) =>
-    tables.value.reduce((sum, table) => sum + pick(table), 0);
+  const stored = tables.value.filter((table) => !table.isView);
+  const total = (pick: (table: (typeof stored)[number]) => number) =>
+    stored.reduce((sum, table) => sum + pick(table), 0);
   return (
     <section class="card" aria-label="Tables">
       <h2>Tables</h2>
@@ -196,7 +197,7 @@ function TableList() {
           </tr>
         </thead>
         <tbody>
-          {tables.value.map((table) => (
+          {stored.map((table) => (
             <tr key={table.name}>
               <td>
                 <button
@@ -228,7 +229,7 @@ function TableList() {
         </tbody>
         <tfoot>
           <tr>
-            <td>{plural(tables.value.length, "table")}</td>
+            <td>{plural(stored.length, "table")}</td>
             <td class="right">{count(total(({ rows }) => rows))}</td>
             <td class="right">{bytes(total(({ bytes: size }) => size))}</td>
             <td colSpan={6} />

@@ -15,6 +15,7 @@ pub mod partition;
 pub mod types;
 pub mod value;
 pub mod schema;
+pub mod view;
 pub mod bytes;
 pub mod frame;
 pub mod layout;
@@ -27,3 +28,4 @@ pub use schema::{Column, SYSTEM_PREFIX, Schema, SchemaError, TextLength, Ttl, is
 pub use time::{TimeRange, TimeUnit, Timestamp};
 pub use types::ColumnType;
 pub use value::Value;
+pub use view::{Comments, View, ViewRead};

@@ -22,6 +22,28 @@ pub const NAME_BYTES: usize = 127;
 /// Tables of a database: the catalog is one file that is written whole.
 pub const TABLES: usize = 100_000;
 
+/// Views of a database: their texts are in memory, and lists of relations name them all.
+pub const VIEWS: usize = 1_000;
+
+/// Bytes of the query of a view: as much as is read without reserving memory for it.
+pub const VIEW_BYTES: usize = SQL_UNRESERVED_BYTES;
+
+/// Columns of all tables that a view reads: their names are kept with it, some two megabytes.
+pub const VIEW_COLUMNS: usize = 16_384;
+
+/// Views that read views that read views: each level is planned within the one above it.
+pub const VIEW_NESTING: usize = 16;
+
+/// Tables that the views of a statement read in all, each as often as it is read: as many as a
+/// statement may join, since planning takes time with a power of their number.
+pub const VIEW_TABLES: usize = JOINS;
+
+/// Bytes of a comment on a table or a column: some pages of text.
+pub const COMMENT_BYTES: usize = 8 << 10;
+
+/// Bytes of the comments on a table and its columns: its manifest carries them all.
+pub const COMMENTS_BYTES: usize = 1 << 20;
+
 /// Tables whose memtables are flushed when a database is closed. A flush takes about ten syncs,
 /// eight at a time: with more tables than this, replaying the log is quicker.
 pub const CLOSE_TABLES: usize = 256;

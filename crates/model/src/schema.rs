@@ -7,8 +7,14 @@
 //!   them. Rows are kept for a time only in a table that has partitions.
 //! - S6. A length counts characters, is at least one, and is of a VARCHAR column, which has one at
 //!   most.
+//! - S7. Comments are texts that are not empty, on the table and on columns of it, one each at
+//!   most.
+//! - S8. A view is a schema with a query in place of rows: it has no partitions, no keys of DEDUP,
+//!   no time that rows are kept for, and no lengths.
 //! - S5. The names of the tables that the system itself keeps, those of the schema `sys`, begin
 //!   with `sys.`, and those of no others.
+
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -17,6 +23,7 @@ use crate::limits;
 use crate::partition::PartitionUnit;
 use crate::time::TimeUnit;
 use crate::types::ColumnType;
+use crate::view::{Comments, View};
 
 /// What the names of the system's tables begin with (S5).
 pub const SYSTEM_PREFIX: &str = "sys.";
@@ -53,6 +60,8 @@ pub struct Schema {
     dedup: Vec<ColumnId>,
     ttl: Option<Ttl>,
     lengths: Vec<TextLength>,
+    comments: Comments,
+    view: Option<Arc<View>>,
 }
 
 /// The most characters that the texts of a column may have, as in `VARCHAR(20)`.
@@ -116,6 +125,21 @@ pub enum SchemaError {
     BadTtl,
     #[error("only a VARCHAR column has a length, at least 1, and only one")]
     BadLength,
+    #[error("the query of a view has 1 to {} bytes, and not {bytes}", limits::VIEW_BYTES)]
+    ViewText { bytes: usize },
+    #[error("the tables of a view have {count} columns, more than {}", limits::VIEW_COLUMNS)]
+    ViewColumns { count: usize },
+    #[error("a view has no partitions, keys, lengths or time that rows are kept for")]
+    ViewOfRows,
+    #[error("a comment has 1 to {} bytes, and not {bytes}", limits::COMMENT_BYTES)]
+    CommentText { bytes: usize },
+    #[error(
+        "the comments on a table and its columns have {bytes} bytes, more than {}",
+        limits::COMMENTS_BYTES
+    )]
+    CommentTexts { bytes: usize },
+    #[error("a comment is on no column of the table, or on one that has one")]
+    BadComment,
 }
 
 impl Schema {
@@ -140,6 +164,8 @@ impl Schema {
             dedup: Vec::new(),
             ttl: None,
             lengths: Vec::new(),
+            comments: Comments::default(),
+            view: None,
         };
         for (name, ty) in columns {
             schema.push(name, *ty)?;
@@ -164,6 +190,8 @@ impl Schema {
             dedup: Vec::new(),
             ttl: None,
             lengths: Vec::new(),
+            comments: Comments::default(),
+            view: None,
         }
     }
 
@@ -173,7 +201,7 @@ impl Schema {
     /// If the parts do not make a schema: S1, S2, S3, ids below `next_column`.
     pub fn from_parts(parts: SchemaParts) -> Result<Schema, SchemaError> {
         let SchemaParts { version, columns, designated, partition_by, next_column, .. } = parts;
-        let SchemaParts { dedup, ttl, lengths, .. } = parts;
+        let SchemaParts { dedup, ttl, lengths, comments, view, .. } = parts;
         if columns.is_empty() {
             return Err(SchemaError::NoColumns);
         }
@@ -186,6 +214,8 @@ impl Schema {
             dedup,
             ttl,
             lengths,
+            comments,
+            view,
         };
         for column in columns {
             schema.check_new(&column.name)?;
@@ -233,7 +263,27 @@ impl Schema {
         if !self.lengths.iter().enumerate().all(is_length) {
             return Err(SchemaError::BadLength);
         }
+        self.check_comments_and_view()?;
         Ok(self)
+    }
+
+    /// S7, S8.
+    fn check_comments_and_view(&self) -> Result<(), SchemaError> {
+        self.comments.check()?;
+        let commented = &self.comments.columns;
+        let is_comment = |(at, (id, _)): (usize, &(ColumnId, String))| {
+            let is_new = commented[..at].iter().all(|(other, _)| other != id);
+            is_new && self.column(*id).is_some()
+        };
+        if !commented.iter().enumerate().all(is_comment) {
+            return Err(SchemaError::BadComment);
+        }
+        let Some(view) = &self.view else { return Ok(()) };
+        let is_plain = self.partition_by == PartitionUnit::None && self.ttl.is_none();
+        if !is_plain || !self.dedup.is_empty() || !self.lengths.is_empty() {
+            return Err(SchemaError::ViewOfRows);
+        }
+        view.check()
     }
 
     fn timestamp_column(&self, name: &str) -> Result<ColumnId, SchemaError> {
@@ -297,6 +347,7 @@ impl Schema {
         }
         self.columns.retain(|column| column.id != id);
         self.lengths.retain(|length| length.column != id);
+        self.comments.columns.retain(|(column, _)| *column != id);
         if self.columns.is_empty() {
             return Err(SchemaError::NoColumns);
         }
@@ -347,6 +398,74 @@ impl Schema {
         }
         let is_changed = !lengths.is_empty();
         if is_changed { self.changed().checked() } else { Ok(self) }
+    }
+
+    /// The schema of a view: the columns of its query, and that.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and if the query is too large.
+    pub fn of_view(
+        columns: &[(String, ColumnType)],
+        designated: Option<&str>,
+        view: View,
+    ) -> Result<Schema, SchemaError> {
+        let mut schema = Schema::new(columns, designated, PartitionUnit::None)?;
+        schema.view = Some(Arc::new(view));
+        schema.checked()
+    }
+
+    /// The schema of this view with those columns, that designated timestamp and that query.
+    /// Columns that keep their name keep their id, and what was said of them.
+    ///
+    /// # Errors
+    /// If more columns were there than can be numbered.
+    pub fn replaced_by(self, new: &Schema) -> Result<Schema, SchemaError> {
+        let mut replaced = Schema { columns: Vec::new(), view: new.view.clone(), ..self.clone() };
+        for column in &new.columns {
+            match self.find(&column.name) {
+                Some(known) => replaced.columns.push(Column { id: known.id, ..column.clone() }),
+                None => replaced.push(&column.name, column.ty)?,
+            }
+        }
+        let named = new.designated_column().map(|(column, _)| column.name.as_str());
+        replaced.designated = named.and_then(|name| replaced.find(name)).map(|column| column.id);
+        let is_there = |id: ColumnId| replaced.columns.iter().any(|column| column.id == id);
+        replaced.comments.columns.retain(|(id, _)| is_there(*id));
+        replaced.changed().checked()
+    }
+
+    /// This schema with another comment on a column, or on the table itself; `None` and an empty
+    /// text for none.
+    ///
+    /// # Errors
+    /// If there is no such column, or the comments are too long.
+    pub fn with_comment(
+        mut self,
+        column: Option<&str>,
+        text: Option<&str>,
+    ) -> Result<Schema, SchemaError> {
+        let text = text.filter(|text| !text.is_empty()).map(str::to_owned);
+        match column {
+            None => self.comments.table = text,
+            Some(name) => {
+                let id = self.find(name).ok_or_else(|| no_such(name))?.id;
+                self.comments.columns.retain(|(column, _)| *column != id);
+                self.comments.columns.extend(text.map(|text| (id, text)));
+            }
+        }
+        self.changed().checked()
+    }
+
+    /// Comments on the table and its columns.
+    #[must_use]
+    pub fn comments(&self) -> &Comments {
+        &self.comments
+    }
+
+    /// The query whose rows it shows, if it is a view and no table.
+    #[must_use]
+    pub fn view(&self) -> Option<&Arc<View>> {
+        self.view.as_ref()
     }
 
     /// The lengths of all columns that have one, in no order.
@@ -457,6 +576,10 @@ pub struct SchemaParts {
     pub ttl: Option<Ttl>,
     /// Of VARCHAR columns.
     pub lengths: Vec<TextLength>,
+    /// On the table and its columns.
+    pub comments: Comments,
+    /// The query, of a view.
+    pub view: Option<Arc<View>>,
 }
 
 /// Whether two names are the same to the catalog: without regard to case.
@@ -522,6 +645,55 @@ mod tests {
         assert!(length.is_exceeded_by("\u{E9}abc".as_bytes()));
         let dropped = schema.without_column("v").expect("dropped");
         assert_eq!(dropped.lengths(), []);
+    }
+
+    fn sample_view(columns: &[(&str, ColumnType)], query: &str) -> Result<Schema, SchemaError> {
+        let columns = columns.iter().map(|(name, ty)| ((*name).to_owned(), *ty));
+        let view = View { query: query.to_owned(), reads: Vec::new() };
+        Schema::of_view(&columns.collect::<Vec<_>>(), None, view)
+    }
+
+    #[test]
+    fn comments_stand_on_columns_and_go_with_them() {
+        let schema = sample().with_comment(None, Some("all")).expect("on the table");
+        let schema = schema.with_comment(Some("A"), Some("one")).expect("on a column");
+        let id = schema.find("a").expect("a").id;
+        let renamed = schema.clone().with_renamed_column("a", "b").expect("renamed");
+        assert_eq!(renamed.comments().of_column(id), Some("one"));
+        let gone = schema.clone().with_comment(Some("a"), Some("")).expect("removed");
+        assert_eq!(gone.comments().of_column(id), None, "S7: an empty text is none");
+        let dropped = schema.clone().without_column("a").expect("dropped");
+        assert_eq!(dropped.comments().columns, []);
+        assert_eq!(dropped.comments().table.as_deref(), Some("all"));
+        assert!(schema.clone().with_comment(Some("x"), Some("y")).is_err());
+        let long = "y".repeat(limits::COMMENT_BYTES + 1);
+        let refused = schema.with_comment(None, Some(&long));
+        assert_eq!(refused, Err(SchemaError::CommentText { bytes: long.len() }));
+    }
+
+    #[test]
+    fn a_view_keeps_the_ids_of_columns_that_keep_their_names() {
+        let int = ColumnType::Int32;
+        let view = sample_view(&[("a", int), ("b", int)], "SELECT 1").expect("a view");
+        let view = view.with_comment(Some("b"), Some("two")).expect("a comment");
+        let new = sample_view(&[("c", int), ("B", int)], "SELECT 2").expect("another");
+        let replaced = view.clone().replaced_by(&new).expect("replaced");
+        let names = replaced.columns().iter().map(|column| (column.id.0, column.name.as_str()));
+        assert_eq!(names.collect::<Vec<_>>(), [(2, "c"), (1, "B")], "I1");
+        assert_eq!(replaced.comments().columns, view.comments().columns);
+        assert_eq!(replaced.view().expect("a view").query, "SELECT 2");
+        assert!(view.version() < replaced.version());
+    }
+
+    #[test]
+    fn a_view_has_nothing_that_only_rows_have() {
+        let int = ColumnType::Int32;
+        let bytes = limits::VIEW_BYTES + 1;
+        let refused = sample_view(&[("a", int)], &" ".repeat(bytes));
+        assert_eq!(refused, Err(SchemaError::ViewText { bytes }), "S8");
+        let view = sample_view(&[("a", ColumnType::Varchar)], "SELECT ''").expect("a view");
+        let refused = view.with_lengths(&[("a".to_owned(), 3)]);
+        assert_eq!(refused, Err(SchemaError::ViewOfRows), "S8");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Each is one commit: it is durable and visible when it returns, or nothing has changed. What they
 //! say is read by `parse`.
 
+mod views;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,7 +13,10 @@ use tidegate_storage::{Database, Error as StorageError};
 
 use crate::engine::Done;
 use crate::error::{Error, Result};
-use crate::parse::{Name, Position, Statement, TableChange, TableDefinition};
+use crate::parse::{Commented, Name, Position, Statement, TableChange, TableDefinition};
+use views::{Dropped, comment, drop_tables, drop_views};
+
+pub(crate) use views::{create_view, exists};
 
 /// Does a statement; `None` if it changes no table. Waits for the disk. `sql` is its text, for
 /// places in errors.
@@ -38,7 +43,11 @@ fn made_or_changed(statement: &Statement) -> Vec<(&str, Option<usize>)> {
         Statement::CreateTable(definition) => vec![(definition.name.as_str(), None)],
         Statement::CreateTableAs(create) => vec![of_name(&create.name)],
         Statement::CreateTableLike { name, .. } => vec![of_name(name)],
-        Statement::DropTables { names, .. } => names.iter().map(of_name).collect(),
+        Statement::CreateView(create) => vec![of_name(&create.name)],
+        Statement::DropTables { names, .. } | Statement::DropViews { names, .. } => {
+            names.iter().map(of_name).collect()
+        }
+        Statement::Comment(comment) => vec![of_name(&comment.table)],
         Statement::RenameTable { table, to } => vec![of_name(table), (to.as_str(), None)],
         Statement::AlterTable { table, .. } => vec![of_name(table)],
         _ => Vec::new(),
@@ -59,7 +68,14 @@ fn named(statement: &Statement) -> Vec<Name> {
     match statement {
         Statement::CreateTable(definition) => definition.keys.clone(),
         Statement::CreateTableLike { like, .. } => vec![like.clone()],
-        Statement::DropTables { names, .. } => names.clone(),
+        Statement::DropTables { names, .. } | Statement::DropViews { names, .. } => names.clone(),
+        Statement::Comment(comment) => {
+            let column = match &comment.on {
+                Commented::Column(column) => Some(column.clone()),
+                Commented::Table | Commented::View => None,
+            };
+            column.into_iter().chain([comment.table.clone()]).collect()
+        }
         Statement::Maintain { tables, .. } => tables.clone(),
         Statement::TruncateTable { table } | Statement::RenameTable { table, .. } => {
             vec![table.clone()]
@@ -116,7 +132,13 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
             let schema = schema.with_lengths(&lengths)?.with_dedup(&keys)?.with_ttl(like.ttl())?;
             create_with(database, &name.text, schema, if_not_exists, Vec::new())?
         }
-        Statement::DropTables { names, if_exists } => drop_tables(database, &names, if_exists)?,
+        Statement::DropTables { names, if_exists, readers } => {
+            drop_tables(database, &Dropped { names: &names, if_exists, readers })?
+        }
+        Statement::DropViews { names, if_exists, readers } => {
+            drop_views(database, &Dropped { names: &names, if_exists, readers })?
+        }
+        Statement::Comment(said) => comment(database, &said)?,
         Statement::DropIndex => {
             let notice = "DROP INDEX has no effect: there are none";
             Done::with_notices("DROP INDEX", vec![notice.to_owned()])
@@ -141,6 +163,7 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
             alter_table((database, sql), &table.text, change, notices)?
         }
         Statement::CreateTableAs(_)
+        | Statement::CreateView(_)
         | Statement::ChangeRows(_)
         | Statement::Show(_)
         | Statement::Set { .. }
@@ -176,28 +199,14 @@ fn create_with(
 ) -> Result<Done> {
     match database.create_table(name, schema) {
         Ok(_) => {}
-        Err(StorageError::TableExists { .. }) if if_not_exists => {
-            notices = vec![format!("table `{name}` exists already")];
+        Err(error @ (StorageError::TableExists { .. } | StorageError::ViewExists { .. }))
+            if if_not_exists =>
+        {
+            notices = vec![error.to_string()];
         }
         Err(error) => return Err(error.into()),
     }
     Ok(Done::with_notices("CREATE TABLE", notices))
-}
-
-fn drop_tables(database: &Arc<Database>, names: &[Name], if_exists: bool) -> Result<Done> {
-    let mut done = Done::new("DROP TABLE");
-    let mut wanted = Vec::with_capacity(names.len());
-    for name in names {
-        // A damaged table can still be dropped.
-        let is_missing = database.table_id(&name.text).is_none();
-        if is_missing && if_exists {
-            done.notices.push(format!("table `{}` does not exist", name.text));
-        } else {
-            wanted.push(name.text.as_str());
-        }
-    }
-    database.drop_tables(&wanted)?;
-    Ok(done)
 }
 
 fn alter_table(

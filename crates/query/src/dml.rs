@@ -261,7 +261,7 @@ impl RowChanges<'_> {
         }
     }
 
-    fn account(&self) -> Arc<Account> {
+    pub(crate) fn account(&self) -> Arc<Account> {
         Account::new(&self.stop, self.context.memory_pool())
     }
 

@@ -10,6 +10,7 @@
 //! statements that must not wait for each other belong on runtimes of their own. Statements that
 //! change tables wait for the disk on a thread of their own.
 
+mod changing;
 mod known;
 mod reading;
 
@@ -45,13 +46,11 @@ use crate::control::{
     without_guards,
 };
 use crate::ddl;
-use crate::dml::{RowChanges, table_of};
+use crate::dml::RowChanges;
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
 use crate::memory::{QueryMemory, Scope, Shape, StatementMemory, merge_bytes, share};
-use crate::parse::{
-    Copy, Explain, Name, Position, RowChange, Set, Statement, blanked, parse_statement,
-};
+use crate::parse::{Explain, Position, RowChange, Set, Statement, blanked, parse_statement};
 use crate::plan::{
     OperatorPlanner, Parameter, ParameterTypes, PlanCache, PlannedQuery, analyzer_rules,
     describe_query, described_with, locate_running, optimizer_rules, parameter_count,
@@ -61,6 +60,7 @@ use crate::session::{Session, reset, set};
 use crate::show::{canceled, parameter, show};
 use crate::spill::SpillFolder;
 use crate::system::{Caller, System};
+use changing::{changing, tables_of};
 pub use known::KnownAnswer;
 use reading::reserve_reading;
 
@@ -419,6 +419,10 @@ impl Engine {
                 let changes = RowChanges { parameters, ..self.changes(&begun) };
                 Ok(changes.create(&sql, create).await?.answer())
             }
+            Statement::CreateView(create) => {
+                let made = ddl::create_view(self.changes(&begun), &sql, create);
+                Ok(Box::pin(made).await?.answer())
+            }
             Statement::ChangeRows(change) => {
                 let parameters = parameters.to_vec();
                 let changes = RowChanges { parameters, ..self.changes(&begun) };
@@ -681,23 +685,6 @@ impl Engine {
     }
 }
 
-/// The tables that a statement changes.
-fn tables_of(statement: &Statement) -> Vec<&Name> {
-    match statement {
-        Statement::ChangeRows(change) => vec![table_of(change)],
-        Statement::Explain(how) => how.change.iter().map(table_of).collect(),
-        Statement::DropTables { names, .. } => names.iter().collect(),
-        Statement::Copy(copy) => match copy.as_ref() {
-            Copy::Import { table, .. } => vec![table],
-            Copy::Export { .. } | Copy::Cancel { .. } => Vec::new(),
-        },
-        Statement::TruncateTable { table }
-        | Statement::RenameTable { table, .. }
-        | Statement::AlterTable { table, .. } => vec![table],
-        _ => Vec::new(),
-    }
-}
-
 /// Types in the order of the parameters.
 fn parameter_types(values: &[Parameter], types: &ParameterTypes) -> Vec<Option<FieldRef>> {
     let field = |ty| Some(Arc::new(Field::new("", ty, true)));
@@ -707,31 +694,6 @@ fn parameter_types(values: &[Parameter], types: &ParameterTypes) -> Vec<Option<F
         _ => types.get(&format!("${}", at + 1)).cloned(),
     };
     values.iter().enumerate().map(of).collect()
-}
-
-/// What a statement would change, if it would.
-fn changing(statement: &Statement) -> Option<&'static str> {
-    let of_rows = |change: &RowChange| match change {
-        RowChange::Insert(_) => "INSERT",
-        RowChange::Update(_) => "UPDATE",
-        RowChange::Delete(_) => "DELETE",
-        RowChange::DropPartitions(_) => "ALTER TABLE",
-    };
-    match statement {
-        Statement::Query | Statement::Show(_) | Statement::Set { .. } => None,
-        Statement::Cancel { .. } | Statement::Maintain { .. } | Statement::Nothing { .. } => None,
-        Statement::Copy(copy) => matches!(**copy, Copy::Import { .. }).then_some("COPY"),
-        Statement::Explain(how) => how.change.as_ref().filter(|_| how.analyze).map(of_rows),
-        Statement::ChangeRows(change) => Some(of_rows(change)),
-        Statement::DropTables { .. } => Some("DROP TABLE"),
-        Statement::DropIndex => Some("DROP INDEX"),
-        Statement::TruncateTable { .. } => Some("TRUNCATE TABLE"),
-        Statement::RenameTable { .. } => Some("RENAME TABLE"),
-        Statement::AlterTable { .. } => Some("ALTER TABLE"),
-        Statement::CreateTable(_)
-        | Statement::CreateTableAs(_)
-        | Statement::CreateTableLike { .. } => Some("CREATE TABLE"),
-    }
 }
 
 /// One row a line.

@@ -21,7 +21,9 @@ use message::{At, FilterMessage, Innermost, Similar};
 
 pub use condition::Condition;
 pub(crate) use condition::{is_about_arguments, is_no_space};
-pub use problem::{ClauseProblem, PatternProblem, SettingProblem, SyntaxError, TextProblem};
+pub use problem::{
+    ClauseProblem, PatternProblem, SettingProblem, SyntaxError, TextProblem, ViewProblem,
+};
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -92,6 +94,14 @@ pub enum Error {
         position: Option<Position>,
         /// As it is written.
         table: String,
+    },
+    /// A view cannot be read as it is.
+    #[error("view `{view}`: {what}")]
+    View {
+        /// Its name.
+        view: String,
+        /// What is wrong with it.
+        what: ViewProblem,
     },
     /// A column of a query that is to be a table's has values that no column can have.
     #[error("{position}: column `{column}` has type {ty}, which no column can have: cast it")]
@@ -273,6 +283,16 @@ impl Error {
         Error::Syntax { position: Position::at(sql, offset), what }
     }
 
+    /// What went wrong in the query of a view.
+    pub(crate) fn in_view(view: &str, error: Error) -> Error {
+        Error::View { view: view.to_owned(), what: ViewProblem::Query(Box::new(error)) }
+    }
+
+    /// Whether neither a text nor what it names is the reason.
+    pub(crate) fn is_from_outside(&self) -> bool {
+        matches!(self, Error::Canceled { .. }) || self.class() != Class::Caller
+    }
+
     /// Whose fault it is.
     #[must_use]
     pub fn class(&self) -> Class {
@@ -301,6 +321,7 @@ impl Error {
             | Error::ValueCount { .. }
             | Error::TimestampMissing { .. }
             | Error::ValueTooLong { .. }
+            | Error::View { .. }
             | Error::Canceled { .. }
             | Error::Schema(_) => Class::Caller,
             Error::Storage(source) => source.class(),
@@ -348,6 +369,7 @@ impl Error {
             | Error::Bulk { position, .. }
             | Error::Engine { position, .. } => *position,
             Error::ValueTooLong { .. }
+            | Error::View { .. }
             | Error::Denied { .. }
             | Error::ReadOnly { .. }
             | Error::Pending { .. }

@@ -47,7 +47,7 @@ pub use dml::KeptRows;
 pub use engine::{Answer, Described, Engine, EngineOptions, FILL_ROWS_MAX, KnownAnswer, SPILL_MAX};
 pub use error::{
     ClauseProblem, Condition, Error, PatternProblem, Result, SettingProblem, SyntaxError,
-    TextProblem,
+    TextProblem, ViewProblem,
 };
 pub use host::{ConfigEntry, Host, LineConnection, MemoryUse};
 pub use memory::STACK_BYTES;

@@ -16,6 +16,7 @@ mod rows;
 mod copy;
 mod settings;
 mod session;
+mod views;
 mod statement;
 
 pub(crate) use copy::{Copy, CopyPlace, CopySource};
@@ -33,3 +34,4 @@ pub(crate) use statement::{Explain, Name, Statement, TableChange, parse_statemen
 pub(crate) use token::blanked;
 pub(crate) use types::column_type;
 pub use types::column_type as parse_column_type;
+pub(crate) use views::{Comment, Commented, CreateView, IfExists, Readers};

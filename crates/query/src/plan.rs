@@ -33,6 +33,7 @@ mod kept_filters;
 mod null_keys;
 mod functions;
 mod tables;
+mod views;
 mod order;
 mod locate;
 mod cache;
@@ -69,6 +70,7 @@ use order::limits_in_table_order;
 use query_text::{OutputNames, QueryText, parse_query};
 use rows::{Purpose, TargetRows as Rows, stored};
 use tables::Tables;
+use views::{ViewScope, blamed};
 
 pub(crate) use cache::{CachedPlan, PlanCache};
 pub(crate) use cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
@@ -99,6 +101,7 @@ pub(crate) use tables::table_name;
 pub(crate) use time_text::merged;
 #[cfg(test)]
 pub(crate) use time_text::{TimeScale, parse_time};
+pub(crate) use views::{NewView, ViewPlan, plan_view};
 
 /// Windows of an interval: with more, the condition itself would be the work.
 pub(crate) const WINDOWS_MAX: usize = 10_000;
@@ -186,7 +189,10 @@ pub(crate) async fn plan_query(
     let query = parse_query(sql, parameters)?;
     match plan_parsed((state, cache.as_deref()), database, asked, query).await {
         Ok(planned) => Ok(planned),
-        Err(error) => Err(locate::locate(sql, parameters::locate(sql, parameters, error))),
+        Err(error) => {
+            let error = blamed((state, database), asked, error);
+            Err(locate::locate(sql, parameters::locate(sql, parameters, error)))
+        }
     }
 }
 
@@ -332,13 +338,15 @@ fn plan_on(
         let table = if name == TARGET { table.with_row_ids() } else { table };
         (name.clone(), provider_as_source(Arc::new(table)))
     };
-    let is_read = |(name, _): &(&String, &Arc<Snapshot>)| {
-        name.as_str() != TARGET || purpose.rows != Rows::None
+    let is_read = |(name, snapshot): &(&String, &Arc<Snapshot>)| {
+        let is_target = name.as_str() == TARGET && purpose.rows == Rows::None;
+        !is_target && snapshot.schema.view().is_none()
     };
     let sources = snapshots.iter().filter(is_read).map(source).collect();
     let relations = MarkedRelations::new(state, marks, aggregates);
     let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(relations)];
-    let tables = Tables { state, sources, relations };
+    let views = ViewScope::of_statement(state, snapshots);
+    let tables = Tables { state, sources, relations, views };
     let plan = SqlToRel::new(&tables).statement_to_plan(statement)?;
     let refused = match &plan {
         LogicalPlan::Ddl(_) => Some("this statement"),
@@ -358,8 +366,8 @@ fn plan_on(
     Ok(limits_in_table_order(plan)?)
 }
 
-/// The tables that a query names, as of one moment (Z1), and the one that is changed. What is no
-/// table may be a function.
+/// The tables that a query names, with those that views among them read, as of one moment (Z1), and
+/// the one that is changed. What is no table may be a function.
 fn snapshots(
     database: &Database,
     references: &[TableReference],
@@ -375,10 +383,15 @@ fn snapshots(
         }
     }
     let names = existing.iter().map(AsRef::as_ref).chain(target).collect::<Vec<&str>>();
-    let snapshots = database.snapshots(&names)?;
+    let snapshots = database.snapshots_and_read(&names)?;
     let existing = existing.into_iter().map(Cow::into_owned);
-    let names = existing.chain(target.map(|_| TARGET.to_owned()));
-    let mut found: HashMap<_, _> = names.zip(snapshots).collect();
+    let names = existing.chain(target.map(|_| TARGET.to_owned())).collect::<Vec<_>>();
+    let (named, read) = snapshots.split_at(names.len());
+    let read = read.iter().map(|snapshot| (snapshot.name.to_lowercase(), Arc::clone(snapshot)));
+    let mut found: HashMap<_, _> = read.chain(names.into_iter().zip(named.to_vec())).collect();
+    if let Some(view) = found.get(TARGET).filter(|target| target.schema.view().is_some()) {
+        return Err(StorageError::IsView { view: view.name.clone() }.into());
+    }
     if purpose.rows == Rows::Sealed
         && let Some(target) = found.get_mut(TARGET)
     {

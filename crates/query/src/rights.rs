@@ -90,7 +90,10 @@ impl Deed {
             Statement::CreateTable(_)
             | Statement::CreateTableAs(_)
             | Statement::CreateTableLike { .. } => Deed::Define("CREATE TABLE"),
+            Statement::CreateView(_) => Deed::Define("CREATE VIEW"),
             Statement::DropTables { .. } => Deed::Define("DROP TABLE"),
+            Statement::DropViews { .. } => Deed::Define("DROP VIEW"),
+            Statement::Comment(_) => Deed::Define("COMMENT"),
             Statement::DropIndex => Deed::Define("DROP INDEX"),
             Statement::Nothing { tag, .. } => Deed::Define(tag),
             Statement::TruncateTable { .. } => Deed::Define("TRUNCATE TABLE"),
@@ -223,6 +226,11 @@ mod tests {
             "CREATE TABLE t (a INT)",
             "CREATE TABLE t AS (SELECT 1 a)",
             "CREATE TABLE t (LIKE u)",
+            "CREATE VIEW v AS SELECT 1",
+            "CREATE OR REPLACE VIEW v AS SELECT 1",
+            "DROP VIEW v",
+            "ALTER VIEW v RENAME TO w",
+            "COMMENT ON TABLE t IS 'a'",
             "DROP TABLE t",
             "TRUNCATE TABLE t",
             "RENAME TABLE t TO u",

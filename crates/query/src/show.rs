@@ -41,6 +41,14 @@ pub(crate) fn show(caller: &Caller, sql: &str, what: &Show) -> Result<RecordBatc
             let ddl = create_statement(&snapshot.name, &snapshot.schema);
             batch(vec![("ddl", texts([Some(ddl)]))])
         }
+        Show::CreateView { view } => {
+            let snapshot = snapshot(database, sql, view)?;
+            if snapshot.schema.view().is_none() {
+                return Err(StorageError::NotAView { table: snapshot.name.clone() }.into());
+            }
+            let ddl = create_statement(&snapshot.name, &snapshot.schema);
+            batch(vec![("ddl", texts([Some(ddl)]))])
+        }
         Show::Parameters => engine::parameters(caller),
         Show::Settings => {
             let all = all_settings(&caller.session, caller.system.timeout);

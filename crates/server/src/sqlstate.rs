@@ -27,6 +27,8 @@ pub(crate) fn of_query(error: &QueryError) -> &'static str {
         Condition::UndefinedColumn => "42703",
         Condition::UndefinedFunction => "42883",
         Condition::DuplicateTable => "42P07",
+        Condition::DependentObjects => "2BP01",
+        Condition::UndefinedParameter => "42P02",
         Condition::DuplicateColumn => "42701",
         Condition::AmbiguousName => "42702",
         Condition::InvalidTableDefinition => "42P16",

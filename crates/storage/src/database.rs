@@ -408,6 +408,34 @@ impl Database {
         self.with_tables(tables, &|found| found.iter().map(|table| table.snapshot()).collect())
     }
 
+    /// As `snapshots`, and behind them the tables that views among them read, at any depth, as of
+    /// the same moment and each once. What is not there is left out (`model::view` V1).
+    ///
+    /// # Errors
+    /// As `snapshot`.
+    pub fn snapshots_and_read(&self, tables: &[&str]) -> Result<Vec<Arc<Snapshot>>> {
+        let find_all = |published: &Tables| {
+            let mut found = find_each(published, tables)?;
+            let mut at = 0;
+            while let Some(state) = found.get(at).map(Arc::clone) {
+                let reads = state.manifest.schema.view().map_or(&[][..], |view| &view.reads);
+                for read in reads {
+                    let table = published.by_id.get(&read.table);
+                    let table = table.or_else(|| published.find(&read.name));
+                    let is_known = |table: &Arc<TableState>| {
+                        found.iter().any(|known| known.id() == table.id())
+                    };
+                    if let Some(table) = table.filter(|table| !is_known(table)) {
+                        found.push(Arc::clone(table));
+                    }
+                }
+                at += 1;
+            }
+            Ok(found)
+        };
+        self.with_found(&find_all, &|found| found.iter().map(|table| table.snapshot()).collect())
+    }
+
     /// A table for the catalog: one that is damaged is described as far as possible, so that it
     /// hides no other.
     ///
@@ -448,10 +476,16 @@ impl Database {
         names: &[&str],
         action: &dyn Fn(&[Arc<TableState>]) -> Result<T>,
     ) -> Result<T> {
-        let find_all = || {
-            let published = self.published();
-            names.iter().map(|name| find(&published.tables, name)).collect::<Result<Vec<_>>>()
-        };
+        self.with_found(&|tables| find_each(tables, names), action)
+    }
+
+    /// The same of tables that are found in another way.
+    fn with_found<T>(
+        &self,
+        find: &dyn Fn(&Tables) -> Result<Vec<Arc<TableState>>>,
+        action: &dyn Fn(&[Arc<TableState>]) -> Result<T>,
+    ) -> Result<T> {
+        let find_all = || find(&self.published().tables);
         let mut found = find_all()?;
         loop {
             let outcome = action(&found);
@@ -459,7 +493,8 @@ impl Database {
                 return outcome;
             }
             let now = find_all()?;
-            if now.iter().zip(&found).all(|(now, found)| Arc::ptr_eq(now, found)) {
+            let is_same = now.len() == found.len();
+            if is_same && now.iter().zip(&found).all(|(now, found)| Arc::ptr_eq(now, found)) {
                 return outcome;
             }
             found = now;
@@ -532,6 +567,10 @@ impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database").field("dir", &self.dir()).finish_non_exhaustive()
     }
+}
+
+fn find_each(tables: &Tables, names: &[&str]) -> Result<Vec<Arc<TableState>>> {
+    names.iter().map(|name| find(tables, name)).collect()
 }
 
 fn find(tables: &Tables, name: &str) -> Result<Arc<TableState>> {

@@ -35,8 +35,16 @@ pub enum Error {
     NoSuchTable { table: String },
     #[error("table `{table}` exists already")]
     TableExists { table: String },
+    #[error("view `{view}` exists already")]
+    ViewExists { view: String },
+    #[error("`{view}` is a view and no table")]
+    IsView { view: String },
+    #[error("`{table}` is a table and no view")]
+    NotAView { table: String },
     #[error("the database has {} tables, which is the most", limits::TABLES)]
     TooManyTables,
+    #[error("the database has {} views, which is the most", limits::VIEWS)]
+    TooManyViews,
     #[error(transparent)]
     Schema(#[from] SchemaError),
     #[error("table `{table}` cannot be read, and takes no rows until it can")]
@@ -185,7 +193,11 @@ impl Error {
             Error::NotADatabase { .. }
             | Error::NoSuchTable { .. }
             | Error::TableExists { .. }
+            | Error::ViewExists { .. }
+            | Error::IsView { .. }
+            | Error::NotAView { .. }
             | Error::TooManyTables
+            | Error::TooManyViews
             | Error::Schema(_)
             | Error::TableDropped { .. }
             | Error::TableTruncated { .. }

@@ -30,7 +30,9 @@ use crate::segment::SegmentMeta;
 use crate::symbols::{SymbolMark, SymbolTexts};
 use crate::wal::TableChange;
 
-const KIND: Kind = Kind { magic: *b"TIDEMAN\0", version: 2, oldest: 1, name: "manifest" };
+const KIND: Kind = Kind { magic: *b"TIDEMAN\0", version: 3, oldest: 1, name: "manifest" };
+/// Written while a table has neither comments nor a view's query, so that older programs read it.
+const KIND_WITHOUT_TEXTS: Kind = Kind { version: 2, ..KIND };
 
 /// A table as of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -237,10 +239,14 @@ impl Manifest {
     }
 
     fn alter(&mut self, schema: &Arc<Schema>) -> Result<(), Corruption> {
-        let same = schema.designated() == self.schema.designated()
+        // No rows depend on the columns of a view. A table never becomes one.
+        let is_view = schema.view().is_some();
+        let same_kind = is_view == self.schema.view().is_some();
+        let same_order = schema.designated() == self.schema.designated()
             && schema.partition_by() == self.schema.partition_by()
             && schema.time_unit() == self.schema.time_unit()
             && schema.columns().iter().all(|column| self.can_have(column));
+        let same = same_kind && (is_view || same_order);
         if !same || schema.next_column() < self.schema.next_column() {
             let value = schema.version().0;
             return Err(Corruption::Impossible { what: "a schema of another table", value });
@@ -411,7 +417,8 @@ impl Manifest {
         for mark in self.batches.iter() {
             parts::encode_batch(&mut w, mark);
         }
-        envelope::encode(&KIND, &w.0)
+        let is_older = parts::is_schema_of_version_2(&self.schema);
+        envelope::encode(if is_older { &KIND_WITHOUT_TEXTS } else { &KIND }, &w.0)
     }
 }
 

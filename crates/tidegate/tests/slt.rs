@@ -26,6 +26,8 @@ mod overtaken;
 mod cancel;
 #[path = "slt/known.rs"]
 mod known;
+#[path = "slt/nested_views.rs"]
+mod nested_views;
 #[path = "slt/host.rs"]
 mod host;
 #[path = "slt/answers.rs"]
@@ -136,7 +138,20 @@ fn main() -> ExitCode {
         on_runtime(known::what_is_known_ends_as_anything_else())
     }));
     trials.extend(answer_trials());
+    trials.extend(view_trials());
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Views of views.
+fn view_trials() -> [Trial; 2] {
+    [
+        Trial::test("engine::views_read_views_to_a_bounded_depth", || {
+            on_runtime(nested_views::views_read_views_to_a_bounded_depth())
+        }),
+        Trial::test("engine::views_of_a_statement_read_a_bounded_number_of_tables", || {
+            on_runtime(nested_views::views_of_a_statement_read_a_bounded_number_of_tables())
+        }),
+    ]
 }
 
 /// Random queries beside slow answers.

@@ -12,8 +12,8 @@ use tidegate_model::layout::{Region, SEGMENT_HEADER_BYTES, SEGMENT_VERSION, Segm
 use tidegate_model::schema::SchemaParts;
 use tidegate_model::time::{TIMESTAMP_MAX, TIMESTAMP_MIN};
 use tidegate_model::{
-    ByteCount, Column, ColumnId, ColumnType, PartitionUnit, Schema, SchemaVersion, SegmentId,
-    TimeRange,
+    ByteCount, Column, ColumnId, ColumnType, Comments, PartitionUnit, Schema, SchemaVersion,
+    SegmentId, TimeRange,
 };
 use tidegate_platform::{Disk, OpenMode, SimDisk};
 use tidegate_storage::segment::{PickedRows, Reader};
@@ -133,6 +133,8 @@ fn schema(footer: &SegmentFooter) -> Option<Schema> {
         dedup: Vec::new(),
         ttl: None,
         lengths: Vec::new(),
+        comments: Comments::default(),
+        view: None,
     };
     Schema::from_parts(parts).ok()
 }

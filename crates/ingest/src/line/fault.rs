@@ -92,6 +92,8 @@ pub enum Reason {
     TooManyColumns { column: String, max: usize },
     #[error("table '{table}' does not exist, and tables are not created")]
     NoSuchTable { table: String },
+    #[error("'{view}' is a view, and takes no rows")]
+    IsView { view: String },
     #[error("column '{column}' does not exist, and columns are not created")]
     NoSuchColumn { column: String },
     #[error("table '{table}' has no designated timestamp")]
@@ -167,6 +169,7 @@ impl Reason {
             | Reason::LineTooLong { .. }
             | Reason::TooManyNulls { .. }
             | Reason::NoSuchTable { .. }
+            | Reason::IsView { .. }
             | Reason::NoDesignatedTimestamp { .. } => None,
         }
     }
@@ -193,6 +196,7 @@ impl Reason {
             Reason::TooManyNulls { .. } => "too_many_nulls",
             Reason::TooManyColumns { .. }
             | Reason::NoSuchTable { .. }
+            | Reason::IsView { .. }
             | Reason::NoSuchColumn { .. }
             | Reason::NoDesignatedTimestamp { .. } => "schema",
             Reason::Lossy { .. } | Reason::NoTypeFor { .. } => "conversion",

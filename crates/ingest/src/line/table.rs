@@ -95,6 +95,9 @@ impl Table {
         }
         let is_same = schema.is_some() && schema == self.schema && self.new_columns == 0;
         if !is_same {
+            if schema.as_ref().is_some_and(|schema| schema.view().is_some()) {
+                return Err(Reason::IsView { view: shown(self.name.as_bytes()) });
+            }
             let (designated, unit) = match &schema {
                 None => (options.timestamp_name.clone(), TimeUnit::Micros),
                 Some(schema) => {

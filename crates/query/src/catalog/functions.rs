@@ -2,7 +2,7 @@
 //!
 //! - CF1. They look at the engine when they run, and are made for each statement: their plans are
 //!   not kept (`plan::cache` PC2).
-//! - CF2. What Tidegate does not have (views, constraints, comments) has no definition: NULL.
+//! - CF2. What Tidegate does not have (constraints, triggers, rules) has no definition: NULL.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -83,7 +83,7 @@ const FUNCTIONS: &[Function] = &[
     Function("pg_get_expr", Gives::Text, |it| Ok(ScalarValue::Utf8View(it.text(0)))),
     Function("pg_get_indexdef", Gives::Text, |_| no_text()),
     Function("pg_get_constraintdef", Gives::Text, |_| no_text()),
-    Function("pg_get_viewdef", Gives::Text, |_| no_text()),
+    Function("pg_get_viewdef", Gives::Text, view_definition),
     Function("pg_get_partkeydef", Gives::Text, |_| no_text()),
     Function("pg_get_triggerdef", Gives::Text, |_| no_text()),
     Function("pg_get_ruledef", Gives::Text, |_| no_text()),
@@ -94,7 +94,7 @@ const FUNCTIONS: &[Function] = &[
     Function("pg_get_statisticsobjdef_columns", Gives::Text, |_| no_text()),
     Function("pg_get_serial_sequence", Gives::Text, |_| no_text()),
     Function("pg_tablespace_location", Gives::Text, |_| text("")),
-    Function("obj_description", Gives::Text, |_| no_text()),
+    Function("obj_description", Gives::Text, describe_object),
     Function("shobj_description", Gives::Text, |_| no_text()),
     Function("col_description", Gives::Text, describe_column),
     Function("pg_encoding_to_char", Gives::Text, |it| {
@@ -493,10 +493,21 @@ fn describe_column(call: &Call<'_>) -> Result<ScalarValue> {
     let schema = &table.snapshot.schema;
     let at = call.number(1).and_then(|number| usize::try_from(number - 1).ok());
     let column = at.and_then(|at| schema.columns().get(at));
-    match column {
-        Some(column) if schema.designated() == Some(column.id) => text(column_description(schema)),
-        _ => no_text(),
-    }
+    let said = column.and_then(|column| column_description(schema, column));
+    Ok(ScalarValue::Utf8View(said))
+}
+
+/// `obj_description(oid[, catalog])`: numbers of other catalogs than that of tables are not known.
+fn describe_object(call: &Call<'_>) -> Result<ScalarValue> {
+    let is_of_tables = call.text(1).is_none_or(|catalog| catalog == "pg_class");
+    let table = if is_of_tables { call.table()? } else { None };
+    Ok(ScalarValue::Utf8View(table.and_then(|table| table.comment())))
+}
+
+/// `pg_get_viewdef(view[, pretty])`
+fn view_definition(call: &Call<'_>) -> Result<ScalarValue> {
+    let definition = call.table()?.and_then(|table| table.definition());
+    Ok(ScalarValue::Utf8View(definition))
 }
 
 fn table_bytes(call: &Call<'_>) -> Result<ScalarValue> {

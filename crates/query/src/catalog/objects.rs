@@ -46,6 +46,22 @@ pub(super) struct Table {
     pub(super) snapshot: Arc<Snapshot>,
 }
 
+impl Table {
+    /// The query of a view, as a statement ends; `None` for a table.
+    pub(super) fn definition(&self) -> Option<String> {
+        self.snapshot.schema.view().map(|view| format!("{};", view.query))
+    }
+
+    fn is_view(&self) -> bool {
+        self.snapshot.schema.view().is_some()
+    }
+
+    /// What is said of it; `None` if nothing is.
+    pub(super) fn comment(&self) -> Option<String> {
+        self.snapshot.schema.comments().table.clone()
+    }
+}
+
 /// All tables as they are now, without those that are dropped meanwhile. One that is damaged is
 /// listed like the others, with its columns.
 pub(super) fn tables(database: &Database) -> Result<Vec<Table>> {
@@ -116,6 +132,7 @@ pub(super) fn rows(caller: &Caller, relation: &str, schema: &str) -> Result<Vec<
         return Ok(match relation {
             "schemata" => SCHEMAS.iter().map(|(schema, _)| schema_row(name, schema)).collect(),
             "tables" => tables(database)?.iter().map(|it| table_row(name, it)).collect(),
+            "views" => tables(database)?.iter().filter_map(|it| view_row(name, it)).collect(),
             "columns" => {
                 let of = |table: &Table| columns_of(table, |it| column_row(name, table, it));
                 tables(database)?.iter().flat_map(of).collect()
@@ -133,18 +150,23 @@ pub(super) fn rows(caller: &Caller, relation: &str, schema: &str) -> Result<Vec<
         "pg_class" => tables(database)?.iter().map(class).collect(),
         "pg_collation" => collations(),
         "pg_database" => vec![database_row(name)],
-        "pg_description" => tables(database)?.iter().filter_map(description).collect(),
+        "pg_description" => tables(database)?.iter().flat_map(descriptions).collect(),
         "pg_language" => vec![Row::new().with("oid", 12_u32).with("lanname", "internal")],
         "pg_namespace" => SCHEMAS.iter().map(|(name, oid)| namespace(name, *oid)).collect(),
         "pg_roles" => vec![role(caller)],
         "pg_settings" => settings(caller),
         "pg_stat_activity" => activity(caller),
-        "pg_tables" => tables(database)?.iter().map(|it| pg_table(caller, it)).collect(),
+        "pg_tables" => {
+            let tables = tables(database)?;
+            tables.iter().filter(|it| !it.is_view()).map(|it| pg_table(caller, it)).collect()
+        }
+        "pg_views" => tables(database)?.iter().filter_map(|it| pg_view(caller, it)).collect(),
         "pg_tablespace" => tablespaces(),
         "pg_stat_user_tables" | "pg_stat_all_tables" => {
-            let of_users = |it: &Table| relation == "pg_stat_all_tables" || it.schema == "public";
+            let all = relation == "pg_stat_all_tables";
+            let is_shown = |it: &&Table| !it.is_view() && (all || it.schema == "public");
             let tables = tables(database)?;
-            tables.iter().filter(|it| of_users(it)).map(statistics).collect()
+            tables.iter().filter(is_shown).map(statistics).collect()
         }
         "pg_proc" => types::all_functions().map(function_row).collect(),
         "pg_type" => {
@@ -171,17 +193,20 @@ fn number(count: usize) -> i64 {
 
 fn class(table: &Table) -> Row {
     let Table { oid, schema, name, snapshot } = table;
+    let is_view = table.is_view();
+    let (kind, files, method) = if is_view { ("v", 0, 0) } else { ("r", *oid, HEAP) };
     Row::new()
         .with("oid", *oid)
         .with("relname", name.as_str())
         .with("relnamespace", schema_oid(schema).unwrap_or(PUBLIC))
         .with("reltype", row_type_oid(table))
         .with("relowner", OWNER)
-        .with("relam", HEAP)
-        .with("relfilenode", *oid)
+        .with("relam", method)
+        .with("relfilenode", files)
         .with("reltuples", -1_i64)
         .with("relpersistence", "p")
-        .with("relkind", "r")
+        .with("relkind", kind)
+        .with("relhasrules", is_view)
         .with("relnatts", number(snapshot.schema.columns().len()))
         .with("relispopulated", true)
         .with("relreplident", "d")
@@ -215,22 +240,31 @@ fn column_type(schema: &Schema, column: &Column) -> (&'static types::PgType, i32
     (ty, longest.map_or(modifier, |longest| longest.saturating_add(4)))
 }
 
-/// The designated timestamp says that it is (the columns of others say nothing).
-fn description(table: &Table) -> Option<Row> {
-    let schema = &table.snapshot.schema;
-    let (time, _) = schema.designated_column()?;
-    let at = schema.columns().iter().position(|column| column.id == time.id)?;
-    Some(
+/// The comments on a table and its columns. Of a designated timestamp without one, that it is.
+fn descriptions(table: &Table) -> Vec<Row> {
+    let columns = table.snapshot.schema.columns().iter().enumerate();
+    let of_columns = columns.filter_map(|(at, column)| {
+        Some((at + 1, column_description(&table.snapshot.schema, column)?))
+    });
+    let row = |(at, text): (usize, String)| {
         Row::new()
             .with("objoid", table.oid)
             .with("classoid", CLASS_OF_TABLES)
-            .with("objsubid", number(at + 1))
-            .with("description", column_description(schema)),
-    )
+            .with("objsubid", number(at))
+            .with("description", text)
+    };
+    table.comment().map(|text| (0, text)).into_iter().chain(of_columns).map(row).collect()
 }
 
-pub(super) fn column_description(schema: &Schema) -> String {
-    format!("designated timestamp, partitioned by {}", schema.partition_by().sql())
+pub(super) fn column_description(schema: &Schema, column: &Column) -> Option<String> {
+    if let Some(comment) = schema.comments().of_column(column.id) {
+        return Some(comment.to_owned());
+    }
+    let is_time = schema.designated() == Some(column.id);
+    is_time.then(|| match schema.view() {
+        Some(_) => "designated timestamp".to_owned(),
+        None => format!("designated timestamp, partitioned by {}", schema.partition_by().sql()),
+    })
 }
 
 fn namespace(name: &str, oid: u32) -> Row {
@@ -354,6 +388,12 @@ fn pg_table(caller: &Caller, table: &Table) -> Row {
         .with("tableowner", owner(caller))
 }
 
+fn pg_view(caller: &Caller, view: &Table) -> Option<Row> {
+    let definition = view.definition()?;
+    let row = Row::new().with("schemaname", view.schema).with("viewname", view.name.as_str());
+    Some(row.with("viewowner", owner(caller)).with("definition", definition))
+}
+
 /// A type, and the arrays of it.
 fn type_rows(ty: &types::PgType) -> Vec<Row> {
     let row = |oid: u32, name: String| {
@@ -450,13 +490,32 @@ fn schema_row(database: &str, schema: &str) -> Row {
 }
 
 fn table_row(database: &str, table: &Table) -> Row {
+    let takes_rows = table.schema == "public" && !table.is_view();
     Row::new()
         .with("table_catalog", database)
         .with("table_schema", table.schema)
         .with("table_name", table.name.as_str())
-        .with("table_type", "BASE TABLE")
-        .with("is_insertable_into", if table.schema == "public" { "YES" } else { "NO" })
+        .with("table_type", if table.is_view() { "VIEW" } else { "BASE TABLE" })
+        .with("is_insertable_into", if takes_rows { "YES" } else { "NO" })
         .with("is_typed", "NO")
+}
+
+fn view_row(database: &str, view: &Table) -> Option<Row> {
+    let definition = view.definition()?;
+    let row = Row::new()
+        .with("table_catalog", database)
+        .with("table_schema", view.schema)
+        .with("table_name", view.name.as_str())
+        .with("view_definition", definition)
+        .with("check_option", "NONE");
+    let no = [
+        "is_updatable",
+        "is_insertable_into",
+        "is_trigger_updatable",
+        "is_trigger_deletable",
+        "is_trigger_insertable_into",
+    ];
+    Some(no.into_iter().fold(row, |row, name| row.with(name, "NO")))
 }
 
 fn column_row(database: &str, table: &Table, (at, column): (usize, &Column)) -> Row {
@@ -499,7 +558,7 @@ fn column_row(database: &str, table: &Table, (at, column): (usize, &Column)) -> 
         .with("is_identity", "NO")
         .with("identity_cycle", "NO")
         .with("is_generated", "NEVER")
-        .with("is_updatable", "YES")
+        .with("is_updatable", if table.is_view() { "NO" } else { "YES" })
 }
 
 fn character_set(database: &str) -> Row {

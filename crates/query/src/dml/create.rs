@@ -7,12 +7,11 @@
 use std::sync::Arc;
 
 use tidegate_model::{ColumnType, Schema};
-use tidegate_storage::Error as StorageError;
 
 use super::write::{Work, Writer, write};
 use super::{RowChanges, Running, Statement};
 use crate::control::{finish_in_time, plan_apart};
-use crate::ddl::{check_not_system, schema_of};
+use crate::ddl::{check_not_system, exists, schema_of};
 use crate::engine::Done;
 use crate::error::{Error, Result};
 use crate::parse::{CreateAs, Name, Position, blanked};
@@ -25,12 +24,11 @@ impl RowChanges<'_> {
     pub(crate) async fn create(&self, sql: &str, mut create: CreateAs) -> Result<Done> {
         check_not_system(sql, &create.name.text, Some(create.name.offset))?;
         if self.database.table_id(&create.name.text).is_some() {
-            let table = create.name.text;
+            let error = exists(&self.database, &create.name.text);
             if create.table.if_not_exists {
-                let notice = format!("table `{table}` exists already");
-                return Ok(Done::with_notices(TAG, vec![notice]));
+                return Ok(Done::with_notices(TAG, vec![error.to_string()]));
             }
-            return Err(StorageError::TableExists { table }.into());
+            return Err(error.into());
         }
         // Places in errors are those in the statement.
         let query = blanked(&sql[..create.query.end], create.query.start);

@@ -12,7 +12,8 @@ use tidegate_model::{ColumnType, SchemaError as BadSchema};
 use tidegate_storage::{Class, Error as StorageError};
 
 use super::{
-    CancelReason, ClauseProblem, Error, SettingProblem, SyntaxError, TextProblem, innermost,
+    CancelReason, ClauseProblem, Error, SettingProblem, SyntaxError, TextProblem, ViewProblem,
+    innermost,
 };
 
 /// What kind of thing went wrong, for those who number errors.
@@ -81,6 +82,10 @@ pub enum Condition {
     InvalidParameter,
     /// What is named is of another kind.
     WrongObjectType,
+    /// Something else depends on it.
+    DependentObjects,
+    /// A parameter where there can be none.
+    UndefinedParameter,
     /// Division by zero.
     DivisionByZero,
     /// The memory of queries is used up.
@@ -167,7 +172,16 @@ impl Error {
                 _ => Condition::InvalidStatement,
             },
             Error::Storage(StorageError::NoSuchTable { .. }) => Condition::UndefinedTable,
-            Error::Storage(StorageError::TableExists { .. }) => Condition::DuplicateTable,
+            Error::View { what, .. } => view_condition(what),
+            Error::Storage(StorageError::TableExists { .. } | StorageError::ViewExists { .. }) => {
+                Condition::DuplicateTable
+            }
+            Error::Storage(StorageError::IsView { .. } | StorageError::NotAView { .. }) => {
+                Condition::WrongObjectType
+            }
+            Error::Storage(StorageError::TooManyTables | StorageError::TooManyViews) => {
+                Condition::LimitExceeded
+            }
             Error::Storage(
                 StorageError::SegmentChanged { .. }
                 | StorageError::SchemaChanged { .. }
@@ -186,6 +200,19 @@ impl Error {
     }
 }
 
+fn view_condition(what: &ViewProblem) -> Condition {
+    match what {
+        ViewProblem::Query(error) => error.condition(),
+        ViewProblem::ReadsItself => Condition::InvalidObjectDefinition,
+        ViewProblem::TooDeep | ViewProblem::TooManyTables => Condition::LimitExceeded,
+        ViewProblem::OtherColumns | ViewProblem::OtherType { .. } => {
+            Condition::InvalidTableDefinition
+        }
+        ViewProblem::Parameter => Condition::UndefinedParameter,
+        ViewProblem::Needed { .. } => Condition::DependentObjects,
+    }
+}
+
 fn setting_condition(what: &SettingProblem) -> Condition {
     match what {
         SettingProblem::Unknown { .. } => Condition::UndefinedObject,
@@ -201,7 +228,11 @@ fn schema_condition(source: &BadSchema) -> Condition {
     match source {
         BadSchema::DuplicateColumn { .. } => Condition::DuplicateColumn,
         BadSchema::NoSuchColumn { .. } => Condition::UndefinedColumn,
-        BadSchema::TooManyColumns { .. } => Condition::LimitExceeded,
+        BadSchema::TooManyColumns { .. }
+        | BadSchema::ViewText { .. }
+        | BadSchema::ViewColumns { .. }
+        | BadSchema::CommentText { .. }
+        | BadSchema::CommentTexts { .. } => Condition::LimitExceeded,
         BadSchema::PartitionWithoutTimestamp { .. }
         | BadSchema::NotATimestamp { .. }
         | BadSchema::BadKeys

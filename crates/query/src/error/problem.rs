@@ -3,7 +3,52 @@
 use std::fmt;
 
 use thiserror::Error as ThisError;
-use tidegate_model::limits;
+use tidegate_model::{ColumnType, limits};
+
+use super::Error;
+
+/// What is wrong with a view.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum ViewProblem {
+    /// Its query cannot be planned. Places are those in its text.
+    #[error("{0}")]
+    Query(Box<Error>),
+    /// It is among the views that it reads.
+    #[error("it reads itself")]
+    ReadsItself,
+    /// It reads a view that reads a view, and so on.
+    #[error("views read views more than {} deep", limits::VIEW_NESTING)]
+    TooDeep,
+    /// With the views that it reads, or is beside, it reads too many tables.
+    #[error("views of a statement read more than {} tables in all", limits::VIEW_TABLES)]
+    TooManyTables,
+    /// Its query has more or fewer columns than it had.
+    #[error("its query has other columns than it had: make it anew with CREATE OR REPLACE VIEW")]
+    OtherColumns,
+    /// A column of its query has values of another type than it had.
+    #[error(
+        "column `{column}` was {}, and is {is}: make it anew with CREATE OR REPLACE VIEW",
+        .was.sql()
+    )]
+    OtherType {
+        /// Its name.
+        column: String,
+        /// What it was.
+        was: ColumnType,
+        /// Arrow's name of what it is.
+        is: String,
+    },
+    /// It has a parameter.
+    #[error("a view has no parameters")]
+    Parameter,
+    /// Views read it, and it is to go without them.
+    #[error("it reads `{table}`: add CASCADE to drop it too")]
+    Needed {
+        /// What was to be dropped.
+        table: String,
+    },
+}
 
 /// What is wrong with the text of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]

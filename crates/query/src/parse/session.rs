@@ -18,6 +18,9 @@ pub(crate) enum Show {
     CreateTable {
         table: Name,
     },
+    CreateView {
+        view: Name,
+    },
     /// The configuration.
     Parameters,
     /// All settings.
@@ -51,6 +54,8 @@ pub(super) fn show(cursor: &mut Cursor<'_>) -> Result<Statement> {
         Show::Partitions { table: cursor.expect_table()? }
     } else if cursor.take_words(&["CREATE", "TABLE"]) {
         Show::CreateTable { table: cursor.expect_table()? }
+    } else if cursor.take_words(&["CREATE", "VIEW"]) {
+        Show::CreateView { view: cursor.expect_table()? }
     } else if cursor.take_word("PARAMETERS") {
         Show::Parameters
     } else if cursor.take_word("ALL") {

@@ -11,6 +11,7 @@ use super::session::{self, Set, Show};
 use super::settings::{TtlClause, expect_keys};
 use super::token::blanked;
 use super::types::TypeName;
+use super::views::{self, Comment, CreateView, Readers, take_readers};
 use crate::error::{Error, Result, SyntaxError};
 use tidegate_model::ColumnType;
 
@@ -26,10 +27,18 @@ pub(crate) enum Statement {
         if_not_exists: bool,
         like: Name,
     },
+    CreateView(CreateView),
     DropTables {
         names: Vec<Name>,
         if_exists: bool,
+        readers: Readers,
     },
+    DropViews {
+        names: Vec<Name>,
+        if_exists: bool,
+        readers: Readers,
+    },
+    Comment(Comment),
     /// There are none: it does nothing.
     DropIndex,
     /// A statement that asks for what is so.
@@ -124,7 +133,7 @@ pub(crate) enum TableChange {
 }
 
 /// Statements that will come, and whose first word would otherwise be taken for a query's.
-const NOT_YET: [(&str, &str); 12] = [
+const NOT_YET: [(&str, &str); 11] = [
     ("BEGIN", "BEGIN"),
     ("START", "START TRANSACTION"),
     ("COMMIT", "COMMIT"),
@@ -136,7 +145,6 @@ const NOT_YET: [(&str, &str); 12] = [
     ("MERGE", "MERGE"),
     ("GRANT", "GRANT"),
     ("REVOKE", "REVOKE"),
-    ("COMMENT", "COMMENT ON"),
 ];
 
 /// Reads one statement. A query is only recognised, not read.
@@ -155,6 +163,7 @@ pub(crate) fn parse_statement(sql: &str) -> Result<Statement> {
             drop_index(&mut cursor)
         }
         "DROP" => drop_tables(&mut cursor),
+        "COMMENT" => views::comment(&mut cursor),
         "TRUNCATE" => truncate(&mut cursor),
         "VACUUM" | "ANALYZE" | "ANALYSE" => maintain(&mut cursor),
         "RENAME" => rename(&mut cursor),
@@ -175,8 +184,10 @@ pub(crate) fn parse_statement(sql: &str) -> Result<Statement> {
 
 fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip();
+    if let Some(statement) = views::create_view(cursor)? {
+        return Ok(statement);
+    }
     for (word, feature) in [
-        ("VIEW", "CREATE VIEW"),
         ("OR", "CREATE OR REPLACE"),
         ("MATERIALIZED", "CREATE MATERIALIZED VIEW"),
         ("EXTERNAL", "CREATE EXTERNAL TABLE"),
@@ -280,13 +291,17 @@ fn drop_index(cursor: &mut Cursor<'_>) -> Result<Statement> {
 
 fn drop_tables(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip();
-    cursor.expect_words(&["TABLE"])?;
+    if cursor.peek().is_some_and(|token| token.is_word("VIEW")) {
+        return views::drop_views(cursor);
+    }
+    if !cursor.take_word("TABLE") {
+        return Err(cursor.unexpected("TABLE or VIEW"));
+    }
     let if_exists = cursor.take_words(&["IF", "EXISTS"]);
     let names = cursor.expect_list(Cursor::expect_table)?;
-    // Nothing depends on a table.
-    let _ = cursor.take_word("CASCADE") || cursor.take_word("RESTRICT");
+    let readers = take_readers(cursor);
     cursor.expect_end()?;
-    Ok(Statement::DropTables { names, if_exists })
+    Ok(Statement::DropTables { names, if_exists, readers })
 }
 
 fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
@@ -345,6 +360,9 @@ fn rename(cursor: &mut Cursor<'_>) -> Result<Statement> {
 
 fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip();
+    if cursor.peek().is_some_and(|token| token.is_word("VIEW")) {
+        return views::alter_view(cursor);
+    }
     cursor.expect_words(&["TABLE"])?;
     let table = cursor.expect_table()?;
     let mut notices = Vec::new();
@@ -558,8 +576,11 @@ mod tests {
 
     #[test]
     fn statements_about_tables_are_ours() {
-        let names = vec![name("a", 21), name("B b", 24)];
-        check("DROP TABLE IF EXISTS a, \"B b\";", Statement::DropTables { names, if_exists: true });
+        let (names, readers) = (vec![name("a", 21), name("B b", 24)], Readers::Stay);
+        check(
+            "DROP TABLE IF EXISTS a, \"B b\";",
+            Statement::DropTables { names, if_exists: true, readers },
+        );
         check("truncate table t", Statement::TruncateTable { table: name("t", 15) });
         let to = "b".to_owned();
         check(
@@ -607,7 +628,7 @@ mod tests {
     fn errors_stand_at_their_token() {
         check_error(" -- nothing", "line 1, column 1: there is no statement");
         check_error("DROP TABLE", "line 1, column 11: expected the name of a table, found the end");
-        check_error("DROP VIEW v", "line 1, column 6: expected TABLE, found `VIEW`");
+        check_error("DROP ROLE r", "line 1, column 6: expected TABLE or VIEW, found `ROLE`");
         check_error(
             "DROP TABLE a b",
             "line 1, column 14: expected the end of the statement, found `b`",

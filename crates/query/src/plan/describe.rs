@@ -27,6 +27,7 @@ use tidegate_storage::segment::arrow_field;
 use super::query_text::{QueryText, parse_query};
 use super::rows::Purpose;
 use super::type_names::list_field;
+use super::views::blamed;
 use super::{Parameter, locate, logical_plan, output_schema, planned_names};
 use crate::catalog::LIST_MARK;
 use crate::error::Result;
@@ -80,7 +81,9 @@ pub(crate) fn describe_query(
         let query = parse_query(sql, values)?;
         let names = query.names.clone();
         let described = describe((state, database), sql, query, &Purpose::default());
-        let (plan, types) = described.map_err(|error| locate::locate(sql, error))?;
+        let (plan, types) = described.map_err(|error| {
+            locate::locate(sql, blamed((state, database), (sql, values), error))
+        })?;
         let columns = planned_names(plan.schema());
         let schema = output_schema(plan.schema().inner(), &names, &columns);
         Ok((schema, types))

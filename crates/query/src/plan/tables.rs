@@ -24,6 +24,7 @@ use tidegate_model::is_system_table;
 use super::cast_names::cast_name;
 use super::functions::{AGGREGATES, SCALARS, bounded, engine_function, engine_functions, series};
 use super::type_names::ColumnTypePlanner;
+use super::views::ViewScope;
 use crate::account::check_stop;
 use crate::catalog::{self, catalog_function, catalog_functions};
 use crate::error::Error;
@@ -39,6 +40,7 @@ pub(crate) struct Tables<'a> {
     pub(crate) sources: HashMap<String, Arc<dyn TableSource>>,
     /// What plans the clauses of ours.
     pub(crate) relations: Vec<Arc<dyn RelationPlanner>>,
+    pub(super) views: ViewScope<'a>,
 }
 
 /// The name of a table of ours; `None` for what lies in another schema. Tables that the system
@@ -61,9 +63,15 @@ pub(crate) fn table_name(reference: &TableReference) -> Option<Cow<'_, str>> {
 impl ContextProvider for Tables<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
         check_stop()?;
-        match table_name(&name).and_then(|name| self.sources.get(name.as_ref())) {
+        let ours = table_name(&name);
+        match ours.as_ref().and_then(|name| self.sources.get(name.as_ref())) {
             Some(source) => Ok(Arc::clone(source)),
             None => {
+                if let Some(name) = ours
+                    && let Some(source) = self.views.source(&name)?
+                {
+                    return Ok(source);
+                }
                 if let Some(source) = catalog::source(&Caller::of(self.state), &name)? {
                     return Ok(source);
                 }

@@ -1,4 +1,4 @@
-//! The statement that makes an empty table like another one.
+//! The statement that makes an empty table like another one, or a view.
 
 use std::fmt::Write;
 
@@ -9,8 +9,13 @@ use crate::parse::shown_ttl;
 /// Words that mean something where a column's definition starts.
 const RESERVED: [&str; 5] = ["LIKE", "SELECT", "WITH", "INDEX", "CONSTRAINT"];
 
-/// The statement that makes an empty table like this one.
+/// The statement that makes an empty table like this one, or this view.
 pub(super) fn create_statement(name: &str, schema: &Schema) -> String {
+    if let Some(view) = schema.view() {
+        let columns = schema.columns().iter().map(|column| quoted(&column.name));
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        return format!("CREATE VIEW {} ({columns}) AS\n{};", quoted(name), view.query);
+    }
     let mut ddl = format!("CREATE TABLE {} (\n", quoted(name));
     for (at, column) in schema.columns().iter().enumerate() {
         let separator = if at == 0 { "" } else { ",\n" };

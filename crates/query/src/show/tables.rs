@@ -44,6 +44,12 @@ fn described(database: &Database) -> Result<Described> {
     Ok((snapshots, damages))
 }
 
+/// Those that have files.
+fn without_views((snapshots, damages): Described) -> Described {
+    let all = snapshots.into_iter().zip(damages);
+    all.filter(|(snapshot, _)| snapshot.schema.view().is_none()).unzip()
+}
+
 /// What a message says, with its causes.
 fn with_causes(error: &StorageError) -> String {
     let mut text = error.to_string();
@@ -62,7 +68,7 @@ pub(super) fn tables(database: &Database) -> Result<RecordBatch> {
     let sums = |of: fn(&PartitionTotals) -> u64| {
         counts(totals.iter().map(|totals| totals.iter().map(of).sum::<u64>()))
     };
-    let row_counts = row_counts(&totals, &damages);
+    let row_counts = row_counts(&snapshots, &totals, &damages);
     let designated =
         |it: &Arc<Snapshot>| it.schema.designated_column().map(|(column, _)| column.name.clone());
     // Nanoseconds are cut: one column has one type.
@@ -77,7 +83,8 @@ pub(super) fn tables(database: &Database) -> Result<RecordBatch> {
     let ttls = snapshots.iter().map(|it| it.schema.ttl());
     let ttl_units = ttls.clone().map(|ttl| ttl.map_or(PartitionUnit::Hour, |ttl| ttl.unit));
     let ttl_count = |ttl: Ttl| i32::try_from(ttl.count).unwrap_or(i32::MAX);
-    let same = |text: &str| texts(vec![Some(text.to_owned()); rows]);
+    let is_view = |it: &Arc<Snapshot>| it.schema.view().is_some();
+    let kind = |it: &Arc<Snapshot>| Some(if is_view(it) { "V" } else { "T" }.to_owned());
     batch(vec![
         ("id", counts(snapshots.iter().map(|it| it.table.0))),
         ("table_name", texts(snapshots.iter().map(|it| Some(it.name.clone())))),
@@ -86,7 +93,7 @@ pub(super) fn tables(database: &Database) -> Result<RecordBatch> {
             "partitionBy",
             texts(snapshots.iter().map(|it| Some(it.schema.partition_by().sql().to_owned()))),
         ),
-        ("walEnabled", flags(vec![true; rows])),
+        ("walEnabled", flags(snapshots.iter().map(|it| !is_view(it)))),
         ("dedup", flags(snapshots.iter().map(|it| !it.schema.dedup().is_empty()))),
         ("ttlValue", Arc::new(ttls.map(|ttl| ttl.map_or(0, ttl_count)).collect::<Int32Array>())),
         ("ttlUnit", texts(ttl_units.map(|unit| Some(unit.sql().to_owned())))),
@@ -95,7 +102,7 @@ pub(super) fn tables(database: &Database) -> Result<RecordBatch> {
         ("maxUncommittedRows", new_null_array(&DataType::Int64, rows)),
         ("o3MaxLag", new_null_array(&DataType::Int64, rows)),
         ("table_suspended", flags(damages.iter().map(Option::is_some))),
-        ("table_type", same("T")),
+        ("table_type", texts(snapshots.iter().map(kind))),
         ("table_row_count", row_counts),
         ("table_min_timestamp", times(|it| it.iter().map(|it| it.min_ts).min())),
         ("table_max_timestamp", times(|it| it.iter().map(|it| it.max_ts).max())),
@@ -105,13 +112,20 @@ pub(super) fn tables(database: &Database) -> Result<RecordBatch> {
     ])
 }
 
-/// How many rows there are; NULL where the deletion vectors that say so may be damaged (TA2).
-fn row_counts(totals: &[Vec<PartitionTotals>], damages: &[Option<StorageError>]) -> ArrayRef {
-    let of_table = |(totals, damage): (&Vec<PartitionTotals>, &Option<StorageError>)| {
-        let rows = totals.iter().map(|it| it.rows).sum::<u64>();
-        damage.is_none().then(|| i64::try_from(rows).unwrap_or(i64::MAX))
+/// How many rows there are; NULL where the deletion vectors that say so may be damaged (TA2), and
+/// of a view, whose rows are not counted.
+fn row_counts(
+    snapshots: &[Arc<Snapshot>],
+    totals: &[Vec<PartitionTotals>],
+    damages: &[Option<StorageError>],
+) -> ArrayRef {
+    let of_table = |((snapshot, totals), damage): ((&Arc<Snapshot>, &Vec<_>), &Option<_>)| {
+        let rows = totals.iter().map(|it: &PartitionTotals| it.rows).sum::<u64>();
+        let is_known = damage.is_none() && snapshot.schema.view().is_none();
+        is_known.then(|| i64::try_from(rows).unwrap_or(i64::MAX))
     };
-    Arc::new(totals.iter().zip(damages).map(of_table).collect::<Int64Array>())
+    let tables = snapshots.iter().zip(totals).zip(damages);
+    Arc::new(tables.map(of_table).collect::<Int64Array>())
 }
 
 /// Since the database was opened: the bytes that were written for a byte of log.
@@ -126,9 +140,9 @@ fn write_amplification(database: &Database, snapshots: &[Arc<Snapshot>]) -> Arra
 }
 
 pub(super) fn table_storage(database: &Database) -> Result<RecordBatch> {
-    let (snapshots, damages) = described(database)?;
+    let (snapshots, damages) = without_views(described(database)?);
     let totals = snapshots.iter().map(|snapshot| totals(snapshot)).collect::<Vec<_>>();
-    let row_counts = row_counts(&totals, &damages);
+    let row_counts = row_counts(&snapshots, &totals, &damages);
     let sums = |of: fn(&PartitionTotals) -> u64| {
         counts(totals.iter().map(|totals| totals.iter().map(of).sum::<u64>()))
     };
@@ -145,7 +159,7 @@ pub(super) fn table_storage(database: &Database) -> Result<RecordBatch> {
 
 /// Commits are applied when they are made: nothing waits, and only damage suspends a table (TA2).
 pub(super) fn wal_tables(database: &Database) -> Result<RecordBatch> {
-    let (snapshots, damages) = described(database)?;
+    let (snapshots, damages) = without_views(described(database)?);
     let rows = snapshots.len();
     let commits = || counts(snapshots.iter().map(|it| it.seq_txn.0));
     batch(vec![

@@ -118,7 +118,8 @@ fn of_disk(error: &DiskError) -> &'static str {
 fn of_storage(error: &StorageError) -> &'static str {
     match error {
         StorageError::NoSuchTable { .. } | StorageError::TableDropped { .. } => "42P01",
-        StorageError::TableExists { .. } => "40001",
+        StorageError::TableExists { .. } | StorageError::ViewExists { .. } => "40001",
+        StorageError::IsView { .. } => "42809",
         StorageError::Schema(source) => of_schema(source),
         error => match (sqlstate::of_storage(error), error.class()) {
             ("XX000", Class::Caller) => "22023",

@@ -144,8 +144,10 @@ pub(super) fn command(sql: &str) -> Result<Command, Fault> {
 
 /// Tells whether rows of a statement can wait for those of others: not if it commits by itself.
 pub(super) fn is_held_back(sql: &str) -> bool {
-    let changes =
-        ["UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "REINDEX", "EXPLAIN"];
+    let changes = [
+        "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "REINDEX", "EXPLAIN",
+        "COMMENT",
+    ];
     let first = first_token(sql);
     !first.is_some_and(|first| changes.iter().any(|word| first.is_word(word)))
 }

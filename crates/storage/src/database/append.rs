@@ -304,6 +304,7 @@ impl Database {
                 Err(Error::TableDropped { table: append.table.clone() })
             }
             (Some(table), _) => {
+                table.check_takes_rows()?;
                 table.check_readable()?;
                 resolve_in(&table, append)
             }

@@ -6,7 +6,7 @@ use tidegate_model::{ColumnType, Schema, SegmentId, TableId, Ttl};
 
 use super::Database;
 use super::folder::TableFolder;
-use super::plan::{NewTable, SchemaEdit, Wish};
+use super::plan::{NewTable, Relations, Replacement, SchemaEdit, Wish};
 use crate::error::Result;
 
 impl Database {
@@ -21,15 +21,66 @@ impl Database {
         Ok(table)
     }
 
+    /// Makes a view, of a schema that has its query.
+    ///
+    /// # Errors
+    /// If there is a table or a view of this name, or the name is not one.
+    pub fn create_view(&self, name: &str, schema: Schema) -> Result<()> {
+        self.make_view(name, schema, Replacement::IsRefused)
+    }
+
+    /// Makes a view in place of the one that has its name, if there is one.
+    ///
+    /// # Errors
+    /// If there is a table of this name, or the name is not one.
+    pub fn replace_view(&self, name: &str, schema: Schema) -> Result<()> {
+        self.make_view(name, schema, Replacement::Replaces)
+    }
+
+    fn make_view(&self, name: &str, schema: Schema, replace: Replacement) -> Result<()> {
+        assert!(schema.view().is_some(), "S8: a view has a query");
+        self.change(Wish::CreateView { new: self.new_table(name, schema), replace })
+    }
+
     /// Drops tables, all or none. Their files go when the last snapshot of them ends.
     ///
     /// # Errors
-    /// If one of them does not exist.
+    /// If one of them does not exist, or is a view.
     pub fn drop_tables(&self, names: &[&str]) -> Result<()> {
+        self.drop_all(names, Relations::Tables)
+    }
+
+    /// Drops views, all or none.
+    ///
+    /// # Errors
+    /// If one of them does not exist, or is a table.
+    pub fn drop_views(&self, names: &[&str]) -> Result<()> {
+        self.drop_all(names, Relations::Views)
+    }
+
+    /// Drops tables and views, all or none.
+    ///
+    /// # Errors
+    /// If one of them does not exist.
+    pub fn drop_relations(&self, names: &[&str]) -> Result<()> {
+        self.drop_all(names, Relations::Both)
+    }
+
+    fn drop_all(&self, names: &[&str], kind: Relations) -> Result<()> {
         if names.is_empty() {
             return Ok(());
         }
-        self.change(Wish::DropTables { names: owned(names) })
+        self.change(Wish::DropTables { names: owned(names), kind })
+    }
+
+    /// Sets the comment on a column of a table or a view, or on itself; `None` and an empty text
+    /// for none.
+    ///
+    /// # Errors
+    /// If there is no such table or column, or the text is too long.
+    pub fn set_comment(&self, table: &str, column: Option<&str>, text: Option<&str>) -> Result<()> {
+        let (column, text) = (column.map(str::to_owned), text.map(str::to_owned));
+        self.alter(table, SchemaEdit::Comment { column, text })
     }
 
     /// Gives a table another name; no file moves.

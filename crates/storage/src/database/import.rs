@@ -111,6 +111,7 @@ impl Database {
         match target {
             ImportTarget::Existing(name) => {
                 let opened = self.with_tables(&[name], &|found| {
+                    found[0].check_takes_rows()?;
                     found[0].check_readable()?;
                     open(&found[0])
                 })?;
@@ -121,9 +122,14 @@ impl Database {
             ImportTarget::New { name, schema } | ImportTarget::Replacing { name, schema } => {
                 check_name(name)?;
                 let known = self.published().tables.find(name).map(Arc::clone);
-                if let Some(known) = known.filter(|_| !replaces) {
-                    known.check_known()?;
-                    return Err(Error::TableExists { table: name.to_owned() });
+                match known {
+                    Some(known) if !replaces => {
+                        known.check_known()?;
+                        return Err(known.exists(name));
+                    }
+                    // One that is suspended is replaced.
+                    Some(known) if known.is_view() => known.check_takes_rows()?,
+                    _ => {}
                 }
                 let new = self.new_table(name, schema);
                 let dictionaries = new.folder.open_dictionaries(&new.schema, &BTreeMap::new())?;
@@ -147,6 +153,7 @@ impl Database {
             self.table_state(snapshot.table).ok_or_else(|| Error::TableDropped { table: name() })
         };
         let mut table = find()?;
+        table.check_takes_rows()?;
         loop {
             let opened = open(&table);
             let now = find()?;

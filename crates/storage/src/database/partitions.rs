@@ -29,7 +29,7 @@ impl Database {
     ) -> Result<usize> {
         self.begin_writing()?;
         let found = super::find(&self.published().tables, table)?;
-        found.check_known()?;
+        found.check_takes_rows()?;
         let id = found.id();
         self.drop_partitions_of(id, &|_| partitions.clone())
     }

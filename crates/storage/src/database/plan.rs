@@ -30,8 +30,9 @@ use crate::wal::{TableChange, TableOp};
 #[derive(Debug)]
 pub(crate) enum Wish {
     CreateTable(NewTable),
+    CreateView { new: NewTable, replace: Replacement },
     Import(Import),
-    DropTables { names: Vec<String> },
+    DropTables { names: Vec<String>, kind: Relations },
     RenameTable { from: String, to: String },
     Truncate { table: String },
     Alter { table: String, edit: SchemaEdit },
@@ -39,6 +40,21 @@ pub(crate) enum Wish {
     Replace(Replace),
     Coalesce(Coalesce),
     Exchange(Exchange),
+}
+
+/// What becomes of a view that has the name of a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replacement {
+    Replaces,
+    IsRefused,
+}
+
+/// What a name has to be for a wish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Relations {
+    Tables,
+    Views,
+    Both,
 }
 
 /// Rows of tables, encoded.
@@ -185,6 +201,7 @@ pub(crate) enum SchemaEdit {
     Rename { from: String, to: String },
     Dedup(Vec<String>),
     Ttl(Option<Ttl>),
+    Comment { column: Option<String>, text: Option<String> },
 }
 
 /// All tables as of a position in the log.
@@ -246,6 +263,9 @@ impl SchemaEdit {
                 schema.with_dedup(&keys.iter().map(String::as_str).collect::<Vec<_>>())
             }
             SchemaEdit::Ttl(ttl) => schema.with_ttl(*ttl),
+            SchemaEdit::Comment { column, text } => {
+                schema.with_comment(column.as_deref(), text.as_deref())
+            }
         }
     }
 }
@@ -286,6 +306,13 @@ impl<'a> Overlay<'a> {
         Ok(table)
     }
 
+    /// As `known`, for what only a table can do that has rows.
+    fn with_rows(&self, name: &str) -> Result<&Arc<TableState>> {
+        let table = self.existing(name)?;
+        table.check_takes_rows()?;
+        Ok(table)
+    }
+
     /// What fulfils a wish (P2).
     pub(crate) fn plan(&self, wish: &Wish) -> Result<Plan> {
         if let Wish::Append(Append { batch: Some(batch), older, tables, .. }) = wish
@@ -308,30 +335,24 @@ impl<'a> Overlay<'a> {
         match wish {
             Wish::CreateTable(new) => Ok(vec![self.plan_create(new)?]),
             Wish::Import(import) => self.plan_import(import),
-            Wish::DropTables { names } => {
-                let tables = names.iter().map(|name| self.existing(name));
-                let mut ops: Vec<TableOp> = Vec::new();
-                for table in tables {
-                    let op = next_op(table?, TableChange::Drop);
-                    if !ops.contains(&op) {
-                        ops.push(op);
-                    }
-                }
-                Ok(ops)
-            }
+            Wish::CreateView { new, replace } => Ok(vec![self.plan_view(new, *replace)?]),
+            Wish::DropTables { names, kind } => self.plan_drop(names, *kind),
             Wish::RenameTable { from, to } => {
                 let table = self.known(from)?;
                 check_name(to)?;
-                if self.by_name(to).is_some_and(|other| other.id() != table.id()) {
-                    return Err(Error::TableExists { table: to.clone() });
+                if let Some(other) = self.by_name(to).filter(|other| other.id() != table.id()) {
+                    return Err(other.exists(to));
                 }
                 Ok(vec![next_op(table, TableChange::Rename { name: to.clone() })])
             }
             Wish::Truncate { table } => {
-                Ok(vec![next_op(self.known(table)?, TableChange::Truncate)])
+                Ok(vec![next_op(self.with_rows(table)?, TableChange::Truncate)])
             }
             Wish::Alter { table, edit } => {
-                let table = self.known(table)?;
+                let table = match edit {
+                    SchemaEdit::Comment { .. } => self.known(table)?,
+                    _ => self.with_rows(table)?,
+                };
                 let schema = Arc::new(edit.apply(&table.manifest.schema)?);
                 Ok(vec![next_op(table, TableChange::Alter { schema })])
             }
@@ -349,6 +370,46 @@ impl<'a> Overlay<'a> {
                 None => Err(changed(name, &[])),
             },
         }
+    }
+
+    fn plan_drop(&self, names: &[String], kind: Relations) -> Result<Vec<TableOp>> {
+        let mut ops: Vec<TableOp> = Vec::new();
+        for name in names {
+            let table = self.existing(name)?;
+            // What is suspended can be dropped as either.
+            match (kind, table.is_view()) {
+                (Relations::Tables, true) => return Err(Error::IsView { view: name.clone() }),
+                (Relations::Views, false) if table.damage().is_none() => {
+                    return Err(Error::NotAView { table: name.clone() });
+                }
+                _ => {}
+            }
+            let op = next_op(table, TableChange::Drop);
+            if !ops.contains(&op) {
+                ops.push(op);
+            }
+        }
+        Ok(ops)
+    }
+
+    fn plan_view(&self, new: &NewTable, replace: Replacement) -> Result<TableOp> {
+        match self.by_name(&new.name) {
+            Some(known) if known.is_view() && replace == Replacement::Replaces => {
+                let schema = Schema::clone(&known.manifest.schema).replaced_by(&new.schema)?;
+                return Ok(next_op(known, TableChange::Alter { schema: Arc::new(schema) }));
+            }
+            Some(known) => {
+                known.check_known()?;
+                return Err(known.exists(&new.name));
+            }
+            None => {}
+        }
+        let is_view = |table: &&Arc<TableState>| table.is_view();
+        let added = self.changes.tables.values().flatten().filter(is_view).count();
+        if limits::VIEWS <= self.base.by_id.values().filter(is_view).count() + added {
+            return Err(Error::TooManyViews);
+        }
+        self.plan_new(new)
     }
 
     /// The tail of a table whose rows are to be in other runs.
@@ -410,6 +471,7 @@ impl<'a> Overlay<'a> {
             AppendTarget::Existing { id, name, version, altered } => {
                 let table = self.by_id(*id);
                 let table = table.ok_or_else(|| Error::TableDropped { table: name.clone() })?;
+                table.check_takes_rows()?;
                 if table.manifest.schema.version() != *version {
                     return Err(Error::SchemaChanged { table: name.clone() });
                 }
@@ -479,7 +541,7 @@ impl<'a> Overlay<'a> {
     fn plan_create(&self, new: &NewTable) -> Result<TableOp> {
         if let Some(known) = self.by_name(&new.name) {
             known.check_known()?;
-            return Err(Error::TableExists { table: new.name.clone() });
+            return Err(known.exists(&new.name));
         }
         self.plan_new(new)
     }
@@ -501,6 +563,9 @@ impl<'a> Overlay<'a> {
         let (mut ops, table, seq_txn, name) = match &import.target {
             Target::New(new) => {
                 let replaced = self.by_name(&new.name).filter(|_| import.replaces);
+                if let Some(view) = replaced.filter(|table| table.is_view()) {
+                    view.check_takes_rows()?;
+                }
                 let dropped = replaced.map(|table| next_op(table, TableChange::Drop));
                 let create = match dropped {
                     Some(_) => self.plan_new(new)?,
@@ -640,7 +705,9 @@ fn plan_masks(table: &TableState, name: &str, masks: &[NewMask]) -> Result<Vec<T
 /// The table that a wish makes.
 fn new_table(wish: &Wish, id: TableId) -> &NewTable {
     match wish {
-        Wish::CreateTable(new) | Wish::Import(Import { target: Target::New(new), .. }) => new,
+        Wish::CreateTable(new)
+        | Wish::CreateView { new, .. }
+        | Wish::Import(Import { target: Target::New(new), .. }) => new,
         Wish::Append(append) => {
             let mut targets = append.tables.iter().map(|to| &to.target);
             let new = targets.find_map(|target| match target {

@@ -128,6 +128,28 @@ impl TableState {
         }
     }
 
+    /// Whether it is a view, as far as is known.
+    pub(crate) fn is_view(&self) -> bool {
+        self.manifest.schema.view().is_some()
+    }
+
+    /// Checks that it is neither suspended nor a view: that it can have rows.
+    pub(crate) fn check_takes_rows(&self) -> Result<()> {
+        self.check_known()?;
+        match self.is_view() {
+            true => Err(Error::IsView { view: self.name.clone() }),
+            false => Ok(()),
+        }
+    }
+
+    /// The error of one who wanted to make a table of its name.
+    pub(crate) fn exists(&self, name: &str) -> Error {
+        match self.is_view() {
+            true => Error::ViewExists { view: name.to_owned() },
+            false => Error::TableExists { table: name.to_owned() },
+        }
+    }
+
     pub(crate) fn id(&self) -> TableId {
         self.manifest.table
     }

@@ -1,11 +1,13 @@
 //! What manifests and WAL records both carry: schemas, segments, masks, symbol marks.
 //! Bytes: docs/format.md, Parts.
 
+use std::sync::Arc;
+
 use tidegate_model::bytes::{ByteReader, ByteWriter};
 use tidegate_model::schema::SchemaParts;
 use tidegate_model::{
-    ByteCount, Column, ColumnId, ColumnType, PartitionKey, PartitionUnit, RowCount, Schema,
-    SchemaVersion, SegmentId, SeqTxn, TextLength, Ttl, limits,
+    ByteCount, Column, ColumnId, ColumnType, Comments, PartitionKey, PartitionUnit, RowCount,
+    Schema, SchemaVersion, SegmentId, SeqTxn, TableId, TextLength, Ttl, View, ViewRead, limits,
 };
 
 use super::{BatchId, BatchMark, MaskMark};
@@ -19,7 +21,7 @@ pub(crate) const SEGMENT_BYTES: usize = 8 * 8 + 4;
 /// Bytes of a mask's numbers.
 pub(crate) const MASK_BYTES: usize = 8 + 8 + 8 + 4;
 /// Bytes of a schema without its columns.
-pub(crate) const SCHEMA_BYTES: usize = 8 + 4 + 1 + 1 + 4 + 8 + SETTINGS_BYTES + 8;
+const SCHEMA_BYTES: usize = 8 + 4 + 1 + 1 + 4 + 8 + SETTINGS_BYTES + 8;
 /// Bytes of a schema's settings without the keys: their count, and how long rows are kept.
 const SETTINGS_BYTES: usize = 8 + 4 + 1;
 /// Bytes of a column and its mark.
@@ -35,7 +37,17 @@ const COLUMN_BYTES_MIN: usize = 4 + 3 + 4;
 /// Bytes of a column and its length.
 const LENGTH_BYTES: usize = 4 + 4;
 /// Bytes of a column with the longest name, of its id as a key, and of its length.
-pub(crate) const COLUMN_BYTES_MAX: usize = COLUMN_BYTES_MIN + limits::NAME_BYTES + 4 + LENGTH_BYTES;
+const COLUMN_BYTES_MAX: usize = COLUMN_BYTES_MIN + limits::NAME_BYTES + 4 + LENGTH_BYTES;
+/// Bytes of a comment on a column, and of a column that a view reads, without their texts.
+const TEXT_OF_COLUMN_BYTES: usize = 4 + 4;
+/// Bytes of a table that a view reads, without its name and columns.
+const READ_BYTES_MIN: usize = 4 + 8 + 8;
+/// The flags of a schema.
+const HAS_DESIGNATED: u8 = 1;
+const HAS_SETTINGS: u8 = 2;
+const HAS_LENGTHS: u8 = 4;
+const HAS_COMMENTS: u8 = 8;
+const IS_VIEW: u8 = 16;
 
 /// How many values of at least `bytes_min` bytes follow.
 ///
@@ -66,18 +78,15 @@ pub(crate) fn decode_text(
 pub(crate) fn encode_schema(w: &mut ByteWriter, schema: &Schema) {
     w.u64(schema.version().0).u32(schema.next_column().0);
     w.u8(partition_tag(schema.partition_by()));
-    let has_settings = !schema.dedup().is_empty() || schema.ttl().is_some();
-    let has_lengths = !schema.lengths().is_empty();
-    let flags = [schema.designated().is_some(), has_settings, has_lengths];
-    let flags = flags.iter().enumerate().map(|(bit, &is_set)| u8::from(is_set) << bit);
-    w.u8(flags.sum());
+    let flags = flags_of(schema);
+    w.u8(flags);
     w.u32(schema.designated().map_or(0, |column| column.0));
     w.u64(schema.columns().len() as u64);
     for column in schema.columns() {
         w.u32(column.id.0).raw(&column.ty.to_tag());
         encode_text(w, &column.name);
     }
-    if has_settings {
+    if flags & HAS_SETTINGS != 0 {
         w.u64(schema.dedup().len() as u64);
         for key in schema.dedup() {
             w.u32(key.0);
@@ -85,12 +94,89 @@ pub(crate) fn encode_schema(w: &mut ByteWriter, schema: &Schema) {
         w.u32(schema.ttl().map_or(0, |ttl| ttl.count));
         w.u8(schema.ttl().map_or(0, |ttl| partition_tag(ttl.unit)));
     }
-    if has_lengths {
+    if flags & HAS_LENGTHS != 0 {
         w.u64(schema.lengths().len() as u64);
         for length in schema.lengths() {
             w.u32(length.column.0).u32(length.max);
         }
     }
+    if flags & HAS_COMMENTS != 0 {
+        encode_text(w, schema.comments().table.as_deref().unwrap_or_default());
+        encode_texts_of_columns(w, &schema.comments().columns);
+    }
+    if let Some(view) = schema.view() {
+        encode_text(w, &view.query);
+        w.u64(view.reads.len() as u64);
+        for read in &view.reads {
+            encode_text(w, &read.name);
+            w.u64(read.table.0);
+            encode_texts_of_columns(w, &read.columns);
+        }
+    }
+}
+
+fn flags_of(schema: &Schema) -> u8 {
+    let has_settings = !schema.dedup().is_empty() || schema.ttl().is_some();
+    let flags = [
+        (HAS_DESIGNATED, schema.designated().is_some()),
+        (HAS_SETTINGS, has_settings),
+        (HAS_LENGTHS, !schema.lengths().is_empty()),
+        (HAS_COMMENTS, !schema.comments().is_empty()),
+        (IS_VIEW, schema.view().is_some()),
+    ];
+    flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag).sum()
+}
+
+/// Whether programs that know no manifest of version 3 can read a schema.
+pub(crate) fn is_schema_of_version_2(schema: &Schema) -> bool {
+    flags_of(schema) & (HAS_COMMENTS | IS_VIEW) == 0
+}
+
+/// Bytes of a schema, at most.
+pub(crate) fn schema_bytes_max(schema: &Schema) -> usize {
+    let texts = |columns: &[(ColumnId, String)]| -> usize {
+        8 + columns.iter().map(|(_, text)| TEXT_OF_COLUMN_BYTES + text.len()).sum::<usize>()
+    };
+    let comments = schema.comments();
+    let commented = 4 + comments.table.as_ref().map_or(0, String::len) + texts(&comments.columns);
+    let read = |read: &ViewRead| READ_BYTES_MIN + read.name.len() + texts(&read.columns);
+    let view = schema
+        .view()
+        .map_or(0, |view| 4 + view.query.len() + 8 + view.reads.iter().map(read).sum::<usize>());
+    SCHEMA_BYTES + schema.columns().len() * COLUMN_BYTES_MAX + commented + view
+}
+
+fn encode_texts_of_columns(w: &mut ByteWriter, columns: &[(ColumnId, String)]) {
+    w.u64(columns.len() as u64);
+    for (id, text) in columns {
+        w.u32(id.0);
+        encode_text(w, text);
+    }
+}
+
+fn decode_texts_of_columns(
+    r: &mut ByteReader<'_>,
+    what: &'static str,
+) -> Result<Vec<(ColumnId, String)>, DecodeError> {
+    let count = decode_count(r, TEXT_OF_COLUMN_BYTES)?;
+    (0..count).map(|_| Ok((ColumnId(r.u32()?), decode_text(r, what)?))).collect()
+}
+
+fn decode_comments(r: &mut ByteReader<'_>) -> Result<Comments, DecodeError> {
+    let table = decode_text(r, "a comment")?;
+    let columns = decode_texts_of_columns(r, "a comment")?;
+    Ok(Comments { table: (!table.is_empty()).then_some(table), columns })
+}
+
+fn decode_view(r: &mut ByteReader<'_>) -> Result<View, DecodeError> {
+    let query = decode_text(r, "the query of a view")?;
+    let count = decode_count(r, READ_BYTES_MIN)?;
+    let read = |_| {
+        let (name, table) = (decode_text(r, "a table's name")?, TableId(r.u64()?));
+        Ok(ViewRead { name, table, columns: decode_texts_of_columns(r, "a column's name")? })
+    };
+    let reads = (0..count).map(read).collect::<Result<_, DecodeError>>()?;
+    Ok(View { query, reads })
 }
 
 pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeError> {
@@ -102,11 +188,11 @@ pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeErro
     let partition_by =
         parse_partition_tag(tag).ok_or_else(|| impossible("the partition unit", tag.into()))?;
     let (flags, designated) = (r.u8()?, ColumnId(r.u32()?));
-    if flags > 7 {
+    if flags > HAS_DESIGNATED | HAS_SETTINGS | HAS_LENGTHS | HAS_COMMENTS | IS_VIEW {
         return Err(impossible("the flags of a schema", flags.into()));
     }
-    let designated = (flags & 1 != 0).then_some(designated);
-    let (has_settings, has_lengths) = (flags & 2 != 0, flags & 4 != 0);
+    let has = |flag: u8| flags & flag != 0;
+    let designated = has(HAS_DESIGNATED).then_some(designated);
     let count = decode_count(r, COLUMN_BYTES_MIN)?;
     let mut columns = Vec::with_capacity(count);
     for _ in 0..count {
@@ -116,8 +202,10 @@ pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeErro
             .ok_or_else(|| impossible("the type of a column", tag[0].into()))?;
         columns.push(Column { id, name: decode_text(r, "a column's name")?, ty });
     }
-    let (dedup, ttl) = if has_settings { decode_settings(r)? } else { (Vec::new(), None) };
-    let lengths = if has_lengths { decode_lengths(r)? } else { Vec::new() };
+    let (dedup, ttl) = if has(HAS_SETTINGS) { decode_settings(r)? } else { (Vec::new(), None) };
+    let lengths = if has(HAS_LENGTHS) { decode_lengths(r)? } else { Vec::new() };
+    let comments = if has(HAS_COMMENTS) { decode_comments(r)? } else { Comments::default() };
+    let view = if has(IS_VIEW) { Some(Arc::new(decode_view(r)?)) } else { None };
     let parts = SchemaParts {
         version,
         columns,
@@ -127,6 +215,8 @@ pub(crate) fn decode_schema(r: &mut ByteReader<'_>) -> Result<Schema, DecodeErro
         dedup,
         ttl,
         lengths,
+        comments,
+        view,
     };
     Schema::from_parts(parts).map_err(|error| DecodeError::at(start, error))
 }

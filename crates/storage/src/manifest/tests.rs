@@ -1,7 +1,7 @@
 //! Manifests as bytes, and what changes make of them.
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
-use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Ttl};
+use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Ttl, View, ViewRead};
 
 use super::*;
 use crate::batch::BatchTexts;
@@ -18,6 +18,22 @@ pub(crate) fn schema() -> Schema {
     ];
     let columns = columns.map(|(name, ty)| (name.to_owned(), ty));
     Schema::new(&columns, Some("ts"), PartitionUnit::Day).unwrap()
+}
+
+/// A view of two tables, with comments.
+pub(crate) fn view() -> Schema {
+    let read = |name: &str, table| ViewRead {
+        name: name.to_owned(),
+        table: TableId(table),
+        columns: vec![(ColumnId(0), "ts".to_owned()), (ColumnId(2), "V\u{e4}lue".to_owned())],
+    };
+    let query = "SELECT ts, v FROM cpu".to_owned();
+    let view = View { query, reads: vec![read("cpu", 1), read("sys.x", 2)] };
+    let columns = [("ts", ColumnType::Timestamp(TimeUnit::Micros)), ("v", ColumnType::Float64)];
+    let columns = columns.map(|(name, ty)| (name.to_owned(), ty));
+    let view = Schema::of_view(&columns, Some("ts"), view).unwrap();
+    let view = view.with_comment(Some("v"), Some("a value")).unwrap();
+    view.with_comment(None, Some("two tables")).unwrap()
 }
 
 pub(crate) fn segment(id: u64, day: i64, seq: u64) -> SegmentMeta {
@@ -257,6 +273,29 @@ fn obsolete_files_are_exactly_those_that_are_named_no_more() {
     ] {
         assert_eq!(table.obsoleted_by(&change), expected, "{change:?}");
     }
+}
+
+// A program that knows manifests of version 2 refuses flags of a schema that it does not know as
+// damage, and suspends the table. It is told of a newer version instead, and only where it must be.
+#[test]
+fn a_manifest_is_of_version_3_only_with_comments_or_a_query() {
+    let version = |schema: Schema| {
+        let table = Manifest::new(TABLE, SeqTxn(1), Arc::new(schema));
+        let bytes = table.encode();
+        assert_eq!(decode(&bytes, TABLE), Ok(table));
+        let known = envelope::decode_versions(&KIND_WITHOUT_TEXTS, &bytes).map(|(is, _)| is);
+        match known {
+            Ok(version) => version,
+            Err(DecodeError::NewerFormat { version, known: 2 }) => version,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(version(schema()), 2);
+    assert_eq!(version(schema().with_comment(None, Some("all")).unwrap()), 3);
+    let commented = schema().with_comment(Some("host"), Some("one")).unwrap();
+    assert_eq!(version(commented.clone()), 3);
+    assert_eq!(version(commented.with_comment(Some("host"), None).unwrap()), 2);
+    assert_eq!(version(view()), 3);
 }
 
 #[test]

@@ -104,8 +104,7 @@ pub enum TableChange {
 /// How many bytes a record of these changes has, at most. Whoever encodes it has checked that they
 /// are not too many.
 pub(crate) fn record_bytes_max(ops: &[TableOp]) -> usize {
-    let schema =
-        |schema: &Schema| parts::SCHEMA_BYTES + schema.columns().len() * parts::COLUMN_BYTES_MAX;
+    let schema = |schema: &Schema| parts::schema_bytes_max(schema);
     let payload = |change: &TableChange| match change {
         TableChange::Create { schema: created, .. } => 4 + limits::NAME_BYTES + schema(created),
         TableChange::Drop | TableChange::Truncate | TableChange::GivenUp => 0,

@@ -49,6 +49,17 @@ pub(crate) fn workload() -> Vec<Step> {
         Step::Update("gone", 25),
         Step::DropPartition("gone", 1),
         Step::Append(vec![("new", vec![(0, "l", 21)], None)]),
+        Step::View("seen", "SELECT 1"),
+        Step::Comment("seen", Some("host"), "of a view"),
+        Step::Comment("gone", Some("value"), "of a column"),
+        Step::View("seen", "SELECT 2"),
+        Step::Checkpoint,
+        Step::Comment("gone", None, "of a table"),
+        Step::Comment("gone", Some("value"), ""),
+        Step::View("twice", "SELECT 3"),
+        Step::Rename("seen", "Seen"),
+        Step::Reopen,
+        Step::DropViews(vec!["twice", "Seen"]),
         Step::Drop(vec!["new"]),
     ]
 }

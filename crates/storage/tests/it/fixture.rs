@@ -5,7 +5,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, PartitionUnit, RowCount, Schema, SymbolId, TimeUnit, Timestamp};
+use tidegate_model::{
+    ColumnId, ColumnType, PartitionUnit, RowCount, Schema, SymbolId, TableId, TimeUnit, Timestamp,
+    View, ViewRead,
+};
 use tidegate_platform::{SimClock, SimDisk};
 use tidegate_storage::segment::encode::{ColumnEncoder, FrameValues};
 use tidegate_storage::segment::strings::{DictionaryRows, TextForm};
@@ -48,6 +51,20 @@ pub(crate) fn new_database() -> (SimDisk, Arc<Database>) {
     let disk = SimDisk::new(1);
     let database = open(&disk);
     (disk, database)
+}
+
+/// The schema of a view with this query, and the columns of `schema`.
+pub(crate) fn view(query: &str) -> Schema {
+    let columns = schema();
+    let columns = columns.columns().iter();
+    let columns = columns.map(|column| (column.name.clone(), column.ty)).collect::<Vec<_>>();
+    let read = ViewRead {
+        name: "cpu".to_owned(),
+        table: TableId(1),
+        columns: vec![(ColumnId(0), "ts".to_owned())],
+    };
+    let view = View { query: query.to_owned(), reads: vec![read] };
+    Schema::of_view(&columns, Some("ts"), view).unwrap()
 }
 
 /// `ts TIMESTAMP, host SYMBOL, value BIGINT`, by day.

@@ -5,6 +5,7 @@ mod fixture;
 mod model;
 mod opening;
 mod ddl;
+mod views;
 mod import;
 mod snapshots;
 mod changes;

@@ -26,12 +26,21 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Option<String>>>,
     /// Whether rows that come replace those of the same timestamp and host.
     pub(crate) has_keys: bool,
+    /// The query, of a view.
+    pub(crate) view: Option<String>,
+    /// The comment on it, and those on columns by their names.
+    pub(crate) comments: BTreeMap<Option<String>, String>,
 }
 
 /// Something that somebody does to a database.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Create(&'static str),
+    /// A view with this query, or this query for a view.
+    View(&'static str, &'static str),
+    DropViews(Vec<&'static str>),
+    /// A comment on a table or a column; an empty one is none.
+    Comment(&'static str, Option<&'static str>, &'static str),
     ImportNew(&'static str, Vec<Row>),
     Import(&'static str, Vec<Row>),
     /// An import that is given up.
@@ -69,6 +78,9 @@ impl Step {
     pub(crate) fn run(&self, database: &Arc<Database>) -> Result<()> {
         match self {
             Step::Create(table) => database.create_table(table, schema()).map(drop),
+            Step::View(name, query) => database.replace_view(name, fixture::view(query)),
+            Step::DropViews(views) => database.drop_views(views),
+            Step::Comment(table, column, text) => database.set_comment(table, *column, Some(text)),
             Step::ImportNew(name, rows) => {
                 let target = ImportTarget::New { name, schema: schema() };
                 fixture::import_into(database, target, rows).map(drop)
@@ -126,8 +138,7 @@ impl Step {
     pub(crate) fn apply(&self, tables: &mut Tables) {
         let new = || Table {
             columns: schema().columns().iter().map(|c| (c.name.clone(), c.ty)).collect(),
-            rows: Vec::new(),
-            has_keys: false,
+            ..Table::default()
         };
         match self {
             Step::Create(table) => drop(tables.insert((*table).to_owned(), new())),
@@ -136,8 +147,17 @@ impl Step {
                 table.append(rows);
                 tables.insert((*name).to_owned(), table);
             }
+            Step::View(name, query) => {
+                let view = tables.entry((*name).to_owned()).or_insert_with(new);
+                view.view = Some((*query).to_owned());
+            }
+            Step::Comment(table, column, text) => {
+                tables.get_mut(*table).unwrap().comment(*column, text);
+            }
             Step::Import(table, rows) => tables.get_mut(*table).unwrap().append(rows),
-            Step::Drop(names) => tables.retain(|name, _| !names.contains(&name.as_str())),
+            Step::Drop(names) | Step::DropViews(names) => {
+                tables.retain(|name, _| !names.contains(&name.as_str()))
+            }
             Step::Rename(from, to) => {
                 let table = tables.remove(*from).unwrap();
                 tables.insert((*to).to_owned(), table);
@@ -148,16 +168,9 @@ impl Step {
                 table.columns.push(((*name).to_owned(), *ty));
                 table.rows.iter_mut().for_each(|row| row.push(None));
             }
-            Step::DropColumn(table, name) => {
-                let table = tables.get_mut(*table).unwrap();
-                let at = table.position(name);
-                table.columns.remove(at);
-                table.rows.iter_mut().for_each(|row| drop(row.remove(at)));
-            }
+            Step::DropColumn(table, name) => tables.get_mut(*table).unwrap().drop_column(name),
             Step::RenameColumn(table, from, to) => {
-                let table = tables.get_mut(*table).unwrap();
-                let at = table.position(from);
-                (*to).clone_into(&mut table.columns[at].0);
+                tables.get_mut(*table).unwrap().rename_column(from, to);
             }
             Step::Delete(table, value) => {
                 let table = tables.get_mut(*table).unwrap();
@@ -194,6 +207,29 @@ impl Step {
 }
 
 impl Table {
+    fn drop_column(&mut self, name: &str) {
+        let at = self.position(name);
+        self.columns.remove(at);
+        self.comments.remove(&Some(name.to_owned()));
+        self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+    }
+
+    fn rename_column(&mut self, from: &str, to: &str) {
+        let at = self.position(from);
+        to.clone_into(&mut self.columns[at].0);
+        if let Some(comment) = self.comments.remove(&Some(from.to_owned())) {
+            self.comments.insert(Some(to.to_owned()), comment);
+        }
+    }
+
+    fn comment(&mut self, column: Option<&str>, text: &str) {
+        let column = column.map(str::to_owned);
+        match text.is_empty() {
+            true => drop(self.comments.remove(&column)),
+            false => drop(self.comments.insert(column, text.to_owned())),
+        }
+    }
+
     fn position(&self, name: &str) -> usize {
         self.columns.iter().position(|(known, _)| known == name).unwrap()
     }
@@ -334,7 +370,15 @@ pub(crate) fn read(database: &Database) -> Tables {
 pub(crate) fn read_table(snapshot: &Snapshot) -> Table {
     let columns = snapshot.schema.columns().iter().map(|c| (c.name.clone(), c.ty)).collect();
     let has_keys = !snapshot.schema.dedup().is_empty();
-    let mut table = Table { columns, rows: Vec::new(), has_keys };
+    let view = snapshot.schema.view().map(|view| view.query.clone());
+    let said = snapshot.schema.comments();
+    let of_table = said.table.iter().map(|text| (None, text.clone()));
+    let of_columns = said
+        .columns
+        .iter()
+        .map(|(id, text)| (Some(snapshot.schema.column(*id).unwrap().name.clone()), text.clone()));
+    let comments = of_table.chain(of_columns).collect();
+    let mut table = Table { columns, rows: Vec::new(), has_keys, view, comments };
     for group in &snapshot.groups {
         let mut rows = Vec::new();
         for Run::Segment(run) in &group.runs {

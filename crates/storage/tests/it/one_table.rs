@@ -38,7 +38,9 @@ fn tables_of(step: &Step, all: &Tables) -> BTreeSet<String> {
         Step::Append(tables) | Step::Batch(_, tables) => {
             tables.iter().map(|(table, ..)| (*table).to_owned()).collect()
         }
-        Step::Drop(names) => names.iter().map(|name| (*name).to_owned()).collect(),
+        Step::Drop(names) | Step::DropViews(names) => {
+            names.iter().map(|name| (*name).to_owned()).collect()
+        }
         Step::Create(table)
         | Step::ImportNew(table, _)
         | Step::Import(table, _)
@@ -54,6 +56,8 @@ fn tables_of(step: &Step, all: &Tables) -> BTreeSet<String> {
         | Step::Keys(table, _)
         | Step::Seal(table)
         | Step::Rename(table, _)
+        | Step::View(table, _)
+        | Step::Comment(table, ..)
         | Step::Merge(table) => one(table),
         Step::Maintain | Step::Checkpoint | Step::Flush | Step::Reopen => {
             all.keys().cloned().collect()

@@ -6,6 +6,7 @@
 mod peers;
 mod tools;
 mod wire;
+mod views;
 mod hostile;
 
 use std::process::{Command, Stdio};

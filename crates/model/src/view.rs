@@ -1,0 +1,100 @@
+//! What a schema says besides its columns: the query of a view, and comments.
+//!
+//! - V1. A view reads tables by their ids: renaming one, or its columns, changes nothing. Where the
+//!   id is gone, a table of the same name takes its place.
+//! - V2. A view has the columns that its query had when it was made: what tables get later is not
+//!   among those that it reads.
+//!
+//! Bytes: docs/format.md, Schema. Not here: what a query means (`query`).
+
+use crate::ids::{ColumnId, TableId};
+use crate::limits;
+use crate::schema::SchemaError;
+
+/// The query of a view, with the tables that its names mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// The text of the query as it was written.
+    pub query: String,
+    /// The tables and views that it names, each name once.
+    pub reads: Vec<ViewRead>,
+}
+
+/// A table that a view reads, as it was when the view was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewRead {
+    /// The name in the query, in lower case.
+    pub name: String,
+    /// The table that had it.
+    pub table: TableId,
+    /// Its columns and their names (V2).
+    pub columns: Vec<(ColumnId, String)>,
+}
+
+/// Comments on a table and its columns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Comments {
+    /// On the table itself.
+    pub table: Option<String>,
+    /// On columns, each once.
+    pub columns: Vec<(ColumnId, String)>,
+}
+
+impl View {
+    /// Checks that it is not larger than views may be.
+    pub(crate) fn check(&self) -> Result<(), SchemaError> {
+        if self.query.is_empty() || limits::VIEW_BYTES < self.query.len() {
+            return Err(SchemaError::ViewText { bytes: self.query.len() });
+        }
+        let columns = self.reads.iter().map(|read| read.columns.len()).sum::<usize>();
+        if limits::VIEW_COLUMNS < columns {
+            return Err(SchemaError::ViewColumns { count: columns });
+        }
+        let is_name = |name: &str| name.len() <= limits::NAME_BYTES;
+        for (at, read) in self.reads.iter().enumerate() {
+            let is_new = self.reads[..at].iter().all(|other| other.name != read.name);
+            let are_names = read.columns.iter().all(|(_, name)| is_name(name));
+            if !is_new || !is_name(&read.name) || !are_names {
+                return Err(SchemaError::BadName { name: read.name.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Comments {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_none() && self.columns.is_empty()
+    }
+
+    /// The comment on a column, if it has one.
+    #[must_use]
+    pub fn of_column(&self, column: ColumnId) -> Option<&str> {
+        let found = self.columns.iter().find(|(id, _)| *id == column);
+        found.map(|(_, text)| text.as_str())
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &String> {
+        self.table.iter().chain(self.columns.iter().map(|(_, text)| text))
+    }
+
+    /// Bytes of all texts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.texts().map(String::len).sum()
+    }
+
+    /// Checks that each is a text, and that they are not longer than comments may be.
+    pub(crate) fn check(&self) -> Result<(), SchemaError> {
+        let bad = |text: &&String| text.is_empty() || limits::COMMENT_BYTES < text.len();
+        if let Some(text) = self.texts().find(bad) {
+            return Err(SchemaError::CommentText { bytes: text.len() });
+        }
+        match self.bytes() {
+            bytes if limits::COMMENTS_BYTES < bytes => Err(SchemaError::CommentTexts { bytes }),
+            _ => Ok(()),
+        }
+    }
+}

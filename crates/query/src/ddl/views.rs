@@ -1,0 +1,215 @@
+//! Views made and dropped, what reads what, and comments.
+//!
+//! - DV1. What is dropped goes with one commit, and so do the views that CASCADE drops with it.
+//! - DV2. Views stay that read what is dropped, unless the statement says otherwise: they can be
+//!   read again when it is made anew. A notice names them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use datafusion::common::DataFusionError;
+use datafusion::common::runtime::SpawnedTask;
+use tidegate_model::{Schema, TableId};
+use tidegate_storage::{Database, Error as StorageError};
+
+use super::check_not_system;
+use crate::control::{finish_in_time, plan_apart};
+use crate::dml::RowChanges;
+use crate::engine::Done;
+use crate::error::{Error, Result, ViewProblem};
+use crate::parse::{Comment, Commented, CreateView, IfExists, Name, Readers, blanked};
+use crate::plan::{NewView, ViewPlan, parameter_count, plan_view};
+
+/// The tag of statements that make views.
+const TAG: &str = "CREATE VIEW";
+
+/// Makes a view. `sql` is the text of the statement.
+pub(crate) async fn create_view(
+    changes: RowChanges<'_>,
+    sql: &str,
+    create: CreateView,
+) -> Result<Done> {
+    let CreateView { name, if_exists, columns, query } = create;
+    check_not_system(sql, &name.text, Some(name.offset))?;
+    let database = &changes.database;
+    if if_exists != IfExists::IsReplaced && database.table_id(&name.text).is_some() {
+        return there_already(database, &name.text, if_exists);
+    }
+    // Places in errors are those in the statement.
+    let text = blanked(&sql[..query.end], query.start);
+    if parameter_count(&text)? > 0 {
+        return Err(Error::View { view: name.text, what: ViewProblem::Parameter });
+    }
+    let (state, planned_on) = (changes.state.clone(), Arc::clone(database));
+    let planned_as = name.text.clone();
+    let task = plan_apart(changes.account(), async move {
+        let new = NewView { name: &planned_as, columns: &columns, text: &text };
+        plan_view((&state, &planned_on), &new)
+    });
+    let ViewPlan { schema, notices } = finish_in_time(task, &changes.stop).await?;
+    let (made_in, made_as) = (Arc::clone(database), name.text.clone());
+    let task = SpawnedTask::spawn_blocking(move || match if_exists {
+        IfExists::IsReplaced => made_in.replace_view(&made_as, schema),
+        IfExists::IsRefused | IfExists::Stays => made_in.create_view(&made_as, schema),
+    });
+    let made = task.join_unwind().await;
+    match made.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))? {
+        Ok(()) => Ok(Done::with_notices(TAG, notices)),
+        Err(StorageError::ViewExists { .. }) => there_already(database, &name.text, if_exists),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What comes of a statement that finds a table or a view of its name.
+fn there_already(database: &Database, name: &str, if_exists: IfExists) -> Result<Done> {
+    match exists(database, name) {
+        StorageError::ViewExists { .. } if if_exists == IfExists::Stays => {
+            Ok(Done::with_notices(TAG, vec![format!("view `{name}` exists already")]))
+        }
+        error => Err(error.into()),
+    }
+}
+
+/// The error for a name that a table or a view has.
+pub(crate) fn exists(database: &Database, name: &str) -> StorageError {
+    match is_view(database, name) {
+        true => StorageError::ViewExists { view: name.to_owned() },
+        false => StorageError::TableExists { table: name.to_owned() },
+    }
+}
+
+fn is_view(database: &Database, name: &str) -> bool {
+    database.schema_of(name).is_some_and(|schema| schema.view().is_some())
+}
+
+/// What is to be dropped.
+pub(super) struct Dropped<'a> {
+    pub(super) names: &'a [Name],
+    pub(super) if_exists: bool,
+    pub(super) readers: Readers,
+}
+
+/// Drops tables.
+pub(super) fn drop_tables(database: &Database, dropped: &Dropped<'_>) -> Result<Done> {
+    drop_all(database, dropped, ("DROP TABLE", "table"), |names| database.drop_tables(names))
+}
+
+/// Drops views.
+pub(super) fn drop_views(database: &Database, dropped: &Dropped<'_>) -> Result<Done> {
+    drop_all(database, dropped, ("DROP VIEW", "view"), |names| database.drop_views(names))
+}
+
+fn drop_all(
+    database: &Database,
+    dropped: &Dropped<'_>,
+    (tag, kind): (&'static str, &str),
+    drop: impl Fn(&[&str]) -> tidegate_storage::Result<()>,
+) -> Result<Done> {
+    let mut done = Done::new(tag);
+    let mut wanted = Vec::with_capacity(dropped.names.len());
+    for name in dropped.names {
+        // A damaged table can still be dropped.
+        if database.table_id(&name.text).is_none() && dropped.if_exists {
+            done.notices.push(format!("{kind} `{}` does not exist", name.text));
+        } else {
+            wanted.push(name.text.as_str());
+        }
+    }
+    let readers = readers_of(database, &wanted);
+    if readers.is_empty() {
+        drop(&wanted)?;
+        return Ok(done);
+    }
+    match dropped.readers {
+        Readers::Stay => {
+            drop(&wanted)?;
+            let notice = |reader: &Reader| {
+                let Reader { view, read, .. } = reader;
+                format!("view `{view}` reads `{read}`, and cannot be read without it")
+            };
+            done.notices.extend(readers.iter().map(notice));
+        }
+        Readers::Forbid => {
+            let Reader { view, read, .. } = &readers[0];
+            let what = ViewProblem::Needed { table: read.clone() };
+            return Err(Error::View { view: view.clone(), what });
+        }
+        Readers::AreDropped => {
+            // Each is to be what the statement says.
+            let is_other = |name: &&&str| {
+                database.table_id(name).is_some() && is_view(database, name) != (kind == "view")
+            };
+            if let Some(other) = wanted.iter().find(is_other) {
+                drop(&[other])?;
+            }
+            let views = readers.iter().map(|reader| reader.view.as_str());
+            database.drop_relations(&wanted.iter().copied().chain(views).collect::<Vec<_>>())?;
+            let notice = |reader: &Reader| format!("drop cascades to view `{}`", reader.view);
+            done.notices.extend(readers.iter().map(notice));
+        }
+    }
+    Ok(done)
+}
+
+/// A view that reads what is to be dropped.
+struct Reader {
+    view: String,
+    id: TableId,
+    /// The name of what it reads.
+    read: String,
+}
+
+/// The views that read some of these tables and views, at any depth, and are not among them.
+fn readers_of(database: &Database, names: &[&str]) -> Vec<Reader> {
+    let views = database.tables().into_iter().filter_map(|table| {
+        let schema = database.schema_of(&table.name)?;
+        schema.view()?;
+        Some((table, schema))
+    });
+    let views = views.collect::<Vec<_>>();
+    let ids = names.iter().filter_map(|name| Some((database.table_id(name)?, *name)));
+    let mut dropped = ids.map(|(id, name)| (id, name.to_owned())).collect::<Vec<_>>();
+    let given = dropped.iter().map(|(id, _)| *id).collect::<BTreeSet<_>>();
+    let mut readers: Vec<Reader> = Vec::new();
+    let mut at = 0;
+    while let Some((id, read)) = dropped.get(at).cloned() {
+        for (view, schema) in &views {
+            let is_known = given.contains(&view.id) || readers.iter().any(|it| it.id == view.id);
+            if !is_known && reads(database, schema, id) {
+                let name = view.name.clone();
+                readers.push(Reader { view: name.clone(), id: view.id, read: read.clone() });
+                dropped.push((view.id, name));
+            }
+        }
+        at += 1;
+    }
+    readers
+}
+
+/// Whether a view reads a table, as its names mean tables now.
+fn reads(database: &Database, schema: &Schema, table: TableId) -> bool {
+    let Some(view) = schema.view() else { return false };
+    view.reads.iter().any(|read| {
+        let is_gone = || database.table_name(read.table).is_none();
+        read.table == table || is_gone() && database.table_id(&read.name) == Some(table)
+    })
+}
+
+/// Sets a comment, or removes it.
+pub(super) fn comment(database: &Database, comment: &Comment) -> Result<Done> {
+    let Comment { on, table, text } = comment;
+    let is_there = database.table_id(&table.text).is_some();
+    let is_view = is_view(database, &table.text);
+    let column = match on {
+        Commented::Table if is_view => {
+            return Err(StorageError::IsView { view: table.text.clone() }.into());
+        }
+        Commented::View if is_there && !is_view => {
+            return Err(StorageError::NotAView { table: table.text.clone() }.into());
+        }
+        Commented::Table | Commented::View => None,
+        Commented::Column(column) => Some(column.text.as_str()),
+    };
+    database.set_comment(&table.text, column, text.as_deref())?;
+    Ok(Done::new("COMMENT"))
+}

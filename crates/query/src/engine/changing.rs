@@ -1,0 +1,50 @@
+//! What statements change, as far as the engine must know before they are done.
+
+use crate::dml::table_of;
+use crate::parse::{Copy, Name, RowChange, Statement};
+
+/// The tables that a statement changes.
+pub(super) fn tables_of(statement: &Statement) -> Vec<&Name> {
+    match statement {
+        Statement::ChangeRows(change) => vec![table_of(change)],
+        Statement::Explain(how) => how.change.iter().map(table_of).collect(),
+        Statement::DropTables { names, .. } => names.iter().collect(),
+        Statement::Comment(comment) => vec![&comment.table],
+        Statement::Copy(copy) => match copy.as_ref() {
+            Copy::Import { table, .. } => vec![table],
+            Copy::Export { .. } | Copy::Cancel { .. } => Vec::new(),
+        },
+        Statement::TruncateTable { table }
+        | Statement::RenameTable { table, .. }
+        | Statement::AlterTable { table, .. } => vec![table],
+        _ => Vec::new(),
+    }
+}
+
+/// What a statement would change, if it would.
+pub(super) fn changing(statement: &Statement) -> Option<&'static str> {
+    let of_rows = |change: &RowChange| match change {
+        RowChange::Insert(_) => "INSERT",
+        RowChange::Update(_) => "UPDATE",
+        RowChange::Delete(_) => "DELETE",
+        RowChange::DropPartitions(_) => "ALTER TABLE",
+    };
+    match statement {
+        Statement::Query | Statement::Show(_) | Statement::Set { .. } => None,
+        Statement::Cancel { .. } | Statement::Maintain { .. } | Statement::Nothing { .. } => None,
+        Statement::Copy(copy) => matches!(**copy, Copy::Import { .. }).then_some("COPY"),
+        Statement::Explain(how) => how.change.as_ref().filter(|_| how.analyze).map(of_rows),
+        Statement::ChangeRows(change) => Some(of_rows(change)),
+        Statement::CreateView(_) => Some("CREATE VIEW"),
+        Statement::DropTables { .. } => Some("DROP TABLE"),
+        Statement::DropViews { .. } => Some("DROP VIEW"),
+        Statement::Comment(_) => Some("COMMENT"),
+        Statement::DropIndex => Some("DROP INDEX"),
+        Statement::TruncateTable { .. } => Some("TRUNCATE TABLE"),
+        Statement::RenameTable { .. } => Some("RENAME TABLE"),
+        Statement::AlterTable { .. } => Some("ALTER TABLE"),
+        Statement::CreateTable(_)
+        | Statement::CreateTableAs(_)
+        | Statement::CreateTableLike { .. } => Some("CREATE TABLE"),
+    }
+}

@@ -1,0 +1,435 @@
+//! Views: their queries as parts of the plans of those that name them.
+//!
+//! - VW1. A view stands in a plan as its query in brackets would: conditions, limits and clauses of
+//!   time go through it to the scans.
+//! - VW2. What views read, at any depth, is read as of the same moment as everything else (Z1).
+//! - VW3. The names in a view mean the tables that they meant when it was made, with the names that
+//!   their columns had: what was renamed since is found, and what was added is not seen
+//!   (`model::view` V1, V2). Names that the statement itself defines, in WITH, mean nothing there.
+//! - VW4. A view's columns have the names and types that they had. A value of another type is cast.
+//! - VW5. What goes wrong in a view names the view.
+//! - VW6. Views are nested to a bounded depth, read a bounded number of tables, and none reads
+//!   itself.
+//!
+//! Not here: where views are kept (`storage`), and their statements (`parse`, `ddl`).
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::arrow::compute::can_cast_types;
+use datafusion::arrow::datatypes::{Field, SchemaRef};
+use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::{Column as PlanColumn, DataFusionError, Result as PlanResult};
+use datafusion::datasource::provider_as_source;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::planner::RelationPlanner;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableSource, TableType};
+use datafusion::sql::planner::SqlToRel;
+use datafusion::sql::resolve::resolve_table_references;
+use tidegate_model::{
+    Column, ColumnId, ColumnType, Schema, SeqTxn, TableId, View, ViewRead, limits,
+    schema::same_name,
+};
+use tidegate_storage::segment::arrow_field;
+use tidegate_storage::{Database, Derived, Snapshot};
+
+use super::literal::type_of;
+use super::query_text::parse_query;
+use super::rows::Purpose;
+use super::tables::{Tables, table_name};
+use super::{MarkedQuery, Parameter, Snapshots, locate, output_schema, plan_on, planned_names};
+use crate::catalog::table_oid;
+use crate::error::{Error, Result, ViewProblem};
+use crate::parse::{Name, Position};
+use crate::scan::{COLUMN_KEY, NAME_KEY, ScanTable};
+use crate::timeseries::{MarkedRelations, designated};
+
+/// The views that one query can name, and what they read.
+pub(super) struct ViewScope<'a> {
+    state: &'a SessionState,
+    /// Of the whole query (VW2).
+    snapshots: &'a Snapshots,
+    /// Views by the names that they have here, within a view with the columns that it knows.
+    named: HashMap<String, (Arc<Snapshot>, Option<&'a ViewRead>)>,
+    /// The views that this query is part of, the outermost first.
+    within: Vec<Arc<Snapshot>>,
+    /// The tables that all views of the query read, each as often as it is read.
+    read: Arc<AtomicUsize>,
+}
+
+/// A plan under the name of a view, or of a table whose columns a view knows by other names.
+struct PlannedSource {
+    plan: LogicalPlan,
+    schema: SchemaRef,
+}
+
+impl TableSource for PlannedSource {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
+        Some(Cow::Borrowed(&self.plan))
+    }
+}
+
+fn planned_source(plan: LogicalPlan) -> Arc<dyn TableSource> {
+    let schema = Arc::clone(plan.schema().inner());
+    Arc::new(PlannedSource { plan, schema })
+}
+
+impl<'a> ViewScope<'a> {
+    /// The views among the tables that a statement names.
+    pub(super) fn of_statement(state: &'a SessionState, snapshots: &'a Snapshots) -> Self {
+        let is_view = |(_, snapshot): &(&String, &Arc<Snapshot>)| snapshot.schema.view().is_some();
+        let named = snapshots.iter().filter(is_view);
+        let named = named.map(|(name, snapshot)| (name.clone(), (Arc::clone(snapshot), None)));
+        let named = named.collect();
+        let read = Arc::new(AtomicUsize::new(0));
+        ViewScope { state, snapshots, named, within: Vec::new(), read }
+    }
+
+    /// What stands for a view in the plan; `None` if no view has this name.
+    pub(super) fn source(&self, name: &str) -> PlanResult<Option<Arc<dyn TableSource>>> {
+        let Some((snapshot, read)) = self.named.get(name) else { return Ok(None) };
+        let plan = self.planned(snapshot).map_err(|error| match error {
+            // The innermost view says it best (VW5).
+            error @ Error::View { .. } => error,
+            error if error.is_from_outside() => error,
+            error => Error::in_view(&snapshot.name, error),
+        })?;
+        match read.and_then(|read| Some((read, known_columns(snapshot, read)?))) {
+            None => Ok(Some(planned_source(plan))),
+            Some((read, known)) => {
+                let plan = LogicalPlanBuilder::from(plan).alias(read.name.as_str())?;
+                Ok(Some(planned_source(under_known_names(plan, read, &known)?)))
+            }
+        }
+    }
+
+    fn planned(&self, snapshot: &Arc<Snapshot>) -> Result<LogicalPlan> {
+        let view = snapshot.schema.view().expect("views are named here");
+        self.check(snapshot, view)?;
+        let query = parse_query(&view.query, &[])?;
+        let query = MarkedQuery::new(self.state, &view.query, query);
+        let located = |error: DataFusionError| locate::locate(&view.query, Error::from(error));
+        let plan = self.planned_query(snapshot, view, query).map_err(located)?;
+        let described = (self.snapshots, snapshot.as_ref(), view.as_ref());
+        with_columns_of(described, plan)
+    }
+
+    /// VW6.
+    fn check(&self, snapshot: &Snapshot, view: &View) -> Result<()> {
+        let problem = |what| Err(Error::View { view: snapshot.name.clone(), what });
+        if self.within.iter().any(|outer| outer.table == snapshot.table) {
+            return problem(ViewProblem::ReadsItself);
+        }
+        if limits::VIEW_NESTING <= self.within.len() {
+            return problem(ViewProblem::TooDeep);
+        }
+        let read = self.read.fetch_add(view.reads.len(), Ordering::Relaxed);
+        match read.saturating_add(view.reads.len()) {
+            read if limits::VIEW_TABLES < read => problem(ViewProblem::TooManyTables),
+            _ => Ok(()),
+        }
+    }
+
+    fn planned_query(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        view: &View,
+        query: MarkedQuery,
+    ) -> PlanResult<LogicalPlan> {
+        let MarkedQuery { statement, marks, aggregates, .. } = query;
+        let (mut sources, mut named) = (HashMap::new(), HashMap::new());
+        for read in &view.reads {
+            match meant(self.snapshots, read) {
+                Some(found) if found.schema.view().is_some() => {
+                    named.insert(read.name.clone(), (Arc::clone(found), Some(read)));
+                }
+                Some(found) => {
+                    sources.insert(read.name.clone(), table_as_read(found, read)?);
+                }
+                None => {}
+            }
+        }
+        let within = self.within.iter().chain([snapshot]).map(Arc::clone).collect();
+        let (state, snapshots, read) = (self.state, self.snapshots, Arc::clone(&self.read));
+        let views = ViewScope { state, snapshots, named, within, read };
+        let relations = MarkedRelations::new(self.state, marks, aggregates);
+        let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(relations)];
+        let tables = Tables { state: self.state, sources, relations, views };
+        SqlToRel::new(&tables).statement_to_plan(statement)
+    }
+}
+
+/// The table or view that a view reads under a name, if it is there (VW3).
+fn meant<'s>(snapshots: &'s Snapshots, read: &ViewRead) -> Option<&'s Arc<Snapshot>> {
+    let by_id = snapshots.values().find(|snapshot| snapshot.table == read.table);
+    let same = |name: &str| same_name(name, &read.name);
+    by_id.or_else(|| snapshots.values().find(|snapshot| same(&snapshot.name)))
+}
+
+/// The column that a view knows as this one.
+fn column_of<'s>(
+    (found, read): (&'s Snapshot, &ViewRead),
+    (id, name): &(ColumnId, String),
+) -> Option<&'s Column> {
+    match found.table == read.table {
+        true => found.schema.column(*id),
+        false => found.schema.find(name),
+    }
+}
+
+/// The columns that a view knows and that are still there, each with the name that it knows; `None`
+/// if they are all that there are, under those names.
+fn known_columns<'s>(
+    found: &'s Snapshot,
+    read: &'s ViewRead,
+) -> Option<Vec<(&'s Column, &'s String)>> {
+    let columns = read.columns.iter();
+    let known = columns.filter_map(|known| Some((column_of((found, read), known)?, &known.1)));
+    let known = known.collect::<Vec<_>>();
+    let all = found.schema.columns();
+    let is_same = |(at, (column, name)): (usize, &(&Column, &String))| {
+        all[at].id == column.id && column.name == **name
+    };
+    let are_all = known.len() == all.len() && known.iter().enumerate().all(is_same);
+    (!are_all).then_some(known)
+}
+
+/// A table with the columns that a view knows (VW3).
+fn table_as_read(found: &Arc<Snapshot>, read: &ViewRead) -> PlanResult<Arc<dyn TableSource>> {
+    let source = provider_as_source(Arc::new(ScanTable::new(Arc::clone(found))));
+    let Some(known) = known_columns(found, read) else { return Ok(source) };
+    let scan = LogicalPlanBuilder::scan(read.name.as_str(), source, None)?;
+    under_known_names(scan, read, &known).map(planned_source)
+}
+
+/// Columns of a table or view under the names that a view knows (VW3).
+fn under_known_names(
+    plan: LogicalPlanBuilder,
+    read: &ViewRead,
+    known: &[(&Column, &String)],
+) -> PlanResult<LogicalPlan> {
+    let expr = |(column, name): &(&Column, &String)| {
+        let metadata = [(NAME_KEY.to_owned(), (*name).clone())].into();
+        let now = PlanColumn::new(Some(read.name.as_str()), column.name.to_lowercase());
+        let metadata = Some(FieldMetadata::new(metadata));
+        Expr::Column(now).alias_with_metadata(name.to_lowercase(), metadata)
+    };
+    plan.project(known.iter().map(expr).collect::<Vec<_>>())?.build()
+}
+
+/// The plan of a view's query with the columns of the view (VW4).
+fn with_columns_of(
+    (snapshots, snapshot, view): (&Snapshots, &Snapshot, &View),
+    plan: LogicalPlan,
+) -> Result<LogicalPlan> {
+    let columns = snapshot.schema.columns();
+    if plan.schema().fields().len() != columns.len() {
+        return Err(missing_column(snapshots, view).unwrap_or_else(|| Error::View {
+            view: snapshot.name.clone(),
+            what: ViewProblem::OtherColumns,
+        }));
+    }
+    let oid = table_oid(snapshot.table);
+    let fields = plan.schema().iter().zip(columns).enumerate();
+    let expr = |(at, ((qualifier, field), column)): (usize, ((_, &Arc<Field>), &Column))| {
+        let expr = Expr::Column(PlanColumn::from((qualifier, field)));
+        let stored = arrow_field(column);
+        let mut metadata = stored.metadata().clone();
+        metadata.insert(NAME_KEY.to_owned(), column.name.clone());
+        metadata.insert(COLUMN_KEY.to_owned(), format!("{oid}.{}", at + 1));
+        let expr = if type_of(field) == Some(column.ty) {
+            expr
+        } else if can_cast_types(field.data_type(), stored.data_type()) {
+            Expr::Cast(Cast::new(Box::new(expr), stored.data_type().clone()))
+        } else {
+            let what = ViewProblem::OtherType {
+                column: column.name.clone(),
+                was: column.ty,
+                is: field.data_type().to_string(),
+            };
+            return Err(Error::View { view: snapshot.name.clone(), what });
+        };
+        let metadata = Some(FieldMetadata::new(metadata.into_iter().collect()));
+        Ok(expr.alias_with_metadata(column.name.to_lowercase(), metadata))
+    };
+    let exprs = fields.map(expr).collect::<Result<Vec<_>>>()?;
+    Ok(LogicalPlanBuilder::from(plan).project(exprs)?.build()?)
+}
+
+/// A column that a view knows and that is gone.
+fn missing_column(snapshots: &Snapshots, view: &View) -> Option<Error> {
+    view.reads.iter().find_map(|read| {
+        let found = meant(snapshots, read)?;
+        let is_gone = |known: &&(_, String)| column_of((found, read), known).is_none();
+        let (_, name) = read.columns.iter().find(is_gone)?;
+        let column = format!("{}.{name}", found.name);
+        Some(Error::NoSuchColumn { position: None, column, similar: None })
+    })
+}
+
+/// The error of a query: that of a view which it reads, if that one alone fails too (VW5).
+pub(super) fn blamed(
+    (state, database): (&SessionState, &Database),
+    (sql, parameters): (&str, &[Parameter]),
+    error: Error,
+) -> Error {
+    if matches!(error, Error::View { .. }) || error.is_from_outside() {
+        return error;
+    }
+    let find = || -> Result<Option<Error>> {
+        let query = MarkedQuery::new(state, sql, parse_query(sql, parameters)?);
+        let snapshots = query.snapshots(database, &Purpose::default())?;
+        let is_view = |it: &&Arc<Snapshot>| it.schema.view().is_some();
+        let failing = |view: &Arc<Snapshot>| fails((state, &snapshots), view);
+        Ok(snapshots.values().filter(is_view).find_map(failing))
+    };
+    match find() {
+        Ok(Some(found)) => found,
+        _ => error,
+    }
+}
+
+/// The error of a view, but for those of the views that it reads.
+fn fails((state, snapshots): (&SessionState, &Snapshots), view: &Arc<Snapshot>) -> Option<Error> {
+    let reads = &view.schema.view()?.reads;
+    let inner = reads.iter().filter_map(|read| meant(snapshots, read));
+    let inner = inner.filter(|it| it.schema.view().is_some() && it.table != view.table);
+    if inner.into_iter().any(|inner| checked(state, snapshots, inner).is_err()) {
+        return None;
+    }
+    match checked(state, snapshots, view) {
+        Ok(()) => None,
+        Err(error @ Error::View { .. }) => Some(error),
+        Err(error) => Some(Error::in_view(&view.name, error)),
+    }
+}
+
+fn checked(state: &SessionState, snapshots: &Snapshots, view: &Snapshot) -> Result<()> {
+    let text = format!("SELECT * FROM \"{}\"", view.name.to_lowercase().replace('"', "\"\""));
+    let query = MarkedQuery::new(state, &text, parse_query(&text, &[])?);
+    let plan = plan_on(snapshots, state, query, &Purpose::default())?;
+    state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    Ok(())
+}
+
+/// What a view is to be.
+pub(crate) struct ViewPlan {
+    pub(crate) schema: Schema,
+    /// What the user should know, a sentence each.
+    pub(crate) notices: Vec<String>,
+}
+
+/// A view that is to be made.
+pub(crate) struct NewView<'a> {
+    pub(crate) name: &'a str,
+    /// The names of its columns, as far as they are not those of the query.
+    pub(crate) columns: &'a [Name],
+    /// Its query, with spaces where other text of the statement stands.
+    pub(crate) text: &'a str,
+}
+
+/// The schema of a view: its columns and its query, with what the names in that mean now.
+pub(crate) fn plan_view(
+    (state, database): (&SessionState, &Database),
+    new: &NewView<'_>,
+) -> Result<ViewPlan> {
+    plan_new((state, database), new).map_err(|error| locate::locate(new.text, error))
+}
+
+fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) -> Result<ViewPlan> {
+    let query = parse_query(new.text, &[])?;
+    let (names, notices) = (query.names.clone(), query.notices.clone());
+    let query = MarkedQuery::new(state, new.text, query);
+    let snapshots = query.snapshots(database, &Purpose::default())?;
+    let itself = database.table_id(new.name);
+    if snapshots.values().any(|snapshot| Some(snapshot.table) == itself) {
+        let (view, what) = (new.name.to_owned(), ViewProblem::ReadsItself);
+        return Err(Error::View { view, what });
+    }
+    let reads = reads_of(&query, &snapshots)?;
+    let plan = plan_on(&snapshots, state, query, &Purpose::default())?;
+    let time = designated(&plan).and_then(|it| plan.schema().maybe_index_of_column(&it));
+    let planned = planned_names(plan.schema());
+    let analyzed = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    let fields = output_schema(analyzed.schema().inner(), &names, &planned);
+    let columns = columns_of(new, &fields)?;
+    let is_time = |(_, ty): &&(String, ColumnType)| ty.time_unit().is_some();
+    let time = time.map(|at| &columns[at]).filter(is_time).map(|(name, _)| name.as_str());
+    let view = View { query: new.text.trim().to_owned(), reads };
+    let schema = Schema::of_view(&columns, time, view)?;
+    check_new(state, (new.name, &schema), snapshots)?;
+    Ok(ViewPlan { schema, notices })
+}
+
+/// Plans a query of a new view, so that what can be made can be read (VW6).
+fn check_new(
+    state: &SessionState,
+    (name, schema): (&str, &Schema),
+    mut snapshots: Snapshots,
+) -> Result<()> {
+    // No table has this number.
+    let (table, schema) = (TableId(u64::MAX), Arc::new(schema.clone()));
+    let snapshot = Arc::new(empty_snapshot(table, name, schema));
+    snapshots.insert(name.to_lowercase(), Arc::clone(&snapshot));
+    checked(state, &snapshots, &snapshot)
+}
+
+fn empty_snapshot(table: TableId, name: &str, schema: Arc<Schema>) -> Snapshot {
+    Snapshot {
+        table,
+        name: name.to_owned(),
+        schema,
+        seq_txn: SeqTxn(0),
+        groups: Vec::new(),
+        symbols: std::iter::empty().collect(),
+        derived: Derived::default(),
+    }
+}
+
+/// The tables that a query names.
+fn reads_of(query: &MarkedQuery, snapshots: &Snapshots) -> Result<Vec<ViewRead>> {
+    let (references, _) = resolve_table_references(&query.statement, true)?;
+    let mut reads: Vec<ViewRead> = Vec::new();
+    for name in references.iter().filter_map(table_name) {
+        let Some(snapshot) = snapshots.get(name.as_ref()) else { continue };
+        if reads.iter().any(|read| read.name == name) {
+            continue;
+        }
+        let columns = snapshot.schema.columns().iter();
+        let columns = columns.map(|column| (column.id, column.name.clone())).collect();
+        reads.push(ViewRead { name: name.into_owned(), table: snapshot.table, columns });
+    }
+    Ok(reads)
+}
+
+/// The columns of a view: those of its query, the first ones under other names if there are some.
+fn columns_of(new: &NewView<'_>, fields: &SchemaRef) -> Result<Vec<(String, ColumnType)>> {
+    let start = new.text.len() - new.text.trim_start().len();
+    let position = Position::at(new.text, start);
+    if fields.fields().len() < new.columns.len() {
+        let (columns, values) = (new.columns.len(), fields.fields().len());
+        return Err(Error::ValueCount { position: Some(position), columns, values });
+    }
+    let column = |(at, field): (usize, &Arc<Field>)| {
+        let name = new.columns.get(at).map_or_else(|| field.name().clone(), |it| it.text.clone());
+        match type_of(field) {
+            Some(ty) => Ok((name, ty)),
+            None => {
+                let ty = field.data_type().to_string();
+                Err(Error::NoColumnType { position, column: name, ty })
+            }
+        }
+    };
+    fields.fields().iter().enumerate().map(column).collect()
+}
