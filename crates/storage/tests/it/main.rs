@@ -21,3 +21,4 @@ mod recovery;
 mod faults;
 mod simulate;
 mod one_table;
+mod transactions;
