@@ -108,6 +108,14 @@ pub const LINE_PADDING_BYTES_LEAST: usize = 128 << 20;
 /// Tables that a line-protocol parser keeps from batch to batch.
 pub const LINE_TABLES: usize = 4_096;
 
+/// Temporary tables of a session: each is a snapshot and a schema, and who needs more rather wants
+/// rows of one.
+pub const TEMP_TABLES: usize = 100;
+
+/// Bytes of the rows of all temporary tables of a session: results that are worked on, and not what
+/// is kept; they are also counted in the memory of queries.
+pub const TEMP_BYTES: usize = 256 << 20;
+
 /// Bytes of one WAL record: a record is checked whole before it is applied, so it is held in
 /// memory once.
 pub const WAL_RECORD_BYTES: usize = 256 << 20;

@@ -21,6 +21,7 @@ use crate::bulk::{
     BulkError, BulkExport, BulkImport, BulkIo, BulkJob, BulkOutcome, BulkSink, CopyFormat,
     CopyOptions, Placed,
 };
+use crate::changes::TEMPORARY_SCHEMA;
 use crate::control::{StatementOptions, Stop, Timeout};
 use crate::dml::KeptRows;
 use crate::engine::{Answer, Engine};
@@ -105,7 +106,7 @@ impl Engine {
                     let position = Some(Position::at(sql, offset));
                     return Err(Error::NotSupported { position, feature });
                 }
-                let (query, _) = self.query_of(sql, &what)?;
+                let (query, _) = self.query_of((sql, &options.session), &what)?;
                 let Answer::Rows { schema, stream, .. } =
                     self.execute_with(&query, options).await?
                 else {
@@ -133,6 +134,11 @@ impl Engine {
                 let position = Some(Position::at(sql, path.offset));
                 return Err(Error::NotSupported { position, feature });
             }
+        }
+        if session.seen().is_some_and(|seen| seen.find(&table.text).is_some()) {
+            let feature = "COPY FROM STDIN into a table that only this session has";
+            let position = Some(Position::at(sql, table.offset));
+            return Err(Error::NotSupported { position, feature });
         }
         let known = self.database().schema_of(&table.text);
         let is_held = session.is_in_transaction();
@@ -195,7 +201,7 @@ impl Engine {
             }
             Copy::Export { what, to: CopyPlace::File(path), options: said } => {
                 let waits = said.wait;
-                let (query, name) = self.query_of(sql, &what)?;
+                let (query, name) = self.query_of((sql, session), &what)?;
                 // CP2.
                 let timeout = if waits { options.timeout } else { Some(Timeout::Never) };
                 let of_rows = StatementOptions { timeout, ..options.clone() };
@@ -218,14 +224,18 @@ impl Engine {
     }
 
     /// The query that gives the rows of an export, and what it is called.
-    fn query_of(&self, sql: &str, what: &CopySource) -> Result<(String, String)> {
+    fn query_of(
+        &self,
+        (sql, session): (&str, &Session),
+        what: &CopySource,
+    ) -> Result<(String, String)> {
         match what {
             // Places stay where they are.
             CopySource::Query(query) => {
                 Ok((blanked(&sql[..query.end], query.start), "query".to_owned()))
             }
             CopySource::Table { table, columns } => {
-                let found = snapshot(self.database(), sql, table)?;
+                let found = snapshot((self.database(), session), sql, table)?;
                 for column in columns {
                     if found.schema.find(&column.text).is_none() {
                         let position = Some(Position::at(sql, column.offset));
@@ -236,10 +246,12 @@ impl Engine {
                 let list: Vec<String> = columns.iter().map(|it| quoted(&it.text)).collect();
                 let list = if list.is_empty() { "*".to_owned() } else { list.join(", ") };
                 let system = format!("{SYSTEM_SCHEMA}.");
-                let name = match table.text.strip_prefix(&system) {
-                    Some(name) => format!("{system}{}", quoted(name)),
-                    None => quoted(&table.text),
-                };
+                let temporary = format!("{TEMPORARY_SCHEMA}.");
+                let in_schema = [system, temporary].into_iter().find_map(|schema| {
+                    let name = table.text.strip_prefix(&schema)?;
+                    Some(format!("{schema}{}", quoted(name)))
+                });
+                let name = in_schema.unwrap_or_else(|| quoted(&table.text));
                 Ok((format!("SELECT {list} FROM {name}"), found.name.clone()))
             }
         }

@@ -3,6 +3,7 @@
 //! Each is one commit: it is durable and visible when it returns, or nothing has changed. What they
 //! say is read by `parse`.
 
+mod private;
 mod views;
 
 use std::collections::BTreeSet;
@@ -14,6 +15,7 @@ use tidegate_storage::{Database, Error as StorageError};
 use crate::engine::Done;
 use crate::error::{Error, Result};
 use crate::parse::{Commented, Name, Position, Statement, TableChange, TableDefinition};
+use crate::session::Session;
 use views::{Dropped, comment, drop_tables, drop_views};
 
 pub(crate) use views::{create_view, exists};
@@ -21,7 +23,7 @@ pub(crate) use views::{create_view, exists};
 /// Does a statement; `None` if it changes no table. Waits for the disk. `sql` is its text, for
 /// places in errors.
 pub(crate) fn execute(
-    database: &Arc<Database>,
+    (database, session): (&Arc<Database>, &Session),
     sql: &str,
     statement: Statement,
 ) -> Result<Option<Done>> {
@@ -29,7 +31,10 @@ pub(crate) fn execute(
         check_not_system(sql, table, offset)?;
     }
     let names = named(&statement);
-    let done = change(database, sql, statement);
+    let done = match private::change((database, session), sql, &statement) {
+        Ok(None) => change(database, sql, statement),
+        done => done,
+    };
     done.map_err(|error| placed(error, sql, &names))
 }
 
@@ -53,6 +58,8 @@ fn made_or_changed(statement: &Statement) -> Vec<(&str, Option<usize>)> {
         _ => Vec::new(),
     }
 }
+
+pub(crate) use private::{check_in_transaction, check_lasting, committing, make_private};
 
 /// Refuses to change a table of the schema `sys`.
 pub(crate) fn check_not_system(sql: &str, table: &str, offset: Option<usize>) -> Result<()> {
@@ -116,20 +123,9 @@ fn placed(error: Error, sql: &str, names: &[Name]) -> Error {
 fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<Option<Done>> {
     let done = match statement {
         Statement::CreateTable(definition) => create_table(database, sql, definition)?,
-        Statement::CreateTableLike { name, if_not_exists, like } => {
+        Statement::CreateTableLike { name, if_not_exists, like, .. } => {
             let snapshot = database.snapshot(&like.text)?;
-            let columns = snapshot.schema.columns().iter();
-            let columns =
-                columns.map(|column| (column.name.clone(), column.ty)).collect::<Vec<_>>();
-            let time = snapshot.schema.designated_column();
-            let time = time.map(|(column, _)| column.name.as_str());
-            let like = &snapshot.schema;
-            let keys = like.dedup().iter().filter_map(|&id| like.column(id));
-            let keys = keys.map(|column| column.name.as_str()).collect::<Vec<_>>();
-            let schema = Schema::new(&columns, time, like.partition_by())?;
-            let length = |column: &Column| Some((column.name.clone(), like.length(column.id)?.max));
-            let lengths = like.columns().iter().filter_map(length).collect::<Vec<_>>();
-            let schema = schema.with_lengths(&lengths)?.with_dedup(&keys)?.with_ttl(like.ttl())?;
+            let schema = schema_like(&snapshot.schema)?;
             create_with(database, &name.text, schema, if_not_exists, Vec::new())?
         }
         Statement::DropTables { names, if_exists, readers } => {
@@ -173,6 +169,20 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
         | Statement::Query => return Ok(None),
     };
     Ok(Some(done))
+}
+
+/// The schema of a table that has the columns of another one, under numbers of its own.
+fn schema_like(like: &Schema) -> Result<Schema> {
+    let columns = like.columns().iter();
+    let columns = columns.map(|column| (column.name.clone(), column.ty)).collect::<Vec<_>>();
+    let time = like.designated_column();
+    let time = time.map(|(column, _)| column.name.as_str());
+    let keys = like.dedup().iter().filter_map(|&id| like.column(id));
+    let keys = keys.map(|column| column.name.as_str()).collect::<Vec<_>>();
+    let schema = Schema::new(&columns, time, like.partition_by())?;
+    let length = |column: &Column| Some((column.name.clone(), like.length(column.id)?.max));
+    let lengths = like.columns().iter().filter_map(length).collect::<Vec<_>>();
+    Ok(schema.with_lengths(&lengths)?.with_dedup(&keys)?.with_ttl(like.ttl())?)
 }
 
 fn create_table(database: &Arc<Database>, sql: &str, definition: TableDefinition) -> Result<Done> {

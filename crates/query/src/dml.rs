@@ -11,6 +11,8 @@
 //! - DM5. A statement is planned and done for the columns of one snapshot. Others may come and go
 //!   meanwhile: what it writes is as if it had been done before; an INSERT that names none begins
 //!   again.
+//! - DM6. Within a transaction, and in tables that only the session has, rows come and go in what
+//!   the session alone sees (`changes`), of which the end of the transaction makes one commit.
 //!
 //! What a statement says is read by `parse`, and planned as a query by `plan::rows`. Rows are
 //! written on a thread that may wait for the disk.
@@ -19,32 +21,38 @@ mod batch;
 mod create;
 mod gone;
 mod held;
+mod conflict;
+mod returning;
 mod write;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use tidegate_model::{Column, PartitionKey, Schema};
-use tidegate_storage::{Database, Error as StorageError, Snapshot};
+use tidegate_storage::{Database, Error as StorageError, SegmentPin, Snapshot};
 
 use crate::account::Account;
 use crate::activity::Listing;
+use crate::changes::PrivateTable;
 use crate::control::{Reader, Stop, finish_in_time, guarded, plan_apart, run};
 use crate::ddl::check_not_system;
 use crate::engine::Done;
 use crate::error::{Error, Result};
-use crate::parse::{Delete, Insert, Name, Position, RowChange, Update, blanked};
+use crate::parse::{Delete, Insert, Name, Position, RowChange, Update};
 use crate::plan::{Parameter, ParameterTypes, PlannedRows, Planning, TargetRows, insert_columns};
 use crate::session::Session;
+use conflict::check_conflict;
 use held::Holder;
-use write::{Work, Writer, write};
+use returning::{ReturnedRows, Wanted};
+use write::{Work, Writer};
 
+pub(crate) use batch::{BATCH_BYTES_MAX, BatchBuilder, batch_bytes};
 pub use held::KeptRows;
-pub(crate) use held::{HELD_BYTES_MAX, Held, HeldMark};
 
 /// DM2. Whoever changes the same rows all the time is not waited for.
 const ATTEMPTS: usize = 8;
@@ -72,6 +80,13 @@ struct Running {
     notices: Vec<String>,
 }
 
+/// What has come of a statement.
+pub(crate) struct Changed {
+    pub(crate) done: Done,
+    /// Rows that it was to return, and their columns.
+    pub(crate) returned: Option<(SchemaRef, ReturnedRows)>,
+}
+
 /// What is to be planned.
 enum Statement {
     Insert(Insert),
@@ -83,10 +98,11 @@ enum Statement {
 
 impl RowChanges<'_> {
     /// Does a statement. `sql` is its text.
-    pub(crate) async fn execute(&self, sql: &str, change: RowChange) -> Result<Done> {
+    pub(crate) async fn execute(&self, sql: &str, change: RowChange) -> Result<Changed> {
         check_allowed(sql, &change)?;
         if let RowChange::DropPartitions(delete) = change {
-            return self.drop_partitions(sql, delete).await;
+            let done = self.drop_partitions(sql, delete).await?;
+            return Ok(Changed { done, returned: None });
         }
         let mut attempt = 0;
         loop {
@@ -107,15 +123,11 @@ impl RowChanges<'_> {
     }
 
     /// What the parameters of a statement are, which is not done.
-    pub(crate) async fn parameters_of(
-        &self,
-        sql: &str,
-        change: RowChange,
-    ) -> Result<ParameterTypes> {
+    async fn parameters_of(&self, sql: &str, change: RowChange) -> Result<ParameterTypes> {
         let schema = self.schema(sql, table_of(&change))?;
         let (sql, columns) = match &change {
             RowChange::Insert(insert) => {
-                (blanked(sql, insert.query), insert_columns(sql, insert, &schema)?)
+                (insert.query_text(sql), insert_columns(sql, insert, &schema)?)
             }
             _ => (sql.to_owned(), schema.columns().to_vec()),
         };
@@ -166,44 +178,65 @@ impl RowChanges<'_> {
         }
     }
 
-    async fn insert(&self, sql: &str, insert: &Insert) -> Result<Done> {
-        self.schema(sql, &insert.table)?;
+    async fn insert(&self, sql: &str, insert: &Insert) -> Result<Changed> {
+        check_conflict(sql, insert, &*self.schema(sql, &insert.table)?)?;
         let running = self.start(sql, Statement::Insert(insert.clone())).await?;
         let Running { stream, snapshot, columns, notices } = running;
         let snapshot = snapshot.expect("the columns of the table are known");
-        let work = if self.session.is_in_transaction() {
-            Work::Hold(Holder::new(&self.session, &snapshot, &columns))
+        let work = if self.is_held(&insert.table) {
+            Work::Hold(Holder::new(&self.session, &snapshot, (&columns, None)))
         } else {
             Work::Insert(Writer::new(&self.database, &snapshot, (&columns, columns.clone())))
         };
-        let rows = write(stream, work, &self.stop).await?;
+        let wanted = insert.returning.as_ref().map(|list| {
+            let (target, snapshot) = (Wanted::target_of(&insert.table), Arc::clone(&snapshot));
+            Wanted { sql, list, target, snapshot, columns: columns.clone() }
+        });
+        let (rows, returned) = self.write_returning(stream, work, wanted).await?;
         let notices = [insert.notices.clone(), notices].concat();
-        Ok(Done::of_rows("INSERT 0", rows, notices))
+        Ok(Changed { done: Done::of_rows("INSERT 0", rows, notices), returned })
     }
 
-    async fn update(&self, sql: &str, update: &Update) -> Result<Done> {
+    async fn update(&self, sql: &str, update: &Update) -> Result<Changed> {
         let table = &update.target.table;
         self.schema(sql, table)?;
-        self.seal(table).await?;
+        let pin = self.seal(table).await?;
         let running = self.start(sql, Statement::Update(update.clone())).await?;
         let Running { stream, snapshot, columns, notices } = running;
         let snapshot = snapshot.expect("the table that is changed is read");
+        let wanted = update.returning.as_ref().map(|list| {
+            let (target, snapshot) = (update.target.clone(), Arc::clone(&snapshot));
+            Wanted { sql, list, target, snapshot, columns: columns.clone() }
+        });
         let set = update.sets.iter().filter_map(|set| snapshot.schema.find(&set.column.text));
         let needed = set.cloned().collect();
-        let writer = Writer::new(&self.database, &snapshot, (&columns, needed));
-        let rows = write(stream, Work::Update(writer, snapshot), &self.stop).await?;
-        Ok(Done::of_rows("UPDATE", rows, notices))
+        let work = if self.is_held(table) {
+            Work::HoldUpdate(Holder::new(&self.session, &snapshot, (&columns, pin)))
+        } else {
+            let writer = Writer::new(&self.database, &snapshot, (&columns, needed));
+            Work::Update(writer, snapshot)
+        };
+        let (rows, returned) = self.write_returning(stream, work, wanted).await?;
+        Ok(Changed { done: Done::of_rows("UPDATE", rows, notices), returned })
     }
 
-    async fn delete(&self, sql: &str, delete: &Delete) -> Result<Done> {
+    async fn delete(&self, sql: &str, delete: &Delete) -> Result<Changed> {
         let table = &delete.target.table;
         self.schema(sql, table)?;
-        self.seal(table).await?;
+        let pin = self.seal(table).await?;
         let running = self.start(sql, Statement::Delete(delete.clone())).await?;
         let snapshot = running.snapshot.expect("the table that is changed is read");
-        let database = Arc::clone(&self.database);
-        let rows = write(running.stream, Work::Delete(database, snapshot), &self.stop).await?;
-        Ok(Done::of_rows("DELETE", rows, running.notices))
+        let wanted = delete.returning.as_ref().map(|list| {
+            let (target, snapshot) = (delete.target.clone(), Arc::clone(&snapshot));
+            let columns = snapshot.schema.columns().to_vec();
+            Wanted { sql, list, target, snapshot, columns }
+        });
+        let work = match self.is_held(table) {
+            true => Work::HoldDelete(Holder::new(&self.session, &snapshot, (&[], pin))),
+            false => Work::Delete(Arc::clone(&self.database), snapshot),
+        };
+        let (rows, returned) = self.write_returning(running.stream, work, wanted).await?;
+        Ok(Changed { done: Done::of_rows("DELETE", rows, running.notices), returned })
     }
 
     /// Drops the partitions all of whose instants pass a condition.
@@ -240,10 +273,29 @@ impl RowChanges<'_> {
         Ok(Done::new("ALTER TABLE"))
     }
 
-    /// Rows that are in no file yet get into one, where masks can take them out.
-    async fn seal(&self, table: &Name) -> Result<()> {
+    /// Whether only the session sees what becomes of a table: within a transaction, and where
+    /// nobody else has the table.
+    fn is_held(&self, table: &Name) -> bool {
+        self.session.is_in_transaction() || self.private_table(table).is_some()
+    }
+
+    fn private_table(&self, table: &Name) -> Option<Arc<PrivateTable>> {
+        self.session.seen()?.find(&table.text).map(Arc::clone)
+    }
+
+    /// Rows that are in no file yet get into one, where masks can take them out. Those that a
+    /// transaction finds are to stay where they are until its end.
+    async fn seal(&self, table: &Name) -> Result<Option<Arc<SegmentPin>>> {
+        if self.private_table(table).is_some() {
+            return Ok(None);
+        }
+        let is_held = self.session.is_in_transaction();
         let (database, table) = (Arc::clone(&self.database), table.text.clone());
-        let task = SpawnedTask::spawn_blocking(move || database.seal_table(&table));
+        let task = SpawnedTask::spawn_blocking(move || {
+            let id = database.table_id(&table).filter(|_| is_held);
+            let pin = id.and_then(|id| database.pin_segments(id));
+            database.seal_table(&table).map(|()| pin.map(Arc::new))
+        });
         let sealed = task.join_unwind().await;
         let failed = |error| DataFusionError::ExecutionJoin(Box::new(error));
         Ok(sealed.map_err(failed)??)
@@ -251,6 +303,9 @@ impl RowChanges<'_> {
 
     /// The columns of a table now.
     fn schema(&self, sql: &str, table: &Name) -> Result<Arc<Schema>> {
+        if let Some(table) = self.private_table(table) {
+            return Ok(Arc::clone(&table.schema));
+        }
         match self.database.snapshot(&table.text) {
             Ok(snapshot) => Ok(Arc::clone(&snapshot.schema)),
             Err(StorageError::NoSuchTable { .. }) => {

@@ -46,11 +46,13 @@ use crate::control::{
     without_guards,
 };
 use crate::ddl;
-use crate::dml::RowChanges;
+use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
 use crate::memory::{QueryMemory, Scope, Shape, StatementMemory, merge_bytes, share};
-use crate::parse::{Explain, Position, RowChange, Set, Statement, blanked, parse_statement};
+use crate::parse::{
+    Delete, Explain, Name, Position, RowChange, Set, Statement, Target, blanked, parse_statement,
+};
 use crate::plan::{
     OperatorPlanner, Parameter, ParameterTypes, PlanCache, PlannedQuery, analyzer_rules,
     describe_query, described_with, locate_running, optimizer_rules, parameter_count,
@@ -60,7 +62,7 @@ use crate::session::{Session, reset, set};
 use crate::show::{canceled, parameter, show};
 use crate::spill::SpillFolder;
 use crate::system::{Caller, System};
-use changing::{changing, tables_of};
+use changing::changing;
 pub use known::KnownAnswer;
 use reading::reserve_reading;
 
@@ -150,15 +152,6 @@ pub enum Answer {
         /// What the user should know, a sentence each.
         notices: Vec<String>,
     },
-}
-
-impl Answer {
-    /// The same with more to be known.
-    fn with_notices(mut self, more: Vec<String>) -> Answer {
-        let (Answer::Rows { notices, .. } | Answer::Done { notices, .. }) = &mut self;
-        notices.extend(more);
-        self
-    }
 }
 
 impl std::fmt::Debug for Answer {
@@ -365,11 +358,17 @@ impl Engine {
         if let Some(statement) = changed {
             return Err(Error::ReadOnly { statement });
         }
-        let notices = Engine::in_transaction(session, &statement)?;
+        ddl::check_lasting(session, &sql, &statement)?;
+        let at = (self.system.database.as_ref(), session);
+        ddl::check_in_transaction(at, &sql, &statement)?;
+        let committed = self.commit_before(session, &statement).await?;
         let begun = self.begin(&sql, options);
-        let answer = self.answer(statement, (&sql, parameters), (begun, options)).await;
+        let mut answer = self.answer(statement, (&sql, parameters), (begun, options)).await;
+        if let Ok(Answer::Done { notices, .. }) = &mut answer {
+            notices.extend(committed);
+        }
         self.audit(session, (deed, &sql), answer.as_ref().err());
-        Ok(answer?.with_notices(notices))
+        answer
     }
 
     async fn answer(
@@ -426,12 +425,16 @@ impl Engine {
             Statement::ChangeRows(change) => {
                 let parameters = parameters.to_vec();
                 let changes = RowChanges { parameters, ..self.changes(&begun) };
-                Ok(changes.execute(&sql, change).await?.answer())
+                Ok(changed(changes.execute(&sql, change).await?, begun, sql))
+            }
+            Statement::TruncateTable { table } if Engine::is_held(session, &table) => {
+                self.empty(&sql, table, &begun).await
             }
             change => {
-                let database = Arc::clone(&self.system.database);
-                let task =
-                    SpawnedTask::spawn_blocking(move || ddl::execute(&database, &sql, change));
+                let (database, session) = (Arc::clone(&self.system.database), session.clone());
+                let task = SpawnedTask::spawn_blocking(move || {
+                    ddl::execute((&database, &session), &sql, change)
+                });
                 let done = task.join_unwind().await.map_err(|error| {
                     Error::from(DataFusionError::ExecutionJoin(Box::new(error)))
                 })?;
@@ -467,7 +470,8 @@ impl Engine {
             Statement::Explain(how) => {
                 let parameters = match how.change {
                     Some(change) => {
-                        self.describe_change(&sql, change, (parameters, &begun)).await?
+                        let described = self.describe_change(&sql, change, (parameters, &begun));
+                        described.await?.parameters
                     }
                     None => {
                         let sql = Arc::from(blanked(&sql, how.offset));
@@ -480,8 +484,7 @@ impl Engine {
             Statement::Show(what) => Ok(of_batch(show(&begun.caller, &sql, &what)?)),
             Statement::Cancel { id, .. } => Ok(of_batch(canceled(id)?)),
             Statement::ChangeRows(change) => {
-                let parameters = self.describe_change(&sql, change, (parameters, &begun)).await?;
-                Ok(Described { columns: None, designated: None, parameters })
+                self.describe_change(&sql, change, (parameters, &begun)).await
             }
             _ => Ok(Described { columns: None, designated: None, parameters: vec![None; count] }),
         }
@@ -510,11 +513,26 @@ impl Engine {
         sql: &str,
         change: RowChange,
         (parameters, begun): (&[Parameter], &Begun),
-    ) -> Result<Vec<Option<FieldRef>>> {
+    ) -> Result<Described> {
         let values = described_with(sql, parameters)?;
         let changes = RowChanges { parameters: values.clone(), ..self.changes(begun) };
-        let types = changes.parameters_of(sql, change).await?;
-        Ok(parameter_types(&values, &types))
+        let (columns, types) = changes.described(sql, change).await?;
+        let parameters = parameter_types(&values, &types);
+        Ok(Described { columns, designated: None, parameters })
+    }
+
+    /// TRUNCATE where only the session sees it: the rows go that are there now.
+    async fn empty(&self, sql: &str, table: Name, begun: &Begun) -> Result<Answer> {
+        let target = Target { table, alias: None };
+        let delete = RowChange::Delete(Delete { target, condition: None, returning: None });
+        let Changed { done, .. } = self.changes(begun).execute(sql, delete).await?;
+        Ok(Done { tag: "TRUNCATE TABLE", rows: None, ..done }.answer())
+    }
+
+    /// Whether only the session sees what becomes of a table.
+    fn is_held(session: &Session, table: &Name) -> bool {
+        session.is_in_transaction()
+            || session.seen().is_some_and(|seen| seen.find(&table.text).is_some())
     }
 
     /// Makes what the open transaction of a session holds back durable and visible, all or none;
@@ -523,27 +541,30 @@ impl Engine {
     /// # Errors
     /// As [`execute`](Self::execute); nothing has changed then.
     pub async fn commit(&self, session: &Session) -> Result<()> {
-        let Some(held) = session.take_held() else { return Ok(()) };
+        let Some(changes) = session.take_changes() else { return Ok(()) };
         let database = Arc::clone(&self.system.database);
-        let task = SpawnedTask::spawn_blocking(move || held.commit(&database));
+        let temporary = changes.clone();
+        let task = SpawnedTask::spawn_blocking(move || changes.commit(&database));
         let done = task.join_unwind().await;
-        done.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))?
+        done.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))??;
+        session.keep_temporary(temporary);
+        Ok(())
     }
 
-    /// What is changed within a transaction and not held back is changed at once: that is said, and
-    /// refused if it would overtake rows that are.
-    fn in_transaction(session: &Session, statement: &Statement) -> Result<Vec<String>> {
-        let Some(what) = changing(statement).filter(|_| session.is_in_transaction()) else {
-            return Ok(Vec::new());
+    /// Commits what a transaction has done before a statement that is no part of it, and says so; the
+    /// transaction goes on behind it.
+    async fn commit_before(
+        &self,
+        session: &Session,
+        statement: &Statement,
+    ) -> Result<Option<String>> {
+        let access = session.transaction_access();
+        let (Some(what), Some(access)) = (ddl::committing(statement), access) else {
+            return Ok(None);
         };
-        if matches!(statement, Statement::ChangeRows(RowChange::Insert(_))) {
-            return Ok(Vec::new());
-        }
-        if let Some(name) = tables_of(statement).into_iter().find(|name| session.holds(&name.text))
-        {
-            return Err(Error::Pending { statement: what, table: name.text.clone() });
-        }
-        Ok(vec![format!("{what} is committed at once, and not with the transaction")])
+        self.commit(session).await?;
+        session.begin(access);
+        Ok(Some(format!("{what} commits the transaction up to here, ROLLBACK undoes none of it")))
     }
 
     /// Ends the statement that has most memory, for this limit of the process: its id, its bytes.
@@ -564,6 +585,9 @@ impl Engine {
             &self.system.runtime.memory_pool,
             self.system.statement_memory,
         ));
+        let [rows, temporary] = session.accounts();
+        rows.set_pool(&self.system.runtime.memory_pool);
+        temporary.set_pool(&self.system.runtime.memory_pool);
         let listing = self.system.activity.begin((sql, session), memory, &stop);
         let caller = Caller { system: Arc::clone(&self.system), session: session.clone() };
         Begun { stop, caller: Arc::new(caller), listing }
@@ -669,7 +693,7 @@ impl Engine {
         let mut text = changes.describe(&change);
         let plan = if how.analyze {
             let start = Instant::now();
-            let done = changes.execute(sql, change).await?;
+            let done = changes.execute(sql, change).await?.done;
             let (rows, elapsed) = (done.rows.unwrap_or(0), start.elapsed());
             text.push_str(&format!(", metrics=[rows={rows}, elapsed={elapsed:.2?}]"));
             let plan = begun.listing.running().plan().expect("it has found its rows");
@@ -694,6 +718,17 @@ fn parameter_types(values: &[Parameter], types: &ParameterTypes) -> Vec<Option<F
         _ => types.get(&format!("${}", at + 1)).cloned(),
     };
     values.iter().enumerate().map(of).collect()
+}
+
+/// What a statement that changes rows gives: those that it returns, or that it is done.
+fn changed(changed: Changed, begun: Begun, sql: Arc<str>) -> Answer {
+    let Changed { done, returned } = changed;
+    let Some((schema, batches)) = returned else { return done.answer() };
+    let planned = Arc::clone(&schema);
+    let batches = stream::iter(batches.map(Ok));
+    let stream = Box::pin(RecordBatchStreamAdapter::new(planned, batches));
+    let stream = renamed(begun.listing.until_the_end_of(stream), &schema, sql);
+    Answer::Rows { schema, designated: None, stream, notices: done.notices }
 }
 
 /// One row a line.

@@ -127,20 +127,51 @@ pub enum Error {
         /// What it would do.
         statement: &'static str,
     },
-    /// A statement that is not held back would change a table whose rows are.
-    #[error(
-        "cannot do {statement}: rows of table `{table}` wait for the end of this transaction, and \
-         it would not"
-    )]
-    Pending {
+    /// A statement that can be no part of a transaction.
+    #[error("{}cannot do {statement} within a transaction: {instead}", At(*.position))]
+    InTransaction {
+        /// Where the table is named.
+        position: Option<Position>,
         /// What it would do.
         statement: &'static str,
+        /// What to do in its place.
+        instead: &'static str,
+    },
+    /// ON CONFLICT names columns by which rows of the table are not the same.
+    #[error(
+        "{position}: table `{table}` has no such keys, by which rows would be in conflict: make it \
+         with DEDUP UPSERT KEYS(..)"
+    )]
+    NoKeys {
+        /// Where it is asked for.
+        position: Position,
         /// The table.
         table: String,
     },
     /// A transaction has more rows than are held back.
-    #[error("a transaction holds back at most {} MiB of rows", crate::dml::HELD_BYTES_MAX >> 20)]
+    #[error(
+        "a transaction holds back at most {} MiB of rows: do it in several, or without BEGIN",
+        crate::changes::HELD_BYTES_MAX >> 20
+    )]
     TransactionTooLarge,
+    /// The temporary tables of a session have too many rows.
+    #[error(
+        "the temporary tables of a session take at most {} MiB: drop some, or make a table",
+        limits::TEMP_BYTES >> 20
+    )]
+    TemporaryTooLarge,
+    /// A session has too many temporary tables.
+    #[error("a session has at most {} temporary tables: drop some", limits::TEMP_TABLES)]
+    TooManyTemporaryTables,
+    /// A temporary table would end with its statement.
+    #[error(
+        "{position}: a temporary table needs a session that lasts, as connections of PostgreSQL \
+         have it: a request of HTTP ends with its statement"
+    )]
+    NoLastingSession {
+        /// Where it is named.
+        position: Position,
+    },
     /// A setting is not there, or not what it should be.
     #[error("{position}: {what}")]
     Setting {
@@ -307,8 +338,12 @@ impl Error {
             | Error::NoColumnType { .. }
             | Error::Denied { .. }
             | Error::ReadOnly { .. }
-            | Error::Pending { .. }
+            | Error::InTransaction { .. }
+            | Error::NoKeys { .. }
             | Error::TransactionTooLarge
+            | Error::TemporaryTooLarge
+            | Error::TooManyTemporaryTables
+            | Error::NoLastingSession { .. }
             | Error::Setting { .. }
             | Error::NoSuchStatement { .. }
             | Error::CopyOption { .. }
@@ -372,8 +407,12 @@ impl Error {
             | Error::View { .. }
             | Error::Denied { .. }
             | Error::ReadOnly { .. }
-            | Error::Pending { .. }
+            | Error::InTransaction { .. }
+            | Error::NoKeys { .. }
             | Error::TransactionTooLarge
+            | Error::TemporaryTooLarge
+            | Error::TooManyTemporaryTables
+            | Error::NoLastingSession { .. }
             | Error::Schema(_)
             | Error::Storage(_)
             | Error::Filter(_)

@@ -14,6 +14,7 @@
 
 mod error;
 mod session;
+mod changes;
 mod rights;
 mod control;
 mod account;

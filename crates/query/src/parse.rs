@@ -27,7 +27,7 @@ pub(crate) use token::count_tokens;
 pub use token::{Position, Token, TokenKind, first_token, next_token, split_statements, tokenize};
 
 pub(crate) use cursor::SYSTEM_SCHEMA;
-pub(crate) use rows::{Delete, Insert, RowChange, Target, Update};
+pub(crate) use rows::{Delete, Insert, OnConflict, RowChange, Target, Update};
 pub(crate) use session::{Set, Show};
 pub(crate) use settings::shown as shown_ttl;
 pub(crate) use statement::{Explain, Name, Statement, TableChange, parse_statement};

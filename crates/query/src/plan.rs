@@ -41,6 +41,7 @@ mod pattern;
 mod compared;
 mod named_columns;
 mod rows;
+mod returning;
 mod stoppable;
 
 use std::borrow::Cow;
@@ -52,7 +53,7 @@ use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::planner::RelationPlanner;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableSource};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::sql::parser::Statement;
@@ -61,9 +62,12 @@ use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
+use crate::changes::Changes;
 use crate::control::Stop;
 use crate::error::{Error, Result};
 use crate::scan::{NAME_KEY, ScanOrder, ScanTable, without_name};
+use crate::session::Session;
+use crate::system::Caller;
 use crate::timeseries::{Mark, MarkedRelations, OurNodes, designated, mark_blocks};
 use cache::TablesNow;
 use order::limits_in_table_order;
@@ -95,8 +99,10 @@ pub(crate) use order::in_table_order;
 pub use parameters::Parameter;
 pub(crate) use precedence::bind_by_precedence;
 pub(crate) use query_text::{NESTING_MAX, position_at};
+pub(crate) use returning::{Returning, describe_returning};
 pub(crate) use rows::{PlannedRows, Planning, TargetRows};
 pub(crate) use stoppable::{analyzer_rules, optimizer_rules, physical_rules};
+use tables::public_name;
 pub(crate) use tables::table_name;
 pub(crate) use time_text::merged;
 #[cfg(test)]
@@ -171,7 +177,9 @@ pub(crate) async fn plan_query(
     sql: &str,
     parameters: &[Parameter],
 ) -> Result<PlannedQuery> {
-    let cache = state.config().get_extension::<PlanCache>();
+    // A plan is for tables that all see.
+    let is_shared = Caller::of(state).session.seen().is_none();
+    let cache = state.config().get_extension::<PlanCache>().filter(|_| is_shared);
     let asked = (sql, parameters);
     if let Some(known) =
         cache.as_ref().and_then(|cache| find_known((cache, database), asked, |_| true))
@@ -309,9 +317,14 @@ impl MarkedQuery {
     }
 
     /// The tables that it names, and the one that is changed, as of one moment (Z1).
-    fn snapshots(&self, database: &Database, purpose: &Purpose<'_>) -> Result<Snapshots> {
+    fn snapshots(
+        &self,
+        state: &SessionState,
+        database: &Database,
+        purpose: &Purpose<'_>,
+    ) -> Result<Snapshots> {
         let (references, _) = resolve_table_references(&self.statement, true)?;
-        snapshots(database, &references, purpose)
+        snapshots((&Caller::of(state).session, database), &references, purpose)
     }
 }
 
@@ -322,7 +335,7 @@ fn logical_plan(
     purpose: &Purpose<'_>,
 ) -> Result<(LogicalPlan, Snapshots)> {
     let query = MarkedQuery::new(state, sql, query);
-    let snapshots = query.snapshots(database, purpose)?;
+    let snapshots = query.snapshots(state, database, purpose)?;
     Ok((plan_on(&snapshots, state, query, purpose)?, snapshots))
 }
 
@@ -332,10 +345,10 @@ fn plan_on(
     query: MarkedQuery,
     purpose: &Purpose<'_>,
 ) -> Result<LogicalPlan> {
-    let MarkedQuery { statement, marks, aggregates, .. } = query;
     let source = |(name, snapshot): (&String, &Arc<Snapshot>)| {
         let table = ScanTable::new(Arc::clone(snapshot));
-        let table = if name == TARGET { table.with_row_ids() } else { table };
+        let has_ids = name == TARGET && purpose.rows != Rows::Returned;
+        let table = if has_ids { table.with_row_ids() } else { table };
         (name.clone(), provider_as_source(Arc::new(table)))
     };
     let is_read = |(name, snapshot): &(&String, &Arc<Snapshot>)| {
@@ -343,6 +356,17 @@ fn plan_on(
         !is_target && snapshot.schema.view().is_none()
     };
     let sources = snapshots.iter().filter(is_read).map(source).collect();
+    plan_with((sources, snapshots), state, query, purpose)
+}
+
+/// As `plan_on`, with these tables.
+fn plan_with(
+    (sources, snapshots): (HashMap<String, Arc<dyn TableSource>>, &Snapshots),
+    state: &SessionState,
+    query: MarkedQuery,
+    purpose: &Purpose<'_>,
+) -> Result<LogicalPlan> {
+    let MarkedQuery { statement, marks, aggregates, .. } = query;
     let relations = MarkedRelations::new(state, marks, aggregates);
     let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(relations)];
     let views = ViewScope::of_statement(state, snapshots);
@@ -367,37 +391,65 @@ fn plan_on(
 }
 
 /// The tables that a query names, with those that views among them read, as of one moment (Z1), and
-/// the one that is changed. What is no table may be a function.
+/// the one that is changed, as the session sees them. What is no table may be a function.
 fn snapshots(
-    database: &Database,
+    (session, database): (&Session, &Database),
     references: &[TableReference],
     purpose: &Purpose<'_>,
 ) -> Result<Snapshots> {
-    let target = purpose.target;
+    let private = session.seen();
+    let mut found = HashMap::new();
     let mut existing = Vec::new();
-    for name in references.iter().filter_map(table_name) {
+    for (reference, name) in references.iter().filter_map(|it| Some((it, table_name(it)?))) {
+        let known = private_snapshot(private.as_ref(), &name)?;
+        let mut key = name.clone();
+        match known {
+            // What is said to be public is none of the session's.
+            Some(_) if reference.schema() == Some("public") => key = public_name(&name).into(),
+            Some(known) => {
+                found.insert(name.into_owned(), known);
+                continue;
+            }
+            None => {}
+        }
         match database.snapshot(&name) {
-            Ok(_) => existing.push(name),
+            Ok(_) => existing.push((key, name)),
             Err(StorageError::NoSuchTable { .. }) => {}
             Err(error) => return Err(Error::Storage(error)),
         }
     }
-    let names = existing.iter().map(AsRef::as_ref).chain(target).collect::<Vec<&str>>();
-    let snapshots = database.snapshots_and_read(&names)?;
-    let existing = existing.into_iter().map(Cow::into_owned);
-    let names = existing.chain(target.map(|_| TARGET.to_owned())).collect::<Vec<_>>();
-    let (named, read) = snapshots.split_at(names.len());
-    let read = read.iter().map(|snapshot| (snapshot.name.to_lowercase(), Arc::clone(snapshot)));
-    let mut found: HashMap<_, _> = read.chain(names.into_iter().zip(named.to_vec())).collect();
-    if let Some(view) = found.get(TARGET).filter(|target| target.schema.view().is_some()) {
-        return Err(StorageError::IsView { view: view.name.clone() }.into());
-    }
-    if purpose.rows == Rows::Sealed
-        && let Some(target) = found.get_mut(TARGET)
+    let mut target = purpose.target;
+    if let Some(name) = target
+        && let Some(private) = private_snapshot(private.as_ref(), name)?
     {
-        *target = Arc::new(target.sealed());
+        found.insert(TARGET.to_owned(), private);
+        target = None;
+    }
+    let names = existing.iter().map(|(_, name)| name.as_ref()).chain(target).collect::<Vec<&str>>();
+    let snapshots = database.snapshots_and_read(&names)?;
+    let existing = existing.into_iter().map(|(key, _)| key.into_owned());
+    let mut names = existing.chain(target.map(|_| TARGET.to_owned()));
+    for mut snapshot in snapshots {
+        // Behind those that are named, those that views read: no table of the session hides them.
+        let name = names.next().unwrap_or_else(|| public_name(&snapshot.name.to_lowercase()));
+        if name == TARGET && snapshot.schema.view().is_some() {
+            return Err(StorageError::IsView { view: snapshot.name.clone() }.into());
+        }
+        if purpose.rows == Rows::Sealed && name == TARGET {
+            snapshot = Arc::new(snapshot.sealed());
+        }
+        let seen = match &private {
+            Some(private) => private.seen(&snapshot)?,
+            None => snapshot,
+        };
+        found.insert(name, seen);
     }
     Ok(found)
+}
+
+/// A table that only the session has.
+fn private_snapshot(private: Option<&Changes>, name: &str) -> Result<Option<Arc<Snapshot>>> {
+    private.map_or(Ok(None), |private| private.snapshot(name))
 }
 
 /// The names of a plan's columns, each with the name it is stored under.

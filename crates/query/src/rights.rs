@@ -11,7 +11,9 @@ use tidegate_model::is_system_table;
 use crate::dml::table_of;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::parse::{Copy, CopyPlace, Explain, RowChange, Statement};
+use crate::parse::{
+    Copy, CopyPlace, CreateAs, Explain, Name, RowChange, Statement, TableDefinition,
+};
 use crate::session::Session;
 
 /// What somebody is.
@@ -87,6 +89,14 @@ impl Deed {
                 false => Deed::of_rows(change),
             },
             Statement::Copy(copy) => Deed::of_copy(copy),
+            Statement::CreateTable(TableDefinition { temporary: Some(_), .. })
+            | Statement::CreateTableAs(CreateAs {
+                table: TableDefinition { temporary: Some(_), .. },
+                ..
+            })
+            | Statement::CreateTableLike { temporary: Some(_), .. } => {
+                Deed::Write("CREATE TEMPORARY TABLE")
+            }
             Statement::CreateTable(_)
             | Statement::CreateTableAs(_)
             | Statement::CreateTableLike { .. } => Deed::Define("CREATE TABLE"),
@@ -140,6 +150,13 @@ impl Deed {
 }
 
 impl Session {
+    /// Whether all of these are temporary tables of its own.
+    fn has_temporary<'n>(&self, names: impl IntoIterator<Item = &'n Name>) -> bool {
+        let Some(seen) = self.seen() else { return false };
+        let is_own = |name: &Name| seen.find(&name.text).is_some_and(|it| it.is_temporary());
+        names.into_iter().all(is_own)
+    }
+
     /// Whether whoever has this session may do this (RT1).
     ///
     /// # Errors
@@ -161,7 +178,16 @@ impl Engine {
         statement: &Statement,
         sql: &str,
     ) -> Result<Deed> {
-        let deed = Deed::of(statement);
+        let deed = match statement {
+            // Of tables of its own a writer disposes.
+            Statement::DropTables { names, .. } if session.has_temporary(names) => {
+                Deed::Write("DROP TABLE")
+            }
+            Statement::TruncateTable { table } if session.has_temporary([table]) => {
+                Deed::Write("TRUNCATE TABLE")
+            }
+            statement => Deed::of(statement),
+        };
         let admitted = session.allow(deed);
         if admitted.is_err() {
             self.audit(session, (deed, sql), admitted.as_ref().err());
@@ -219,6 +245,9 @@ mod tests {
             "DELETE FROM t",
             "EXPLAIN ANALYZE DELETE FROM t",
             "COPY t FROM STDIN",
+            "CREATE TEMP TABLE t (a INT)",
+            "CREATE TEMPORARY TABLE t AS SELECT 1 a",
+            "CREATE TABLE pg_temp.t (LIKE u)",
         ] {
             check(sql, &[Role::Admin, Role::Writer]);
         }

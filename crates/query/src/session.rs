@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::changes::{Changes, RowAccount};
 use crate::control::Timeout;
-use crate::dml::{Held, HeldMark};
 use crate::error::{Error, SettingProblem};
 use crate::rights::Role;
 
 pub(crate) use settings::{SERVER_VERSION, Shown, all_settings, reset, set, shown};
 
-/// Savepoints of a transaction: a name and two numbers each.
+/// Savepoints of a transaction: a name each, and what the transaction had changed then.
 const SAVEPOINTS_MAX: usize = 1_000;
 
 /// Where statements come from.
@@ -52,22 +52,33 @@ struct Inner {
     values: Mutex<BTreeMap<String, String>>,
     /// What was set when it began, which is what everything is at first.
     first: OnceLock<BTreeMap<String, String>>,
-    transaction: Mutex<Option<Transaction>>,
+    private: Mutex<Private>,
     /// What it has asked to be connected to.
     database: OnceLock<String>,
     /// What its client knows it by.
     process: AtomicU32,
     /// Whether it may change nothing, whatever it sets.
     only_reads: AtomicBool,
+    /// Whether it lasts longer than a statement.
+    lasts: AtomicBool,
+}
+
+/// What only the session sees.
+#[derive(Debug)]
+struct Private {
+    /// Its temporary tables, as of the last COMMIT.
+    temporary: Changes,
+    transaction: Option<Transaction>,
 }
 
 /// What is open between BEGIN and its end.
 #[derive(Debug)]
 struct Transaction {
     access: Access,
-    held: Held,
+    /// With the temporary tables as they are now.
+    changes: Changes,
     /// The latest is the last.
-    savepoints: Vec<(String, HeldMark)>,
+    savepoints: Vec<(String, Changes)>,
 }
 
 /// What a transaction may do.
@@ -83,15 +94,17 @@ impl Session {
     /// A session in which nothing is set.
     #[must_use]
     pub fn new(origin: Origin) -> Session {
-        let (values, transaction) = (Mutex::default(), Mutex::default());
+        let private = Private { temporary: Changes::new(), transaction: None };
+        let (values, private) = (Mutex::default(), Mutex::new(private));
         Session(Arc::new(Inner {
             origin,
             values,
             first: OnceLock::new(),
-            transaction,
+            private,
             database: OnceLock::new(),
             process: AtomicU32::new(0),
             only_reads: AtomicBool::new(false),
+            lasts: AtomicBool::new(false),
         }))
     }
 
@@ -120,7 +133,7 @@ impl Session {
     pub(crate) fn is_read_only(&self) -> bool {
         self.0.only_reads.load(Relaxed)
             || settings::is_read_only(&self.values())
-            || self.transaction().as_ref().is_some_and(|it| it.access == Access::ReadOnly)
+            || self.private().transaction.as_ref().is_some_and(|it| it.access == Access::ReadOnly)
     }
 
     /// True if it does nothing but read, whatever it sets.
@@ -171,30 +184,42 @@ impl Session {
         reset(self);
     }
 
-    /// From now on rows that are inserted are held back, until [`Engine::commit`](crate::Engine)
+    /// From now on it lasts until its owner ends it, and may have temporary tables.
+    pub fn keep_lasting(&self) {
+        self.0.lasts.store(true, Relaxed);
+    }
+
+    /// Whether it may have what outlives a statement.
+    pub(crate) fn lasts(&self) -> bool {
+        self.0.lasts.load(Relaxed)
+    }
+
+    /// From now on only the session sees what it changes, until [`Engine::commit`](crate::Engine)
     /// or [`roll_back`](Self::roll_back).
     pub fn begin(&self, access: Access) {
-        let (held, savepoints) = (Held::default(), Vec::new());
-        self.transaction().get_or_insert(Transaction { access, held, savepoints });
+        let mut private = self.private();
+        let changes = private.temporary.begun();
+        let begun = Transaction { access, changes, savepoints: Vec::new() };
+        private.transaction.get_or_insert(begun);
     }
 
     /// Says again what the open transaction may do, if there is one.
     pub fn set_access(&self, access: Access) {
-        if let Some(transaction) = self.transaction().as_mut() {
+        if let Some(transaction) = self.private().transaction.as_mut() {
             transaction.access = access;
         }
     }
 
-    /// Remembers what the open transaction holds back now; false if it remembers too much already.
+    /// Remembers what the open transaction has changed by now; false if it remembers too much
+    /// already.
     #[must_use]
     pub fn set_savepoint(&self, name: &str) -> bool {
-        let mut transaction = self.transaction();
-        let Some(transaction) = transaction.as_mut() else { return true };
+        let mut private = self.private();
+        let Some(transaction) = private.transaction.as_mut() else { return true };
         if SAVEPOINTS_MAX <= transaction.savepoints.len() {
             return false;
         }
-        let mark = transaction.held.mark();
-        transaction.savepoints.push((name.to_owned(), mark));
+        transaction.savepoints.push((name.to_owned(), transaction.changes.clone()));
         true
     }
 
@@ -204,32 +229,38 @@ impl Session {
         self.at_savepoint(name, |transaction, at| transaction.savepoints.truncate(at))
     }
 
-    /// Drops what the transaction has held back since a savepoint, which stays; false if there is
+    /// Forgets what the transaction has changed since a savepoint, which stays; false if there is
     /// none of this name.
     #[must_use]
     pub fn roll_back_to(&self, name: &str) -> bool {
         self.at_savepoint(name, |transaction, at| {
-            let (_, mark) = transaction.savepoints[at];
-            transaction.held.back_to(mark);
+            transaction.changes = transaction.savepoints[at].1.clone();
             transaction.savepoints.truncate(at + 1);
         })
     }
 
     fn at_savepoint(&self, name: &str, work: impl FnOnce(&mut Transaction, usize)) -> bool {
-        let mut transaction = self.transaction();
-        let Some(transaction) = transaction.as_mut() else { return false };
+        let mut private = self.private();
+        let Some(transaction) = private.transaction.as_mut() else { return false };
         let found = transaction.savepoints.iter().rposition(|(known, _)| known == name);
         if let Some(at) = found {
             work(transaction, at);
-            let latest = transaction.savepoints.last().map(|(_, mark)| *mark);
-            transaction.held.keep(latest);
         }
         found.is_some()
     }
 
-    /// Ends the transaction, if one is open: what it holds back is gone.
+    /// Ends the transaction, if one is open: what it has changed is gone.
     pub fn roll_back(&self) {
-        drop(self.take_held());
+        drop(self.private().transaction.take());
+    }
+
+    /// Drops the temporary tables.
+    pub fn drop_temporary_tables(&self) {
+        let mut private = self.private();
+        private.temporary.drop_temporary();
+        if let Some(transaction) = private.transaction.as_mut() {
+            transaction.changes.drop_temporary();
+        }
     }
 
     /// What a setting is now; `None` if there is none of this name.
@@ -246,36 +277,69 @@ impl Session {
         set(self, name, Some(value))
     }
 
+    /// What the open transaction may do; `None` if none is open.
+    pub(crate) fn transaction_access(&self) -> Option<Access> {
+        self.private().transaction.as_ref().map(|transaction| transaction.access)
+    }
+
     pub(crate) fn is_in_transaction(&self) -> bool {
-        self.transaction().is_some()
+        self.private().transaction.is_some()
     }
 
-    /// Whether rows of this table are held back.
-    pub(crate) fn holds(&self, table: &str) -> bool {
-        self.transaction().as_ref().is_some_and(|it| it.held.has(table))
+    /// What it sees and others do not; `None` if it sees what they see.
+    pub(crate) fn seen(&self) -> Option<Changes> {
+        let private = self.private();
+        let changes = private.changes();
+        (!changes.is_empty()).then(|| changes.clone())
     }
 
-    /// Adds to what is held back. Without a transaction, nobody waits for it any more.
-    pub(crate) fn hold<T: Default, E>(
-        &self,
-        add: impl FnOnce(&mut Held) -> Result<T, E>,
-    ) -> Result<T, E> {
-        self.transaction().as_mut().map_or(Ok(T::default()), |it| add(&mut it.held))
+    /// What it has changed, for a statement to change it further.
+    pub(crate) fn changes(&self) -> Changes {
+        self.private().changes().clone()
     }
 
-    /// Ends the transaction, if one is open, and gives what it has held back.
-    pub(crate) fn take_held(&self) -> Option<Held> {
-        self.transaction().take().map(|it| it.held)
+    /// The accounts of its rows.
+    pub(crate) fn accounts(&self) -> [Arc<RowAccount>; 2] {
+        self.private().temporary.accounts().map(Arc::clone)
     }
 
-    fn transaction(&self) -> MutexGuard<'_, Option<Transaction>> {
-        // Rows are added a batch at a time, and whoever panics does not come to COMMIT.
-        self.0.transaction.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes what a statement has made of its changes. If the transaction is over by now, nothing
+    /// waits for it. Without one, what is not about temporary tables is gone.
+    pub(crate) fn install(&self, changes: Changes) {
+        let mut private = self.private();
+        if !private.changes().is_of_same(&changes) {
+            return;
+        }
+        match private.transaction.as_mut() {
+            Some(transaction) => transaction.changes = changes,
+            None => private.temporary = changes.into_temporary(),
+        }
+    }
+
+    /// Ends the transaction, if one is open, and gives what it has changed.
+    pub(crate) fn take_changes(&self) -> Option<Changes> {
+        self.private().transaction.take().map(|it| it.changes)
+    }
+
+    /// A transaction was committed that had the temporary tables so.
+    pub(crate) fn keep_temporary(&self, changes: Changes) {
+        self.private().temporary = changes.into_temporary();
+    }
+
+    fn private(&self) -> MutexGuard<'_, Private> {
+        // Whole values are put in.
+        self.0.private.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn values(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         // Only whole values are put in.
         self.0.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Private {
+    fn changes(&self) -> &Changes {
+        self.transaction.as_ref().map_or(&self.temporary, |it| &it.changes)
     }
 }
 

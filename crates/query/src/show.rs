@@ -20,7 +20,7 @@ use tidegate_storage::{Database, Error as StorageError, Snapshot};
 use crate::activity::State;
 use crate::error::{Error, Result, SettingProblem};
 use crate::parse::{Name, Position, Show};
-use crate::session::{all_settings, shown};
+use crate::session::{Session, all_settings, shown};
 use crate::system::{Caller, System};
 use create::create_statement;
 
@@ -34,15 +34,19 @@ pub(crate) fn show(caller: &Caller, sql: &str, what: &Show) -> Result<RecordBatc
             let names = database.tables().into_iter().map(|table| table.name);
             batch(vec![("table_name", texts(names.map(Some)))])
         }
-        Show::Columns { table } => tables::columns(snapshot(database, sql, table)?.as_ref()),
-        Show::Partitions { table } => tables::partitions(snapshot(database, sql, table)?.as_ref()),
+        Show::Columns { table } => {
+            tables::columns(snapshot((database, &caller.session), sql, table)?.as_ref())
+        }
+        Show::Partitions { table } => {
+            tables::partitions(snapshot((database, &caller.session), sql, table)?.as_ref())
+        }
         Show::CreateTable { table } => {
-            let snapshot = snapshot(database, sql, table)?;
+            let snapshot = snapshot((database, &caller.session), sql, table)?;
             let ddl = create_statement(&snapshot.name, &snapshot.schema);
             batch(vec![("ddl", texts([Some(ddl)]))])
         }
         Show::CreateView { view } => {
-            let snapshot = snapshot(database, sql, view)?;
+            let snapshot = snapshot((database, &caller.session), sql, view)?;
             if snapshot.schema.view().is_none() {
                 return Err(StorageError::NotAView { table: snapshot.name.clone() }.into());
             }
@@ -140,7 +144,16 @@ pub(crate) fn named(database: &Database, name: &str) -> Result<Arc<Snapshot>> {
     }
 }
 
-pub(crate) fn snapshot(database: &Database, sql: &str, table: &Name) -> Result<Arc<Snapshot>> {
+pub(crate) fn snapshot(
+    (database, session): (&Database, &Session),
+    sql: &str,
+    table: &Name,
+) -> Result<Arc<Snapshot>> {
+    if let Some(private) =
+        session.seen().map(|seen| seen.snapshot(&table.text)).transpose()?.flatten()
+    {
+        return Ok(private);
+    }
     database.snapshot(&table.text).map_err(|error| match error {
         StorageError::NoSuchTable { table: name } => {
             Error::NoSuchTable { position: Some(Position::at(sql, table.offset)), table: name }

@@ -131,7 +131,7 @@ pub fn decode(bytes: &[u8]) -> Result<Catalog, DecodeError> {
 }
 
 /// Whether a table can be called so.
-pub(crate) fn check_name(name: &str) -> Result<(), SchemaError> {
+pub fn check_name(name: &str) -> Result<(), SchemaError> {
     if name.is_empty() || name.len() > limits::NAME_BYTES || name.contains('\0') {
         return Err(SchemaError::BadName { name: name.to_owned() });
     }

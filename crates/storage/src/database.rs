@@ -24,6 +24,7 @@ mod upsert;
 mod masks;
 mod change;
 mod append;
+mod transaction;
 mod gone;
 mod dedup;
 mod upkeep;
@@ -57,10 +58,12 @@ use crate::wal::{Fate, Log, TornGroup};
 
 pub use append::{AppendOptions, Appended, NewTableOptions, TableAppend};
 pub use change::ChangeTxn;
+pub(crate) use dedup::{Superseded, superseded};
 pub use import::{ImportTarget, ImportTxn};
 pub use masks::{MaskedRows, Removal};
 pub use memtables::RecoveryReport;
 pub use repair::{LogRepair, LostCommits, repair_log};
+pub use transaction::{CreatedTable, RemovedRows, SegmentPin, TransactionCommit};
 pub use upkeep::{TableWrites, TailOptions, UpkeepReport};
 pub use verify::{VerifyReport, VerifyStep, survey};
 

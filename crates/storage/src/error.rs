@@ -73,6 +73,11 @@ pub enum Error {
     TableTwice { table: String },
     #[error("segment {segment} of table `{table}` was changed meanwhile")]
     SegmentChanged { table: String, segment: u64 },
+    #[error(
+        "rows of table `{table}` that this transaction changes were changed, removed or altered by \
+         another meanwhile: begin it again"
+    )]
+    RowsChanged { table: String },
     #[error("table `{table}` would have {count} partitions, more than {}", limits::PARTITIONS)]
     TooManyPartitions { table: String, count: usize },
     #[error("a symbol of {bytes} bytes is longer than {}", limits::SYMBOL_BYTES)]
@@ -206,6 +211,7 @@ impl Error {
             | Error::BatchReused { .. }
             | Error::TableTwice { .. }
             | Error::SegmentChanged { .. }
+            | Error::RowsChanged { .. }
             | Error::TooManyPartitions { .. }
             | Error::SymbolTooLong { .. }
             | Error::SymbolNotText { .. }

@@ -28,10 +28,11 @@ mod error;
 
 pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use database::{
-    Access, AppendOptions, Appended, ChangeTxn, Database, Durability, ImportTarget, ImportTxn,
-    LogOptions, LogRepair, LostCommits, MaskedRows, NewTableOptions, OpenOptions, RecoveryReport,
-    Removal, TableAppend, TableDescription, TableEntry, TableWrites, TailOptions, UpkeepReport,
-    VerifyReport, VerifyStep, repair_log, survey,
+    Access, AppendOptions, Appended, ChangeTxn, CreatedTable, Database, Durability, ImportTarget,
+    ImportTxn, LogOptions, LogRepair, LostCommits, MaskedRows, NewTableOptions, OpenOptions,
+    RecoveryReport, Removal, RemovedRows, SegmentPin, TableAppend, TableDescription, TableEntry,
+    TableWrites, TailOptions, TransactionCommit, UpkeepReport, VerifyReport, VerifyStep,
+    repair_log, survey,
 };
 pub use error::{Class, Corruption, DecodeError, Error, Result};
 pub use image::{Image, ImageBatch, ImageColumn};
@@ -39,5 +40,8 @@ pub use manifest::BatchId;
 pub use mask::RowMask;
 pub use rewrite::Rewrite;
 pub use segment::{SegmentMeta, WrittenSegment};
-pub use snapshot::{Derived, Run, ScanGroup, SegmentRun, Snapshot};
+pub use snapshot::{
+    Derived, PrivateNumbers, PrivateRows, PrivateSnapshot, Run, ScanGroup, SegmentRun, Snapshot,
+    encode_private, is_private,
+};
 pub use symbols::{SymbolTable, SymbolTables};

@@ -103,6 +103,25 @@ impl RowMask {
         self.zone(row / limits::ZONE_ROWS.0).is_none_or(|bits| bits[word] >> bit & 1 == 1)
     }
 
+    /// The rows that are gone, ascending.
+    pub fn gone(&self) -> impl Iterator<Item = u64> {
+        let rows = self.rows.0;
+        self.zones.iter().flat_map(move |(zone, bits)| {
+            let first = u64::from(*zone) * limits::ZONE_ROWS.0;
+            let is_gone = move |row: &u64| {
+                let (word, bit) = position(*row);
+                bits[word] >> bit & 1 == 0
+            };
+            (first..rows.min(first + limits::ZONE_ROWS.0)).filter(is_gone)
+        })
+    }
+
+    /// How much memory it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<RowMask>() + self.zones.len() * size_of::<(u32, ZoneBits)>()
+    }
+
     /// The bytes of its file.
     #[must_use]
     pub fn encode(&self, table: TableId, segment: SegmentId) -> Vec<u8> {

@@ -10,6 +10,8 @@
 //!
 //! Useful for: planning a scan. Not here: reading rows (`segment::Reader`).
 
+mod private;
+
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -24,6 +26,8 @@ use crate::manifest::MaskMark;
 use crate::mask::{self, RowMask};
 use crate::segment::{self, ImageBytes, Reader, ReaderSlot, SegmentMeta};
 use crate::symbols::SymbolTables;
+
+pub use private::{PrivateNumbers, PrivateRows, PrivateSnapshot, encode_private, is_private};
 
 /// A table as of a commit.
 #[derive(Debug)]

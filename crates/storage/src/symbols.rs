@@ -22,7 +22,7 @@ use tidegate_model::{ColumnId, SymbolId, TableId, limits};
 
 use crate::batch::BatchTexts;
 use crate::envelope;
-use crate::error::{Corruption, DecodeError};
+use crate::error::{Corruption, DecodeError, Error, Result};
 
 pub(crate) use dictionary::{Dictionary, file_name, parse_file_name};
 
@@ -97,6 +97,39 @@ impl SymbolTables {
     #[must_use]
     pub fn get(&self, column: ColumnId) -> Option<&Arc<SymbolTable>> {
         self.0.get(&column)
+    }
+
+    /// Whether each dictionary has as many values as in `other`.
+    #[must_use]
+    pub fn is_as_long_as(&self, other: &SymbolTables) -> bool {
+        let len = |tables: &SymbolTables, column: &ColumnId| {
+            tables.0.get(column).map_or(0, |table| table.len)
+        };
+        self.0.keys().chain(other.0.keys()).all(|column| len(self, column) == len(other, column))
+    }
+
+    /// The ids of texts of a column; those that are new get the next ones.
+    pub(crate) fn intern(&mut self, column: ColumnId, texts: &[&[u8]]) -> Result<Vec<SymbolId>> {
+        let known = self.0.entry(column).or_default();
+        let mut part = Part { first: known.len, ..Part::default() };
+        let mut ids = Vec::with_capacity(texts.len());
+        for text in texts {
+            if text.len() > limits::SYMBOL_BYTES {
+                return Err(Error::SymbolTooLong { bytes: text.len() });
+            }
+            let hash = known.hash(text);
+            let id = known.find_hashed(hash, text).or_else(|| part.find(hash, text));
+            let id = id.unwrap_or_else(|| {
+                part.push(hash, text, &known.hasher);
+                SymbolId(part.first + part.count() - 1)
+            });
+            if id.0 >= limits::SYMBOLS {
+                return Err(Error::TooManySymbols { column: column.0 });
+            }
+            ids.push(id);
+        }
+        *known = Arc::new(known.extended(part));
+        Ok(ids)
     }
 
     /// All dictionaries by column.

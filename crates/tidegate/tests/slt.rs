@@ -15,11 +15,16 @@
 //! Each is one commit. `reopen` closes the database and opens it again, `names of QUERY` gives the
 //! names of the columns of a query, and `notices of STATEMENT` what it has the user know.
 //! `with VALUE, ..: QUERY` gives values to `$1`, `$2`, ...
+//!
+//! `begin`, `commit`, `rollback`, `savepoint NAME`, `rollback to NAME` and `release NAME` are the
+//! words of connections; `other: STATEMENT` is done by another session.
 
 #![expect(clippy::disallowed_methods, reason = "these tests are about databases on a real disk")]
 
 #[path = "slt/changes.rs"]
 mod changes;
+#[path = "slt/transactions.rs"]
+mod transactions;
 #[path = "slt/overtaken.rs"]
 mod overtaken;
 #[path = "slt/cancel.rs"]
@@ -59,8 +64,8 @@ use tidegate_model::time::{CivilDate, IsoTimestamp};
 use tidegate_model::{ByteCount, PartitionUnit, TimeUnit, Timestamp};
 use tidegate_platform::{IoMode, RealDisk, SystemClock};
 use tidegate_query::{
-    Answer, Condition, Engine, EngineOptions, Parameter, STACK_BYTES, Session, StatementOptions,
-    Timeout,
+    Access, Answer, Condition, Engine, EngineOptions, Parameter, STACK_BYTES, Session,
+    StatementOptions, Timeout,
 };
 use tidegate_storage::{Database, OpenOptions};
 
@@ -139,6 +144,7 @@ fn main() -> ExitCode {
     }));
     trials.extend(answer_trials());
     trials.extend(view_trials());
+    trials.extend(transaction_trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -150,6 +156,18 @@ fn view_trials() -> [Trial; 2] {
         }),
         Trial::test("engine::views_of_a_statement_read_a_bounded_number_of_tables", || {
             on_runtime(nested_views::views_of_a_statement_read_a_bounded_number_of_tables())
+        }),
+    ]
+}
+
+/// What sessions see of each other.
+fn transaction_trials() -> [Trial; 2] {
+    [
+        Trial::test("engine::a_transaction_sees_its_own_changes_and_others_do_not", || {
+            on_runtime(transactions::a_transaction_sees_its_own_changes_and_others_do_not())
+        }),
+        Trial::test("engine::of_two_transactions_the_first_to_commit_has_the_row", || {
+            on_runtime(transactions::of_two_transactions_the_first_to_commit_has_the_row())
         }),
     ]
 }
@@ -352,7 +370,7 @@ impl TestDatabase {
     fn new(memory_max: ByteCount) -> Result<TestDatabase, TestError> {
         let folder = tempfile::tempdir().map_err(|error| TestError::of(&error))?;
         let engine = Some(open(folder.path(), memory_max)?);
-        Ok(TestDatabase { engine, session: Session::default(), folder, memory_max, imports: 0 })
+        Ok(TestDatabase { engine, session: lasting_session(), folder, memory_max, imports: 0 })
     }
 
     fn engine(&self) -> &Arc<Engine> {
@@ -379,6 +397,33 @@ impl TestDatabase {
                 Ok((schema, batches))
             }
             Answer::Done { tag, .. } => Err(TestError(format!("{tag} gives no rows"))),
+        }
+    }
+
+    /// What a connection does itself; `None` if it is something else.
+    async fn transaction(&mut self, sql: &str) -> Result<Option<DBOutput<Letter>>, TestError> {
+        let session = &self.session;
+        let is_known = match sql.split(' ').collect::<Vec<_>>()[..] {
+            ["begin"] => {
+                session.begin(Access::ReadWrite);
+                true
+            }
+            ["commit"] => {
+                self.engine().commit(session).await?;
+                true
+            }
+            ["rollback"] => {
+                session.roll_back();
+                true
+            }
+            ["savepoint", name] => session.set_savepoint(name),
+            ["rollback", "to", name] => session.roll_back_to(name),
+            ["release", name] => session.release_savepoint(name),
+            _ => return Ok(None),
+        };
+        match is_known {
+            true => Ok(Some(DBOutput::StatementComplete(0))),
+            false => Err(TestError(format!("{sql}: there is no such savepoint"))),
         }
     }
 
@@ -438,6 +483,12 @@ impl TestDatabase {
         std::fs::write(&path, csv).map_err(|error| TestError::of(&error))?;
         Ok(path)
     }
+}
+
+fn lasting_session() -> Session {
+    let session = Session::default();
+    session.keep_lasting();
+    session
 }
 
 fn open(folder: &Path, memory_max: ByteCount) -> Result<Arc<Engine>, TestError> {
@@ -521,6 +572,15 @@ impl AsyncDB for TestDatabase {
             };
             let rows = notices.into_iter().map(|notice| vec![notice]).collect();
             return Ok(DBOutput::Rows { types: vec![Letter('T')], rows });
+        }
+        if let Some(done) = self.transaction(sql.trim()).await? {
+            return Ok(done);
+        }
+        if let Some(sql) = sql.strip_prefix("other: ") {
+            let session = std::mem::replace(&mut self.session, lasting_session());
+            let done = Box::pin(self.run(sql)).await;
+            self.session = session;
+            return done;
         }
         let (parameters, sql) = match sql.strip_prefix("with ").and_then(|it| it.split_once(": ")) {
             Some((values, sql)) => (values.split(", ").map(parameter).collect(), sql),

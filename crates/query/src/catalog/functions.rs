@@ -18,7 +18,8 @@ use datafusion::logical_expr::{
 use tidegate_storage::Snapshot;
 
 use super::objects::{
-    self, Table, column_description, owner, schema_oid, table, table_name, table_of, tables,
+    self, SeenTables, Table, column_description, owner, schema_oid, table, table_name, table_of,
+    tables,
 };
 use super::types::{self, format_type};
 use crate::error::{Error, SettingProblem};
@@ -314,7 +315,7 @@ impl Call<'_> {
             None => Ok(None),
         };
         let Some(oid) = self.oid(0) else { return by_name() };
-        Ok(table(&self.caller.system.database, oid)?)
+        Ok(table(&SeenTables::of(self.caller), oid)?)
     }
 
     fn map_text(&self, map: impl FnOnce(&str) -> String) -> Result<ScalarValue> {
@@ -355,7 +356,7 @@ fn long(value: Option<i64>) -> Result<ScalarValue> {
 }
 
 fn all_tables(caller: &Caller) -> Result<Vec<Table>> {
-    Ok(tables(&caller.system.database)?)
+    Ok(tables(&SeenTables::of(caller))?)
 }
 
 /// `has_table_privilege([user,] table, privileges)`.
@@ -376,7 +377,7 @@ fn right(call: &Call<'_>, table: usize, privileges: Option<usize>) -> Result<Sca
         return Ok(ScalarValue::Boolean(None));
     };
     let found = match call.oid(table) {
-        Some(oid) => objects::table(&call.caller.system.database, oid)?,
+        Some(oid) => objects::table(&SeenTables::of(call.caller), oid)?,
         None => find_table(call.caller, &name)?,
     };
     let of_system = match found {
@@ -437,7 +438,7 @@ fn find_table(caller: &Caller, name: &str) -> Result<Option<Table>> {
         [.., schema, table] => (schema.text.as_str(), table),
         [] => return Ok(None),
     };
-    Ok(table_of(&caller.system.database, schema, &table.text)?)
+    Ok(table_of(&SeenTables::of(caller), schema, &table.text)?)
 }
 
 /// A part of a name as it is written.
@@ -594,7 +595,7 @@ fn regclass(call: &Call<'_>) -> Result<ScalarValue> {
 
 fn regclass_name(call: &Call<'_>) -> Result<ScalarValue> {
     let Some(number) = call.oid(0) else { return Ok(ScalarValue::Utf8View(call.text(0))) };
-    let name = table_name(&call.caller.system.database, number);
+    let name = table_name(&SeenTables::of(call.caller), number);
     text(name.unwrap_or_else(|| if number == 0 { "-".to_owned() } else { number.to_string() }))
 }
 

@@ -11,6 +11,7 @@ use tidegate_storage::{Database, Error as StorageError, Snapshot};
 use super::rows::{Cell, Row};
 use super::types::{self, TYPES};
 use crate::activity::Running;
+use crate::changes::{Changes, PrivateTable, TEMPORARY_SCHEMA};
 use crate::error::Result;
 use crate::session::{Shown, all_settings};
 use crate::system::Caller;
@@ -21,6 +22,8 @@ pub(super) const PG_CATALOG: u32 = 11;
 pub(super) const PUBLIC: u32 = 2_200;
 const INFORMATION_SCHEMA: u32 = 13_000;
 const SYS: u32 = 13_001;
+/// Of temporary tables; it is listed where there are some.
+const TEMPORARY: u32 = 13_002;
 const DATABASE: u32 = 5;
 pub(super) const OWNER: u32 = 10;
 const HEAP: u32 = 2;
@@ -64,13 +67,18 @@ impl Table {
 
 /// All tables as they are now, without those that are dropped meanwhile. One that is damaged is
 /// listed like the others, with its columns.
-pub(super) fn tables(database: &Database) -> Result<Vec<Table>> {
+pub(super) fn tables(seen: &SeenTables<'_>) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
-    for table in database.tables() {
-        match database.describe(&table.name) {
+    for table in seen.database.tables() {
+        match seen.database.describe(&table.name) {
             Ok(table) => tables.push(shown(table.snapshot)),
             Err(StorageError::NoSuchTable { .. }) => {}
             Err(error) => return Err(error.into()),
+        }
+    }
+    if let Some(private) = &seen.private {
+        for table in private.private_tables() {
+            tables.push(shown_private(private, table)?);
         }
     }
     Ok(tables)
@@ -79,6 +87,29 @@ pub(super) fn tables(database: &Database) -> Result<Vec<Table>> {
 /// OB1.
 pub(crate) fn table_oid(table: TableId) -> u32 {
     FIRST_TABLE.saturating_add(u32::try_from(table.0).unwrap_or(u32::MAX))
+}
+
+/// The tables that a session sees: those of the database, and its own.
+pub(super) struct SeenTables<'a> {
+    database: &'a Database,
+    private: Option<Changes>,
+}
+
+impl SeenTables<'_> {
+    pub(super) fn of(caller: &Caller) -> SeenTables<'_> {
+        SeenTables { database: &caller.system.database, private: caller.session.seen() }
+    }
+
+    fn private_of(&self, oid: u32) -> Option<&Arc<PrivateTable>> {
+        let mut tables = self.private.as_ref()?.private_tables();
+        tables.find(|table| table_oid(table.id) == oid)
+    }
+}
+
+fn shown_private(private: &Changes, table: &PrivateTable) -> Result<Table> {
+    let schema = if table.is_temporary() { TEMPORARY_SCHEMA } else { "public" };
+    let (oid, name) = (table_oid(table.id), table.name.clone());
+    Ok(Table { oid, schema, name, snapshot: private.rows_of(table)? })
 }
 
 fn shown(snapshot: Arc<Snapshot>) -> Table {
@@ -90,9 +121,12 @@ fn shown(snapshot: Arc<Snapshot>) -> Table {
 }
 
 /// A table by its number. Functions are called for each row of a relation: no other is looked at.
-pub(super) fn table(database: &Database, oid: u32) -> Result<Option<Table>> {
-    match table_name(database, oid) {
-        Some(name) => table_called(database, &name),
+pub(super) fn table(seen: &SeenTables<'_>, oid: u32) -> Result<Option<Table>> {
+    if let (Some(private), Some(table)) = (&seen.private, seen.private_of(oid)) {
+        return shown_private(private, table).map(Some);
+    }
+    match table_name(seen, oid) {
+        Some(name) => table_called(seen.database, &name),
         None => Ok(None),
     }
 }
@@ -107,26 +141,42 @@ fn table_called(database: &Database, name: &str) -> Result<Option<Table>> {
 }
 
 /// A table by its schema and its name there, in whichever case.
-pub(super) fn table_of(database: &Database, schema: &str, name: &str) -> Result<Option<Table>> {
+pub(super) fn table_of(seen: &SeenTables<'_>, schema: &str, name: &str) -> Result<Option<Table>> {
+    if let Some(private) = &seen.private
+        && ["public", TEMPORARY_SCHEMA].contains(&schema)
+        && let Some(table) = private.find(name)
+        && (schema == "public" || table.is_temporary())
+    {
+        return shown_private(private, table).map(Some);
+    }
     match schema {
-        "public" if !is_system_table(name) => table_called(database, name),
-        "sys" => table_called(database, &format!("{SYSTEM_PREFIX}{name}")),
+        "public" if !is_system_table(name) => table_called(seen.database, name),
+        "sys" => table_called(seen.database, &format!("{SYSTEM_PREFIX}{name}")),
         _ => Ok(None),
     }
 }
 
 /// The name of a table by its number, with its schema unless that is `public`: as it is stored.
-pub(super) fn table_name(database: &Database, oid: u32) -> Option<String> {
-    database.table_name(TableId(oid.checked_sub(FIRST_TABLE)?.into()))
+pub(super) fn table_name(seen: &SeenTables<'_>, oid: u32) -> Option<String> {
+    if let Some(table) = seen.private_of(oid) {
+        return Some(match table.is_temporary() {
+            true => format!("{TEMPORARY_SCHEMA}.{}", table.name),
+            false => table.name.clone(),
+        });
+    }
+    seen.database.table_name(TableId(oid.checked_sub(FIRST_TABLE)?.into()))
 }
 
 pub(super) fn schema_oid(name: &str) -> Option<u32> {
+    if name == TEMPORARY_SCHEMA {
+        return Some(TEMPORARY);
+    }
     SCHEMAS.iter().find(|(schema, _)| *schema == name).map(|(_, oid)| *oid)
 }
 
 /// The rows of a relation (CA1).
 pub(super) fn rows(caller: &Caller, relation: &str, schema: &str) -> Result<Vec<Row>> {
-    let database = &caller.system.database;
+    let database = &SeenTables::of(caller);
     let name = caller.session.database();
     if schema == "information_schema" {
         return Ok(match relation {
@@ -152,7 +202,12 @@ pub(super) fn rows(caller: &Caller, relation: &str, schema: &str) -> Result<Vec<
         "pg_database" => vec![database_row(name)],
         "pg_description" => tables(database)?.iter().flat_map(descriptions).collect(),
         "pg_language" => vec![Row::new().with("oid", 12_u32).with("lanname", "internal")],
-        "pg_namespace" => SCHEMAS.iter().map(|(name, oid)| namespace(name, *oid)).collect(),
+        "pg_namespace" => {
+            let all = tables(database)?;
+            let is_temporary = |table: &Table| table.schema == TEMPORARY_SCHEMA;
+            let own = all.iter().any(is_temporary).then_some((TEMPORARY_SCHEMA, TEMPORARY));
+            SCHEMAS.into_iter().chain(own).map(|(name, oid)| namespace(name, oid)).collect()
+        }
         "pg_roles" => vec![role(caller)],
         "pg_settings" => settings(caller),
         "pg_stat_activity" => activity(caller),

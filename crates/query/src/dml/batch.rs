@@ -20,12 +20,12 @@ use crate::error::{Error, Result, TextProblem};
 /// Bytes of values from which on rows are written into segments: a statement with fewer is a record
 /// of the log. Large enough for segments that need no merge soon, small next to the memory of a
 /// query.
-pub(super) const BATCH_BYTES_MAX: usize = 64 << 20;
+pub(crate) const BATCH_BYTES_MAX: usize = 64 << 20;
 const _: () = assert!(2 * BATCH_BYTES_MAX < limits::WAL_RECORD_BYTES);
 
 /// Rows that are gathered.
 #[derive(Debug)]
-pub(super) struct BatchBuilder {
+pub(crate) struct BatchBuilder {
     /// Which column has no NULL.
     designated: Option<ColumnId>,
     lengths: Vec<TextLength>,
@@ -46,13 +46,13 @@ struct ColumnBuilder {
 }
 
 impl BatchBuilder {
-    pub(super) fn new(columns: &[Column], designated: Option<ColumnId>) -> BatchBuilder {
+    pub(crate) fn new(columns: &[Column], designated: Option<ColumnId>) -> BatchBuilder {
         let columns = columns.iter().map(|column| ColumnBuilder::new(column.clone())).collect();
         BatchBuilder { designated, lengths: Vec::new(), columns, rows: 0, bytes: 0 }
     }
 
     /// For columns some of whose texts must not be longer.
-    pub(super) fn with_lengths(self, lengths: &[TextLength]) -> BatchBuilder {
+    pub(crate) fn with_lengths(self, lengths: &[TextLength]) -> BatchBuilder {
         BatchBuilder { lengths: lengths.to_vec(), ..self }
     }
 
@@ -66,7 +66,7 @@ impl BatchBuilder {
     }
 
     /// Adds rows: the first columns of the batch.
-    pub(super) fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         for (builder, array) in self.columns.iter_mut().zip(batch.columns()) {
             if Some(builder.column.id) == self.designated && array.null_count() > 0 {
                 let column = builder.column.name.clone();
@@ -83,7 +83,7 @@ impl BatchBuilder {
     }
 
     /// The rows; none are left.
-    pub(super) fn take(&mut self) -> RowBatch {
+    pub(crate) fn take(&mut self) -> RowBatch {
         let columns = self.columns.iter().map(|builder| builder.column.clone()).collect::<Vec<_>>();
         let empty = BatchBuilder::new(&columns, self.designated).with_lengths(&self.lengths);
         let full = std::mem::replace(self, empty);
@@ -93,7 +93,7 @@ impl BatchBuilder {
 }
 
 /// How many bytes the arrays of a batch take, about.
-pub(super) fn batch_bytes(batch: &RecordBatch) -> usize {
+pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     let texts = |array: &ArrayRef| match array.data_type() {
         ty if *ty == arrow_type(ColumnType::Varchar) => {
             array.as_string_view().iter().flatten().map(str::len).sum()

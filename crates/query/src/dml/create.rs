@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use tidegate_model::{ColumnType, Schema};
 
+use super::held::Holder;
 use super::write::{Work, Writer, write};
 use super::{RowChanges, Running, Statement};
 use crate::control::{finish_in_time, plan_apart};
-use crate::ddl::{check_not_system, exists, schema_of};
+use crate::ddl::{check_not_system, exists, make_private, schema_of};
 use crate::engine::Done;
 use crate::error::{Error, Result};
 use crate::parse::{CreateAs, Name, Position, blanked};
@@ -23,7 +24,7 @@ impl RowChanges<'_> {
     /// Makes a table of the rows of a query. `sql` is the text of the statement.
     pub(crate) async fn create(&self, sql: &str, mut create: CreateAs) -> Result<Done> {
         check_not_system(sql, &create.name.text, Some(create.name.offset))?;
-        if self.database.table_id(&create.name.text).is_some() {
+        if self.is_taken(&create) {
             let error = exists(&self.database, &create.name.text);
             if create.table.if_not_exists {
                 return Ok(Done::with_notices(TAG, vec![error.to_string()]));
@@ -34,10 +35,32 @@ impl RowChanges<'_> {
         let query = blanked(&sql[..create.query.end], create.query.start);
         let schema = Arc::new(self.schema_for(sql, &query, &mut create).await?);
         let fill = Statement::Fill(schema.columns().to_vec());
-        let Running { stream, notices, .. } = self.start(&query, fill).await?;
-        let writer = Writer::of_new(&self.database, &create.name.text, &schema);
-        write(stream, Work::Insert(writer), &self.stop).await?;
-        Ok(Done::with_notices(TAG, [create.table.notices, notices].concat()))
+        let Running { stream, notices, columns, .. } = self.start(&query, fill).await?;
+        let work = if create.table.temporary.is_some() || self.session.is_in_transaction() {
+            let mut changes = self.session.changes();
+            let (name, schema) = (&create.name.text, Schema::clone(&schema));
+            make_private((&self.database, &mut changes), name, schema, create.table.temporary)?;
+            let snapshot = changes.snapshot(name)?.expect("it was made");
+            Work::Hold(Holder::of(&self.session, changes, (&snapshot, &columns)))
+        } else {
+            Work::Insert(Writer::of_new(&self.database, &create.name.text, &schema))
+        };
+        write(stream, work, &self.stop).await?;
+        let notices = [create.table.notices, notices].concat();
+        Ok(Done::with_notices(TAG, notices))
+    }
+
+    /// Whether there is a table of this name already, of this kind.
+    fn is_taken(&self, create: &CreateAs) -> bool {
+        let seen = self.session.seen();
+        let known = seen.as_ref().and_then(|it| it.find(&create.name.text));
+        match create.table.temporary {
+            Some(_) => known.is_some_and(|table| table.is_temporary()),
+            None => {
+                known.is_some_and(|table| !table.is_temporary())
+                    || self.database.table_id(&create.name.text).is_some()
+            }
+        }
     }
 
     /// The schema of the new table (CT1, CT2).

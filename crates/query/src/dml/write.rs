@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::array::{AsArray, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::UInt64Type;
 use datafusion::common::DataFusionError;
@@ -20,6 +20,7 @@ use tidegate_storage::{
     TableAppend,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 
 use super::batch::{BATCH_BYTES_MAX, BatchBuilder, batch_bytes};
 use super::gone::Gone;
@@ -33,8 +34,12 @@ const QUEUE: usize = 2;
 /// What is done with rows.
 pub(super) enum Work {
     Insert(Writer),
-    /// They wait for the end of a transaction.
+    /// Only their session sees them.
     Hold(Holder),
+    /// As `Update`, and as `Hold`.
+    HoldUpdate(Holder),
+    /// As `Delete`, and as `Hold`.
+    HoldDelete(Holder),
     /// The last column is the id of the row that each row replaces.
     Update(Writer, Arc<Snapshot>),
     /// The only column is the id of the row that goes.
@@ -43,6 +48,8 @@ pub(super) enum Work {
 
 enum Message {
     Rows(RecordBatch),
+    /// Who sends it wants to see all rows.
+    Look(oneshot::Sender<Vec<RecordBatch>>),
     End,
 }
 
@@ -53,12 +60,54 @@ pub(super) async fn write(
     stop: &Stop,
 ) -> Result<u64> {
     let (sender, receiver) = channel(QUEUE);
-    let task = SpawnedTask::spawn_blocking(move || work.run(receiver));
+    let task = SpawnedTask::spawn_blocking(move || work.run(receiver, None));
     // Dropping the sender before the end of all rows ends the thread (WR1).
     let sent = tokio::select! {
         biased;
-        sent = send(stream, sender) => sent,
+        sent = send(stream, &sender) => sent,
         reason = stop.ended() => return Err(reason.into()),
+    };
+    finished(task, sent.map(|()| sender)).await
+}
+
+/// As `write`, with a look at the rows before anything is committed: if that fails, nothing is.
+pub(super) async fn write_and_look(
+    stream: SendableRecordBatchStream,
+    work: Work,
+    stop: &Stop,
+    look: impl AsyncFnOnce(Vec<RecordBatch>) -> Result<()>,
+) -> Result<u64> {
+    let (sender, receiver) = channel(QUEUE);
+    let task = SpawnedTask::spawn_blocking(move || work.run(receiver, Some(Vec::new())));
+    let looked = async {
+        send(stream, &sender).await?;
+        // All rows were taken, and more is to be done.
+        stop.begin_again();
+        let (seen, rows) = oneshot::channel();
+        // If nobody takes it, the writer has failed and says why.
+        if sender.send(Message::Look(seen)).await.is_ok()
+            && let Ok(rows) = rows.await
+        {
+            look(rows).await?;
+        }
+        Ok(())
+    };
+    let sent = tokio::select! {
+        biased;
+        sent = looked => sent,
+        reason = stop.ended() => return Err(reason.into()),
+    };
+    finished(task, sent.map(|()| sender)).await
+}
+
+/// Ends the work, unless it has failed, and says what has come of it.
+async fn finished(task: SpawnedTask<Result<u64>>, sent: Result<Sender<Message>>) -> Result<u64> {
+    let sent = match sent {
+        Ok(sender) => {
+            let _ = sender.send(Message::End).await;
+            Ok(())
+        }
+        Err(error) => Err(error),
     };
     let written = task.join_unwind().await;
     let written =
@@ -66,56 +115,75 @@ pub(super) async fn write(
     sent.and(written)
 }
 
-async fn send(mut stream: SendableRecordBatchStream, sender: Sender<Message>) -> Result<()> {
+async fn send(mut stream: SendableRecordBatchStream, sender: &Sender<Message>) -> Result<()> {
     while let Some(batch) = stream.next().await {
         // If nobody takes it, the writer has failed and says why.
         if sender.send(Message::Rows(batch?)).await.is_err() {
             return Ok(());
         }
     }
-    let _ = sender.send(Message::End).await;
     Ok(())
 }
 
 impl Work {
-    fn run(mut self, mut receiver: Receiver<Message>) -> Result<u64> {
+    /// `seen` gathers the rows, if somebody wants to see them.
+    fn run(
+        mut self,
+        mut receiver: Receiver<Message>,
+        mut seen: Option<Vec<RecordBatch>>,
+    ) -> Result<u64> {
         let mut gone = Gone::default();
         loop {
             match receiver.blocking_recv() {
-                Some(Message::Rows(batch)) => self.push(&batch, &mut gone)?,
+                Some(Message::Rows(batch)) => {
+                    let rows = self.push(batch, &mut gone)?;
+                    if let Some(seen) = &mut seen {
+                        seen.push(rows);
+                    }
+                }
+                Some(Message::Look(sender)) => {
+                    // If nobody waits for them, nobody ends the work either.
+                    let _ = sender.send(seen.take().unwrap_or_default());
+                }
                 Some(Message::End) => return self.finish(gone),
                 None => return Err(CancelReason::Abandoned.into()),
             }
         }
     }
 
-    fn push(&mut self, batch: &RecordBatch, gone: &mut Gone) -> Result<()> {
+    /// Does the work with rows, and gives those that it was done with.
+    fn push(&mut self, batch: RecordBatch, gone: &mut Gone) -> Result<RecordBatch> {
         let row_ids = |batch: &RecordBatch| {
             let last = batch.columns().last().expect("the id of the row is the last column");
             last.as_primitive::<UInt64Type>().clone()
         };
+        let snapshot = match &*self {
+            Work::Insert(_) | Work::Hold(_) => None,
+            Work::Update(_, snapshot) | Work::Delete(_, snapshot) => Some(snapshot),
+            Work::HoldUpdate(holder) | Work::HoldDelete(holder) => Some(holder.snapshot()),
+        };
+        let fresh = snapshot.map(|snapshot| gone.add(snapshot, &row_ids(&batch)));
+        let batch = match fresh.filter(BooleanArray::has_false) {
+            Some(fresh) => filter_record_batch(&batch, &fresh).map_err(DataFusionError::from)?,
+            None => batch,
+        };
         match self {
-            Work::Insert(writer) => writer.push(batch),
-            Work::Hold(holder) => holder.push(batch),
-            Work::Update(writer, snapshot) => {
-                let fresh = gone.add(snapshot, &row_ids(batch));
-                if fresh.has_false() {
-                    let fresh = filter_record_batch(batch, &fresh);
-                    return writer.push(&fresh.map_err(DataFusionError::from)?);
-                }
-                writer.push(batch)
-            }
-            Work::Delete(_, snapshot) => {
-                gone.add(snapshot, &row_ids(batch));
-                Ok(())
-            }
+            Work::Insert(writer) | Work::Update(writer, _) => writer.push(&batch)?,
+            Work::Hold(holder) | Work::HoldUpdate(holder) => holder.push(&batch)?,
+            Work::Delete(..) | Work::HoldDelete(_) => {}
         }
+        Ok(batch)
     }
 
     fn finish(self, gone: Gone) -> Result<u64> {
         match self {
             Work::Insert(writer) => writer.append(),
-            Work::Hold(holder) => Ok(holder.rows()),
+            Work::Hold(holder) | Work::HoldUpdate(holder) => holder.finish(gone),
+            Work::HoldDelete(holder) => {
+                let rows = gone.rows;
+                holder.finish(gone)?;
+                Ok(rows)
+            }
             Work::Update(writer, snapshot) => writer.replace(&snapshot, gone),
             Work::Delete(database, snapshot) => {
                 let rows = gone.rows;

@@ -1,25 +1,6 @@
 //! What statements change, as far as the engine must know before they are done.
 
-use crate::dml::table_of;
-use crate::parse::{Copy, Name, RowChange, Statement};
-
-/// The tables that a statement changes.
-pub(super) fn tables_of(statement: &Statement) -> Vec<&Name> {
-    match statement {
-        Statement::ChangeRows(change) => vec![table_of(change)],
-        Statement::Explain(how) => how.change.iter().map(table_of).collect(),
-        Statement::DropTables { names, .. } => names.iter().collect(),
-        Statement::Comment(comment) => vec![&comment.table],
-        Statement::Copy(copy) => match copy.as_ref() {
-            Copy::Import { table, .. } => vec![table],
-            Copy::Export { .. } | Copy::Cancel { .. } => Vec::new(),
-        },
-        Statement::TruncateTable { table }
-        | Statement::RenameTable { table, .. }
-        | Statement::AlterTable { table, .. } => vec![table],
-        _ => Vec::new(),
-    }
-}
+use crate::parse::{Copy, RowChange, Statement};
 
 /// What a statement would change, if it would.
 pub(super) fn changing(statement: &Statement) -> Option<&'static str> {

@@ -140,7 +140,9 @@ impl Error {
             Error::NoSuchTable { .. } => Condition::UndefinedTable,
             Error::SystemTable { .. } | Error::Denied { .. } => Condition::NotAllowed,
             Error::ReadOnly { .. } => Condition::ReadOnly,
-            Error::Pending { .. } => Condition::ActiveTransaction,
+            Error::InTransaction { .. } => Condition::ActiveTransaction,
+            Error::NoKeys { .. } => Condition::InvalidColumnReference,
+            Error::NoLastingSession { .. } => Condition::FeatureNotSupported,
             Error::NoColumnType { .. } => Condition::InvalidTableDefinition,
             Error::NoSuchStatement { .. } => Condition::UndefinedObject,
             Error::Setting { what, .. } => setting_condition(what),
@@ -156,7 +158,10 @@ impl Error {
             Error::ValueCount { .. } => Condition::SyntaxError,
             Error::TimestampMissing { .. }
             | Error::Storage(StorageError::TimestampMissing { .. }) => Condition::NotNull,
-            Error::ValueTooLong { .. } | Error::TransactionTooLarge => Condition::LimitExceeded,
+            Error::ValueTooLong { .. }
+            | Error::TransactionTooLarge
+            | Error::TemporaryTooLarge
+            | Error::TooManyTemporaryTables => Condition::LimitExceeded,
             Error::Schema(source) => schema_condition(source),
             Error::Canceled { reason } => match reason {
                 CancelReason::Memory { .. } => Condition::OutOfMemory,
@@ -184,6 +189,7 @@ impl Error {
             }
             Error::Storage(
                 StorageError::SegmentChanged { .. }
+                | StorageError::RowsChanged { .. }
                 | StorageError::SchemaChanged { .. }
                 | StorageError::TableTruncated { .. }
                 | StorageError::ColumnDropped { .. },

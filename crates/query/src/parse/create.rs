@@ -12,6 +12,7 @@ use super::cursor::{Cursor, Name};
 use super::settings::{TtlClause, expect_keys};
 use super::token::TokenKind;
 use super::types::{TypeName, expect_type};
+use crate::changes::OnCommit;
 use crate::error::{Error, Result};
 
 /// What a `CREATE TABLE` with a list of columns says.
@@ -30,6 +31,8 @@ pub struct TableDefinition {
     pub timestamp: Option<String>,
     /// `NONE` if nothing else is said.
     pub partition_by: PartitionUnit,
+    /// Whether only its session has it, and what becomes of it at COMMIT.
+    pub(crate) temporary: Option<OnCommit>,
     pub(crate) ttl: Option<TtlClause>,
     /// Of DEDUP.
     pub(crate) keys: Vec<Name>,
@@ -59,6 +62,7 @@ impl TableDefinition {
             lengths: Vec::new(),
             timestamp: None,
             partition_by: PartitionUnit::None,
+            temporary: None,
             ttl: None,
             keys: Vec::new(),
             notices,
@@ -105,6 +109,7 @@ pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<TableDefinition> {
 pub(super) fn create_as(cursor: &Cursor<'_>) -> Result<Option<CreateAs>> {
     let mut ahead = cursor.clone();
     let Ok((name, mut table)) = table_name(&mut ahead) else { return Ok(None) };
+    on_commit(&mut ahead, &mut table)?;
     if !begins_query(&ahead) {
         return Ok(None);
     }
@@ -142,11 +147,52 @@ pub(super) fn create_as(cursor: &Cursor<'_>) -> Result<Option<CreateAs>> {
 fn table_name(cursor: &mut Cursor<'_>) -> Result<(Name, TableDefinition)> {
     let mut notices = Vec::new();
     commit_mode(cursor, &mut notices)?;
+    if cursor.take_word("UNLOGGED") {
+        notices.push("UNLOGGED has no effect: every commit is in the log".to_owned());
+    }
+    let is_temporary = take_temporary(cursor);
     cursor.expect_words(&["TABLE"])?;
     let if_not_exists = cursor.take_words(&["IF", "NOT", "EXISTS"]);
     let name = cursor.expect_table()?;
-    let table = TableDefinition::new(name.text.clone(), if_not_exists, notices);
+    let mut table = TableDefinition::new(name.text.clone(), if_not_exists, notices);
+    let is_said = name.text.starts_with("pg_temp.");
+    table.temporary = (is_temporary || is_said).then(OnCommit::default);
     Ok((name, table))
+}
+
+/// `[LOCAL | GLOBAL] TEMPORARY`
+pub(super) fn take_temporary(cursor: &mut Cursor<'_>) -> bool {
+    let words = [&["LOCAL", "TEMP"], &["LOCAL", "TEMPORARY"], &["GLOBAL", "TEMP"]];
+    words.iter().any(|words| cursor.take_words(*words))
+        || cursor.take_words(&["GLOBAL", "TEMPORARY"])
+        || cursor.take_word("TEMP")
+        || cursor.take_word("TEMPORARY")
+}
+
+/// `ON COMMIT PRESERVE ROWS`, `DELETE ROWS` or `DROP`, if it comes next.
+fn on_commit(cursor: &mut Cursor<'_>, table: &mut TableDefinition) -> Result<()> {
+    let refused = Error::Refused {
+        position: cursor.position(),
+        feature: "ON COMMIT of a table that is not temporary",
+        instead: "it is for CREATE TEMPORARY TABLE",
+    };
+    if !cursor.take_words(&["ON", "COMMIT"]) {
+        return Ok(());
+    }
+    let said = if cursor.take_words(&["PRESERVE", "ROWS"]) {
+        OnCommit::PreserveRows
+    } else if cursor.take_words(&["DELETE", "ROWS"]) {
+        OnCommit::DeleteRows
+    } else if cursor.take_word("DROP") {
+        OnCommit::Drop
+    } else {
+        return Err(cursor.unexpected("PRESERVE ROWS, DELETE ROWS or DROP"));
+    };
+    match table.temporary.as_mut() {
+        Some(on_commit) => *on_commit = said,
+        None => return Err(refused),
+    }
+    Ok(())
 }
 
 /// Whether a query comes next, in brackets or behind AS.
@@ -334,7 +380,11 @@ fn table_options(cursor: &mut Cursor<'_>, definition: &mut TableDefinition) -> R
     let mut timestamp_offset = None;
     while !cursor.is_at_end() {
         let offset = cursor.offset();
-        if timestamp_offset.is_none() && cursor.take_word("TIMESTAMP") {
+        if cursor.peek().is_some_and(|token| token.is_word("ON"))
+            && cursor.peek_at(1).is_some_and(|token| token.is_word("COMMIT"))
+        {
+            on_commit(cursor, definition)?;
+        } else if timestamp_offset.is_none() && cursor.take_word("TIMESTAMP") {
             timestamp_offset = Some(offset);
             cursor.expect_sign('(')?;
             let column = cursor.expect_name("the name of a column")?;

@@ -6,6 +6,7 @@ use tidegate_model::limits;
 
 use super::Position;
 use super::token::{Token, TokenKind, tokenize};
+use crate::changes::TEMPORARY_SCHEMA;
 use crate::error::{Error, Result, SyntaxError};
 
 /// The schema of tables that the system itself keeps, such as `sys.ilp_rejects`.
@@ -150,6 +151,10 @@ impl<'a> Cursor<'a> {
         if name.text.eq_ignore_ascii_case(SYSTEM_SCHEMA) && self.take_sign('.') {
             let table = self.expect_name("the name of a table")?;
             return Ok(Name { text: format!("{SYSTEM_SCHEMA}.{}", table.text), ..name });
+        }
+        if name.text.eq_ignore_ascii_case(TEMPORARY_SCHEMA) && self.take_sign('.') {
+            let table = self.expect_name("the name of a table")?;
+            return Ok(Name { text: format!("{TEMPORARY_SCHEMA}.{}", table.text), ..name });
         }
         if self.peek().is_some_and(|token| token.is_sign('.')) {
             return Err(self.not_supported("a schema other than `public`"));

@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use super::create::commit_mode;
 use super::cursor::{Cursor, Name};
-use crate::error::Result;
+use super::token::blanked;
+use crate::error::{Error, Result};
 
 /// A statement that changes rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,25 +20,49 @@ pub(crate) enum RowChange {
     DropPartitions(Delete),
 }
 
-/// `INSERT INTO table [(columns)] query`.
+/// `INSERT INTO table [(columns)] query [ON CONFLICT ..] [RETURNING list]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Insert {
     pub(crate) table: Name,
     /// `None`: all of the table, in its order.
     pub(crate) columns: Option<Vec<Name>>,
-    /// The byte that the query begins at.
-    pub(crate) query: usize,
+    /// The bytes of the query; none of DEFAULT VALUES.
+    pub(crate) query: Range<usize>,
+    pub(crate) conflict: Option<OnConflict>,
+    pub(crate) returning: Option<Range<usize>>,
     pub(crate) notices: Vec<String>,
 }
 
-/// `DELETE FROM table [alias] [WHERE condition]`.
+impl Insert {
+    /// The statement's text with nothing but the query, which stays in its place.
+    pub(crate) fn query_text(&self, sql: &str) -> String {
+        if self.query.is_empty() {
+            return "VALUES (NULL)".to_owned();
+        }
+        blanked(&sql[..self.query.end], self.query.start)
+    }
+}
+
+/// `ON CONFLICT [(columns)] DO ..`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OnConflict {
+    /// The byte that it begins at.
+    pub(crate) offset: usize,
+    /// By which columns rows are the same.
+    pub(crate) columns: Option<Vec<Name>>,
+    /// `SET column = EXCLUDED.column`; `None`: DO NOTHING.
+    pub(crate) sets: Option<Vec<Name>>,
+}
+
+/// `DELETE FROM table [alias] [WHERE condition] [RETURNING list]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Delete {
     pub(crate) target: Target,
     pub(crate) condition: Option<Range<usize>>,
+    pub(crate) returning: Option<Range<usize>>,
 }
 
-/// `UPDATE table [alias] SET .. [FROM tables] [WHERE condition]`.
+/// `UPDATE table [alias] SET .. [FROM tables] [WHERE condition] [RETURNING list]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Update {
     pub(crate) target: Target,
@@ -45,6 +70,7 @@ pub(crate) struct Update {
     /// What stands behind FROM.
     pub(crate) tables: Option<Range<usize>>,
     pub(crate) condition: Option<Range<usize>>,
+    pub(crate) returning: Option<Range<usize>>,
 }
 
 /// A table whose rows change, and what the statement calls it.
@@ -113,13 +139,80 @@ pub(super) fn insert(cursor: &mut Cursor<'_>) -> Result<RowChange> {
     if cursor.is_at_end() {
         return Err(cursor.unexpected("VALUES or a query"));
     }
-    refuse(cursor, &["DEFAULT", "VALUES"], "DEFAULT VALUES")?;
-    while !cursor.is_at_end() {
-        refuse(cursor, &["RETURNING"], "RETURNING")?;
-        refuse(cursor, &["ON", "CONFLICT"], "ON CONFLICT")?;
+    let has_defaults = columns.is_none() && cursor.take_words(&["DEFAULT", "VALUES"]);
+    let is_behind = |cursor: &Cursor<'_>| {
+        let is_at = |ahead, word| cursor.peek_at(ahead).is_some_and(|token| token.is_word(word));
+        cursor.is_at_end() || is_at(0, "RETURNING") || is_at(0, "ON") && is_at(1, "CONFLICT")
+    };
+    while !has_defaults && !is_behind(cursor) {
         skip_one(cursor);
     }
-    Ok(RowChange::Insert(Insert { table, columns, query, notices }))
+    let query = if has_defaults { query..query } else { query..cursor.offset() };
+    let conflict = on_conflict(cursor)?;
+    let returning = returning(cursor)?;
+    cursor.expect_end()?;
+    Ok(RowChange::Insert(Insert { table, columns, query, conflict, returning, notices }))
+}
+
+/// `ON CONFLICT [(columns)] DO NOTHING`, or `DO UPDATE SET column = EXCLUDED.column, ..`
+fn on_conflict(cursor: &mut Cursor<'_>) -> Result<Option<OnConflict>> {
+    let offset = cursor.offset();
+    if !cursor.take_words(&["ON", "CONFLICT"]) {
+        return Ok(None);
+    }
+    let mut columns = None;
+    if cursor.take_sign('(') {
+        let column = |cursor: &mut Cursor<'_>| cursor.expect_name("the name of a column");
+        columns = Some(cursor.expect_list(column)?);
+        cursor.expect_sign(')')?;
+    }
+    cursor.expect_words(&["DO"])?;
+    if cursor.take_word("NOTHING") {
+        return Ok(Some(OnConflict { offset, columns, sets: None }));
+    }
+    cursor.expect_words(&["UPDATE", "SET"])?;
+    let set = |cursor: &mut Cursor<'_>| {
+        let column = cursor.expect_name("the name of a column")?;
+        cursor.expect_sign('=')?;
+        let mut ahead = cursor.clone();
+        let is_same = ahead.take_word("EXCLUDED")
+            && ahead.take_sign('.')
+            && ahead
+                .expect_name("the name of a column")
+                .is_ok_and(|name| name.text.eq_ignore_ascii_case(&column.text));
+        let is_over = ahead.is_at_end()
+            || ahead.peek().is_some_and(|it| it.is_sign(',') || it.is_word("RETURNING"));
+        if !(is_same && is_over) {
+            return Err(Error::Refused {
+                position: cursor.position(),
+                feature: "ON CONFLICT DO UPDATE with another value than EXCLUDED",
+                instead: "DEDUP UPSERT KEYS(..) replaces the whole row",
+            });
+        }
+        *cursor = ahead;
+        Ok(column)
+    };
+    let sets = Some(cursor.expect_list(set)?);
+    Ok(Some(OnConflict { offset, columns, sets }))
+}
+
+/// `[RETURNING list]`, up to the end.
+fn returning(cursor: &mut Cursor<'_>) -> Result<Option<Range<usize>>> {
+    if !cursor.take_word("RETURNING") {
+        return Ok(None);
+    }
+    let start = cursor.offset();
+    while !cursor.is_at_end() {
+        let is_at = |word: &str| cursor.peek().is_some_and(|token| token.is_word(word));
+        if NOT_HERE.iter().any(|word| is_at(word)) || is_at("FROM") || is_at("WHERE") {
+            return Err(cursor.unexpected("the end of the statement"));
+        }
+        skip_one(cursor);
+    }
+    match start == cursor.offset() {
+        true => Err(cursor.unexpected("what is to be returned")),
+        false => Ok(Some(start..cursor.offset())),
+    }
 }
 
 pub(super) fn delete(cursor: &mut Cursor<'_>) -> Result<RowChange> {
@@ -128,7 +221,9 @@ pub(super) fn delete(cursor: &mut Cursor<'_>) -> Result<RowChange> {
     let target = Target::expect(cursor, &["WHERE", "USING", "RETURNING"])?;
     refuse(cursor, &["USING"], "DELETE with USING")?;
     let condition = condition(cursor)?;
-    Ok(RowChange::Delete(Delete { target, condition }))
+    let returning = returning(cursor)?;
+    cursor.expect_end()?;
+    Ok(RowChange::Delete(Delete { target, condition, returning }))
 }
 
 pub(super) fn update(cursor: &mut Cursor<'_>) -> Result<RowChange> {
@@ -141,7 +236,9 @@ pub(super) fn update(cursor: &mut Cursor<'_>) -> Result<RowChange> {
         tables = Some(extent(cursor, "a table", &["WHERE"])?);
     }
     let condition = condition(cursor)?;
-    Ok(RowChange::Update(Update { target, sets, tables, condition }))
+    let returning = returning(cursor)?;
+    cursor.expect_end()?;
+    Ok(RowChange::Update(Update { target, sets, tables, condition, returning }))
 }
 
 /// What follows `DROP PARTITION`; `None` if it is no WHERE.
@@ -150,8 +247,9 @@ pub(super) fn drop_partitions(cursor: &mut Cursor<'_>, table: &Name) -> Result<O
         return Ok(None);
     }
     let condition = condition(cursor)?;
+    cursor.expect_end()?;
     let target = Target { table: table.clone(), alias: None };
-    Ok(Some(RowChange::DropPartitions(Delete { target, condition })))
+    Ok(Some(RowChange::DropPartitions(Delete { target, condition, returning: None })))
 }
 
 fn assignment(cursor: &mut Cursor<'_>) -> Result<Assignment> {
@@ -167,14 +265,12 @@ fn assignment(cursor: &mut Cursor<'_>) -> Result<Assignment> {
     Ok(Assignment { column, value })
 }
 
-/// `[WHERE condition]`, and the end of the statement.
+/// `[WHERE condition]`
 fn condition(cursor: &mut Cursor<'_>) -> Result<Option<Range<usize>>> {
     let mut condition = None;
     if cursor.take_word("WHERE") {
         condition = Some(extent(cursor, "a condition", &[])?);
     }
-    refuse(cursor, &["RETURNING"], "RETURNING")?;
-    cursor.expect_end()?;
     Ok(condition)
 }
 
@@ -251,13 +347,13 @@ mod tests {
                     names.collect::<Vec<_>>().join(",")
                 };
                 let columns = columns.as_ref().map_or("*".to_owned(), names);
-                format!("insert {} ({columns}) [{}]", table.text, &sql[*query..])
+                format!("insert {} ({columns}) [{}]", table.text, &sql[query.clone()])
             }
-            RowChange::Delete(Delete { target, condition })
-            | RowChange::DropPartitions(Delete { target, condition }) => {
+            RowChange::Delete(Delete { target, condition, .. })
+            | RowChange::DropPartitions(Delete { target, condition, .. }) => {
                 format!("delete {}{}", target.name(), part("where", condition))
             }
-            RowChange::Update(Update { target, sets, tables, condition }) => {
+            RowChange::Update(Update { target, sets, tables, condition, .. }) => {
                 let set = |set: &Assignment| format!(" {}=[{}]", set.column.text, text(&set.value));
                 let sets = sets.iter().map(set).collect::<String>();
                 let (tables, condition) = (part("from", tables), part("where", condition));
@@ -272,6 +368,9 @@ mod tests {
         check("insert into t (a, \"B c\") select 1, 2", "insert t (a,B c) [select 1, 2]");
         check("INSERT INTO t (SELECT 1)", "insert t (*) [(SELECT 1)]");
         check("INSERT BATCH 100 INTO t u", "insert t (*) [u]");
+        check("INSERT INTO t VALUES (1) RETURNING n, *", "insert t (*) [VALUES (1) ]");
+        check("INSERT INTO t DEFAULT VALUES", "insert t (*) []");
+        check("INSERT INTO t SELECT 1 ON CONFLICT DO NOTHING", "insert t (*) [SELECT 1 ]");
         check("DELETE FROM t", "delete t");
         check("DELETE FROM t AS u WHERE x = (SELECT 1);", "delete u where [x = (SELECT 1);]");
         check(
@@ -293,8 +392,12 @@ mod tests {
             ),
             ("INSERT t VALUES (1)", "error: line 1, column 8: expected INTO, found `t`"),
             (
-                "INSERT INTO t VALUES (1) RETURNING a",
-                "error: line 1, column 26: RETURNING is not supported yet",
+                "INSERT INTO t VALUES (1) RETURNING",
+                "error: line 1, column 35: expected what is to be returned, found the end",
+            ),
+            (
+                "DELETE FROM t RETURNING a FROM u",
+                "error: line 1, column 27: expected the end of the statement, found `FROM`",
             ),
             ("DELETE t", "error: line 1, column 8: expected FROM, found `t`"),
             (

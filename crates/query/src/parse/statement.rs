@@ -3,6 +3,7 @@
 use super::copy::{self, Copy};
 use super::create::{
     CreateAs, TableDefinition, create_as, create_table, expect_column, skip_brackets,
+    take_temporary,
 };
 use super::cursor::Cursor;
 pub(crate) use super::cursor::Name;
@@ -12,6 +13,7 @@ use super::settings::{TtlClause, expect_keys};
 use super::token::blanked;
 use super::types::TypeName;
 use super::views::{self, Comment, CreateView, Readers, take_readers};
+use crate::changes::OnCommit;
 use crate::error::{Error, Result, SyntaxError};
 use tidegate_model::ColumnType;
 
@@ -25,6 +27,7 @@ pub(crate) enum Statement {
     CreateTableLike {
         name: Name,
         if_not_exists: bool,
+        temporary: Option<OnCommit>,
         like: Name,
     },
     CreateView(CreateView),
@@ -191,13 +194,8 @@ fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
         ("OR", "CREATE OR REPLACE"),
         ("MATERIALIZED", "CREATE MATERIALIZED VIEW"),
         ("EXTERNAL", "CREATE EXTERNAL TABLE"),
-        ("TEMPORARY", "CREATE TEMPORARY TABLE"),
-        ("TEMP", "CREATE TEMPORARY TABLE"),
         ("FUNCTION", "CREATE FUNCTION"),
         ("DATABASE", "CREATE DATABASE"),
-        ("LOCAL", "CREATE TEMPORARY TABLE"),
-        ("GLOBAL", "CREATE TEMPORARY TABLE"),
-        ("UNLOGGED", "CREATE UNLOGGED TABLE"),
     ] {
         if cursor.peek().is_some_and(|token| token.is_word(word)) {
             return Err(cursor.not_supported(feature));
@@ -242,6 +240,7 @@ fn create_schema(cursor: &mut Cursor<'_>) -> Result<Statement> {
 /// `TABLE name (LIKE other)`; `None` if it is something else, of which nothing is read.
 fn create_like(cursor: &Cursor<'_>) -> Result<Option<Statement>> {
     let mut ahead = cursor.clone();
+    let is_temporary = take_temporary(&mut ahead);
     if !ahead.take_word("TABLE") {
         return Ok(None);
     }
@@ -253,7 +252,9 @@ fn create_like(cursor: &Cursor<'_>) -> Result<Option<Statement>> {
     let like = ahead.expect_table()?;
     ahead.expect_sign(')')?;
     ahead.expect_end()?;
-    Ok(Some(Statement::CreateTableLike { name, if_not_exists, like }))
+    let is_said = name.text.starts_with("pg_temp.");
+    let temporary = (is_temporary || is_said).then(OnCommit::default);
+    Ok(Some(Statement::CreateTableLike { name, if_not_exists, temporary, like }))
 }
 
 /// `[CONCURRENTLY] [IF NOT EXISTS] [name] ON table [USING method] (columns)`

@@ -7,6 +7,16 @@ use crate::parse::{Insert, Name, Position, Update};
 
 /// The columns that an INSERT has values for.
 pub(crate) fn insert_columns(sql: &str, insert: &Insert, schema: &Schema) -> Result<Vec<Column>> {
+    if insert.query.is_empty() {
+        // DEFAULT VALUES: one NULL, and so are the others.
+        let first = schema.columns().first().cloned();
+        return match schema.designated_column() {
+            Some((time, _)) => {
+                Err(Error::TimestampMissing { position: None, column: time.name.clone() })
+            }
+            None => Ok(first.into_iter().collect()),
+        };
+    }
     let Some(names) = &insert.columns else { return Ok(schema.columns().to_vec()) };
     let mut columns: Vec<Column> = Vec::with_capacity(names.len());
     for name in names {

@@ -39,7 +39,7 @@ use super::query_text::{QueryText, call_of, parse_query, parse_tokens, position_
 use super::whole_day::{WHOLE_DAY, as_whole_day};
 use super::{MarkedQuery, Snapshots, TARGET, locate, logical_plan, physical_plan, plan_on};
 use crate::error::{Error, Result};
-use crate::parse::{Delete, Insert, Position, RowChange, Target, Update, blanked};
+use crate::parse::{Delete, Insert, Position, RowChange, Target, Update};
 use crate::scan::{ROW_ID, ScanOrder, ScanTable};
 
 /// What a query is planned for, besides its answer.
@@ -63,6 +63,8 @@ pub(crate) enum TargetRows {
     All,
     /// None: only its columns matter.
     None,
+    /// All, and nothing says where they are: what RETURNING gives is described.
+    Returned,
 }
 
 /// A statement that can run.
@@ -90,12 +92,12 @@ pub(crate) struct Planning<'a> {
 impl Planning<'_> {
     /// Plans an INSERT. The answer: the columns that it names, or those of the table (RW4).
     pub(crate) async fn insert(&self, insert: &Insert) -> Result<PlannedRows> {
-        let text = blanked(self.sql, insert.query);
+        let text = insert.query_text(self.sql);
         let target = Some(insert.table.text.as_str());
         let purpose = Purpose { target, columns: &[], rows: TargetRows::None };
         let query = parse_query(&text, self.parameters)?;
         let query = MarkedQuery::new(self.state, &text, query);
-        let snapshots = query.snapshots(self.database, &purpose)?;
+        let snapshots = query.snapshots(self.state, self.database, &purpose)?;
         let columns = insert_columns(self.sql, insert, &snapshots[TARGET].schema)?;
         let planning = Planning { sql: &text, ..*self };
         planning.values(query, snapshots, columns).await
@@ -104,7 +106,7 @@ impl Planning<'_> {
     /// Plans a query whose answer is stored in these columns, of a table that is not there yet.
     pub(crate) async fn fill(&self, columns: Vec<Column>) -> Result<PlannedRows> {
         let query = MarkedQuery::new(self.state, self.sql, parse_query(self.sql, self.parameters)?);
-        let snapshots = query.snapshots(self.database, &Purpose::default())?;
+        let snapshots = query.snapshots(self.state, self.database, &Purpose::default())?;
         self.values(query, snapshots, columns).await
     }
 
@@ -136,7 +138,7 @@ impl Planning<'_> {
         let plan = async {
             // Which tables it reads does not depend on the columns (RW4).
             let query = MarkedQuery::new(self.state, self.sql, self.update_query(update, &[])?);
-            let snapshots = query.snapshots(self.database, &purpose)?;
+            let snapshots = query.snapshots(self.state, self.database, &purpose)?;
             let schema = Arc::clone(&snapshots[TARGET].schema);
             check_sets(self.sql, update, &schema)?;
             let columns = schema.columns();
@@ -184,23 +186,36 @@ impl Planning<'_> {
         parse_tokens(self.sql, query.made, self.parameters)
     }
 
-    /// Plans a DELETE. The answer: the ids of rows, in any order.
+    /// Plans a DELETE. The answer: the ids of rows, in any order; if they are to be returned,
+    /// behind all columns of the table.
     pub(crate) async fn delete(&self, delete: &Delete) -> Result<PlannedRows> {
-        let query = self.delete_query(delete)?;
+        let query = self.delete_query(delete, &[])?;
         let target = Some(delete.target.table.text.as_str());
         let purpose = Purpose { target, columns: &[], rows: self.rows };
         let plan = async {
             let query = MarkedQuery::new(self.state, self.sql, query);
-            let snapshots = query.snapshots(self.database, &purpose)?;
-            self.plan(query, snapshots, &purpose, ScanOrder::Any).await
+            let snapshots = query.snapshots(self.state, self.database, &purpose)?;
+            if delete.returning.is_none() {
+                return self.plan(query, snapshots, &purpose, ScanOrder::Any).await;
+            }
+            let schema = Arc::clone(&snapshots[TARGET].schema);
+            let columns = schema.columns();
+            let query = self.delete_query(delete, columns)?;
+            let query = MarkedQuery::new(self.state, self.sql, query);
+            let purpose = Purpose { columns, ..purpose };
+            self.plan(query, snapshots, &purpose, ScanOrder::Forward).await
         };
         plan.await.map_err(|error| locate::locate(self.sql, error))
     }
 
-    fn delete_query(&self, delete: &Delete) -> Result<QueryText> {
+    fn delete_query(&self, delete: &Delete, columns: &[Column]) -> Result<QueryText> {
         let tokens = tokenize(self.sql)?;
         let mut query = QueryTokens::new(&tokens);
         query.word("SELECT");
+        for column in columns {
+            query.column(delete.target.name(), &column.name);
+            query.push(Token::Comma);
+        }
         query.column(delete.target.name(), ROW_ID);
         query.from(&delete.target);
         query.condition(self.sql, delete.condition.as_ref());
@@ -219,7 +234,7 @@ impl Planning<'_> {
                 (self.update_query(update, columns)?, Some(&update.target))
             }
             RowChange::Delete(delete) | RowChange::DropPartitions(delete) => {
-                (self.delete_query(delete)?, Some(&delete.target))
+                (self.delete_query(delete, &[])?, Some(&delete.target))
             }
         };
         let mut stored = stored_types(&query.statement, columns);
@@ -239,7 +254,7 @@ impl Planning<'_> {
     /// The instants that a condition lets through, which must be all that it says.
     pub(crate) fn time_ranges(&self, delete: &Delete) -> Result<Vec<TimeRange>> {
         let ranges = || {
-            let query = self.delete_query(delete)?;
+            let query = self.delete_query(delete, &[])?;
             let target = Some(delete.target.table.text.as_str());
             let purpose = Purpose { target, columns: &[], rows: self.rows };
             let at = (self.state, self.database);
@@ -276,15 +291,15 @@ impl Planning<'_> {
 }
 
 /// Tokens of a statement in the order of a query (RW1).
-struct QueryTokens<'a> {
+pub(super) struct QueryTokens<'a> {
     tokens: &'a [TokenWithSpan],
-    made: Vec<TokenWithSpan>,
+    pub(super) made: Vec<TokenWithSpan>,
     /// Where tokens are said to be that the statement does not have.
     start: Location,
 }
 
 impl<'a> QueryTokens<'a> {
-    fn new(tokens: &'a [TokenWithSpan]) -> QueryTokens<'a> {
+    pub(super) fn new(tokens: &'a [TokenWithSpan]) -> QueryTokens<'a> {
         let start = tokens.first().map_or(Location { line: 1, column: 1 }, |it| it.span.start);
         QueryTokens { tokens, made: Vec::new(), start }
     }
@@ -296,11 +311,11 @@ impl<'a> QueryTokens<'a> {
         self.made.push(TokenWithSpan::new(blank, Span::new(self.start, self.start)));
     }
 
-    fn word(&mut self, keyword: &str) {
+    pub(super) fn word(&mut self, keyword: &str) {
         self.push(Token::make_keyword(keyword));
     }
 
-    fn name(&mut self, name: &str) {
+    pub(super) fn name(&mut self, name: &str) {
         self.push(Token::make_word(name, Some('"')));
     }
 
@@ -312,7 +327,7 @@ impl<'a> QueryTokens<'a> {
         self.name(column);
     }
 
-    fn part(&mut self, sql: &str, bytes: &Range<usize>) {
+    pub(super) fn part(&mut self, sql: &str, bytes: &Range<usize>) {
         let place = |offset| {
             let Position { line, column, .. } = Position::at(sql, offset);
             Location { line: line as u64, column: column as u64 }
@@ -465,7 +480,7 @@ fn scanned_ranges(plan: &LogicalPlan, snapshot: &Arc<Snapshot>) -> Option<Vec<Ti
 }
 
 /// Whether rows of the outermost block are no longer those of the table.
-fn has_groups(plan: &LogicalPlan) -> bool {
+pub(super) fn has_groups(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Distinct(_) => true,
         LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => {

@@ -27,6 +27,7 @@ use super::type_names::ColumnTypePlanner;
 use super::views::ViewScope;
 use crate::account::check_stop;
 use crate::catalog::{self, catalog_function, catalog_functions};
+use crate::changes::TEMPORARY_SCHEMA;
 use crate::error::Error;
 use crate::parse::SYSTEM_SCHEMA;
 use crate::scan::NAME_KEY;
@@ -54,17 +55,26 @@ pub(crate) fn table_name(reference: &TableReference) -> Option<Cow<'_, str>> {
                 // What is in quotes is a name. Those of the system are in no other schema.
                 "public" => (!is_system_table(table)).then_some(Cow::Borrowed(table.as_ref())),
                 SYSTEM_SCHEMA => Some(Cow::Owned(format!("{SYSTEM_SCHEMA}.{table}"))),
+                TEMPORARY_SCHEMA => Some(Cow::Owned(format!("{TEMPORARY_SCHEMA}.{table}"))),
                 _ => None,
             }
         }
     }
 }
 
+/// The name of a table that all see, where a temporary one has its name.
+pub(super) fn public_name(table: &str) -> String {
+    format!("public.{table}")
+}
+
 impl ContextProvider for Tables<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
         check_stop()?;
         let ours = table_name(&name);
-        match ours.as_ref().and_then(|name| self.sources.get(name.as_ref())) {
+        let public = (name.schema() == Some("public")).then(|| public_name(name.table()));
+        let known = |name: Option<&str>| name.and_then(|name| self.sources.get(name));
+        let found = known(public.as_deref()).or_else(|| known(ours.as_deref()));
+        match found {
             Some(source) => Ok(Arc::clone(source)),
             None => {
                 if let Some(name) = ours

@@ -289,7 +289,7 @@ pub(super) fn blamed(
     }
     let find = || -> Result<Option<Error>> {
         let query = MarkedQuery::new(state, sql, parse_query(sql, parameters)?);
-        let snapshots = query.snapshots(database, &Purpose::default())?;
+        let snapshots = query.snapshots(state, database, &Purpose::default())?;
         let is_view = |it: &&Arc<Snapshot>| it.schema.view().is_some();
         let failing = |view: &Arc<Snapshot>| fails((state, &snapshots), view);
         Ok(snapshots.values().filter(is_view).find_map(failing))
@@ -351,7 +351,7 @@ fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) ->
     let query = parse_query(new.text, &[])?;
     let (names, notices) = (query.names.clone(), query.notices.clone());
     let query = MarkedQuery::new(state, new.text, query);
-    let snapshots = query.snapshots(database, &Purpose::default())?;
+    let snapshots = query.snapshots(state, database, &Purpose::default())?;
     let itself = database.table_id(new.name);
     if snapshots.values().any(|snapshot| Some(snapshot.table) == itself) {
         let (view, what) = (new.name.to_owned(), ViewProblem::ReadsItself);

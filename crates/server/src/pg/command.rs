@@ -39,10 +39,13 @@ pub(super) enum Command {
     /// `None`: all.
     Deallocate(Option<String>),
     DiscardAll,
+    DiscardTemp,
     Declare {
         name: String,
         sql: String,
         is_binary: bool,
+        /// WITH HOLD: it outlives its transaction.
+        holds: bool,
     },
     /// `None`: to its end.
     Fetch {
@@ -144,10 +147,8 @@ pub(super) fn command(sql: &str) -> Result<Command, Fault> {
 
 /// Tells whether rows of a statement can wait for those of others: not if it commits by itself.
 pub(super) fn is_held_back(sql: &str) -> bool {
-    let changes = [
-        "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "REINDEX", "EXPLAIN",
-        "COMMENT",
-    ];
+    let changes =
+        ["CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "REINDEX", "EXPLAIN", "COMMENT"];
     let first = first_token(sql);
     !first.is_some_and(|first| changes.iter().any(|word| first.is_word(word)))
 }
@@ -185,6 +186,7 @@ impl<'a> Words<'a> {
                 self.all_or_name().map(Command::Deallocate)
             }
             "DISCARD" if self.take("ALL") => Ok(Command::DiscardAll),
+            "DISCARD" if self.take("TEMP") || self.take("TEMPORARY") => Ok(Command::DiscardTemp),
             "DISCARD" => Ok(Command::Nothing("DISCARD")),
             "DECLARE" => self.declare(),
             "FETCH" => self.fetch(false),
@@ -406,7 +408,7 @@ impl<'a> Words<'a> {
         Ok(value)
     }
 
-    /// `name [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [WITHOUT HOLD] FOR query`
+    /// `name [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [WITH | WITHOUT HOLD] FOR query`
     fn declare(&mut self) -> Result<Command, Fault> {
         let name = self.name("the name of a cursor")?;
         let mut is_binary = false;
@@ -422,10 +424,11 @@ impl<'a> Words<'a> {
                 return Err(self.unexpected("CURSOR"));
             }
         }
-        if self.take("WITH") {
-            return Err(Fault::not_supported("a cursor WITH HOLD"));
+        let holds = self.take("WITH");
+        if (holds || self.take("WITHOUT")) && !self.take("HOLD") {
+            return Err(self.unexpected("HOLD"));
         }
-        if self.take("WITHOUT") && !self.take("HOLD") || !self.take("FOR") {
+        if !self.take("FOR") {
             return Err(self.unexpected("FOR"));
         }
         let is_other = self.is_at_one_of(&NOT_PREPARED) || self.is_at_one_of(&CHANGES);
@@ -433,7 +436,7 @@ impl<'a> Words<'a> {
             return Err(self.unexpected("a query"));
         }
         let sql = self.rest("a query")?;
-        Ok(Command::Declare { name, sql, is_binary })
+        Ok(Command::Declare { name, sql, is_binary, holds })
     }
 
     /// Whether rows of a COPY come or go over the connection.
@@ -551,7 +554,7 @@ mod tests {
         check("MOVE ALL IN c", fetch(None, true));
         check_fault("FETCH BACKWARD 1 FROM c", "55000", "a cursor goes forward only");
         let sql = format!("{}SELECT 1", " ".repeat(38));
-        let declare = Command::Declare { name: "c".to_owned(), sql, is_binary: true };
+        let declare = Command::Declare { name: "c".to_owned(), sql, is_binary: true, holds: false };
         check("DECLARE c BINARY NO SCROLL CURSOR FOR SELECT 1", declare.clone());
         check("CLOSE ALL", Command::CloseCursor(None));
     }

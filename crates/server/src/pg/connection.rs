@@ -37,7 +37,7 @@ use super::out::Status;
 use super::wire::Wire;
 use crate::budget::{Account, Held};
 use crate::shared::{Services, Shared, stopping};
-use extended::{Portal, Prepared};
+use extended::{Hold, Portal, Prepared};
 use script::Script;
 
 /// Parameters whose changes clients are told of, with the names of their settings.
@@ -138,6 +138,7 @@ impl Connection {
         (guest, backend): (Guest, Backend),
     ) -> Connection {
         guest.session.connect_to(&guest.database, backend.process);
+        guest.session.keep_lasting();
         let account = shared.budget.account();
         wire.send_timeout = or_for_ever(shared.config.pg.send_timeout);
         Connection {
@@ -364,15 +365,19 @@ impl Connection {
         } else {
             // A savepoint may be gone back to.
             self.status = Status::Failed;
-            self.portals.clear();
+            self.end_portals();
         }
+    }
+
+    /// Portals end with their transaction, but for those that were held at its COMMIT.
+    pub(super) fn end_portals(&mut self) {
+        self.portals.retain(|_, portal| portal.hold == Hold::Kept);
     }
 
     /// The client may go on.
     fn ready(&mut self) {
         if self.status == Status::Idle {
-            // Portals end with their transaction.
-            self.portals.clear();
+            self.end_portals();
         }
         self.wire.out.ready(self.status);
     }

@@ -24,6 +24,7 @@ use super::folder::TableFolder;
 use super::gone::{GoneFiles, HeldTable};
 use super::plan::{Append, AppendTarget, AppendTo, Gone, Tables, Wish};
 use super::table::TableState;
+use super::transaction::{self, Removals};
 use crate::batch::{BatchColumn, RowBatch};
 use crate::catalog::fold_name;
 use crate::error::{Error, Result};
@@ -34,9 +35,9 @@ use crate::symbols::SymbolMark;
 use crate::wal::Fate;
 
 /// What a value takes in an image, roughly and at most but for texts.
-const VALUE_BYTES: u64 = 8;
+pub(super) const VALUE_BYTES: u64 = 8;
 /// How often rows are encoded anew because somebody else changes columns all the time.
-const ATTEMPTS: usize = 32;
+pub(super) const ATTEMPTS: usize = 32;
 
 /// Rows that one table gets.
 #[derive(Debug, Clone)]
@@ -86,20 +87,20 @@ pub struct Appended {
 
 /// What is ready to be committed.
 #[derive(Default)]
-struct Prepared<'a> {
+pub(super) struct Prepared<'a> {
     /// Of each append the table that gets its rows, if it has some.
-    targets: Vec<Option<TableId>>,
-    tables: Vec<AppendTo>,
+    pub(super) targets: Vec<Option<TableId>>,
+    pub(super) tables: Vec<AppendTo>,
     /// Of rows that these replace (A4).
-    gone_files: Vec<GoneFiles<'a>>,
+    pub(super) gone_files: Vec<GoneFiles<'a>>,
 }
 
 /// Columns of a batch, found in a table.
-struct Resolved {
-    target: AppendTarget,
-    folder: Arc<TableFolder>,
-    schema: Arc<Schema>,
-    marks: BTreeMap<ColumnId, SymbolMark>,
+pub(super) struct Resolved {
+    pub(super) target: AppendTarget,
+    pub(super) folder: Arc<TableFolder>,
+    pub(super) schema: Arc<Schema>,
+    pub(super) marks: BTreeMap<ColumnId, SymbolMark>,
 }
 
 impl Resolved {
@@ -189,8 +190,9 @@ impl Database {
         self.check_flushed(appends)?;
         self.make_room(rows.sum::<usize>() as u64 * VALUE_BYTES)?;
         self.check_not_failed(appends)?;
-        let held = self.hold_tables_with_keys(appends);
-        let Prepared { targets, tables, gone_files } = self.prepare(appends, &held)?;
+        let held = self.hold_tables(appends, &Removals::new());
+        let Prepared { targets, tables, gone_files } =
+            self.prepare(appends, &Removals::new(), &held)?;
         let committed = self.commit_prepared(options, tables, gone_files)?;
         drop(held);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
@@ -204,23 +206,25 @@ impl Database {
     }
 
     /// Encodes rows, and writes what makes those go that they replace.
-    fn prepare<'a>(
+    pub(super) fn prepare<'a>(
         &'a self,
         appends: &[TableAppend],
+        removals: &Removals<'_>,
         held: &'a BTreeMap<TableId, HeldTable>,
     ) -> Result<Prepared<'a>> {
         let mut prepared = Prepared::default();
         for append in appends {
             let resolved = self.resolve(append)?;
-            if append.rows.rows() == 0 {
+            let id = resolved.folder.table();
+            let removed = removals.get(&id).copied();
+            if append.rows.rows() == 0 && removed.is_none() {
                 prepared.targets.push(None);
                 continue;
             }
-            let id = resolved.folder.table();
             let (version, schema) = (resolved.version(), Arc::clone(&resolved.schema));
             let mut to = encode(resolved, &append.rows)
                 .map_err(|error| self.stale_or(error, (&append.table, version)))?;
-            if !schema.dedup().is_empty() {
+            if !schema.dedup().is_empty() || removed.is_some() {
                 let held = held
                     .get(&id)
                     .filter(|held| version == Some(held.state.manifest.schema.version()));
@@ -229,7 +233,11 @@ impl Database {
                     return Err(Error::SchemaChanged { table: append.table.clone() });
                 };
                 let snapshot = state.snapshot()?;
-                let gone = dedup::supersede(&mut to, (state, &schema), &snapshot)?;
+                let superseded = match schema.dedup().is_empty() {
+                    true => Vec::new(),
+                    false => dedup::supersede(&mut to, (state, &schema), &snapshot)?,
+                };
+                let gone = transaction::gone_with(superseded, removed, &snapshot)?;
                 let (gone, files) = self.write_gone(state, &snapshot, gone)?;
                 to.gone = gone;
                 prepared.gone_files.push(files);
@@ -240,7 +248,7 @@ impl Database {
         Ok(prepared)
     }
 
-    fn commit_prepared(
+    pub(super) fn commit_prepared(
         &self,
         options: &AppendOptions,
         tables: Vec<AppendTo>,
@@ -268,16 +276,21 @@ impl Database {
         }
     }
 
-    /// Holds the tables with keys of DEDUP, in the order of their numbers, so that nobody waits for
-    /// somebody who waits for him.
-    fn hold_tables_with_keys(&self, appends: &[TableAppend]) -> BTreeMap<TableId, HeldTable> {
-        let with_keys: BTreeSet<TableId> = {
+    /// Holds the tables with keys of DEDUP and those that lose rows, in the order of their numbers,
+    /// so that no two writers wait for each other.
+    pub(super) fn hold_tables(
+        &self,
+        appends: &[TableAppend],
+        removals: &Removals<'_>,
+    ) -> BTreeMap<TableId, HeldTable> {
+        let mut to_hold: BTreeSet<TableId> = {
             let published = self.published();
             let known = appends.iter().filter_map(|append| find_table(&published.tables, append));
             let with_keys = known.filter(|table| !table.manifest.schema.dedup().is_empty());
             with_keys.map(|table| table.id()).collect()
         };
-        let held = with_keys.into_iter().filter_map(|id| Some((id, self.hold_table(id)?)));
+        to_hold.extend(removals.keys());
+        let held = to_hold.into_iter().filter_map(|id| Some((id, self.hold_table(id)?)));
         held.collect()
     }
 
@@ -334,7 +347,7 @@ fn find_table<'a>(tables: &'a Tables, append: &TableAppend) -> Option<&'a Arc<Ta
     }
 }
 
-fn check_once(appends: &[TableAppend]) -> Result<()> {
+pub(super) fn check_once(appends: &[TableAppend]) -> Result<()> {
     let mut names = BTreeSet::new();
     let twice = appends.iter().find(|append| !names.insert(fold_name(&append.table)));
     match twice {
@@ -387,7 +400,7 @@ fn resolve_in(table: &TableState, append: &TableAppend) -> Result<Resolved> {
 }
 
 /// Encodes rows for a table (A2).
-fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
+pub(super) fn encode(resolved: Resolved, rows: &RowBatch) -> Result<AppendTo> {
     let Resolved { target, folder, schema, marks } = resolved;
     let mut symbols = Vec::new();
     let mut intern = |column, texts: &[&[u8]]| -> Result<Vec<SymbolId>> {

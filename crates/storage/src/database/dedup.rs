@@ -49,7 +49,7 @@ struct NewRows {
 }
 
 /// Of new images or segments, by their positions, the rows that later ones replace.
-pub(super) type Doubled = BTreeMap<usize, Vec<u64>>;
+pub(crate) type Doubled = BTreeMap<usize, Vec<u64>>;
 
 impl NewRows {
     /// Of rows whose timestamps lie within these bounds, the last one included.
@@ -193,16 +193,16 @@ pub(super) fn supersede(
 }
 
 /// What new segments of one partition replace.
-pub(super) struct Superseded {
+pub(crate) struct Superseded {
     /// Among themselves.
-    pub(super) doubled: Doubled,
+    pub(crate) doubled: Doubled,
     /// Of the table.
-    pub(super) gone: Vec<MaskedRows>,
+    pub(crate) gone: Vec<MaskedRows>,
 }
 
 /// Finds the rows that new segments of a partition replace, among themselves and of the runs that
 /// the partition has. The new ones are in the order in which rows of one instant stand.
-pub(super) fn superseded(
+pub(crate) fn superseded(
     new: &[Arc<SegmentRun>],
     known: &[&Arc<SegmentRun>],
     (schema, symbols): (&Schema, &SymbolTables),

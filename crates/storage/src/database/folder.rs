@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tidegate_model::{ColumnId, ColumnType, Lsn, PartitionKey, Schema, SegmentId, TableId, limits};
@@ -52,6 +52,8 @@ pub(crate) struct TableFolder {
     is_dropped: AtomicBool,
     tail_gate: Gate,
     segments_gate: Gate,
+    /// How many transactions name rows by their places in segments.
+    pins: AtomicUsize,
     writes: WriteCounters,
     failure: Mutex<Option<Failure>>,
 }
@@ -295,6 +297,7 @@ impl TableFolder {
             is_dropped: AtomicBool::new(false),
             tail_gate: Gate::default(),
             segments_gate: Gate::default(),
+            pins: AtomicUsize::new(0),
             writes: WriteCounters::default(),
             failure: Mutex::default(),
         }
@@ -393,6 +396,20 @@ impl TableFolder {
         }
         *is_held = true;
         Some(Held { folder: Arc::clone(self), of })
+    }
+
+    /// From now on until `unpin`, upkeep leaves segments as they are.
+    pub(crate) fn pin(&self) {
+        self.pins.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn unpin(&self) {
+        let before = self.pins.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "it was pinned");
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pins.load(Ordering::Acquire) > 0
     }
 
     fn gate(&self, of: RunsOf) -> &Gate {

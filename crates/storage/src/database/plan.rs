@@ -495,6 +495,9 @@ impl<'a> Overlay<'a> {
             let meta = SegmentMeta { seq_first: seq_txn, seq_last: seq_txn, ..*meta };
             Image { meta, bytes: Arc::clone(bytes) }
         };
+        if to.images.is_empty() {
+            return Ok(ops);
+        }
         let (symbols, images) = (symbols.collect(), to.images.iter().map(commit).collect());
         let change = TableChange::Append { batch, images, symbols };
         ops.push(TableOp { table, seq_txn, change });

@@ -393,6 +393,10 @@ impl Database {
         let Some(_held) = table.folder.hold(RunsOf::Segments, Patience::Try) else {
             return Ok(Attempt::Busy);
         };
+        // TX2: it is due again when no transaction is in its way.
+        if table.folder.is_pinned() {
+            return Ok(Attempt::Idle);
+        }
         let Some(table) = self.table_state(id) else { return Ok(Attempt::Idle) };
         let Some(Due { out }) = due(&table) else { return Ok(Attempt::Idle) };
         let mut written = NewSegments::new(self, &table)?;

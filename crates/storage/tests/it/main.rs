@@ -22,3 +22,4 @@ mod recovery;
 mod faults;
 mod simulate;
 mod one_table;
+mod transactions;

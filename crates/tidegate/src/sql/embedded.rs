@@ -51,6 +51,7 @@ impl Embedded {
         }
         let engine = Arc::new(engine);
         let session = Session::new(Origin::EMBEDDED);
+        session.keep_lasting();
         Ok(Embedded { runtime: Some(runtime), engine, session, database })
     }
 

@@ -49,6 +49,16 @@ pub(super) struct Description {
     _held: Arc<Held>,
 }
 
+/// Whether a cursor outlives its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    No,
+    /// If that is committed.
+    Wanted,
+    /// It was, and the cursor is there until it is closed.
+    Kept,
+}
+
 /// A statement with values.
 #[derive(Debug)]
 pub(super) struct Portal {
@@ -56,6 +66,7 @@ pub(super) struct Portal {
     pub(super) values: Arc<[Parameter]>,
     pub(super) formats: Vec<Format>,
     pub(super) state: State,
+    pub(super) hold: Hold,
     /// Bytes that it takes until its rows come: its statement may be kept by nothing else any more.
     bytes: usize,
     _held: Held,
@@ -70,7 +81,15 @@ impl Portal {
     ) -> Portal {
         let bytes = prepared.bytes + bytes_of(&values) + size_of_val(formats.as_slice());
         let (prepared, values) = (Arc::clone(prepared), Arc::from(values));
-        Portal { prepared, values, formats, state: State::Ready, bytes, _held: held }
+        Portal {
+            prepared,
+            values,
+            formats,
+            state: State::Ready,
+            hold: Hold::No,
+            bytes,
+            _held: held,
+        }
     }
 
     pub(super) fn order(&self) -> Order {
@@ -508,6 +527,9 @@ pub(super) fn rows_tag(sql: &str, rows: u64) -> String {
     match first_token(sql) {
         Some(first) if first.is_word("SHOW") => "SHOW".to_owned(),
         Some(first) if first.is_word("EXPLAIN") => "EXPLAIN".to_owned(),
+        Some(first) if first.is_word("INSERT") => format!("INSERT 0 {rows}"),
+        Some(first) if first.is_word("UPDATE") => format!("UPDATE {rows}"),
+        Some(first) if first.is_word("DELETE") => format!("DELETE {rows}"),
         _ => format!("SELECT {rows}"),
     }
 }

@@ -1,8 +1,8 @@
 //! What the connection does itself: transactions, prepared statements, cursors, and one statement
 //! of the simple protocol.
 //!
-//! - SE1. Within a transaction, rows that are inserted wait for COMMIT, which makes all of them
-//!   durable and visible at once, or none; other changes are made at once, with a warning.
+//! - SE1. Within a transaction, what is changed waits for COMMIT, which makes all of it durable and
+//!   visible at once, or none. The transaction itself sees it before.
 //! - SE2. After an error in a transaction, nothing is done until it ends, or is rolled back to a
 //!   savepoint.
 //! - SE3. EXECUTE and FETCH reach statements of the engine only: none leads to another of these, so
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tidegate_query::{Access, Parameter, Session};
 
-use super::extended::{Portal, Prepared, no_cursor, rows_tag, spread};
+use super::extended::{Hold, Portal, Prepared, no_cursor, rows_tag, spread};
 use super::run::{Order, Progress, Started, Taken, described};
 use super::{Connection, LARGE_BYTES, Stopped};
 use crate::pg::command::{Command, command};
@@ -128,8 +128,10 @@ impl Connection {
             }
             Command::Deallocate(name) => self.deallocate(name.as_deref())?,
             Command::DiscardAll => self.discard()?,
-            Command::Declare { name, sql, is_binary } => {
-                self.declare((name, sql), values, *is_binary).await?;
+            Command::DiscardTemp => self.discard_temporary(),
+            Command::Declare { name, sql, is_binary, holds } => {
+                let hold = if *holds { Hold::Wanted } else { Hold::No };
+                self.declare((name, sql), values, (*is_binary, hold)).await?;
             }
             Command::Fetch { name, count, moves } => {
                 let max = count.map_or(u64::MAX, u64::from);
@@ -180,13 +182,19 @@ impl Connection {
     }
 
     pub(super) async fn end_implicit(&mut self) -> Result<(), Stopped> {
-        if std::mem::take(&mut self.is_implicit) {
-            self.commit_held().await?;
+        if self.is_implicit {
+            let held = self.hold_cursors().await?;
+            self.is_implicit = false;
+            self.commit_held(&held).await?;
         }
         Ok(())
     }
 
     async fn commit(&mut self) -> Result<(), Stopped> {
+        let held = match self.status {
+            Status::InTransaction => self.hold_cursors().await?,
+            Status::Idle | Status::Failed => Vec::new(),
+        };
         self.is_implicit = false;
         let was = self.end_transaction();
         match was {
@@ -198,13 +206,21 @@ impl Connection {
                 return Ok(());
             }
         }
-        self.commit_held().await?;
+        self.commit_held(&held).await?;
         self.wire.out.complete("COMMIT");
         Ok(())
     }
 
-    /// SE1.
-    async fn commit_held(&mut self) -> Result<(), Stopped> {
+    /// SE1. If it fails, so have these cursors.
+    async fn commit_held(&mut self, cursors: &[String]) -> Result<(), Stopped> {
+        let done = self.commit_changes().await;
+        if done.is_err() {
+            self.portals.retain(|name, _| !cursors.contains(name));
+        }
+        done
+    }
+
+    async fn commit_changes(&mut self) -> Result<(), Stopped> {
         let (services, session) = (Arc::clone(&self.services), self.session.clone());
         let work = self.services.query_threads.spawn(async move {
             let done = services.engine.commit(&session).await;
@@ -228,7 +244,7 @@ impl Connection {
 
     /// What the transaction was that ends now.
     fn end_transaction(&mut self) -> Status {
-        self.portals.clear();
+        self.end_portals();
         std::mem::replace(&mut self.status, Status::Idle)
     }
 
@@ -295,6 +311,11 @@ impl Connection {
         Ok(())
     }
 
+    fn discard_temporary(&mut self) {
+        self.session.drop_temporary_tables();
+        self.wire.out.complete("DISCARD TEMP");
+    }
+
     /// What a pool sends before somebody else gets the connection.
     fn discard(&mut self) -> Result<(), Fault> {
         if self.status != Status::Idle || self.is_implicit {
@@ -304,6 +325,7 @@ impl Connection {
         self.prepared.clear();
         self.portals.clear();
         Session::reset(&self.session);
+        self.session.drop_temporary_tables();
         self.tell_settings();
         self.wire.out.complete("DISCARD ALL");
         Ok(())
@@ -313,9 +335,9 @@ impl Connection {
         &mut self,
         (name, sql): (&str, &str),
         values: &[Parameter],
-        is_binary: bool,
+        (is_binary, hold): (bool, Hold),
     ) -> Result<(), Stopped> {
-        if !self.is_implicit {
+        if !self.is_implicit && hold == Hold::No {
             self.within_transaction("DECLARE CURSOR")?;
         }
         if self.portals.contains_key(name) {
@@ -326,9 +348,41 @@ impl Connection {
         let formats = if is_binary { vec![Format::Binary] } else { Vec::new() };
         let values =
             (values.to_vec(), self.account.try_take(bytes_of(values)).map_err(Fault::from)?);
-        self.keep_portal(name, Portal::new(&prepared, values, formats))?;
+        let mut portal = Portal::new(&prepared, values, formats);
+        portal.hold = hold;
+        self.keep_portal(name, portal)?;
+        if !self.is_implicit && self.status == Status::Idle {
+            self.hold_cursors().await?;
+        }
         self.wire.out.complete("DECLARE CURSOR");
         Ok(())
+    }
+
+    /// Begins the cursors that outlive the transaction which is to be committed: what they read is
+    /// what it sees. Gives their names.
+    async fn hold_cursors(&mut self) -> Result<Vec<String>, Stopped> {
+        let is_wanted = |(_, portal): &(&String, &Portal)| portal.hold == Hold::Wanted;
+        let names: Vec<String> =
+            self.portals.iter().filter(is_wanted).map(|(name, _)| name.clone()).collect();
+        for name in &names {
+            let mut portal = self.portals.remove(name).expect("it is one of these");
+            self.begin_cursor(&mut portal).await?;
+            portal.hold = Hold::Kept;
+            self.portals.insert(name.clone(), portal);
+        }
+        Ok(names)
+    }
+
+    async fn begin_cursor(&mut self, portal: &mut Portal) -> Result<(), Stopped> {
+        let State::Ready = portal.state else { return Ok(()) };
+        match self.start(&portal.order()).await? {
+            Started::Rows(mut rows) => {
+                rows.wait();
+                portal.state = State::Rows(rows);
+                Ok(())
+            }
+            Started::Done(_) => Err(Fault::new("42601", "a cursor is for a query").into()),
+        }
     }
 
     async fn fetch(
@@ -352,14 +406,7 @@ impl Connection {
         formats: Option<&[Format]>,
     ) -> Result<(), Stopped> {
         check_fetchable(&portal.prepared.command)?;
-        if let State::Ready = portal.state {
-            match self.start(&portal.order()).await? {
-                Started::Rows(rows) => portal.state = State::Rows(rows),
-                Started::Done(_) => {
-                    return Err(Fault::new("42601", "a cursor is for a query").into());
-                }
-            }
-        }
+        self.begin_cursor(portal).await?;
         if let Some(formats) = formats.filter(|formats| !formats.is_empty()) {
             portal.formats = formats.to_vec();
         }

@@ -235,7 +235,7 @@ fn a_transaction_is_all_or_nothing() {
         assert_eq!(code(&client, &format!("{both}; SELECT 1/0")).await.0, "22012");
         assert_eq!(rows(&client, count).await, ["2|1"], "statements that come together are one");
         client.simple_query("BEGIN; INSERT INTO a VALUES ('2025', 9)").await.unwrap();
-        assert_eq!(code(&client, "UPDATE a SET n = 0").await.0, "25001");
+        assert_eq!(code(&client, "ALTER TABLE a ADD COLUMN x INT").await.0, "25001");
         assert_eq!(code(&client, "SELECT 1").await.0, "25P02");
         client.simple_query("COMMIT").await.unwrap();
         assert_eq!(rows(&client, count).await, ["2|1"], "COMMIT of a failed one is a ROLLBACK");
@@ -260,6 +260,60 @@ fn a_transaction_is_all_or_nothing() {
         other.simple_query(anew).await.unwrap();
         assert!(client.simple_query("COMMIT").await.is_err());
         assert_eq!(rows(&other, count).await, ["2|0"]);
+    });
+    server.stop();
+}
+
+#[test]
+fn a_transaction_sees_what_it_changes_and_others_do_not() {
+    let world = World::new();
+    let server = Server::start_with(&world, &[SECRET]);
+    block_on(async {
+        let (client, other) = (connect(&server).await, connect(&server).await);
+        let create = "CREATE TABLE a (ts TIMESTAMP, n INT) TIMESTAMP(ts) PARTITION BY DAY";
+        client.simple_query(create).await.unwrap();
+        let all = "SELECT n FROM a";
+        client.simple_query("INSERT INTO a VALUES ('2025', 1), ('2026', 2)").await.unwrap();
+        client.simple_query("BEGIN; INSERT INTO a VALUES ('2027', 3)").await.unwrap();
+        // Prepared statements are described, and their rows are those of the statement.
+        let update =
+            client.prepare("UPDATE a SET n = n * $1 WHERE n > 1 RETURNING n").await.unwrap();
+        assert_eq!(update.columns().len(), 1);
+        let found = client.query(&update, &[&10_i32]).await.unwrap();
+        assert_eq!(found.iter().map(|row| row.get(0)).collect::<Vec<i32>>(), [20, 30]);
+        assert_eq!(rows(&client, "DELETE FROM a WHERE n = 20 RETURNING n, ts").await.len(), 1);
+        assert_eq!(
+            (rows(&client, all).await, rows(&other, all).await),
+            (vec!["1".to_owned(), "30".to_owned()], vec!["1".to_owned(), "2".to_owned()],)
+        );
+        // The other is quicker with the same row.
+        other.simple_query("UPDATE a SET n = 5 WHERE n = 2").await.unwrap();
+        assert_eq!(code(&client, "COMMIT").await.0, "40001");
+        assert_eq!(rows(&client, all).await, ["1", "5"], "nothing of it is there");
+        // Statements that come together are one.
+        let both = "UPDATE a SET n = 6 WHERE n = 5; DELETE FROM a WHERE n = 1; SELECT 1/0";
+        assert_eq!(code(&client, both).await.0, "22012");
+        assert_eq!(rows(&client, all).await, ["1", "5"]);
+        // Temporary tables are those of a connection.
+        client.simple_query("CREATE TEMP TABLE a AS SELECT 7 AS n").await.unwrap();
+        assert_eq!(
+            (rows(&client, all).await, rows(&other, all).await),
+            (vec!["7".to_owned()], vec!["1".to_owned(), "5".to_owned()],)
+        );
+        assert_eq!(rows(&client, "SELECT n FROM public.a").await, ["1", "5"]);
+        client.simple_query("DISCARD ALL").await.unwrap();
+        assert_eq!(rows(&client, all).await, ["1", "5"]);
+        // Cursors that outlive their transaction see what it has seen.
+        client.simple_query("BEGIN; INSERT INTO a VALUES ('2028', 8)").await.unwrap();
+        let declare = "DECLARE c CURSOR WITH HOLD FOR SELECT n FROM a";
+        client.simple_query(declare).await.unwrap();
+        client.simple_query("COMMIT; DELETE FROM a").await.unwrap();
+        assert_eq!(rows(&client, "FETCH 2 FROM c").await, ["1", "5"]);
+        assert_eq!(rows(&client, "FETCH ALL FROM c").await, ["8"]);
+        client.simple_query("CLOSE c; BEGIN").await.unwrap();
+        client.simple_query(declare).await.unwrap();
+        client.simple_query("ROLLBACK").await.unwrap();
+        assert_eq!(code(&client, "FETCH 1 FROM c").await.0, "34000");
     });
     server.stop();
 }

@@ -53,6 +53,46 @@ try:
 except KeyError:
     pass
 assert db.execute("SELECT count(*) FROM t WHERE s = 'gone'").fetchone() == (0,)
+# A transaction sees what it changes, and another session does not.
+other = psycopg.connect(conninfo, password=password, autocommit=True)
+count = "SELECT count(*) FROM t WHERE s LIKE 'own%'"
+with db.transaction():
+    db.execute("INSERT INTO t (ts, s, n) VALUES ('2026-01-01', 'own', 1), ('2026-01-02', 'own', 2)")
+    assert db.execute(count).fetchone() == (2,)
+    found = db.execute("UPDATE t SET n = n + %s WHERE s = 'own' RETURNING n", (10,)).fetchall()
+    assert sorted(found) == [(11,), (12,)], found
+    try:
+        with db.transaction():
+            db.execute("DELETE FROM t WHERE n = 11")
+            raise KeyError
+    except KeyError:
+        pass
+    cursor = db.execute("DELETE FROM t WHERE s = 'own' AND n = 12 RETURNING s, n")
+    assert cursor.fetchall() == [('own', 12)] and cursor.rowcount == 1
+    assert other.execute(count).fetchone() == (0,)
+assert other.execute(count).fetchone() == (1,)
+assert db.execute("DELETE FROM t WHERE s LIKE 'own%'").rowcount == 1
+try:
+    with db.transaction():
+        db.execute("ALTER TABLE t ADD COLUMN more INT")
+except errors.ActiveSqlTransaction:
+    pass
+else:
+    raise Exception("a table was altered")
+# Tables of one session.
+db.execute("CREATE TEMP TABLE t (k VARCHAR, n INT)")
+db.execute("INSERT INTO t VALUES ('a', 1), ('b', %s)", (2,))
+assert db.execute("SELECT * FROM t ORDER BY k").fetchall() == [('a', 1), ('b', 2)]
+found = db.execute("SELECT relname FROM pg_class WHERE oid = 'pg_temp.t'::regclass").fetchall()
+assert found == [('t',)], found
+assert other.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'pg_temp'").fetchone() == (0,)
+db.execute("DISCARD TEMP")
+# A cursor that outlives its transaction.
+with db.transaction():
+    db.execute("DECLARE held CURSOR WITH HOLD FOR SELECT x FROM long_sequence(5)")
+    assert db.execute("FETCH 2 FROM held").fetchall() == [(1,), (2,)]
+assert db.execute("FETCH ALL FROM held").fetchall() == [(3,), (4,), (5,)]
+db.execute("CLOSE held")
 # COPY, which waits for the end of its transaction.
 types = ['timestamp', 'varchar', 'float8', 'int4', 'numeric', 'uuid', 'bytea', 'bool', 'date']
 empty = (datetime.datetime(2025, 3, 2),) + (None,) * 8
@@ -65,7 +105,7 @@ for form in ('TEXT', 'BINARY'):
             copy.set_types(types)
             for one in (row, empty, odd):
                 copy.write_row(one)
-        assert db.execute("SELECT count(*) FROM t").fetchone() == (0,)
+        assert db.execute("SELECT count(*) FROM t").fetchone() == (4,)
     assert db.execute("SELECT count(*) FROM t").fetchone() == (4,)
     found = db.execute("SELECT * FROM t WHERE s IS NULL OR s <> 'inserted'").fetchall()
     assert found == [odd, row, empty], found

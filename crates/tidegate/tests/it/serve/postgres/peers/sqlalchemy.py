@@ -41,10 +41,28 @@ assert list(everything.tables) == ['t']
 with engine.begin() as db:
     db.execute(found.insert(), [dict(ts=datetime.datetime(2025, 3, 2, n), s='b', n=n) for n in range(3)])
     rows = db.execute(select(found.c.n).where(found.c.s.in_(['b'])).order_by(found.c.n)).all()
-    assert rows == [], 'a statement reads what was committed before it'
+    assert [n for (n,) in rows] == [0, 1, 2], 'a transaction sees its own rows'
 with engine.connect() as db:
     rows = db.execute(select(found.c.n).where(found.c.s.in_(['b'])).order_by(found.c.n)).all()
     assert [n for (n,) in rows] == [0, 1, 2], rows
+# Tables are made in a transaction, and filled there.
+made = Table('made', MetaData(), Column('k', String), Column('v', Float))
+with engine.connect() as db:
+    made.create(db)
+    db.execute(made.insert(), [dict(k='a', v=1.5), dict(k='b', v=2.5)])
+    assert db.execute(made.update().where(made.c.k == 'a').values(v=3.5)).rowcount == 1
+    found = db.execute(made.insert().values(k='c', v=0.5).returning(made.c.k, made.c.v)).one()
+    assert tuple(found) == ('c', 0.5), found
+    assert not inspect(engine).has_table('made') and inspect(db).has_table('made')
+    db.rollback()
+assert not inspect(engine).has_table('made')
+with engine.begin() as db:
+    made.create(db)
+    db.execute(made.insert(), [dict(k='a', v=1.5)])
+with engine.begin() as db:
+    assert db.execute(select(func.sum(made.c.v))).scalar() == 1.5
+    assert db.execute(made.delete().returning(made.c.k)).scalars().all() == ['a']
+made.drop(engine.execution_options(isolation_level='AUTOCOMMIT'))
 try:
     import pandas
 except ImportError:

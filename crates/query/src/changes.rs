@@ -1,0 +1,467 @@
+//! What a session has changed and others do not see: the rows of its open transaction, tables that
+//! it makes there, and its temporary tables.
+//!
+//! - CG1. It is in memory only. COMMIT makes all of it durable and visible with one record of the
+//!   log, or none; temporary tables end with their session.
+//! - CG2. Its rows take at most `HELD_BYTES_MAX`, those of temporary tables `TEMP_BYTES`, with
+//!   all that is kept because of them, and are counted in the memory of queries as long as a
+//!   savepoint or a statement has them.
+//! - CG3. A clone is what it was at a moment: a savepoint is one, and a statement works on one, so
+//!   that it is done as a whole or not at all.
+//! - CG4. Rows are for the table that had the name when they were inserted: if that is dropped,
+//!   COMMIT fails, and a new table of the same name gets none of them.
+//!
+//! How its own statements see it is in `changes::view`, the batches in `changes::batch`.
+
+mod account;
+mod batch;
+mod view;
+mod commit;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use datafusion::arrow::array::RecordBatch;
+use tidegate_model::{Schema, SchemaVersion, SegmentId, TableId, limits};
+use tidegate_storage::{MaskedRows, RowMask, SegmentPin, Snapshot};
+
+use crate::error::{Error, Result};
+use account::Charge;
+use batch::HeldBatch;
+use view::View;
+
+pub(crate) use account::{HELD_BYTES_MAX, RowAccount};
+
+/// Numbers of private tables begin here: they are far from those of a database, and have an OID.
+const FIRST_TABLE: u64 = 3 << 30;
+/// How many there are before numbers come again.
+const TABLE_NUMBERS: u64 = 1 << 29;
+
+/// What one session has changed; clones share what they have in common (CG3).
+#[derive(Debug, Clone)]
+pub(crate) struct Changes {
+    /// By the tables' numbers; private tables are among them.
+    tables: BTreeMap<TableId, Arc<TableChanges>>,
+    /// Tables that COMMIT makes, by their folded names.
+    created: BTreeMap<String, Arc<PrivateTable>>,
+    /// Temporary tables, by their folded names.
+    temporary: BTreeMap<String, Arc<PrivateTable>>,
+    rows: Arc<RowAccount>,
+    temporary_rows: Arc<RowAccount>,
+    /// Of which transaction it is: that of another one is not put in its place.
+    epoch: u64,
+}
+
+/// A table that only one session has.
+#[derive(Debug)]
+pub(crate) struct PrivateTable {
+    pub(crate) id: TableId,
+    pub(crate) name: String,
+    pub(crate) schema: Arc<Schema>,
+    /// What becomes of a temporary one at COMMIT; `None` if COMMIT makes a table of it.
+    on_commit: Option<OnCommit>,
+    /// Without its rows.
+    empty: Arc<Snapshot>,
+}
+
+/// What becomes of a temporary table at the end of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum OnCommit {
+    #[default]
+    PreserveRows,
+    DeleteRows,
+    Drop,
+}
+
+/// The changes of one table.
+#[derive(Debug, Clone)]
+struct TableChanges {
+    id: TableId,
+    name: String,
+    account: Arc<RowAccount>,
+    /// In the order of statements.
+    batches: Vec<Arc<HeldBatch>>,
+    /// What is left of segments that are files.
+    gone: BTreeMap<SegmentId, Arc<RowMask>>,
+    gone_charge: Option<Arc<Charge>>,
+    /// The columns of the table when rows were first removed.
+    found_in: Option<SchemaVersion>,
+    /// Keeps segments with removed rows where they are.
+    pin: Option<Arc<SegmentPin>>,
+    /// Another one after each change.
+    stamp: u64,
+    view: Arc<Mutex<View>>,
+}
+
+/// Numbers that are given once: of private tables, of batches and of changes.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Relaxed)
+}
+
+/// A table, for rows that come to it.
+#[derive(Debug, Clone)]
+pub(crate) struct TableRef {
+    pub(crate) id: TableId,
+    pub(crate) name: String,
+}
+
+impl TableRef {
+    pub(crate) fn of(snapshot: &Snapshot) -> TableRef {
+        TableRef { id: snapshot.table, name: snapshot.name.clone() }
+    }
+}
+
+impl TableChanges {
+    fn new(table: &TableRef, account: &Arc<RowAccount>) -> TableChanges {
+        TableChanges {
+            id: table.id,
+            name: table.name.clone(),
+            account: Arc::clone(account),
+            batches: Vec::new(),
+            gone: BTreeMap::new(),
+            gone_charge: None,
+            found_in: None,
+            pin: None,
+            stamp: next_number(),
+            view: Arc::default(),
+        }
+    }
+
+    /// Adds a batch behind those that are there.
+    fn push(&mut self, batch: &Arc<HeldBatch>) -> Result<()> {
+        self.stamp = next_number();
+        let mut next = Arc::clone(batch);
+        while let Some(last) = self.batches.last().filter(|last| last.takes(&next)) {
+            next = Arc::new(last.joined(&next, &self.account)?);
+            self.batches.pop();
+        }
+        self.batches.push(next);
+        Ok(())
+    }
+
+    /// Forgets rows of `seen`, which `overlay` or `remove` were asked for.
+    fn remove(
+        &mut self,
+        seen: &Arc<Snapshot>,
+        rows: impl Iterator<Item = MaskedRows>,
+        pin: Option<&Arc<SegmentPin>>,
+    ) -> Result<()> {
+        let (own, of_table) = self.split(seen, rows);
+        self.stamp = next_number();
+        if !own.is_empty() {
+            let batches = std::mem::take(&mut self.batches);
+            for batch in batches {
+                self.batches.extend(batch.without(&own, &self.account)?);
+            }
+        }
+        if of_table.is_empty() {
+            return Ok(());
+        }
+        let runs = seen.segments().map(|run| (run.meta.id, run.meta.rows));
+        let sizes: BTreeMap<_, _> = runs.chain(self.committed_sizes(seen)).collect();
+        for (segment, rows) in of_table {
+            let size = *sizes.get(&segment).expect("rows are of the snapshot");
+            let left = RowMask::new(size, &rows);
+            let left = self.gone.get(&segment).map_or_else(|| left.clone(), |it| it.and(&left));
+            self.gone.insert(segment, Arc::new(left));
+        }
+        let bytes = self.gone.values().map(|mask| mask.bytes()).sum();
+        self.gone_charge = Some(Arc::new(self.account.charge(bytes)?));
+        self.found_in.get_or_insert(seen.schema.version());
+        self.pin = pin.map(Arc::clone).or(self.pin.take());
+        Ok(())
+    }
+}
+
+impl PrivateTable {
+    fn new(name: &str, schema: Schema, on_commit: Option<OnCommit>) -> PrivateTable {
+        let (id, schema) = (TableId(FIRST_TABLE + next_number() % TABLE_NUMBERS), Arc::new(schema));
+        let empty = Arc::new(Snapshot::of_no_rows(id, name, &schema));
+        PrivateTable { id, name: name.to_owned(), schema, on_commit, empty }
+    }
+
+    /// Whether it ends with its session.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.on_commit.is_some()
+    }
+}
+
+/// The name of a temporary table, if it was said that it is one.
+pub(crate) const TEMPORARY_SCHEMA: &str = "pg_temp";
+
+fn fold(name: &str) -> String {
+    name.to_lowercase()
+}
+
+/// The rest of a name behind the schema of temporary tables.
+fn of_temporary(name: &str) -> Option<&str> {
+    name.strip_prefix(TEMPORARY_SCHEMA)?.strip_prefix('.')
+}
+
+impl Changes {
+    pub(crate) fn new() -> Changes {
+        Changes {
+            tables: BTreeMap::new(),
+            created: BTreeMap::new(),
+            temporary: BTreeMap::new(),
+            rows: Arc::new(RowAccount::of_transaction()),
+            temporary_rows: Arc::new(RowAccount::of_temporary_tables()),
+            epoch: next_number(),
+        }
+    }
+
+    /// The same at the beginning of another transaction.
+    pub(crate) fn begun(&self) -> Changes {
+        Changes { epoch: next_number(), ..self.clone() }
+    }
+
+    /// Whether both are of one transaction.
+    pub(crate) fn is_of_same(&self, other: &Changes) -> bool {
+        self.epoch == other.epoch
+    }
+
+    /// Whether the session sees what others see.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.created.is_empty() && self.temporary.is_empty()
+    }
+
+    /// The accounts of its rows.
+    pub(crate) fn accounts(&self) -> [&Arc<RowAccount>; 2] {
+        [&self.rows, &self.temporary_rows]
+    }
+
+    /// The table that only this session has under a name. Temporary tables come first.
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<PrivateTable>> {
+        match of_temporary(name) {
+            Some(name) => self.temporary.get(&fold(name)),
+            None => {
+                let name = fold(name);
+                self.temporary.get(&name).or_else(|| self.created.get(&name))
+            }
+        }
+    }
+
+    /// All tables that only this session has.
+    pub(crate) fn private_tables(&self) -> impl Iterator<Item = &Arc<PrivateTable>> {
+        self.temporary.values().chain(self.created.values())
+    }
+
+    /// Makes a table that COMMIT makes for all.
+    pub(crate) fn create(&mut self, name: &str, schema: Schema) -> TableRef {
+        let table = Arc::new(PrivateTable::new(name, schema, None));
+        let made = TableRef { id: table.id, name: name.to_owned() };
+        self.created.insert(fold(name), table);
+        made
+    }
+
+    /// Makes a temporary table.
+    pub(crate) fn create_temporary(
+        &mut self,
+        name: &str,
+        schema: Schema,
+        on_commit: OnCommit,
+    ) -> Result<TableRef> {
+        let name = of_temporary(name).unwrap_or(name);
+        if limits::TEMP_TABLES <= self.temporary.len() {
+            return Err(Error::TooManyTemporaryTables);
+        }
+        let table = Arc::new(PrivateTable::new(name, schema, Some(on_commit)));
+        let made = TableRef { id: table.id, name: name.to_owned() };
+        self.temporary.insert(fold(name), table);
+        Ok(made)
+    }
+
+    /// Drops a table that only this session has; false if it has none of this name.
+    pub(crate) fn drop_private(&mut self, name: &str) -> bool {
+        let Some(table) = self.find(name).map(Arc::clone) else { return false };
+        self.tables.remove(&table.id);
+        let tables = if table.is_temporary() { &mut self.temporary } else { &mut self.created };
+        tables.remove(&fold(&table.name)).is_some()
+    }
+
+    /// Drops all temporary tables.
+    pub(crate) fn drop_temporary(&mut self) {
+        let dropped = std::mem::take(&mut self.temporary);
+        self.tables.retain(|id, _| dropped.values().all(|table| table.id != *id));
+    }
+
+    /// Rows that are to come to a table, of which there are none yet.
+    pub(crate) fn gather(&self, table: &TableRef, schema: &Arc<Schema>) -> NewRows {
+        let (table, schema) = (table.clone(), Arc::clone(schema));
+        NewRows { account: Arc::clone(self.account_of(&table)), table, schema, batches: Vec::new() }
+    }
+
+    /// Adds rows behind those that are there.
+    pub(crate) fn add(&mut self, rows: &NewRows) -> Result<()> {
+        match rows.batches.is_empty() {
+            true => Ok(()),
+            false => {
+                let table = self.table_mut(&rows.table);
+                rows.batches.iter().try_for_each(|batch| table.push(batch))
+            }
+        }
+    }
+
+    /// Removes rows of a table as this session has seen it. The table is pinned, unless only this
+    /// session has it.
+    pub(crate) fn remove(
+        &mut self,
+        seen: &Arc<Snapshot>,
+        rows: impl Iterator<Item = MaskedRows>,
+        pin: Option<&Arc<SegmentPin>>,
+    ) -> Result<()> {
+        let mut rows = rows.peekable();
+        if rows.peek().is_none() {
+            return Ok(());
+        }
+        self.table_mut(&TableRef::of(seen)).remove(seen, rows, pin)
+    }
+
+    fn account_of(&self, table: &TableRef) -> &Arc<RowAccount> {
+        match self.temporary.values().any(|it| it.id == table.id) {
+            true => &self.temporary_rows,
+            false => &self.rows,
+        }
+    }
+
+    fn table_mut(&mut self, table: &TableRef) -> &mut TableChanges {
+        let account = Arc::clone(self.account_of(table));
+        let new = || Arc::new(TableChanges::new(table, &account));
+        Arc::make_mut(self.tables.entry(table.id).or_insert_with(new))
+    }
+}
+
+/// Rows of a statement on their way into a table.
+#[derive(Debug)]
+pub(crate) struct NewRows {
+    account: Arc<RowAccount>,
+    table: TableRef,
+    schema: Arc<Schema>,
+    batches: Vec<Arc<HeldBatch>>,
+}
+
+impl NewRows {
+    /// Adds rows with all columns of the table.
+    pub(crate) fn push(&mut self, rows: RecordBatch) -> Result<()> {
+        // What cannot be stored is said of the statement, and not of COMMIT.
+        batch::builder(&self.schema).push(&rows)?;
+        let batch = HeldBatch::new(&self.account, &self.schema, (rows, next_number()))?;
+        self.batches.push(Arc::new(batch));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray};
+    use datafusion::arrow::datatypes::Int64Type;
+    use tidegate_model::{ColumnType, PartitionUnit};
+
+    use super::*;
+
+    fn table() -> (Changes, TableRef, Arc<Schema>) {
+        let column = |name: &str, ty| (name.to_owned(), ty);
+        let columns = [column("n", ColumnType::Int64), column("text", ColumnType::Varchar)];
+        let schema = Schema::new(&columns, None, PartitionUnit::None).unwrap();
+        let mut changes = Changes::new();
+        let table = changes.create("t", schema);
+        let schema = Arc::clone(&changes.find("T").unwrap().schema);
+        (changes, table, schema)
+    }
+
+    fn rows(numbers: Vec<i64>, text: Option<&str>) -> RecordBatch {
+        let texts = StringViewArray::from(vec![text; numbers.len()]);
+        let numbers: ArrayRef = Arc::new(Int64Array::from(numbers));
+        RecordBatch::try_from_iter([("n", numbers), ("text", Arc::new(texts) as ArrayRef)]).unwrap()
+    }
+
+    fn add(
+        changes: &mut Changes,
+        (table, schema): (&TableRef, &Arc<Schema>),
+        rows: RecordBatch,
+    ) -> Result<()> {
+        let mut new = changes.gather(table, schema);
+        new.push(rows)?;
+        changes.add(&new)
+    }
+
+    fn batches<'a>(changes: &'a Changes, table: &TableRef) -> &'a [Arc<HeldBatch>] {
+        changes.tables.get(&table.id).map_or(&[], |it| &it.batches)
+    }
+
+    fn numbers(changes: &Changes, table: &TableRef) -> Vec<i64> {
+        let of_batch = |batch: &Arc<HeldBatch>| {
+            batch.rows.column(0).as_primitive::<Int64Type>().values().to_vec()
+        };
+        batches(changes, table).iter().flat_map(of_batch).collect()
+    }
+
+    // Only the content of texts was counted. A NULL of a VARCHAR cost nothing and several hundred
+    // bytes of memory, so that one transaction could take all there is, a row at a time.
+    #[test]
+    fn what_is_held_is_counted_and_rows_that_come_alone_are_put_together() {
+        let (mut changes, table, schema) = table();
+        for number in 0..1_000 {
+            add(&mut changes, (&table, &schema), rows(vec![number], None)).unwrap();
+        }
+        let held = batches(&changes, &table);
+        let memory = held.iter().map(|batch| batch.rows.get_array_memory_size()).sum::<usize>();
+        assert!(memory <= changes.rows.used(), "CG2");
+        assert!(held.len() <= 10, "HB2: {}", held.len());
+        assert_eq!(numbers(&changes, &table), (0..1_000).collect::<Vec<_>>());
+        let account = Arc::clone(&changes.rows);
+        drop(changes);
+        assert_eq!(account.used(), 0, "CG2");
+    }
+
+    #[test]
+    fn a_few_rows_of_many_keep_none_of_the_others() {
+        let (mut changes, table, schema) = table();
+        let many = rows((0..100_000).collect(), Some("a text that is no part of its view"));
+        add(&mut changes, (&table, &schema), many.slice(70_000, 2)).unwrap();
+        let held = &batches(&changes, &table)[0];
+        assert!(held.rows.get_array_memory_size() < 10_000, "HB1");
+        assert_eq!(numbers(&changes, &table), [70_000, 70_001]);
+        let first = many.slice(0, 60_000);
+        let mut refused =
+            (0..20).filter_map(|_| add(&mut changes, (&table, &schema), first.clone()).err());
+        assert!(matches!(refused.next(), Some(Error::TransactionTooLarge)), "CG2");
+    }
+
+    #[test]
+    fn a_clone_is_what_it_was_and_its_rows_count_as_long_as_it_is_there() {
+        let (mut changes, table, schema) = table();
+        add(&mut changes, (&table, &schema), rows(vec![1], Some("x"))).unwrap();
+        let before = changes.rows.used();
+        let saved = changes.clone();
+        add(&mut changes, (&table, &schema), rows(vec![2], Some("x"))).unwrap();
+        assert_eq!((numbers(&saved, &table), numbers(&changes, &table)), (vec![1], vec![1, 2]));
+        assert!(before < changes.rows.used(), "both have their rows");
+        let seen = changes.snapshot("t").unwrap().unwrap();
+        assert_eq!((seen.rows().0, saved.snapshot("t").unwrap().unwrap().rows().0), (2, 1));
+        drop(seen);
+        drop(changes);
+        assert_eq!(saved.rows.used(), before, "CG2");
+    }
+
+    #[test]
+    fn temporary_tables_come_first_and_are_bounded() {
+        let (mut changes, table, schema) = table();
+        let schema = Schema::clone(&schema);
+        changes.create_temporary("pg_temp.T", schema.clone(), OnCommit::Drop).unwrap();
+        assert!(changes.find("t").unwrap().is_temporary());
+        assert!(changes.find("pg_temp.t").unwrap().is_temporary());
+        let committed = changes.clone().into_temporary();
+        assert!(committed.is_empty(), "ON COMMIT DROP");
+        assert!(changes.drop_private("t") && changes.find("t").is_some_and(|it| it.id == table.id));
+        assert!(changes.find("pg_temp.t").is_none());
+        for number in 0..limits::TEMP_TABLES {
+            let name = format!("x{number}");
+            changes.create_temporary(&name, schema.clone(), OnCommit::PreserveRows).unwrap();
+        }
+        let refused = changes.create_temporary("y", schema, OnCommit::PreserveRows);
+        assert!(matches!(refused, Err(Error::TooManyTemporaryTables)));
+    }
+}

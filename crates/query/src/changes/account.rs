@@ -1,0 +1,92 @@
+//! The memory of rows that one session has.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use tidegate_model::limits;
+
+use crate::dml::BATCH_BYTES_MAX;
+use crate::error::{Error, Result};
+
+/// Bytes of the rows of a transaction: as many as a statement writes as one record of the log.
+pub(crate) const HELD_BYTES_MAX: usize = BATCH_BYTES_MAX;
+
+/// The rows of a transaction, or of the temporary tables of a session.
+#[derive(Debug)]
+pub(crate) struct RowAccount {
+    used: AtomicUsize,
+    max: usize,
+    is_temporary: bool,
+    /// The memory of all queries, which an engine says.
+    pool: OnceLock<Arc<dyn MemoryPool>>,
+}
+
+/// Bytes of an account, as long as it is there.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    account: Arc<RowAccount>,
+    bytes: usize,
+    reservation: Option<MemoryReservation>,
+}
+
+impl RowAccount {
+    pub(super) fn of_transaction() -> RowAccount {
+        RowAccount::new(HELD_BYTES_MAX, false)
+    }
+
+    pub(super) fn of_temporary_tables() -> RowAccount {
+        RowAccount::new(limits::TEMP_BYTES, true)
+    }
+
+    fn new(max: usize, is_temporary: bool) -> RowAccount {
+        RowAccount { used: AtomicUsize::new(0), max, is_temporary, pool: OnceLock::new() }
+    }
+
+    /// Says which memory the rows are a part of; the first time counts.
+    pub(crate) fn set_pool(&self, pool: &Arc<dyn MemoryPool>) {
+        self.pool.get_or_init(|| Arc::clone(pool));
+    }
+
+    /// Counts bytes of rows.
+    pub(super) fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge> {
+        let counted = self.used.fetch_update(Relaxed, Relaxed, |used| {
+            used.checked_add(bytes).filter(|used| *used <= self.max)
+        });
+        if counted.is_err() {
+            return Err(match self.is_temporary {
+                true => Error::TemporaryTooLarge,
+                false => Error::TransactionTooLarge,
+            });
+        }
+        // From here on dropping it gives them back.
+        let mut charge = Charge { account: Arc::clone(self), bytes, reservation: None };
+        charge.reservation = self.reserve(bytes)?;
+        Ok(charge)
+    }
+
+    /// Counts bytes of what was made of rows, in the memory of queries alone.
+    pub(super) fn charge_copy(self: &Arc<Self>, bytes: usize) -> Result<Charge> {
+        let reservation = self.reserve(bytes)?;
+        Ok(Charge { account: Arc::clone(self), bytes: 0, reservation })
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<Option<MemoryReservation>> {
+        let Some(pool) = self.pool.get() else { return Ok(None) };
+        let name = if self.is_temporary { "TemporaryTables" } else { "TransactionRows" };
+        let reservation = MemoryConsumer::new(name).register(pool);
+        reservation.try_grow(bytes)?;
+        Ok(Some(reservation))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Relaxed)
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.account.used.fetch_sub(self.bytes, Relaxed);
+    }
+}

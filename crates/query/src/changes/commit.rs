@@ -1,0 +1,95 @@
+//! The end of a transaction.
+
+use std::sync::Arc;
+
+use tidegate_model::TableId;
+use tidegate_storage::{
+    CreatedTable, Database, Error as StorageError, MaskedRows, RemovedRows, RowBatch, TableAppend,
+    TransactionCommit,
+};
+
+use super::batch::builder;
+use super::{Changes, OnCommit, PrivateTable, TableChanges};
+use crate::dml::BatchBuilder;
+use crate::error::Result;
+
+impl Changes {
+    /// Makes all changes durable and visible, or none (CG1), but for temporary tables.
+    pub(crate) fn commit(mut self, database: &Arc<Database>) -> Result<()> {
+        let mut commit = TransactionCommit::default();
+        let created = std::mem::take(&mut self.created);
+        for table in created.values() {
+            let PrivateTable { id, name, schema, empty, .. } = table.as_ref();
+            if !schema.dedup().is_empty() {
+                self.fold(*id, empty)?;
+            }
+            let rows = match self.tables.remove(id) {
+                Some(changes) => changes.gathered()?,
+                None => RowBatch::default(),
+            };
+            commit.created.push(CreatedTable {
+                name: name.clone(),
+                schema: Arc::clone(schema),
+                rows,
+            });
+        }
+        let is_temporary = |id: &TableId| self.temporary.values().any(|table| table.id == *id);
+        for changes in self.tables.iter().filter(|(id, _)| !is_temporary(id)).map(|(_, it)| it) {
+            changes.put_into(&mut commit, database)?;
+        }
+        if !commit.appends.is_empty() || !commit.created.is_empty() {
+            database.commit_transaction(&commit)?;
+        }
+        Ok(())
+    }
+
+    /// The temporary tables as they are at the beginning of the next transaction. If this one is
+    /// committed, they are as it has left them.
+    pub(crate) fn into_temporary(self) -> Changes {
+        let Changes { mut tables, mut temporary, rows, temporary_rows, epoch, .. } = self;
+        temporary.retain(|_, table| table.on_commit != Some(OnCommit::Drop));
+        let keeps = |id: &TableId| {
+            let kept = |table: &&Arc<PrivateTable>| {
+                table.id == *id && table.on_commit == Some(OnCommit::PreserveRows)
+            };
+            temporary.values().any(|table| kept(&table))
+        };
+        tables.retain(|id, _| keeps(id));
+        Changes { tables, created: Default::default(), temporary, rows, temporary_rows, epoch }
+    }
+}
+
+impl TableChanges {
+    fn gathered(&self) -> Result<RowBatch> {
+        let Some(first) = self.batches.first() else { return Ok(RowBatch::default()) };
+        let mut gathered: BatchBuilder = builder(&first.schema);
+        for batch in &self.batches {
+            if batch.schema.version() != first.schema.version() {
+                return Err(StorageError::RowsChanged { table: self.name.clone() }.into());
+            }
+            gathered.push(&batch.rows)?;
+        }
+        Ok(gathered.take())
+    }
+
+    fn put_into(&self, commit: &mut TransactionCommit, database: &Database) -> Result<()> {
+        if self.batches.is_empty() && self.gone.is_empty() {
+            return Ok(());
+        }
+        let Some(table) = database.table_name(self.id) else {
+            return Err(StorageError::TableDropped { table: self.name.clone() }.into());
+        };
+        let rows = self.gathered()?;
+        let id = Some(self.id);
+        commit.appends.push(TableAppend { table, id, create: None, add_columns: false, rows });
+        if let Some(version) = self.found_in.filter(|_| !self.gone.is_empty()) {
+            let of_segment = |(&segment, left): (_, &Arc<tidegate_storage::RowMask>)| MaskedRows {
+                segment,
+                rows: left.gone().collect(),
+            };
+            let rows = self.gone.iter().map(of_segment).collect();
+            commit.removed.push(RemovedRows { table: self.id, version, rows });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! How the statements of a session see its changes: a snapshot of each table, with the rows that
+//! others do not see.
+//!
+//! - VW1. A statement sees what was committed before it began, and all changes of its session
+//!   before it.
+//! - VW2. Rows are encoded once, unless symbols of others have come between.
+//! - VW3. What rows of a table with keys of DEDUP replace goes for good when rows of that table are
+//!   removed: otherwise what a removed row has replaced would be there again.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use tidegate_model::{RowCount, SegmentId, TableId};
+use tidegate_storage::{
+    Error as StorageError, MaskedRows, PrivateRows, PrivateSnapshot, SegmentRun, Snapshot,
+    SymbolTables, is_private,
+};
+
+use super::{Changes, PrivateTable, TableChanges, next_number};
+use crate::error::Result;
+
+/// Snapshots that are kept: a statement may read a table with and without its tail, and be planned
+/// twice.
+const OVERLAYS: usize = 4;
+
+/// What was made for reading the changes of a table.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    generation: u64,
+    /// Those of the table when the symbols were begun.
+    base: SymbolTables,
+    /// With those of the session's rows.
+    symbols: SymbolTables,
+    overlays: VecDeque<Arc<Overlay>>,
+}
+
+/// A table as its session sees it.
+#[derive(Debug)]
+struct Overlay {
+    /// The changes that it has.
+    stamp: u64,
+    committed: Arc<Snapshot>,
+    /// The session's runs.
+    runs: Vec<Arc<SegmentRun>>,
+    snapshot: Arc<Snapshot>,
+    doubled: BTreeMap<usize, Vec<u64>>,
+    replaced: Vec<MaskedRows>,
+}
+
+/// Rows by their segments.
+type Rows = BTreeMap<SegmentId, Vec<u64>>;
+
+impl Changes {
+    /// A table that only this session has, with its rows; `None` if it has none of this name.
+    pub(crate) fn snapshot(&self, name: &str) -> Result<Option<Arc<Snapshot>>> {
+        self.find(name).map(|table| self.seen(&table.empty)).transpose()
+    }
+
+    /// A table that only this session has, with its rows.
+    pub(crate) fn rows_of(&self, table: &PrivateTable) -> Result<Arc<Snapshot>> {
+        self.seen(&table.empty)
+    }
+
+    /// A table of the database as this session sees it (VW1).
+    pub(crate) fn seen(&self, committed: &Arc<Snapshot>) -> Result<Arc<Snapshot>> {
+        match self.tables.get(&committed.table) {
+            Some(changes) => changes.overlay(committed).map(|it| Arc::clone(&it.snapshot)),
+            None => Ok(Arc::clone(committed)),
+        }
+    }
+
+    /// The private rows of a table that replace each other by its keys become one of each (VW3).
+    pub(super) fn fold(&mut self, table: TableId, committed: &Arc<Snapshot>) -> Result<()> {
+        let Some(changes) = self.tables.get_mut(&table) else { return Ok(()) };
+        let changes = Arc::make_mut(changes);
+        let overlay = changes.overlay(committed)?;
+        changes.remove(&overlay.snapshot, std::iter::empty(), None)
+    }
+}
+
+impl TableChanges {
+    fn view(&self) -> MutexGuard<'_, View> {
+        // It is made anew from what is there, whatever a panic has left.
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn overlay(&self, committed: &Arc<Snapshot>) -> Result<Arc<Overlay>> {
+        let mut view = self.view();
+        let is_it = |known: &&Arc<Overlay>| {
+            known.stamp == self.stamp && Arc::ptr_eq(&known.committed, committed)
+        };
+        if let Some(known) = view.overlays.iter().find(is_it) {
+            return Ok(Arc::clone(known));
+        }
+        let version = committed.schema.version();
+        if self.found_in.is_some_and(|found| found != version) {
+            return Err(StorageError::RowsChanged { table: self.name.clone() }.into());
+        }
+        let runs = self.encode(&mut view, committed)?;
+        let rows = PrivateRows { runs: &runs, symbols: &view.symbols, gone: &self.gone };
+        let PrivateSnapshot { snapshot, doubled, replaced } = committed.with_private(rows)?;
+        let (stamp, committed, snapshot) = (self.stamp, Arc::clone(committed), Arc::new(snapshot));
+        let overlay = Overlay { stamp, committed, runs, snapshot, doubled, replaced };
+        let overlay = Arc::new(overlay);
+        if OVERLAYS <= view.overlays.len() {
+            view.overlays.pop_front();
+        }
+        view.overlays.push_back(Arc::clone(&overlay));
+        Ok(overlay)
+    }
+
+    /// The session's rows as runs for a snapshot (VW2).
+    fn encode(&self, view: &mut View, committed: &Snapshot) -> Result<Vec<Arc<SegmentRun>>> {
+        let has_others = !view.base.is_as_long_as(&committed.symbols);
+        let has_own = !view.symbols.is_as_long_as(&view.base);
+        if has_others || !has_own {
+            if has_others && has_own || view.generation == 0 {
+                view.generation = next_number() + 1;
+            }
+            view.base = committed.symbols.clone();
+            view.symbols = committed.symbols.clone();
+        }
+        let View { symbols, generation, .. } = view;
+        let mut runs = Vec::new();
+        for batch in &self.batches {
+            runs.extend(batch.runs(self.id, (symbols, *generation), &self.account)?);
+        }
+        Ok(runs)
+    }
+
+    /// What goes of the session's own rows, and of those of the table (VW3).
+    pub(super) fn split(
+        &self,
+        seen: &Arc<Snapshot>,
+        rows: impl Iterator<Item = MaskedRows>,
+    ) -> (Rows, Rows) {
+        let (mut own, mut of_table) = (Rows::new(), Rows::new());
+        let overlay = self.overlay_of(seen);
+        let replaced = overlay.iter().flat_map(|overlay| overlay.replaced.clone());
+        for MaskedRows { segment, rows } in rows.chain(replaced) {
+            let gone = if is_private(segment) { &mut own } else { &mut of_table };
+            gone.entry(segment).or_default().extend(rows);
+        }
+        if let Some(overlay) = overlay {
+            for (&at, rows) in &overlay.doubled {
+                own.entry(overlay.runs[at].meta.id).or_default().extend(rows);
+            }
+        }
+        (own, of_table)
+    }
+
+    /// The sizes of the segments that a snapshot was made from.
+    pub(super) fn committed_sizes(&self, seen: &Arc<Snapshot>) -> Vec<(SegmentId, RowCount)> {
+        let overlay = self.overlay_of(seen);
+        let runs = overlay.iter().flat_map(|overlay| overlay.committed.segments());
+        runs.map(|run| (run.meta.id, run.meta.rows)).collect()
+    }
+
+    fn overlay_of(&self, seen: &Arc<Snapshot>) -> Option<Arc<Overlay>> {
+        let view = self.view();
+        let is_it = |known: &&Arc<Overlay>| Arc::ptr_eq(&known.snapshot, seen);
+        view.overlays.iter().find(is_it).map(Arc::clone)
+    }
+}

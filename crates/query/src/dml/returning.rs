@@ -1,0 +1,148 @@
+//! What `RETURNING` gives, worked out before the commit: if it fails, nothing has changed.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use futures::StreamExt;
+use tidegate_model::Column;
+use tidegate_storage::Snapshot;
+
+use super::held::widened;
+use super::write::{Work, write_and_look};
+use super::{RowChanges, table_of};
+use crate::control::{Reader, finish_in_time, guarded, plan_apart, run};
+use crate::error::Result;
+use crate::parse::{Insert, Name, RowChange, Target};
+use crate::plan::{ParameterTypes, Returning, describe_returning};
+
+/// Rows that a statement gives, with the memory that they take.
+pub(crate) struct ReturnedRows {
+    batches: std::vec::IntoIter<RecordBatch>,
+    _memory: MemoryReservation,
+}
+
+impl Iterator for ReturnedRows {
+    type Item = RecordBatch;
+
+    fn next(&mut self) -> Option<RecordBatch> {
+        self.batches.next()
+    }
+}
+
+/// What is to be returned of the rows of a statement.
+pub(super) struct Wanted<'a> {
+    pub(super) sql: &'a str,
+    pub(super) list: &'a Range<usize>,
+    pub(super) target: Target,
+    pub(super) snapshot: Arc<Snapshot>,
+    /// The columns that its rows begin with.
+    pub(super) columns: Vec<Column>,
+}
+
+impl Wanted<'_> {
+    pub(super) fn target_of(table: &Name) -> Target {
+        Target { table: table.clone(), alias: None }
+    }
+}
+
+impl RowChanges<'_> {
+    /// Does the work with all rows of a stream, and gives what is wanted of them.
+    pub(super) async fn write_returning(
+        &self,
+        stream: SendableRecordBatchStream,
+        work: Work,
+        wanted: Option<Wanted<'_>>,
+    ) -> Result<(u64, Option<(SchemaRef, ReturnedRows)>)> {
+        let Some(wanted) = wanted else {
+            return Ok((super::write::write(stream, work, &self.stop).await?, None));
+        };
+        let mut returned = None;
+        let look = async |rows: Vec<RecordBatch>| {
+            returned = Some(self.returned(&wanted, rows).await?);
+            Ok(())
+        };
+        let rows = write_and_look(stream, work, &self.stop, look).await?;
+        Ok((rows, returned))
+    }
+
+    async fn returned(
+        &self,
+        wanted: &Wanted<'_>,
+        rows: Vec<RecordBatch>,
+    ) -> Result<(SchemaRef, ReturnedRows)> {
+        let memory = MemoryConsumer::new("Returning").register(self.context.memory_pool());
+        let mut whole = Vec::with_capacity(rows.len());
+        for batch in rows {
+            let batch = widened(&wanted.snapshot.schema, &wanted.columns, &batch)?;
+            memory.try_grow(batch.get_array_memory_size())?;
+            whole.push(batch);
+        }
+        let (state, database) = (self.state.clone(), Arc::clone(&self.database));
+        let (sql, parameters) = (wanted.sql.to_owned(), self.parameters.clone());
+        let (list, target) = (wanted.list.clone(), wanted.target.clone());
+        let snapshot = Arc::clone(&wanted.snapshot);
+        let task = plan_apart(self.account(), async move {
+            let returning = Returning {
+                state: &state,
+                database: &database,
+                sql: &sql,
+                parameters: &parameters,
+                list: &list,
+                target: &target,
+            };
+            returning.plan(&snapshot, &whole).await
+        });
+        let (plan, schema) = finish_in_time(task, &self.stop).await?;
+        let plan = guarded(plan, &self.stop)?;
+        let reader = (&self.stop, Reader::Writer);
+        let mut stream = run(plan, Arc::clone(&self.context), reader, None)?;
+        let mut batches = Vec::new();
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            memory.try_grow(batch.get_array_memory_size())?;
+            batches.push(batch);
+        }
+        let batches = batches.into_iter();
+        Ok((schema, ReturnedRows { batches, _memory: memory }))
+    }
+
+    /// What a statement needs and gives, which is not done.
+    pub(crate) async fn described(
+        &self,
+        sql: &str,
+        change: RowChange,
+    ) -> Result<(Option<SchemaRef>, ParameterTypes)> {
+        let (list, target) = match &change {
+            RowChange::Insert(Insert { returning, table, .. }) => {
+                (returning.clone(), Wanted::target_of(table))
+            }
+            RowChange::Update(update) => (update.returning.clone(), update.target.clone()),
+            RowChange::Delete(delete) => (delete.returning.clone(), delete.target.clone()),
+            RowChange::DropPartitions(_) => (None, Wanted::target_of(table_of(&change))),
+        };
+        let mut types = self.parameters_of(sql, change).await?;
+        let Some(list) = list else { return Ok((None, types)) };
+        let (state, database) = (self.state.clone(), Arc::clone(&self.database));
+        let (sql, parameters) = (sql.to_owned(), self.parameters.clone());
+        let task = plan_apart(self.account(), async move {
+            let returning = Returning {
+                state: &state,
+                database: &database,
+                sql: &sql,
+                parameters: &parameters,
+                list: &list,
+                target: &target,
+            };
+            describe_returning(&returning)
+        });
+        let (columns, more) = finish_in_time(task, &self.stop).await?;
+        for (name, ty) in more {
+            types.entry(name).or_insert(ty);
+        }
+        Ok((Some(columns), types))
+    }
+}

@@ -1,0 +1,108 @@
+//! What `RETURNING` gives: a query over the rows that a statement has written or removed.
+//!
+//! - RG1. It sees those rows and no others under the name of the table; its subqueries see tables
+//!   as they were before.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::{MemTable, provider_as_source};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::TableSource;
+use datafusion::physical_plan::ExecutionPlan;
+use tidegate_storage::{Database, Snapshot};
+
+use super::describe::{ParameterTypes, describe};
+use super::parameters::Parameter;
+use super::query_text::{QueryText, parse_tokens, tokenize};
+use super::rows::{Purpose, QueryTokens, TargetRows, has_groups};
+use super::{MarkedQuery, TARGET, locate, output_schema, physical_plan, plan_with, planned_names};
+use crate::error::{Error, Result};
+use crate::parse::Target;
+use crate::scan::ScanTable;
+
+/// A list that is to be returned.
+pub(crate) struct Returning<'a> {
+    pub(crate) state: &'a SessionState,
+    pub(crate) database: &'a Database,
+    pub(crate) sql: &'a str,
+    pub(crate) parameters: &'a [Parameter],
+    /// Its bytes.
+    pub(crate) list: &'a Range<usize>,
+    pub(crate) target: &'a Target,
+}
+
+impl Returning<'_> {
+    fn query(&self) -> Result<QueryText> {
+        let tokens = tokenize(self.sql)?;
+        let mut query = QueryTokens::new(&tokens);
+        query.word("SELECT");
+        query.part(self.sql, self.list);
+        query.word("FROM");
+        query.name(TARGET);
+        query.word("AS");
+        query.name(self.target.name());
+        parse_tokens(self.sql, query.made, self.parameters)
+    }
+
+    /// The plan for these rows, which have all columns of the table, and the columns of its answer.
+    pub(crate) async fn plan(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        rows: &[RecordBatch],
+    ) -> Result<(Arc<dyn ExecutionPlan>, SchemaRef)> {
+        let planned = self.planned(snapshot, rows).await;
+        planned.map_err(|error| locate::locate(self.sql, error))
+    }
+
+    async fn planned(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        rows: &[RecordBatch],
+    ) -> Result<(Arc<dyn ExecutionPlan>, SchemaRef)> {
+        let schema = ScanTable::new(Arc::clone(snapshot)).schema();
+        let named =
+            |batch: &RecordBatch| RecordBatch::try_new(Arc::clone(&schema), batch.columns().into());
+        let rows = rows.iter().map(named).collect::<std::result::Result<Vec<_>, _>>();
+        let rows = rows.map_err(datafusion::common::DataFusionError::from)?;
+        let rows = MemTable::try_new(schema, vec![rows])?;
+        let query = self.query()?;
+        let names = query.names.clone();
+        let query = MarkedQuery::new(self.state, self.sql, query);
+        let purpose = Purpose::default();
+        let tables = query.snapshots(self.state, self.database, &purpose)?;
+        let source = |(name, snapshot): (&String, &Arc<Snapshot>)| {
+            (name.clone(), provider_as_source(Arc::new(ScanTable::new(Arc::clone(snapshot)))))
+        };
+        let is_table = |(_, snapshot): &(&String, &Arc<Snapshot>)| snapshot.schema.view().is_none();
+        let mut sources: HashMap<String, Arc<dyn TableSource>> =
+            tables.iter().filter(is_table).map(source).collect();
+        sources.insert(TARGET.to_owned(), provider_as_source(Arc::new(rows)));
+        let plan = plan_with((sources, &tables), self.state, query, &purpose)?;
+        if has_groups(&plan) {
+            let feature = "an aggregate or a window outside of a subquery in RETURNING";
+            return Err(Error::NotSupported { position: None, feature });
+        }
+        let columns = planned_names(plan.schema());
+        let physical = physical_plan(self.state, &self.state.optimize(&plan)?).await?;
+        let schema = output_schema(&physical.schema(), &names, &columns);
+        Ok((physical, schema))
+    }
+}
+
+/// The columns that a list returns, and its parameters.
+pub(crate) fn describe_returning(returning: &Returning<'_>) -> Result<(SchemaRef, ParameterTypes)> {
+    let Returning { state, database, sql, target, .. } = *returning;
+    let query = returning.query()?;
+    let names = query.names.clone();
+    let target = Some(target.table.text.as_str());
+    let purpose = Purpose { target, columns: &[], rows: TargetRows::Returned };
+    let described = describe((state, database), sql, query, &purpose);
+    let (plan, types) = described.map_err(|error| locate::locate(sql, error))?;
+    let columns = planned_names(plan.schema());
+    Ok((output_schema(plan.schema().inner(), &names, &columns), types))
+}

@@ -1,0 +1,354 @@
+//! Transactions beside two lists of rows: what was committed, and what the transaction sees. The
+//! session has the one, others the other, by every way of reading a table.
+
+use std::collections::BTreeMap;
+
+use super::changes::Random;
+use super::{MEMORY_MAX, TestDatabase, TestError, lasting_session};
+use sqllogictest::{AsyncDB, DBOutput};
+use tidegate_query::Session;
+
+const SEEDS: u64 = 4;
+const STEPS: usize = 25;
+/// Queries after each step, of all that there are.
+const ASKED: u64 = 3;
+/// Three days, so that statements meet several partitions.
+const INSTANTS: u64 = 30;
+const INSTANT: u64 = 3 * 86_400 / INSTANTS;
+
+/// A row: its instant, a text and a number.
+type Row = (u64, Option<u64>, u64);
+
+/// A table as a list, in the order of commits where instants are equal.
+#[derive(Clone)]
+struct Model {
+    rows: Vec<Row>,
+    /// Whether rows with the same instant and text replace each other.
+    has_keys: bool,
+}
+
+impl Model {
+    fn insert(&mut self, new: &[Row]) {
+        for row in new {
+            if self.has_keys {
+                self.rows.retain(|old| (old.0, old.1) != (row.0, row.1));
+            }
+            self.rows.push(*row);
+        }
+        self.rows.sort_by_key(|row| row.0);
+    }
+
+    fn take(&mut self, is_it: impl Fn(&Row) -> bool) -> Vec<Row> {
+        let taken = self.rows.iter().filter(|row| is_it(row)).copied().collect();
+        self.rows.retain(|row| !is_it(row));
+        taken
+    }
+}
+
+/// What a WHERE asks.
+#[derive(Clone, Copy)]
+enum Asked {
+    All,
+    Remainder(u64, u64),
+    Before(u64),
+    Text(u64),
+    NoText,
+}
+
+impl Asked {
+    fn new(random: &mut Random) -> Asked {
+        match random.below(9) {
+            0 => Asked::All,
+            1..=3 => Asked::Remainder(2 + random.below(4), random.below(2)),
+            4 | 5 => Asked::Before(random.below(INSTANTS)),
+            6 | 7 => Asked::Text(random.below(6)),
+            _ => Asked::NoText,
+        }
+    }
+
+    fn sql(self) -> String {
+        match self {
+            Asked::All => String::new(),
+            Asked::Remainder(by, rest) => format!(" WHERE n % {by} = {rest}"),
+            Asked::Before(at) => format!(" WHERE ts < {}", at * INSTANT * 1_000_000),
+            Asked::Text(number) => format!(" WHERE s = 's{number}'"),
+            Asked::NoText => " WHERE s IS NULL".to_owned(),
+        }
+    }
+
+    fn is_true_of(self, row: &Row) -> bool {
+        match self {
+            Asked::All => true,
+            Asked::Remainder(by, rest) => row.2 % by == rest,
+            Asked::Before(at) => row.0 < at,
+            Asked::Text(number) => row.1 == Some(number),
+            Asked::NoText => row.1.is_none(),
+        }
+    }
+}
+
+fn text(s: Option<u64>) -> String {
+    s.map_or("NULL".to_owned(), |s| format!("s{s}"))
+}
+
+/// The same change of a table and of its list.
+fn step(random: &mut Random, model: &mut Model) -> String {
+    let asked = Asked::new(random);
+    match random.below(10) {
+        0..=4 => {
+            let mut row = || {
+                let s = (random.below(5) > 0).then(|| random.below(6));
+                (random.below(INSTANTS), s, random.below(100))
+            };
+            let rows = (0..1 + row().2 % 8).map(|_| row()).collect::<Vec<_>>();
+            model.insert(&rows);
+            let values = rows.iter().map(|(at, s, n)| {
+                let s = s.map_or("NULL".to_owned(), |s| format!("'s{s}'"));
+                format!("({}, {s}, {n})", at * INSTANT * 1_000_000)
+            });
+            format!("INSERT INTO t VALUES {}", values.collect::<Vec<_>>().join(", "))
+        }
+        5..=7 => {
+            let mut rows = model.take(|row| asked.is_true_of(row));
+            rows.iter_mut().for_each(|row| row.2 = row.2 * 2 % 100);
+            model.insert(&rows);
+            format!("UPDATE t SET n = n * 2 % 100{}", asked.sql())
+        }
+        8 => {
+            let rows = model.rows.iter().filter(|row| asked.is_true_of(row));
+            let rows = rows.map(|row| (row.0, row.1, row.2 + 1)).collect::<Vec<_>>();
+            if 60 < rows.len() {
+                return "SELECT 1".to_owned();
+            }
+            model.insert(&rows);
+            format!("INSERT INTO t SELECT ts, s, n + 1 FROM t{}", asked.sql())
+        }
+        _ => {
+            model.take(|row| asked.is_true_of(row));
+            format!("DELETE FROM t{}", asked.sql())
+        }
+    }
+}
+
+/// What queries give, by the list.
+fn answers(rows: &[Row]) -> Vec<(String, Vec<Vec<String>>)> {
+    let shown = |row: &Row| vec![(row.0 * INSTANT).to_string(), text(row.1), row.2.to_string()];
+    let all = "SELECT CAST(ts AS BIGINT) / 1000000, s, n FROM t";
+    let middle = (10, 20);
+    let between = format!(
+        "{all} WHERE ts >= {} AND ts < {}",
+        middle.0 * INSTANT * 1_000_000,
+        middle.1 * INSTANT * 1_000_000
+    );
+    let in_middle = rows.iter().filter(|row| middle.0 <= row.0 && row.0 < middle.1);
+    let mut days: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let mut texts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut latest: BTreeMap<Option<u64>, Row> = BTreeMap::new();
+    for row in rows {
+        let day = days.entry(row.0 * INSTANT / 86_400).or_default();
+        (day.0, day.1) = (day.0 + 1, day.1 + row.2);
+        let of_text = texts.entry(text(row.1)).or_default();
+        (of_text.0, of_text.1) = (of_text.0 + 1, of_text.1.max(row.2));
+        latest.insert(row.1, *row);
+    }
+    let number = |n: u64| n.to_string();
+    let bounds = rows.first().zip(rows.last());
+    let bounds = bounds.map_or(["NULL".to_owned(), "NULL".to_owned()], |(first, last)| {
+        [number(first.0 * INSTANT), number(last.0 * INSTANT)]
+    });
+    let mut latest = latest.into_values().collect::<Vec<_>>();
+    latest.sort_by_key(|row| text(row.1));
+    vec![
+        (all.to_owned(), rows.iter().map(shown).collect()),
+        (between, in_middle.map(shown).collect()),
+        ("SELECT count(*) FROM t".to_owned(), vec![vec![number(rows.len() as u64)]]),
+        (
+            "SELECT CAST(min(ts) AS BIGINT) / 1000000, CAST(max(ts) AS BIGINT) / 1000000 FROM t"
+                .to_owned(),
+            vec![bounds.to_vec()],
+        ),
+        (
+            format!("{all} LIMIT -7"),
+            rows[rows.len().saturating_sub(7)..].iter().map(shown).collect(),
+        ),
+        (
+            "SELECT CAST(ts AS BIGINT) / 86400000000, count(*), sum(n) FROM t SAMPLE BY 1d"
+                .to_owned(),
+            days.iter().map(|(day, it)| vec![number(*day), number(it.0), number(it.1)]).collect(),
+        ),
+        (
+            "SELECT CASE WHEN s IS NULL THEN 'NULL' ELSE s END AS k, count(*), max(n) FROM t \
+             GROUP BY k ORDER BY k"
+                .to_owned(),
+            texts.iter().map(|(s, it)| vec![s.clone(), number(it.0), number(it.1)]).collect(),
+        ),
+        (
+            format!(
+                "{} ORDER BY CASE WHEN s IS NULL THEN 'NULL' ELSE s END",
+                "SELECT CAST(ts AS BIGINT) / 1000000, s, n FROM (SELECT * FROM t LATEST ON ts \
+                 PARTITION BY s)"
+            ),
+            latest.iter().map(shown).collect(),
+        ),
+        (
+            "SELECT count(*) FROM t a ASOF JOIN t b ON (s)".to_owned(),
+            vec![vec![number(rows.len() as u64)]],
+        ),
+        (
+            "SELECT count(*) FROM t WHERE s IN (SELECT s FROM t WHERE s = 's1')".to_owned(),
+            vec![vec![number(rows.iter().filter(|row| row.1 == Some(1)).count() as u64)]],
+        ),
+    ]
+}
+
+impl TestDatabase {
+    async fn check(
+        &mut self,
+        (model, place): (&Model, &str),
+        random: &mut Random,
+    ) -> Result<(), TestError> {
+        let all = answers(&model.rows);
+        for at in 0..ASKED {
+            // All rows first, in their order.
+            let at = if at == 0 { 0 } else { random.below(all.len() as u64) };
+            let (sql, expected) = &all[usize::try_from(at).expect("it is below")];
+            let DBOutput::Rows { rows, .. } = self.run(sql).await? else {
+                panic!("{sql} gives rows");
+            };
+            assert_eq!(&rows, expected, "{place}: {sql}");
+        }
+        Ok(())
+    }
+
+    async fn as_session<T>(
+        &mut self,
+        session: &Session,
+        work: impl AsyncFnOnce(&mut TestDatabase) -> Result<T, TestError>,
+    ) -> Result<T, TestError> {
+        let own = std::mem::replace(&mut self.session, session.clone());
+        let done = work(self).await;
+        self.session = own;
+        done
+    }
+}
+
+async fn with_table(has_keys: bool) -> Result<TestDatabase, TestError> {
+    let mut test = TestDatabase::new(MEMORY_MAX)?;
+    let keys = if has_keys { " DEDUP UPSERT KEYS(ts, s)" } else { "" };
+    let create = format!(
+        "CREATE TABLE t (ts TIMESTAMP, s SYMBOL, n BIGINT) TIMESTAMP(ts) PARTITION BY DAY{keys}"
+    );
+    test.run(&create).await?;
+    Ok(test)
+}
+
+pub(crate) async fn a_transaction_sees_its_own_changes_and_others_do_not() -> Result<(), TestError>
+{
+    for seed in 0..SEEDS {
+        let mut random = Random(seed);
+        let has_keys = seed % 2 == 1;
+        let mut test = with_table(has_keys).await?;
+        let other = lasting_session();
+        let mut committed = Model { rows: Vec::new(), has_keys };
+        let mut open: Option<Model> = None;
+        let mut saved: Vec<Model> = Vec::new();
+        for at in 0..STEPS {
+            let place = format!("seed {seed}, step {at}");
+            if random.below(6) == 0 {
+                let done = test.engine().database().maintain();
+                done.map(drop).map_err(|error| TestError::of(&error))?;
+            }
+            match (random.below(8), &mut open) {
+                (0 | 1, None) => {
+                    test.run("begin").await?;
+                    open = Some(committed.clone());
+                    saved.clear();
+                }
+                (0, Some(model)) => {
+                    test.run("commit")
+                        .await
+                        .map_err(|it| TestError(format!("{place}: {}", it.0)))?;
+                    committed = model.clone();
+                    open = None;
+                }
+                (1, Some(_)) if random.below(3) == 0 => {
+                    test.run("rollback").await?;
+                    open = None;
+                }
+                (2, Some(model)) => {
+                    test.run("savepoint a").await?;
+                    saved.push(model.clone());
+                }
+                (3, Some(model)) if !saved.is_empty() => {
+                    test.run("rollback to a").await?;
+                    *model = saved.last().expect("there is one").clone();
+                }
+                (_, model) => {
+                    let model = model.as_mut().unwrap_or(&mut committed);
+                    let sql = step(&mut random, model);
+                    let done = test.run(&sql).await;
+                    done.map_err(|it| TestError(format!("{place}: {sql}: {}", it.0)))?;
+                }
+            }
+            let seen = open.as_ref().unwrap_or(&committed);
+            test.check((seen, &place), &mut random).await?;
+            let (committed, random) = (&committed, &mut random);
+            let of_other = async |test: &mut TestDatabase| {
+                let DBOutput::Rows { rows, .. } = test.run("SELECT n FROM t").await? else {
+                    panic!("it gives rows");
+                };
+                let expected = committed.rows.iter().map(|row| vec![row.2.to_string()]);
+                assert_eq!(rows, expected.collect::<Vec<_>>(), "{place}: others");
+                if random.below(4) == 0 {
+                    test.check((committed, &place), random).await?;
+                }
+                Ok(())
+            };
+            test.as_session(&other, of_other).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Both have removed the same row. A merge between does not matter: segments stay where a
+/// transaction has found rows.
+pub(crate) async fn of_two_transactions_the_first_to_commit_has_the_row() -> Result<(), TestError> {
+    let mut test = TestDatabase::new(MEMORY_MAX)?;
+    test.run("CREATE TABLE t (ts TIMESTAMP, s SYMBOL, n BIGINT) TIMESTAMP(ts) PARTITION BY DAY")
+        .await?;
+    for n in 0..8 {
+        test.run(&format!("INSERT INTO t VALUES ({n}, 'a', {n})")).await?;
+        test.run("DELETE FROM t WHERE n = 99").await?;
+    }
+    let other = lasting_session();
+    test.run("begin").await?;
+    test.run("UPDATE t SET n = 10 WHERE n = 1").await?;
+    let maintained = test.engine().database().merge_table("t");
+    maintained.map_err(|error| TestError::of(&error))?;
+    let all = "SELECT sum(n) FROM t";
+    test.as_session(&other, async |test| {
+        test.run("begin").await?;
+        test.run("UPDATE t SET n = 20 WHERE n = 2").await?;
+        test.run("DELETE FROM t WHERE n = 1").await?;
+        let DBOutput::Rows { rows, .. } = test.run(all).await? else { panic!("rows") };
+        assert_eq!(rows, [["45"]]);
+        Ok(())
+    })
+    .await?;
+    test.run("commit").await?;
+    test.as_session(&other, async |test| {
+        let refused = test.run("commit").await.err().expect("n = 1 is gone").0;
+        assert!(refused.contains("rows of table `t` that this transaction changes"), "{refused}");
+        Ok(())
+    })
+    .await?;
+    let DBOutput::Rows { rows, .. } = test.run(all).await? else { panic!("rows") };
+    assert_eq!(rows, [["37"]]);
+    let maintained = test.engine().database().merge_table("t");
+    maintained.map_err(|error| TestError::of(&error))?;
+    let runs = |test: &TestDatabase| {
+        test.engine().database().snapshot("t").expect("it is there").segments().count()
+    };
+    assert!(runs(&test) < 8, "no transaction is in the way of a merge any more");
+    Ok(())
+}
