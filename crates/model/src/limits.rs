@@ -124,6 +124,12 @@ pub const ARRAY_ELEMENTS: usize = 1 << 20;
 /// takes time with the square of their number, much of it in steps that cannot be interrupted.
 pub const SELECT_ITEMS: usize = 1_664;
 
+/// Sets of a GROUP BY: each takes some 130 KB and a millisecond while it is planned.
+pub const GROUPING_SETS: usize = 512;
+
+/// Expressions of all the sets of a GROUP BY together: as many as take as long.
+pub const GROUPING_SET_ITEMS: usize = 8_192;
+
 /// Tables that a statement joins: planning takes time with the third power of their number, most
 /// of it in steps that cannot be interrupted.
 pub const JOINS: usize = 100;

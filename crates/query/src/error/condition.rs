@@ -107,7 +107,8 @@ impl SyntaxError {
             SyntaxError::TooDeep { .. }
             | SyntaxError::TooManyParts { .. }
             | SyntaxError::TooManyJoins { .. }
-            | SyntaxError::TooManyItems { .. } => Condition::LimitExceeded,
+            | SyntaxError::TooManyItems { .. }
+            | SyntaxError::TooManySets { .. } => Condition::LimitExceeded,
             SyntaxError::NoSuchType { .. } | SyntaxError::NoSuchWindow { .. } => {
                 Condition::UndefinedObject
             }
