@@ -216,6 +216,7 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
             Condition::WrongObjectType
         }
         ClauseProblem::FillRows { .. }
+        | ClauseProblem::SubqueriesTooMany { .. }
         | ClauseProblem::ValuesTooLarge { .. }
         | ClauseProblem::FrameTooLarge { .. }
         | ClauseProblem::TextsTooLong { .. }

@@ -149,6 +149,15 @@ pub enum ClauseProblem {
     /// LIMIT and OFFSET are the same for all rows.
     #[error("LIMIT and OFFSET take no columns")]
     LimitColumn,
+    /// Subqueries that read the rows around them read too many tables together.
+    #[error(
+        "subqueries that read the rows around them read more than {most} tables here, as each of \
+         them reads these rows once more"
+    )]
+    SubqueriesTooMany {
+        /// The number of tables that they may read.
+        most: usize,
+    },
     /// A function would make more than memory is for.
     #[error("`{function}` would make more than {mebibytes} MiB of values at a time")]
     ValuesTooLarge {

@@ -52,6 +52,7 @@ use tokens::{
 use windows::write_out_windows;
 
 pub(crate) use names::OutputNames;
+pub(crate) use size::PARTS_MAX;
 
 /// How deep an expression or a query may be nested.
 pub(crate) const NESTING_MAX: usize = 500;

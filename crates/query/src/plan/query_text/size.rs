@@ -36,7 +36,7 @@ const CALLS_MAX: usize = 100;
 const CONDITIONS_MAX: usize = 2_000;
 /// Tables and queries that a statement may read, and UNION and its like join: planning so many
 /// takes seconds, and nobody can interrupt it.
-pub(super) const PARTS_MAX: usize = 500;
+pub(crate) const PARTS_MAX: usize = 500;
 
 /// What stands between two brackets, or CASE and END.
 #[derive(Default)]

@@ -4,6 +4,9 @@
 //!   it has the columns of the domain behind its own, and for each row of the domain the rows that
 //!   the subquery would have for these values.
 //! - DO2. The rows around a subquery are read twice, so they must be the same both times.
+//! - DO3. Of the rows around a subquery, those are read that were there before other subqueries of
+//!   the same node were joined with them: otherwise each subquery would double the plan. Those
+//!   within each other do, and a plan that gets too large is refused.
 
 use std::sync::Arc;
 
@@ -22,10 +25,12 @@ use datafusion::logical_expr::{
 use super::free::{FreeColumn, free_columns, with_free_columns};
 use super::joined_by;
 use super::single::single_value;
-use crate::error::Error;
+use crate::account::check_stop;
+use crate::error::{ClauseProblem, Error};
 use crate::plan::coerce::binary;
 use crate::plan::float_keys;
-use crate::timeseries::designated;
+use crate::plan::query_text::PARTS_MAX;
+use crate::timeseries::{OURS, designated};
 
 /// See DO1.
 pub(super) struct Domain {
@@ -60,6 +65,12 @@ impl Domain {
         let columns = here.enumerate().map(column).collect::<Vec<_>>();
         if columns.is_empty() {
             return Ok(Domain { columns, rows: None });
+        }
+        check_stop()?;
+        let around = rows_of_columns(around, &columns);
+        if PARTS_MAX < leaves(around)? {
+            let what = ClauseProblem::SubqueriesTooMany { most: PARTS_MAX };
+            return Err(Error::Clause { position: None, what }.into());
         }
         if !is_repeatable(around)? {
             return not_supported("a subquery that reads rows chosen by chance or by LIMIT");
@@ -144,6 +155,33 @@ impl Domain {
         let rows = LogicalPlanBuilder::from(rows.clone()).project(exprs)?.build()?;
         Ok(Domain { columns, rows: Some(rows) })
     }
+}
+
+/// The rows with these columns that other subqueries were joined with, if there are some (DO3).
+fn rows_of_columns<'p>(around: &'p LogicalPlan, columns: &[DomainColumn]) -> &'p LogicalPlan {
+    let mut rows = around;
+    while let LogicalPlan::Join(join) = rows {
+        let is_ours = matches!(&*join.right, LogicalPlan::SubqueryAlias(alias)
+            if alias.alias.table().starts_with(OURS));
+        // A join that leaves rows out may leave out those for which the subquery would fail.
+        let is_left = matches!(join.join_type, JoinType::Left | JoinType::LeftMark);
+        let has_all = columns.iter().all(|it| join.left.schema().has_column(&it.outer));
+        if !is_ours || !is_left || !has_all {
+            break;
+        }
+        rows = &join.left;
+    }
+    rows
+}
+
+/// The number of tables that a plan reads, those of its subqueries too.
+fn leaves(plan: &LogicalPlan) -> Result<usize> {
+    let mut count = 0;
+    plan.apply_with_subqueries(|node| {
+        count += usize::from(node.inputs().is_empty());
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(count)
 }
 
 /// A domain with its rows, which plans are made dependent on.
