@@ -150,8 +150,9 @@ pub const SQL_UNRESERVED_BYTES: usize = 64 << 10;
 pub const VALUES_BYTES: u64 = 512 << 20;
 
 /// Bytes of values for which a batch is cut into smaller ones where that is possible: enough that
-/// the work for each piece is long beside that of cutting.
-pub const SLICE_BYTES: u64 = 64 << 20;
+/// the work for each piece is long beside that of cutting, and no more than a client that reads
+/// nothing may hold several of.
+pub const SLICE_BYTES: u64 = 16 << 20;
 
 /// Bytes from which a value, or a batch of values, is charged to its statement: smaller ones are
 /// as many as a batch has columns.
