@@ -30,6 +30,7 @@
 
 mod guard;
 mod asking;
+mod copied;
 mod join_filter;
 mod kept;
 mod sort_keys;
