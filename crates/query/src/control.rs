@@ -176,7 +176,8 @@ pub enum CancelReason {
     Abandoned,
     /// The process ends.
     Stopping,
-    /// The process has more memory than it may have, and of the statements this one has most.
+    /// The process has more memory than it may have, and of the statements of the user who has most
+    /// this one is the largest.
     Memory {
         /// How much it may have.
         limit: ByteCount,
@@ -196,7 +197,7 @@ impl fmt::Display for CancelReason {
             CancelReason::Memory { limit } => write!(
                 f,
                 "query cancelled: the process has more than the {limit} of memory.limit, and this \
-                 statement has most of what statements have"
+                 statement is the largest of the user whose statements have most"
             ),
         }
     }

@@ -22,7 +22,7 @@ use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, StringViewArray}
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result as PlanResult};
-use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{
     SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
@@ -48,7 +48,7 @@ use crate::ddl;
 use crate::dml::{RowChanges, table_of};
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
-use crate::memory::{QueryMemory, Scope, Shape, StatementMemory, merge_bytes, share};
+use crate::memory::{QueryMemory, Scope, Shape, StatementMemory, UserMemories, merge_bytes, share};
 use crate::parse::{
     Copy, Explain, Name, Position, RowChange, Set, Statement, blanked, parse_statement,
 };
@@ -63,9 +63,6 @@ use crate::spill::SpillFolder;
 use crate::system::{Caller, System};
 pub use known::KnownAnswer;
 use reading::reserve_reading;
-
-/// How many users of memory an error names when memory is used up.
-const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
 
 /// Of a thread's share of memory, a batch has a row for each of so many bytes: what spills holds
 /// several batches, of rows that may be wide, at a time.
@@ -261,9 +258,8 @@ impl Engine {
             }
         }
         let memory = QueryMemory::new(Scope::All, Shape::of_all(options));
-        let pool = TrackConsumersPool::new(memory, CONSUMERS_NAMED);
         let spill = SpillFolder { dir: options.spill_dir.clone(), bytes_max: options.spill_max };
-        let memory: Arc<dyn MemoryPool> = Arc::new(pool);
+        let memory: Arc<dyn MemoryPool> = Arc::new(memory);
         let runtime = spill.runtime(&memory)?;
         let plans = Arc::new(PlanCache::new(options.quick_max));
         let config = session_config(options).with_extension(Arc::clone(&plans));
@@ -286,6 +282,7 @@ impl Engine {
             timeout: options.timeout,
             timeout_max: options.timeout_max,
             statement_memory: Shape::of_one(options),
+            user_memory: Arc::new(UserMemories::new(options)),
             fill_rows_max: options.fill_rows_max,
         };
         Ok(Engine { state, plans, system: Arc::new(system) })
@@ -542,7 +539,8 @@ impl Engine {
         Ok(vec![format!("{what} is committed at once, and not with the transaction")])
     }
 
-    /// Ends the statement that has most memory, for this limit of the process: its id, its bytes.
+    /// Ends the largest statement of the user who has most memory, for this limit of the process:
+    /// its id, its bytes.
     pub fn end_largest(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
         self.system.activity.end_largest(limit)
     }
@@ -556,8 +554,10 @@ impl Engine {
         if let Some(canceler) = canceler {
             canceler.of(&stop);
         }
+        let user = session.origin().user.as_ref();
         let memory = Arc::new(StatementMemory::new(
             &self.system.runtime.memory_pool,
+            user.map(|user| self.system.user_memory.of(user)),
             self.system.statement_memory,
         ));
         let listing = self.system.activity.begin((sql, session), memory, &stop);
