@@ -163,6 +163,19 @@ impl Activity {
         Some((largest.id, ByteCount(bytes)))
     }
 
+    /// Ends the statement that has spilled most, because the disk has little room left; its id, and
+    /// the bytes of all that it has spilled so far.
+    pub(crate) fn end_largest_spill(&self) -> Option<(u64, ByteCount)> {
+        let now = self.database.now_micros();
+        let statements = self.list().into_iter();
+        let going_on = statements.filter(|it| it.state(now).0 != State::Canceled);
+        let sized = going_on.map(|it| (it.spill_bytes(), it)).filter(|(bytes, _)| 0 < *bytes);
+        let (bytes, largest) = sized.max_by_key(|(bytes, _)| *bytes)?;
+        largest.stage().enter(State::Canceled, now);
+        largest.stop.cancel_for(CancelReason::Disk);
+        Some((largest.id, ByteCount(bytes)))
+    }
+
     /// Ends all statements, because the process ends.
     pub(crate) fn end_all(&self) {
         let now = self.database.now_micros();

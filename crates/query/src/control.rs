@@ -182,6 +182,8 @@ pub enum CancelReason {
         /// How much it may have.
         limit: ByteCount,
     },
+    /// The disk has little room left, and of the statements this one has spilled most.
+    Disk,
 }
 
 impl fmt::Display for CancelReason {
@@ -198,6 +200,10 @@ impl fmt::Display for CancelReason {
                 f,
                 "query cancelled: the process has more than the {limit} of memory.limit, and this \
                  statement is the largest of the user whose statements have most"
+            ),
+            CancelReason::Disk => f.write_str(
+                "query cancelled: the disk has less than half of the room that storage.min_free \
+                 keeps, and this statement has spilled most",
             ),
         }
     }

@@ -12,6 +12,7 @@
 
 mod known;
 mod reading;
+mod overload;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -537,12 +538,6 @@ impl Engine {
             return Err(Error::Pending { statement: what, table: name.text.clone() });
         }
         Ok(vec![format!("{what} is committed at once, and not with the transaction")])
-    }
-
-    /// Ends the largest statement of the user who has most memory, for this limit of the process:
-    /// its id, its bytes.
-    pub fn end_largest(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
-        self.system.activity.end_largest(limit)
     }
 
     /// From now on the time of a statement counts, and others can see it (H3).

@@ -155,6 +155,7 @@ impl Error {
             Error::Schema(source) => schema_condition(source),
             Error::Canceled { reason } => match reason {
                 CancelReason::Memory { .. } => Condition::OutOfMemory,
+                CancelReason::Disk => Condition::DiskFull,
                 CancelReason::Stopping => Condition::Stopping,
                 _ => Condition::QueryCanceled,
             },
