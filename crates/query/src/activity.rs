@@ -142,8 +142,8 @@ impl Activity {
         true
     }
 
-    /// Ends the largest statement of the user whose statements have most memory, because the process
-    /// has more than it may have; its id, and how much that was.
+    /// Ends the largest statement of the user whose statements have most memory, because the
+    /// process has more than it may have; its id, and how much that was.
     pub(crate) fn end_largest(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
         let now = self.database.now_micros();
         let statements = self.list().into_iter();
@@ -154,7 +154,7 @@ impl Activity {
         for (bytes, running) in &sized {
             *users.entry(running.user()).or_default() += bytes;
         }
-        // Whoever has many small ones has no right to the large one of another user.
+        // Many small statements of one user are no reason to end a large one of another.
         let most = |(bytes, running): &(u64, Arc<Running>)| (users[&running.user()], *bytes);
         let (bytes, largest) = sized.iter().max_by_key(|it| most(it))?;
         let bytes = *bytes;

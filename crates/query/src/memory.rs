@@ -7,9 +7,9 @@
 //!   whatever there is, to read as many files at a time as it can, and does with less. So the merge
 //!   of the threads' rows above finds memory, too.
 //!
-//! - ME4. Of the memory of all, whoever has less than its share, or asks for no more than half of
-//!   what is free, has it: sharers that have little and want nothing more (cursors that wait for
-//!   their clients) leave the memory to the others.
+//! - ME4. Of the memory of all, a sharer may have its share, or more if that is no more than half
+//!   of what is free: sharers that have little and want nothing more (cursors that wait for their
+//!   clients) leave the memory to the others.
 //! - ME5. The statements of one user have seven eighths of the memory of all together at most, so
 //!   that those of others find some.
 //!
@@ -122,8 +122,8 @@ impl QueryMemory {
         QueryMemory { scope, bytes_max, threads, merge_bytes_min, used: Mutex::default() }
     }
 
-    /// The part of the free memory that one who has more than its share may have (ME4): one
-    /// statement has only its share of what is its own.
+    /// The part of the free memory for sharers that have more than their share (ME4). Operators of
+    /// one statement have their shares only.
     fn unclaimed(&self, free: usize) -> usize {
         match self.scope {
             Scope::All => free / 2,

@@ -1,14 +1,14 @@
 //! Rows that operators copy: what the copies of one batch take has a bound before they are made.
 //!
-//! A join has the values of a row once for each row that it is joined with, and UNNEST once for each
-//! element; of lists and of texts that are no views they are copies, made in one step that nothing
-//! interrupts. A list of 200,000 texts beside a batch of rows was 26 GB.
+//! A join has the values of a row once for each row that it is joined with, and UNNEST once for
+//! each element; of lists and of texts that are no views they are copies, made in one step that
+//! nothing interrupts. A list of 200,000 texts beside a batch of rows was 26 GB.
 //!
 //! - CP1. A join fails before it makes a batch in which such values of its inputs could take more
 //!   than `VALUES_BYTES`: the widest rows that it has seen, as often as a batch has rows, or as
 //!   there are pairs of rows if these are fewer.
-//! - CP2. UNNEST gets rows of which it makes `SLICE_BYTES` at a time, and fails at a row of which it
-//!   would make more than `VALUES_BYTES`.
+//! - CP2. UNNEST gets rows of which it makes `SLICE_BYTES` at a time, and fails at a row of which
+//!   it would make more than `VALUES_BYTES`.
 
 use std::fmt;
 use std::pin::Pin;
@@ -179,7 +179,7 @@ fn row_of_batch_bytes(batch: &RecordBatch, row: usize) -> u64 {
     copied_columns(batch).map(|column| row_bytes(column, row)).fold(0, u64::saturating_add)
 }
 
-/// What copies the rows.
+/// An operator that copies rows.
 #[derive(Debug)]
 enum Copier {
     Join(Sides),
@@ -187,7 +187,7 @@ enum Copier {
     Unnest(Vec<usize>),
 }
 
-/// What is known of the inputs of a join.
+/// The sizes of the inputs of a join so far.
 #[derive(Debug, Default)]
 struct Sides {
     rows: [AtomicU64; 2],

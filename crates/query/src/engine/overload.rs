@@ -23,6 +23,7 @@ impl Engine {
     }
 
     /// True if files of queries are on the disk.
+    #[must_use]
     pub fn has_spilled(&self) -> bool {
         0 < self.system.runtime.disk_manager.used_disk_space()
     }
