@@ -167,6 +167,12 @@ pub const ARRAY_ELEMENTS: usize = 1 << 20;
 /// takes time with the square of their number, much of it in steps that cannot be interrupted.
 pub const SELECT_ITEMS: usize = 1_664;
 
+/// Sets of a GROUP BY: each takes some 130 KB and a millisecond while it is planned.
+pub const GROUPING_SETS: usize = 512;
+
+/// Expressions of all the sets of a GROUP BY together: as many as take as long.
+pub const GROUPING_SET_ITEMS: usize = 8_192;
+
 /// Tables that a statement joins: planning takes time with the third power of their number, most
 /// of it in steps that cannot be interrupted.
 pub const JOINS: usize = 100;
@@ -187,8 +193,9 @@ pub const SQL_UNRESERVED_BYTES: usize = 64 << 10;
 pub const VALUES_BYTES: u64 = 512 << 20;
 
 /// Bytes of values for which a batch is cut into smaller ones where that is possible: enough that
-/// the work for each piece is long beside that of cutting.
-pub const SLICE_BYTES: u64 = 64 << 20;
+/// the work for each piece is long beside that of cutting, and no more than a client that reads
+/// nothing may hold several of.
+pub const SLICE_BYTES: u64 = 16 << 20;
 
 /// Bytes from which a value, or a batch of values, is charged to its statement: smaller ones are
 /// as many as a batch has columns.

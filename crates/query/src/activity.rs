@@ -7,7 +7,7 @@
 //!   dropped, or it has failed, and no longer: nothing here grows with what has ended.
 //! - QA3. A cancel goes to the `Stop` of the statement with its id, which no other statement has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -142,16 +142,37 @@ impl Activity {
         true
     }
 
-    /// Ends the statement that has most memory, because the process has more than it may have; its
-    /// id, and how much that was.
+    /// Ends the largest statement of the user whose statements have most memory, because the
+    /// process has more than it may have; its id, and how much that was.
     pub(crate) fn end_largest(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
         let now = self.database.now_micros();
         let statements = self.list().into_iter();
         let going_on = statements.filter(|it| it.state(now).0 != State::Canceled);
         let sized = going_on.map(|it| (it.memory.bytes(), it)).filter(|(bytes, _)| 0 < *bytes);
-        let (bytes, largest) = sized.max_by_key(|(bytes, _)| *bytes)?;
+        let sized = sized.collect::<Vec<_>>();
+        let mut users = HashMap::<Option<&str>, u64>::new();
+        for (bytes, running) in &sized {
+            *users.entry(running.user()).or_default() += bytes;
+        }
+        // Many small statements of one user are no reason to end a large one of another.
+        let most = |(bytes, running): &(u64, Arc<Running>)| (users[&running.user()], *bytes);
+        let (bytes, largest) = sized.iter().max_by_key(|it| most(it))?;
+        let bytes = *bytes;
         largest.stage().enter(State::Canceled, now);
         largest.stop.cancel_for(CancelReason::Memory { limit });
+        Some((largest.id, ByteCount(bytes)))
+    }
+
+    /// Ends the statement that has spilled most, because the disk has little room left; its id, and
+    /// the bytes of all that it has spilled so far.
+    pub(crate) fn end_largest_spill(&self) -> Option<(u64, ByteCount)> {
+        let now = self.database.now_micros();
+        let statements = self.list().into_iter();
+        let going_on = statements.filter(|it| it.state(now).0 != State::Canceled);
+        let sized = going_on.map(|it| (it.spill_bytes(), it)).filter(|(bytes, _)| 0 < *bytes);
+        let (bytes, largest) = sized.max_by_key(|(bytes, _)| *bytes)?;
+        largest.stage().enter(State::Canceled, now);
+        largest.stop.cancel_for(CancelReason::Disk);
         Some((largest.id, ByteCount(bytes)))
     }
 
@@ -171,6 +192,10 @@ impl Activity {
 }
 
 impl Running {
+    fn user(&self) -> Option<&str> {
+        self.session.origin().user.as_deref()
+    }
+
     /// What it does, and since when, in microseconds since 1970.
     pub(crate) fn state(&self, now: i64) -> (State, i64) {
         let stage = self.stage();

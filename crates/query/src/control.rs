@@ -30,6 +30,7 @@
 
 mod guard;
 mod asking;
+mod copied;
 mod join_filter;
 mod kept;
 mod sort_keys;
@@ -175,11 +176,14 @@ pub enum CancelReason {
     Abandoned,
     /// The process ends.
     Stopping,
-    /// The process has more memory than it may have, and of the statements this one has most.
+    /// The process has more memory than it may have, and of the statements of the user who has most
+    /// this one is the largest.
     Memory {
         /// How much it may have.
         limit: ByteCount,
     },
+    /// The disk has little room left, and of the statements this one has spilled most.
+    Disk,
 }
 
 impl fmt::Display for CancelReason {
@@ -195,7 +199,11 @@ impl fmt::Display for CancelReason {
             CancelReason::Memory { limit } => write!(
                 f,
                 "query cancelled: the process has more than the {limit} of memory.limit, and this \
-                 statement has most of what statements have"
+                 statement is the largest of the user whose statements have most"
+            ),
+            CancelReason::Disk => f.write_str(
+                "query cancelled: the disk has less than half of the room that storage.min_free \
+                 keeps, and this statement has spilled most",
             ),
         }
     }

@@ -13,6 +13,7 @@
 mod changing;
 mod known;
 mod reading;
+mod overload;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, StringViewArray}
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result as PlanResult};
-use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{
     SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
@@ -49,7 +50,7 @@ use crate::ddl;
 use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
-use crate::memory::{QueryMemory, Scope, Shape, StatementMemory, merge_bytes, share};
+use crate::memory::{QueryMemory, Scope, Shape, StatementMemory, UserMemories, merge_bytes, share};
 use crate::parse::{
     Delete, Explain, Name, Position, RowChange, Set, Statement, Target, blanked, parse_statement,
 };
@@ -65,9 +66,6 @@ use crate::system::{Caller, System};
 use changing::changing;
 pub use known::KnownAnswer;
 use reading::reserve_reading;
-
-/// How many users of memory an error names when memory is used up.
-const CONSUMERS_NAMED: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
 
 /// Of a thread's share of memory, a batch has a row for each of so many bytes: what spills holds
 /// several batches, of rows that may be wide, at a time.
@@ -254,9 +252,8 @@ impl Engine {
             }
         }
         let memory = QueryMemory::new(Scope::All, Shape::of_all(options));
-        let pool = TrackConsumersPool::new(memory, CONSUMERS_NAMED);
         let spill = SpillFolder { dir: options.spill_dir.clone(), bytes_max: options.spill_max };
-        let memory: Arc<dyn MemoryPool> = Arc::new(pool);
+        let memory: Arc<dyn MemoryPool> = Arc::new(memory);
         let runtime = spill.runtime(&memory)?;
         let plans = Arc::new(PlanCache::new(options.quick_max));
         let config = session_config(options).with_extension(Arc::clone(&plans));
@@ -279,6 +276,7 @@ impl Engine {
             timeout: options.timeout,
             timeout_max: options.timeout_max,
             statement_memory: Shape::of_one(options),
+            user_memory: Arc::new(UserMemories::new(options)),
             fill_rows_max: options.fill_rows_max,
         };
         Ok(Engine { state, plans, system: Arc::new(system) })
@@ -567,11 +565,6 @@ impl Engine {
         Ok(Some(format!("{what} commits the transaction up to here, ROLLBACK undoes none of it")))
     }
 
-    /// Ends the statement that has most memory, for this limit of the process: its id, its bytes.
-    pub fn end_largest(&self, limit: ByteCount) -> Option<(u64, ByteCount)> {
-        self.system.activity.end_largest(limit)
-    }
-
     /// From now on the time of a statement counts, and others can see it (H3).
     fn begin(&self, sql: &Arc<str>, options: &StatementOptions) -> Begun {
         let StatementOptions { timeout, session, canceler } = options;
@@ -581,8 +574,10 @@ impl Engine {
         if let Some(canceler) = canceler {
             canceler.of(&stop);
         }
+        let user = session.origin().user.as_ref();
         let memory = Arc::new(StatementMemory::new(
             &self.system.runtime.memory_pool,
+            user.map(|user| self.system.user_memory.of(user)),
             self.system.statement_memory,
         ));
         let [rows, temporary] = session.accounts();

@@ -7,14 +7,22 @@
 //!   whatever there is, to read as many files at a time as it can, and does with less. So the merge
 //!   of the threads' rows above finds memory, too.
 //!
+//! - ME4. Of the memory of all, a sharer may have its share, or more if that is no more than half
+//!   of what is free: sharers that have little and want nothing more (cursors that wait for their
+//!   clients) leave the memory to the others.
+//! - ME5. The statements of one user have seven eighths of the memory of all together at most, so
+//!   that those of others find some.
+//!
 //! DataFusion's own fair pool lets sorts take everything, and then has nothing for their merges.
 //!
 //! - ME3. What one statement takes of it is counted by a pool of its own (`StatementMemory`), which
 //!   has a limit, and shares it among the statement's operators as this one shares everything among
 //!   all. So one statement alone spills, or fails, at its limit, and others go on.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
@@ -114,8 +122,80 @@ impl QueryMemory {
         QueryMemory { scope, bytes_max, threads, merge_bytes_min, used: Mutex::default() }
     }
 
+    /// The part of the free memory for sharers that have more than their share (ME4). Operators of
+    /// one statement have their shares only.
+    fn unclaimed(&self, free: usize) -> usize {
+        match self.scope {
+            Scope::All => free / 2,
+            Scope::Statement => 0,
+        }
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Used) -> T) -> T {
         work(&mut self.used.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The memory that the statements of each user have together (ME5).
+#[derive(Debug)]
+pub(crate) struct UserMemories {
+    bytes_max: usize,
+    users: Mutex<HashMap<String, Weak<UserMemory>>>,
+}
+
+/// The same of one user.
+#[derive(Debug)]
+pub(crate) struct UserMemory {
+    bytes_max: usize,
+    used: AtomicUsize,
+}
+
+impl UserMemories {
+    /// The part of the memory of all that is left to other users.
+    const OTHERS: usize = 8;
+    /// Users without statements are forgotten when there are so many.
+    const KNOWN: usize = 64;
+
+    pub(crate) fn new(engine: &EngineOptions) -> UserMemories {
+        let (all, one) = (Shape::of_all(engine).bytes_max, Shape::of_one(engine).bytes_max);
+        let bytes_max = (all - all / Self::OTHERS).max(one);
+        UserMemories { bytes_max, users: Mutex::default() }
+    }
+
+    /// The memory of a user by its name.
+    pub(crate) fn of(&self, user: &str) -> Arc<UserMemory> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = users.get(user).and_then(Weak::upgrade) {
+            return known;
+        }
+        if Self::KNOWN <= users.len() {
+            users.retain(|_, memory| 0 < memory.strong_count());
+        }
+        let memory = Arc::new(UserMemory { bytes_max: self.bytes_max, used: AtomicUsize::new(0) });
+        users.insert(user.to_owned(), Arc::downgrade(&memory));
+        memory
+    }
+}
+
+impl UserMemory {
+    fn try_grow(&self, consumer: &str, bytes: usize) -> Result<()> {
+        let grown = |used: usize| used.checked_add(bytes).filter(|&used| used <= self.bytes_max);
+        let Err(used) = self.used.fetch_update(Relaxed, Relaxed, grown) else { return Ok(()) };
+        Err(DataFusionError::ResourcesExhausted(format!(
+            "{consumer} wants {} more, and the statements of its user have {} of the {} that one \
+             user may have together",
+            human_readable_size(bytes),
+            human_readable_size(used),
+            human_readable_size(self.bytes_max),
+        )))
+    }
+
+    fn grow(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Relaxed);
+    }
+
+    fn shrink(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Relaxed);
     }
 }
 
@@ -174,7 +254,15 @@ impl MemoryPool for QueryMemory {
                 let all = self.bytes_max.saturating_sub(used.fixed);
                 let all = all.min(self.bytes_max - self.bytes_max / KEPT);
                 let share = all / used.spillers.max(1);
-                (&mut used.spillable, share.saturating_sub(reservation.size()))
+                let share = share.saturating_sub(reservation.size());
+                let free = match self.scope {
+                    Scope::All => {
+                        let free = all.saturating_sub(used.spillable);
+                        free.min(share.max(self.unclaimed(free)))
+                    }
+                    Scope::Statement => share,
+                };
+                (&mut used.spillable, free)
             } else {
                 let mut free = self.bytes_max.saturating_sub(used.fixed + used.spillable);
                 if is_merge(reservation.consumer()) {
@@ -182,7 +270,8 @@ impl MemoryPool for QueryMemory {
                     let shared = self.bytes_max - self.bytes_max / KEPT;
                     let share = shared / used.merges.max(self.threads);
                     let share = share.max(self.merge_bytes_min);
-                    free = free.min(share.saturating_sub(reservation.size()));
+                    let share = share.saturating_sub(reservation.size());
+                    free = free.min(share.max(self.unclaimed(free)));
                 }
                 (&mut used.fixed, free)
             };
@@ -215,12 +304,19 @@ impl MemoryPool for QueryMemory {
 #[derive(Debug)]
 pub(crate) struct StatementMemory {
     all: Arc<dyn MemoryPool>,
+    /// That of its user; `None` if it has no name.
+    user: Option<Arc<UserMemory>>,
     own: QueryMemory,
 }
 
 impl StatementMemory {
-    pub(crate) fn new(all: &Arc<dyn MemoryPool>, shape: Shape) -> StatementMemory {
-        StatementMemory { all: Arc::clone(all), own: QueryMemory::new(Scope::Statement, shape) }
+    pub(crate) fn new(
+        all: &Arc<dyn MemoryPool>,
+        user: Option<Arc<UserMemory>>,
+        shape: Shape,
+    ) -> StatementMemory {
+        let own = QueryMemory::new(Scope::Statement, shape);
+        StatementMemory { all: Arc::clone(all), user, own }
     }
 
     /// How much it has.
@@ -252,17 +348,29 @@ impl MemoryPool for StatementMemory {
 
     fn grow(&self, reservation: &MemoryReservation, bytes: usize) {
         self.own.grow(reservation, bytes);
+        self.user.iter().for_each(|user| user.grow(bytes));
         self.all.grow(reservation, bytes);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, bytes: usize) {
         self.own.shrink(reservation, bytes);
+        self.user.iter().for_each(|user| user.shrink(bytes));
         self.all.shrink(reservation, bytes);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, bytes: usize) -> Result<()> {
         self.own.try_grow(reservation, bytes)?;
-        let granted = self.all.try_grow(reservation, bytes);
+        let consumer = reservation.consumer().name();
+        let mut granted = match &self.user {
+            Some(user) => user.try_grow(consumer, bytes),
+            None => Ok(()),
+        };
+        if granted.is_ok() {
+            granted = self.all.try_grow(reservation, bytes);
+            if granted.is_err() {
+                self.user.iter().for_each(|user| user.shrink(bytes));
+            }
+        }
         if granted.is_err() {
             self.own.shrink(reservation, bytes);
         }
@@ -288,7 +396,8 @@ mod tests {
 
     #[test]
     fn who_cannot_spill_finds_a_quarter() {
-        let pool: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(1_000, 2, 1)));
+        let pool = QueryMemory::new(Scope::Statement, shape(1_000, 2, 1));
+        let pool: Arc<dyn MemoryPool> = Arc::new(pool);
         let sorts = [0, 1].map(|number| {
             MemoryConsumer::new(format!("sort {number}")).with_can_spill(true).register(&pool)
         });
@@ -310,7 +419,8 @@ mod tests {
 
     #[test]
     fn merges_share_what_is_kept() {
-        let pool: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(1_000, 2, 60)));
+        let pool = QueryMemory::new(Scope::Statement, shape(1_000, 2, 60));
+        let pool: Arc<dyn MemoryPool> = Arc::new(pool);
         let merge = |number| MemoryConsumer::new(format!("{MERGE}[{number}]")).register(&pool);
         let (first, second) = (merge(0), merge(1));
         first.try_grow(375).expect("half of three quarters");
@@ -326,11 +436,56 @@ mod tests {
         assert!(others[0].try_grow(60).is_ok());
     }
 
+    /// Four cursors that waited for their clients, and had next to nothing, made the merges of any
+    /// other sort fail.
+    #[test]
+    fn sharers_that_want_nothing_leave_the_memory_to_others() {
+        let all: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(1_600, 2, 1)));
+        let idle = (0..100).map(|number| {
+            let sort = MemoryConsumer::new(format!("sort {number}")).with_can_spill(true);
+            (sort.register(&all), MemoryConsumer::new(format!("{MERGE}[{number}]")).register(&all))
+        });
+        let _idle = idle.collect::<Vec<_>>();
+        let sort = MemoryConsumer::new("sort").with_can_spill(true).register(&all);
+        (0..6).for_each(|_| sort.try_grow(100).expect("ME4: half of what is free"));
+        assert!(sort.try_grow(400).is_err(), "ME4: the rest is for others");
+        let merge = MemoryConsumer::new(format!("{MERGE}[x]")).register(&all);
+        (0..5).for_each(|_| merge.try_grow(100).expect("ME4"));
+        let other = MemoryConsumer::new("sort").with_can_spill(true).register(&all);
+        other.try_grow(100).expect("ME4");
+    }
+
+    #[test]
+    fn the_statements_of_one_user_leave_some_memory_to_others() {
+        let all: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(800, 2, 1)));
+        let users = UserMemories { bytes_max: 700, users: Mutex::default() };
+        let statement = |user: &str| -> Arc<dyn MemoryPool> {
+            Arc::new(StatementMemory::new(&all, Some(users.of(user)), shape(400, 2, 1)))
+        };
+        let held = [statement("ann"), statement("ann")]
+            .map(|memory| MemoryConsumer::new("held").register(&memory));
+        held[0].try_grow(400).expect("its own");
+        let error = held[1].try_grow(301).unwrap_err().to_string();
+        let expected = "held wants 301.0 B more, and the statements of its user have 400.0 B";
+        assert!(error.contains(expected), "ME5: {error}");
+        held[1].try_grow(300).expect("ME5: seven eighths");
+        let other = MemoryConsumer::new("held").register(&statement("bob"));
+        assert!(other.try_grow(101).is_err());
+        other.try_grow(100).expect("ME5: the last eighth");
+        drop(held);
+        let later = MemoryConsumer::new("held").register(&statement("ann"));
+        later.try_grow(400).expect("ME5: all was given back");
+        for number in 0..1_000 {
+            drop(users.of(&number.to_string()));
+        }
+        assert!(users.users.lock().unwrap().len() <= UserMemories::KNOWN);
+    }
+
     #[test]
     fn what_one_statement_takes_is_counted_apart() {
         let all: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(1_000, 2, 1)));
         let [ours, other] =
-            [0, 1].map(|_| Arc::new(StatementMemory::new(&all, shape(1_000, 2, 1))));
+            [0, 1].map(|_| Arc::new(StatementMemory::new(&all, None, shape(1_000, 2, 1))));
         let pool: Arc<dyn MemoryPool> = Arc::clone(&ours) as _;
         let held = MemoryConsumer::new("held").register(&pool);
         held.try_grow(300).expect("there is enough");
@@ -346,8 +501,9 @@ mod tests {
     #[test]
     fn a_statement_has_no_more_than_its_limit_and_leaves_the_rest_to_others() {
         let all: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(Scope::All, shape(1_000, 2, 1)));
-        let statement =
-            || -> Arc<dyn MemoryPool> { Arc::new(StatementMemory::new(&all, shape(400, 2, 1))) };
+        let statement = || -> Arc<dyn MemoryPool> {
+            Arc::new(StatementMemory::new(&all, None, shape(400, 2, 1)))
+        };
         let (first, second) = (statement(), statement());
         let join = MemoryConsumer::new("HashJoinInput").register(&first);
         join.try_grow(400).expect("all that it may have");

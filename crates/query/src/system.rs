@@ -10,7 +10,7 @@ use crate::activity::Activity;
 use crate::bulk::BulkIo;
 use crate::control::Timeout;
 use crate::host::Host;
-use crate::memory::Shape;
+use crate::memory::{Shape, UserMemories};
 use crate::session::Session;
 
 /// An engine, for its statements.
@@ -29,6 +29,8 @@ pub(crate) struct System {
     pub(crate) timeout_max: Timeout,
     /// What one statement may have of the memory (ME3).
     pub(crate) statement_memory: Shape,
+    /// What those of each user have of it together (ME5).
+    pub(crate) user_memory: Arc<UserMemories>,
     /// Rows that a FILL may make.
     pub(crate) fill_rows_max: u64,
 }

@@ -1,10 +1,14 @@
-//! Memory of the process above its limit: statements give way before the kernel ends everything.
+//! Memory of the process above its limit, and a disk that queries fill: statements give way before
+//! the kernel ends everything, or no rows can be taken any more.
 //!
 //! - overload-1. Above the limit by more than a twentieth for a second without a break, the
 //!   statement that has most is cancelled, and one more with each further second.
 //! - overload-2. Above the limit by more than a quarter, statements are cancelled at once, the
 //!   largest first, until what they have makes up for the excess; and again after half a second,
 //!   or when memory has grown by an eighth of the limit meanwhile.
+//! - overload-3. While the disk has less than half of the room that `storage.min_free` keeps, the
+//!   statement that has spilled most is cancelled, and after half a second the next one: what a
+//!   query spills is gone with it, and rows that cannot be written are not.
 //!
 //! Not here: what statements may have by themselves (`tidegate_query`), and rows on their way in.
 
@@ -34,16 +38,43 @@ pub(crate) struct Overload {
     shared: Arc<Shared>,
     services: Arc<Services>,
     watch: Watch,
+    /// Looks until the disk is looked at again (overload-3).
+    disk_looks: u32,
 }
 
 impl Overload {
     pub(crate) fn new(shared: &Arc<Shared>, services: &Arc<Services>) -> Overload {
         let (shared, services) = (Arc::clone(shared), Arc::clone(services));
-        Overload { shared, services, watch: Watch::default() }
+        Overload { shared, services, watch: Watch::default(), disk_looks: 0 }
     }
 
     /// Looks once, and cancels statements if it is time for that.
     pub(crate) fn look(&mut self) {
+        self.look_at_disk();
+        self.look_at_memory();
+    }
+
+    fn look_at_disk(&mut self) {
+        self.disk_looks = self.disk_looks.saturating_sub(1);
+        let engine = &self.services.engine;
+        if 0 < self.disk_looks || !engine.has_spilled() {
+            return;
+        }
+        if !self.services.has_full_disk(self.shared.config.min_free, 2) {
+            return;
+        }
+        self.disk_looks = LOOKS_TO_END;
+        let Some((id, bytes)) = engine.end_largest_spill() else { return };
+        self.shared.log.warn(
+            "disk",
+            format_args!(
+                "the disk has less than half of the room of storage.min_free: cancelling \
+                 statement {id} ({bytes} spilled)"
+            ),
+        );
+    }
+
+    fn look_at_memory(&mut self) {
         let (used, limit) = (ByteCount(rss_anon_bytes()), self.shared.config.memory_limit);
         let Some(mut excess) = self.watch.excess(used.0, limit.0) else { return };
         while 0 < excess {

@@ -178,9 +178,10 @@ impl fmt::Display for Unready {
 }
 
 impl Services {
-    /// Whether the disk of the database has little room, of what it has and at all.
-    fn has_full_disk(&self, min_free: u64) -> bool {
-        let is_full = |(free, all): (u64, u64)| free < (all / DISK_PART).min(min_free);
+    /// True if the disk of the database has little room, of what it has and at all: less than
+    /// one of so many parts of what is little.
+    pub(crate) fn has_full_disk(&self, min_free: u64, parts: u64) -> bool {
+        let is_full = |(free, all): (u64, u64)| free < (all / DISK_PART).min(min_free) / parts;
         disk_bytes(&self.folder).is_ok_and(is_full)
     }
 }
@@ -237,7 +238,7 @@ impl Shared {
                 if database.is_log_broken() {
                     reasons.push("disk_read_only");
                 }
-                if database.is_short_of_space() || services.has_full_disk(self.config.min_free) {
+                if database.is_short_of_space() || services.has_full_disk(self.config.min_free, 1) {
                     reasons.push("disk_full");
                 }
             }

@@ -25,6 +25,7 @@ use super::types::{self, format_type};
 use crate::error::{Error, SettingProblem};
 use crate::rights::Role;
 use crate::session::shown;
+use crate::show::parameter;
 use crate::system::Caller;
 
 /// What a function gives.
@@ -549,6 +550,9 @@ fn current_setting(call: &Call<'_>) -> Result<ScalarValue> {
 
 fn set_config(call: &Call<'_>) -> Result<ScalarValue> {
     let (Some(name), Some(value)) = (call.text(0), call.text(1)) else { return no_text() };
+    if parameter(&call.caller.system, &name).is_some() {
+        return Err(setting_error(SettingProblem::OfConfiguration { name }));
+    }
     call.caller.session.set(&name, &value).map_err(setting_error)?;
     let shown = shown(&call.caller.session, call.caller.system.timeout, &name);
     Ok(ScalarValue::Utf8View(shown.map(|shown| shown.value)))

@@ -13,6 +13,7 @@ use super::types::{self, TYPES};
 use crate::activity::Running;
 use crate::changes::{Changes, PrivateTable, TEMPORARY_SCHEMA};
 use crate::error::Result;
+use crate::rights::Role;
 use crate::session::{Shown, all_settings};
 use crate::system::Caller;
 
@@ -368,27 +369,30 @@ fn collations() -> Vec<Row> {
     [(100, "default", "d"), (950, "C", "c"), (951, "POSIX", "c")].map(collation).into()
 }
 
+/// The one role that a user sees: its own, with the rights that it has.
 fn role(caller: &Caller) -> Row {
+    let is_admin = caller.session.origin().role == Role::Admin;
     Row::new()
         .with("rolname", owner(caller))
-        .with("rolsuper", true)
+        .with("rolsuper", is_admin)
         .with("rolinherit", true)
-        .with("rolcreaterole", true)
-        .with("rolcreatedb", true)
+        .with("rolcreaterole", is_admin)
+        .with("rolcreatedb", is_admin)
         .with("rolcanlogin", true)
         .with("rolconnlimit", -1_i64)
         .with("rolpassword", "********")
-        .with("rolbypassrls", true)
+        .with("rolbypassrls", is_admin)
         .with("oid", OWNER)
 }
 
 fn user(caller: &Caller) -> Row {
+    let is_admin = caller.session.origin().role == Role::Admin;
     Row::new()
         .with("usename", owner(caller))
         .with("usesysid", OWNER)
-        .with("usecreatedb", true)
-        .with("usesuper", true)
-        .with("usebypassrls", true)
+        .with("usecreatedb", is_admin)
+        .with("usesuper", is_admin)
+        .with("usebypassrls", is_admin)
         .with("passwd", "********")
 }
 

@@ -28,6 +28,7 @@ use tokio::task;
 use tokio::time::Instant;
 
 use super::Stop;
+use super::copied::with_bounded_copies;
 use super::join_filter::with_asking_filter;
 use super::kept::with_charged_values;
 use super::sort_keys::with_asking_keys;
@@ -54,7 +55,7 @@ pub(crate) fn guarded(
     let guard = |input: Arc<dyn ExecutionPlan>| -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         let properties = Arc::clone(input.properties());
         let input = with_asking_keys(with_asking_filter(input, stop)?, stop)?;
-        let input = sliced(with_charged_values(input))?;
+        let input = sliced(with_bounded_copies(with_charged_values(input))?)?;
         Ok(Transformed::yes(Arc::new(GuardExec { input, properties, stop: Arc::clone(stop) })))
     };
     Ok(plan.transform_up(guard)?.data)

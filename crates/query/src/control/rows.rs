@@ -18,9 +18,11 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result as PlanResult};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, Stream, StreamExt};
+use tidegate_model::limits::COUNTED_VALUE_BYTES;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -29,9 +31,17 @@ use super::guard::begin_turn;
 use super::{CancelReason, Stop};
 use crate::account::Account;
 use crate::error::{Error, Result};
+use crate::plan::bytes_of;
 
 /// One that is being written while the next one is made.
 const BATCHES_WAITING: usize = 1;
+
+/// Read-ahead is for batches that are smaller (P5): it would hold a third one for a client that
+/// reads nothing.
+const LARGE_BATCH_BYTES: usize = 8 << 20;
+
+/// The name of the memory of batches in messages (P5).
+const CONSUMER: &str = "ResultRows";
 
 /// Who takes the rows of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +105,10 @@ pub(crate) fn run(
     took: Option<Took>,
 ) -> Result<SendableRecordBatchStream> {
     let schema = plan.schema();
-    let stream = Timed::new(execute_stream(plan, context)?, took);
+    let memory = Arc::clone(context.memory_pool());
+    let stream = Timed::new(execute_stream(plan, context)?, memory, took);
     let work = Work::Apart(Running::start(stream, (stop, reader)));
-    Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work }))
+    Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work, held: None }))
 }
 
 /// The same for a plan that is known to be quick, and its client (P4). `threads` are those on which
@@ -110,12 +121,13 @@ pub(crate) fn run_here(
 ) -> Result<SendableRecordBatchStream> {
     let schema = plan.schema();
     let entered = threads.enter();
-    let stream = Timed::new(execute_stream(plan, context)?, Some(took));
+    let memory = Arc::clone(context.memory_pool());
+    let stream = Timed::new(execute_stream(plan, context)?, memory, Some(took));
     drop(entered);
     // Until its reader comes (K3).
     stop.begin_wait();
     let work = Work::Here { stream, threads: threads.clone() };
-    Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work }))
+    Ok(Box::pin(Rows { schema, stop: Arc::clone(stop), work, held: None }))
 }
 
 /// What is said of work that has panicked on the thread of whoever asked for it; what it has said
@@ -127,26 +139,51 @@ pub(crate) fn panicked() -> DataFusionError {
 /// Is told how long a plan has worked.
 pub(crate) type Took = Box<dyn FnOnce(Duration) + Send>;
 
+/// A batch, and what is charged for it (P5).
+struct Batch {
+    rows: RecordBatch,
+    charged: Option<MemoryReservation>,
+}
+
 /// A plan's rows, and how long it works on them.
 struct Timed {
     stream: SendableRecordBatchStream,
+    memory: Arc<dyn MemoryPool>,
     worked: Duration,
     took: Option<Took>,
 }
 
 impl Timed {
-    fn new(stream: SendableRecordBatchStream, took: Option<Took>) -> Timed {
-        Timed { stream, worked: Duration::ZERO, took }
+    fn new(
+        stream: SendableRecordBatchStream,
+        memory: Arc<dyn MemoryPool>,
+        took: Option<Took>,
+    ) -> Timed {
+        Timed { stream, memory, worked: Duration::ZERO, took }
+    }
+
+    /// Charges the statement for a large batch (P5).
+    fn charged(&self, rows: RecordBatch) -> PlanResult<Batch> {
+        // Values may share what they are made of, and arrays may be parts of larger ones.
+        let values = rows.columns().iter().map(|column| bytes_of(column.as_ref()));
+        let values = values.fold(0, u64::saturating_add);
+        if values < COUNTED_VALUE_BYTES {
+            return Ok(Batch { rows, charged: None });
+        }
+        let values = usize::try_from(values).unwrap_or(usize::MAX);
+        let reservation = MemoryConsumer::new(CONSUMER).register(&self.memory);
+        reservation.try_grow(values.min(rows.get_array_memory_size()))?;
+        Ok(Batch { rows, charged: Some(reservation) })
     }
 }
 
 impl Stream for Timed {
-    type Item = PlanResult<RecordBatch>;
+    type Item = PlanResult<Batch>;
 
     fn poll_next(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<PlanResult<RecordBatch>>> {
+    ) -> Poll<Option<PlanResult<Batch>>> {
         let start = Instant::now();
         let polled = self.stream.poll_next_unpin(context);
         self.worked += start.elapsed();
@@ -155,50 +192,74 @@ impl Stream for Timed {
         {
             took(self.worked);
         }
-        polled
+        polled.map(|batch| batch.map(|rows| self.charged(rows?)))
     }
 }
 
 /// Sends the batches of a stream, until nobody takes them any more.
 async fn hand_over(
     mut stream: Timed,
-    sender: mpsc::Sender<PlanResult<RecordBatch>>,
+    sender: mpsc::Sender<PlanResult<Batch>>,
     (stop, reader): (Arc<Stop>, Reader),
 ) {
     while let Some(batch) = stream.next().await {
-        if let Ok(place) = sender.try_reserve() {
-            place.send(batch);
-            continue;
-        }
-        // Without a place for it, the reader is slower than we are (K3).
-        if reader == Reader::Client {
-            stop.begin_wait();
-        }
-        let place = tokio::select! {
-            biased;
-            place = sender.reserve() => Some(place),
-            () = stop.canceled() => None,
+        let Some(place) = place(&sender, &stop, reader).await else {
+            drop(batch);
+            return end(stream, &sender, &stop).await;
         };
-        if reader == Reader::Client {
-            stop.end_wait();
-        }
-        let Some(place) = place else {
-            // The work ends now (P3), its reader learns of it when it comes.
-            drop((batch, stream));
-            let reason = stop.reason().unwrap_or(CancelReason::Requested);
-            let _ = sender.send(Err(Error::from(reason).into())).await;
-            return;
-        };
+        let charged = batch.as_ref().ok().and_then(|batch| batch.charged.as_ref());
+        let is_large = charged.is_some_and(|charged| LARGE_BATCH_BYTES <= charged.size());
         match place {
             Ok(place) => place.send(batch),
             Err(_) => return,
         }
+        // P5: the next one is made when this one is taken.
+        if is_large {
+            match self::place(&sender, &stop, reader).await {
+                Some(Ok(_)) => {}
+                Some(Err(_)) => return,
+                None => return end(stream, &sender, &stop).await,
+            }
+        }
     }
+}
+
+type Place<'s> = mpsc::Permit<'s, PlanResult<Batch>>;
+
+/// Waits for a place for a batch; `None` if the statement is cancelled meanwhile.
+async fn place<'s>(
+    sender: &'s mpsc::Sender<PlanResult<Batch>>,
+    stop: &Stop,
+    reader: Reader,
+) -> Option<std::result::Result<Place<'s>, mpsc::error::SendError<()>>> {
+    if let Ok(place) = sender.try_reserve() {
+        return Some(Ok(place));
+    }
+    // Without a place for it, the reader is slower than we are (K3).
+    if reader == Reader::Client {
+        stop.begin_wait();
+    }
+    let place = tokio::select! {
+        biased;
+        place = sender.reserve() => Some(place),
+        () = stop.canceled() => None,
+    };
+    if reader == Reader::Client {
+        stop.end_wait();
+    }
+    place
+}
+
+/// Ends the work now (P3); its reader learns of it when it comes.
+async fn end(stream: Timed, sender: &mpsc::Sender<PlanResult<Batch>>, stop: &Stop) {
+    drop(stream);
+    let reason = stop.reason().unwrap_or(CancelReason::Requested);
+    let _ = sender.send(Err(Error::from(reason).into())).await;
 }
 
 /// What there is until the last row.
 struct Running {
-    batches: mpsc::Receiver<PlanResult<RecordBatch>>,
+    batches: mpsc::Receiver<PlanResult<Batch>>,
     /// Dropping it ends it.
     task: SpawnedTask<()>,
     /// Rings when the statement is not to go on.
@@ -216,7 +277,7 @@ impl Running {
         Running { batches, task, alarm: Box::pin(async move { ended.ended().await }) }
     }
 
-    fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<PlanResult<RecordBatch>>> {
+    fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<PlanResult<Batch>>> {
         let running = self;
         match running.batches.poll_recv(context) {
             Poll::Ready(Some(batch)) => Poll::Ready(Some(batch)),
@@ -248,10 +309,12 @@ struct Rows {
     schema: SchemaRef,
     stop: Arc<Stop>,
     work: Work,
+    /// What is charged for the batch that its reader has (P5).
+    held: Option<MemoryReservation>,
 }
 
 impl Rows {
-    fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<PlanResult<RecordBatch>>> {
+    fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<PlanResult<Batch>>> {
         let Work::Here { stream, threads } = &mut self.work else {
             return match &mut self.work {
                 Work::Apart(running) => running.poll_batch(context),
@@ -284,12 +347,17 @@ impl Stream for Rows {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<PlanResult<RecordBatch>>> {
+        self.held = None;
         let batch = ready!(self.poll_batch(context));
         if !matches!(batch, Some(Ok(_))) {
             self.stop.abandon();
             self.work = Work::Over;
         }
-        Poll::Ready(batch)
+        Poll::Ready(batch.map(|batch| {
+            let Batch { rows, charged } = batch?;
+            self.held = charged;
+            Ok(rows)
+        }))
     }
 }
 
@@ -313,6 +381,8 @@ mod tests {
     use datafusion::arrow::array::Int64Array;
     use datafusion::common::internal_err;
     use datafusion::common::tree_node::TreeNodeRecursion;
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
     use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
     use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -489,6 +559,56 @@ mod tests {
             yield_often().await;
             assert_eq!((stop.worked(), given.load(Relaxed)), (worked, before), "K3");
         }
+    }
+
+    /// Twenty clients that read nothing of large rows had 250 MB each, charged to nobody: the
+    /// process ended.
+    #[tokio::test(flavor = "current_thread")]
+    async fn large_batches_are_charged_until_the_reader_has_taken_them() {
+        for (rows, batches) in [(1 << 20, 2), (1 << 17, 3), (1 << 15, 0)] {
+            let given = Arc::new(AtomicU64::new(0));
+            let values = Arc::new(Int64Array::from_iter_values(0..rows));
+            let batch = RecordBatch::try_from_iter([("n", values as _)]).unwrap();
+            let bytes = batch.get_array_memory_size();
+            let plan = Arc::new(Endless { batch, ..Endless::new(&given) });
+            let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(plan));
+            let context = Arc::new(TaskContext::default());
+            let memory = Arc::clone(context.memory_pool());
+            let stop = Arc::new(Stop::new(Timeout::Never));
+            let mut rows = run(plan, context, (&stop, Reader::Client), None).unwrap();
+            for _ in 0..2 {
+                assert!(rows.next().await.unwrap().is_ok());
+                yield_often().await;
+                let charged = memory.reserved().div_ceil(bytes);
+                assert_eq!(charged, batches, "P5");
+            }
+            drop(rows);
+            yield_often().await;
+            assert_eq!(memory.reserved(), 0, "P5");
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_batch_that_finds_no_memory_is_an_error() {
+        let given = Arc::new(AtomicU64::new(0));
+        let values = Arc::new(Int64Array::from_iter_values(0..1 << 20));
+        let batch = RecordBatch::try_from_iter([("n", values as _)]).unwrap();
+        let plan = Arc::new(Endless { batch, ..Endless::new(&given) });
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(12 << 20));
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
+        let context = Arc::new(TaskContext::default().with_runtime(runtime));
+        let stop = Arc::new(Stop::new(Timeout::Never));
+        let mut rows = run(
+            Arc::new(CoalescePartitionsExec::new(plan)),
+            context,
+            (&stop, Reader::Client),
+            None,
+        )
+        .unwrap();
+        assert!(rows.next().await.unwrap().is_ok());
+        yield_often().await;
+        let error = rows.next().await.unwrap().expect_err("the reader has the first one");
+        assert!(error.to_string().contains(CONSUMER), "{error}");
     }
 
     async fn yield_often() {

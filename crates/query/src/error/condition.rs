@@ -112,7 +112,8 @@ impl SyntaxError {
             SyntaxError::TooDeep { .. }
             | SyntaxError::TooManyParts { .. }
             | SyntaxError::TooManyJoins { .. }
-            | SyntaxError::TooManyItems { .. } => Condition::LimitExceeded,
+            | SyntaxError::TooManyItems { .. }
+            | SyntaxError::TooManySets { .. } => Condition::LimitExceeded,
             SyntaxError::NoSuchType { .. } | SyntaxError::NoSuchWindow { .. } => {
                 Condition::UndefinedObject
             }
@@ -165,6 +166,7 @@ impl Error {
             Error::Schema(source) => schema_condition(source),
             Error::Canceled { reason } => match reason {
                 CancelReason::Memory { .. } => Condition::OutOfMemory,
+                CancelReason::Disk => Condition::DiskFull,
                 CancelReason::Stopping => Condition::Stopping,
                 _ => Condition::QueryCanceled,
             },

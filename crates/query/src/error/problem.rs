@@ -115,6 +115,14 @@ pub enum SyntaxError {
         /// How many it may have.
         most: usize,
     },
+    /// A GROUP BY has too many sets.
+    #[error("a GROUP BY has at most {sets} sets, with {items} expressions together")]
+    TooManySets {
+        /// The number of sets that it may have.
+        sets: usize,
+        /// The number of expressions that all of them may have.
+        items: usize,
+    },
     /// A window is named that is not defined.
     #[error("window `{name}` does not exist")]
     NoSuchWindow {

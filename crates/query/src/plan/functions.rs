@@ -17,6 +17,7 @@ mod rewritten;
 mod series;
 mod rounded;
 mod sliding;
+mod percentile;
 mod text_concat;
 mod value_cast;
 mod matching;
@@ -74,15 +75,20 @@ pub(crate) fn scalar_function(name: &str) -> Option<Arc<ScalarUDF>> {
 
 /// Functions of many values, under their names in lower case.
 pub(super) static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
-    let named = |function: AggregateUDF| (function.name().to_owned(), Arc::new(function));
+    let named = |function: AggregateUDF| {
+        let function = Arc::new(function);
+        let names = [function.name()].into_iter().chain(function.aliases().iter().map(|it| &**it));
+        names.map(|name| (name.to_owned(), Arc::clone(&function))).collect::<Vec<_>>()
+    };
     let all = [
         first_last::first_last_functions(),
         ksum::exact_sums(),
         vec![haversine::haversine()],
         typed::least_and_greatest(),
         sliding::sliding_aggregates(),
+        percentile::percentiles(),
     ];
-    all.into_iter().flatten().map(named).collect()
+    all.into_iter().flatten().flat_map(named).collect()
 });
 
 /// All of ours: those of a value, and those of many.

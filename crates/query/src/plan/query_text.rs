@@ -138,6 +138,10 @@ pub(super) fn parse_tokens(
         let what = SyntaxError::TooManyItems { most: limits::SELECT_ITEMS };
         return Err(Error::syntax(sql, 0, what));
     }
+    if limits::GROUPING_SETS < items.sets || limits::GROUPING_SET_ITEMS < items.set_items {
+        let (sets, items) = (limits::GROUPING_SETS, limits::GROUPING_SET_ITEMS);
+        return Err(Error::syntax(sql, 0, SyntaxError::TooManySets { sets, items }));
+    }
     let compared = compared_parameters(&query, (&places, parameters));
     rewrite(&mut query);
     let mut lifter = Lifter { sql, intervals: &intervals, parameters: places, notices: Vec::new() };

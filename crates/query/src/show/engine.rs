@@ -15,6 +15,8 @@ use crate::activity::Running;
 use crate::error::Result;
 use crate::host::{ConfigEntry, MemoryUse};
 use crate::plan::our_functions;
+use crate::rights::Role;
+use crate::session::Origin;
 use crate::system::{Caller, System};
 
 /// What stands where nobody may read what stands there.
@@ -94,7 +96,10 @@ pub(super) fn memory_metrics(caller: &Caller) -> Result<RecordBatch> {
 }
 
 pub(super) fn ilp_connections(caller: &Caller) -> Result<RecordBatch> {
-    let all = caller.system.host.line_connections();
+    let mut all = caller.system.host.line_connections();
+    let Origin { role, user, .. } = caller.session.origin();
+    // As with statements: others see their own.
+    all.retain(|it| *role == Role::Admin || user.is_some() && it.user == *user);
     batch(vec![
         ("peer", texts(all.iter().map(|it| Some(it.peer.clone())))),
         ("user_name", texts(all.iter().map(|it| it.user.clone()))),

@@ -12,12 +12,15 @@
 //! - SZ3. A SELECT lists, groups by and sorts by at most `SELECT_ITEMS` expressions each: planning
 //!   compares each with all others. What `*` stands for is not counted: columns of tables.
 //! - SZ4. A statement has at most `JOINS` joins, a comma in FROM among them.
+//! - SZ5. A GROUP BY has at most `GROUPING_SETS` sets, counted before any of them is made, with
+//!   `GROUPING_SET_ITEMS` expressions together: CUBE doubles them with each of its expressions.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    GroupByExpr, ObjectName, OrderBy, OrderByKind, Query, Select, SetExpr, Visit, Visitor,
+    Expr, GroupByExpr, GroupByWithModifier, ObjectName, OrderBy, OrderByKind, Query, Select,
+    SetExpr, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -33,7 +36,7 @@ const CALLS_MAX: usize = 100;
 const CONDITIONS_MAX: usize = 2_000;
 /// Tables and queries that a statement may read, and UNION and its like join: planning so many
 /// takes seconds, and nobody can interrupt it.
-pub(super) const PARTS_MAX: usize = 500;
+pub(crate) const PARTS_MAX: usize = 500;
 
 /// What stands between two brackets, or CASE and END.
 #[derive(Default)]
@@ -226,6 +229,9 @@ pub(super) struct Items {
     /// How many expressions a SELECT lists, groups by or sorts by, at most.
     pub(super) most: usize,
     pub(super) joins: usize,
+    /// The sets of a GROUP BY, at most, and the expressions of all its sets together.
+    pub(super) sets: usize,
+    pub(super) set_items: usize,
 }
 
 impl Items {
@@ -250,11 +256,42 @@ impl Visitor for Items {
         self.most = self.most.max(select.projection.len());
         let joins = select.from.iter().map(|table| table.joins.len() + 1).sum::<usize>();
         self.joins = self.joins.saturating_add(joins.saturating_sub(1));
-        if let GroupByExpr::Expressions(by, _) = &select.group_by {
+        if let GroupByExpr::Expressions(by, modifiers) = &select.group_by {
             self.most = self.most.max(by.len());
+            let (sets, items) = grouping_sets(by, modifiers);
+            self.sets = self.sets.max(sets);
+            self.set_items = self.set_items.max(sets.saturating_mul(items));
         }
         ControlFlow::Continue(())
     }
+}
+
+/// The number of sets of a GROUP BY, and of the expressions that a set may have (SZ5).
+fn grouping_sets(by: &[Expr], modifiers: &[GroupByWithModifier]) -> (usize, usize) {
+    let doubled = |count: usize| {
+        u32::try_from(count).ok().and_then(|count| 1_usize.checked_shl(count)).unwrap_or(usize::MAX)
+    };
+    let items = |sets: &[Vec<Expr>]| sets.iter().map(Vec::len).sum::<usize>();
+    let of = |expr: &Expr| match expr {
+        Expr::Cube(parts) => (doubled(parts.len()), items(parts)),
+        Expr::Rollup(parts) => (parts.len() + 1, items(parts)),
+        Expr::GroupingSets(sets) => (sets.len(), sets.iter().map(Vec::len).max().unwrap_or(0)),
+        _ => (1, 1),
+    };
+    let (mut sets, mut most) = (1_usize, 0_usize);
+    for (count, items) in by.iter().map(of) {
+        (sets, most) = (sets.saturating_mul(count), most.saturating_add(items));
+    }
+    for modifier in modifiers {
+        let count = match modifier {
+            GroupByWithModifier::Cube => doubled(by.len()),
+            GroupByWithModifier::Rollup => by.len() + 1,
+            GroupByWithModifier::GroupingSets(expr) => of(expr).0,
+            GroupByWithModifier::Totals => 2,
+        };
+        sets = sets.saturating_mul(count);
+    }
+    (sets, most)
 }
 
 /// What is seen of a query.
@@ -384,6 +421,39 @@ mod tests {
             of(&from(limits::JOINS + 1)).unwrap();
             let error = of(&from(limits::JOINS + 2)).expect_err("SZ4").to_string();
             assert!(error.contains("at most 100 joins"), "SZ4: {error}");
+        }
+    }
+
+    // CUBE of 64 columns, 370 bytes of text, made sets until the process had no memory.
+    #[test]
+    fn a_group_by_has_only_so_many_sets() {
+        let of = |by: &str| {
+            let sql = format!("SELECT 1 FROM t GROUP BY {by}");
+            super::super::parse_query(&sql, &[]).map(|_| ())
+        };
+        let list = |count: usize| {
+            (0..count).map(|number| format!("c{number}")).collect::<Vec<_>>().join(", ")
+        };
+        for by in [
+            format!("CUBE ({})", list(9)),
+            format!("ROLLUP ({})", list(80)),
+            format!("GROUPING SETS ({})", list(limits::GROUPING_SETS)),
+            "CUBE (a, b), CUBE (c, d), ROLLUP (e, f), g".to_owned(),
+        ] {
+            of(&by).expect(&by);
+        }
+        for by in [
+            format!("CUBE ({})", list(10)),
+            format!("CUBE ({})", list(64)),
+            format!("CUBE ({})", list(2_000)),
+            format!("ROLLUP ({})", list(600)),
+            format!("{} WITH CUBE", list(64)),
+            format!("GROUPING SETS ({})", list(limits::GROUPING_SETS + 1)),
+            format!("GROUPING SETS ({})", vec![format!("({})", list(100)); 100].join(", ")),
+            vec!["CUBE (a, b, c, d)"; 3].join(", "),
+        ] {
+            let error = of(&by).expect_err(&by).to_string();
+            assert!(error.contains("at most 512 sets"), "SZ5: {error}");
         }
     }
 

@@ -5,8 +5,7 @@
 //!   the subquery would have for these values.
 //! - DO2. The rows around a subquery are read twice, so they must be the same both times.
 //! - DO3. Of several subqueries of one place, each reads the rows as they are before any of them is
-//!   joined: a plan would double with each of them otherwise. Values of rows that a join leaves out
-//!   are worked out without need.
+//!   joined: a plan would double with each of them otherwise.
 
 use std::sync::Arc;
 
@@ -25,6 +24,7 @@ use datafusion::logical_expr::{
 use super::free::{FreeColumn, free_columns, with_free_columns};
 use super::single::single_value;
 use super::{JOINED, joined_by};
+use crate::account::check_stop;
 use crate::error::Error;
 use crate::plan::coerce::binary;
 use crate::plan::float_keys;
@@ -64,6 +64,7 @@ impl Domain {
         if columns.is_empty() {
             return Ok(Domain { columns, rows: None });
         }
+        check_stop()?;
         if !is_repeatable(around)? {
             return not_supported("a subquery that reads rows chosen by chance or by LIMIT");
         }
@@ -151,9 +152,11 @@ impl Domain {
 }
 
 /// DO3. The rows without the subqueries that have been joined with them, as far as these columns
-/// are not theirs: such joins give the rows further columns, or leave some of them out.
+/// are not theirs. A join that leaves rows out stays: it may leave out those for which the subquery
+/// would fail.
 fn without_joins<'p>(mut around: &'p LogicalPlan, columns: &[DomainColumn]) -> &'p LogicalPlan {
     while let LogicalPlan::Join(join) = around
+        && matches!(join.join_type, JoinType::Left | JoinType::LeftMark)
         && let LogicalPlan::SubqueryAlias(joined) = join.right.as_ref()
         && joined.alias.table().strip_prefix(OURS).is_some_and(|name| name.starts_with(JOINED))
         && columns.iter().all(|it| join.left.schema().has_column(&it.outer))

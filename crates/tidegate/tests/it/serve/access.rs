@@ -102,6 +102,20 @@ fn a_reader_reads() {
     );
     check(&upload, 403, r#""code":"42501""#);
     check(&exec(&server, "SELECT v FROM t", &admin), 200, "[[1]]");
+    // It is told what it is, and nothing about others.
+    let roles = "SELECT rolname, rolsuper, rolcreatedb, rolcreaterole FROM pg_roles";
+    check(&exec(&server, roles, &reader), 200, r#"[["user",false,false,false]]"#);
+    check(&exec(&server, roles, &admin), 200, r#"[["admin",true,true,true]]"#);
+    let users = "SELECT usename, usesuper, usecreatedb FROM pg_user";
+    check(&exec(&server, users, &reader), 200, r#"[["user",false,false]]"#);
+    let lines = server.connect_ilp();
+    let connections = "SELECT count(*) FROM ilp_connections()";
+    let seen = || exec(&server, connections, &admin).body.contains("[[1]]");
+    wait_until("the connection to be seen", seen);
+    check(&exec(&server, connections, &reader), 200, "[[0]]");
+    drop(lines);
+    let key = "SELECT set_config('auth.admin_password', 'x', false)";
+    check(&exec(&server, key, &reader), 400, r#""code":"55P02""#);
     let log = server.log();
     let expected = "permission denied: a reader may not do DROP TABLE";
     assert!(log.lines().any(|it| it.contains("audit") && it.contains(expected)), "{log}");
