@@ -475,24 +475,7 @@ impl Reading {
         }
         let metrics = exchange.shared.metrics.of(Transport::Http);
         metrics.bytes.add(text.len() as u64);
-        self.reserve(services, text.len()).await?;
-        let fed = {
-            let mut host = Host::new(&services.database, exchange.shared.clock.as_ref());
-            self.parser.feed(text, &mut host)
-        };
-        self.take_faults();
-        fed.map_err(Refusal::of_fault)?;
-        self.reserve_rows(services).await?;
-        yield_now().await;
-        if LOOK_BYTES <= self.bytes - self.looked {
-            self.looked = self.bytes;
-            self.look(exchange, services)?;
-        }
-        Ok(())
-    }
-
-    async fn reserve(&mut self, services: &Services, bytes: usize) -> Result<(), Stopped> {
-        let reserved = services.ingest.reserve(bytes).await.ok_or_else(|| {
+        let reserved = services.ingest.reserve(text.len()).await.ok_or_else(|| {
             let message = "the memory for rows on their way is used up";
             Stopped::from(Refusal::new(503, "retry operation", message))
         })?;
@@ -500,16 +483,18 @@ impl Reading {
             Some(held) => held.merge(reserved),
             None => self.reserved = Some(reserved),
         }
-        Ok(())
-    }
-
-    /// Reserves what the rows take beyond their text.
-    async fn reserve_rows(&mut self, services: &Services) -> Result<(), Stopped> {
-        let bytes = self.parser.pending_bytes();
-        match services.ingest.missing(self.reserved.as_ref(), bytes) {
-            0 => Ok(()),
-            missing => self.reserve(services, missing).await,
+        let fed = {
+            let mut host = Host::new(&services.database, exchange.shared.clock.as_ref());
+            self.parser.feed(text, &mut host)
+        };
+        self.take_faults();
+        fed.map_err(Refusal::of_fault)?;
+        yield_now().await;
+        if LOOK_BYTES <= self.bytes - self.looked {
+            self.looked = self.bytes;
+            self.look(exchange, services)?;
         }
+        Ok(())
     }
 
     /// What comes next of the body; waiting for it must not keep others waiting (IL3).
