@@ -22,13 +22,15 @@ mod records;
 mod window;
 mod shape;
 mod evidence;
+mod notation;
 mod columns;
 
-pub(crate) use columns::HeaderFound;
+pub(crate) use columns::{HeaderFound, is_skipped};
 use dialect::Found;
 pub(crate) use dialect::line_end;
 use evidence::Spoiled;
 pub(crate) use evidence::{Evidence, Inferred, Orders};
+pub(crate) use notation::{Surroundings, inferred, remarks};
 use records::{Cell, Record, Records, Shape};
 use window::QuotedLines;
 
@@ -366,7 +368,7 @@ pub(crate) fn kept_columns<'a>(
 ) -> Result<Vec<(&'a String, &'a Evidence)>, SniffError> {
     columns::check_distinct(&columns::kept(&looked.names, options))?;
     let all = looked.names.iter().zip(&looked.evidence);
-    Ok(all.filter(|(name, _)| columns::is_kept(name, options)).collect())
+    Ok(all.filter(|(name, _)| columns::is_kept(name, &looked.names, options)).collect())
 }
 
 /// The cells of a column that is to be the designated timestamp and has too few timestamps.

@@ -136,6 +136,11 @@ impl TimestampFormat {
         matches!(self, TimestampFormat::DayFirst | TimestampFormat::MonthFirst)
     }
 
+    /// True if its times may have an offset or none.
+    pub(crate) fn may_have_offset(&self) -> bool {
+        matches!(self, TimestampFormat::Detect | TimestampFormat::Iso) || self.has_order()
+    }
+
     /// Whether its text always has a time of day.
     #[must_use]
     pub fn has_time(&self) -> bool {

@@ -14,7 +14,7 @@
 use std::path::Path;
 
 use tidegate_model::schema::same_name;
-use tidegate_model::{ColumnType, Schema};
+use tidegate_model::{Column, ColumnType, Schema};
 
 use super::ImportContext;
 use super::setup::{self, SampledFile, TargetSchema};
@@ -26,7 +26,7 @@ use crate::options::{ColumnSource, ExtraFields, FileFormat, ImportOptions, Missi
 use crate::read::TextFile;
 use crate::sniff::{
     self, Dialect, Evidence, FirstLine, HeaderFound, Inferred, Like, LineEnd, Look, NoTimes,
-    Orders, SniffError, SniffOptions,
+    Orders, SniffError, SniffOptions, Surroundings,
 };
 use crate::timestamp::TimestampFormat;
 
@@ -56,6 +56,8 @@ struct ReadColumn {
 /// How many notes on files after the first are told; a thousand files may be told of a thousand
 /// times.
 const FILE_NOTES_MAX: usize = 20;
+/// How many names a note has.
+const NAMES_SHOWN: usize = 10;
 
 /// The files as they were looked at.
 struct Files<'a> {
@@ -104,7 +106,9 @@ pub(super) fn prepare(context: &ImportContext<'_>, inputs: &[SampledFile]) -> Re
     };
     let text_files = files.map(&schema)?;
     let mut notes = files.notes(&text_files, &schema);
-    let columns = files.columns(&text_files, &schema, is_inferred, &mut notes)?;
+    let mut of_columns = Vec::new();
+    let columns = files.columns(&text_files, &schema, is_inferred, &mut of_columns)?;
+    notes.extend(capped(of_columns, "columns"));
     let Look { dialect, names, .. } = files.looks[first].clone();
     let Dialect { null_text, has_header, .. } = dialect;
     let target = TargetSchema { schema, exists };
@@ -271,11 +275,12 @@ impl Files<'_> {
             let source = SniffError::NoDesignated { name: name.to_owned() };
             return Err(self.sniff_error(self.first, source));
         }
+        let has_commas = united.iter().any(|(_, evidence)| evidence.has_commas());
         let mut columns = Vec::with_capacity(united.len());
         for (name, evidence) in &united {
             let ty = match is_designated(name) && !is_hinted(options, name) {
                 true => self.designated_type(name, evidence)?,
-                false => evidence.infer().ty,
+                false => sniff::inferred(evidence, has_commas).ty,
             };
             columns.push((name.clone(), ty));
         }
@@ -474,17 +479,13 @@ impl Files<'_> {
         let given = options.timestamp_format.as_ref();
         let mut orders = Orders::default();
         self.looks.iter().flat_map(|look| &look.evidence).for_each(|it| orders.merge(it.orders()));
+        let evidence: Vec<_> =
+            (0..schema.columns().len()).map(|column| self.evidence(column, files)).collect();
+        let has_commas = evidence.iter().any(|(evidence, _)| evidence.has_commas());
+        let has_semicolons = self.looks[self.first].dialect.delimiter == b';';
         let is_month_first = orders.day_first.is_none() && orders.month_first.is_some();
-        let of_column = |(position, column): (usize, &tidegate_model::Column)| {
-            let mut evidence = Evidence::new(given);
-            let mut is_there = false;
-            for (look, file) in self.looks.iter().zip(files) {
-                let field = file.sources[position].filter(|_| !look.names.is_empty());
-                if let Some(found) = field.and_then(|field| look.evidence.get(field)) {
-                    evidence.merge(found);
-                    is_there = true;
-                }
-            }
+        let of_column = |(column, (evidence, is_there)): (&Column, &(Evidence, bool))| {
+            let is_there = *is_there;
             let is_designated = Some(column.id) == schema.designated();
             let mut of_column = options.column_formats.iter();
             let said = of_column
@@ -492,12 +493,12 @@ impl Files<'_> {
                 .map(|(_, format)| format)
                 .or_else(|| given.filter(|_| is_designated))
                 .filter(|_| is_there);
-            let mut found = sniff::expected_column(column, is_designated, &evidence, given);
+            let mut found = sniff::expected_column(column, is_designated, evidence, given);
             if said.is_none() && found.format.as_ref().is_some_and(TimestampFormat::has_order) {
                 self.check_one_order(&column.name, evidence.orders())?;
             }
             let is_guess = is_inferred && !is_hinted(options, &column.name);
-            let ambiguity = sniff::ambiguity(&column.name, &found, &evidence);
+            let ambiguity = sniff::ambiguity(&column.name, &found, evidence);
             let mut ambiguity = ambiguity.filter(|_| said.is_none());
             if ambiguity.is_some() && is_month_first {
                 found.format = Some(TimestampFormat::MonthFirst);
@@ -508,13 +509,28 @@ impl Files<'_> {
             }
             let is_ambiguous = ambiguity.is_some();
             notes.extend(ambiguity);
-            notes.extend(
-                is_guess.then(|| sniff::spoiled(&column.name, &found, &evidence)).flatten(),
-            );
+            let surroundings = Surroundings { has_commas, has_semicolons, is_guess };
+            notes.extend(sniff::remarks((&column.name, &found), evidence, surroundings));
+            notes
+                .extend(is_guess.then(|| sniff::spoiled(&column.name, &found, evidence)).flatten());
             let format = said.cloned().or(found.format.filter(|_| is_there));
             Ok(ReadColumn { format, is_guess, is_ambiguous })
         };
-        schema.columns().iter().enumerate().map(of_column).collect()
+        schema.columns().iter().zip(&evidence).map(of_column).collect()
+    }
+
+    /// What the samples of all files say about a column of the table, and whether one has it.
+    fn evidence(&self, column: usize, files: &[TextFile]) -> (Evidence, bool) {
+        let mut evidence = Evidence::new(self.context.options.timestamp_format.as_ref());
+        let mut is_there = false;
+        for (look, file) in self.looks.iter().zip(files) {
+            let field = file.sources[column].filter(|_| !look.names.is_empty());
+            if let Some(found) = field.and_then(|field| look.evidence.get(field)) {
+                evidence.merge(found);
+                is_there = true;
+            }
+        }
+        (evidence, is_there)
     }
 
     /// Dates of both orders prove that one format reads some of them wrongly (decision 0007).
@@ -546,6 +562,9 @@ impl Files<'_> {
         notes.extend(first.preamble.clone());
         notes.extend(self.map_notes(schema));
         let mut of_others: Vec<String> = Vec::new();
+        let is_somewhere = |column: usize| files.iter().any(|file| file.sources[column].is_some());
+        let somewhere: Vec<bool> = (0..schema.columns().len()).map(is_somewhere).collect();
+        notes.extend(self.missing(self.first, (files, schema), &somewhere));
         for (at, look) in self.looks.iter().enumerate() {
             if at == self.first || look.names.is_empty() {
                 continue;
@@ -560,18 +579,30 @@ impl Files<'_> {
                 let before = self.path(before).display();
                 of_others.push(format!("{path}: its columns are those of {before}"));
             }
-            let missing: Vec<&str> = (schema.columns().iter().enumerate())
-                .filter(|(column, _)| files[at].sources[*column].is_none())
-                .filter(|(column, _)| files.iter().any(|file| file.sources[*column].is_some()))
-                .map(|(_, column)| column.name.as_str())
-                .collect();
-            if !missing.is_empty() {
-                let names = missing.join("`, `");
-                of_others.push(format!("{path}: there is no column `{names}`, which is NULL"));
-            }
+            of_others.extend(self.missing(at, (files, schema), &somewhere));
         }
-        notes.extend(capped(of_others));
+        notes.extend(capped(of_others, "files"));
         notes
+    }
+
+    /// The note on columns that a file lacks, of those that are somewhere.
+    fn missing(
+        &self,
+        at: usize,
+        (files, schema): (&[TextFile], &Schema),
+        somewhere: &[bool],
+    ) -> Option<String> {
+        let columns = schema.columns().iter().zip(&files[at].sources).zip(somewhere);
+        let missing = columns.filter(|((_, source), is_there)| source.is_none() && **is_there);
+        let missing: Vec<&str> = missing.map(|((column, _), _)| column.name.as_str()).collect();
+        let shown = missing[..missing.len().min(NAMES_SHOWN)].join("`, `");
+        let more = match missing.len().saturating_sub(NAMES_SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let path = self.path(at).display();
+        (!missing.is_empty())
+            .then(|| format!("{path}: there is no column `{shown}`{more}, which is NULL"))
     }
 
     /// The note on a row that may well be the header which the first file does not have.
@@ -601,11 +632,11 @@ impl Files<'_> {
     }
 }
 
-/// The first notes on files, and how many more there are.
-pub(super) fn capped(mut notes: Vec<String>) -> Vec<String> {
+/// The first notes on files or columns, and how many more there are.
+pub(super) fn capped(mut notes: Vec<String>, of: &str) -> Vec<String> {
     let more = notes.len().saturating_sub(FILE_NOTES_MAX);
     notes.truncate(FILE_NOTES_MAX);
-    notes.extend((more > 0).then(|| format!("{more} more notes on files")));
+    notes.extend((more > 0).then(|| format!("{more} more notes on {of}")));
     notes
 }
 

@@ -175,7 +175,7 @@ fn notes_of_rows(
     let joined = joined_notes(files, layout, tallies)?;
     let blank = blank_notes(context.options.format, files, tallies);
     let of_files = [joined, blank, ragged_notes(files, tallies)].concat();
-    Ok([files::capped(of_files), rejected_note(tallies)].concat())
+    Ok([files::capped(of_files, "files"), rejected_note(tallies)].concat())
 }
 
 /// A value of several lines that look like records may be records that a quote has joined, which

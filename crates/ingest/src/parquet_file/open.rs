@@ -21,7 +21,7 @@ use crate::import::{
     ImportContext, TargetSchema, existing_schema, given_unit, new_schema, require_designated,
 };
 use crate::options::{ColumnSource, DialectOptions, ImportOptions, Quote};
-use crate::sniff::{Dialect, FirstLine, Header, LineEnd, SniffOptions, Sniffed, map_columns};
+use crate::sniff::{self, Dialect, FirstLine, Header, LineEnd, SniffOptions, Sniffed, map_columns};
 use crate::timestamp::{EpochUnit, TimestampFormat};
 
 use super::columns::{self, ColumnCast, plain_type};
@@ -189,8 +189,9 @@ fn check_skipped(files: &[Loaded], options: &ImportOptions) -> Result<()> {
     }
 }
 
-pub(super) fn is_skipped(field: &Field, options: &ImportOptions) -> bool {
-    options.skip_columns.iter().any(|skipped| same_name(skipped, field.name()))
+pub(super) fn is_skipped(file: &Loaded, field: &Field, options: &ImportOptions) -> bool {
+    let names = || file.fields().map(|(_, field)| field.name().as_str());
+    sniff::is_skipped(field.name(), &options.skip_columns, names)
 }
 
 /// The type of column that holds a field's values.

@@ -30,7 +30,7 @@ pub(super) fn inferred_columns(
 ) -> Result<Vec<(String, ColumnType)>> {
     let mut united: Vec<United<'_>> = Vec::new();
     for file in files {
-        for (at, field) in file.fields().filter(|(_, field)| !is_skipped(field, options)) {
+        for (at, field) in file.fields().filter(|(_, field)| !is_skipped(file, field, options)) {
             let ty = inferred(file, (at, field), options)?;
             let is_null = *plain_type(field.data_type()) == DataType::Null;
             let name = field.name();

@@ -300,11 +300,23 @@ pub(super) fn map(
 
 /// The columns that are not left out.
 pub(super) fn kept(names: &[String], options: &SniffOptions<'_>) -> Vec<String> {
-    names.iter().filter(|name| is_kept(name, options)).cloned().collect()
+    names.iter().filter(|name| is_kept(name, names, options)).cloned().collect()
 }
 
-pub(super) fn is_kept(name: &str, options: &SniffOptions<'_>) -> bool {
-    !options.skip.iter().any(|skipped| same_name(name, skipped))
+pub(super) fn is_kept(name: &str, names: &[String], options: &SniffOptions<'_>) -> bool {
+    !is_skipped(name, options.skip, || names.iter().map(String::as_str))
+}
+
+/// Whether a column of a file is to be left out: of names that differ in case alone, the one that
+/// is written so.
+pub(crate) fn is_skipped<'a, I: Iterator<Item = &'a str>>(
+    name: &str,
+    skip: &[String],
+    names: impl Fn() -> I,
+) -> bool {
+    let is_meant =
+        |skipped: &String| name == skipped || !names().any(|other| other == skipped.as_str());
+    skip.iter().any(|skipped| same_name(name, skipped) && is_meant(skipped))
 }
 
 /// As `map`, with columns that go nowhere: the others are mapped as if those were not there.
@@ -318,7 +330,7 @@ fn map_kept(
     let all = SniffOptions { skip: &[], ..*options };
     let ColumnMap { targets, notes } = map(&kept, has_header, schema, &all)?;
     let mut targets = targets.into_iter();
-    let of = |name: &String| match is_kept(name, options) {
+    let of = |name: &String| match is_kept(name, names, options) {
         true => targets.next().flatten(),
         false => None,
     };

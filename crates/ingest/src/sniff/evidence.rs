@@ -8,6 +8,7 @@
 
 use tidegate_model::{ColumnType, TimeUnit};
 
+use super::notation::Notation;
 use super::shape::TextShape;
 use crate::exact::{
     Number, exact_uuid, fraction_digits, is_true_or_false, is_wide_integer, number_of,
@@ -42,6 +43,7 @@ pub(crate) struct Evidence {
     /// In the order of preference.
     formats: Vec<FormatEvidence>,
     orders: Orders,
+    notation: Notation,
     shape: TextShape,
 }
 
@@ -148,6 +150,7 @@ impl Evidence {
             no_number: None,
             formats: formats.collect(),
             orders: Orders::default(),
+            notation: Notation::default(),
             shape: TextShape::default(),
         }
     }
@@ -165,9 +168,13 @@ impl Evidence {
                 self.numbers += 1;
                 self.wide += u64::from(is_wide_integer(text));
             }
-            Number::Fraction => self.numbers += 1,
+            Number::Fraction => {
+                self.numbers += 1;
+                self.notation.add_fraction(text);
+            }
             Number::Word => self.words += 1,
             Number::None | Number::Altered => {
+                self.notation.add_other(text);
                 self.no_number.get_or_insert_with(|| text.into());
             }
         }
@@ -197,7 +204,10 @@ impl Evidence {
         self.orders.add(text, &is_date);
         if let Some(micros) = instant {
             let is_far = micros.unsigned_abs() >= i64::MAX.unsigned_abs() / 1_000;
-            self.times += u64::from(text.contains(&b':'));
+            if text.contains(&b':') {
+                self.times += 1;
+                self.notation.add_time(text);
+            }
             self.nanos += u64::from(6 < fraction_digits(text));
             self.beyond_nanos += u64::from(is_far);
         }
@@ -229,7 +239,22 @@ impl Evidence {
             }
         }
         self.orders.merge(&other.orders);
+        self.notation.merge(&other.notation);
         self.shape.merge(&other.shape);
+    }
+
+    pub(super) fn notation(&self) -> &Notation {
+        &self.notation
+    }
+
+    /// Cells with a time of day.
+    pub(super) fn times(&self) -> u64 {
+        self.times
+    }
+
+    /// Whether these are numbers with decimal commas.
+    pub(crate) fn has_commas(&self) -> bool {
+        self.notation.has_commas(self.cells, self.integers)
     }
 
     pub(crate) fn orders(&self) -> &Orders {

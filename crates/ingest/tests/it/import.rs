@@ -16,4 +16,5 @@ mod tables;
 mod bad_input;
 mod designated;
 mod memory;
+mod notation;
 mod cancel;

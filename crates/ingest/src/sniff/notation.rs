@@ -1,0 +1,242 @@
+//! How a column writes its values, as far as that says more than their type: points and commas of
+//! numbers, offsets of times, `\N` for NULL.
+//!
+//! - NO1. `1.000` is a thousand in files with decimal commas, and one in others: where a sample has
+//!   decimal commas, a column in which every point may part thousands stays text (decision 0007).
+
+use tidegate_model::ColumnType;
+
+use super::evidence::{Evidence, Inferred};
+use crate::faults::shown;
+use crate::parse::trimmed;
+
+/// Counts over the cells of a column.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notation {
+    /// Fractions whose point is a decimal one.
+    points: u64,
+    /// Numbers such as `1.000`, and the first of them.
+    grouped: u64,
+    grouped_example: Option<Box<[u8]>>,
+    /// Numbers with a decimal comma, or with several points between thousands.
+    continental: u64,
+    /// Timestamps that have an offset.
+    offsets: u64,
+    /// Texts that are `\N`.
+    escaped_nulls: u64,
+}
+
+/// What is known of all columns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings {
+    /// Whether a column has decimal commas.
+    pub(crate) has_commas: bool,
+    /// Whether a semicolon parts fields, as it does where commas are decimal ones.
+    pub(crate) has_semicolons: bool,
+    /// Whether the type is a guess.
+    pub(crate) is_guess: bool,
+}
+
+impl Notation {
+    /// A number that a DOUBLE holds and a BIGINT does not.
+    pub(super) fn add_fraction(&mut self, text: &[u8]) {
+        if is_grouped(text) {
+            self.grouped += 1;
+            self.grouped_example.get_or_insert_with(|| trimmed(text).into());
+        } else {
+            self.points += 1;
+        }
+    }
+
+    /// A cell that is no number.
+    pub(super) fn add_other(&mut self, text: &[u8]) {
+        self.continental += u64::from(is_continental(text));
+        self.escaped_nulls += u64::from(text == b"\\N");
+    }
+
+    /// A timestamp with a time of day.
+    pub(super) fn add_time(&mut self, text: &[u8]) {
+        self.offsets += u64::from(has_offset(text));
+    }
+
+    pub(super) fn merge(&mut self, other: &Notation) {
+        self.points += other.points;
+        self.grouped += other.grouped;
+        self.continental += other.continental;
+        self.offsets += other.offsets;
+        self.escaped_nulls += other.escaped_nulls;
+        if self.grouped_example.is_none() {
+            self.grouped_example.clone_from(&other.grouped_example);
+        }
+    }
+
+    /// Whether all points may part thousands, and there is one.
+    fn may_be_thousands(&self) -> bool {
+        0 < self.grouped && self.points == 0
+    }
+
+    /// Whether these are numbers with decimal commas, of so many cells and integers.
+    pub(super) fn has_commas(&self, cells: u64, integers: u64) -> bool {
+        0 < self.continental && self.continental + self.grouped + integers == cells
+    }
+}
+
+/// What a column is, unless it could be misread (NO1).
+pub(crate) fn inferred(evidence: &Evidence, has_commas: bool) -> Inferred {
+    let found = evidence.infer();
+    let is_torn = has_commas && evidence.notation().may_be_thousands();
+    match found.ty {
+        ColumnType::Float64 if is_torn => Inferred { ty: ColumnType::Varchar, format: None },
+        _ => found,
+    }
+}
+
+/// The notes on a column whose values may mean something else to their writer.
+pub(crate) fn remarks(
+    (name, column): (&str, &Inferred),
+    evidence: &Evidence,
+    surroundings: Surroundings,
+) -> Vec<String> {
+    let notation = evidence.notation();
+    let mut remarks = Vec::new();
+    remarks.extend(thousands((name, column.ty), evidence, surroundings));
+    let is_text = matches!(column.ty, ColumnType::Varchar | ColumnType::Symbol);
+    if is_text && 0 < notation.escaped_nulls {
+        let count = notation.escaped_nulls;
+        remarks.push(format!(
+            "column `{name}` has the text `\\N`, sampled values: {count}; where that is NULL, say \
+             --null '\\N'"
+        ));
+    }
+    let without = evidence.times() - notation.offsets.min(evidence.times());
+    let is_found = column.format.as_ref().is_some_and(|format| format.may_have_offset());
+    if is_found && 0 < without && 0 < notation.offsets {
+        let of = evidence.times();
+        remarks.push(format!(
+            "column `{name}` has times with an offset and times without, which are taken for UTC: \
+             {without} of {of} sampled ones"
+        ));
+    }
+    remarks
+}
+
+fn thousands(
+    (name, ty): (&str, ColumnType),
+    evidence: &Evidence,
+    surroundings: Surroundings,
+) -> Option<String> {
+    let notation = evidence.notation();
+    let Surroundings { has_commas, has_semicolons, is_guess } = surroundings;
+    let example = notation.grouped_example.as_deref().filter(|_| notation.may_be_thousands())?;
+    let example = shown(example);
+    let is_number =
+        matches!(ty, ColumnType::Float32 | ColumnType::Float64 | ColumnType::Decimal { .. });
+    match (is_number, has_commas) {
+        (false, true) if is_guess && evidence.infer().ty == ColumnType::Float64 => Some(format!(
+            "column `{name}` is VARCHAR, as `{example}` may be a thousand: other columns have \
+             decimal commas; --schema gives it another type"
+        )),
+        (true, true) => Some(format!(
+            "column `{name}`: the point of `{example}` is read as a decimal one, though other \
+             columns have decimal commas"
+        )),
+        (true, false) if has_semicolons => Some(format!(
+            "column `{name}`: the point of `{example}` is read as a decimal one; if it parts \
+             thousands, a --schema with VARCHAR keeps the text"
+        )),
+        _ => None,
+    }
+}
+
+/// Whether a number has one point, which may part thousands.
+fn is_grouped(text: &[u8]) -> bool {
+    let mut parts = unsigned(text).split(|&byte| byte == b'.');
+    let (first, second) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    is_leading(first) && is_three_digits(second) && parts.next().is_none()
+}
+
+/// Whether a text is a number that is read rightly only with a decimal comma and points between
+/// thousands: not `1,234`, which may be a thousand elsewhere.
+fn is_continental(text: &[u8]) -> bool {
+    let text = unsigned(text);
+    let comma = memchr::memchr(b',', text);
+    let (whole, fraction) = match comma {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, &[][..]),
+    };
+    let mut groups = whole.split(|&byte| byte == b'.');
+    let first = groups.next().unwrap_or_default();
+    let (mut count, mut are_groups) = (0, true);
+    for group in groups {
+        count += 1;
+        are_groups &= is_three_digits(group);
+    }
+    let is_whole = match count {
+        0 => are_digits(first),
+        _ => is_leading(first) && are_groups,
+    };
+    let is_fraction = comma.is_none() || are_digits(fraction);
+    let is_proof = comma.is_some() && (0 < count || fraction.len() != 3) || 1 < count;
+    is_whole && is_fraction && is_proof
+}
+
+/// Whether digits may stand before the first point between thousands.
+fn is_leading(digits: &[u8]) -> bool {
+    matches!(digits, [b'1'..=b'9', ..]) && digits.len() <= 3 && are_digits(digits)
+}
+
+fn is_three_digits(digits: &[u8]) -> bool {
+    digits.len() == 3 && are_digits(digits)
+}
+
+fn are_digits(digits: &[u8]) -> bool {
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+}
+
+fn unsigned(text: &[u8]) -> &[u8] {
+    match trimmed(text) {
+        [b'+' | b'-', digits @ ..] => digits,
+        digits => digits,
+    }
+}
+
+/// Whether something stands behind the time of a timestamp.
+fn has_offset(text: &[u8]) -> bool {
+    let time = memchr::memchr(b':', text).map_or(&[][..], |at| &text[at..]);
+    time.iter().any(|byte| matches!(byte, b'+' | b'-' | b'Z' | b'z' | b'C' | b'c'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_of_thousands_are_told_from_decimal_ones() {
+        for text in ["1.000", "12.500", "-999.999", " 1.234 "] {
+            assert!(is_grouped(text.as_bytes()), "{text}");
+        }
+        for text in ["0.123", "1.0", "1234.567", "1.0000", "1.000.000", "1e3", "", "1.", ".000"] {
+            assert!(!is_grouped(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_with_decimal_commas_are_known() {
+        for text in ["1,5", "12,50", "0,1234", "1.234,5", "1.234,567", "-1.234.567", "+1,0"] {
+            assert!(is_continental(text.as_bytes()), "{text}");
+        }
+        for text in ["1,234", "1,234.5", "1.234", "1", "1,", ",5", "1.23,4", "x,5", "1,2,3", ""] {
+            assert!(!is_continental(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_with_an_offset_are_known() {
+        for text in ["2024-01-01T10:00Z", "2024-01-01 10:00:00+01", "1/2/2024 09:30 UTC"] {
+            assert!(has_offset(text.as_bytes()), "{text}");
+        }
+        for text in ["2024-01-01", "2024-01-01T10:00:00.5", "1/2/2024 09:30"] {
+            assert!(!has_offset(text.as_bytes()), "{text}");
+        }
+    }
+}
