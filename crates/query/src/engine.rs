@@ -55,9 +55,9 @@ use crate::parse::{
     Delete, Explain, Name, Position, RowChange, Set, Statement, Target, blanked, parse_statement,
 };
 use crate::plan::{
-    OperatorPlanner, Parameter, ParameterTypes, PlanCache, PlannedQuery, analyzer_rules,
-    describe_query, described_with, locate_running, optimizer_rules, parameter_count,
-    physical_rules, plan_query, table_functions,
+    OperatorPlanner, Parameter, ParameterTypes, PartPlanner, PlanCache, PlannedQuery,
+    analyzer_rules, describe_query, described_with, locate_running, optimizer_rules,
+    parameter_count, physical_rules, plan_query, table_functions,
 };
 use crate::session::{Session, reset, set};
 use crate::show::{canceled, parameter, show};
@@ -260,7 +260,7 @@ impl Engine {
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
-            .with_expr_planners(vec![Arc::new(OperatorPlanner)])
+            .with_expr_planners(vec![Arc::new(OperatorPlanner), Arc::new(PartPlanner)])
             .with_table_function_list(table_functions())
             .with_default_features()
             .with_analyzer_rules(analyzer_rules())

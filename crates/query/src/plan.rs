@@ -27,6 +27,7 @@ mod membership;
 mod coerce;
 mod type_names;
 mod whole_day;
+mod subscripts;
 mod subqueries;
 mod multisets;
 mod kept_filters;
@@ -88,8 +89,8 @@ pub(crate) use functions::bounded;
 #[cfg(test)]
 pub(crate) use functions::scalar_function;
 pub(crate) use functions::{
-    TimeStep, dateadd_step, floor_grid, is_of_filters, is_rewritten, months_later, our_functions,
-    rewrite_aggregate, table_functions,
+    LISTED, Listed, TimeStep, dateadd_step, floor_grid, is_of_filters, is_rewritten, months_later,
+    our_functions, rewrite_aggregate, table_functions,
 };
 pub(crate) use functions::{bound_expr, bytes_of, constant_bytes, keeps_values, makes_values};
 pub(crate) use literal::{integer_of, time_of_integer, time_value, type_of, value_of_text};
@@ -102,6 +103,7 @@ pub(crate) use query_text::{NESTING_MAX, position_at};
 pub(crate) use returning::{Returning, describe_returning};
 pub(crate) use rows::{PlannedRows, Planning, TargetRows};
 pub(crate) use stoppable::{analyzer_rules, optimizer_rules, physical_rules};
+pub(crate) use subscripts::PartPlanner;
 use tables::public_name;
 pub(crate) use tables::table_name;
 pub(crate) use time_text::merged;

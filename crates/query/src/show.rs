@@ -91,6 +91,7 @@ fn setting(caller: &Caller, sql: &str, name: &Name) -> Result<RecordBatch> {
 }
 
 /// Functions that stand where tables do: how they are called, and what they are for.
+#[cfg(test)]
 pub(crate) const TABLE_FUNCTIONS: [(&str, &str); 13] = [
     ("tables()", "Tables, how they are made, and how large they are."),
     ("table_columns('t')", "The columns of a table."),

@@ -270,9 +270,10 @@ fn clause_condition(what: &ClauseProblem) -> Condition {
         ClauseProblem::PercentPattern { .. }
         | ClauseProblem::UnclearPattern { .. }
         | ClauseProblem::PostgresPattern { .. } => Condition::FeatureNotSupported,
-        ClauseProblem::WidthBucket { .. } | ClauseProblem::FormatText { .. } => {
-            Condition::InvalidParameter
-        }
+        ClauseProblem::RegexpPattern { .. } => Condition::InvalidPattern,
+        ClauseProblem::WidthBucket { .. }
+        | ClauseProblem::ArgumentValue { .. }
+        | ClauseProblem::FormatText { .. } => Condition::InvalidParameter,
         ClauseProblem::SampleGrouped | ClauseProblem::SampleItems => Condition::InvalidStatement,
         ClauseProblem::LimitBound
         | ClauseProblem::LimitFromEndToStart

@@ -366,6 +366,22 @@ pub enum ClauseProblem {
         /// The reason.
         reason: PatternProblem,
     },
+    /// A regular expression cannot be read.
+    #[error("regex parse error: {reason}")]
+    RegexpPattern {
+        /// As its reader says it.
+        reason: String,
+    },
+    /// An argument of a function for which it has no answer.
+    #[error("{function} does not take {value}: {what}")]
+    ArgumentValue {
+        /// Its name.
+        function: String,
+        /// As it is written.
+        value: String,
+        /// What it takes.
+        what: &'static str,
+    },
     /// A call of `width_bucket` has no answer.
     #[error("width_bucket: {what}")]
     WidthBucket {

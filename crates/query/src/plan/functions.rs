@@ -6,9 +6,16 @@
 mod pattern;
 mod template;
 mod postgres;
+mod regexp;
+mod lists;
+mod parts;
+mod boundaries;
+mod random;
 mod time;
 mod first_last;
 mod ksum;
+mod ordered;
+mod moments;
 mod moving;
 mod haversine;
 mod typed;
@@ -17,10 +24,10 @@ mod rewritten;
 mod series;
 mod rounded;
 mod sliding;
-mod percentile;
 mod text_concat;
 mod value_cast;
 mod matching;
+mod sources;
 mod bounded;
 mod engine;
 
@@ -47,25 +54,41 @@ pub(crate) use bounded::{
 pub(crate) use engine::{engine_function, engine_functions};
 pub(crate) use first_last::resolve_first_last;
 pub(crate) use float_bounds::of_floats;
+pub(crate) use lists::{LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS};
 pub(crate) use matching::is_of_filters;
 pub(crate) use moving::moving;
 pub(crate) use postgres::{SIMILAR_PATTERN, TRUNC_YEARS};
+pub(crate) use regexp::pattern_text;
 pub(crate) use rewritten::{is_rewritten, rewrite_aggregate};
 pub(crate) use series::series;
+pub(crate) use sources::{LISTED, Listed};
 pub(crate) use time::{AT_TIME_ZONE, TimeStep, dateadd_step, floor_grid, months_later};
 pub(crate) use typed::untyped;
 
 /// Functions of a value, under their names in lower case.
 pub(super) static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
-    let named = |function: ScalarUDF| (function.name().to_owned(), Arc::new(function));
+    let named = |function: ScalarUDF| {
+        let function = Arc::new(function);
+        let aliases = function.aliases().iter().map(|alias| (alias.clone(), Arc::clone(&function)));
+        let own = (function.name().to_owned(), Arc::clone(&function));
+        std::iter::once(own).chain(aliases.collect::<Vec<_>>())
+    };
     let all = [
         time::time_functions(),
         postgres::postgres_functions(),
         rounded::rounded_functions(),
-        vec![whole_day()],
+        regexp::regexp_functions(),
+        lists::list_functions(),
+        parts::part_functions(),
+        vec![whole_day(), boundaries::boundaries()],
     ];
-    all.into_iter().flatten().map(named).collect()
+    all.into_iter().flatten().flat_map(named).collect()
 });
+
+/// `date_part`, as `extract` calls it too.
+pub(crate) fn date_part() -> Option<Arc<ScalarUDF>> {
+    SCALARS.get("date_part").and_then(bounded)
+}
 
 /// A function of a value, by its name.
 #[cfg(test)]
@@ -77,8 +100,9 @@ pub(crate) fn scalar_function(name: &str) -> Option<Arc<ScalarUDF>> {
 pub(super) static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
     let named = |function: AggregateUDF| {
         let function = Arc::new(function);
-        let names = [function.name()].into_iter().chain(function.aliases().iter().map(|it| &**it));
-        names.map(|name| (name.to_owned(), Arc::clone(&function))).collect::<Vec<_>>()
+        let aliases = function.aliases().iter().map(|alias| (alias.clone(), Arc::clone(&function)));
+        let own = (function.name().to_owned(), Arc::clone(&function));
+        std::iter::once(own).chain(aliases.collect::<Vec<_>>())
     };
     let all = [
         first_last::first_last_functions(),
@@ -86,7 +110,8 @@ pub(super) static AGGREGATES: LazyLock<HashMap<String, Arc<AggregateUDF>>> = Laz
         vec![haversine::haversine()],
         typed::least_and_greatest(),
         sliding::sliding_aggregates(),
-        percentile::percentiles(),
+        ordered::ordered_aggregates(),
+        moments::moments(),
     ];
     all.into_iter().flatten().flat_map(named).collect()
 });
@@ -98,7 +123,9 @@ pub(crate) fn our_functions(
     let mut scalars = SCALARS.clone();
     // No query can call these by their names.
     scalars.retain(|name, _| {
-        ![AT_TIME_ZONE, WHOLE_DAY, SIMILAR_PATTERN, TRUNC_YEARS].contains(&name.as_str())
+        let unnamed = [AT_TIME_ZONE, WHOLE_DAY, SIMILAR_PATTERN, TRUNC_YEARS];
+        let of_lists = [LIST_CONTAINS, LIST_OVERLAPS, LIST_LENGTH];
+        !unnamed.contains(&name.as_str()) && !of_lists.contains(&name.as_str())
     });
     let named = |name: &str| Some((name.to_owned(), engine_function(state, name)?));
     scalars.extend(engine_functions().filter_map(named));

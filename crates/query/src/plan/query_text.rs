@@ -51,6 +51,8 @@ use tokens::{
 };
 use windows::write_out_windows;
 
+#[cfg(test)]
+pub(crate) use forms::REWRITTEN_CALLS;
 pub(crate) use names::OutputNames;
 
 /// How deep an expression or a query may be nested.
@@ -456,8 +458,9 @@ fn name_window_function(call: &mut Function) {
 }
 
 /// A call of a function of ours, whose name no query can write.
-pub(crate) fn call_of<const N: usize>(name: &str, args: [Expr; N]) -> Expr {
-    let args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).into();
+pub(crate) fn call_of(name: &str, args: impl IntoIterator<Item = Expr>) -> Expr {
+    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
+    let args = args.collect();
     let name = ObjectNamePart::Identifier(Ident::with_quote('"', name));
     Expr::Function(Function {
         name: ObjectName(vec![name]),

@@ -8,13 +8,13 @@ use datafusion::arrow::array::{BooleanArray, RecordBatch, new_null_array};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::execution::SessionState;
 use datafusion::execution::memory_pool::MemoryLimit;
-use datafusion::logical_expr::{Documentation, Volatility};
+use datafusion::logical_expr::Volatility;
 
-use super::{TABLE_FUNCTIONS, batch, counts, flags, texts, times};
+use super::{batch, counts, flags, texts, times};
 use crate::activity::Running;
 use crate::error::Result;
 use crate::host::{ConfigEntry, MemoryUse};
-use crate::plan::our_functions;
+use crate::plan::{LISTED, Listed, our_functions};
 use crate::rights::Role;
 use crate::session::Origin;
 use crate::system::{Caller, System};
@@ -112,59 +112,27 @@ pub(super) fn ilp_connections(caller: &Caller) -> Result<RecordBatch> {
     ])
 }
 
-/// A function as it is listed.
-struct Listed {
-    kind: &'static str,
-    signature: String,
-    /// `None` where it is not about one value.
-    runtime_constant: Option<bool>,
-    description: Option<String>,
-}
-
 /// All functions by their names; several names of one are listed each.
 pub(super) fn functions(state: &SessionState) -> Result<RecordBatch> {
-    let mut all = BTreeMap::new();
-    for (usage, description) in TABLE_FUNCTIONS {
-        let name = usage.split('(').next().unwrap_or(usage).to_owned();
-        let (signature, description) = (usage.to_owned(), Some(description.to_owned()));
-        all.insert(
-            (name, "TABLE"),
-            Listed { kind: "TABLE", signature, runtime_constant: None, description },
-        );
-    }
-    let mut add =
-        |name: &str, kind, volatility: Option<Volatility>, doc: Option<&Documentation>| {
-            let signature =
-                doc.map_or_else(|| format!("{name}(..)"), |it| it.syntax_example.clone());
-            let description = doc.map(|it| it.description.trim().to_owned());
-            let runtime_constant = volatility.map(|it| it != Volatility::Volatile);
-            // What is ours comes first, and stands for what DataFusion has of the same name.
-            all.entry((name.to_owned(), kind)).or_insert(Listed {
-                kind,
-                signature,
-                runtime_constant,
-                description,
-            });
-        };
-    let (scalars, aggregates) = our_functions(state);
-    for (name, function) in scalars.iter().chain(state.scalar_functions()) {
-        let volatility = Some(function.signature().volatility);
-        add(name, "SCALAR", volatility, function.documentation());
-    }
-    for (name, function) in aggregates.iter().chain(state.aggregate_functions()) {
-        add(name, "AGGREGATE", None, function.documentation());
-    }
-    for (name, function) in state.window_functions() {
-        add(name, "WINDOW", None, function.documentation());
-    }
+    let (scalars, _) = our_functions(state);
+    // `None` where it is not about one value, and of other words for other functions.
+    let is_constant = |it: &Listed| {
+        let known = scalars.get(it.name).or(state.scalar_functions().get(it.name));
+        let known = known.filter(|_| it.kind == "SCALAR")?;
+        Some(known.signature().volatility != Volatility::Volatile)
+    };
+    let all = LISTED.iter().filter(|it| it.kind != "OPERATOR");
+    let all = all.map(|it| ((it.name, it.kind), it)).collect::<BTreeMap<_, _>>();
+    let text = |of: fn(&Listed) -> &str| texts(all.values().map(|it| Some(of(it).to_owned())));
     batch(vec![
-        ("name", texts(all.keys().map(|(name, _)| Some(name.clone())))),
-        ("signature", texts(all.values().map(|it| Some(it.signature.clone())))),
+        ("name", text(|it| it.name)),
+        ("signature", text(|it| it.usage)),
         (
             "runtime_constant",
-            Arc::new(all.values().map(|it| it.runtime_constant).collect::<BooleanArray>()),
+            Arc::new(all.values().map(|it| is_constant(it)).collect::<BooleanArray>()),
         ),
-        ("type", texts(all.values().map(|it| Some(it.kind.to_owned())))),
-        ("description", texts(all.values().map(|it| it.description.clone()))),
+        ("type", text(|it| it.kind)),
+        ("description", text(|it| it.sentence)),
+        ("source", text(|it| it.source)),
     ])
 }

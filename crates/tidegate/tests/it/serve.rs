@@ -16,4 +16,5 @@ mod activity;
 mod clients;
 mod files;
 mod postgres;
+mod functions;
 mod console;

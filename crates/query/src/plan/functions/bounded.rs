@@ -121,7 +121,11 @@ impl Bounded {
 
     /// BD1.
     fn invoke_charged(&self, args: ScalarFunctionArgs, is_apart: bool) -> Result<ColumnarValue> {
-        let call = Call::new(&args.args, args.number_rows, args.return_field.data_type());
+        let (rows, result) = (args.number_rows, args.return_field.data_type());
+        let call = match self.signature().volatility {
+            Volatility::Volatile => Call::of_rows(&args.args, rows, result),
+            _ => Call::new(&args.args, rows, result),
+        };
         let bytes = self.bytes(&call)?;
         if bytes < COUNTED_VALUE_BYTES {
             let made = self.invoke_inner(args, is_apart)?;
@@ -180,13 +184,15 @@ fn size(value: &ColumnarValue) -> u64 {
 /// nothing.
 const PADDING: [&str; 2] = ["lpad", "rpad"];
 
-/// Makes negative lengths of a column 0, which they mean.
+/// Makes negative lengths 0, which they mean.
 fn without_negatives(args: &mut ScalarFunctionArgs) {
-    if let Some(ColumnarValue::Array(lengths)) = args.args.get_mut(1)
-        && *lengths.data_type() == DataType::Int64
-    {
-        let least = |length: i64| length.max(0);
-        *lengths = Arc::new(lengths.as_primitive::<Int64Type>().unary::<_, Int64Type>(least));
+    match args.args.get_mut(1) {
+        Some(ColumnarValue::Array(lengths)) if *lengths.data_type() == DataType::Int64 => {
+            let least = |length: i64| length.max(0);
+            *lengths = Arc::new(lengths.as_primitive::<Int64Type>().unary::<_, Int64Type>(least));
+        }
+        Some(ColumnarValue::Scalar(ScalarValue::Int64(Some(length)))) => *length = (*length).max(0),
+        _ => {}
     }
 }
 

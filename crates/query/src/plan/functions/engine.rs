@@ -1,19 +1,23 @@
 //! Functions of one value that tell of the engine, or have it do something: `version()`, `build()`,
-//! `cancel_query(id)`, `wait_wal_table('t')`.
+//! `cancel_query(id)`, `wait_wal_table('t')`; and those of its clock that do not stand still.
 //!
-//! They are made for each statement, as they know who has it done.
+//! They are made for each statement, as they know who has it done. Those of chance are in `random`,
+//! and take their seeds from here.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray};
-use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::postgres::moment;
+use super::random::{random_function, random_functions};
+use super::template::{Template, Zoned};
 use crate::session::SERVER_VERSION;
 use crate::show::named;
 use crate::system::Caller;
@@ -24,25 +28,35 @@ enum Kind {
     Build,
     CancelQuery,
     WaitWalTable,
+    /// The time at which a batch of rows is made.
+    ClockTimestamp,
+    TimeOfDay,
 }
 
-const FUNCTIONS: [(&str, Kind); 4] = [
+const FUNCTIONS: [(&str, Kind); 6] = [
     ("version", Kind::Version),
     ("build", Kind::Build),
     ("cancel_query", Kind::CancelQuery),
     ("wait_wal_table", Kind::WaitWalTable),
+    ("clock_timestamp", Kind::ClockTimestamp),
+    ("timeofday", Kind::TimeOfDay),
 ];
 
 /// Their names.
 pub(crate) fn engine_functions() -> impl Iterator<Item = &'static str> {
-    FUNCTIONS.iter().map(|(name, _)| *name)
+    FUNCTIONS.iter().map(|(name, _)| *name).chain(random_functions())
 }
 
 /// One of them, for whoever has a statement done.
 pub(crate) fn engine_function(state: &SessionState, name: &str) -> Option<Arc<ScalarUDF>> {
-    let (name, kind) = FUNCTIONS.iter().find(|(known, _)| *known == name)?;
+    let Some((name, kind)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
+        let is_one = random_functions().any(|known| known == name);
+        return is_one
+            .then(|| random_function(name, Caller::of(state).system.database.now_micros()))?;
+    };
     let signature = match kind {
         Kind::Version | Kind::Build => Signature::nullary(Volatility::Immutable),
+        Kind::ClockTimestamp | Kind::TimeOfDay => Signature::nullary(Volatility::Volatile),
         Kind::CancelQuery => Signature::exact(vec![DataType::Int64], Volatility::Volatile),
         Kind::WaitWalTable => Signature::exact(vec![DataType::Utf8View], Volatility::Volatile),
     };
@@ -84,7 +98,8 @@ impl ScalarUDFImpl for EngineFunction {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.kind {
-            Kind::Version | Kind::Build => DataType::Utf8View,
+            Kind::Version | Kind::Build | Kind::TimeOfDay => DataType::Utf8View,
+            Kind::ClockTimestamp => micros_type(),
             Kind::CancelQuery | Kind::WaitWalTable => DataType::Boolean,
         })
     }
@@ -95,6 +110,11 @@ impl ScalarUDFImpl for EngineFunction {
         let answers = match (self.kind, arguments.as_slice()) {
             (Kind::Version, _) => return of_text(version_text()),
             (Kind::Build, _) => return of_text(build_text()),
+            (Kind::TimeOfDay, _) => return of_text(clock_text(self.now())),
+            (Kind::ClockTimestamp, _) => {
+                let now = ScalarValue::TimestampMicrosecond(Some(self.now()), None);
+                return Ok(ColumnarValue::Scalar(now));
+            }
             (Kind::CancelQuery, [ids]) => self.cancel(ids)?,
             (Kind::WaitWalTable, [tables]) => self.wait(tables)?,
             _ => return internal_err!("{} takes one argument", self.name),
@@ -109,6 +129,10 @@ impl ScalarUDFImpl for EngineFunction {
 }
 
 impl EngineFunction {
+    fn now(&self) -> i64 {
+        self.caller.system.database.now_micros()
+    }
+
     /// Whether each of these statements could be ended.
     fn cancel(&self, ids: &ArrayRef) -> Result<BooleanArray> {
         let Caller { system, session } = self.caller.as_ref();
@@ -133,6 +157,18 @@ impl EngineFunction {
 fn version_text() -> String {
     let (ours, arch) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     format!("PostgreSQL {SERVER_VERSION} (Tidegate {ours}) on {arch}, 64-bit")
+}
+
+fn micros_type() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, None)
+}
+
+/// As PostgreSQL writes it: `Mon Nov 23 14:56:41.123456 2026 UTC`.
+fn clock_text(now: i64) -> String {
+    let template = Template::new("Dy Mon DD HH24:MI:SS.US YYYY");
+    let mut text = String::new();
+    template.write(&moment(now), Zoned::No, &mut text);
+    text + " UTC"
 }
 
 /// In QuestDB's form.

@@ -250,7 +250,8 @@ fn micros(array: &ArrayRef) -> Result<Int64Array> {
     Ok(cast(&times, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }
 
-fn moment(instant: i64) -> Moment {
+/// The parts of an instant.
+pub(super) fn moment(instant: i64) -> Moment {
     let days = instant.div_euclid(PER_DAY);
     let (date, of_day) = (CivilDate::from_days(days), instant.rem_euclid(PER_DAY));
     let second = of_day / PER_SECOND;
@@ -375,7 +376,10 @@ fn make_timestamps(arrays: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 fn instant_of([year, month, day, hour, minute]: [i64; 5], seconds: f64) -> Option<i64> {
-    // A year before 1 is written without a year 0.
+    // A year before 1 is written without a year 0, which there is not.
+    if year == 0 {
+        return None;
+    }
     let year = if year < 0 { year + 1 } else { year };
     let date = CivilDate { year, month: u32::try_from(month).ok()?, day: u32::try_from(day).ok()? };
     let is_known = year.abs() < 300_000 && (1..=12).contains(&month);
@@ -408,7 +412,7 @@ fn div(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     let (a, b) = (a.as_primitive::<Float64Type>(), b.as_primitive::<Float64Type>());
     let divided = a.iter().zip(b).map(|pair| match pair {
         (Some(_), Some(0.0)) => Err(zero()),
-        (Some(a), Some(b)) => Ok(Some((a / b).trunc())),
+        (Some(a), Some(b)) => Ok(Some((a / b).trunc() + 0.0)),
         _ => Ok(None),
     });
     Ok(Arc::new(divided.collect::<Result<Float64Array>>()?))

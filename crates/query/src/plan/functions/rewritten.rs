@@ -7,6 +7,22 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::plan::{QueryDialect, bind_by_precedence};
 
+/// The names of aggregates that are others in other words.
+#[cfg(test)]
+pub(super) const REWRITTEN_AGGREGATES: [&str; 11] = [
+    "approx_count_distinct",
+    "approx_percentile",
+    "arg_max",
+    "arg_min",
+    "count_distinct",
+    "every",
+    "max_by",
+    "min_by",
+    "string_distinct_agg",
+    "variance",
+    "vwap",
+];
+
 /// Puts the other words in place of a call, if there are any.
 pub(crate) fn rewrite_aggregate(expr: &mut Expr) {
     let Expr::Function(function) = &*expr else { return };

@@ -2,6 +2,8 @@
 //!
 //! - RD1. Digits that the number does not have leave it as it is, and more digits before the point
 //!   than it has give 0: never NaN, which DataFusion's own give where the scale overflows.
+//! - RD2. `round(x)` of a DOUBLE is the even one of two integers that are as near, as in PostgreSQL
+//!   and in casts; to digits, half is rounded away from zero.
 
 use std::sync::Arc;
 
@@ -23,15 +25,19 @@ const WHOLE: f64 = 9_007_199_254_740_992.0;
 const POWER_MAX: i64 = 308;
 
 pub(super) fn rounded_functions() -> Vec<ScalarUDF> {
-    let functions =
-        [(round(), f64::round as fn(f64) -> f64), (trunc(), f64::trunc as fn(f64) -> f64)];
-    functions.map(|(inner, cut)| ScalarUDF::new_from_impl(Rounded { inner, cut })).into()
+    let whole: [fn(f64) -> f64; 2] = [f64::round_ties_even, f64::trunc];
+    let cut: [fn(f64) -> f64; 2] = [f64::round, f64::trunc];
+    let functions = [(round(), whole[0], cut[0]), (trunc(), whole[1], cut[1])];
+    let function = |(inner, whole, cut)| ScalarUDF::new_from_impl(Rounded { inner, whole, cut });
+    functions.map(function).into()
 }
 
 #[derive(Debug)]
 struct Rounded {
     /// DataFusion's.
     inner: Arc<ScalarUDF>,
+    /// To integers (RD2).
+    whole: fn(f64) -> f64,
     cut: fn(f64) -> f64,
 }
 
@@ -88,7 +94,10 @@ impl ScalarUDFImpl for Rounded {
             DataType::Float16 | DataType::Float32 | DataType::Float64
         );
         let [value, digits] = args.args.as_slice() else {
-            return self.inner.invoke_with_args(args);
+            return match (args.args.as_slice(), is_float) {
+                ([value], true) => self.whole(value, args.number_rows),
+                _ => self.inner.invoke_with_args(args),
+            };
         };
         if !is_float || !digits.data_type().is_integer() {
             return self.inner.invoke_with_args(args);
@@ -105,6 +114,19 @@ impl ScalarUDFImpl for Rounded {
 }
 
 impl Rounded {
+    /// RD2.
+    fn whole(&self, value: &ColumnarValue, rows: usize) -> Result<ColumnarValue> {
+        let is_scalar = matches!(value, ColumnarValue::Scalar(_));
+        let values = value.to_array(if is_scalar { 1 } else { rows })?;
+        let doubles = cast(&values, &DataType::Float64)?;
+        let doubles = doubles.as_primitive::<Float64Type>().unary::<_, Float64Type>(self.whole);
+        let whole = cast(&doubles, values.data_type())?;
+        match is_scalar {
+            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&whole, 0)?)),
+            false => Ok(ColumnarValue::Array(whole)),
+        }
+    }
+
     fn rounded(&self, values: &ArrayRef, digits: &ArrayRef) -> Result<ArrayRef> {
         let digits = cast(digits, &DataType::Int64)?;
         let digits = digits.as_primitive::<Int64Type>();

@@ -17,13 +17,34 @@ use datafusion::sql::sqlparser::ast::{
     TableAliasColumnDef, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator,
     Value, VisitMut, VisitorMut, visit_expressions,
 };
+use datafusion::sql::sqlparser::parser::Parser;
 
-use super::super::functions::{AT_TIME_ZONE, SIMILAR_PATTERN, TRUNC_YEARS, is_postgres_pattern};
+use super::super::dialect::QueryDialect;
+use super::super::functions::{
+    AT_TIME_ZONE, LIST_CONTAINS, LIST_LENGTH, LIST_OVERLAPS, SIMILAR_PATTERN, TRUNC_YEARS,
+    is_postgres_pattern, pattern_text,
+};
 use super::super::interval_text::{
     IntervalUnit, interval_unit, interval_words, parse_interval_text,
 };
 use super::call_of;
 use crate::catalog::names_catalog;
+
+/// The names of calls that are others in other words (`other_call`), and that of `unnest`.
+#[cfg(test)]
+pub(crate) const REWRITTEN_CALLS: [&str; 11] = [
+    "ceiling",
+    "date_add",
+    "gen_random_uuid",
+    "mod",
+    "regexp_split_to_table",
+    "rnd_uuid4",
+    "sign",
+    "string_to_table",
+    "time_bucket",
+    "timestamp_sequence",
+    "unnest",
+];
 
 /// Rewrites one expression whose parts have been rewritten.
 pub(super) fn rewrite_form(expr: &mut Expr) {
@@ -68,7 +89,13 @@ pub(super) fn rewrite_form(expr: &mut Expr) {
             let op = BinaryOperator::PGBitwiseXor;
             *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }));
         }
-        Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => like_any(expr),
+        Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => like_each(expr),
+        Expr::Like { pattern, .. } | Expr::ILike { pattern, .. } if all_of(pattern).is_some() => {
+            like_each(expr);
+        }
+        Expr::BinaryOp { left, op, right } => {
+            rewrite_operator(left, op, right).map_or((), |other| *expr = other)
+        }
         Expr::Function(call) => {
             if let Some(other) = other_call(call) {
                 *expr = other;
@@ -204,10 +231,25 @@ fn function_name(call: &Function) -> Option<&str> {
     }
 }
 
-/// `x LIKE ANY (a, b)` as `x LIKE a OR x LIKE b`.
-fn like_any(expr: &mut Expr) {
+/// The patterns of `x LIKE ALL (a, b)`, which the parser takes for a call.
+fn all_of(pattern: &Expr) -> Option<Vec<Expr>> {
+    let Expr::Function(call) = pattern else { return None };
+    let patterns = super::arguments(call).cloned().collect::<Vec<_>>();
+    let is_all = function_name(call) == Some("all") && !patterns.is_empty();
+    is_all.then(|| match patterns.as_slice() {
+        [Expr::Array(array)] => array.elem.clone(),
+        _ => patterns,
+    })
+}
+
+/// `x LIKE ANY (a, b)` as `x LIKE a OR x LIKE b`, and `x LIKE ALL (a, b)` as both of them; with NOT,
+/// any or all of the matches are none.
+fn like_each(expr: &mut Expr) {
     let (Expr::Like { pattern, .. } | Expr::ILike { pattern, .. }) = &*expr else { return };
+    let all = all_of(pattern);
+    let joined = if all.is_some() { BinaryOperator::And } else { BinaryOperator::Or };
     let patterns = match pattern.as_ref() {
+        _ if all.is_some() => all.unwrap_or_default(),
         Expr::Tuple(patterns) => patterns.clone(),
         Expr::Array(array) => array.elem.clone(),
         Expr::Nested(inner) => match inner.as_ref() {
@@ -223,12 +265,33 @@ fn like_any(expr: &mut Expr) {
         }
         like
     };
-    let either = |left, right| {
+    let join = |left, right| {
         let (left, right) = (Box::new(left), Box::new(right));
-        Expr::BinaryOp { left, op: BinaryOperator::Or, right }
+        Expr::BinaryOp { left, op: joined.clone(), right }
     };
-    if let Some(any) = patterns.into_iter().map(one).reduce(either) {
-        *expr = Expr::Nested(Box::new(any));
+    if let Some(each) = patterns.into_iter().map(one).reduce(join) {
+        *expr = Expr::Nested(Box::new(each));
+    }
+}
+
+/// Operators of lists as functions, and patterns of regular expressions in the words of those who
+/// read them.
+fn rewrite_operator(left: &mut Expr, op: &BinaryOperator, right: &mut Expr) -> Option<Expr> {
+    use BinaryOperator::{
+        ArrowAt, AtArrow, PGOverlap, PGRegexIMatch, PGRegexMatch, PGRegexNotIMatch, PGRegexNotMatch,
+    };
+    match op {
+        AtArrow => Some(call_of(LIST_CONTAINS, [taken(left), taken(right)])),
+        ArrowAt => Some(call_of(LIST_CONTAINS, [taken(right), taken(left)])),
+        PGOverlap => Some(call_of(LIST_OVERLAPS, [taken(left), taken(right)])),
+        PGRegexMatch | PGRegexIMatch | PGRegexNotMatch | PGRegexNotIMatch => {
+            if let Some(text) = text_of(right) {
+                let text = pattern_text(text);
+                *right = Expr::Value(Value::SingleQuotedString(text).into());
+            }
+            None
+        }
+        _ => None,
     }
 }
 
@@ -273,6 +336,25 @@ fn other_call(call: &Function) -> Option<Expr> {
         ("time_bucket", [width, time, origin]) => {
             Some(call_of("date_bin", [width_interval(width), time.clone(), origin.clone()]))
         }
+        ("array_length", [list, dimension]) => {
+            Some(call_of(LIST_LENGTH, [list.clone(), dimension.clone()]))
+        }
+        ("timestamp_sequence", [start, step]) => sequence(start, step),
+        ("rnd_uuid4", []) => Some(Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(call_of("uuid", [])),
+            data_type: DataType::Uuid,
+            array: false,
+            format: None,
+        }),
+        ("ceiling", [x]) => Some(call_of("ceil", [x.clone()])),
+        ("regexp_matches", [_, _, ..]) => Some(call_of("unnest", [call_of(name, args)])),
+        ("regexp_split_to_table", [_, _, ..]) => {
+            Some(call_of("unnest", [call_of("regexp_split_to_array", args)]))
+        }
+        ("string_to_table", [_, _, ..]) => {
+            Some(call_of("unnest", [call_of("string_to_array", args)]))
+        }
         ("date_trunc", [unit, time])
             if text_of(unit).is_some_and(|unit| {
                 ["decade", "century", "millennium"].contains(&unit.to_ascii_lowercase().as_str())
@@ -281,6 +363,42 @@ fn other_call(call: &Function) -> Option<Expr> {
             Some(call_of(TRUNC_YEARS, [unit.clone(), time.clone()]))
         }
         _ => None,
+    }
+}
+
+/// `timestamp_sequence(start, step)`: of row n of the query, the time n - 1 steps in microseconds
+/// after the start; of steps that differ, all of those before it.
+fn sequence(start: &Expr, step: &Expr) -> Option<Expr> {
+    let start = format!("CAST(CAST({start} AS TIMESTAMP) AS BIGINT)");
+    let steps = match step {
+        Expr::Function(_) | Expr::BinaryOp { .. } => format!(
+            "coalesce(sum(CAST({step} AS BIGINT)) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 \
+             PRECEDING), 0)"
+        ),
+        _ => format!("(CAST(row_number() OVER () AS BIGINT) - 1) * CAST({step} AS BIGINT)"),
+    };
+    let text = format!("CAST({start} + {steps} AS TIMESTAMP)");
+    let dialect = QueryDialect::default();
+    Parser::new(&dialect).try_with_sql(&text).and_then(|mut parser| parser.parse_expr()).ok()
+}
+
+/// `unnest(list) WITH ORDINALITY`: the elements, and behind them their numbers.
+fn number_elements(table: &mut TableFactor) {
+    let TableFactor::UNNEST { alias, array_exprs, with_ordinality, with_offset, .. } = table else {
+        return;
+    };
+    let ([list], true, false) = (array_exprs.as_slice(), *with_ordinality, *with_offset) else {
+        return;
+    };
+    let text = format!(
+        "SELECT * FROM (SELECT \"unnest\", CAST(row_number() OVER () AS BIGINT) AS ordinality FROM \
+         (SELECT unnest({list}) AS \"unnest\"))"
+    );
+    let dialect = QueryDialect::default();
+    let parsed = Parser::new(&dialect).try_with_sql(&text).and_then(|mut it| it.parse_query());
+    if let Ok(subquery) = parsed {
+        let alias = alias.take();
+        *table = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
     }
 }
 
@@ -310,8 +428,10 @@ pub(super) fn rewrite_select(select: &mut Select) -> Result<(), &'static str> {
     }
     let mentioned = mentioned_names(select);
     for from in &mut select.from {
+        number_elements(&mut from.relation);
         name_series_column(&mut from.relation, &mentioned);
         for join in &mut from.joins {
+            number_elements(&mut join.relation);
             name_series_column(&mut join.relation, &mentioned);
             check_join(join)?;
         }

@@ -238,23 +238,27 @@ fn push_era(days: i64, bytes: &mut BytesMut) {
     }
 }
 
-/// `1 year 2 mons 3 days 04:05:06.7`
+/// `1 year 2 mons 3 days 04:05:06.7`; what is positive behind something negative says so.
 fn push_interval(interval: Interval, bytes: &mut BytesMut) {
     let Interval { months, days, nanos } = interval;
     let parts = [(months / 12, "year"), (months % 12, "mon"), (days, "day")];
-    let start = bytes.len();
+    let (start, mut is_behind) = (bytes.len(), false);
     for (count, unit) in parts.into_iter().filter(|(count, _)| *count != 0) {
-        let (blank, many) =
-            (if start < bytes.len() { " " } else { "" }, if count == 1 { "" } else { "s" });
-        push(bytes, format_args!("{blank}{count} {unit}{many}"));
+        let blank = if start < bytes.len() { " " } else { "" };
+        let (plus, many) =
+            (if is_behind && 0 < count { "+" } else { "" }, if count == 1 { "" } else { "s" });
+        push(bytes, format_args!("{blank}{plus}{count} {unit}{many}"));
+        is_behind = count < 0;
     }
     let micros = nanos.div_euclid(1_000);
     if micros != 0 || start == bytes.len() {
         if start < bytes.len() {
             bytes.put_u8(b' ');
         }
-        if micros < 0 {
-            bytes.put_u8(b'-');
+        match micros < 0 {
+            true => bytes.put_u8(b'-'),
+            false if is_behind => bytes.put_u8(b'+'),
+            false => {}
         }
         let micros = i64::try_from(micros.unsigned_abs()).unwrap_or(i64::MAX);
         push_clock(micros / 1_000_000, bytes);
@@ -376,6 +380,8 @@ mod tests {
             shown(|bytes| push_interval(Interval { months, days, nanos }, bytes))
         };
         assert_eq!(interval(14, 1, 14_706_700_000_000), "1 year 2 mons 1 day 04:05:06.7");
+        assert_eq!(interval(-1, 1, 1_000_000_000), "-1 mons +1 day 00:00:01");
+        assert_eq!(interval(0, -1, 1_000_000_000), "-1 days +00:00:01");
         assert_eq!(interval(0, 0, 0), "00:00:00");
         assert_eq!(interval(0, -2, -1_000_000_000), "-2 days -00:00:01");
     }

@@ -38,7 +38,11 @@ pub(super) enum Texts<'a> {
 impl<'a> Call<'a> {
     pub(super) fn new(args: &'a [ColumnarValue], rows: usize, result: &DataType) -> Call<'a> {
         let is_constant = args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_constant { 1 } else { rows };
+        Call::of_rows(args, if is_constant { 1 } else { rows }, result)
+    }
+
+    /// A call that makes a value for each row, of constants too.
+    pub(super) fn of_rows(args: &'a [ColumnarValue], rows: usize, result: &DataType) -> Call<'a> {
         let args = args.iter().map(|value| Argument { value, rows }).collect();
         Call { args, rows, width: width(result) }
     }

@@ -9,6 +9,7 @@ use datafusion::common::Result;
 use regex::Regex;
 use tidegate_model::limits::SLICE_BYTES;
 
+use super::super::regexp::regex_of;
 use super::call::{Argument, Call};
 use crate::account::check_stop;
 
@@ -22,6 +23,8 @@ const SHOWN: u64 = 22;
 const WRITTEN: u64 = 6;
 /// Matches between two looks at whether the statement is to go on.
 const MATCHES_AT_A_TIME: usize = 1_024;
+/// Of a longer text each match asks: it may take as long as the text is.
+const LONG_BYTES: usize = 4_096;
 
 /// Adds up what `of_row` says of each row.
 fn sum(rows: usize, of_row: impl FnMut(usize) -> u64) -> u64 {
@@ -130,9 +133,12 @@ pub(super) fn replaced_by_pattern(call: &Call<'_>) -> Result<u64> {
         return Ok(0);
     };
     let (texts, patterns, news) = (texts.texts()?, patterns.texts()?, news.texts()?);
-    let flags = call.arg(3).map(Argument::texts).transpose()?;
+    // Flags, or a start: then the match that is asked for may be all of them.
+    let is_text = |arg: &Argument<'_>| arg.value.data_type().is_string();
+    let has_start = call.arg(3).is_some_and(|arg| !is_text(&arg));
+    let flags = call.arg(if has_start { 5 } else { 3 }).map(Argument::texts).transpose()?;
     let fair = SLICE_BYTES / call.rows.max(1) as u64;
-    let mut known: Option<(String, Regex)> = None;
+    let mut known: Option<((&str, &str), Regex)> = None;
     let mut all = 0_u64;
     for row in 0..call.rows {
         let (Some(text), Some(pattern), Some(new)) =
@@ -146,17 +152,14 @@ pub(super) fn replaced_by_pattern(call: &Call<'_>) -> Result<u64> {
         let references = new.bytes().filter(|byte| matches!(byte, b'$' | b'\\')).count() as u64;
         let kept = (text.len() as u64).saturating_mul(references.saturating_add(1));
         let new = new.len() as u64;
-        let mut count = if flags.contains('g') { text.len() as u64 + 1 } else { 1 };
+        let is_all = has_start || flags.contains('g');
+        let mut count = if is_all { text.len() as u64 + 1 } else { 1 };
         if fair < count.saturating_mul(new) && 1 < count {
-            let options = flags.replace('g', "");
-            let pattern = match options.as_str() {
-                "" => pattern.to_owned(),
-                options => format!("(?{options}){pattern}"),
-            };
-            if known.as_ref().is_none_or(|(text, _)| *text != pattern) {
+            let key = (pattern, flags);
+            if known.as_ref().is_none_or(|(known, _)| *known != key) {
                 // A pattern that is none is told by the function.
-                let Ok(regex) = Regex::new(&pattern) else { continue };
-                known = Some((pattern, regex));
+                let Some(regex) = regex_of(pattern, flags) else { continue };
+                known = Some((key, regex));
             }
             let regex = &known.as_ref().expect("set above").1;
             count = matches(regex, text)?;
@@ -172,7 +175,7 @@ fn matches(regex: &Regex, text: &str) -> Result<u64> {
     let mut count = 0_usize;
     for _ in regex.find_iter(text) {
         count += 1;
-        if count.is_multiple_of(MATCHES_AT_A_TIME) {
+        if LONG_BYTES < text.len() || count.is_multiple_of(MATCHES_AT_A_TIME) {
             check_stop()?;
         }
     }
@@ -188,6 +191,37 @@ pub(super) fn matched_groups(call: &Call<'_>) -> Result<u64> {
         let groups = pattern.bytes().filter(|byte| *byte == b'(').count() as u64 + 1;
         groups.saturating_mul(sizes[row].saturating_add(VALUE_BYTES))
     }))
+}
+
+/// `regexp_matches(text, pattern, flags)`: the groups of each match, which do not overlap; an empty
+/// match stands beside each byte at most.
+pub(super) fn all_matched_groups(call: &Call<'_>) -> Result<u64> {
+    let (Some(texts), Some(patterns)) = (call.arg(0), call.arg(1)) else { return Ok(0) };
+    let (sizes, patterns) = (texts.sizes(), patterns.texts()?);
+    let flags = call.arg(2).map(Argument::texts).transpose()?;
+    Ok(sum(call.rows, |row| {
+        let pattern = patterns.of_row(row).unwrap_or_default();
+        let groups = pattern.bytes().filter(|byte| *byte == b'(').count() as u64 + 1;
+        let flags = flags.as_ref().and_then(|it| it.of_row(row)).unwrap_or_default();
+        let count = if flags.contains('g') { sizes[row].saturating_add(1) } else { 1 };
+        let values = count.saturating_mul(groups.saturating_add(1)).saturating_mul(VALUE_BYTES);
+        groups.saturating_mul(sizes[row]).saturating_add(values)
+    }))
+}
+
+/// `rnd_str(text, ...)`, `rnd_str(least, most, null rate)`, and the same with a count before it.
+pub(super) fn random_texts(call: &Call<'_>) -> Result<u64> {
+    let is_text = |arg: &Argument<'_>| arg.value.data_type().is_string();
+    let longest = match call.arg(0) {
+        None => return Ok(0),
+        Some(first) if is_text(&first) => call.bytes(),
+        Some(_) => {
+            let most = call.arg(call.args.len().saturating_sub(2));
+            let most = most.map(Argument::integers).transpose()?;
+            most.and_then(|it| it.first().copied()).map_or(0, times)
+        }
+    };
+    Ok(longest.saturating_mul(call.rows as u64))
 }
 
 /// `concat_ws(separator, ...)`.

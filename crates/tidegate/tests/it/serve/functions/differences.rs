@@ -1,0 +1,115 @@
+//! What differs, as it is listed: reasons, and below each its differences.
+//!
+//! Numbers are the same if they differ in the 15th digit at most, -0 and 0 too; the zone of a time
+//! with one, always UTC, is left out. Calls that Tidegate refuses are counted by their line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::calls::Call;
+
+/// Rows, or an error.
+pub(super) type Outcome = Result<String, String>;
+
+const NEW: &str = "NEW";
+/// Of numbers that are the same.
+const PRECISION: f64 = 4e-15;
+
+/// Differences, each with its reason.
+#[derive(Debug, Default)]
+pub(super) struct Differences(BTreeMap<String, String>);
+
+impl Differences {
+    pub(super) fn found(calls: &[Call], theirs: &[Outcome], ours: &[Outcome]) -> Differences {
+        let mut found = BTreeSet::new();
+        let mut refused = BTreeMap::<&str, (usize, usize, String)>::new();
+        for ((call, theirs), ours) in calls.iter().zip(theirs).zip(ours) {
+            let counts = refused.entry(&call.template).or_default();
+            counts.1 += 1;
+            let line = match (theirs, ours) {
+                (Ok(theirs), Ok(ours)) if are_same(theirs, ours) => continue,
+                (Err(_), Err(_)) => continue,
+                (Ok(theirs), Ok(ours)) => format!("{} | {theirs} | {ours}", call.sql),
+                (Err(_), Ok(ours)) => format!("{} | error | {ours}", call.sql),
+                (Ok(_), Err(error)) => {
+                    counts.0 += 1;
+                    if counts.2.is_empty() {
+                        error.clone_into(&mut counts.2);
+                    }
+                    continue;
+                }
+            };
+            found.insert(line.replace('\\', "\\\\").replace('\n', "\\n"));
+        }
+        for (template, (count, all, error)) in refused.iter().filter(|(_, it)| it.0 != 0) {
+            let line = format!("refused {count} of {all}: {template} | {error}");
+            found.insert(line.replace('\n', " "));
+        }
+        Differences(found.into_iter().map(|line| (line, String::new())).collect())
+    }
+
+    pub(super) fn parse(text: &str) -> Differences {
+        let mut reason = String::new();
+        let mut all = BTreeMap::new();
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            match line.strip_prefix("# ") {
+                Some(told) => told.clone_into(&mut reason),
+                None => drop(all.insert(line.to_owned(), reason.clone())),
+            }
+        }
+        Differences(all)
+    }
+
+    /// What is wrong with a list.
+    pub(super) fn compare(&self, found: &Differences) -> Vec<String> {
+        let unlisted = found.0.keys().filter(|line| !self.0.contains_key(*line));
+        let gone = self.0.keys().filter(|line| !found.0.contains_key(*line));
+        let unreasoned = self.0.iter().filter(|(_, reason)| reason.is_empty() || *reason == NEW);
+        let unlisted = unlisted.map(|line| format!("differs, and is not listed: {line}"));
+        let gone = gone.map(|line| format!("is listed, and does not differ: {line}"));
+        let unreasoned = unreasoned.map(|(line, _)| format!("has no reason: {line}"));
+        unlisted.chain(gone).chain(unreasoned).collect()
+    }
+
+    /// The text of the list, with the reasons that an older one has.
+    pub(super) fn with_reasons_of(&self, older: &Differences) -> String {
+        let mut reasons = BTreeMap::<&str, Vec<&str>>::new();
+        for line in self.0.keys() {
+            let reason = older.0.get(line).map_or(NEW, String::as_str);
+            reasons.entry(reason).or_default().push(line);
+        }
+        let mut text = String::new();
+        for (reason, lines) in reasons {
+            text.push_str(&format!("# {reason}\n{}\n\n", lines.join("\n")));
+        }
+        text
+    }
+}
+
+fn are_same(theirs: &str, ours: &str) -> bool {
+    let (theirs, ours) = (theirs.split('\n'), ours.split('\n'));
+    theirs.clone().count() == ours.clone().count()
+        && theirs.zip(ours).all(|(theirs, ours)| is_same(theirs, ours))
+}
+
+fn is_same(theirs: &str, ours: &str) -> bool {
+    if theirs == ours {
+        return true;
+    }
+    let is_zoned = theirs.contains(':') && theirs.ends_with("+00");
+    let theirs = if is_zoned { theirs.trim_end_matches("+00") } else { theirs };
+    if theirs == ours {
+        return true;
+    }
+    // Of integers every digit counts.
+    let is_integer = |text: &str| text.parse::<i128>().is_ok();
+    if is_integer(theirs) && is_integer(ours) {
+        return theirs.parse::<i128>() == ours.parse::<i128>();
+    }
+    match (theirs.parse::<f64>(), ours.parse::<f64>()) {
+        (Ok(theirs), Ok(ours)) => {
+            let scale = theirs.abs().max(ours.abs());
+            theirs == ours || (theirs - ours).abs() <= scale * PRECISION
+        }
+        _ => false,
+    }
+}
