@@ -449,8 +449,8 @@ struct NamePart {
     is_quoted: bool,
 }
 
-/// The parts of a name, which points stand between: within quotes anything is text, and two quotes
-/// are one; outside of them white space has no meaning.
+/// The parts of a name, which points stand between, without the white space around them: within
+/// quotes anything is text, and two quotes are one.
 fn name_parts(name: &str) -> Vec<NamePart> {
     let (mut parts, mut within) = (vec![NamePart::default()], false);
     let mut chars = name.chars().peekable();
@@ -463,9 +463,12 @@ fn name_parts(name: &str) -> Vec<NamePart> {
         match char {
             '"' if within && chars.next_if_eq(&'"').is_some() => part.text.push('"'),
             '"' => (within, part.is_quoted) = (!within, true),
-            _ if !within && char.is_whitespace() => {}
+            _ if char.is_whitespace() && !within && (part.is_quoted || part.text.is_empty()) => {}
             _ => part.text.push(char),
         }
+    }
+    for part in parts.iter_mut().filter(|part| !part.is_quoted) {
+        part.text.truncate(part.text.trim_end().len());
     }
     parts
 }
