@@ -135,8 +135,13 @@ impl Engine {
                 return Err(Error::NotSupported { position, feature });
             }
         }
-        if session.seen().is_some_and(|seen| seen.find(&table.text).is_some()) {
-            let feature = "COPY FROM STDIN into a table that only this session has";
+        let private = session.seen().and_then(|seen| Some(seen.find(&table.text)?.is_temporary()));
+        // A table that the transaction has made is there for all before rows are copied (DP1).
+        if let (Some(false), Some(access)) = (private, session.transaction_access()) {
+            self.commit(session).await?;
+            session.begin(access);
+        } else if private.is_some() {
+            let feature = "COPY FROM STDIN into a temporary table";
             let position = Some(Position::at(sql, table.offset));
             return Err(Error::NotSupported { position, feature });
         }

@@ -357,8 +357,7 @@ impl Engine {
             return Err(Error::ReadOnly { statement });
         }
         ddl::check_lasting(session, &sql, &statement)?;
-        let at = (self.system.database.as_ref(), session);
-        ddl::check_in_transaction(at, &sql, &statement)?;
+        ddl::check_in_transaction(session, &sql, &statement)?;
         let committed = self.commit_before(session, &statement).await?;
         let begun = self.begin(&sql, options);
         let mut answer = self.answer(statement, (&sql, parameters), (begun, options)).await;
@@ -549,17 +548,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Commits what a transaction has done before a statement that is no part of it, and says so; the
-    /// transaction goes on behind it.
+    /// Commits what a transaction has done before a statement that is no part of it, and says so;
+    /// the transaction goes on behind it.
     async fn commit_before(
         &self,
         session: &Session,
         statement: &Statement,
     ) -> Result<Option<String>> {
-        let access = session.transaction_access();
-        let (Some(what), Some(access)) = (ddl::committing(statement), access) else {
-            return Ok(None);
-        };
+        let Some(access) = session.transaction_access() else { return Ok(None) };
+        let at = (self.system.database.as_ref(), session);
+        let Some(what) = ddl::committing(at, statement) else { return Ok(None) };
         self.commit(session).await?;
         session.begin(access);
         Ok(Some(format!("{what} commits the transaction up to here, ROLLBACK undoes none of it")))

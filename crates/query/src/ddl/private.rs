@@ -1,10 +1,9 @@
 //! Statements about tables that only their session has: temporary ones, and those that a
 //! transaction makes.
 //!
-//! - DP1. Within a transaction a table is made, or nothing happens to tables: what else would
-//!   change one is refused, so that ROLLBACK leaves none changed, and COMMIT all or none.
-//!   But a table or a view that gets a name, a view that is made or dropped, and a comment commit
-//!   what was done before them, with a notice: dbt swaps what it has made for what was there so.
+//! - DP1. Within a transaction a table is made, and its rows change. What else changes tables that
+//!   others see is a commit by itself: it commits what the transaction has done before it, says
+//!   so, and the transaction goes on behind it. Tools alter and swap tables in transactions.
 //! - DP2. A table that its transaction has made, or that is temporary, may be dropped there.
 
 use std::sync::Arc;
@@ -170,9 +169,25 @@ fn drop_tables(
 }
 
 /// What commits the open transaction up to itself (DP1).
-pub(crate) fn committing(statement: &Statement) -> Option<&'static str> {
+pub(crate) fn committing(
+    (database, session): (&Database, &Session),
+    statement: &Statement,
+) -> Option<&'static str> {
+    let seen = session.seen();
+    let private = |name: &Name| seen.as_ref().and_then(|it| it.find(&name.text));
+    let lasts = |name: &Name| private(name).is_none_or(|table| !table.is_temporary());
     match statement {
-        Statement::RenameTable { .. } => Some("RENAME TABLE"),
+        Statement::ChangeRows(RowChange::DropPartitions(delete)) => {
+            lasts(&delete.target.table).then_some("ALTER TABLE .. DROP PARTITION")
+        }
+        Statement::DropTables { names, .. } => {
+            let of_all =
+                |name: &Name| private(name).is_none() && database.table_id(&name.text).is_some();
+            names.iter().any(of_all).then_some("DROP TABLE")
+        }
+        Statement::RenameTable { table, .. } => lasts(table).then_some("RENAME TABLE"),
+        Statement::AlterTable { change: TableChange::Nothing { .. }, .. } => None,
+        Statement::AlterTable { table, .. } => lasts(table).then_some("ALTER TABLE"),
         Statement::CreateView(_) => Some("CREATE VIEW"),
         Statement::DropViews { .. } => Some("DROP VIEW"),
         Statement::Comment(_) => Some("COMMENT"),
@@ -198,41 +213,17 @@ pub(crate) fn check_lasting(session: &Session, sql: &str, statement: &Statement)
 
 /// Refuses what can be no part of the open transaction, if one is (DP1).
 pub(crate) fn check_in_transaction(
-    (database, session): (&Database, &Session),
+    session: &Session,
     sql: &str,
     statement: &Statement,
 ) -> Result<()> {
-    if !session.is_in_transaction() {
+    let Statement::Copy(copy) = statement else { return Ok(()) };
+    let Copy::Import { table, from: CopyPlace::File(_), .. } = copy.as_ref() else { return Ok(()) };
+    let is_private = session.seen().is_some_and(|seen| seen.find(&table.text).is_some());
+    if is_private || !session.is_in_transaction() {
         return Ok(());
     }
-    let seen = session.seen();
-    let is_private = |name: &Name| seen.as_ref().is_some_and(|it| it.find(&name.text).is_some());
-    let (name, statement) = match statement {
-        Statement::ChangeRows(RowChange::DropPartitions(delete)) => {
-            (Some(&delete.target.table), "ALTER TABLE .. DROP PARTITION")
-        }
-        Statement::DropTables { names, .. } => {
-            let of_all =
-                |name: &&Name| !is_private(name) && database.table_id(&name.text).is_some();
-            match names.iter().find(of_all) {
-                Some(name) => (Some(name), "DROP TABLE"),
-                None => return Ok(()),
-            }
-        }
-        Statement::AlterTable { change: TableChange::Nothing { .. }, .. } => return Ok(()),
-        Statement::AlterTable { table, .. } => (Some(table), "ALTER TABLE"),
-        Statement::Copy(copy) => match copy.as_ref() {
-            Copy::Import { table, from: CopyPlace::File(_), .. } => {
-                (Some(table), "COPY FROM a file")
-            }
-            _ => return Ok(()),
-        },
-        _ => return Ok(()),
-    };
-    if name.is_some_and(is_private) {
-        return Ok(());
-    }
-    let position = name.map(|name| Position::at(sql, name.offset));
+    let position = Some(Position::at(sql, table.offset));
     let instead = "it is committed by itself, so do it before BEGIN or after COMMIT";
-    Err(Error::InTransaction { position, statement, instead })
+    Err(Error::InTransaction { position, statement: "COPY FROM a file", instead })
 }

@@ -39,8 +39,8 @@ assert all_of.count() == 10
 assert sorted(all_of.filter(s__startswith="a", ts__gte=dt.datetime(2025, 1, 1, 3)).values_list("n", flat=True)) \
     == [4, 6, 8]
 assert all_of.filter(s__icontains="A", ts__date=dt.date(2025, 1, 1)).count() == 5
-found = list(all_of.values("s").annotate(m=Avg("v"), c=Count("*")).order_by("s").values_list())
-assert found == [("a", 4.3, 5), ("b", 5.0, 5)] or [row[-2:] for row in found] == [(4.3, 5), (5.0, 5)], found
+found = list(all_of.values("s").annotate(m=Avg("v"), c=Count("*")).order_by("s").values_list("s", "m", "c"))
+assert found == [("a", 4.3, 5), ("b", 5.0, 5)], found
 days = all_of.annotate(d=TruncDay("ts")).values("d").annotate(c=Count("*"))
 assert [row["c"] for row in days] == [10]
 assert all_of.annotate(h=ExtractHour("ts")).filter(h=9).exists()
