@@ -80,10 +80,21 @@ fn a_missing_or_cut_segment_is_named() {
 }
 
 #[test]
-fn a_damaged_catalog_stops_everything_and_changes_nothing() {
+fn the_copy_of_a_damaged_catalog_takes_its_place() {
     let world = world();
-    let catalog = world.path("db/data/catalog");
-    flip(&catalog, 30);
+    flip(&world.path("db/data/catalog"), 30);
+    let run = world.run(&["verify"]);
+    assert!(run.stdout.contains("catalog"), "{}", run.stdout);
+    assert_eq!(run.code, Some(5));
+    let run = world.run(&["sql", "SELECT count(*) FROM t"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+}
+
+#[test]
+fn a_damaged_catalog_without_a_copy_stops_everything_and_changes_nothing() {
+    let world = world();
+    flip(&world.path("db/data/catalog"), 30);
+    flip(&world.path("db/data/catalog.copy"), 30);
     let stored = world.stored();
     world.run(&["tables"]).fails(5, &["catalog", "corrupt"]);
     assert_eq!(world.stored(), stored);
