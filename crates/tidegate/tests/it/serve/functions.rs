@@ -41,7 +41,9 @@ async fn ask(client: &Client, sql: &str) -> Outcome {
         Ok(messages) => messages,
         Err(error) => {
             let error = error.as_db_error().unwrap_or_else(|| panic!("{sql}: {error}"));
-            return Err(format!("{} {}", error.code().code(), error.message()));
+            // The hint at a name that is like another is one of several, by chance.
+            let message = error.message().split(" Did you mean").next().unwrap_or_default();
+            return Err(format!("{} {message}", error.code().code()));
         }
     };
     let cell = |message: &SimpleQueryMessage| match message {
