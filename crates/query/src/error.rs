@@ -42,8 +42,8 @@ pub enum Error {
     },
     /// The rows around its subqueries are planned too often.
     #[error(
-        "a plan has at most {most} steps, and subqueries within subqueries that read the rows around \
-         them double it: write some of them as joins"
+        "a plan has at most {most} steps, and subqueries within subqueries that read the rows \
+         around them double it: write some of them as joins"
     )]
     LargeSubqueries {
         /// The most steps.

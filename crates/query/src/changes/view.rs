@@ -1,10 +1,10 @@
 //! How the statements of a session see its changes: a snapshot of each table, with the rows that
 //! others do not see.
 //!
-//! - VW1. A statement sees what was committed before it began, and all changes of its session
+//! - CV1. A statement sees what was committed before it began, and all changes of its session
 //!   before it.
-//! - VW2. Rows are encoded once, unless symbols of others have come between.
-//! - VW3. What rows of a table with keys of DEDUP replace goes for good when rows of that table are
+//! - CV2. Rows are encoded once, unless symbols of others have come between.
+//! - CV3. What rows of a table with keys of DEDUP replace goes for good when rows of that table are
 //!   removed: otherwise what a removed row has replaced would be there again.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -61,7 +61,7 @@ impl Changes {
         self.seen(&table.empty)
     }
 
-    /// A table of the database as this session sees it (VW1).
+    /// A table of the database as this session sees it (CV1).
     pub(crate) fn seen(&self, committed: &Arc<Snapshot>) -> Result<Arc<Snapshot>> {
         match self.tables.get(&committed.table) {
             Some(changes) => changes.overlay(committed).map(|it| Arc::clone(&it.snapshot)),
@@ -69,7 +69,7 @@ impl Changes {
         }
     }
 
-    /// The private rows of a table that replace each other by its keys become one of each (VW3).
+    /// The private rows of a table that replace each other by its keys become one of each (CV3).
     pub(super) fn fold(&mut self, table: TableId, committed: &Arc<Snapshot>) -> Result<()> {
         let Some(changes) = self.tables.get_mut(&table) else { return Ok(()) };
         let changes = Arc::make_mut(changes);
@@ -109,7 +109,7 @@ impl TableChanges {
         Ok(overlay)
     }
 
-    /// The session's rows as runs for a snapshot (VW2).
+    /// The session's rows as runs for a snapshot (CV2).
     fn encode(&self, view: &mut View, committed: &Snapshot) -> Result<Vec<Arc<SegmentRun>>> {
         let has_others = !view.base.is_as_long_as(&committed.symbols);
         let has_own = !view.symbols.is_as_long_as(&view.base);
@@ -128,7 +128,7 @@ impl TableChanges {
         Ok(runs)
     }
 
-    /// What goes of the session's own rows, and of those of the table (VW3).
+    /// What goes of the session's own rows, and of those of the table (CV3).
     pub(super) fn split(
         &self,
         seen: &Arc<Snapshot>,

@@ -104,8 +104,8 @@ mod tests {
     fn page() -> String {
         let mut page = String::from(
             "# Functions\n\n\
-             Every function that a statement can call, with its source of truth: the database whose \
-             answer is the right one.\n\
+             Every function that a statement can call, with its source of truth: the database \
+             whose answer is the right one.\n\
              What differs all the same is listed, with reasons, beside the tests that compare \
              Tidegate with PostgreSQL and DuckDB on edge values.\n\
              [sql.md](sql.md#functions) explains those that need more than a sentence.\n\

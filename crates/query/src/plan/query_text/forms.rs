@@ -242,8 +242,8 @@ fn all_of(pattern: &Expr) -> Option<Vec<Expr>> {
     })
 }
 
-/// `x LIKE ANY (a, b)` as `x LIKE a OR x LIKE b`, and `x LIKE ALL (a, b)` as both of them; with NOT,
-/// any or all of the matches are none.
+/// `x LIKE ANY (a, b)` as `x LIKE a OR x LIKE b`, and `x LIKE ALL (a, b)` as both of them; with
+/// NOT, any or all of the matches are none.
 fn like_each(expr: &mut Expr) {
     let (Expr::Like { pattern, .. } | Expr::ILike { pattern, .. }) = &*expr else { return };
     let all = all_of(pattern);
