@@ -201,7 +201,8 @@ pub(super) fn read_catalog(disk: &dyn Disk, paths: &Paths) -> Result<ReadCatalog
     match read_catalog_at(disk, paths.catalog_copy()) {
         Ok(Some(catalog)) => Ok(ReadCatalog { catalog: Some(catalog), damage: Some(damage) }),
         Ok(None) if damage.is_missing() => Ok(ReadCatalog { catalog: None, damage: None }),
-        Err(error) if !is_of_table(&error) => Err(error),
+        // A copy that cannot be read now may be there, and then the catalog is missed only.
+        Err(error) if !is_of_table(&error) || damage.is_missing() => Err(error),
         Ok(None) | Err(_) => Err(damage),
     }
 }
