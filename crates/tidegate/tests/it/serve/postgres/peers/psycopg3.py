@@ -72,14 +72,15 @@ with db.transaction():
     assert other.execute(count).fetchone() == (0,)
 assert other.execute(count).fetchone() == (1,)
 assert db.execute("DELETE FROM t WHERE s LIKE 'own%'").rowcount == 1
-# What alters a table commits what was done before it.
+# What alters a table is part of the transaction.
 with db.transaction(force_rollback=True):
     db.execute("INSERT INTO t (ts, s, n) VALUES ('2026-01-03', 'own', 3)")
     db.execute("ALTER TABLE t ADD COLUMN more INT")
-    db.execute("INSERT INTO t (ts, s, n) VALUES ('2026-01-04', 'own', 4)")
-assert other.execute(count).fetchone() == (1,)
-db.execute("ALTER TABLE t DROP COLUMN more")
-assert db.execute("DELETE FROM t WHERE s = 'own'").rowcount == 1
+    db.execute("INSERT INTO t (ts, s, n, more) VALUES ('2026-01-04', 'own', 4, 5)")
+    assert db.execute("SELECT more FROM t WHERE s = 'own' ORDER BY ts").fetchall() == [(None,), (5,)]
+    assert other.execute(count).fetchone() == (0,)
+assert other.execute(count).fetchone() == (0,)
+assert "more" not in [column.name for column in db.execute("SELECT * FROM t LIMIT 0").description]
 # Tables of one session.
 db.execute("CREATE TEMP TABLE t (k VARCHAR, n INT)")
 db.execute("INSERT INTO t VALUES ('a', 1), ('b', %s)", (2,))
