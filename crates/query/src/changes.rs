@@ -1,5 +1,5 @@
-//! What a session has changed and others do not see: the rows of its open transaction, tables that
-//! it makes there, and its temporary tables.
+//! What a session has changed and others do not see: rows and tables of its open transaction, and its
+//! temporary tables.
 //!
 //! - CG1. It is in memory only. COMMIT makes all of it durable and visible with one record of the
 //!   log, or none; temporary tables end with their session.
@@ -24,7 +24,10 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::RecordBatch;
 use tidegate_model::{Schema, SchemaVersion, SegmentId, TableId, limits};
-use tidegate_storage::{MaskedRows, RowMask, SegmentPin, Snapshot};
+use tidegate_storage::{
+    Database, Error as StorageError, MaskedRows, PendingDdl, RowMask, SegmentPin, Snapshot,
+    TableDdl,
+};
 
 use crate::error::{Error, Result};
 use account::Charge;
@@ -33,7 +36,7 @@ use view::View;
 
 pub(crate) use account::{HELD_BYTES_MAX, RowAccount};
 
-/// Numbers of private tables begin here: they are far from those of a database, and have an OID.
+/// Numbers of temporary tables begin here: they are far from those of a database, and have an OID.
 const FIRST_TABLE: u64 = 3 << 30;
 /// How many there are before numbers come again.
 const TABLE_NUMBERS: u64 = 1 << 29;
@@ -41,26 +44,25 @@ const TABLE_NUMBERS: u64 = 1 << 29;
 /// What one session has changed; clones share what they have in common (CG3).
 #[derive(Debug, Clone)]
 pub(crate) struct Changes {
-    /// By the tables' numbers; private tables are among them.
+    /// By the tables' numbers; temporary tables are among them.
     tables: BTreeMap<TableId, Arc<TableChanges>>,
-    /// Tables that COMMIT makes, by their folded names.
-    created: BTreeMap<String, Arc<PrivateTable>>,
+    /// What becomes of tables at COMMIT.
+    ddl: PendingDdl,
     /// Temporary tables, by their folded names.
-    temporary: BTreeMap<String, Arc<PrivateTable>>,
+    temporary: BTreeMap<String, Arc<TemporaryTable>>,
     rows: Arc<RowAccount>,
     temporary_rows: Arc<RowAccount>,
     /// Of which transaction it is: that of another one is not put in its place.
     epoch: u64,
 }
 
-/// A table that only one session has.
+/// A temporary table.
 #[derive(Debug)]
-pub(crate) struct PrivateTable {
+pub(crate) struct TemporaryTable {
     pub(crate) id: TableId,
     pub(crate) name: String,
     pub(crate) schema: Arc<Schema>,
-    /// What becomes of a temporary one at COMMIT; `None` if COMMIT makes a table of it.
-    on_commit: Option<OnCommit>,
+    on_commit: OnCommit,
     /// Without its rows.
     empty: Arc<Snapshot>,
 }
@@ -94,7 +96,7 @@ struct TableChanges {
     view: Arc<Mutex<View>>,
 }
 
-/// Numbers that are given once: of private tables, of batches and of changes.
+/// Numbers that are given once: of temporary tables, of batches and of changes.
 fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Relaxed)
@@ -141,6 +143,22 @@ impl TableChanges {
         Ok(())
     }
 
+    /// Gives rows the columns that the table has now: what is new is NULL.
+    fn alter(&mut self, old: &Schema, new: &Arc<Schema>) -> Result<()> {
+        let altered = |batch: &Arc<HeldBatch>| match batch.schema.version() == old.version() {
+            true => batch.altered(new, &self.account).map(Arc::new),
+            // COMMIT says that others have altered the table.
+            false => Ok(Arc::clone(batch)),
+        };
+        self.batches = self.batches.iter().map(altered).collect::<Result<_>>()?;
+        if self.found_in == Some(old.version()) {
+            self.found_in = Some(new.version());
+        }
+        self.stamp = next_number();
+        self.view = Arc::default();
+        Ok(())
+    }
+
     /// Forgets rows of `seen`, which `overlay` or `remove` were asked for.
     fn remove(
         &mut self,
@@ -175,16 +193,11 @@ impl TableChanges {
     }
 }
 
-impl PrivateTable {
-    fn new(name: &str, schema: Schema, on_commit: Option<OnCommit>) -> PrivateTable {
+impl TemporaryTable {
+    fn new(name: &str, schema: Schema, on_commit: OnCommit) -> TemporaryTable {
         let (id, schema) = (TableId(FIRST_TABLE + next_number() % TABLE_NUMBERS), Arc::new(schema));
         let empty = Arc::new(Snapshot::of_no_rows(id, name, &schema));
-        PrivateTable { id, name: name.to_owned(), schema, on_commit, empty }
-    }
-
-    /// Whether it ends with its session.
-    pub(crate) fn is_temporary(&self) -> bool {
-        self.on_commit.is_some()
+        TemporaryTable { id, name: name.to_owned(), schema, on_commit, empty }
     }
 }
 
@@ -204,7 +217,7 @@ impl Changes {
     pub(crate) fn new() -> Changes {
         Changes {
             tables: BTreeMap::new(),
-            created: BTreeMap::new(),
+            ddl: PendingDdl::default(),
             temporary: BTreeMap::new(),
             rows: Arc::new(RowAccount::of_transaction()),
             temporary_rows: Arc::new(RowAccount::of_temporary_tables()),
@@ -224,7 +237,7 @@ impl Changes {
 
     /// Whether the session sees what others see.
     pub(crate) fn is_empty(&self) -> bool {
-        self.tables.is_empty() && self.created.is_empty() && self.temporary.is_empty()
+        self.tables.is_empty() && self.ddl.is_empty() && self.temporary.is_empty()
     }
 
     /// The accounts of its rows.
@@ -232,28 +245,39 @@ impl Changes {
         [&self.rows, &self.temporary_rows]
     }
 
-    /// The table that only this session has under a name. Temporary tables come first.
-    pub(crate) fn find(&self, name: &str) -> Option<&Arc<PrivateTable>> {
-        match of_temporary(name) {
-            Some(name) => self.temporary.get(&fold(name)),
-            None => {
-                let name = fold(name);
-                self.temporary.get(&name).or_else(|| self.created.get(&name))
+    /// What becomes of tables at COMMIT.
+    pub(crate) fn ddl(&self) -> &PendingDdl {
+        &self.ddl
+    }
+
+    /// The temporary table that has a name.
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<TemporaryTable>> {
+        self.temporary.get(&fold(of_temporary(name).unwrap_or(name)))
+    }
+
+    /// All temporary tables.
+    pub(crate) fn temporary_tables(&self) -> impl Iterator<Item = &Arc<TemporaryTable>> {
+        self.temporary.values()
+    }
+
+    /// Changes tables at COMMIT. Rows that wait for a table get its new columns.
+    pub(crate) fn define(&mut self, database: &Database, ddl: TableDdl) -> Result<()> {
+        let before = database.visible(&self.ddl);
+        let mut pending = self.ddl.clone();
+        let about = pending.push(database, ddl)?;
+        let now = database.visible(&pending);
+        for id in about {
+            let Some(changes) = self.tables.get_mut(&id) else { continue };
+            match (before.schema_of_id(id), now.schema_of_id(id)) {
+                (_, None) => drop(self.tables.remove(&id)),
+                (Some(old), Some(new)) if old.version() != new.version() => {
+                    Arc::make_mut(changes).alter(&old, &new)?;
+                }
+                _ => {}
             }
         }
-    }
-
-    /// All tables that only this session has.
-    pub(crate) fn private_tables(&self) -> impl Iterator<Item = &Arc<PrivateTable>> {
-        self.temporary.values().chain(self.created.values())
-    }
-
-    /// Makes a table that COMMIT makes for all.
-    pub(crate) fn create(&mut self, name: &str, schema: Schema) -> TableRef {
-        let table = Arc::new(PrivateTable::new(name, schema, None));
-        let made = TableRef { id: table.id, name: name.to_owned() };
-        self.created.insert(fold(name), table);
-        made
+        self.ddl = pending;
+        Ok(())
     }
 
     /// Makes a temporary table.
@@ -264,21 +288,24 @@ impl Changes {
         on_commit: OnCommit,
     ) -> Result<TableRef> {
         let name = of_temporary(name).unwrap_or(name);
+        if self.temporary.contains_key(&fold(name)) {
+            return Err(StorageError::TableExists { table: name.to_owned() }.into());
+        }
         if limits::TEMP_TABLES <= self.temporary.len() {
             return Err(Error::TooManyTemporaryTables);
         }
-        let table = Arc::new(PrivateTable::new(name, schema, Some(on_commit)));
+        let table = Arc::new(TemporaryTable::new(name, schema, on_commit));
         let made = TableRef { id: table.id, name: name.to_owned() };
         self.temporary.insert(fold(name), table);
         Ok(made)
     }
 
-    /// Drops a table that only this session has; false if it has none of this name.
-    pub(crate) fn drop_private(&mut self, name: &str) -> bool {
-        let Some(table) = self.find(name).map(Arc::clone) else { return false };
+    /// Drops a temporary table; false if there is none of this name.
+    pub(crate) fn drop_table(&mut self, name: &str) -> bool {
+        let name = fold(of_temporary(name).unwrap_or(name));
+        let Some(table) = self.temporary.remove(&name) else { return false };
         self.tables.remove(&table.id);
-        let tables = if table.is_temporary() { &mut self.temporary } else { &mut self.created };
-        tables.remove(&fold(&table.name)).is_some()
+        true
     }
 
     /// Drops all temporary tables.
@@ -365,10 +392,8 @@ mod tests {
         let column = |name: &str, ty| (name.to_owned(), ty);
         let columns = [column("n", ColumnType::Int64), column("text", ColumnType::Varchar)];
         let schema = Schema::new(&columns, None, PartitionUnit::None).unwrap();
-        let mut changes = Changes::new();
-        let table = changes.create("t", schema);
-        let schema = Arc::clone(&changes.find("T").unwrap().schema);
-        (changes, table, schema)
+        let table = TableRef { id: TableId(7), name: "t".to_owned() };
+        (Changes::new(), table, Arc::new(schema))
     }
 
     fn rows(numbers: Vec<i64>, text: Option<&str>) -> RecordBatch {
@@ -439,8 +464,9 @@ mod tests {
         add(&mut changes, (&table, &schema), rows(vec![2], Some("x"))).unwrap();
         assert_eq!((numbers(&saved, &table), numbers(&changes, &table)), (vec![1], vec![1, 2]));
         assert!(before < changes.rows.used(), "both have their rows");
-        let seen = changes.snapshot("t").unwrap().unwrap();
-        assert_eq!((seen.rows().0, saved.snapshot("t").unwrap().unwrap().rows().0), (2, 1));
+        let empty = Arc::new(Snapshot::of_no_rows(table.id, &table.name, &schema));
+        let seen = changes.seen(&empty).unwrap();
+        assert_eq!((seen.rows().0, saved.seen(&empty).unwrap().rows().0), (2, 1));
         drop(seen);
         drop(changes);
         assert_eq!(saved.rows.used(), before, "CG2");
@@ -448,15 +474,14 @@ mod tests {
 
     #[test]
     fn temporary_tables_come_first_and_are_bounded() {
-        let (mut changes, table, schema) = table();
+        let (mut changes, _, schema) = table();
         let schema = Schema::clone(&schema);
         changes.create_temporary("pg_temp.T", schema.clone(), OnCommit::Drop).unwrap();
-        assert!(changes.find("t").unwrap().is_temporary());
-        assert!(changes.find("pg_temp.t").unwrap().is_temporary());
+        assert!(changes.find("T").is_some() && changes.find("pg_temp.t").is_some());
         let committed = changes.clone().into_temporary();
         assert!(committed.is_empty(), "ON COMMIT DROP");
-        assert!(changes.drop_private("t") && changes.find("t").is_some_and(|it| it.id == table.id));
-        assert!(changes.find("pg_temp.t").is_none());
+        assert!(changes.drop_table("t") && changes.find("pg_temp.t").is_none());
+        assert!(!changes.drop_table("t"));
         for number in 0..limits::TEMP_TABLES {
             let name = format!("x{number}");
             changes.create_temporary(&name, schema.clone(), OnCommit::PreserveRows).unwrap();

@@ -135,17 +135,13 @@ impl Engine {
                 return Err(Error::NotSupported { position, feature });
             }
         }
-        let private = session.seen().and_then(|seen| Some(seen.find(&table.text)?.is_temporary()));
-        // A table that the transaction has made is there for all before rows are copied (DP1).
-        if let (Some(false), Some(access)) = (private, session.transaction_access()) {
-            self.commit(session).await?;
-            session.begin(access);
-        } else if private.is_some() {
+        if session.seen().is_some_and(|seen| seen.find(&table.text).is_some()) {
             let feature = "COPY FROM STDIN into a temporary table";
             let position = Some(Position::at(sql, table.offset));
             return Err(Error::NotSupported { position, feature });
         }
-        let known = self.database().schema_of(&table.text);
+        let visible = session.visible(self.database());
+        let known = visible.schema_of(&table.text);
         let is_held = session.is_in_transaction();
         // Only text says what the columns of a new table are, and a table is not held back.
         if known.is_none() && (is_held || format == CopyFormat::Binary) {
@@ -154,7 +150,7 @@ impl Engine {
         }
         let fields = known.map_or_else(|| Ok(Vec::new()), |it| fields_of(sql, &it, &columns))?;
         let count = if columns.is_empty() { fields.len() } else { columns.len() };
-        let keeper = match self.database().table_id(&table.text) {
+        let keeper = match visible.table_id(&table.text) {
             Some(id) if is_held => Some(Arc::new(KeptRows::new(session, id, &table.text))),
             None if is_held => {
                 let position = Some(Position::at(sql, table.offset));
@@ -240,7 +236,8 @@ impl Engine {
                 Ok((blanked(&sql[..query.end], query.start), "query".to_owned()))
             }
             CopySource::Table { table, columns } => {
-                let found = snapshot((self.database(), session), sql, table)?;
+                let visible = session.visible(self.database());
+                let found = snapshot((&visible, session), sql, table)?;
                 for column in columns {
                     if found.schema.find(&column.text).is_none() {
                         let position = Some(Position::at(sql, column.offset));

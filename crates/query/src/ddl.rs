@@ -1,16 +1,18 @@
 //! Statements that change tables, done.
 //!
-//! Each is one commit: it is durable and visible when it returns, or nothing has changed. What they
-//! say is read by `parse`.
+//! Each is one commit, or part of a transaction: it is durable and visible when it returns, or when
+//! that is committed, or nothing has changed. What they say is read by `parse`.
 
-mod private;
+mod temporary;
 mod views;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_model::{Column, ColumnType, PartitionKey, Schema, SchemaError, is_system_table};
-use tidegate_storage::{Database, Error as StorageError};
+use tidegate_storage::{
+    Database, Error as StorageError, SchemaEdit, Snapshot, TableDdl, VisibleTables,
+};
 
 use crate::engine::Done;
 use crate::error::{Error, Result};
@@ -20,10 +22,40 @@ use views::{Dropped, comment, drop_tables, drop_views};
 
 pub(crate) use views::{create_view, exists};
 
+/// Who changes tables, and where: for all, or within a transaction (DP1).
+#[derive(Clone, Copy)]
+pub(crate) struct Definer<'a> {
+    pub(crate) database: &'a Arc<Database>,
+    pub(crate) session: &'a Session,
+}
+
+impl<'a> Definer<'a> {
+    fn visible(&self) -> VisibleTables<'a> {
+        self.session.visible(self.database)
+    }
+
+    /// What the session reads of a table.
+    fn snapshot(&self, name: &str) -> Result<Arc<Snapshot>> {
+        let temporary = self.session.seen().map(|seen| seen.snapshot(name)).transpose()?;
+        match temporary.flatten() {
+            Some(temporary) => Ok(temporary),
+            None => Ok(self.visible().snapshot(name)?),
+        }
+    }
+
+    fn define(&self, ddl: TableDdl) -> Result<()> {
+        self.session.define(self.database, ddl)
+    }
+
+    fn alter(&self, table: &str, edit: SchemaEdit) -> Result<()> {
+        self.define(TableDdl::Alter { table: table.to_owned(), edit })
+    }
+}
+
 /// Does a statement; `None` if it changes no table. Waits for the disk. `sql` is its text, for
 /// places in errors.
 pub(crate) fn execute(
-    (database, session): (&Arc<Database>, &Session),
+    definer: Definer<'_>,
     sql: &str,
     statement: Statement,
 ) -> Result<Option<Done>> {
@@ -31,8 +63,8 @@ pub(crate) fn execute(
         check_not_system(sql, table, offset)?;
     }
     let names = named(&statement);
-    let done = match private::change((database, session), sql, &statement) {
-        Ok(None) => change(database, sql, statement),
+    let done = match temporary::change(definer, sql, &statement) {
+        Ok(None) => change(definer, sql, statement),
         done => done,
     };
     done.map_err(|error| placed(error, sql, &names))
@@ -59,7 +91,7 @@ fn made_or_changed(statement: &Statement) -> Vec<(&str, Option<usize>)> {
     }
 }
 
-pub(crate) use private::{check_in_transaction, check_lasting, committing, make_private};
+pub(crate) use temporary::{check_in_transaction, check_lasting};
 
 /// Refuses to change a table of the schema `sys`.
 pub(crate) fn check_not_system(sql: &str, table: &str, offset: Option<usize>) -> Result<()> {
@@ -120,21 +152,20 @@ fn placed(error: Error, sql: &str, names: &[Name]) -> Error {
     }
 }
 
-fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<Option<Done>> {
+fn change(definer: Definer<'_>, sql: &str, statement: Statement) -> Result<Option<Done>> {
     let done = match statement {
-        Statement::CreateTable(definition) => create_table(database, sql, definition)?,
+        Statement::CreateTable(definition) => create_table(definer, sql, definition)?,
         Statement::CreateTableLike { name, if_not_exists, like, .. } => {
-            let snapshot = database.snapshot(&like.text)?;
-            let schema = schema_like(&snapshot.schema)?;
-            create_with(database, &name.text, schema, if_not_exists, Vec::new())?
+            let schema = schema_like(&definer.snapshot(&like.text)?.schema)?;
+            create_with(definer, (&name.text, schema), if_not_exists, Vec::new())?
         }
         Statement::DropTables { names, if_exists, readers } => {
-            drop_tables(database, &Dropped { names: &names, if_exists, readers })?
+            drop_tables(definer, &Dropped { names: &names, if_exists, readers })?
         }
         Statement::DropViews { names, if_exists, readers } => {
-            drop_views(database, &Dropped { names: &names, if_exists, readers })?
+            drop_views(definer, &Dropped { names: &names, if_exists, readers })?
         }
-        Statement::Comment(said) => comment(database, &said)?,
+        Statement::Comment(said) => comment(definer, &said)?,
         Statement::DropIndex => {
             let notice = "DROP INDEX has no effect: there are none";
             Done::with_notices("DROP INDEX", vec![notice.to_owned()])
@@ -142,21 +173,21 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
         Statement::Nothing { tag, notices } => Done::with_notices(tag, notices),
         Statement::Maintain { what, tables } => {
             for table in &tables {
-                database.snapshot(&table.text)?;
+                definer.snapshot(&table.text)?;
             }
             let notice = format!("{what} has no effect: maintenance goes on in the background");
             Done::with_notices(what, vec![notice])
         }
         Statement::TruncateTable { table } => {
-            database.truncate_table(&table.text)?;
+            definer.database.truncate_table(&table.text)?;
             Done::new("TRUNCATE TABLE")
         }
         Statement::RenameTable { table, to } => {
-            database.rename_table(&table.text, &to)?;
+            definer.define(TableDdl::Rename { from: table.text, to })?;
             Done::new("RENAME TABLE")
         }
         Statement::AlterTable { table, change, notices } => {
-            alter_table((database, sql), &table.text, change, notices)?
+            alter_table((definer, sql), &table.text, change, notices)?
         }
         Statement::CreateTableAs(_)
         | Statement::CreateView(_)
@@ -185,10 +216,10 @@ fn schema_like(like: &Schema) -> Result<Schema> {
     Ok(schema.with_lengths(&lengths)?.with_dedup(&keys)?.with_ttl(like.ttl())?)
 }
 
-fn create_table(database: &Arc<Database>, sql: &str, definition: TableDefinition) -> Result<Done> {
+fn create_table(definer: Definer<'_>, sql: &str, definition: TableDefinition) -> Result<Done> {
     let schema = schema_of(sql, &definition)?;
     let TableDefinition { name, if_not_exists, notices, .. } = definition;
-    create_with(database, &name, schema, if_not_exists, notices)
+    create_with(definer, (&name, schema), if_not_exists, notices)
 }
 
 /// The schema of a table that is to be made.
@@ -201,26 +232,25 @@ pub(crate) fn schema_of(sql: &str, definition: &TableDefinition) -> Result<Schem
 }
 
 fn create_with(
-    database: &Arc<Database>,
-    name: &str,
-    schema: Schema,
+    definer: Definer<'_>,
+    (name, schema): (&str, Schema),
     if_not_exists: bool,
     mut notices: Vec<String>,
 ) -> Result<Done> {
-    match database.create_table(name, schema) {
-        Ok(_) => {}
-        Err(error @ (StorageError::TableExists { .. } | StorageError::ViewExists { .. }))
-            if if_not_exists =>
-        {
+    match definer.define(TableDdl::CreateTable { name: name.to_owned(), schema }) {
+        Ok(()) => {}
+        Err(Error::Storage(
+            error @ (StorageError::TableExists { .. } | StorageError::ViewExists { .. }),
+        )) if if_not_exists => {
             notices = vec![error.to_string()];
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     }
     Ok(Done::with_notices("CREATE TABLE", notices))
 }
 
 fn alter_table(
-    (database, sql): (&Arc<Database>, &str),
+    (definer, sql): (Definer<'_>, &str),
     table: &str,
     change: TableChange,
     mut notices: Vec<String>,
@@ -228,34 +258,36 @@ fn alter_table(
     match change {
         TableChange::AddColumns { columns, mut lengths, if_not_exists } => {
             let wanted = if if_not_exists {
-                missing_columns(database, table, columns, &mut notices)?
+                missing_columns(definer, table, columns, &mut notices)?
             } else {
                 columns
             };
             if !wanted.is_empty() {
                 lengths.retain(|(name, _)| wanted.iter().any(|(wanted, _)| wanted == name));
-                database.add_columns_with(table, &wanted, &lengths)?;
+                definer.alter(table, SchemaEdit::Add { columns: wanted, lengths })?;
             }
         }
         TableChange::DropColumns { names } => {
-            let names = names.iter().map(|name| name.text.as_str()).collect::<Vec<_>>();
-            database.drop_columns(table, &names)?;
+            let names = names.into_iter().map(|name| name.text).collect();
+            definer.alter(table, SchemaEdit::Drop(names))?;
         }
         TableChange::RenameColumn { column, to } => {
-            database.rename_column(table, &column.text, &to)?;
+            definer.alter(table, SchemaEdit::Rename { from: column.text, to })?;
         }
         TableChange::DedupKeys { keys } => {
-            let keys = keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();
-            database.set_dedup_keys(table, &keys)?;
+            let keys = keys.into_iter().map(|key| key.text).collect();
+            definer.alter(table, SchemaEdit::Dedup(keys))?;
         }
         TableChange::Ttl(ttl) => {
-            let snapshot = database.snapshot(table)?;
+            let snapshot = definer.snapshot(table)?;
             let ttl = ttl.checked(sql, snapshot.schema.partition_by())?;
-            database.set_ttl(table, ttl)?;
+            definer.alter(table, SchemaEdit::Ttl(ttl))?;
         }
-        TableChange::DropPartitions { names } => drop_partitions(database, sql, table, &names)?,
+        TableChange::DropPartitions { names } => {
+            drop_partitions(definer.database, sql, table, &names)?;
+        }
         TableChange::Nothing { column } => {
-            let snapshot = database.snapshot(table)?;
+            let snapshot = definer.snapshot(table)?;
             if let Some(Name { text: name, .. }) = column
                 && snapshot.schema.find(&name).is_none()
             {
@@ -287,12 +319,12 @@ fn drop_partitions(database: &Arc<Database>, sql: &str, table: &str, names: &[Na
 
 /// The columns that the table does not have yet.
 fn missing_columns(
-    database: &Arc<Database>,
+    definer: Definer<'_>,
     table: &str,
     columns: Vec<(String, ColumnType)>,
     notices: &mut Vec<String>,
 ) -> Result<Vec<(String, ColumnType)>> {
-    let snapshot = database.snapshot(table)?;
+    let snapshot = definer.snapshot(table)?;
     let (there, missing): (Vec<_>, Vec<_>) =
         columns.into_iter().partition(|(name, _)| snapshot.schema.find(name).is_some());
     notices.extend(there.iter().map(|(name, _)| format!("column `{name}` exists already")));

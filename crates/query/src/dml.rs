@@ -38,7 +38,7 @@ use tidegate_storage::{Database, Error as StorageError, SegmentPin, Snapshot};
 
 use crate::account::Account;
 use crate::activity::Listing;
-use crate::changes::PrivateTable;
+use crate::changes::TemporaryTable;
 use crate::control::{Reader, Stop, finish_in_time, guarded, plan_apart, run};
 use crate::ddl::check_not_system;
 use crate::engine::Done;
@@ -53,6 +53,7 @@ use write::{Work, Writer};
 
 pub(crate) use batch::{BATCH_BYTES_MAX, BatchBuilder, batch_bytes};
 pub use held::KeptRows;
+pub(crate) use held::widened;
 
 /// DM2. Whoever changes the same rows all the time is not waited for.
 const ATTEMPTS: usize = 8;
@@ -273,28 +274,30 @@ impl RowChanges<'_> {
         Ok(Done::new("ALTER TABLE"))
     }
 
-    /// Whether only the session sees what becomes of a table: within a transaction, and where
-    /// nobody else has the table.
+    /// Whether only the session sees what becomes of a table: within a transaction, and where the
+    /// table is temporary.
     fn is_held(&self, table: &Name) -> bool {
-        self.session.is_in_transaction() || self.private_table(table).is_some()
+        self.session.is_in_transaction() || self.temporary_table(table).is_some()
     }
 
-    fn private_table(&self, table: &Name) -> Option<Arc<PrivateTable>> {
+    fn temporary_table(&self, table: &Name) -> Option<Arc<TemporaryTable>> {
         self.session.seen()?.find(&table.text).map(Arc::clone)
     }
 
     /// Rows that are in no file yet get into one, where masks can take them out. Those that a
     /// transaction finds are to stay where they are until its end.
     async fn seal(&self, table: &Name) -> Result<Option<Arc<SegmentPin>>> {
-        if self.private_table(table).is_some() {
+        if self.temporary_table(table).is_some() {
             return Ok(None);
         }
         let is_held = self.session.is_in_transaction();
         let (database, table) = (Arc::clone(&self.database), table.text.clone());
+        let id = self.session.visible(&database).table_id(&table).filter(|_| is_held);
         let task = SpawnedTask::spawn_blocking(move || {
-            let id = database.table_id(&table).filter(|_| is_held);
             let pin = id.and_then(|id| database.pin_segments(id));
-            database.seal_table(&table).map(|()| pin.map(Arc::new))
+            // The transaction may have given it another name, or have made it.
+            let table = id.map_or(Some(table), |id| database.table_name(id));
+            table.map_or(Ok(()), |table| database.seal_table(&table)).map(|()| pin.map(Arc::new))
         });
         let sealed = task.join_unwind().await;
         let failed = |error| DataFusionError::ExecutionJoin(Box::new(error));
@@ -303,10 +306,10 @@ impl RowChanges<'_> {
 
     /// The columns of a table now.
     fn schema(&self, sql: &str, table: &Name) -> Result<Arc<Schema>> {
-        if let Some(table) = self.private_table(table) {
+        if let Some(table) = self.temporary_table(table) {
             return Ok(Arc::clone(&table.schema));
         }
-        match self.database.snapshot(&table.text) {
+        match self.session.visible(&self.database).snapshot(&table.text) {
             Ok(snapshot) => Ok(Arc::clone(&snapshot.schema)),
             Err(StorageError::NoSuchTable { .. }) => {
                 let position = Some(Position::at(sql, table.offset));

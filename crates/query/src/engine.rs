@@ -46,7 +46,7 @@ use crate::control::{
     Reader, StatementOptions, Stop, Timeout, finish_in_time, guarded, plan_apart, run,
     without_guards,
 };
-use crate::ddl;
+use crate::ddl::{self, Definer};
 use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
@@ -358,12 +358,8 @@ impl Engine {
         }
         ddl::check_lasting(session, &sql, &statement)?;
         ddl::check_in_transaction(session, &sql, &statement)?;
-        let committed = self.commit_before(session, &statement).await?;
         let begun = self.begin(&sql, options);
-        let mut answer = self.answer(statement, (&sql, parameters), (begun, options)).await;
-        if let Ok(Answer::Done { notices, .. }) = &mut answer {
-            notices.extend(committed);
-        }
+        let answer = self.answer(statement, (&sql, parameters), (begun, options)).await;
         self.audit(session, (deed, &sql), answer.as_ref().err());
         answer
     }
@@ -430,7 +426,8 @@ impl Engine {
             change => {
                 let (database, session) = (Arc::clone(&self.system.database), session.clone());
                 let task = SpawnedTask::spawn_blocking(move || {
-                    ddl::execute((&database, &session), &sql, change)
+                    let definer = Definer { database: &database, session: &session };
+                    ddl::execute(definer, &sql, change)
                 });
                 let done = task.join_unwind().await.map_err(|error| {
                     Error::from(DataFusionError::ExecutionJoin(Box::new(error)))
@@ -546,21 +543,6 @@ impl Engine {
         done.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))??;
         session.keep_temporary(temporary);
         Ok(())
-    }
-
-    /// Commits what a transaction has done before a statement that is no part of it, and says so;
-    /// the transaction goes on behind it.
-    async fn commit_before(
-        &self,
-        session: &Session,
-        statement: &Statement,
-    ) -> Result<Option<String>> {
-        let Some(access) = session.transaction_access() else { return Ok(None) };
-        let at = (self.system.database.as_ref(), session);
-        let Some(what) = ddl::committing(at, statement) else { return Ok(None) };
-        self.commit(session).await?;
-        session.begin(access);
-        Ok(Some(format!("{what} commits the transaction up to here, ROLLBACK undoes none of it")))
     }
 
     /// From now on the time of a statement counts, and others can see it (H3).

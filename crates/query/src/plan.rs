@@ -399,11 +399,11 @@ fn snapshots(
     references: &[TableReference],
     purpose: &Purpose<'_>,
 ) -> Result<Snapshots> {
-    let private = session.seen();
+    let (changes, visible) = (session.seen(), session.visible(database));
     let mut found = HashMap::new();
     let mut existing = Vec::new();
     for (reference, name) in references.iter().filter_map(|it| Some((it, table_name(it)?))) {
-        let known = private_snapshot(private.as_ref(), &name)?;
+        let known = temporary_snapshot(changes.as_ref(), &name)?;
         let mut key = name.clone();
         match known {
             // What is said to be public is none of the session's.
@@ -414,7 +414,7 @@ fn snapshots(
             }
             None => {}
         }
-        match database.snapshot(&name) {
+        match visible.snapshot(&name) {
             Ok(_) => existing.push((key, name)),
             Err(StorageError::NoSuchTable { .. }) => {}
             Err(error) => return Err(Error::Storage(error)),
@@ -422,13 +422,13 @@ fn snapshots(
     }
     let mut target = purpose.target;
     if let Some(name) = target
-        && let Some(private) = private_snapshot(private.as_ref(), name)?
+        && let Some(temporary) = temporary_snapshot(changes.as_ref(), name)?
     {
-        found.insert(TARGET.to_owned(), private);
+        found.insert(TARGET.to_owned(), temporary);
         target = None;
     }
     let names = existing.iter().map(|(_, name)| name.as_ref()).chain(target).collect::<Vec<&str>>();
-    let snapshots = database.snapshots_and_read(&names)?;
+    let snapshots = visible.snapshots_and_read(&names)?;
     let existing = existing.into_iter().map(|(key, _)| key.into_owned());
     let mut names = existing.chain(target.map(|_| TARGET.to_owned()));
     for mut snapshot in snapshots {
@@ -440,8 +440,8 @@ fn snapshots(
         if purpose.rows == Rows::Sealed && name == TARGET {
             snapshot = Arc::new(snapshot.sealed());
         }
-        let seen = match &private {
-            Some(private) => private.seen(&snapshot)?,
+        let seen = match &changes {
+            Some(changes) => changes.seen(&snapshot)?,
             None => snapshot,
         };
         found.insert(name, seen);
@@ -449,9 +449,9 @@ fn snapshots(
     Ok(found)
 }
 
-/// A table that only the session has.
-fn private_snapshot(private: Option<&Changes>, name: &str) -> Result<Option<Arc<Snapshot>>> {
-    private.map_or(Ok(None), |private| private.snapshot(name))
+/// A temporary table.
+fn temporary_snapshot(changes: Option<&Changes>, name: &str) -> Result<Option<Arc<Snapshot>>> {
+    changes.map_or(Ok(None), |changes| changes.snapshot(name))
 }
 
 /// The names of a plan's columns, each with the name it is stored under.

@@ -153,7 +153,7 @@ impl Session {
     /// Whether all of these are temporary tables of its own.
     fn has_temporary<'n>(&self, names: impl IntoIterator<Item = &'n Name>) -> bool {
         let Some(seen) = self.seen() else { return false };
-        let is_own = |name: &Name| seen.find(&name.text).is_some_and(|it| it.is_temporary());
+        let is_own = |name: &Name| seen.find(&name.text).is_some();
         names.into_iter().all(is_own)
     }
 

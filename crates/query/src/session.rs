@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use tidegate_storage::{Database, TableDdl, VisibleTables};
+
 use crate::changes::{Changes, RowAccount};
 use crate::control::Timeout;
 use crate::error::{Error, SettingProblem};
@@ -277,11 +279,6 @@ impl Session {
         set(self, name, Some(value))
     }
 
-    /// What the open transaction may do; `None` if none is open.
-    pub(crate) fn transaction_access(&self) -> Option<Access> {
-        self.private().transaction.as_ref().map(|transaction| transaction.access)
-    }
-
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.private().transaction.is_some()
     }
@@ -291,6 +288,22 @@ impl Session {
         let private = self.private();
         let changes = private.changes();
         (!changes.is_empty()).then(|| changes.clone())
+    }
+
+    /// The tables of a database as it sees them; its temporary tables are in what is `seen`.
+    pub(crate) fn visible<'a>(&self, database: &'a Database) -> VisibleTables<'a> {
+        database.visible(self.private().changes().ddl())
+    }
+
+    /// Changes tables: for all, or in a transaction for itself until COMMIT.
+    pub(crate) fn define(&self, database: &Database, ddl: TableDdl) -> Result<(), Error> {
+        if !self.is_in_transaction() {
+            return Ok(database.define(ddl)?);
+        }
+        let mut changes = self.changes();
+        changes.define(database, ddl)?;
+        self.install(changes);
+        Ok(())
     }
 
     /// What it has changed, for a statement to change it further.

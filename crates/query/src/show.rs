@@ -15,7 +15,7 @@ use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray,
 };
 use datafusion::execution::SessionState;
-use tidegate_storage::{Database, Error as StorageError, Snapshot};
+use tidegate_storage::{Error as StorageError, Snapshot, VisibleTables};
 
 use crate::activity::State;
 use crate::error::{Error, Result, SettingProblem};
@@ -28,25 +28,25 @@ pub(crate) use bulk::{copied, copy_canceled, copy_queued};
 
 /// The answer to a SHOW. `sql` is the statement, for places in errors.
 pub(crate) fn show(caller: &Caller, sql: &str, what: &Show) -> Result<RecordBatch> {
-    let database = &caller.system.database;
+    let visible = &caller.session.visible(&caller.system.database);
     match what {
         Show::Tables => {
-            let names = database.tables().into_iter().map(|table| table.name);
+            let names = visible.tables().into_iter().map(|table| table.name);
             batch(vec![("table_name", texts(names.map(Some)))])
         }
         Show::Columns { table } => {
-            tables::columns(snapshot((database, &caller.session), sql, table)?.as_ref())
+            tables::columns(snapshot((visible, &caller.session), sql, table)?.as_ref())
         }
         Show::Partitions { table } => {
-            tables::partitions(snapshot((database, &caller.session), sql, table)?.as_ref())
+            tables::partitions(snapshot((visible, &caller.session), sql, table)?.as_ref())
         }
         Show::CreateTable { table } => {
-            let snapshot = snapshot((database, &caller.session), sql, table)?;
+            let snapshot = snapshot((visible, &caller.session), sql, table)?;
             let ddl = create_statement(&snapshot.name, &snapshot.schema);
             batch(vec![("ddl", texts([Some(ddl)]))])
         }
         Show::CreateView { view } => {
-            let snapshot = snapshot((database, &caller.session), sql, view)?;
+            let snapshot = snapshot((visible, &caller.session), sql, view)?;
             if snapshot.schema.view().is_none() {
                 return Err(StorageError::NotAView { table: snapshot.name.clone() }.into());
             }
@@ -115,13 +115,13 @@ pub(crate) fn table_function(
     argument: Option<&str>,
 ) -> Result<Option<RecordBatch>> {
     let caller = Caller::of(state);
-    let database = &caller.system.database;
+    let visible = &caller.session.visible(&caller.system.database);
     let rows = match (name, argument) {
-        ("tables", None) => tables::tables(database),
-        ("table_storage", None) => tables::table_storage(database),
-        ("wal_tables", None) => tables::wal_tables(database),
-        ("table_columns", Some(table)) => tables::columns(named(database, table)?.as_ref()),
-        ("table_partitions", Some(table)) => tables::partitions(named(database, table)?.as_ref()),
+        ("tables", None) => tables::tables(visible),
+        ("table_storage", None) => tables::table_storage(visible),
+        ("wal_tables", None) => tables::wal_tables(visible),
+        ("table_columns", Some(table)) => tables::columns(named(visible, table)?.as_ref()),
+        ("table_partitions", Some(table)) => tables::partitions(named(visible, table)?.as_ref()),
         ("functions", None) => engine::functions(state),
         ("memory_metrics", None) => engine::memory_metrics(&caller),
         ("query_activity", None) => engine::query_activity(&caller),
@@ -134,19 +134,19 @@ pub(crate) fn table_function(
 }
 
 /// A table as a text names it: `t`, or `public.t` if there is no table called so.
-pub(crate) fn named(database: &Database, name: &str) -> Result<Arc<Snapshot>> {
-    match (database.snapshot(name), name.split_once('.')) {
+pub(crate) fn named(visible: &VisibleTables<'_>, name: &str) -> Result<Arc<Snapshot>> {
+    match (visible.snapshot(name), name.split_once('.')) {
         (Err(StorageError::NoSuchTable { .. }), Some((schema, table)))
             if schema.eq_ignore_ascii_case("public") =>
         {
-            Ok(database.snapshot(table)?)
+            Ok(visible.snapshot(table)?)
         }
         (found, _) => Ok(found?),
     }
 }
 
 pub(crate) fn snapshot(
-    (database, session): (&Database, &Session),
+    (visible, session): (&VisibleTables<'_>, &Session),
     sql: &str,
     table: &Name,
 ) -> Result<Arc<Snapshot>> {
@@ -155,7 +155,7 @@ pub(crate) fn snapshot(
     {
         return Ok(private);
     }
-    database.snapshot(&table.text).map_err(|error| match error {
+    visible.snapshot(&table.text).map_err(|error| match error {
         StorageError::NoSuchTable { table: name } => {
             Error::NoSuchTable { position: Some(Position::at(sql, table.offset)), table: name }
         }

@@ -18,6 +18,7 @@ mod commit;
 mod flush;
 mod budget;
 mod ddl;
+mod pending;
 mod segments;
 mod import;
 mod upsert;
@@ -58,12 +59,14 @@ use crate::wal::{Fate, Log, TornGroup};
 
 pub use append::{AppendOptions, Appended, NewTableOptions, TableAppend};
 pub use change::ChangeTxn;
+pub use ddl::{Relations, SchemaEdit, TableDdl};
 pub(crate) use dedup::{Superseded, superseded};
 pub use import::{ImportTarget, ImportTxn};
 pub use masks::{MaskedRows, Removal};
 pub use memtables::RecoveryReport;
+pub use pending::{PendingDdl, VisibleTables};
 pub use repair::{LogRepair, LostCommits, repair_log};
-pub use transaction::{CreatedTable, RemovedRows, SegmentPin, TransactionCommit};
+pub use transaction::{RemovedRows, SegmentPin, TransactionCommit};
 pub use upkeep::{TableWrites, TailOptions, UpkeepReport};
 pub use verify::{VerifyReport, VerifyStep, survey};
 
@@ -78,7 +81,6 @@ use flush::Flushes;
 use folder::Paths;
 use plan::{Tables, Wish};
 use recovery::Tidying;
-use table::TableState;
 use upkeep::Upkeep;
 
 /// Files of the log from which on opening flushes all memtables. Each process begins one, with room
@@ -399,8 +401,7 @@ impl Database {
     /// # Errors
     /// If there is no such table, or its symbols or row masks cannot be read.
     pub fn snapshot(&self, table: &str) -> Result<Arc<Snapshot>> {
-        let mut snapshots = self.snapshots(&[table])?;
-        Ok(snapshots.pop().expect("one table, one snapshot"))
+        self.committed().snapshot(table)
     }
 
     /// What a query reads of several tables, all as of one moment.
@@ -408,35 +409,7 @@ impl Database {
     /// # Errors
     /// As `snapshot`.
     pub fn snapshots(&self, tables: &[&str]) -> Result<Vec<Arc<Snapshot>>> {
-        self.with_tables(tables, &|found| found.iter().map(|table| table.snapshot()).collect())
-    }
-
-    /// As `snapshots`, and behind them the tables that views among them read, at any depth, as of
-    /// the same moment and each once. What is not there is left out (`model::view` V1).
-    ///
-    /// # Errors
-    /// As `snapshot`.
-    pub fn snapshots_and_read(&self, tables: &[&str]) -> Result<Vec<Arc<Snapshot>>> {
-        let find_all = |published: &Tables| {
-            let mut found = find_each(published, tables)?;
-            let mut at = 0;
-            while let Some(state) = found.get(at).map(Arc::clone) {
-                let reads = state.manifest.schema.view().map_or(&[][..], |view| &view.reads);
-                for read in reads {
-                    let table = published.by_id.get(&read.table);
-                    let table = table.or_else(|| published.find(&read.name));
-                    let is_known = |table: &Arc<TableState>| {
-                        found.iter().any(|known| known.id() == table.id())
-                    };
-                    if let Some(table) = table.filter(|table| !is_known(table)) {
-                        found.push(Arc::clone(table));
-                    }
-                }
-                at += 1;
-            }
-            Ok(found)
-        };
-        self.with_found(&find_all, &|found| found.iter().map(|table| table.snapshot()).collect())
+        self.committed().snapshots(tables)
     }
 
     /// A table for the catalog: one that is damaged is described as far as possible, so that it
@@ -445,20 +418,7 @@ impl Database {
     /// # Errors
     /// If there is no such table.
     pub fn describe(&self, table: &str) -> Result<TableDescription> {
-        let readable = || {
-            let snapshot = self.snapshot(table)?;
-            find(&self.published().tables, table)?.check_readable()?;
-            Ok(snapshot)
-        };
-        match readable() {
-            Ok(snapshot) => Ok(TableDescription { snapshot, damage: None }),
-            Err(error @ Error::NoSuchTable { .. }) => Err(error),
-            Err(error) => {
-                let state = find(&self.published().tables, table)?;
-                let snapshot = Arc::new(state.described());
-                Ok(TableDescription { snapshot, damage: Some(error) })
-            }
-        }
+        self.committed().describe(table)
     }
 
     /// Rises with every change of names and columns.
@@ -470,38 +430,6 @@ impl Database {
     fn published(&self) -> std::sync::RwLockReadGuard<'_, Published> {
         // It is changed by one thread, in a function that does not panic half way.
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Does something with tables as they are at one moment. If it fails and one of them has
-    /// changed meanwhile, it is done again: its files may have been those of an older version.
-    fn with_tables<T>(
-        &self,
-        names: &[&str],
-        action: &dyn Fn(&[Arc<TableState>]) -> Result<T>,
-    ) -> Result<T> {
-        self.with_found(&|tables| find_each(tables, names), action)
-    }
-
-    /// The same of tables that are found in another way.
-    fn with_found<T>(
-        &self,
-        find: &dyn Fn(&Tables) -> Result<Vec<Arc<TableState>>>,
-        action: &dyn Fn(&[Arc<TableState>]) -> Result<T>,
-    ) -> Result<T> {
-        let find_all = || find(&self.published().tables);
-        let mut found = find_all()?;
-        loop {
-            let outcome = action(&found);
-            if outcome.is_ok() {
-                return outcome;
-            }
-            let now = find_all()?;
-            let is_same = now.len() == found.len();
-            if is_same && now.iter().zip(&found).all(|(now, found)| Arc::ptr_eq(now, found)) {
-                return outcome;
-            }
-            found = now;
-        }
     }
 
     /// Commits a wish; returns its number in the table it is about: the first, if several.
@@ -570,13 +498,4 @@ impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database").field("dir", &self.dir()).finish_non_exhaustive()
     }
-}
-
-fn find_each(tables: &Tables, names: &[&str]) -> Result<Vec<Arc<TableState>>> {
-    names.iter().map(|name| find(tables, name)).collect()
-}
-
-fn find(tables: &Tables, name: &str) -> Result<Arc<TableState>> {
-    let table = tables.find(name).map(Arc::clone);
-    table.ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
 }

@@ -78,6 +78,16 @@ pub enum Error {
          another meanwhile: begin it again"
     )]
     RowsChanged { table: String },
+    #[error(
+        "table `{table}`, which this transaction changes, was dropped, renamed or replaced by \
+         another meanwhile: begin it again"
+    )]
+    TablesChanged { table: String },
+    #[error(
+        "a transaction has at most {} changes of tables: commit some of them before",
+        limits::TRANSACTION_DDL
+    )]
+    TooManyChanges,
     #[error("table `{table}` would have {count} partitions, more than {}", limits::PARTITIONS)]
     TooManyPartitions { table: String, count: usize },
     #[error("a symbol of {bytes} bytes is longer than {}", limits::SYMBOL_BYTES)]
@@ -212,6 +222,8 @@ impl Error {
             | Error::TableTwice { .. }
             | Error::SegmentChanged { .. }
             | Error::RowsChanged { .. }
+            | Error::TablesChanged { .. }
+            | Error::TooManyChanges
             | Error::TooManyPartitions { .. }
             | Error::SymbolTooLong { .. }
             | Error::SymbolNotText { .. }

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use tidegate_model::{Column, SYSTEM_PREFIX, Schema, TableId, is_system_table};
-use tidegate_storage::{Database, Error as StorageError, Snapshot};
+use tidegate_storage::{Error as StorageError, Snapshot, VisibleTables};
 
 use super::rows::{Cell, Row};
 use super::types::{self, TYPES};
 use crate::activity::Running;
-use crate::changes::{Changes, PrivateTable, TEMPORARY_SCHEMA};
+use crate::changes::{Changes, TEMPORARY_SCHEMA, TemporaryTable};
 use crate::error::Result;
 use crate::rights::Role;
 use crate::session::{Shown, all_settings};
@@ -70,16 +70,16 @@ impl Table {
 /// listed like the others, with its columns.
 pub(super) fn tables(seen: &SeenTables<'_>) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
-    for table in seen.database.tables() {
-        match seen.database.describe(&table.name) {
+    for table in seen.visible.tables() {
+        match seen.visible.describe(&table.name) {
             Ok(table) => tables.push(shown(table.snapshot)),
             Err(StorageError::NoSuchTable { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    if let Some(private) = &seen.private {
-        for table in private.private_tables() {
-            tables.push(shown_private(private, table)?);
+    if let Some(changes) = &seen.changes {
+        for table in changes.temporary_tables() {
+            tables.push(shown_temporary(changes, table)?);
         }
     }
     Ok(tables)
@@ -92,25 +92,25 @@ pub(crate) fn table_oid(table: TableId) -> u32 {
 
 /// The tables that a session sees: those of the database, and its own.
 pub(super) struct SeenTables<'a> {
-    database: &'a Database,
-    private: Option<Changes>,
+    visible: VisibleTables<'a>,
+    changes: Option<Changes>,
 }
 
 impl SeenTables<'_> {
     pub(super) fn of(caller: &Caller) -> SeenTables<'_> {
-        SeenTables { database: &caller.system.database, private: caller.session.seen() }
+        let visible = caller.session.visible(&caller.system.database);
+        SeenTables { visible, changes: caller.session.seen() }
     }
 
-    fn private_of(&self, oid: u32) -> Option<&Arc<PrivateTable>> {
-        let mut tables = self.private.as_ref()?.private_tables();
+    fn temporary_of(&self, oid: u32) -> Option<&Arc<TemporaryTable>> {
+        let mut tables = self.changes.as_ref()?.temporary_tables();
         tables.find(|table| table_oid(table.id) == oid)
     }
 }
 
-fn shown_private(private: &Changes, table: &PrivateTable) -> Result<Table> {
-    let schema = if table.is_temporary() { TEMPORARY_SCHEMA } else { "public" };
+fn shown_temporary(changes: &Changes, table: &TemporaryTable) -> Result<Table> {
     let (oid, name) = (table_oid(table.id), table.name.clone());
-    Ok(Table { oid, schema, name, snapshot: private.rows_of(table)? })
+    Ok(Table { oid, schema: TEMPORARY_SCHEMA, name, snapshot: changes.rows_of(table)? })
 }
 
 fn shown(snapshot: Arc<Snapshot>) -> Table {
@@ -123,18 +123,18 @@ fn shown(snapshot: Arc<Snapshot>) -> Table {
 
 /// A table by its number. Functions are called for each row of a relation: no other is looked at.
 pub(super) fn table(seen: &SeenTables<'_>, oid: u32) -> Result<Option<Table>> {
-    if let (Some(private), Some(table)) = (&seen.private, seen.private_of(oid)) {
-        return shown_private(private, table).map(Some);
+    if let (Some(changes), Some(table)) = (&seen.changes, seen.temporary_of(oid)) {
+        return shown_temporary(changes, table).map(Some);
     }
     match table_name(seen, oid) {
-        Some(name) => table_called(seen.database, &name),
+        Some(name) => table_called(&seen.visible, &name),
         None => Ok(None),
     }
 }
 
 /// A table by the name that it is stored with.
-fn table_called(database: &Database, name: &str) -> Result<Option<Table>> {
-    match database.describe(name) {
+fn table_called(visible: &VisibleTables<'_>, name: &str) -> Result<Option<Table>> {
+    match visible.describe(name) {
         Ok(table) => Ok(Some(shown(table.snapshot))),
         Err(StorageError::NoSuchTable { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -143,29 +143,25 @@ fn table_called(database: &Database, name: &str) -> Result<Option<Table>> {
 
 /// A table by its schema and its name there, in whichever case.
 pub(super) fn table_of(seen: &SeenTables<'_>, schema: &str, name: &str) -> Result<Option<Table>> {
-    if let Some(private) = &seen.private
+    if let Some(changes) = &seen.changes
         && ["public", TEMPORARY_SCHEMA].contains(&schema)
-        && let Some(table) = private.find(name)
-        && (schema == "public" || table.is_temporary())
+        && let Some(table) = changes.find(name)
     {
-        return shown_private(private, table).map(Some);
+        return shown_temporary(changes, table).map(Some);
     }
     match schema {
-        "public" if !is_system_table(name) => table_called(seen.database, name),
-        "sys" => table_called(seen.database, &format!("{SYSTEM_PREFIX}{name}")),
+        "public" if !is_system_table(name) => table_called(&seen.visible, name),
+        "sys" => table_called(&seen.visible, &format!("{SYSTEM_PREFIX}{name}")),
         _ => Ok(None),
     }
 }
 
 /// The name of a table by its number, with its schema unless that is `public`: as it is stored.
 pub(super) fn table_name(seen: &SeenTables<'_>, oid: u32) -> Option<String> {
-    if let Some(table) = seen.private_of(oid) {
-        return Some(match table.is_temporary() {
-            true => format!("{TEMPORARY_SCHEMA}.{}", table.name),
-            false => table.name.clone(),
-        });
+    if let Some(table) = seen.temporary_of(oid) {
+        return Some(format!("{TEMPORARY_SCHEMA}.{}", table.name));
     }
-    seen.database.table_name(TableId(oid.checked_sub(FIRST_TABLE)?.into()))
+    seen.visible.table_name(TableId(oid.checked_sub(FIRST_TABLE)?.into()))
 }
 
 pub(super) fn schema_oid(name: &str) -> Option<u32> {

@@ -21,7 +21,7 @@ use tidegate_model::{Schema, SegmentId, TableId};
 use tidegate_storage::{PrivateNumbers, SegmentRun, SymbolTables, encode_private, time_order};
 
 use super::account::{Charge, RowAccount};
-use crate::dml::{BatchBuilder, batch_bytes};
+use crate::dml::{BatchBuilder, batch_bytes, widened};
 use crate::error::{Error, Result};
 
 /// What a column of a batch costs besides its values: a field with its name, an array and its
@@ -73,6 +73,16 @@ impl HeldBatch {
             && self.bytes.saturating_add(next.bytes) <= MERGED_BYTES_MAX
             && self.schema.version() == next.schema.version()
             && self.rows.schema() == next.rows.schema()
+    }
+
+    /// Its rows with the columns that their table has now.
+    pub(super) fn altered(
+        &self,
+        schema: &Arc<Schema>,
+        account: &Arc<RowAccount>,
+    ) -> Result<HeldBatch> {
+        let rows = widened(schema, self.schema.columns(), &self.rows)?;
+        HeldBatch::new(account, schema, (rows, self.order))
     }
 
     /// The rows of both.

@@ -4,40 +4,38 @@ use std::sync::Arc;
 
 use tidegate_model::TableId;
 use tidegate_storage::{
-    CreatedTable, Database, Error as StorageError, MaskedRows, RemovedRows, RowBatch, TableAppend,
-    TransactionCommit,
+    Database, Error as StorageError, MaskedRows, RemovedRows, RowBatch, TableAppend,
+    TransactionCommit, VisibleTables,
 };
 
 use super::batch::builder;
-use super::{Changes, OnCommit, PrivateTable, TableChanges};
+use super::{Changes, OnCommit, TableChanges, TemporaryTable};
 use crate::dml::BatchBuilder;
 use crate::error::Result;
 
 impl Changes {
     /// Makes all changes durable and visible, or none (CG1), but for temporary tables.
     pub(crate) fn commit(mut self, database: &Arc<Database>) -> Result<()> {
-        let mut commit = TransactionCommit::default();
-        let created = std::mem::take(&mut self.created);
-        for table in created.values() {
-            let PrivateTable { id, name, schema, empty, .. } = table.as_ref();
-            if !schema.dedup().is_empty() {
-                self.fold(*id, empty)?;
-            }
-            let rows = match self.tables.remove(id) {
-                Some(changes) => changes.gathered()?,
-                None => RowBatch::default(),
-            };
-            commit.created.push(CreatedTable {
-                name: name.clone(),
-                schema: Arc::clone(schema),
-                rows,
-            });
-        }
+        let visible = database.visible(&self.ddl);
         let is_temporary = |id: &TableId| self.temporary.values().any(|table| table.id == *id);
-        for changes in self.tables.iter().filter(|(id, _)| !is_temporary(id)).map(|(_, it)| it) {
-            changes.put_into(&mut commit, database)?;
+        let tables = self.tables.keys().copied().filter(|id| !is_temporary(id));
+        let tables = tables.collect::<Vec<_>>();
+        for id in &tables {
+            // Of rows with the same keys a new table gets one only.
+            if database.table_name(*id).is_none()
+                && let Some(name) = visible.table_name(*id)
+                && let snapshot = visible.snapshot(&name)?
+                && !snapshot.schema.dedup().is_empty()
+            {
+                self.fold(*id, &snapshot)?;
+            }
         }
-        if !commit.appends.is_empty() || !commit.created.is_empty() {
+        let mut commit =
+            TransactionCommit { ddl: self.ddl.clone(), ..TransactionCommit::default() };
+        for changes in tables.iter().filter_map(|id| self.tables.get(id)) {
+            changes.put_into(&mut commit, &visible)?;
+        }
+        if !commit.ddl.is_empty() || !commit.appends.is_empty() {
             database.commit_transaction(&commit)?;
         }
         Ok(())
@@ -47,15 +45,15 @@ impl Changes {
     /// committed, they are as it has left them.
     pub(crate) fn into_temporary(self) -> Changes {
         let Changes { mut tables, mut temporary, rows, temporary_rows, epoch, .. } = self;
-        temporary.retain(|_, table| table.on_commit != Some(OnCommit::Drop));
+        temporary.retain(|_, table| table.on_commit != OnCommit::Drop);
         let keeps = |id: &TableId| {
-            let kept = |table: &&Arc<PrivateTable>| {
-                table.id == *id && table.on_commit == Some(OnCommit::PreserveRows)
+            let kept = |table: &&Arc<TemporaryTable>| {
+                table.id == *id && table.on_commit == OnCommit::PreserveRows
             };
             temporary.values().any(|table| kept(&table))
         };
         tables.retain(|id, _| keeps(id));
-        Changes { tables, created: Default::default(), temporary, rows, temporary_rows, epoch }
+        Changes { tables, ddl: Default::default(), temporary, rows, temporary_rows, epoch }
     }
 }
 
@@ -72,11 +70,11 @@ impl TableChanges {
         Ok(gathered.take())
     }
 
-    fn put_into(&self, commit: &mut TransactionCommit, database: &Database) -> Result<()> {
+    fn put_into(&self, commit: &mut TransactionCommit, visible: &VisibleTables<'_>) -> Result<()> {
         if self.batches.is_empty() && self.gone.is_empty() {
             return Ok(());
         }
-        let Some(table) = database.table_name(self.id) else {
+        let Some(table) = visible.table_name(self.id) else {
             return Err(StorageError::TableDropped { table: self.name.clone() }.into());
         };
         let rows = self.gathered()?;

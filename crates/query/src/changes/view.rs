@@ -16,7 +16,7 @@ use tidegate_storage::{
     SymbolTables, is_private,
 };
 
-use super::{Changes, PrivateTable, TableChanges, next_number};
+use super::{Changes, TableChanges, TemporaryTable, next_number};
 use crate::error::Result;
 
 /// Snapshots that are kept: a statement may read a table with and without its tail, and be planned
@@ -51,13 +51,13 @@ struct Overlay {
 type Rows = BTreeMap<SegmentId, Vec<u64>>;
 
 impl Changes {
-    /// A table that only this session has, with its rows; `None` if it has none of this name.
+    /// A temporary table with its rows; `None` if there is none of this name.
     pub(crate) fn snapshot(&self, name: &str) -> Result<Option<Arc<Snapshot>>> {
         self.find(name).map(|table| self.seen(&table.empty)).transpose()
     }
 
-    /// A table that only this session has, with its rows.
-    pub(crate) fn rows_of(&self, table: &PrivateTable) -> Result<Arc<Snapshot>> {
+    /// A temporary table with its rows.
+    pub(crate) fn rows_of(&self, table: &TemporaryTable) -> Result<Arc<Snapshot>> {
         self.seen(&table.empty)
     }
 

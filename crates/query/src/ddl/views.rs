@@ -10,9 +10,9 @@ use std::sync::Arc;
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use tidegate_model::{Schema, TableId};
-use tidegate_storage::{Database, Error as StorageError};
+use tidegate_storage::{Error as StorageError, Relations, SchemaEdit, TableDdl, VisibleTables};
 
-use super::check_not_system;
+use super::{Definer, check_not_system};
 use crate::control::{finish_in_time, plan_apart};
 use crate::dml::RowChanges;
 use crate::engine::Done;
@@ -32,8 +32,9 @@ pub(crate) async fn create_view(
     let CreateView { name, if_exists, columns, query } = create;
     check_not_system(sql, &name.text, Some(name.offset))?;
     let database = &changes.database;
-    if if_exists != IfExists::IsReplaced && database.table_id(&name.text).is_some() {
-        return there_already(database, &name.text, if_exists);
+    let visible = changes.session.visible(database);
+    if if_exists != IfExists::IsReplaced && visible.table_id(&name.text).is_some() {
+        return there_already(&visible, &name.text, if_exists);
     }
     // Places in errors are those in the statement.
     let text = blanked(&sql[..query.end], query.start);
@@ -47,22 +48,23 @@ pub(crate) async fn create_view(
         plan_view((&state, &planned_on), &new)
     });
     let ViewPlan { schema, notices } = finish_in_time(task, &changes.stop).await?;
-    let (made_in, made_as) = (Arc::clone(database), name.text.clone());
-    let task = SpawnedTask::spawn_blocking(move || match if_exists {
-        IfExists::IsReplaced => made_in.replace_view(&made_as, schema),
-        IfExists::IsRefused | IfExists::Stays => made_in.create_view(&made_as, schema),
-    });
+    let (made_in, made_by) = (Arc::clone(database), changes.session.clone());
+    let replaces = if_exists == IfExists::IsReplaced;
+    let ddl = TableDdl::CreateView { name: name.text.clone(), schema, replaces };
+    let task = SpawnedTask::spawn_blocking(move || made_by.define(&made_in, ddl));
     let made = task.join_unwind().await;
     match made.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))? {
         Ok(()) => Ok(Done::with_notices(TAG, notices)),
-        Err(StorageError::ViewExists { .. }) => there_already(database, &name.text, if_exists),
-        Err(error) => Err(error.into()),
+        Err(Error::Storage(StorageError::ViewExists { .. })) => {
+            there_already(&changes.session.visible(database), &name.text, if_exists)
+        }
+        Err(error) => Err(error),
     }
 }
 
 /// What comes of a statement that finds a table or a view of its name.
-fn there_already(database: &Database, name: &str, if_exists: IfExists) -> Result<Done> {
-    match exists(database, name) {
+fn there_already(visible: &VisibleTables<'_>, name: &str, if_exists: IfExists) -> Result<Done> {
+    match exists(visible, name) {
         StorageError::ViewExists { .. } if if_exists == IfExists::Stays => {
             Ok(Done::with_notices(TAG, vec![format!("view `{name}` exists already")]))
         }
@@ -71,15 +73,15 @@ fn there_already(database: &Database, name: &str, if_exists: IfExists) -> Result
 }
 
 /// The error for a name that a table or a view has.
-pub(crate) fn exists(database: &Database, name: &str) -> StorageError {
-    match is_view(database, name) {
+pub(crate) fn exists(visible: &VisibleTables<'_>, name: &str) -> StorageError {
+    match is_view(visible, name) {
         true => StorageError::ViewExists { view: name.to_owned() },
         false => StorageError::TableExists { table: name.to_owned() },
     }
 }
 
-fn is_view(database: &Database, name: &str) -> bool {
-    database.schema_of(name).is_some_and(|schema| schema.view().is_some())
+fn is_view(visible: &VisibleTables<'_>, name: &str) -> bool {
+    visible.schema_of(name).is_some_and(|schema| schema.view().is_some())
 }
 
 /// What is to be dropped.
@@ -90,39 +92,44 @@ pub(super) struct Dropped<'a> {
 }
 
 /// Drops tables.
-pub(super) fn drop_tables(database: &Database, dropped: &Dropped<'_>) -> Result<Done> {
-    drop_all(database, dropped, ("DROP TABLE", "table"), |names| database.drop_tables(names))
+pub(super) fn drop_tables(definer: Definer<'_>, dropped: &Dropped<'_>) -> Result<Done> {
+    drop_all(definer, dropped, ("DROP TABLE", Relations::Tables))
 }
 
 /// Drops views.
-pub(super) fn drop_views(database: &Database, dropped: &Dropped<'_>) -> Result<Done> {
-    drop_all(database, dropped, ("DROP VIEW", "view"), |names| database.drop_views(names))
+pub(super) fn drop_views(definer: Definer<'_>, dropped: &Dropped<'_>) -> Result<Done> {
+    drop_all(definer, dropped, ("DROP VIEW", Relations::Views))
 }
 
 fn drop_all(
-    database: &Database,
+    definer: Definer<'_>,
     dropped: &Dropped<'_>,
-    (tag, kind): (&'static str, &str),
-    drop: impl Fn(&[&str]) -> tidegate_storage::Result<()>,
+    (tag, kind): (&'static str, Relations),
 ) -> Result<Done> {
+    let visible = definer.visible();
+    let drop = |names: &[&str], kind| {
+        let names = names.iter().map(|&name| name.to_owned()).collect();
+        definer.define(TableDdl::Drop { names, kind })
+    };
     let mut done = Done::new(tag);
     let mut wanted = Vec::with_capacity(dropped.names.len());
     for name in dropped.names {
         // A damaged table can still be dropped.
-        if database.table_id(&name.text).is_none() && dropped.if_exists {
+        if visible.table_id(&name.text).is_none() && dropped.if_exists {
+            let kind = if kind == Relations::Views { "view" } else { "table" };
             done.notices.push(format!("{kind} `{}` does not exist", name.text));
         } else {
             wanted.push(name.text.as_str());
         }
     }
-    let readers = readers_of(database, &wanted);
+    let readers = readers_of(&visible, &wanted);
     if readers.is_empty() {
-        drop(&wanted)?;
+        drop(&wanted, kind)?;
         return Ok(done);
     }
     match dropped.readers {
         Readers::Stay => {
-            drop(&wanted)?;
+            drop(&wanted, kind)?;
             let notice = |reader: &Reader| {
                 let Reader { view, read, .. } = reader;
                 format!("view `{view}` reads `{read}`, and cannot be read without it")
@@ -137,13 +144,15 @@ fn drop_all(
         Readers::AreDropped => {
             // Each is to be what the statement says.
             let is_other = |name: &&&str| {
-                database.table_id(name).is_some() && is_view(database, name) != (kind == "view")
+                visible.table_id(name).is_some()
+                    && is_view(&visible, name) != (kind == Relations::Views)
             };
             if let Some(other) = wanted.iter().find(is_other) {
-                drop(&[other])?;
+                drop(&[other], kind)?;
             }
             let views = readers.iter().map(|reader| reader.view.as_str());
-            database.drop_relations(&wanted.iter().copied().chain(views).collect::<Vec<_>>())?;
+            let all = wanted.iter().copied().chain(views).collect::<Vec<_>>();
+            drop(&all, Relations::Both)?;
             let notice = |reader: &Reader| format!("drop cascades to view `{}`", reader.view);
             done.notices.extend(readers.iter().map(notice));
         }
@@ -160,14 +169,14 @@ struct Reader {
 }
 
 /// The views that read some of these tables and views, at any depth, and are not among them.
-fn readers_of(database: &Database, names: &[&str]) -> Vec<Reader> {
-    let views = database.tables().into_iter().filter_map(|table| {
-        let schema = database.schema_of(&table.name)?;
+fn readers_of(visible: &VisibleTables<'_>, names: &[&str]) -> Vec<Reader> {
+    let views = visible.tables().into_iter().filter_map(|table| {
+        let schema = visible.schema_of(&table.name)?;
         schema.view()?;
         Some((table, schema))
     });
     let views = views.collect::<Vec<_>>();
-    let ids = names.iter().filter_map(|name| Some((database.table_id(name)?, *name)));
+    let ids = names.iter().filter_map(|name| Some((visible.table_id(name)?, *name)));
     let mut dropped = ids.map(|(id, name)| (id, name.to_owned())).collect::<Vec<_>>();
     let given = dropped.iter().map(|(id, _)| *id).collect::<BTreeSet<_>>();
     let mut readers: Vec<Reader> = Vec::new();
@@ -175,7 +184,7 @@ fn readers_of(database: &Database, names: &[&str]) -> Vec<Reader> {
     while let Some((id, read)) = dropped.get(at).cloned() {
         for (view, schema) in &views {
             let is_known = given.contains(&view.id) || readers.iter().any(|it| it.id == view.id);
-            if !is_known && reads(database, schema, id) {
+            if !is_known && reads(visible, schema, id) {
                 let name = view.name.clone();
                 readers.push(Reader { view: name.clone(), id: view.id, read: read.clone() });
                 dropped.push((view.id, name));
@@ -187,19 +196,20 @@ fn readers_of(database: &Database, names: &[&str]) -> Vec<Reader> {
 }
 
 /// Whether a view reads a table, as its names mean tables now.
-fn reads(database: &Database, schema: &Schema, table: TableId) -> bool {
+fn reads(visible: &VisibleTables<'_>, schema: &Schema, table: TableId) -> bool {
     let Some(view) = schema.view() else { return false };
     view.reads.iter().any(|read| {
-        let is_gone = || database.table_name(read.table).is_none();
-        read.table == table || is_gone() && database.table_id(&read.name) == Some(table)
+        let is_gone = || visible.table_name(read.table).is_none();
+        read.table == table || is_gone() && visible.table_id(&read.name) == Some(table)
     })
 }
 
 /// Sets a comment, or removes it.
-pub(super) fn comment(database: &Database, comment: &Comment) -> Result<Done> {
+pub(super) fn comment(definer: Definer<'_>, comment: &Comment) -> Result<Done> {
+    let visible = definer.visible();
     let Comment { on, table, text } = comment;
-    let is_there = database.table_id(&table.text).is_some();
-    let is_view = is_view(database, &table.text);
+    let is_there = visible.table_id(&table.text).is_some();
+    let is_view = is_view(&visible, &table.text);
     let column = match on {
         Commented::Table if is_view => {
             return Err(StorageError::IsView { view: table.text.clone() }.into());
@@ -208,8 +218,8 @@ pub(super) fn comment(database: &Database, comment: &Comment) -> Result<Done> {
             return Err(StorageError::NotAView { table: table.text.clone() }.into());
         }
         Commented::Table | Commented::View => None,
-        Commented::Column(column) => Some(column.text.as_str()),
+        Commented::Column(column) => Some(column.text.clone()),
     };
-    database.set_comment(&table.text, column, text.as_deref())?;
+    definer.alter(&table.text, SchemaEdit::Comment { column, text: text.clone() })?;
     Ok(Done::new("COMMENT"))
 }

@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use tidegate_model::{ColumnType, Schema};
+use tidegate_storage::TableDdl;
 
 use super::held::Holder;
 use super::write::{Work, Writer, write};
 use super::{RowChanges, Running, Statement};
 use crate::control::{finish_in_time, plan_apart};
-use crate::ddl::{check_not_system, exists, make_private, schema_of};
+use crate::ddl::{check_not_system, exists, schema_of};
 use crate::engine::Done;
 use crate::error::{Error, Result};
 use crate::parse::{CreateAs, Name, Position, blanked};
@@ -25,7 +26,7 @@ impl RowChanges<'_> {
     pub(crate) async fn create(&self, sql: &str, mut create: CreateAs) -> Result<Done> {
         check_not_system(sql, &create.name.text, Some(create.name.offset))?;
         if self.is_taken(&create) {
-            let error = exists(&self.database, &create.name.text);
+            let error = exists(&self.session.visible(&self.database), &create.name.text);
             if create.table.if_not_exists {
                 return Ok(Done::with_notices(TAG, vec![error.to_string()]));
             }
@@ -39,8 +40,18 @@ impl RowChanges<'_> {
         let work = if create.table.temporary.is_some() || self.session.is_in_transaction() {
             let mut changes = self.session.changes();
             let (name, schema) = (&create.name.text, Schema::clone(&schema));
-            make_private((&self.database, &mut changes), name, schema, create.table.temporary)?;
-            let snapshot = changes.snapshot(name)?.expect("it was made");
+            let snapshot = match create.table.temporary {
+                Some(on_commit) => {
+                    changes.create_temporary(name, schema, on_commit)?;
+                    changes.snapshot(name)?.expect("it was made")
+                }
+                None => {
+                    let name = name.clone();
+                    let ddl = TableDdl::CreateTable { name: name.clone(), schema };
+                    changes.define(&self.database, ddl)?;
+                    self.database.visible(changes.ddl()).snapshot(&name)?
+                }
+            };
             Work::Hold(Holder::of(&self.session, changes, (&snapshot, &columns)))
         } else {
             Work::Insert(Writer::of_new(&self.database, &create.name.text, &schema))
@@ -52,14 +63,10 @@ impl RowChanges<'_> {
 
     /// Whether there is a table of this name already, of this kind.
     fn is_taken(&self, create: &CreateAs) -> bool {
-        let seen = self.session.seen();
-        let known = seen.as_ref().and_then(|it| it.find(&create.name.text));
+        let name = &create.name.text;
         match create.table.temporary {
-            Some(_) => known.is_some_and(|table| table.is_temporary()),
-            None => {
-                known.is_some_and(|table| !table.is_temporary())
-                    || self.database.table_id(&create.name.text).is_some()
-            }
+            Some(_) => self.session.seen().is_some_and(|seen| seen.find(name).is_some()),
+            None => self.session.visible(&self.database).table_id(name).is_some(),
         }
     }
 

@@ -134,7 +134,7 @@ impl Holder {
 }
 
 /// Rows that begin with these columns, with all columns of a table: the others are NULL.
-pub(super) fn widened(
+pub(crate) fn widened(
     schema: &Schema,
     columns: &[Column],
     batch: &RecordBatch,

@@ -186,12 +186,15 @@ impl Error {
             Error::Storage(StorageError::IsView { .. } | StorageError::NotAView { .. }) => {
                 Condition::WrongObjectType
             }
-            Error::Storage(StorageError::TooManyTables | StorageError::TooManyViews) => {
-                Condition::LimitExceeded
-            }
+            Error::Storage(
+                StorageError::TooManyTables
+                | StorageError::TooManyViews
+                | StorageError::TooManyChanges,
+            ) => Condition::LimitExceeded,
             Error::Storage(
                 StorageError::SegmentChanged { .. }
                 | StorageError::RowsChanged { .. }
+                | StorageError::TablesChanged { .. }
                 | StorageError::SchemaChanged { .. }
                 | StorageError::TableTruncated { .. }
                 | StorageError::ColumnDropped { .. },

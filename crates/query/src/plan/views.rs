@@ -45,6 +45,7 @@ use crate::catalog::table_oid;
 use crate::error::{Error, Result, ViewProblem};
 use crate::parse::{Name, Position};
 use crate::scan::{COLUMN_KEY, NAME_KEY, ScanTable};
+use crate::system::Caller;
 use crate::timeseries::{MarkedRelations, designated};
 
 /// The views that one query can name, and what they read.
@@ -352,7 +353,7 @@ fn plan_new((state, database): (&SessionState, &Database), new: &NewView<'_>) ->
     let (names, notices) = (query.names.clone(), query.notices.clone());
     let query = MarkedQuery::new(state, new.text, query);
     let snapshots = query.snapshots(state, database, &Purpose::default())?;
-    let itself = database.table_id(new.name);
+    let itself = Caller::of(state).session.visible(database).table_id(new.name);
     if snapshots.values().any(|snapshot| Some(snapshot.table) == itself) {
         let (view, what) = (new.name.to_owned(), ViewProblem::ReadsItself);
         return Err(Error::View { view, what });

@@ -15,7 +15,7 @@ use datafusion::arrow::datatypes::DataType;
 use tidegate_model::types::Physical;
 use tidegate_model::{ByteCount, ColumnType, PartitionKey, PartitionUnit, Schema, TimeUnit, Ttl};
 use tidegate_storage::{
-    Database, Error as StorageError, Run, Snapshot, TableDescription, TableWrites,
+    Error as StorageError, Run, Snapshot, TableDescription, TableWrites, VisibleTables,
 };
 
 use super::{batch, counts, flags, texts};
@@ -29,10 +29,10 @@ const SYMBOL_BYTES: u64 = 4;
 type Described = (Vec<Arc<Snapshot>>, Vec<Option<StorageError>>);
 
 /// All tables as they are now; not as of one moment, and without those that are dropped meanwhile.
-fn described(database: &Database) -> Result<Described> {
+fn described(visible: &VisibleTables<'_>) -> Result<Described> {
     let (mut snapshots, mut damages) = (Vec::new(), Vec::new());
-    for table in database.tables() {
-        match database.describe(&table.name) {
+    for table in visible.tables() {
+        match visible.describe(&table.name) {
             Ok(TableDescription { snapshot, damage }) => {
                 snapshots.push(snapshot);
                 damages.push(damage);
@@ -61,8 +61,8 @@ fn with_causes(error: &StorageError) -> String {
     text
 }
 
-pub(super) fn tables(database: &Database) -> Result<RecordBatch> {
-    let (snapshots, damages) = described(database)?;
+pub(super) fn tables(visible: &VisibleTables<'_>) -> Result<RecordBatch> {
+    let (snapshots, damages) = described(visible)?;
     let rows = snapshots.len();
     let totals = snapshots.iter().map(|snapshot| totals(snapshot)).collect::<Vec<_>>();
     let sums = |of: fn(&PartitionTotals) -> u64| {
@@ -108,7 +108,7 @@ pub(super) fn tables(database: &Database) -> Result<RecordBatch> {
         ("table_max_timestamp", times(|it| it.iter().map(|it| it.max_ts).max())),
         ("disk_size", sums(|it| it.bytes)),
         ("last_txn", counts(snapshots.iter().map(|it| it.seq_txn.0))),
-        ("write_amplification", write_amplification(database, &snapshots)),
+        ("write_amplification", write_amplification(visible, &snapshots)),
     ])
 }
 
@@ -129,18 +129,18 @@ fn row_counts(
 }
 
 /// Since the database was opened: the bytes that were written for a byte of log.
-fn write_amplification(database: &Database, snapshots: &[Arc<Snapshot>]) -> ArrayRef {
+fn write_amplification(visible: &VisibleTables<'_>, snapshots: &[Arc<Snapshot>]) -> ArrayRef {
     let of_table = |it: &Arc<Snapshot>| {
         let TableWrites { log_bytes, sealed_bytes, merged_bytes } =
-            database.table_writes(it.table)?;
+            visible.database().table_writes(it.table)?;
         let written = log_bytes + sealed_bytes + merged_bytes;
         (0 < log_bytes).then(|| written as f64 / log_bytes as f64)
     };
     Arc::new(snapshots.iter().map(of_table).collect::<Float64Array>())
 }
 
-pub(super) fn table_storage(database: &Database) -> Result<RecordBatch> {
-    let (snapshots, damages) = without_views(described(database)?);
+pub(super) fn table_storage(visible: &VisibleTables<'_>) -> Result<RecordBatch> {
+    let (snapshots, damages) = without_views(described(visible)?);
     let totals = snapshots.iter().map(|snapshot| totals(snapshot)).collect::<Vec<_>>();
     let row_counts = row_counts(&snapshots, &totals, &damages);
     let sums = |of: fn(&PartitionTotals) -> u64| {
@@ -158,8 +158,8 @@ pub(super) fn table_storage(database: &Database) -> Result<RecordBatch> {
 }
 
 /// Commits are applied when they are made: nothing waits, and only damage suspends a table (TA2).
-pub(super) fn wal_tables(database: &Database) -> Result<RecordBatch> {
-    let (snapshots, damages) = without_views(described(database)?);
+pub(super) fn wal_tables(visible: &VisibleTables<'_>) -> Result<RecordBatch> {
+    let (snapshots, damages) = without_views(described(visible)?);
     let rows = snapshots.len();
     let commits = || counts(snapshots.iter().map(|it| it.seq_txn.0));
     batch(vec![

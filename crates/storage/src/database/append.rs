@@ -22,7 +22,8 @@ use super::commit::{Committed, Refusal};
 use super::dedup;
 use super::folder::TableFolder;
 use super::gone::{GoneFiles, HeldTable};
-use super::plan::{Append, AppendTarget, AppendTo, Gone, Tables, Wish};
+use super::pending::{PendingDdl, VisibleTables};
+use super::plan::{Append, AppendTarget, AppendTo, Gone, Wish};
 use super::table::TableState;
 use super::transaction::{self, Removals};
 use crate::batch::{BatchColumn, RowBatch};
@@ -190,9 +191,11 @@ impl Database {
         self.check_flushed(appends)?;
         self.make_room(rows.sum::<usize>() as u64 * VALUE_BYTES)?;
         self.check_not_failed(appends)?;
-        let held = self.hold_tables(appends, &Removals::new());
+        let (visible, none) = (self.committed(), Removals::new());
+        let held = self.hold_tables(&visible, appends, &none)?;
         let Prepared { targets, tables, gone_files } =
-            self.prepare(appends, &Removals::new(), &held)?;
+            self.prepare(&visible, appends, (&none, &held))?;
+        let tables = (PendingDdl::default(), tables);
         let committed = self.commit_prepared(options, tables, gone_files)?;
         drop(held);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
@@ -208,13 +211,13 @@ impl Database {
     /// Encodes rows, and writes what makes those go that they replace.
     pub(super) fn prepare<'a>(
         &'a self,
+        visible: &VisibleTables<'_>,
         appends: &[TableAppend],
-        removals: &Removals<'_>,
-        held: &'a BTreeMap<TableId, HeldTable>,
+        (removals, held): (&Removals<'_>, &'a BTreeMap<TableId, HeldTable>),
     ) -> Result<Prepared<'a>> {
         let mut prepared = Prepared::default();
         for append in appends {
-            let resolved = self.resolve(append)?;
+            let resolved = self.resolve(visible, append)?;
             let id = resolved.folder.table();
             let removed = removals.get(&id).copied();
             if append.rows.rows() == 0 && removed.is_none() {
@@ -223,8 +226,10 @@ impl Database {
             }
             let (version, schema) = (resolved.version(), Arc::clone(&resolved.schema));
             let mut to = encode(resolved, &append.rows)
-                .map_err(|error| self.stale_or(error, (&append.table, version)))?;
-            if !schema.dedup().is_empty() || removed.is_some() {
+                .map_err(|error| stale_or(error, visible, (&append.table, version)))?;
+            // A table that the commit makes has no rows that could go.
+            let is_there = version.is_some() && self.table_state(id).is_some();
+            if is_there && !schema.dedup().is_empty() || removed.is_some() {
                 let held = held
                     .get(&id)
                     .filter(|held| version == Some(held.state.manifest.schema.version()));
@@ -251,15 +256,15 @@ impl Database {
     pub(super) fn commit_prepared(
         &self,
         options: &AppendOptions,
-        tables: Vec<AppendTo>,
+        (ddl, tables): (PendingDdl, Vec<AppendTo>),
         mut gone_files: Vec<GoneFiles<'_>>,
     ) -> Result<Committed> {
-        if tables.is_empty() {
+        if tables.is_empty() && ddl.is_empty() {
             return Ok(Committed { is_new: true, ..Committed::default() });
         }
         let since_nanos = self.options.clock.monotonic_nanos();
         let (batch, older) = (options.batch_id, options.older_id);
-        match self.commit_all(Wish::Append(Append { batch, older, tables, since_nanos })) {
+        match self.commit_all(Wish::Append(Append { ddl, batch, older, tables, since_nanos })) {
             Ok(committed) => {
                 // A batch that was there already has replaced what it replaces, and names no file.
                 if committed.is_new {
@@ -280,27 +285,24 @@ impl Database {
     /// so that no two writers wait for each other.
     pub(super) fn hold_tables(
         &self,
+        visible: &VisibleTables<'_>,
         appends: &[TableAppend],
         removals: &Removals<'_>,
-    ) -> BTreeMap<TableId, HeldTable> {
-        let mut to_hold: BTreeSet<TableId> = {
-            let published = self.published();
-            let known = appends.iter().filter_map(|append| find_table(&published.tables, append));
+    ) -> Result<BTreeMap<TableId, HeldTable>> {
+        let mut to_hold: BTreeSet<TableId> = removals.keys().copied().collect();
+        for append in appends {
+            let known = find_table(visible, append)?;
             let with_keys = known.filter(|table| !table.manifest.schema.dedup().is_empty());
-            with_keys.map(|table| table.id()).collect()
-        };
-        to_hold.extend(removals.keys());
-        let held = to_hold.into_iter().filter_map(|id| Some((id, self.hold_table(id)?)));
-        held.collect()
-    }
-
-    /// Symbols of a column that somebody drops may be gone from the disk.
-    fn stale_or(&self, error: Error, (table, version): (&str, Option<SchemaVersion>)) -> Error {
-        let now = self.schema_of(table).map(|schema| schema.version());
-        if version.is_some() && now != version {
-            return Error::SchemaChanged { table: table.to_owned() };
+            to_hold.extend(with_keys.map(|table| table.id()));
         }
-        error
+        let mut held = BTreeMap::new();
+        for id in to_hold {
+            if let (Some(mut table), Some(state)) = (self.hold_table(id), visible.state(id)?) {
+                table.state = state;
+                held.insert(id, table);
+            }
+        }
+        Ok(held)
     }
 
     fn last_commit(&self, table: &str) -> SeqTxn {
@@ -309,8 +311,8 @@ impl Database {
     }
 
     /// Finds the table and the columns of a batch, those that are new among them.
-    fn resolve(&self, append: &TableAppend) -> Result<Resolved> {
-        let known = find_table(&self.published().tables, append).map(Arc::clone);
+    fn resolve(&self, visible: &VisibleTables<'_>, append: &TableAppend) -> Result<Resolved> {
+        let known = find_table(visible, append)?;
         let rows = &append.rows;
         match (known, &append.create) {
             (None, _) if append.id.is_some() => {
@@ -340,11 +342,27 @@ impl Database {
 }
 
 /// The table that rows are for.
-fn find_table<'a>(tables: &'a Tables, append: &TableAppend) -> Option<&'a Arc<TableState>> {
+fn find_table(
+    visible: &VisibleTables<'_>,
+    append: &TableAppend,
+) -> Result<Option<Arc<TableState>>> {
     match append.id {
-        Some(id) => tables.by_id.get(&id),
-        None => tables.find(&append.table),
+        Some(id) => visible.state(id),
+        None => visible.state_of(&append.table),
     }
+}
+
+/// Symbols of a column that somebody drops may be gone from the disk.
+fn stale_or(
+    error: Error,
+    visible: &VisibleTables<'_>,
+    (table, version): (&str, Option<SchemaVersion>),
+) -> Error {
+    let now = visible.schema_of(table).map(|schema| schema.version());
+    if version.is_some() && now != version {
+        return Error::SchemaChanged { table: table.to_owned() };
+    }
+    error
 }
 
 pub(super) fn check_once(appends: &[TableAppend]) -> Result<()> {

@@ -2,12 +2,120 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, Schema, SegmentId, TableId, Ttl};
+use tidegate_model::{ColumnType, Schema, SchemaError, SegmentId, TableId, Ttl};
 
 use super::Database;
 use super::folder::TableFolder;
-use super::plan::{NewTable, Relations, Replacement, SchemaEdit, Wish};
+use super::plan::{NewTable, Replacement, Wish};
 use crate::error::Result;
+
+/// A change of tables rather than rows.
+#[derive(Debug, Clone)]
+pub enum TableDdl {
+    /// A table begins to exist.
+    CreateTable {
+        /// Its name.
+        name: String,
+        /// Its columns.
+        schema: Schema,
+    },
+    /// A view begins to exist.
+    CreateView {
+        /// Its name.
+        name: String,
+        /// Its columns and its query.
+        schema: Schema,
+        /// Whether it takes the place of the view that has its name.
+        replaces: bool,
+    },
+    /// Tables or views end, all or none.
+    Drop {
+        /// Their names.
+        names: Vec<String>,
+        /// Which of both they have to be.
+        kind: Relations,
+    },
+    /// A table gets another name.
+    Rename {
+        /// Its name so far.
+        from: String,
+        /// The new one.
+        to: String,
+    },
+    /// A table has other columns.
+    Alter {
+        /// Its name.
+        table: String,
+        /// What changes.
+        edit: SchemaEdit,
+    },
+}
+
+/// What names have to be of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relations {
+    /// Tables only.
+    Tables,
+    /// Views only.
+    Views,
+    /// Either.
+    Both,
+}
+
+/// A change of a table's columns, and of what else its schema says.
+#[derive(Debug, Clone)]
+pub enum SchemaEdit {
+    /// Columns come, at the end.
+    Add {
+        /// Their names and types.
+        columns: Vec<(String, ColumnType)>,
+        /// The lengths of some of them, by their names.
+        lengths: Vec<(String, u32)>,
+    },
+    /// Columns go.
+    Drop(Vec<String>),
+    /// A column gets another name.
+    Rename {
+        /// Its name so far.
+        from: String,
+        /// The new one.
+        to: String,
+    },
+    /// Rows with the same values in these columns replace each other, from now on.
+    Dedup(Vec<String>),
+    /// How long rows are kept; `None` for ever.
+    Ttl(Option<Ttl>),
+    /// A comment on a column, or on the table itself; `None` for none.
+    Comment {
+        /// The column.
+        column: Option<String>,
+        /// What is said.
+        text: Option<String>,
+    },
+}
+
+impl SchemaEdit {
+    pub(super) fn apply(&self, schema: &Schema) -> Result<Schema, SchemaError> {
+        let schema = schema.clone();
+        match self {
+            SchemaEdit::Add { columns, lengths } => columns
+                .iter()
+                .try_fold(schema, |schema, (name, ty)| schema.with_column(name, *ty))?
+                .with_lengths(lengths),
+            SchemaEdit::Drop(names) => {
+                names.iter().try_fold(schema, |schema, name| schema.without_column(name))
+            }
+            SchemaEdit::Rename { from, to } => schema.with_renamed_column(from, to),
+            SchemaEdit::Dedup(keys) => {
+                schema.with_dedup(&keys.iter().map(String::as_str).collect::<Vec<_>>())
+            }
+            SchemaEdit::Ttl(ttl) => schema.with_ttl(*ttl),
+            SchemaEdit::Comment { column, text } => {
+                schema.with_comment(column.as_deref(), text.as_deref())
+            }
+        }
+    }
+}
 
 impl Database {
     /// Makes a table.
@@ -26,7 +134,7 @@ impl Database {
     /// # Errors
     /// If there is a table or a view of this name, or the name is not one.
     pub fn create_view(&self, name: &str, schema: Schema) -> Result<()> {
-        self.make_view(name, schema, Replacement::IsRefused)
+        self.define(TableDdl::CreateView { name: name.to_owned(), schema, replaces: false })
     }
 
     /// Makes a view in place of the one that has its name, if there is one.
@@ -34,12 +142,7 @@ impl Database {
     /// # Errors
     /// If there is a table of this name, or the name is not one.
     pub fn replace_view(&self, name: &str, schema: Schema) -> Result<()> {
-        self.make_view(name, schema, Replacement::Replaces)
-    }
-
-    fn make_view(&self, name: &str, schema: Schema, replace: Replacement) -> Result<()> {
-        assert!(schema.view().is_some(), "S8: a view has a query");
-        self.change(Wish::CreateView { new: self.new_table(name, schema), replace })
+        self.define(TableDdl::CreateView { name: name.to_owned(), schema, replaces: true })
     }
 
     /// Drops tables, all or none. Their files go when the last snapshot of them ends.
@@ -67,10 +170,7 @@ impl Database {
     }
 
     fn drop_all(&self, names: &[&str], kind: Relations) -> Result<()> {
-        if names.is_empty() {
-            return Ok(());
-        }
-        self.change(Wish::DropTables { names: owned(names), kind })
+        self.define(TableDdl::Drop { names: owned(names), kind })
     }
 
     /// Sets the comment on a column of a table or a view, or on itself; `None` and an empty text
@@ -88,7 +188,7 @@ impl Database {
     /// # Errors
     /// If there is no such table, or the other name is taken.
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
-        self.change(Wish::RenameTable { from: from.to_owned(), to: to.to_owned() })
+        self.define(TableDdl::Rename { from: from.to_owned(), to: to.to_owned() })
     }
 
     /// Removes all rows of a table. Files go when the last snapshot of them ends.
@@ -155,7 +255,37 @@ impl Database {
     }
 
     fn alter(&self, table: &str, edit: SchemaEdit) -> Result<()> {
-        self.change(Wish::Alter { table: table.to_owned(), edit })
+        self.define(TableDdl::Alter { table: table.to_owned(), edit })
+    }
+
+    /// Changes tables, with one commit.
+    ///
+    /// # Errors
+    /// If a table that it is about does not exist, or a name is taken, and so on: nothing has
+    /// changed then.
+    pub fn define(&self, ddl: TableDdl) -> Result<()> {
+        match self.wish(ddl) {
+            Some(wish) => self.change(wish),
+            None => Ok(()),
+        }
+    }
+
+    /// What is to be committed for a change; `None` if nothing is.
+    pub(super) fn wish(&self, ddl: TableDdl) -> Option<Wish> {
+        Some(match ddl {
+            TableDdl::CreateTable { name, schema } => {
+                Wish::CreateTable(self.new_table(&name, schema))
+            }
+            TableDdl::CreateView { name, schema, replaces } => {
+                assert!(schema.view().is_some(), "S8: a view has a query");
+                let replace = if replaces { Replacement::Replaces } else { Replacement::IsRefused };
+                Wish::CreateView { new: self.new_table(&name, schema), replace }
+            }
+            TableDdl::Drop { names, .. } if names.is_empty() => return None,
+            TableDdl::Drop { names, kind } => Wish::DropTables { names, kind },
+            TableDdl::Rename { from, to } => Wish::RenameTable { from, to },
+            TableDdl::Alter { table, edit } => Wish::Alter { table, edit },
+        })
     }
 
     fn change(&self, wish: Wish) -> Result<()> {

@@ -110,7 +110,7 @@ impl Database {
         let replaces = matches!(target, ImportTarget::Replacing { .. });
         match target {
             ImportTarget::Existing(name) => {
-                let opened = self.with_tables(&[name], &|found| {
+                let opened = self.committed().with_tables(&[name], &|found| {
                     found[0].check_takes_rows()?;
                     found[0].check_readable()?;
                     open(&found[0])

@@ -28,7 +28,7 @@ impl Database {
         partitions: &BTreeSet<PartitionKey>,
     ) -> Result<usize> {
         self.begin_writing()?;
-        let found = super::find(&self.published().tables, table)?;
+        let found = self.committed().existing(table)?;
         found.check_takes_rows()?;
         let id = found.id();
         self.drop_partitions_of(id, &|_| partitions.clone())

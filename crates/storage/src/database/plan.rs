@@ -4,17 +4,20 @@
 //! - P1. A wish is planned on top of all that were planned before it in the same group, and of
 //!   nothing that is not durable or in that group.
 //! - P2. A wish that is refused changes nothing.
+//! - P3. All changes of a table by one record have one number (W1), also those of a transaction that
+//!   are planned one on top of the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_model::{
-    Column, ColumnId, ColumnType, Lsn, Schema, SchemaError, SchemaVersion, SegmentId, SeqTxn,
-    TableId, Ttl, limits,
+    Column, ColumnId, Lsn, Schema, SchemaVersion, SegmentId, SeqTxn, TableId, limits,
 };
 
 use super::commit::Committed;
+use super::ddl::{Relations, SchemaEdit};
 use super::folder::TableFolder;
+use super::pending::PendingDdl;
 use super::table::{NewRows, TableState};
 use super::tail::{Origin, Tail, TailRun};
 use crate::catalog::{check_name, fold_name};
@@ -49,17 +52,10 @@ pub(crate) enum Replacement {
     IsRefused,
 }
 
-/// What a name has to be for a wish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Relations {
-    Tables,
-    Views,
-    Both,
-}
-
-/// Rows of tables, encoded.
+/// Rows of tables, encoded, with the changes of tables that come before them.
 #[derive(Debug)]
 pub(crate) struct Append {
+    pub(crate) ddl: PendingDdl,
     pub(crate) batch: Option<BatchId>,
     /// The name that an earlier program would have given it.
     pub(crate) older: Option<BatchId>,
@@ -193,17 +189,6 @@ pub(crate) struct NewMask {
     pub(crate) replaces: Option<MaskMark>,
 }
 
-/// A change of a table's columns.
-#[derive(Debug)]
-pub(crate) enum SchemaEdit {
-    Add { columns: Vec<(String, ColumnType)>, lengths: Vec<(String, u32)> },
-    Drop(Vec<String>),
-    Rename { from: String, to: String },
-    Dedup(Vec<String>),
-    Ttl(Option<Ttl>),
-    Comment { column: Option<String>, text: Option<String> },
-}
-
 /// All tables as of a position in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
@@ -219,10 +204,12 @@ pub(crate) struct Overlay<'a> {
     /// Where the group goes that is planned.
     lsn: Lsn,
     changes: Changes,
+    /// Of the commit that is planned step by step, in each of its tables (P3).
+    numbers: BTreeMap<TableId, SeqTxn>,
 }
 
 /// What becomes of the tables when a group is durable.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Changes {
     /// `None` for a table that was dropped.
     pub(crate) tables: BTreeMap<TableId, Option<Arc<TableState>>>,
@@ -247,46 +234,29 @@ impl Tables {
     }
 }
 
-impl SchemaEdit {
-    fn apply(&self, schema: &Schema) -> Result<Schema, SchemaError> {
-        let schema = schema.clone();
-        match self {
-            SchemaEdit::Add { columns, lengths } => columns
-                .iter()
-                .try_fold(schema, |schema, (name, ty)| schema.with_column(name, *ty))?
-                .with_lengths(lengths),
-            SchemaEdit::Drop(names) => {
-                names.iter().try_fold(schema, |schema, name| schema.without_column(name))
-            }
-            SchemaEdit::Rename { from, to } => schema.with_renamed_column(from, to),
-            SchemaEdit::Dedup(keys) => {
-                schema.with_dedup(&keys.iter().map(String::as_str).collect::<Vec<_>>())
-            }
-            SchemaEdit::Ttl(ttl) => schema.with_ttl(*ttl),
-            SchemaEdit::Comment { column, text } => {
-                schema.with_comment(column.as_deref(), text.as_deref())
-            }
-        }
-    }
-}
-
 impl<'a> Overlay<'a> {
     pub(crate) fn new(base: &'a Tables, lsn: Lsn) -> Overlay<'a> {
-        Overlay { base, lsn, changes: Changes::default() }
+        Overlay { base, lsn, changes: Changes::default(), numbers: BTreeMap::new() }
+    }
+
+    /// The same, for changes that may come to nothing.
+    fn forked(&self) -> Overlay<'a> {
+        let Overlay { base, lsn, changes, .. } = self;
+        Overlay { base, lsn: *lsn, changes: changes.clone(), numbers: BTreeMap::new() }
     }
 
     pub(crate) fn into_changes(self) -> Changes {
         self.changes
     }
 
-    fn by_id(&self, id: TableId) -> Option<&Arc<TableState>> {
+    pub(crate) fn by_id(&self, id: TableId) -> Option<&Arc<TableState>> {
         match self.changes.tables.get(&id) {
             Some(changed) => changed.as_ref(),
             None => self.base.by_id.get(&id),
         }
     }
 
-    fn by_name(&self, name: &str) -> Option<&Arc<TableState>> {
+    pub(crate) fn by_name(&self, name: &str) -> Option<&Arc<TableState>> {
         let name = fold_name(name);
         let id = match self.changes.names.get(&name) {
             Some(changed) => *changed,
@@ -295,7 +265,19 @@ impl<'a> Overlay<'a> {
         self.by_id(id?)
     }
 
-    fn existing(&self, name: &str) -> Result<&Arc<TableState>> {
+    /// All tables, sorted by their folded names.
+    pub(crate) fn all(&self) -> Vec<&Arc<TableState>> {
+        let mut ids = self.base.by_name.clone();
+        for (name, id) in &self.changes.names {
+            match id {
+                Some(id) => ids.insert(name.clone(), *id),
+                None => ids.remove(name),
+            };
+        }
+        ids.values().map(|id| self.by_id(*id).expect("a name is that of a table")).collect()
+    }
+
+    pub(crate) fn existing(&self, name: &str) -> Result<&Arc<TableState>> {
         self.by_name(name).ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
     }
 
@@ -331,6 +313,24 @@ impl<'a> Overlay<'a> {
         Ok(Plan { ops, committed })
     }
 
+    /// Plans a step of a transaction and does it, for the next one to be planned on top of it (P3).
+    pub(crate) fn step(&mut self, wish: &Wish) -> Result<Vec<TableOp>> {
+        let ops = self.plan_ops(wish)?;
+        self.apply(wish, &ops);
+        self.numbers.extend(ops.iter().map(|op| (op.table, op.seq_txn)));
+        Ok(ops)
+    }
+
+    /// The number that the next change of a table has (P3).
+    fn next_number(&self, table: &TableState) -> SeqTxn {
+        let known = self.numbers.get(&table.id()).copied();
+        known.unwrap_or_else(|| table.manifest.seq_txn.next())
+    }
+
+    fn next_op(&self, table: &TableState, change: TableChange) -> TableOp {
+        TableOp { table: table.id(), seq_txn: self.next_number(table), change }
+    }
+
     fn plan_ops(&self, wish: &Wish) -> Result<Vec<TableOp>> {
         match wish {
             Wish::CreateTable(new) => Ok(vec![self.plan_create(new)?]),
@@ -343,10 +343,10 @@ impl<'a> Overlay<'a> {
                 if let Some(other) = self.by_name(to).filter(|other| other.id() != table.id()) {
                     return Err(other.exists(to));
                 }
-                Ok(vec![next_op(table, TableChange::Rename { name: to.clone() })])
+                Ok(vec![self.next_op(table, TableChange::Rename { name: to.clone() })])
             }
             Wish::Truncate { table } => {
-                Ok(vec![next_op(self.with_rows(table)?, TableChange::Truncate)])
+                Ok(vec![self.next_op(self.with_rows(table)?, TableChange::Truncate)])
             }
             Wish::Alter { table, edit } => {
                 let table = match edit {
@@ -354,11 +354,14 @@ impl<'a> Overlay<'a> {
                     _ => self.with_rows(table)?,
                 };
                 let schema = Arc::new(edit.apply(&table.manifest.schema)?);
-                Ok(vec![next_op(table, TableChange::Alter { schema })])
+                Ok(vec![self.next_op(table, TableChange::Alter { schema })])
             }
+            Wish::Append(append) if append.ddl.is_empty() => self.plan_appends(append),
             Wish::Append(append) => {
-                let ops = append.tables.iter().map(|to| self.plan_append(append.batch, to));
-                Ok(ops.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+                let mut forked = self.forked();
+                let mut ops = append.ddl.plan_on(&mut forked)?;
+                ops.extend(forked.plan_appends(append)?);
+                Ok(ops)
             }
             Wish::Replace(replace) => Ok(vec![self.plan_replace(replace)?]),
             Wish::Coalesce(Coalesce { name, out, .. }) => match self.other_tail(wish) {
@@ -384,7 +387,7 @@ impl<'a> Overlay<'a> {
                 }
                 _ => {}
             }
-            let op = next_op(table, TableChange::Drop);
+            let op = self.next_op(table, TableChange::Drop);
             if !ops.contains(&op) {
                 ops.push(op);
             }
@@ -396,7 +399,7 @@ impl<'a> Overlay<'a> {
         match self.by_name(&new.name) {
             Some(known) if known.is_view() && replace == Replacement::Replaces => {
                 let schema = Schema::clone(&known.manifest.schema).replaced_by(&new.schema)?;
-                return Ok(next_op(known, TableChange::Alter { schema: Arc::new(schema) }));
+                return Ok(self.next_op(known, TableChange::Alter { schema: Arc::new(schema) }));
             }
             Some(known) => {
                 known.check_known()?;
@@ -461,6 +464,11 @@ impl<'a> Overlay<'a> {
         Ok(Some(ids.map(seq_txn).collect()))
     }
 
+    fn plan_appends(&self, append: &Append) -> Result<Vec<TableOp>> {
+        let ops = append.tables.iter().map(|to| self.plan_append(append.batch, to));
+        Ok(ops.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
     fn plan_append(&self, batch: Option<BatchId>, to: &AppendTo) -> Result<Vec<TableOp>> {
         let (mut ops, table, seq_txn) = match &to.target {
             AppendTarget::New(new) => {
@@ -476,9 +484,9 @@ impl<'a> Overlay<'a> {
                     return Err(Error::SchemaChanged { table: name.clone() });
                 }
                 let alter = altered.iter().map(|schema| {
-                    next_op(table, TableChange::Alter { schema: Arc::clone(schema) })
+                    self.next_op(table, TableChange::Alter { schema: Arc::clone(schema) })
                 });
-                (alter.collect(), *id, table.manifest.seq_txn.next())
+                (alter.collect(), *id, self.next_number(table))
             }
         };
         ops.extend(self.plan_gone(table, &to.gone)?);
@@ -506,11 +514,24 @@ impl<'a> Overlay<'a> {
 
     fn plan_gone(&self, id: TableId, gone: &Gone) -> Result<Vec<TableOp>> {
         let Some(table) = self.by_id(id) else { return Ok(Vec::new()) };
-        let mut ops = plan_masks(table, &table.name, &gone.masks)?;
+        let mut ops = self.plan_masks(table, &gone.masks)?;
         if let Some(replace) = &gone.replace {
             ops.push(self.plan_replace(replace)?);
         }
         Ok(ops)
+    }
+
+    fn plan_masks(&self, table: &TableState, masks: &[NewMask]) -> Result<Vec<TableOp>> {
+        let mask = |new: &NewMask| {
+            let known = table.manifest.segment(new.segment).map(|entry| entry.mask);
+            if known != Some(new.replaces) {
+                let (table, segment) = (table.name.clone(), new.segment.0);
+                return Err(Error::SegmentChanged { table, segment });
+            }
+            let mask = MaskMark { seq_txn: self.next_number(table), ..new.mark };
+            Ok(self.next_op(table, TableChange::Mask { segment: new.segment, mask }))
+        };
+        masks.iter().map(mask).collect()
     }
 
     fn plan_replace(&self, replace: &Replace) -> Result<TableOp> {
@@ -538,7 +559,7 @@ impl<'a> Overlay<'a> {
             segments: segments.clone(),
             symbols: symbols.copied().collect(),
         };
-        Ok(next_op(table, change))
+        Ok(self.next_op(table, change))
     }
 
     fn plan_create(&self, new: &NewTable) -> Result<TableOp> {
@@ -569,7 +590,7 @@ impl<'a> Overlay<'a> {
                 if let Some(view) = replaced.filter(|table| table.is_view()) {
                     view.check_takes_rows()?;
                 }
-                let dropped = replaced.map(|table| next_op(table, TableChange::Drop));
+                let dropped = replaced.map(|table| self.next_op(table, TableChange::Drop));
                 let create = match dropped {
                     Some(_) => self.plan_new(new)?,
                     None => self.plan_create(new)?,
@@ -584,7 +605,7 @@ impl<'a> Overlay<'a> {
                     return Err(Error::SchemaChanged { table: id.name.clone() });
                 }
                 let gone = self.plan_gone(table.id(), &import.gone)?;
-                (gone, table.id(), table.manifest.seq_txn.next(), &id.name)
+                (gone, table.id(), self.next_number(table), &id.name)
             }
         };
         let known = self.by_id(table).map_or(&[][..], |table| table.manifest.segments.as_slice());
@@ -644,7 +665,7 @@ impl<'a> Overlay<'a> {
 
     fn apply_op(&mut self, wish: &Wish, op: &TableOp) {
         if let TableChange::Create { name, schema } = &op.change {
-            let new = new_table(wish, op.table);
+            let new = new_table(wish, op.table).expect("P1: planned for this table");
             let manifest = Manifest::new(op.table, op.seq_txn, Arc::clone(schema));
             let table = TableState::new(Arc::clone(&new.folder), name.clone(), manifest);
             self.changes.names.insert(fold_name(name), Some(op.table));
@@ -692,34 +713,21 @@ impl AppendTo {
     }
 }
 
-fn plan_masks(table: &TableState, name: &str, masks: &[NewMask]) -> Result<Vec<TableOp>> {
-    let mask = |new: &NewMask| {
-        let known = table.manifest.segment(new.segment).map(|entry| entry.mask);
-        if known != Some(new.replaces) {
-            let (table, segment) = (name.to_owned(), new.segment.0);
-            return Err(Error::SegmentChanged { table, segment });
-        }
-        let mask = MaskMark { seq_txn: table.manifest.seq_txn.next(), ..new.mark };
-        Ok(next_op(table, TableChange::Mask { segment: new.segment, mask }))
-    };
-    masks.iter().map(mask).collect()
-}
-
 /// The table that a wish makes.
-fn new_table(wish: &Wish, id: TableId) -> &NewTable {
+pub(super) fn new_table(wish: &Wish, id: TableId) -> Option<&NewTable> {
+    let is_it = |new: &&NewTable| new.folder.table() == id;
     match wish {
         Wish::CreateTable(new)
         | Wish::CreateView { new, .. }
-        | Wish::Import(Import { target: Target::New(new), .. }) => new,
+        | Wish::Import(Import { target: Target::New(new), .. }) => Some(new).filter(is_it),
         Wish::Append(append) => {
-            let mut targets = append.tables.iter().map(|to| &to.target);
-            let new = targets.find_map(|target| match target {
-                AppendTarget::New(new) if new.folder.table() == id => Some(new),
-                _ => None,
+            let new = append.tables.iter().filter_map(|to| match &to.target {
+                AppendTarget::New(new) => Some(new),
+                AppendTarget::Existing { .. } => None,
             });
-            new.expect("P1: planned for this table")
+            new.into_iter().find(is_it).or_else(|| append.ddl.new_table(id))
         }
-        _ => unreachable!("only these wishes create a table"),
+        _ => None,
     }
 }
 
@@ -739,10 +747,6 @@ fn symbol_count(dictionary: &SymbolTable) -> u32 {
 fn changed(table: &str, runs: &[Arc<TailRun>]) -> Error {
     let segment = runs.first().map_or(0, |run| run.meta.id.0);
     Error::SegmentChanged { table: table.to_owned(), segment }
-}
-
-fn next_op(table: &TableState, change: TableChange) -> TableOp {
-    TableOp { table: table.id(), seq_txn: table.manifest.seq_txn.next(), change }
 }
 
 fn check_partitions<'a>(

@@ -1,5 +1,5 @@
-//! The changes of a transaction: rows that come and go in several tables, and new tables, with one
-//! commit.
+//! The changes of a transaction: rows that come and go in several tables, and changes of tables, with
+//! one commit.
 //!
 //! - TX1. All of it is durable and visible when `commit_transaction` returns, or none.
 //! - TX2. While a table is pinned, upkeep leaves its segments as they are: rows that a transaction
@@ -7,19 +7,20 @@
 //! - TX3. A row that is to go must still be there, in its place: of two transactions that remove
 //!   the same row, the first one to commit does.
 //!
-//! Not here: what the transaction itself sees meanwhile (`snapshot::private`).
+//! - TX4. Changes of tables come first, in their order; rows are for the tables as they are then.
+//!
+//! Not here: what the transaction itself sees meanwhile (`pending`, `snapshot::private`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_model::{Schema, SchemaVersion, SegmentId, TableId};
+use tidegate_model::{SchemaVersion, SegmentId, TableId};
 
 use super::Database;
-use super::append::{ATTEMPTS, AppendOptions, Prepared, Resolved, TableAppend, VALUE_BYTES};
-use super::append::{check_once, encode};
+use super::append::{ATTEMPTS, AppendOptions, Prepared, TableAppend, VALUE_BYTES, check_once};
 use super::folder::{Patience, RunsOf, TableFolder};
 use super::masks::{MaskedRows, runs_of};
-use super::plan::AppendTarget;
+use super::pending::PendingDdl;
 use crate::batch::RowBatch;
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
@@ -27,13 +28,13 @@ use crate::snapshot::Snapshot;
 /// What a transaction changes.
 #[derive(Debug, Clone, Default)]
 pub struct TransactionCommit {
-    /// Rows of tables that are there, each table once. A table that only loses rows has an append
-    /// without any.
+    /// Changes of tables (TX4).
+    pub ddl: PendingDdl,
+    /// Rows of tables that are there then, each table once. A table that only loses rows has an
+    /// append without any. Of rows with the same keys of DEDUP of a new table there is one only.
     pub appends: Vec<TableAppend>,
     /// Rows that go, of tables in `appends`; each table once.
     pub removed: Vec<RemovedRows>,
-    /// Tables that the commit makes.
-    pub created: Vec<CreatedTable>,
 }
 
 /// Rows of one table that go.
@@ -45,17 +46,6 @@ pub struct RemovedRows {
     pub version: SchemaVersion,
     /// Segments that are files, each once, which were pinned when they were found.
     pub rows: Vec<MaskedRows>,
-}
-
-/// A table and its first rows.
-#[derive(Debug, Clone)]
-pub struct CreatedTable {
-    /// What it is called.
-    pub name: String,
-    /// Its columns. Of rows with the same keys of DEDUP there is one only.
-    pub schema: Arc<Schema>,
-    /// Its rows.
-    pub rows: RowBatch,
 }
 
 /// What goes of tables.
@@ -86,12 +76,15 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::RowsChanged`] if rows that are to go are not there any more, or the columns of
-    /// their table have changed (TX3); [`Error::TableExists`] if a new table's name is taken; and
-    /// as [`append`](Self::append). Nothing has changed then; with [`Error::InDoubt`], the next
+    /// their table have changed (TX3); [`Error::TablesChanged`], and those of
+    /// [`define`](Self::define), if changes of tables do not fit any more; and as
+    /// [`append`](Self::append). Nothing has changed then; with [`Error::InDoubt`], the next
     /// open decides.
     pub fn commit_transaction(self: &Arc<Self>, commit: &TransactionCommit) -> Result<()> {
         self.begin_writing()?;
-        self.check_space()?;
+        if !commit.appends.is_empty() {
+            self.check_space()?;
+        }
         check_once(&commit.appends)?;
         let mut attempt = 0;
         loop {
@@ -108,15 +101,15 @@ impl Database {
     }
 
     fn try_transaction(self: &Arc<Self>, commit: &TransactionCommit) -> Result<()> {
-        let TransactionCommit { appends, removed, created } = commit;
+        let TransactionCommit { ddl, appends, removed } = commit;
         let values = |rows: &RowBatch| (rows.rows() * rows.columns().len()) as u64;
-        let values = appends.iter().map(|append| values(&append.rows)).sum::<u64>()
-            + created.iter().map(|table| values(&table.rows)).sum::<u64>();
+        let values = appends.iter().map(|append| values(&append.rows)).sum::<u64>();
         self.check_flushed(appends)?;
         self.make_room(values * VALUE_BYTES)?;
         self.check_not_failed(appends)?;
         let removals: Removals<'_> = removed.iter().map(|rows| (rows.table, rows)).collect();
-        let held = self.hold_tables(appends, &removals);
+        let visible = self.visible(ddl);
+        let held = self.hold_tables(&visible, appends, &removals)?;
         for (id, removed) in &removals {
             let now = held.get(id).map(|held| held.state.manifest.schema.version());
             if now != Some(removed.version) {
@@ -128,19 +121,9 @@ impl Database {
                 });
             }
         }
-        let Prepared { targets, mut tables, gone_files } =
-            self.prepare(appends, &removals, &held)?;
-        for CreatedTable { name, schema, rows } in created {
-            let new = self.new_table(name, Schema::clone(schema));
-            let resolved = Resolved {
-                folder: Arc::clone(&new.folder),
-                schema: Arc::clone(&new.schema),
-                target: AppendTarget::New(new),
-                marks: BTreeMap::new(),
-            };
-            tables.push(encode(resolved, rows)?);
-        }
-        self.commit_prepared(&AppendOptions::default(), tables, gone_files)?;
+        let Prepared { targets, tables, gone_files } =
+            self.prepare(&visible, appends, (&removals, &held))?;
+        self.commit_prepared(&AppendOptions::default(), (ddl.clone(), tables), gone_files)?;
         drop(held);
         let touched: Vec<TableId> = targets.iter().flatten().copied().collect();
         self.shorten_tails(&touched);

@@ -234,7 +234,7 @@ impl Database {
     /// If there is no such table, or segments cannot be written: then nothing has changed.
     pub fn seal_table(&self, table: &str) -> Result<()> {
         self.tidy()?;
-        let id = super::find(&self.published().tables, table)?.id();
+        let id = self.committed().existing(table)?.id();
         self.seal_until_done(id)
     }
 
@@ -244,7 +244,7 @@ impl Database {
     /// If there is no such table, or segments cannot be written: then nothing has changed.
     pub fn merge_table(&self, table: &str) -> Result<()> {
         self.tidy()?;
-        let id = super::find(&self.published().tables, table)?.id();
+        let id = self.committed().existing(table)?.id();
         while settled(self.merge(id))? == Attempt::Done {}
         Ok(())
     }

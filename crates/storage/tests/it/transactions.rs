@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tidegate_model::TableId;
+use proptest::prelude::*;
+use tidegate_model::{ColumnType, TableId, limits};
 use tidegate_storage::{
-    CreatedTable, Database, Error, MaskedRows, PrivateNumbers, PrivateRows, RemovedRows, RowMask,
-    Run, SegmentRun, Snapshot, SymbolTables, TableAppend, TransactionCommit, encode_private,
+    AppendOptions, Database, Error, MaskedRows, PendingDdl, PrivateNumbers, PrivateRows, Relations,
+    RemovedRows, RowMask, Run, SchemaEdit, SegmentRun, Snapshot, SymbolTables, TableAppend,
+    TableDdl, TableEntry, TransactionCommit, VisibleTables, encode_private,
 };
 
 use crate::fixture::{DAY, Row, append, append_of, batch, import, new_database, open, schema};
@@ -46,15 +48,16 @@ fn rows_come_and_go_in_several_tables_with_one_commit() {
         import(&database, table, &[(1, "x", 1), (2, "y", 2), (DAY, "x", 3)]).unwrap();
     }
     let before = ["a", "b"].map(|table| database.snapshot(table).unwrap());
-    let created = CreatedTable {
-        name: "c".into(),
-        schema: schema().into(),
-        rows: batch(&[(9, "z", 9)], None),
-    };
+    let mut ddl = PendingDdl::default();
+    for name in ["c", "d"] {
+        ddl.push(&database, create(name)).unwrap();
+    }
+    let new = ["c", "d"].map(|table| rows_in(&database, &ddl, table, &[(9, "z", 9)]));
+    let known = [rows_for(&database, "a", &[(5, "new", 5)]), rows_for(&database, "b", &[])];
     let commit = TransactionCommit {
-        appends: vec![rows_for(&database, "a", &[(5, "new", 5)]), rows_for(&database, "b", &[])],
+        ddl,
+        appends: known.into_iter().chain(new).collect(),
         removed: before.iter().map(|it| firsts(it)).collect(),
-        created: vec![created.clone(), CreatedTable { name: "d".into(), ..created }],
     };
     // A tail, which removing rows of segments leaves as it is.
     append(&database, "b", &[(7, "tail", 7)]).unwrap();
@@ -89,7 +92,7 @@ fn a_row_that_is_gone_goes_for_nobody_else() {
     let first = TransactionCommit {
         appends: vec![rows_for(&database, "t", &[(5, "new", 5)])],
         removed,
-        created: Vec::new(),
+        ddl: PendingDdl::default(),
     };
     database.commit_transaction(&first).unwrap();
     let refused = database.commit_transaction(&first).unwrap_err();
@@ -107,10 +110,143 @@ fn a_row_that_is_gone_goes_for_nobody_else() {
     database.rename_column("t", "number", "value").unwrap();
     // Nothing of what was refused is there.
     assert_eq!(database.snapshot("t").unwrap().rows().0, 2);
-    let name = CreatedTable { name: "T".into(), schema: schema().into(), rows: batch(&[], None) };
-    let taken = TransactionCommit { created: vec![name], ..TransactionCommit::default() };
-    let refused = database.commit_transaction(&taken).unwrap_err();
+    let refused = PendingDdl::default().push(&database, create("T")).unwrap_err();
     assert!(matches!(refused, Error::TableExists { .. }), "{refused}");
+}
+
+#[test]
+fn changes_of_tables_that_others_have_changed_are_refused() {
+    let (_, database) = new_database();
+    for table in ["t", "u"] {
+        database.create_table(table, schema()).unwrap();
+    }
+    let mut ddl = PendingDdl::default();
+    ddl.push(&database, create("new")).unwrap();
+    let commit = TransactionCommit { ddl, ..TransactionCommit::default() };
+    database.create_table("NEW", schema()).unwrap();
+    let refused = database.commit_transaction(&commit).unwrap_err();
+    assert!(matches!(refused, Error::TableExists { .. }), "{refused}");
+    let mut ddl = PendingDdl::default();
+    ddl.push(&database, rename("t", "v")).unwrap();
+    database.drop_tables(&["t"]).unwrap();
+    database.rename_table("u", "t").unwrap();
+    let refused = database.visible(&ddl).snapshot("t").unwrap_err();
+    assert!(matches!(refused, Error::TablesChanged { .. }), "PD2: {refused}");
+    let refused = ddl.push(&database, create("w")).unwrap_err();
+    assert!(matches!(refused, Error::TablesChanged { .. }), "PD2: {refused}");
+    let commit = TransactionCommit { ddl, ..TransactionCommit::default() };
+    let refused = database.commit_transaction(&commit).unwrap_err();
+    assert!(matches!(refused, Error::TablesChanged { .. }), "PD2: {refused}");
+    assert_eq!(names(&database), ["NEW", "t"]);
+}
+
+#[test]
+fn a_transaction_makes_a_bounded_number_of_changes() {
+    let (_, database) = new_database();
+    database.create_table("t", schema()).unwrap();
+    let mut ddl = PendingDdl::default();
+    for at in 0..limits::TRANSACTION_DDL {
+        let (from, to) = if at % 2 == 0 { ("t", "u") } else { ("u", "t") };
+        ddl.push(&database, rename(from, to)).unwrap();
+    }
+    let refused = ddl.push(&database, rename("t", "u")).unwrap_err();
+    assert!(matches!(refused, Error::TooManyChanges), "{refused}");
+    let commit = TransactionCommit { ddl, ..TransactionCommit::default() };
+    database.commit_transaction(&commit).unwrap();
+}
+
+fn create(name: &str) -> TableDdl {
+    TableDdl::CreateTable { name: name.to_owned(), schema: schema() }
+}
+
+fn rename(from: &str, to: &str) -> TableDdl {
+    TableDdl::Rename { from: from.to_owned(), to: to.to_owned() }
+}
+
+fn names(database: &Database) -> Vec<String> {
+    database.tables().into_iter().map(|table| table.name).collect()
+}
+
+/// Rows for a table as a transaction sees it.
+fn rows_in(database: &Database, ddl: &PendingDdl, table: &str, rows: &[Row]) -> TableAppend {
+    let id = Some(database.visible(ddl).table_id(table).unwrap());
+    TableAppend { id, create: None, add_columns: false, ..append_of(table, rows, None) }
+}
+
+/// Names, columns and rows of all tables.
+fn shown(visible: &VisibleTables<'_>) -> Vec<(String, Vec<String>, usize)> {
+    let of_table = |table: TableEntry| {
+        let snapshot = visible.snapshot(&table.name).unwrap();
+        assert_eq!(visible.table_id(&table.name), Some(snapshot.table), "PD3");
+        let columns = snapshot.schema.columns().iter();
+        let columns = columns.map(|column| format!("{} {:?}", column.name, column.ty)).collect();
+        (table.name, columns, read_table(&snapshot).rows.len())
+    };
+    visible.tables().into_iter().map(of_table).collect()
+}
+
+fn any_ddl() -> impl Strategy<Value = TableDdl> {
+    let name = || prop::sample::select(vec!["a", "b", "c", "d"]).prop_map(str::to_owned);
+    let column = || prop::sample::select(vec!["x", "y", "z"]).prop_map(str::to_owned);
+    let edit = prop_oneof![
+        column().prop_map(|name| {
+            SchemaEdit::Add { columns: vec![(name, ColumnType::Symbol)], lengths: Vec::new() }
+        }),
+        column().prop_map(|name| SchemaEdit::Drop(vec![name])),
+        (column(), column()).prop_map(|(from, to)| SchemaEdit::Rename { from, to }),
+        Just(SchemaEdit::Dedup(vec!["ts".to_owned(), "host".to_owned()])),
+        Just(SchemaEdit::Dedup(Vec::new())),
+    ];
+    prop_oneof![
+        name().prop_map(|name| create(&name)),
+        name().prop_map(|name| TableDdl::Drop { names: vec![name], kind: Relations::Tables }),
+        (name(), name()).prop_map(|(from, to)| TableDdl::Rename { from, to }),
+        (name(), edit).prop_map(|(table, edit)| TableDdl::Alter { table, edit }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    // Changes of one transaction, and rows behind them, against the same ones by themselves.
+    #[test]
+    fn a_transaction_is_what_its_changes_are_one_by_one(
+        changes in prop::collection::vec(any_ddl(), 0..12),
+    ) {
+        let (disk, database) = new_database();
+        let (_, plain) = new_database();
+        for database in [&database, &plain] {
+            for table in ["a", "b"] {
+                database.create_table(table, schema()).unwrap();
+                import(database, table, &[(1, "x", 1), (DAY, "y", 2)]).unwrap();
+                append(database, table, &[(1, "x", 3)]).unwrap();
+            }
+        }
+        let before = shown(&database.visible(&PendingDdl::default()));
+        let mut ddl = PendingDdl::default();
+        for change in changes {
+            let done = plain.define(change.clone()).map_err(|error| error.to_string());
+            let planned = ddl.push(&database, change).map_err(|error| error.to_string());
+            prop_assert_eq!(planned.map(drop), done);
+        }
+        let now = shown(&plain.visible(&PendingDdl::default()));
+        prop_assert_eq!(&shown(&database.visible(&ddl)), &now, "PD1");
+        prop_assert_eq!(shown(&database.visible(&PendingDdl::default())), before, "TX1");
+        let rows = [(1, "x", 4), (2, "new", 5)];
+        let tables = now.iter().map(|(name, ..)| name.as_str());
+        let appends = tables.map(|table| rows_in(&database, &ddl, table, &rows)).collect();
+        let commit = TransactionCommit { ddl, appends, removed: Vec::new() };
+        database.commit_transaction(&commit).unwrap();
+        for (name, ..) in &now {
+            let rows = rows_for(&plain, name, &rows);
+            plain.append(&[rows], &AppendOptions::default()).unwrap();
+        }
+        let now = shown(&plain.visible(&PendingDdl::default()));
+        prop_assert_eq!(&shown(&database.visible(&PendingDdl::default())), &now, "TX4");
+        drop(database);
+        let reopened = open(&disk.after_power_loss());
+        prop_assert_eq!(&shown(&reopened.visible(&PendingDdl::default())), &now, "TX1");
+    }
 }
 
 #[test]
@@ -164,7 +300,7 @@ fn a_session_sees_what_its_commit_makes() {
         let commit = TransactionCommit {
             appends: vec![rows_for(&database, "t", &batches.concat())],
             removed: vec![removed],
-            created: Vec::new(),
+            ddl: PendingDdl::default(),
         };
         database.commit_transaction(&commit).unwrap();
         let now = database.snapshot("t").unwrap();

@@ -2,7 +2,7 @@
 
 use tidegate_model::{ColumnType, PartitionUnit, Schema, TableId, ViewRead, limits};
 use tidegate_platform::Class;
-use tidegate_storage::{AppendOptions, Database, Error, ImportTarget, Result};
+use tidegate_storage::{AppendOptions, Database, Error, ImportTarget, PendingDdl, Result};
 
 use crate::fixture::{append_of, columns, import, new_database, open, schema, view};
 use crate::model::{check, read};
@@ -112,7 +112,8 @@ fn snapshots_of_a_view_are_those_of_what_it_reads_too() {
         Schema::of_view(&columns, None, definition).unwrap()
     };
     let names = |database: &Database| {
-        let found = database.snapshots_and_read(&["top", "a"]).unwrap();
+        let found =
+            database.visible(&PendingDdl::default()).snapshots_and_read(&["top", "a"]).unwrap();
         found.iter().map(|snapshot| snapshot.name.clone()).collect::<Vec<_>>()
     };
     let a = database.create_table("a", schema()).unwrap();

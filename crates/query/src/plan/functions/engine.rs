@@ -144,9 +144,9 @@ impl EngineFunction {
 
     /// Commits are applied when they are made, so that there is nothing to wait for.
     fn wait(&self, tables: &ArrayRef) -> Result<BooleanArray> {
-        let database = &self.caller.system.database;
+        let visible = self.caller.session.visible(&self.caller.system.database);
         let wait = |table: Option<&str>| -> Result<Option<bool>> {
-            let found = table.map(|table| named(database, table)).transpose()?;
+            let found = table.map(|table| named(&visible, table)).transpose()?;
             Ok(found.map(|_| true))
         };
         tables.as_string_view().iter().map(wait).collect()

@@ -1,0 +1,297 @@
+//! Changes of tables that a transaction has made and not committed, and the tables as it sees them.
+//!
+//! - PD1. A transaction sees the tables as they are now, with its own changes on top: they are
+//!   planned anew each time, in their order, and nothing is written.
+//! - PD2. A change is about the tables that it was about when it was made. If another session has
+//!   dropped or replaced one of them, or taken a name, the transaction fails.
+//! - PD3. A table that a transaction makes has its number from the beginning; a number is not given
+//!   again if the transaction comes to nothing.
+//!
+//! Not here: how they are committed (`transaction`).
+
+use std::sync::Arc;
+
+use tidegate_model::{Schema, TableId, limits};
+
+use super::ddl::TableDdl;
+use super::plan::{NewTable, Overlay, Wish, new_table};
+use super::table::TableState;
+use super::{Database, TableDescription, TableEntry};
+use crate::error::{Error, Result};
+use crate::snapshot::Snapshot;
+use crate::wal::TableOp;
+
+/// How often tables are looked for that others change all the time.
+const ATTEMPTS: usize = 32;
+
+/// Changes of tables, in their order. A clone is what they were at a moment.
+#[derive(Debug, Clone, Default)]
+pub struct PendingDdl(Vec<Arc<Step>>);
+
+/// One of them.
+#[derive(Debug)]
+struct Step {
+    wish: Wish,
+    /// What it was about when it was made (PD2).
+    tables: Vec<TableId>,
+}
+
+impl PendingDdl {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a change, and gives the tables that it is about.
+    ///
+    /// # Errors
+    /// As [`Database::define`]; [`Error::TooManyChanges`]; and if one of the changes so far does not
+    /// fit the tables any more (PD2). Then it is as it was.
+    pub fn push(&mut self, database: &Database, ddl: TableDdl) -> Result<Vec<TableId>> {
+        database.begin_writing()?;
+        if limits::TRANSACTION_DDL <= self.0.len() {
+            return Err(Error::TooManyChanges);
+        }
+        let Some(wish) = database.wish(ddl) else { return Ok(Vec::new()) };
+        let published = database.published();
+        let mut overlay = Overlay::new(&published.tables, published.lsn);
+        self.plan_on(&mut overlay)?;
+        let tables = about(&overlay.step(&wish)?);
+        self.0.push(Arc::new(Step { wish, tables: tables.clone() }));
+        Ok(tables)
+    }
+
+    /// Plans all of them, each on top of those before it (PD2).
+    pub(super) fn plan_on(&self, overlay: &mut Overlay<'_>) -> Result<Vec<TableOp>> {
+        let mut ops = Vec::new();
+        for Step { wish, tables } in self.0.iter().map(Arc::as_ref) {
+            let planned = overlay.step(wish)?;
+            if about(&planned) != *tables {
+                return Err(Error::TablesChanged { table: named(wish) });
+            }
+            ops.extend(planned);
+        }
+        Ok(ops)
+    }
+
+    /// The table that one of them makes.
+    pub(super) fn new_table(&self, id: TableId) -> Option<&NewTable> {
+        self.0.iter().find_map(|step| new_table(&step.wish, id))
+    }
+}
+
+fn about(ops: &[TableOp]) -> Vec<TableId> {
+    ops.iter().map(|op| op.table).collect()
+}
+
+/// What a change was said to be about.
+fn named(wish: &Wish) -> String {
+    match wish {
+        Wish::RenameTable { from: name, .. } | Wish::Alter { table: name, .. } => name.clone(),
+        Wish::DropTables { names, .. } => names.join("`, `"),
+        Wish::CreateTable(new) | Wish::CreateView { new, .. } => new.name.clone(),
+        _ => String::new(),
+    }
+}
+
+/// The tables of a database as a transaction sees them (PD1).
+#[derive(Debug)]
+pub struct VisibleTables<'a> {
+    database: &'a Database,
+    pending: PendingDdl,
+}
+
+impl Database {
+    /// The tables with changes that are not committed.
+    #[must_use]
+    pub fn visible(&self, pending: &PendingDdl) -> VisibleTables<'_> {
+        VisibleTables { database: self, pending: pending.clone() }
+    }
+
+    /// The tables as they are.
+    pub(super) fn committed(&self) -> VisibleTables<'_> {
+        self.visible(&PendingDdl::default())
+    }
+}
+
+impl<'a> VisibleTables<'a> {
+    /// The database, whose tables do not have the changes.
+    #[must_use]
+    pub fn database(&self) -> &'a Database {
+        self.database
+    }
+
+    /// Its tables, sorted by name. Where the changes do not fit any more (PD2), none are seen by
+    /// this and by what else says no errors; reading one says so.
+    #[must_use]
+    pub fn tables(&self) -> Vec<TableEntry> {
+        let entry =
+            |table: &Arc<TableState>| TableEntry { id: table.id(), name: table.name.clone() };
+        self.look(|overlay| Some(overlay.all().into_iter().map(entry).collect()))
+            .unwrap_or_default()
+    }
+
+    /// The number of a table, whose name is compared without regard to case.
+    #[must_use]
+    pub fn table_id(&self, name: &str) -> Option<TableId> {
+        self.look(|overlay| Some(overlay.by_name(name)?.id()))
+    }
+
+    /// What a table is called, in the case it was created with; `None` if there is none with this
+    /// number.
+    #[must_use]
+    pub fn table_name(&self, id: TableId) -> Option<String> {
+        self.look(|overlay| Some(overlay.by_id(id)?.name.clone()))
+    }
+
+    /// The columns of a table; `None` if there is no such table, or it is suspended: who then makes
+    /// one is told so.
+    #[must_use]
+    pub fn schema_of(&self, name: &str) -> Option<Arc<Schema>> {
+        self.look(|overlay| schema_of(overlay.by_name(name)?))
+    }
+
+    /// The columns of a table by its number.
+    #[must_use]
+    pub fn schema_of_id(&self, id: TableId) -> Option<Arc<Schema>> {
+        self.look(|overlay| schema_of(overlay.by_id(id)?))
+    }
+
+    /// What a query reads of a table, whose name is compared without regard to case.
+    ///
+    /// # Errors
+    /// If there is no such table, its symbols or row masks cannot be read, or changes of tables do
+    /// not fit any more (PD2).
+    pub fn snapshot(&self, table: &str) -> Result<Arc<Snapshot>> {
+        let mut snapshots = self.snapshots(&[table])?;
+        Ok(snapshots.pop().expect("one table, one snapshot"))
+    }
+
+    /// What a query reads of several tables, all as of one moment.
+    ///
+    /// # Errors
+    /// As `snapshot`.
+    pub fn snapshots(&self, names: &[&str]) -> Result<Vec<Arc<Snapshot>>> {
+        self.with_tables(names, &|found| found.iter().map(|table| table.snapshot()).collect())
+    }
+
+    /// As `snapshots`, and behind them the tables that views among them read, at any depth, as of
+    /// the same moment and each once. What is not there is left out (`model::view` V1).
+    ///
+    /// # Errors
+    /// As `snapshot`.
+    pub fn snapshots_and_read(&self, names: &[&str]) -> Result<Vec<Arc<Snapshot>>> {
+        let find_all = |overlay: &Overlay<'_>| {
+            let mut found = find_each(overlay, names)?;
+            let mut at = 0;
+            while let Some(state) = found.get(at).map(Arc::clone) {
+                let reads = state.manifest.schema.view().map_or(&[][..], |view| &view.reads);
+                for read in reads {
+                    let table = overlay.by_id(read.table).or_else(|| overlay.by_name(&read.name));
+                    let is_known = |table: &&Arc<TableState>| {
+                        found.iter().any(|known| known.id() == table.id())
+                    };
+                    if let Some(table) = table.filter(|table| !is_known(table)) {
+                        found.push(Arc::clone(table));
+                    }
+                }
+                at += 1;
+            }
+            Ok(found)
+        };
+        self.read(&find_all, &|found| found.iter().map(|table| table.snapshot()).collect())
+    }
+
+    /// A table for the catalog: one that is damaged is described as far as possible, so that it
+    /// hides no other.
+    ///
+    /// # Errors
+    /// If there is no such table, or changes of tables do not fit any more (PD2).
+    pub fn describe(&self, table: &str) -> Result<TableDescription> {
+        let readable = || {
+            let snapshot = self.snapshot(table)?;
+            self.existing(table)?.check_readable()?;
+            Ok(snapshot)
+        };
+        match readable() {
+            Ok(snapshot) => Ok(TableDescription { snapshot, damage: None }),
+            Err(error @ (Error::NoSuchTable { .. } | Error::TablesChanged { .. })) => Err(error),
+            Err(error) => {
+                let snapshot = Arc::new(self.existing(table)?.described());
+                Ok(TableDescription { snapshot, damage: Some(error) })
+            }
+        }
+    }
+
+    /// A table by its name, which there is.
+    pub(super) fn existing(&self, name: &str) -> Result<Arc<TableState>> {
+        self.with(|overlay| overlay.existing(name).map(Arc::clone))
+    }
+
+    /// A table by its number.
+    pub(super) fn state(&self, id: TableId) -> Result<Option<Arc<TableState>>> {
+        self.with(|overlay| Ok(overlay.by_id(id).map(Arc::clone)))
+    }
+
+    /// A table by its name.
+    pub(super) fn state_of(&self, name: &str) -> Result<Option<Arc<TableState>>> {
+        self.with(|overlay| Ok(overlay.by_name(name).map(Arc::clone)))
+    }
+
+    /// Looks at the tables as they are now.
+    fn with<T>(&self, look: impl FnOnce(&Overlay<'_>) -> Result<T>) -> Result<T> {
+        let published = self.database.published();
+        let mut overlay = Overlay::new(&published.tables, published.lsn);
+        self.pending.plan_on(&mut overlay)?;
+        look(&overlay)
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&Overlay<'_>) -> Option<T>) -> Option<T> {
+        self.with(|overlay| Ok(look(overlay))).ok().flatten()
+    }
+
+    /// Does something with tables as they are at one moment. If it fails and one of them has
+    /// changed meanwhile, it is done again: its files may have been those of an older version.
+    pub(super) fn with_tables<T>(
+        &self,
+        names: &[&str],
+        action: &dyn Fn(&[Arc<TableState>]) -> Result<T>,
+    ) -> Result<T> {
+        self.read(&|overlay| find_each(overlay, names), action)
+    }
+
+    /// The same of tables that are found in another way.
+    fn read<T>(
+        &self,
+        find: &dyn Fn(&Overlay<'_>) -> Result<Vec<Arc<TableState>>>,
+        action: &dyn Fn(&[Arc<TableState>]) -> Result<T>,
+    ) -> Result<T> {
+        let mut found = self.with(find)?;
+        for _ in 0..ATTEMPTS {
+            let outcome = action(&found);
+            if outcome.is_ok() {
+                return outcome;
+            }
+            let now = self.with(find)?;
+            // What has changes of the transaction is made anew each time.
+            let is_same = |(now, found): (&Arc<TableState>, &Arc<TableState>)| {
+                let number = |table: &TableState| (table.id(), table.manifest.seq_txn);
+                Arc::ptr_eq(now, found) || !self.pending.is_empty() && number(now) == number(found)
+            };
+            if now.len() == found.len() && now.iter().zip(&found).all(is_same) {
+                return outcome;
+            }
+            found = now;
+        }
+        action(&found)
+    }
+}
+
+fn schema_of(table: &Arc<TableState>) -> Option<Arc<Schema>> {
+    table.damage().is_none().then(|| Arc::clone(&table.manifest.schema))
+}
+
+fn find_each(overlay: &Overlay<'_>, names: &[&str]) -> Result<Vec<Arc<TableState>>> {
+    names.iter().map(|name| overlay.existing(name).map(Arc::clone)).collect()
+}
