@@ -15,24 +15,12 @@ use crate::error::Result;
 
 impl Changes {
     /// Makes all changes durable and visible, or none (CG1), but for temporary tables.
-    pub(crate) fn commit(mut self, database: &Arc<Database>) -> Result<()> {
+    pub(crate) fn commit(self, database: &Arc<Database>) -> Result<()> {
         let visible = database.visible(&self.ddl);
         let is_temporary = |id: &TableId| self.temporary.values().any(|table| table.id == *id);
-        let tables = self.tables.keys().copied().filter(|id| !is_temporary(id));
-        let tables = tables.collect::<Vec<_>>();
-        for id in &tables {
-            // Of rows with the same keys a new table gets one only.
-            if database.table_name(*id).is_none()
-                && let Some(name) = visible.table_name(*id)
-                && let snapshot = visible.snapshot(&name)?
-                && !snapshot.schema.dedup().is_empty()
-            {
-                self.fold(*id, &snapshot)?;
-            }
-        }
         let mut commit =
             TransactionCommit { ddl: self.ddl.clone(), ..TransactionCommit::default() };
-        for changes in tables.iter().filter_map(|id| self.tables.get(id)) {
+        for (_, changes) in self.tables.iter().filter(|(id, _)| !is_temporary(id)) {
             changes.put_into(&mut commit, &visible)?;
         }
         if !commit.ddl.is_empty() || !commit.appends.is_empty() {

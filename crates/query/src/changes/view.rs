@@ -68,14 +68,6 @@ impl Changes {
             None => Ok(Arc::clone(committed)),
         }
     }
-
-    /// The private rows of a table that replace each other by its keys become one of each (CV3).
-    pub(super) fn fold(&mut self, table: TableId, committed: &Arc<Snapshot>) -> Result<()> {
-        let Some(changes) = self.tables.get_mut(&table) else { return Ok(()) };
-        let changes = Arc::make_mut(changes);
-        let overlay = changes.overlay(committed)?;
-        changes.remove(&overlay.snapshot, std::iter::empty(), None)
-    }
 }
 
 impl TableChanges {

@@ -227,9 +227,15 @@ impl Database {
             let (version, schema) = (resolved.version(), Arc::clone(&resolved.schema));
             let mut to = encode(resolved, &append.rows)
                 .map_err(|error| stale_or(error, visible, (&append.table, version)))?;
-            // A table that the commit makes has no rows that could go.
-            let is_there = version.is_some() && self.table_state(id).is_some();
-            if is_there && !schema.dedup().is_empty() || removed.is_some() {
+            let has_keys = !schema.dedup().is_empty();
+            let is_made = version.is_some() && self.table_state(id).is_none();
+            if is_made
+                && has_keys
+                && let Some(state) = visible.state(id)?
+            {
+                // It has no rows that others could replace, but those of the append.
+                dedup::supersede(&mut to, (&state, &schema), &*state.snapshot()?)?;
+            } else if has_keys || removed.is_some() {
                 let held = held
                     .get(&id)
                     .filter(|held| version == Some(held.state.manifest.schema.version()));
@@ -238,9 +244,9 @@ impl Database {
                     return Err(Error::SchemaChanged { table: append.table.clone() });
                 };
                 let snapshot = state.snapshot()?;
-                let superseded = match schema.dedup().is_empty() {
-                    true => Vec::new(),
-                    false => dedup::supersede(&mut to, (state, &schema), &snapshot)?,
+                let superseded = match has_keys {
+                    true => dedup::supersede(&mut to, (state, &schema), &snapshot)?,
+                    false => Vec::new(),
                 };
                 let gone = transaction::gone_with(superseded, removed, &snapshot)?;
                 let (gone, files) = self.write_gone(state, &snapshot, gone)?;

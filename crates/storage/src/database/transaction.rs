@@ -31,7 +31,7 @@ pub struct TransactionCommit {
     /// Changes of tables (TX4).
     pub ddl: PendingDdl,
     /// Rows of tables that are there then, each table once. A table that only loses rows has an
-    /// append without any. Of rows with the same keys of DEDUP of a new table there is one only.
+    /// append without any.
     pub appends: Vec<TableAppend>,
     /// Rows that go, of tables in `appends`; each table once.
     pub removed: Vec<RemovedRows>,

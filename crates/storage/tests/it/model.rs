@@ -10,8 +10,9 @@ use tidegate_model::{ColumnType, PartitionKey, SeqTxn};
 use tidegate_platform::SimDisk;
 use tidegate_storage::segment::PickedRows;
 use tidegate_storage::{
-    AppendOptions, BatchId, Database, ImportTarget, MaskedRows, Removal, Result, RowBatch, Run,
-    SegmentRun, Snapshot,
+    AppendOptions, BatchId, Database, ImportTarget, MaskedRows, PendingDdl, Relations, Removal,
+    Result, RowBatch, Run, SchemaEdit, SegmentRun, Snapshot, TableAppend, TableDdl,
+    TransactionCommit,
 };
 
 use crate::fixture::{self, DAY, DIR, Row, columns, schema, try_open};
@@ -59,6 +60,8 @@ pub(crate) enum Step {
     Append(Vec<(&'static str, Vec<Row>, Option<&'static str>)>),
     /// The same, under the name of a batch: sent again, they come once.
     Batch(u64, Vec<(&'static str, Vec<Row>, Option<&'static str>)>),
+    /// Changes of tables, and rows of those that are there then, with one commit.
+    Transaction(Vec<Step>, Vec<(&'static str, Vec<Row>)>),
     /// Adds a million to a value.
     Update(&'static str, i64),
     /// The rows of a day.
@@ -118,6 +121,7 @@ impl Step {
                 };
                 database.append(&appends, &AppendOptions { batch_id, older_id: None }).map(drop)
             }
+            Step::Transaction(changes, appends) => transaction(database, changes, appends),
             Step::Update(table, value) => update(database, table, *value),
             Step::DropPartition(table, day) => {
                 let partitions = [PartitionKey(day * DAY)].into_iter().collect();
@@ -131,6 +135,36 @@ impl Step {
             Step::Checkpoint => database.checkpoint(),
             Step::Flush => database.flush(),
             Step::Reopen => Ok(()),
+        }
+    }
+
+    /// What a transaction does of this kind.
+    fn ddl(&self) -> TableDdl {
+        let alter = |table: &&str, edit| TableDdl::Alter { table: (*table).to_owned(), edit };
+        match self {
+            Step::Create(name) => {
+                TableDdl::CreateTable { name: (*name).to_owned(), schema: schema() }
+            }
+            Step::Drop(names) => {
+                let names = names.iter().map(|&name| name.to_owned()).collect();
+                TableDdl::Drop { names, kind: Relations::Tables }
+            }
+            Step::Rename(from, to) => {
+                TableDdl::Rename { from: (*from).to_owned(), to: (*to).to_owned() }
+            }
+            Step::AddColumn(table, name, ty) => {
+                let columns = columns(&[(name, *ty)]);
+                alter(table, SchemaEdit::Add { columns, lengths: Vec::new() })
+            }
+            Step::DropColumn(table, name) => {
+                alter(table, SchemaEdit::Drop(vec![(*name).to_owned()]))
+            }
+            Step::Keys(table, has_keys) => {
+                let keys = if *has_keys { &["ts", "host"][..] } else { &[] };
+                let keys = keys.iter().map(|&key| key.to_owned()).collect();
+                alter(table, SchemaEdit::Dedup(keys))
+            }
+            step => panic!("{step:?} is no part of a transaction"),
         }
     }
 
@@ -187,6 +221,12 @@ impl Step {
                     let table = tables.entry((*name).to_owned()).or_default();
                     table.add_missing(*extra);
                     table.append_with(rows, *extra);
+                }
+            }
+            Step::Transaction(changes, appends) => {
+                changes.iter().for_each(|change| change.apply(tables));
+                for (name, rows) in appends {
+                    tables.get_mut(*name).unwrap().append_with(rows, None);
                 }
             }
             Step::Update(table, value) => tables.get_mut(*table).unwrap().update(*value),
@@ -305,6 +345,25 @@ impl Table {
 fn timestamp(row: &[Option<String>]) -> i64 {
     // Its column is the first, and cannot be dropped.
     row[0].as_ref().unwrap().parse().unwrap()
+}
+
+fn transaction(
+    database: &Arc<Database>,
+    changes: &[Step],
+    appends: &[(&'static str, Vec<Row>)],
+) -> Result<()> {
+    let mut ddl = PendingDdl::default();
+    for change in changes {
+        ddl.push(database, change.ddl())?;
+    }
+    let visible = database.visible(&ddl);
+    let append = |(table, rows): &(&'static str, Vec<Row>)| {
+        let id = Some(visible.table_id(table).unwrap());
+        TableAppend { id, create: None, ..fixture::append_of(table, rows, None) }
+    };
+    let appends = appends.iter().map(append);
+    let appends = appends.map(|append| TableAppend { add_columns: false, ..append }).collect();
+    database.commit_transaction(&TransactionCommit { ddl, appends, removed: Vec::new() })
 }
 
 /// Where the rows with this value are.

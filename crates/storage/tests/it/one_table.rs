@@ -38,6 +38,15 @@ fn tables_of(step: &Step, all: &Tables) -> BTreeSet<String> {
         Step::Append(tables) | Step::Batch(_, tables) => {
             tables.iter().map(|(table, ..)| (*table).to_owned()).collect()
         }
+        Step::Transaction(changes, appends) => {
+            let renamed = changes.iter().filter_map(|change| match change {
+                Step::Rename(_, to) => Some((*to).to_owned()),
+                _ => None,
+            });
+            let changed = changes.iter().flat_map(|change| tables_of(change, all));
+            let appended = appends.iter().map(|(table, _)| (*table).to_owned());
+            changed.chain(renamed).chain(appended).collect()
+        }
         Step::Drop(names) | Step::DropViews(names) => {
             names.iter().map(|name| (*name).to_owned()).collect()
         }
@@ -156,7 +165,11 @@ fn one_group_is_damaged(seed: u64) {
     let (mut tables, mut names_change) = (Tables::new(), false);
     for _ in 0..10 + random.below(40) {
         let step = made.step(&tables);
-        names_change |= matches!(step, Step::Drop(_) | Step::Rename(..));
+        let gives_away = |step: &Step| matches!(step, Step::Drop(_) | Step::Rename(..));
+        names_change |= match &step {
+            Step::Transaction(changes, _) => changes.iter().any(gives_away),
+            step => gives_away(step),
+        };
         if !matches!(step, Step::Reopen) {
             step.run(&database).unwrap_or_else(|e| panic!("seed {seed}: {step:?}: {}", chain(&e)));
             step.apply(&mut tables);

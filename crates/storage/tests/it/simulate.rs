@@ -104,6 +104,46 @@ impl Generator {
         }
     }
 
+    fn transaction(&mut self, tables: &Tables) -> Step {
+        let mut after = tables.clone();
+        let mut changes = Vec::new();
+        let known = |tables: &Tables| -> Vec<&'static str> {
+            TABLES.iter().copied().filter(|table| tables.contains_key(*table)).collect()
+        };
+        for _ in 0..self.random.below(4) {
+            let unknown = TABLES.iter().copied().find(|table| !after.contains_key(*table));
+            let known = known(&after);
+            let table = if known.is_empty() { None } else { Some(self.random.pick(&known)) };
+            let change = match (self.random.below(5), table, unknown) {
+                (0, _, Some(new)) => Step::Create(new),
+                (1, Some(table), _) => Step::Drop(vec![table]),
+                (2, Some(table), Some(to)) => Step::Rename(table, to),
+                (3, Some(table), _) => {
+                    let has = |name: &str| after[table].columns.iter().any(|it| it.0 == name);
+                    match EXTRAS.iter().copied().find(|name| has(name)) {
+                        Some(name) => Step::DropColumn(table, name),
+                        None => {
+                            let name = self.random.pick(&EXTRAS);
+                            Step::AddColumn(table, name, ColumnType::Int64)
+                        }
+                    }
+                }
+                (4, Some(table), _) if after[table].columns.iter().any(|it| it.0 == "host") => {
+                    Step::Keys(table, !after[table].has_keys)
+                }
+                _ => continue,
+            };
+            change.apply(&mut after);
+            changes.push(change);
+        }
+        let takes_rows = |table: &&str| {
+            let columns = &after[*table].columns;
+            ["host", "value"].iter().all(|name| columns.iter().any(|it| it.0 == *name))
+        };
+        let takes = known(&after).into_iter().filter(takes_rows).take(2).collect::<Vec<_>>();
+        Step::Transaction(changes, takes.into_iter().map(|table| (table, self.rows())).collect())
+    }
+
     /// A step that does not fail on these tables, but for the disk.
     pub(crate) fn step(&mut self, tables: &Tables) -> Step {
         let known = TABLES.iter().copied().filter(|table| tables.contains_key(*table));
@@ -115,7 +155,7 @@ impl Generator {
         let unknown = TABLES.iter().copied().find(|table| !tables.contains_key(*table));
         let columns = &tables[table].columns;
         let has = |name: &str| columns.iter().any(|(known, _)| known == name);
-        match self.random.below(42) {
+        match self.random.below(44) {
             0..15 => self.append(),
             15..18 if has("host") && has("value") => Step::Import(table, self.rows()),
             18..22 => Step::Seal(table),
@@ -152,6 +192,7 @@ impl Generator {
                 Step::DropPartition(table, self.now / DAY - back)
             }
             41 if has("host") => Step::Keys(table, !tables[table].has_keys),
+            42 | 43 => self.transaction(tables),
             _ => self.append(),
         }
     }
