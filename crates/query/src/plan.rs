@@ -12,6 +12,7 @@ mod query_text;
 mod parameters;
 mod describe;
 mod precedence;
+mod row_values;
 mod time_text;
 mod interval_text;
 mod literal;
@@ -30,6 +31,8 @@ mod whole_day;
 mod subscripts;
 mod subqueries;
 mod multisets;
+mod set_keys;
+mod recursive;
 mod kept_filters;
 mod null_keys;
 mod functions;
@@ -74,6 +77,7 @@ use cache::TablesNow;
 use order::limits_in_table_order;
 use query_text::{OutputNames, QueryText, parse_query};
 use rows::{Purpose, TargetRows as Rows, stored};
+use set_keys::Keys;
 use tables::Tables;
 use views::{ViewScope, blamed};
 
@@ -385,9 +389,12 @@ fn plan_with(
         return Err(Error::NotSupported { position: None, feature });
     }
     let plan = stored(plan, purpose)?;
+    let plan = set_keys::with_set_keys(plan, Keys::Calculated)?;
     let plan = functions::resolve_first_last(coerce::convert_literals(plan)?)?;
+    let plan = recursive::with_alike_terms(plan)?;
     let plan = multisets::with_counted_rows(plan)?;
     let plan = subqueries::with_joined_subqueries(plan)?;
+    let plan = set_keys::with_set_keys(plan, Keys::OfFloats)?;
     let plan = float_keys::with_float_keys(plan)?;
     Ok(limits_in_table_order(plan)?)
 }

@@ -6,11 +6,14 @@
 //!   and UUIDs are read as anywhere else.
 //! - LI3. A parameter that is the list of `x = ANY($1)` is described as a list of what `x` is: it
 //!   is called `$1[]` until its type is known (`plan::describe`).
+//! - LI4. A list that is found when the query runs, and has no element that is meant, leaves the
+//!   answer open if one of them is NULL.
 //!
 //! Lists have one dimension.
 
 use datafusion::sql::sqlparser::ast::{
-    Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, Value,
+    Array, ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Value,
+    helpers::attached_token::AttachedToken,
 };
 
 use super::rewrite::{call, catalog_type, custom_name, null};
@@ -79,23 +82,42 @@ fn with_elements(left: Expr, (joined, op): (Joined, BinaryOperator), list: Vec<E
 /// Of a list that is found when the query runs.
 fn with_list(left: Expr, (joined, op): (Joined, BinaryOperator), list: Expr) -> Expr {
     match (joined, &op) {
-        (Joined::Any, BinaryOperator::Eq) => call("array_has", vec![list, left]),
+        (Joined::Any, BinaryOperator::Eq) => {
+            open_with_null(call("array_has", vec![list.clone(), left]), list)
+        }
         (Joined::All, BinaryOperator::NotEq) => {
-            let has = call("array_has", vec![list, left]);
+            let has = open_with_null(call("array_has", vec![list.clone(), left]), list);
             Expr::Nested(Box::new(Expr::UnaryOp {
                 op: datafusion::sql::sqlparser::ast::UnaryOperator::Not,
                 expr: Box::new(has),
             }))
         }
         // DataFusion says what it does not know.
-        (joined, _) => {
-            let (left, right) = (Box::new(left), Box::new(list));
-            match joined {
-                Joined::Any => Expr::AnyOp { left, compare_op: op, right, is_some: false },
-                Joined::All => Expr::AllOp { left, compare_op: op, right },
-            }
+        (Joined::Any, _) => {
+            let right = Box::new(list.clone());
+            let any = Expr::AnyOp { left: Box::new(left), compare_op: op, right, is_some: false };
+            open_with_null(any, list)
+        }
+        (Joined::All, _) => {
+            Expr::AllOp { left: Box::new(left), compare_op: op, right: Box::new(list) }
         }
     }
+}
+
+/// Whether any element of a list is meant (LI4): none among those that are no NULL says nothing if
+/// there is a NULL.
+fn open_with_null(any: Expr, list: Expr) -> Expr {
+    let when = |condition, result| CaseWhen { condition, result };
+    let has_null = Expr::IsNotNull(Box::new(call("array_position", vec![list, null()])));
+    let truth = Expr::Value(Value::Boolean(true).into());
+    let case = Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![when(any.clone(), truth), when(has_null, null())],
+        else_result: Some(Box::new(any)),
+    };
+    Expr::Nested(Box::new(case))
 }
 
 /// An element of a parameter whose value is not known yet, in place of the list that it is (LI3).

@@ -51,15 +51,22 @@ fn charged(call: &AggregateFunctionExpr) -> Option<AggregateFunctionExpr> {
         return None;
     }
     let expressions = call.all_expressions();
-    let args = expressions.args.into_iter().map(|inner| {
+    let charged = |inner: &Arc<dyn PhysicalExpr>| {
         // A delimiter must stay a literal, and is kept once.
         if inner.is::<Literal>() {
-            return inner;
+            return Arc::clone(inner);
         }
         let charge = Arc::new(Mutex::new(Charge::default()));
-        Arc::new(Kept { inner, charge }) as Arc<dyn PhysicalExpr>
-    });
-    call.with_new_expressions(args.collect(), expressions.order_by_exprs)
+        Arc::new(Kept { inner: Arc::clone(inner), charge }) as Arc<dyn PhysicalExpr>
+    };
+    let args = expressions.args.iter().map(charged).collect::<Vec<_>>();
+    // With DISTINCT, what they are sorted by must be an argument.
+    let key = |key: &Arc<dyn PhysicalExpr>| {
+        let at = expressions.args.iter().position(|arg| call.is_distinct() && arg.eq(key));
+        at.map_or_else(|| Arc::clone(key), |at| Arc::clone(&args[at]))
+    };
+    let keys = expressions.order_by_exprs.iter().map(key).collect();
+    call.with_new_expressions(args.clone(), keys)
 }
 
 /// An argument whose values are charged when they are made.

@@ -15,17 +15,21 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, WindowFunction};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, ScalarFunction, WindowFunction, WindowFunctionParams,
+};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility, WindowFrame,
+    WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::intervals;
 use crate::scan::NAME_KEY;
+use crate::timeseries::OURS;
 
 /// The keys of a whole plan (FK1).
 pub(crate) fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -41,8 +45,10 @@ pub(crate) fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Distinct(Distinct::On(mut on)) => {
             let schema = Arc::clone(on.input.schema());
             on.on_expr = on.on_expr.into_iter().map(|expr| key(expr, &schema)).collect();
+            // Those of ON stand first, one by one.
+            let first = on.on_expr.len();
             let sorted = |keys: Vec<_>| keys.into_iter().map(|key| sort_key(key, &schema));
-            on.sort_expr = on.sort_expr.map(|keys| sorted(keys).collect());
+            on.sort_expr = on.sort_expr.map(|keys| without_repeated(sorted(keys), first));
             Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::On(on))))
         }
         LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => keys_of_exprs(node),
@@ -81,12 +87,14 @@ fn keys_of_exprs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// What a call of an aggregate or a window function sorts by, or tells apart.
 fn keys_of_call(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let keys = |exprs: Vec<Expr>| exprs.into_iter().map(|expr| key(expr, schema)).collect();
-    let sort_keys =
-        |keys: Vec<SortExpr>| keys.into_iter().map(|key| sort_key(key, schema)).collect();
+    let sort_keys = |keys: Vec<SortExpr>| {
+        without_repeated(keys.into_iter().map(|key| sort_key(key, schema)), 0)
+    };
     match expr {
         Expr::AggregateFunction(AggregateFunction { func, mut params })
             if params.distinct && params.args.iter().any(|arg| needs_key(arg, schema))
-                || params.order_by.iter().any(|key| needs_key(&key.expr, schema)) =>
+                || params.order_by.iter().any(|key| needs_key(&key.expr, schema))
+                || has_repeated(&params.order_by) =>
         {
             if params.distinct {
                 params.args = keys(params.args);
@@ -96,11 +104,15 @@ fn keys_of_call(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         Expr::WindowFunction(window) => {
             let WindowFunction { fun, mut params } = *window;
-            let is_changed = params.partition_by.iter().any(|expr| needs_key(expr, schema))
+            let is_framed = with_groups_of_peers(&mut params, schema);
+            let is_changed = is_framed
+                || params.partition_by.iter().any(|expr| needs_key(expr, schema))
                 || params.order_by.iter().any(|key| needs_key(&key.expr, schema))
                 || params.distinct && params.args.iter().any(|arg| needs_key(arg, schema));
             if is_changed {
-                params.partition_by = keys(params.partition_by);
+                let groups = params.partition_by.into_iter();
+                let group = |expr| if is_domain_key(&expr) { expr } else { key(expr, schema) };
+                params.partition_by = groups.map(group).collect();
                 let place = |by: SortExpr| match intervals::is_interval(&by.expr, schema) {
                     true => SortExpr { expr: intervals::length_number(by.expr), ..by },
                     false => sort_key(by, schema),
@@ -115,6 +127,31 @@ fn keys_of_call(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         expr => Transformed::no(expr),
     }
+}
+
+/// Makes a frame of peers one of GROUPS, which it is, where keys are bytes, as UUIDs are: DataFusion
+/// has RANGE for no such type. True if it did.
+fn with_groups_of_peers(params: &mut WindowFunctionParams, schema: &DFSchema) -> bool {
+    let is_bytes = |by: &SortExpr| {
+        let ty = by.expr.get_type(schema);
+        ty.is_ok_and(|ty| ty.is_binary() || matches!(ty, DataType::FixedSizeBinary(_)))
+    };
+    let frame = &params.window_frame;
+    let has_length = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(length) | WindowFrameBound::Following(length) => {
+            !length.is_null()
+        }
+        WindowFrameBound::CurrentRow => false,
+    };
+    let is_of_peers = frame.units == WindowFrameUnits::Range
+        && !has_length(&frame.start_bound)
+        && !has_length(&frame.end_bound);
+    if !is_of_peers || !params.order_by.iter().any(is_bytes) {
+        return false;
+    }
+    let (start, end) = (frame.start_bound.clone(), frame.end_bound.clone());
+    params.window_frame = WindowFrame::new_bounds(WindowFrameUnits::Groups, start, end);
+    true
 }
 
 /// DISTINCT over columns of which the floats are keys.
@@ -138,6 +175,22 @@ fn distinct(input: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 pub(super) fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Float32 | DataType::Float64))
+}
+
+/// The keys of an aggregate without those that stand before: DataFusion leaves them out of what it
+/// sorts by, and then finds too many.
+fn without_repeated(keys: impl Iterator<Item = SortExpr>, first: usize) -> Vec<SortExpr> {
+    let mut kept: Vec<SortExpr> = Vec::new();
+    for key in keys {
+        if kept.len() < first || kept.iter().all(|it| it.expr != key.expr) {
+            kept.push(key);
+        }
+    }
+    kept
+}
+
+fn has_repeated(keys: &[SortExpr]) -> bool {
+    (1..keys.len()).any(|at| keys[..at].iter().any(|it| it.expr == keys[at].expr))
 }
 
 fn sort_key(by: SortExpr, schema: &DFSchema) -> SortExpr {
@@ -193,6 +246,20 @@ pub(super) fn is_made(expr: &Expr, schema: &DFSchema) -> bool {
 pub(crate) fn inside_sort_key(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
     let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
     call.args().first().filter(|_| call.fun().inner().is::<SortKey>())
+}
+
+/// In the names of columns by which rows around a subquery are grouped: keys already.
+pub(super) const DOMAIN_KEY: &str = " key ";
+
+/// True for a column of these. As an operand of `sort key` it would not be found again where
+/// DataFusion has put another column in its place that equals it.
+fn is_domain_key(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(Column { relation: None, name, .. }) => {
+            name.starts_with(OURS) && name.contains(DOMAIN_KEY)
+        }
+        _ => false,
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -65,7 +65,8 @@ pub(super) fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
             in_decimals(list, precision, scale)
         }
         _ => {
-            let mut compared = decimals::alike([vec![*expr], list].concat(), schema);
+            let compared = decimals::alike([vec![*expr], list].concat(), schema);
+            let mut compared = in_one_scale(compared, schema);
             let is_of_floats = compared.iter().any(|it| float_keys::is_float(it, schema));
             let list = compared.split_off(1);
             let first = compared.pop().expect("it is the first one");
@@ -78,6 +79,20 @@ pub(super) fn in_values(list: InList, schema: &DFSchema) -> PlanResult<Expr> {
         }
     };
     Ok(Expr::InList(InList { expr, list, negated }))
+}
+
+/// Decimals of several scales, as those of one that has the digits of all.
+fn in_one_scale(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    let type_of = |value: &Expr| value.get_type(schema).ok();
+    let is_decimal = |ty: &DataType| matches!(ty, DataType::Decimal128(..));
+    let types = values.iter().filter_map(type_of).filter(is_decimal);
+    let common = types.reduce(|all, ty| comparison_coercion(&all, &ty).unwrap_or(all));
+    let Some(common) = common.filter(is_decimal) else { return values };
+    let cast_one = |value: Expr| match type_of(&value) {
+        Some(ty) if is_decimal(&ty) && ty != common => cast(value, common.clone()),
+        _ => value,
+    };
+    values.into_iter().map(cast_one).collect()
 }
 
 /// A value and a list of which one is a float: DataFusion compares them bit by bit, but -0 equals

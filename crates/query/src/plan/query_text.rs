@@ -38,6 +38,7 @@ use super::compared::{Compared, compared_parameters};
 use super::dialect::QueryDialect;
 use super::parameters::{Parameter, Places, put_parameters};
 use super::precedence::bind_by_precedence;
+use super::row_values::compare_row_values;
 use crate::catalog::rewrite;
 use crate::error::{ClauseProblem, Error, Result, SyntaxError};
 use crate::parse::Position;
@@ -189,6 +190,7 @@ fn parse(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
         return Err(Error::Syntax { position: position_at(sql, rest.span.start), what });
     }
     bind_by_precedence(&mut query);
+    compare_row_values(&mut query);
     Ok(query)
 }
 

@@ -26,7 +26,9 @@ use datafusion::common::{
     Column, DFSchema, ExprSchema, Result, ScalarValue, Spans, TableReference,
 };
 use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Exists, InSubquery, SetComparison, SetQuantifier,
+};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
@@ -42,7 +44,56 @@ use free::{FreeColumn, free_columns};
 
 /// Puts joins in place of subqueries, in a whole plan (SJ4).
 pub(crate) fn with_joined_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.apply_with_subqueries(|node| {
+        check_aggregates(node)?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
     Joiner::default().plan(plan)
+}
+
+/// False if DataFusion makes a join without a key of `expr NOT IN (..)`, which knows of no NULL: of
+/// what is a constant, or may become one.
+fn is_plain_key(expr: &Expr, negated: bool) -> bool {
+    fn is_of_columns(expr: &Expr) -> bool {
+        match expr {
+            Expr::Column(_) => true,
+            Expr::Cast(cast) => is_of_columns(&cast.expr),
+            Expr::Alias(alias) => is_of_columns(&alias.expr),
+            Expr::BinaryExpr(it) => match (it.left.as_ref(), it.right.as_ref()) {
+                (left, Expr::Literal(..)) => is_of_columns(left),
+                (Expr::Literal(..), right) => is_of_columns(right),
+                (left, right) => is_of_columns(left) && is_of_columns(right),
+            },
+            _ => false,
+        }
+    }
+    !negated || is_of_columns(expr)
+}
+
+/// An error if an aggregate is of nothing but rows around the subquery that it stands in: in SQL it
+/// is one of the query of those rows.
+fn check_aggregates(node: &LogicalPlan) -> Result<()> {
+    let LogicalPlan::Aggregate(Aggregate { aggr_expr, .. }) = node else { return Ok(()) };
+    let is_outside = |expr: &Expr| {
+        let Expr::AggregateFunction(AggregateFunction { params, .. }) = expr else {
+            return Ok(false);
+        };
+        let sorts = params.order_by.iter().map(|key| &key.expr);
+        let parts = params.args.iter().chain(params.filter.as_deref()).chain(sorts);
+        let (mut reads_outside, mut reads_own) = (false, false);
+        for part in parts {
+            reads_outside |= part.contains_outer();
+            reads_own |= part.any_column_refs() || expr_has_subqueries(part);
+        }
+        Ok(reads_outside && !reads_own)
+    };
+    for expr in aggr_expr {
+        if expr.exists(is_outside)? {
+            let feature = "an aggregate of the rows around a subquery";
+            return Err(Error::NotSupported { position: None, feature }.into());
+        }
+    }
+    Ok(())
 }
 
 /// The place of the expression of a subquery.
@@ -204,7 +255,9 @@ impl Joiner {
     }
 
     fn in_condition(&mut self, asked: InSubquery, input: &mut LogicalPlan) -> Result<Expr> {
-        if free_columns(&asked.subquery.subquery).is_empty() && !expr_has_subqueries(&asked.expr) {
+        let is_plain =
+            !expr_has_subqueries(&asked.expr) && is_plain_key(&asked.expr, asked.negated);
+        if free_columns(&asked.subquery.subquery).is_empty() && is_plain {
             return Ok(Expr::InSubquery(asked));
         }
         let InSubquery { expr, subquery, negated } = asked;

@@ -2,6 +2,8 @@
 //!
 //! - Z1. `to_utc` gives the first instant at which the clocks show a time, or, where they skip it,
 //!   the first instant behind the gap.
+//! - Z2. `to_instant` gives the last such instant, or, where the clocks skip the time, the one at
+//!   which they would show it had they not been changed.
 
 use std::str::FromStr;
 
@@ -74,6 +76,16 @@ impl Zone {
                 zone.offset_from_utc_datetime(&utc.naive_utc()).base_utc_offset().num_seconds()
             }
         }
+    }
+
+    /// The same as PostgreSQL has it (Z2).
+    pub(crate) fn to_instant(self, local: i64) -> i64 {
+        let after = self.offset_at(local + OFFSET_SECONDS_MAX);
+        let late = local - after;
+        if self.offset_at(late) == after {
+            return late;
+        }
+        local - self.offset_at(local - OFFSET_SECONDS_MAX)
     }
 
     /// The instant at which the clocks show a time, given as seconds since they showed 1970 (Z1).

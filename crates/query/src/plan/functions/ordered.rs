@@ -3,11 +3,12 @@
 //!
 //! - OR1. They have PostgreSQL's meaning: NULL is left out, of no values they are NULL, and NaN is
 //!   the greatest of numbers. `mode` gives the first in order among those that are as frequent.
+//!   With DISTINCT, values that are equal are one.
 //! - OR2. All values of a group are kept until it ends, and counted as its memory.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
 use datafusion::arrow::compute::{
     SortOptions, cast, concat, filter, is_not_null, partition, sort_to_indices, take,
 };
@@ -107,7 +108,9 @@ impl AggregateUDFImpl for Ordered {
         };
         let descending = args.order_bys.first().is_some_and(|order| order.options.descending);
         let ty = args.expr_fields[0].data_type().clone();
-        let values = Values { kind: self.kind, fraction, descending, ty, kept: Vec::new() };
+        let is_distinct = args.is_distinct;
+        let kind = self.kind;
+        let values = Values { kind, fraction, descending, is_distinct, ty, kept: Vec::new() };
         Ok(Box::new(values))
     }
 }
@@ -144,6 +147,7 @@ struct Values {
     kind: Kind,
     fraction: Option<f64>,
     descending: bool,
+    is_distinct: bool,
     ty: DataType,
     /// Without NULL.
     kept: Vec<ArrayRef>,
@@ -193,7 +197,10 @@ impl Accumulator for Values {
         let options = SortOptions { descending: self.descending, nulls_first: false };
         let values = positive_zeros(&values);
         let order = sort_to_indices(&values, Some(options), None)?;
-        let sorted = take(&values, &order, None)?;
+        let mut sorted = take(&values, &order, None)?;
+        if self.is_distinct {
+            sorted = distinct(&sorted)?;
+        }
         check_stop()?;
         let last = sorted.len() - 1;
         let value = |at: usize| ScalarValue::try_from_array(&sorted, at.min(last));
@@ -216,6 +223,13 @@ impl Accumulator for Values {
         let kept = self.kept.iter().map(|values| values.get_array_memory_size()).sum::<usize>();
         size_of::<Values>() + self.kept.capacity() * size_of::<ArrayRef>() + kept
     }
+}
+
+/// The first of each run of equal values.
+fn distinct(sorted: &ArrayRef) -> Result<ArrayRef> {
+    let runs = partition(std::slice::from_ref(sorted))?.ranges();
+    let firsts = runs.into_iter().map(|run| run.start as u64).collect::<UInt64Array>();
+    Ok(take(sorted, &firsts, None)?)
 }
 
 /// -0 and 0 are one value.

@@ -197,7 +197,7 @@ impl Compiled {
         from: usize,
         mut of_match: impl FnMut(&CaptureLocations, (usize, usize)) -> Result<bool>,
     ) -> Result<()> {
-        let (mut at, mut last) = (from, None);
+        let mut at = from;
         while at <= text.len() {
             if SHORT_BYTES < text.len() {
                 check_stop()?;
@@ -207,11 +207,10 @@ impl Compiled {
             }
             let place = self.locations.get(0).unwrap_or((at, at));
             let is_empty = place.0 == place.1;
-            // An empty match is none right behind another one.
-            if !(is_empty && last == Some(place.0)) && !of_match(&self.locations, place)? {
+            // An empty match may follow right behind one that is not empty.
+            if !of_match(&self.locations, place)? {
                 return Ok(());
             }
-            last = Some(place.1);
             at = match is_empty {
                 true => place.1 + text[place.1..].chars().next().map_or(1, char::len_utf8),
                 false => place.1,

@@ -113,6 +113,8 @@ const UTC: &str = "+00:00";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Toward {
     Utc,
+    /// As PostgreSQL has it.
+    Instant,
     Clocks,
 }
 
@@ -190,6 +192,9 @@ impl ScalarUDFImpl for TimeFunction {
         let (counts, usage) = self.kind.usage();
         if !counts.contains(&args.len()) {
             return plan_err!("{} takes {usage}", self.name);
+        }
+        if self.kind == Kind::Parse(ColumnType::Date) && args[0].is_numeric() {
+            return plan_err!("{} takes a text and perhaps a pattern, or a time", self.name);
         }
         if let Some(at) = self.kind.time_argument() {
             return Ok(timestamp(unit_of(&args[at])));
@@ -293,7 +298,7 @@ impl ScalarUDFImpl for TimeFunction {
                 call.zone(Toward::Clocks)?
             }
             Kind::AtTimeZone => {
-                let times = call.zone(Toward::Utc)?;
+                let times = call.zone(Toward::Instant)?;
                 cast(&times, &instant_type(unit_of(times.data_type())))?
             }
             Kind::Clock { .. } => return internal_err!("{} was made a value", self.name),
@@ -500,6 +505,7 @@ impl Call<'_> {
             let offset = match toward {
                 Toward::Clocks => zone.offset_at(seconds),
                 Toward::Utc => zone.to_utc(seconds) - seconds,
+                Toward::Instant => zone.to_instant(seconds) - seconds,
             };
             time.saturating_add(offset * per_second)
         };

@@ -58,7 +58,7 @@ impl Domain {
         let here = free.iter().filter(|free| around.schema().has_column(&free.column));
         let column = |(at, free): (usize, &FreeColumn)| {
             let (outer, field) = (free.column.clone(), Arc::clone(&free.field));
-            DomainColumn { outer, field, name: format!("{name} {at}") }
+            DomainColumn { outer, field, name: format!("{name}{}{at}", float_keys::DOMAIN_KEY) }
         };
         let columns = here.enumerate().map(column).collect::<Vec<_>>();
         if columns.is_empty() {
@@ -340,7 +340,10 @@ impl Pushed<'_> {
         let listed = columns.chain(self.domain.exprs()).collect::<Vec<_>>();
         let keys = keys.into_iter().map(|key| Ok(SortExpr { expr: self.inside(key.expr)?, ..key }));
         let keys = keys.collect::<Result<Vec<_>>>()?;
-        let number = row_number().partition_by(self.domain.exprs()).order_by(keys).build()?;
+        let number = row_number().partition_by(self.domain.exprs());
+        // Rows without an order are numbered as they come.
+        let number = if keys.is_empty() { number } else { number.order_by(keys) };
+        let number = number.build()?;
         let name = format!("{} number", self.domain.columns[0].name);
         let column = Expr::Column(Column::new_unqualified(name.clone()));
         let first = lit(u64::try_from(skip).unwrap_or(u64::MAX));

@@ -12,6 +12,7 @@ use tidegate_model::limits::SLICE_BYTES;
 use super::super::regexp::regex_of;
 use super::call::{Argument, Call};
 use crate::account::check_stop;
+use crate::error::{ClauseProblem, Error};
 
 /// Bytes of a number in a list, and of any value beside its text.
 const VALUE_BYTES: u64 = 16;
@@ -100,6 +101,12 @@ pub(super) fn padded(call: &Call<'_>) -> Result<u64> {
 pub(super) fn resized(call: &Call<'_>) -> Result<u64> {
     let Some(counts) = call.arg(1) else { return Ok(0) };
     let counts = counts.integers()?;
+    if let Some(count) = counts.iter().flatten().find(|count| **count < 0) {
+        let (function, value) = ("array_resize".to_owned(), count.to_string());
+        let what = "a size is not negative";
+        let what = ClauseProblem::ArgumentValue { function, value, what };
+        return Err(Error::Clause { position: None, what }.into());
+    }
     let sizes = call.arg(2).map_or_else(|| vec![0; call.rows], Argument::sizes);
     let grown = sum(call.rows, |row| {
         times(counts[row]).saturating_mul(sizes[row].saturating_add(VALUE_BYTES))

@@ -15,6 +15,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, DFSchemaRef, Result, TableReference};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, TableScan, TableSource,
 };
@@ -39,7 +40,21 @@ pub(crate) fn bound_functions_of(
     stage: Stage,
 ) -> Result<Transformed<LogicalPlan>> {
     let columns = Columns::of(&node);
-    node.map_expressions(|expr| expr.transform_up(|part| bound_part(part, &columns, stage)))
+    if !matches!(node, LogicalPlan::Window(_) | LogicalPlan::Aggregate(_)) {
+        return node
+            .map_expressions(|expr| expr.transform_up(|part| bound_part(part, &columns, stage)));
+    }
+    // What they sort by stands in their names as it is displayed.
+    let names = NamePreserver::new(&node);
+    node.map_expressions(|expr| {
+        let saved = names.save(&expr);
+        let bound = expr.transform_up(|part| bound_part(part, &columns, stage))?;
+        let is_named = !matches!(bound.data, Expr::GroupingSet(_));
+        Ok(match bound.transformed && is_named {
+            true => bound.update_data(|expr| saved.restore(expr)),
+            false => bound,
+        })
+    })
 }
 
 /// Guards an expression over the columns of a schema, which is evaluated next.

@@ -1,0 +1,196 @@
+//! Rows as values: `(a, b) < (c, d)`, column by column as PostgreSQL compares them.
+//!
+//! - RV1. `=` is true if all columns are equal, false if some are not, and otherwise NULL; `<>` is
+//!   its opposite. `<` and its like are decided by the first columns that are not equal, and NULL
+//!   if one of these is.
+//! - RV2. A row is IN a list if it equals one of its rows. It IS NULL if all of its columns are,
+//!   and IS NOT NULL if none is.
+//!
+//! DataFusion makes structs of rows, and compares those as sorts do: NULL equals NULL there.
+
+use std::mem::take;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator,
+    VisitMut, VisitorMut,
+};
+
+/// Writes comparisons of rows out in a whole tree (RV1, RV2).
+pub(super) fn compare_row_values(tree: &mut impl VisitMut) {
+    // The writer never breaks off.
+    let _ = tree.visit(&mut Writer);
+}
+
+struct Writer;
+
+impl VisitorMut for Writer {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(written) = written_out(expr) {
+            *expr = Expr::Nested(Box::new(written));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn written_out(expr: &Expr) -> Option<Expr> {
+    let both = |left: &Expr, right: &Expr| {
+        let (left, right) = (row(left)?, row(right)?);
+        (left.len() == right.len() && !left.is_empty()).then_some((left, right))
+    };
+    match expr {
+        Expr::BinaryOp { left, op, right } => {
+            let (left, right) = both(left, right)?;
+            compared(left, op, right)
+        }
+        Expr::IsDistinctFrom(left, right) => {
+            let (left, right) = both(left, right)?;
+            let distinct = |(a, b)| Expr::IsDistinctFrom(Box::new(a), Box::new(b));
+            joined(left.into_iter().zip(right).map(distinct), BinaryOperator::Or)
+        }
+        Expr::IsNotDistinctFrom(left, right) => {
+            let (left, right) = both(left, right)?;
+            let same = |(a, b)| Expr::IsNotDistinctFrom(Box::new(a), Box::new(b));
+            joined(left.into_iter().zip(right).map(same), BinaryOperator::And)
+        }
+        Expr::InList { expr, list, negated } => {
+            let equal = |other: &Expr| {
+                let (left, right) = both(expr, other)?;
+                compared(left, &BinaryOperator::Eq, right).map(nested)
+            };
+            let equal = list.iter().map(equal).collect::<Option<Vec<_>>>()?;
+            negated_if(*negated, joined_evenly(equal)?)
+        }
+        Expr::Between { expr, negated, low, high } => {
+            let (left, low) = both(expr, low)?;
+            let (_, high) = both(expr, high)?;
+            let above = compared(left.clone(), &BinaryOperator::GtEq, low)?;
+            let below = compared(left, &BinaryOperator::LtEq, high)?;
+            negated_if(*negated, binary(nested(above), BinaryOperator::And, nested(below)))
+        }
+        Expr::IsNull(inner) => {
+            let nulls = row(inner)?.into_iter().map(|it| Expr::IsNull(Box::new(it)));
+            joined(nulls, BinaryOperator::And)
+        }
+        Expr::IsNotNull(inner) => {
+            let values = row(inner)?.into_iter().map(|it| Expr::IsNotNull(Box::new(it)));
+            joined(values, BinaryOperator::And)
+        }
+        _ => None,
+    }
+}
+
+/// The columns of a row that is written out, at least one.
+fn row(expr: &Expr) -> Option<Vec<Expr>> {
+    match expr {
+        Expr::Nested(inner) => row(inner),
+        Expr::Tuple(columns) => Some(columns.clone()),
+        Expr::Function(Function { name, args: FunctionArguments::List(list), .. })
+            if name.to_string().eq_ignore_ascii_case("row") =>
+        {
+            let column = |arg: &FunctionArg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+                _ => None,
+            };
+            let columns = list.args.iter().map(column).collect::<Option<Vec<_>>>()?;
+            (!columns.is_empty()).then_some(columns)
+        }
+        _ => None,
+    }
+}
+
+/// RV1.
+fn compared(left: Vec<Expr>, op: &BinaryOperator, right: Vec<Expr>) -> Option<Expr> {
+    let pairs = left.into_iter().zip(right);
+    let (strict, join) = match op {
+        BinaryOperator::Eq => (None, BinaryOperator::And),
+        BinaryOperator::NotEq => (None, BinaryOperator::Or),
+        BinaryOperator::Lt | BinaryOperator::LtEq => (Some(BinaryOperator::Lt), BinaryOperator::Or),
+        BinaryOperator::Gt | BinaryOperator::GtEq => (Some(BinaryOperator::Gt), BinaryOperator::Or),
+        _ => return None,
+    };
+    let Some(strict) = strict else {
+        return joined(pairs.map(|(a, b)| binary(a, op.clone(), b)), join);
+    };
+    // From the last columns to the first: `a < c OR a = c AND (..)`.
+    let mut decided: Option<Expr> = None;
+    for (a, b) in pairs.rev() {
+        decided = Some(match decided {
+            None => binary(a, op.clone(), b),
+            Some(rest) => {
+                let equal = binary(a.clone(), BinaryOperator::Eq, b.clone());
+                let behind = binary(equal, BinaryOperator::And, nested(rest));
+                binary(binary(a, strict.clone(), b), join.clone(), behind)
+            }
+        });
+    }
+    decided
+}
+
+fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+fn nested(expr: Expr) -> Expr {
+    Expr::Nested(Box::new(expr))
+}
+
+fn joined(parts: impl Iterator<Item = Expr>, op: BinaryOperator) -> Option<Expr> {
+    parts.reduce(|all, next| binary(all, op.clone(), next))
+}
+
+/// By OR, in a tree that is not deeper than it must be.
+fn joined_evenly(mut parts: Vec<Expr>) -> Option<Expr> {
+    while 1 < parts.len() {
+        let mut next = take(&mut parts).into_iter();
+        while let Some(left) = next.next() {
+            parts.push(match next.next() {
+                Some(right) => nested(binary(left, BinaryOperator::Or, right)),
+                None => left,
+            });
+        }
+    }
+    parts.pop()
+}
+
+fn negated_if(negated: bool, expr: Expr) -> Option<Expr> {
+    Some(match negated {
+        true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(expr)) },
+        false => expr,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let parser = Parser::new(&GenericDialect);
+        let mut expr = parser.try_with_sql(text).unwrap().parse_expr().unwrap();
+        compare_row_values(&mut expr);
+        assert_eq!(expr.to_string(), expected, "RV1, RV2: {text}");
+    }
+
+    #[test]
+    fn rows_are_compared_column_by_column() {
+        check("(a, b) = (c, 1)", "(a = c AND b = 1)");
+        check("(a, b) <> ROW(c, 1)", "(a <> c OR b <> 1)");
+        check("(a, b, x) < (c, d, y)", "(a < c OR a = c AND (b < d OR b = d AND (x < y)))");
+        check("(a, b) >= (c, d)", "(a > c OR a = c AND (b >= d))");
+        check("(a, b) IS DISTINCT FROM (c, d)", "(a IS DISTINCT FROM c OR b IS DISTINCT FROM d)");
+        check("(a, b) NOT IN ((1, 2), (3, 4))", "(NOT (((a = 1 AND b = 2) OR (a = 3 AND b = 4))))");
+        check("(a, b) BETWEEN (1, 2) AND (3, 4)", {
+            "((a > 1 OR a = 1 AND (b >= 2)) AND (a < 3 OR a = 3 AND (b <= 4)))"
+        });
+        check("(a, b) IS NULL", "(a IS NULL AND b IS NULL)");
+        check("(a, b) IS NOT NULL", "(a IS NOT NULL AND b IS NOT NULL)");
+        check("(a, b) = (1, 2, 3)", "(a, b) = (1, 2, 3)");
+        check("(a) = (b)", "(a) = (b)");
+    }
+}

@@ -1,0 +1,112 @@
+//! Keys of GROUPING SETS, ROLLUP and CUBE, which are calculated below the groups.
+//!
+//! - SK1. After [`with_set_keys`], such a key is a column of the input, under a name that no rule
+//!   makes another of, and floats and intervals among them are keys as FK1 has it.
+//!
+//! DataFusion keeps the names of what rules rewrite, but not within a grouping set.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder};
+
+use super::float_keys;
+use crate::timeseries::OURS;
+
+/// Which keys move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keys {
+    /// Those that are calculated, before anything is done to them.
+    Calculated,
+    /// Floats and intervals, which become keys as FK1 has it.
+    OfFloats,
+}
+
+/// The keys of a whole plan (SK1).
+pub(super) fn with_set_keys(plan: LogicalPlan, kind: Keys) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| match &node {
+        LogicalPlan::Aggregate(aggregate) => match aggregate.group_expr.as_slice() {
+            [Expr::GroupingSet(sets)] => below(aggregate, sets, (&node, kind)),
+            _ => Ok(Transformed::no(node)),
+        },
+        _ => Ok(Transformed::no(node)),
+    })
+    .data()
+}
+
+fn below(
+    aggregate: &Aggregate,
+    sets: &GroupingSet,
+    (node, kind): (&LogicalPlan, Keys),
+) -> Result<Transformed<LogicalPlan>> {
+    let schema = aggregate.input.schema();
+    let keys = sets.distinct_expr().into_iter().cloned().collect::<Vec<_>>();
+    let is_kept = |key: &Expr| match kind {
+        Keys::Calculated => matches!(key, Expr::Column(_)),
+        Keys::OfFloats => !float_keys::needs_key(key, schema),
+    };
+    if keys.iter().all(is_kept) {
+        return Ok(Transformed::no(node.clone()));
+    }
+    let named = |(number, key): (usize, &Expr)| match is_kept(key) {
+        true => key.clone(),
+        false => Expr::Column(Column::new_unqualified(format!("{OURS}{kind:?} {number}"))),
+    };
+    let names = keys.iter().enumerate().map(named).collect::<Vec<_>>();
+    let pairs = keys.iter().zip(&names);
+    let made = pairs.clone().filter(|(key, name)| key != name).map(|(key, name)| {
+        let key = key.clone().unalias();
+        let key = if kind == Keys::OfFloats { float_keys::key(key, schema) } else { key };
+        key.alias(name.schema_name().to_string())
+    });
+    let columns = schema.columns().into_iter().map(Expr::Column);
+    let input = LogicalPlanBuilder::from(aggregate.input.as_ref().clone());
+    let input = input.project(columns.chain(made).collect::<Vec<_>>())?.build()?;
+    let column = |key: &Expr| match keys.iter().position(|it| it == key) {
+        Some(at) => names[at].clone(),
+        None => key.clone(),
+    };
+    let columns = |keys: &Vec<Expr>| keys.iter().map(column).collect::<Vec<_>>();
+    let sets = match sets {
+        GroupingSet::Rollup(keys) => GroupingSet::Rollup(columns(keys)),
+        GroupingSet::Cube(keys) => GroupingSet::Cube(columns(keys)),
+        GroupingSet::GroupingSets(sets) => {
+            GroupingSet::GroupingSets(sets.iter().map(columns).collect())
+        }
+    };
+    let preserver = NamePreserver::new(node);
+    let call = |call: &Expr| {
+        let saved = preserver.save(call);
+        let made = call.clone().transform_up(|expr| Ok(of_columns(expr, &column)))?;
+        Ok(if made.transformed { saved.restore(made.data) } else { made.data })
+    };
+    let calls = aggregate.aggr_expr.iter().map(call).collect::<Result<Vec<_>>>()?;
+    let listed = pairs.map(|(key, name)| {
+        let (relation, old) = key.qualified_name();
+        name.clone().alias_qualified(relation, old)
+    });
+    let results = calls.iter().map(|call| {
+        let (relation, name) = call.qualified_name();
+        Expr::Column(Column::new(relation, name))
+    });
+    let listed = listed.chain(results).collect::<Vec<_>>();
+    let groups = Aggregate::try_new(Arc::new(input), vec![Expr::GroupingSet(sets)], calls)?;
+    let plan = LogicalPlanBuilder::from(LogicalPlan::Aggregate(groups)).project(listed)?.build()?;
+    Ok(Transformed::yes(plan))
+}
+
+/// `grouping(key)`, which is asked of the columns.
+fn of_columns(expr: Expr, column: &impl Fn(&Expr) -> Expr) -> Transformed<Expr> {
+    match expr {
+        Expr::AggregateFunction(AggregateFunction { func, mut params })
+            if func.name() == "grouping" =>
+        {
+            params.args = params.args.iter().map(column).collect();
+            Transformed::yes(Expr::AggregateFunction(AggregateFunction { func, params }))
+        }
+        expr => Transformed::no(expr),
+    }
+}
