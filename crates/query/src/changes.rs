@@ -27,6 +27,7 @@ use tidegate_model::{Schema, SchemaVersion, SegmentId, TableId, limits};
 use tidegate_storage::{MaskedRows, RowMask, SegmentPin, Snapshot};
 
 use crate::error::{Error, Result};
+use crate::parse::Name;
 use account::Charge;
 use batch::HeldBatch;
 use view::View;
@@ -186,6 +187,10 @@ impl PrivateTable {
     pub(crate) fn is_temporary(&self) -> bool {
         self.on_commit.is_some()
     }
+
+    pub(crate) fn is_view(&self) -> bool {
+        self.schema.view().is_some()
+    }
 }
 
 /// The name of a temporary table, if it was said that it is one.
@@ -243,6 +248,29 @@ impl Changes {
         }
     }
 
+    /// The same for a name of a statement.
+    pub(crate) fn named(&self, name: &Name) -> Option<&Arc<PrivateTable>> {
+        match name.is_public {
+            true => self.find_public(&name.text),
+            false => self.find(&name.text),
+        }
+    }
+
+    /// The table that COMMIT makes under a name.
+    pub(crate) fn find_public(&self, name: &str) -> Option<&Arc<PrivateTable>> {
+        self.created.get(&fold(name))
+    }
+
+    /// Whether a temporary table comes before what others see under a name.
+    pub(crate) fn hides(&self, name: &str) -> bool {
+        self.find(name).is_some_and(|table| table.is_temporary())
+    }
+
+    /// The table of this number, if only this session has it.
+    pub(crate) fn of_id(&self, id: TableId) -> Option<&Arc<PrivateTable>> {
+        self.private_tables().find(|table| table.id == id)
+    }
+
     /// All tables that only this session has.
     pub(crate) fn private_tables(&self) -> impl Iterator<Item = &Arc<PrivateTable>> {
         self.temporary.values().chain(self.created.values())
@@ -273,12 +301,11 @@ impl Changes {
         Ok(made)
     }
 
-    /// Drops a table that only this session has; false if it has none of this name.
-    pub(crate) fn drop_private(&mut self, name: &str) -> bool {
-        let Some(table) = self.find(name).map(Arc::clone) else { return false };
+    /// Drops a table that only this session has.
+    pub(crate) fn drop_private(&mut self, table: &PrivateTable) {
         self.tables.remove(&table.id);
         let tables = if table.is_temporary() { &mut self.temporary } else { &mut self.created };
-        tables.remove(&fold(&table.name)).is_some()
+        tables.remove(&fold(&table.name));
     }
 
     /// Drops all temporary tables.
@@ -455,7 +482,11 @@ mod tests {
         assert!(changes.find("pg_temp.t").unwrap().is_temporary());
         let committed = changes.clone().into_temporary();
         assert!(committed.is_empty(), "ON COMMIT DROP");
-        assert!(changes.drop_private("t") && changes.find("t").is_some_and(|it| it.id == table.id));
+        let public = Name { is_public: true, ..Name::new("t".to_owned(), 0) };
+        assert_eq!(changes.named(&public).map(|it| it.id), Some(table.id));
+        let temporary = changes.find("t").map(Arc::clone).unwrap();
+        changes.drop_private(&temporary);
+        assert!(changes.find("t").is_some_and(|it| it.id == table.id));
         assert!(changes.find("pg_temp.t").is_none());
         for number in 0..limits::TEMP_TABLES {
             let name = format!("x{number}");

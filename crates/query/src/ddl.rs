@@ -9,12 +9,16 @@ mod views;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate_model::{Column, ColumnType, PartitionKey, Schema, SchemaError, is_system_table};
-use tidegate_storage::{Database, Error as StorageError};
+use tidegate_model::{
+    Column, ColumnDefault, ColumnType, PartitionKey, Schema, SchemaError, is_system_table,
+};
+use tidegate_storage::{Database, Error as StorageError, NewColumns};
 
 use crate::engine::Done;
 use crate::error::{Error, Result};
-use crate::parse::{Commented, Name, Position, Statement, TableChange, TableDefinition};
+use crate::parse::{
+    AddColumns, Commented, DefaultClause, Name, Position, Statement, TableChange, TableDefinition,
+};
 use crate::session::Session;
 use views::{Dropped, comment, drop_tables, drop_views};
 
@@ -84,14 +88,16 @@ fn named(statement: &Statement) -> Vec<Name> {
             column.into_iter().chain([comment.table.clone()]).collect()
         }
         Statement::Maintain { tables, .. } => tables.clone(),
-        Statement::TruncateTable { table } | Statement::RenameTable { table, .. } => {
+        Statement::TruncateTable { table, .. } | Statement::RenameTable { table, .. } => {
             vec![table.clone()]
         }
         Statement::AlterTable { table, change, .. } => {
             let columns = match change {
-                TableChange::AddColumns { .. } => Vec::new(),
-                TableChange::DropColumns { names } => names.clone(),
-                TableChange::RenameColumn { column, .. } => vec![column.clone()],
+                TableChange::AddColumns(_) => Vec::new(),
+                TableChange::DropColumns { names, .. } => names.clone(),
+                TableChange::RenameColumn { column, .. }
+                | TableChange::Retype { column, .. }
+                | TableChange::Default { column, .. } => vec![column.clone()],
                 TableChange::DedupKeys { keys } => keys.clone(),
                 TableChange::Ttl(_) | TableChange::DropPartitions { .. } => Vec::new(),
                 TableChange::Nothing { column } => column.iter().cloned().collect(),
@@ -147,7 +153,7 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
             let notice = format!("{what} has no effect: maintenance goes on in the background");
             Done::with_notices(what, vec![notice])
         }
-        Statement::TruncateTable { table } => {
+        Statement::TruncateTable { table, .. } => {
             database.truncate_table(&table.text)?;
             Done::new("TRUNCATE TABLE")
         }
@@ -155,7 +161,13 @@ fn change(database: &Arc<Database>, sql: &str, statement: Statement) -> Result<O
             database.rename_table(&table.text, &to)?;
             Done::new("RENAME TABLE")
         }
-        Statement::AlterTable { table, change, notices } => {
+        Statement::AlterTable { table, if_exists: true, .. }
+            if database.table_id(&table.text).is_none() =>
+        {
+            let notice = format!("table `{}` does not exist", table.text);
+            Done::with_notices("ALTER TABLE", vec![notice])
+        }
+        Statement::AlterTable { table, change, notices, .. } => {
             alter_table((database, sql), &table.text, change, notices)?
         }
         Statement::CreateTableAs(_)
@@ -182,6 +194,7 @@ fn schema_like(like: &Schema) -> Result<Schema> {
     let schema = Schema::new(&columns, time, like.partition_by())?;
     let length = |column: &Column| Some((column.name.clone(), like.length(column.id)?.max));
     let lengths = like.columns().iter().filter_map(length).collect::<Vec<_>>();
+    // As in PostgreSQL, what fills columns is not among what LIKE takes.
     Ok(schema.with_lengths(&lengths)?.with_dedup(&keys)?.with_ttl(like.ttl())?)
 }
 
@@ -197,7 +210,15 @@ pub(crate) fn schema_of(sql: &str, definition: &TableDefinition) -> Result<Schem
     let schema = Schema::new(columns, timestamp.as_deref(), *partition_by)?;
     let keys = keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>();
     let ttl = ttl.as_ref().map(|ttl| ttl.checked(sql, *partition_by)).transpose()?.flatten();
-    Ok(schema.with_lengths(lengths)?.with_dedup(&keys)?.with_ttl(ttl)?)
+    let defaults = defaults_of(sql, &definition.defaults);
+    let schema = schema.with_lengths(lengths)?.with_defaults(&defaults)?;
+    Ok(schema.with_dedup(&keys)?.with_ttl(ttl)?)
+}
+
+/// What columns are filled with, as their schema has it.
+fn defaults_of(sql: &str, defaults: &[(String, DefaultClause)]) -> Vec<(String, ColumnDefault)> {
+    let default = |(name, clause): &(String, DefaultClause)| (name.clone(), clause.stored(sql));
+    defaults.iter().map(default).collect()
 }
 
 fn create_with(
@@ -226,20 +247,38 @@ fn alter_table(
     mut notices: Vec<String>,
 ) -> Result<Done> {
     match change {
-        TableChange::AddColumns { columns, mut lengths, if_not_exists } => {
-            let wanted = if if_not_exists {
+        TableChange::AddColumns(added) => {
+            let AddColumns { columns, mut lengths, defaults, if_not_exists } = added;
+            let columns = if if_not_exists {
                 missing_columns(database, table, columns, &mut notices)?
             } else {
                 columns
             };
-            if !wanted.is_empty() {
-                lengths.retain(|(name, _)| wanted.iter().any(|(wanted, _)| wanted == name));
-                database.add_columns_with(table, &wanted, &lengths)?;
+            if !columns.is_empty() {
+                let is_wanted = |name: &String| columns.iter().any(|(wanted, _)| wanted == name);
+                lengths.retain(|(name, _)| is_wanted(name));
+                let mut defaults = defaults_of(sql, &defaults);
+                defaults.retain(|(name, _)| is_wanted(name));
+                database.add_columns_with(table, NewColumns { columns, lengths, defaults })?;
             }
         }
-        TableChange::DropColumns { names } => {
+        TableChange::DropColumns { names, if_exists } => {
+            let snapshot = database.snapshot(table)?;
+            let is_there = |name: &&Name| !if_exists || snapshot.schema.find(&name.text).is_some();
+            let (names, missing): (Vec<_>, Vec<_>) = names.iter().partition(is_there);
+            let notice = |name: &Name| format!("column `{}` does not exist", name.text);
+            notices.extend(missing.into_iter().map(notice));
             let names = names.iter().map(|name| name.text.as_str()).collect::<Vec<_>>();
-            database.drop_columns(table, &names)?;
+            if !names.is_empty() {
+                database.drop_columns(table, &names)?;
+            }
+        }
+        TableChange::Retype { column, ty, length } => {
+            retype((database, sql), table, &column, (ty, length))?;
+        }
+        TableChange::Default { column, default } => {
+            let default = default.map(|clause| clause.stored(sql));
+            database.set_default(table, &column.text, default)?;
         }
         TableChange::RenameColumn { column, to } => {
             database.rename_column(table, &column.text, &to)?;
@@ -264,6 +303,39 @@ fn alter_table(
         }
     }
     Ok(Done::with_notices("ALTER TABLE", notices))
+}
+
+/// Another type of a column: only the most characters of its texts can be others, and more.
+fn retype(
+    (database, sql): (&Arc<Database>, &str),
+    table: &str,
+    name: &Name,
+    (ty, length): (ColumnType, Option<u32>),
+) -> Result<()> {
+    let snapshot = database.snapshot(table)?;
+    let Some(column) = snapshot.schema.find(&name.text) else {
+        let name = name.text.clone();
+        return Err(StorageError::Schema(SchemaError::NoSuchColumn { name }).into());
+    };
+    let position = Position::at(sql, name.offset);
+    if column.ty != ty {
+        let feature = "ALTER COLUMN .. TYPE of another type";
+        let instead = "make the table anew with CREATE TABLE .. AS, and CAST the column";
+        return Err(Error::Refused { position, feature, instead });
+    }
+    let known = snapshot.schema.length(column.id).map(|length| length.max);
+    match (known, length) {
+        (known, length) if known == length => Ok(()),
+        (Some(known), Some(length)) if known < length => {
+            Ok(database.set_length(table, &name.text, Some(length))?)
+        }
+        (Some(_), None) => Ok(database.set_length(table, &name.text, None)?),
+        _ => {
+            let feature = "a shorter length of a VARCHAR";
+            let instead = "longer texts may be there: make the table anew with CREATE TABLE .. AS";
+            Err(Error::Refused { position, feature, instead })
+        }
+    }
 }
 
 /// Drops partitions by their names, all or none.

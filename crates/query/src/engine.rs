@@ -12,6 +12,7 @@
 
 mod changing;
 mod known;
+mod defaults;
 mod reading;
 mod overload;
 
@@ -52,7 +53,8 @@ use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
 use crate::memory::{QueryMemory, Scope, Shape, StatementMemory, UserMemories, merge_bytes, share};
 use crate::parse::{
-    Delete, Explain, Name, Position, RowChange, Set, Statement, Target, blanked, parse_statement,
+    Delete, Explain, Name, Position, RowChange, Set, Statement, TableChange, Target, blanked,
+    parse_statement,
 };
 use crate::plan::{
     OperatorPlanner, Parameter, ParameterTypes, PartPlanner, PlanCache, PlannedQuery,
@@ -277,6 +279,8 @@ impl Engine {
             timeout_max: options.timeout_max,
             statement_memory: Shape::of_one(options),
             user_memory: Arc::new(UserMemories::new(options)),
+            locks: Arc::default(),
+            numbers: Arc::default(),
             fill_rows_max: options.fill_rows_max,
         };
         Ok(Engine { state, plans, system: Arc::new(system) })
@@ -376,6 +380,9 @@ impl Engine {
     ) -> Result<Answer> {
         let (sql, session) = (Arc::clone(sql), begun.caller.session.clone());
         let session = &session;
+        if matches!(statement, Statement::CreateTable(_) | Statement::AlterTable { .. }) {
+            Box::pin(self.check_defaults(&statement, &sql, &begun)).await?;
+        }
         match statement {
             Statement::Query => {
                 let bound = Bound { sql, parameters: parameters.to_vec() };
@@ -424,20 +431,42 @@ impl Engine {
                 let changes = RowChanges { parameters, ..self.changes(&begun) };
                 Ok(changed(changes.execute(&sql, change).await?, begun, sql))
             }
-            Statement::TruncateTable { table } if Engine::is_held(session, &table) => {
-                self.empty(&sql, table, &begun).await
+            Statement::TruncateTable { table, restarts_numbers } => {
+                self.truncate((&sql, table), restarts_numbers, &begun).await
             }
-            change => {
-                let (database, session) = (Arc::clone(&self.system.database), session.clone());
-                let task = SpawnedTask::spawn_blocking(move || {
-                    ddl::execute((&database, &session), &sql, change)
-                });
-                let done = task.join_unwind().await.map_err(|error| {
-                    Error::from(DataFusionError::ExecutionJoin(Box::new(error)))
-                })?;
-                Ok(done?.expect("all others were taken out above").answer())
+            Statement::AlterTable {
+                ref table, change: TableChange::AddColumns(ref added), ..
+            } if !added.defaults.is_empty() => {
+                let (table, added) = (table.clone(), added.clone());
+                let filled = self.add_filled((sql, &begun), (table, added, statement));
+                Box::pin(filled).await
             }
+            change => Ok(self.define(sql, change, &begun).await?.answer()),
         }
+    }
+
+    /// TRUNCATE, where only the session sees it or for all.
+    async fn truncate(
+        &self,
+        (sql, table): (&Arc<str>, Name),
+        restarts_numbers: bool,
+        begun: &Begun,
+    ) -> Result<Answer> {
+        let session = &begun.caller.session;
+        let seen = session.seen();
+        let own = seen.as_ref().and_then(|seen| seen.named(&table)).map(|table| table.id);
+        let id = own.or_else(|| self.database().table_id(&table.text));
+        let answer = match Engine::is_held(session, &table) {
+            true => self.empty(sql, table, begun).await?,
+            false => {
+                let statement = Statement::TruncateTable { table, restarts_numbers };
+                self.define(Arc::clone(sql), statement, begun).await?.answer()
+            }
+        };
+        if let Some(id) = id.filter(|_| restarts_numbers) {
+            self.system.numbers.forget(id);
+        }
+        Ok(answer)
     }
 
     /// Says what a statement needs and gives, and does not do it. Values that are not known are
@@ -529,7 +558,7 @@ impl Engine {
     /// Whether only the session sees what becomes of a table.
     fn is_held(session: &Session, table: &Name) -> bool {
         session.is_in_transaction()
-            || session.seen().is_some_and(|seen| seen.find(&table.text).is_some())
+            || session.seen().is_some_and(|seen| seen.named(table).is_some())
     }
 
     /// Makes what the open transaction of a session holds back durable and visible, all or none;

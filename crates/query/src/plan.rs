@@ -42,6 +42,7 @@ mod pattern;
 mod compared;
 mod named_columns;
 mod rows;
+mod defaults;
 mod returning;
 mod stoppable;
 
@@ -61,6 +62,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::SqlToRel;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
+use tidegate_model::schema::same_name;
 use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
 use crate::changes::Changes;
@@ -81,6 +83,7 @@ pub(crate) use cache::{CachedPlan, PlanCache};
 pub(crate) use cast_names::{name_casts_of_groups, name_casts_of_order, name_casts_of_windows};
 pub(crate) use casts::cast_to_integer;
 pub(crate) use coerce::OperatorPlanner;
+pub(crate) use defaults::check_default;
 pub(crate) use describe::{ParameterTypes, describe_query, described_with, parameter_count};
 pub(crate) use dialect::QueryDialect;
 pub(crate) use float_keys::{inside_logical_sort_key, inside_sort_key, one_zero_and_nan};
@@ -403,16 +406,21 @@ fn snapshots(
     let mut found = HashMap::new();
     let mut existing = Vec::new();
     for (reference, name) in references.iter().filter_map(|it| Some((it, table_name(it)?))) {
-        let known = private_snapshot(private.as_ref(), &name)?;
         let mut key = name.clone();
-        match known {
-            // What is said to be public is none of the session's.
-            Some(_) if reference.schema() == Some("public") => key = public_name(&name).into(),
-            Some(known) => {
-                found.insert(name.into_owned(), known);
+        if let Some(private) = &private {
+            // What is said to be public is no temporary table.
+            let is_public = reference.schema() == Some("public");
+            if is_public && private.hides(&name) {
+                key = public_name(&name).into();
+            }
+            let known = match is_public {
+                true => private.find_public(&name),
+                false => private.find(&name),
+            };
+            if let Some(table) = known {
+                found.insert(key.into_owned(), private.rows_of(table)?);
                 continue;
             }
-            None => {}
         }
         match database.snapshot(&name) {
             Ok(_) => existing.push((key, name)),
@@ -422,11 +430,24 @@ fn snapshots(
     }
     let mut target = purpose.target;
     if let Some(name) = target
-        && let Some(private) = private_snapshot(private.as_ref(), name)?
+        && let Some(private) = &private
+        && let Some(table) = private.named(name)
     {
-        found.insert(TARGET.to_owned(), private);
+        if table.is_view() {
+            return Err(StorageError::IsView { view: table.name.clone() }.into());
+        }
+        found.insert(TARGET.to_owned(), private.rows_of(table)?);
         target = None;
     }
+    if let Some(private) = &private {
+        for name in read_by_private_views((private, database), &mut found)? {
+            let key = public_name(&name.to_lowercase());
+            if existing.iter().all(|(_, known)| !same_name(known, &name)) {
+                existing.push((key.into(), name.into()));
+            }
+        }
+    }
+    let target = target.map(|name| name.text.as_str());
     let names = existing.iter().map(|(_, name)| name.as_ref()).chain(target).collect::<Vec<&str>>();
     let snapshots = database.snapshots_and_read(&names)?;
     let existing = existing.into_iter().map(|(key, _)| key.into_owned());
@@ -449,9 +470,34 @@ fn snapshots(
     Ok(found)
 }
 
-/// A table that only the session has.
-fn private_snapshot(private: Option<&Changes>, name: &str) -> Result<Option<Arc<Snapshot>>> {
-    private.map_or(Ok(None), |private| private.snapshot(name))
+/// Adds what views of the session among them read of its own tables, at any depth, and gives the
+/// names of what they read besides.
+fn read_by_private_views(
+    (private, database): (&Changes, &Database),
+    found: &mut Snapshots,
+) -> Result<Vec<String>> {
+    let mut reading = found.values().map(Arc::clone).collect::<Vec<_>>();
+    let mut others = Vec::new();
+    while let Some(view) = reading.pop() {
+        let reads = view.schema.view().map_or(&[][..], |view| &view.reads);
+        for read in reads {
+            let of_all = || database.table_name(read.table);
+            let own = private.of_id(read.table);
+            let own = own.or_else(|| private.find(&read.name).filter(|_| of_all().is_none()));
+            let Some(own) = own else {
+                let by_name = || database.table_id(&read.name).map(|_| read.name.clone());
+                others.extend(of_all().or_else(by_name));
+                continue;
+            };
+            if found.values().all(|known| known.table != own.id) {
+                let snapshot = private.rows_of(own)?;
+                reading.push(Arc::clone(&snapshot));
+                // Under a name that no table of the statement has.
+                found.insert(format!("{TARGET}.{}", own.id.0), snapshot);
+            }
+        }
+    }
+    Ok(others)
 }
 
 /// The names of a plan's columns, each with the name it is stored under.

@@ -231,7 +231,11 @@ impl BulkIo for Copier {
             let options = options::of_statement(inner, &import, (source, rejects))?;
             let Some(keeper) = keeper else { return Ok(options) };
             // No table is held back.
-            let (existing, rows_to) = (Existing::Require, RowsTo::Taker(Arc::new(Keeper(keeper))));
+            let existing = match keeper.schema() {
+                Some(schema) => Existing::Elsewhere(Arc::clone(schema)),
+                None => Existing::Require,
+            };
+            let rows_to = RowsTo::Taker(Arc::new(Keeper(keeper)));
             Ok(ImportOptions { existing, rows_to, ..options })
         });
         Ok(Box::new(upload.await?))

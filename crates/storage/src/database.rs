@@ -62,6 +62,7 @@ pub(crate) use dedup::{Superseded, superseded};
 pub use import::{ImportTarget, ImportTxn};
 pub use masks::{MaskedRows, Removal};
 pub use memtables::RecoveryReport;
+pub use plan::NewColumns;
 pub use repair::{LogRepair, LostCommits, repair_log};
 pub use transaction::{CreatedTable, RemovedRows, SegmentPin, TransactionCommit};
 pub use upkeep::{TableWrites, TailOptions, UpkeepReport};

@@ -29,10 +29,10 @@ mod error;
 pub use batch::{BatchColumn, BatchTexts, BatchValues, RowBatch};
 pub use database::{
     Access, AppendOptions, Appended, ChangeTxn, CreatedTable, Database, Durability, ImportTarget,
-    ImportTxn, LogOptions, LogRepair, LostCommits, MaskedRows, NewTableOptions, OpenOptions,
-    RecoveryReport, Removal, RemovedRows, SegmentPin, TableAppend, TableDescription, TableEntry,
-    TableWrites, TailOptions, TransactionCommit, UpkeepReport, VerifyReport, VerifyStep,
-    repair_log, survey,
+    ImportTxn, LogOptions, LogRepair, LostCommits, MaskedRows, NewColumns, NewTableOptions,
+    OpenOptions, RecoveryReport, Removal, RemovedRows, SegmentPin, TableAppend, TableDescription,
+    TableEntry, TableWrites, TailOptions, TransactionCommit, UpkeepReport, VerifyReport,
+    VerifyStep, repair_log, survey,
 };
 pub use error::{Class, Corruption, DecodeError, Error, Result};
 pub use image::{Image, ImageBatch, ImageColumn};

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use tidegate_model::{Schema, SchemaError};
 use tidegate_storage::{Database, Error as StorageError};
 
+use super::views::Dropped;
 use super::{schema_like, schema_of};
-use crate::changes::{Changes, OnCommit};
+use crate::changes::{Changes, OnCommit, PrivateTable};
 use crate::engine::Done;
-use crate::error::{Error, Result};
-use crate::parse::{Copy, CopyPlace, Name, Position, RowChange, Statement, TableChange};
+use crate::error::{Error, Result, ViewProblem};
+use crate::parse::{Copy, CopyPlace, Name, Position, Readers, RowChange, Statement, TableChange};
 use crate::session::Session;
 
 /// Does a statement that is about tables of a session; `None` if it is about those that all have.
@@ -37,7 +38,7 @@ pub(super) fn change(
         }
         Statement::CreateTableLike { name, if_not_exists, temporary, like } => {
             let seen = session.seen();
-            let of_session = seen.as_ref().and_then(|it| it.find(&like.text));
+            let of_session = seen.as_ref().and_then(|it| it.named(like));
             if temporary.is_none() && of_session.is_none() && !session.is_in_transaction() {
                 return Ok(None);
             }
@@ -49,12 +50,28 @@ pub(super) fn change(
                 Made { name: &name.text, if_not_exists: *if_not_exists, temporary: *temporary };
             create((database, session), made, schema, Vec::new()).map(Some)
         }
-        Statement::DropTables { names, if_exists, .. } => {
-            drop_tables((database, session), names, *if_exists)
+        Statement::DropTables { names, if_exists, readers } => {
+            let dropped = Dropped { names, if_exists: *if_exists, readers: *readers };
+            drop_all((database, session), &dropped, DROP_TABLE)
         }
-        Statement::AlterTable { table, change, notices } => {
+        Statement::DropViews { names, if_exists, readers } => {
+            let dropped = Dropped { names, if_exists: *if_exists, readers: *readers };
+            drop_all((database, session), &dropped, DROP_VIEW)
+        }
+        Statement::Comment(comment) => {
             let seen = session.seen();
-            let Some(private) = seen.as_ref().and_then(|it| it.find(&table.text)) else {
+            match seen.as_ref().and_then(|it| it.named(&comment.table)) {
+                Some(private) if private.is_temporary() => {
+                    let feature = "COMMENT on a table that only its session has";
+                    let position = Some(Position::at(sql, comment.table.offset));
+                    Err(Error::NotSupported { position, feature })
+                }
+                _ => Ok(None),
+            }
+        }
+        Statement::AlterTable { table, change, notices, .. } => {
+            let seen = session.seen();
+            let Some(private) = seen.as_ref().and_then(|it| it.named(table)) else {
                 return Ok(None);
             };
             let TableChange::Nothing { column } = change else {
@@ -72,7 +89,7 @@ pub(super) fn change(
         }
         Statement::RenameTable { table, .. } => {
             let seen = session.seen();
-            match seen.as_ref().and_then(|it| it.find(&table.text)) {
+            match seen.as_ref().and_then(|it| it.named(table)) {
                 Some(_) => {
                     let feature = "RENAME TABLE of a table that only its session has";
                     let position = Some(Position::at(sql, table.offset));
@@ -135,37 +152,86 @@ pub(crate) fn make_private(
     .map(drop)
 }
 
-fn drop_tables(
+/// A kind of what is dropped: the tag of the statement, and the word for it.
+type Kind = (&'static str, &'static str);
+
+const DROP_TABLE: Kind = ("DROP TABLE", "table");
+const DROP_VIEW: Kind = ("DROP VIEW", "view");
+
+/// Drops tables or views, if some of them are those of the session (DP2). Others of its views that
+/// read them stay, as those of the database do, unless CASCADE is said.
+fn drop_all(
     (database, session): (&Database, &Session),
-    names: &[Name],
-    if_exists: bool,
+    dropped: &Dropped<'_>,
+    (tag, kind): Kind,
 ) -> Result<Option<Done>> {
     let mut changes = session.changes();
-    let of_session = names.iter().filter(|name| changes.find(&name.text).is_some()).count();
-    if of_session == 0 {
+    let Dropped { names, if_exists, readers } = dropped;
+    if names.iter().all(|name| changes.named(name).is_none()) {
         return Ok(None);
     }
-    let mut done = Done::new("DROP TABLE");
-    for name in names {
-        if changes.drop_private(&name.text) {
+    let mut done = Done::new(tag);
+    for name in *names {
+        if let Some(private) = changes.named(name).map(Arc::clone) {
+            match (private.is_view(), kind) {
+                (true, "table") => {
+                    return Err(StorageError::IsView { view: private.name.clone() }.into());
+                }
+                (false, "view") => {
+                    return Err(StorageError::NotAView { table: private.name.clone() }.into());
+                }
+                _ => {}
+            }
+            drop_private((&mut changes, &mut done), &private, *readers)?;
             continue;
         }
         if database.table_id(&name.text).is_some() {
             // All or none, which two kinds of tables cannot be.
             return Err(Error::InTransaction {
                 position: None,
-                statement: "DROP TABLE of tables that others see together with those that only \
-                            this session has",
+                statement: "dropping what others see together with what only this session has",
                 instead: "drop them one by one",
             });
         }
         if !if_exists {
             return Err(StorageError::NoSuchTable { table: name.text.clone() }.into());
         }
-        done.notices.push(format!("table `{}` does not exist", name.text));
+        done.notices.push(format!("{kind} `{}` does not exist", name.text));
     }
     session.install(changes);
     Ok(Some(done))
+}
+
+/// Drops a table or a view of the session, and what `readers` says of its views that read it.
+fn drop_private(
+    (changes, done): (&mut Changes, &mut Done),
+    private: &PrivateTable,
+    readers: Readers,
+) -> Result<()> {
+    changes.drop_private(private);
+    let reads = |view: &&Arc<PrivateTable>| {
+        let view = view.schema.view();
+        view.is_some_and(|view| view.reads.iter().any(|read| read.table == private.id))
+    };
+    let reading = changes.private_tables().filter(reads).map(Arc::clone).collect::<Vec<_>>();
+    for view in reading {
+        match readers {
+            Readers::AreDropped => {
+                done.notices.push(format!("drop cascades to view `{}`", view.name));
+                drop_private((changes, done), &view, readers)?;
+            }
+            Readers::Forbid => {
+                let what = ViewProblem::Needed { table: private.name.clone() };
+                return Err(Error::View { view: view.name.clone(), what });
+            }
+            Readers::Stay => {
+                let (view, read) = (&view.name, &private.name);
+                let notice = format!("view `{view}` reads `{read}`, and cannot be read without it");
+                done.notices.push(notice);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What commits the open transaction up to itself (DP1).
@@ -174,23 +240,20 @@ pub(crate) fn committing(
     statement: &Statement,
 ) -> Option<&'static str> {
     let seen = session.seen();
-    let private = |name: &Name| seen.as_ref().and_then(|it| it.find(&name.text));
+    let private = |name: &Name| seen.as_ref().and_then(|it| it.named(name));
     let lasts = |name: &Name| private(name).is_none_or(|table| !table.is_temporary());
+    let of_all = |name: &Name| private(name).is_none() && database.table_id(&name.text).is_some();
     match statement {
         Statement::ChangeRows(RowChange::DropPartitions(delete)) => {
             lasts(&delete.target.table).then_some("ALTER TABLE .. DROP PARTITION")
         }
-        Statement::DropTables { names, .. } => {
-            let of_all =
-                |name: &Name| private(name).is_none() && database.table_id(&name.text).is_some();
-            names.iter().any(of_all).then_some("DROP TABLE")
-        }
+        Statement::DropTables { names, .. } => names.iter().any(of_all).then_some("DROP TABLE"),
+        Statement::DropViews { names, .. } => names.iter().any(of_all).then_some("DROP VIEW"),
         Statement::RenameTable { table, .. } => lasts(table).then_some("RENAME TABLE"),
         Statement::AlterTable { change: TableChange::Nothing { .. }, .. } => None,
         Statement::AlterTable { table, .. } => lasts(table).then_some("ALTER TABLE"),
-        Statement::CreateView(_) => Some("CREATE VIEW"),
-        Statement::DropViews { .. } => Some("DROP VIEW"),
-        Statement::Comment(_) => Some("COMMENT"),
+        Statement::CreateView(create) => (!create.is_temporary).then_some("CREATE VIEW"),
+        Statement::Comment(comment) => lasts(&comment.table).then_some("COMMENT"),
         _ => None,
     }
 }
@@ -201,6 +264,7 @@ pub(crate) fn check_lasting(session: &Session, sql: &str, statement: &Statement)
         Statement::CreateTable(table) => table.temporary,
         Statement::CreateTableAs(create) => create.table.temporary,
         Statement::CreateTableLike { temporary, .. } => *temporary,
+        Statement::CreateView(create) => create.is_temporary.then(OnCommit::default),
         _ => None,
     };
     match temporary {
@@ -219,11 +283,15 @@ pub(crate) fn check_in_transaction(
 ) -> Result<()> {
     let Statement::Copy(copy) = statement else { return Ok(()) };
     let Copy::Import { table, from: CopyPlace::File(_), .. } = copy.as_ref() else { return Ok(()) };
-    let is_private = session.seen().is_some_and(|seen| seen.find(&table.text).is_some());
-    if is_private || !session.is_in_transaction() {
+    let position = Some(Position::at(sql, table.offset));
+    let seen = session.seen();
+    if seen.as_ref().and_then(|seen| seen.named(table)).is_some_and(|it| it.is_temporary()) {
+        let feature = "COPY FROM a file into a temporary table";
+        return Err(Error::NotSupported { position, feature });
+    }
+    if !session.is_in_transaction() {
         return Ok(());
     }
-    let position = Some(Position::at(sql, table.offset));
     let instead = "it is committed by itself, so do it before BEGIN or after COMMIT";
     Err(Error::InTransaction { position, statement: "COPY FROM a file", instead })
 }

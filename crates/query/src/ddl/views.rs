@@ -13,12 +13,14 @@ use tidegate_model::{Schema, TableId};
 use tidegate_storage::{Database, Error as StorageError};
 
 use super::check_not_system;
+use crate::changes::{OnCommit, PrivateTable};
 use crate::control::{finish_in_time, plan_apart};
 use crate::dml::RowChanges;
 use crate::engine::Done;
 use crate::error::{Error, Result, ViewProblem};
 use crate::parse::{Comment, Commented, CreateView, IfExists, Name, Readers, blanked};
 use crate::plan::{NewView, ViewPlan, parameter_count, plan_view};
+use crate::session::Session;
 
 /// The tag of statements that make views.
 const TAG: &str = "CREATE VIEW";
@@ -29,12 +31,25 @@ pub(crate) async fn create_view(
     sql: &str,
     create: CreateView,
 ) -> Result<Done> {
-    let CreateView { name, if_exists, columns, query } = create;
+    let CreateView { name, is_temporary, if_exists, columns, query } = create;
     check_not_system(sql, &name.text, Some(name.offset))?;
     let database = &changes.database;
-    if if_exists != IfExists::IsReplaced && database.table_id(&name.text).is_some() {
-        return there_already(database, &name.text, if_exists);
+    let own = own_of(&changes.session, &name);
+    let is_there = match is_temporary {
+        true => own.is_some(),
+        false => database.table_id(&name.text).is_some(),
+    };
+    if if_exists != IfExists::IsReplaced && is_there {
+        let error = match &own {
+            Some(own) if is_temporary => own_exists(own),
+            _ => exists(database, &name.text),
+        };
+        return there_already(error, &name.text, if_exists);
     }
+    let replaced = match is_temporary {
+        true => own.map(|own| own.id),
+        false => database.table_id(&name.text),
+    };
     // Places in errors are those in the statement.
     let text = blanked(&sql[..query.end], query.start);
     if parameter_count(&text)? > 0 {
@@ -43,10 +58,14 @@ pub(crate) async fn create_view(
     let (state, planned_on) = (changes.state.clone(), Arc::clone(database));
     let planned_as = name.text.clone();
     let task = plan_apart(changes.account(), async move {
-        let new = NewView { name: &planned_as, columns: &columns, text: &text };
+        let new = NewView { name: &planned_as, replaced, columns: &columns, text: &text };
         plan_view((&state, &planned_on), &new)
     });
-    let ViewPlan { schema, notices } = finish_in_time(task, &changes.stop).await?;
+    let planned = finish_in_time(task, &changes.stop).await?;
+    if is_temporary || planned.reads_temporary {
+        return make_own(&changes.session, &name, if_exists, (planned, is_temporary));
+    }
+    let ViewPlan { schema, notices, .. } = planned;
     let (made_in, made_as) = (Arc::clone(database), name.text.clone());
     let task = SpawnedTask::spawn_blocking(move || match if_exists {
         IfExists::IsReplaced => made_in.replace_view(&made_as, schema),
@@ -55,14 +74,57 @@ pub(crate) async fn create_view(
     let made = task.join_unwind().await;
     match made.map_err(|error| Error::from(DataFusionError::ExecutionJoin(Box::new(error))))? {
         Ok(()) => Ok(Done::with_notices(TAG, notices)),
-        Err(StorageError::ViewExists { .. }) => there_already(database, &name.text, if_exists),
+        Err(StorageError::ViewExists { .. }) => {
+            there_already(exists(database, &name.text), &name.text, if_exists)
+        }
         Err(error) => Err(error.into()),
     }
 }
 
+/// The temporary table or view of this name.
+fn own_of(session: &Session, name: &Name) -> Option<Arc<PrivateTable>> {
+    let seen = session.seen()?;
+    seen.find(&name.text).filter(|own| own.is_temporary()).map(Arc::clone)
+}
+
+/// Makes a view that ends with the session. One that reads a temporary table is one, too, although
+/// that was not said.
+fn make_own(
+    session: &Session,
+    name: &Name,
+    if_exists: IfExists,
+    (planned, is_said): (ViewPlan, bool),
+) -> Result<Done> {
+    let ViewPlan { schema, mut notices, .. } = planned;
+    if !is_said {
+        notices.push(format!("view `{}` will be a temporary view", name.text));
+    }
+    let mut changes = session.changes();
+    if let Some(own) = own_of(session, name) {
+        if if_exists != IfExists::IsReplaced {
+            return there_already(own_exists(&own), &name.text, if_exists);
+        }
+        if !own.is_view() {
+            return Err(StorageError::NotAView { table: own.name.clone() }.into());
+        }
+        changes.drop_private(&own);
+    }
+    changes.create_temporary(&name.text, schema, OnCommit::PreserveRows)?;
+    session.install(changes);
+    Ok(Done::with_notices(TAG, notices))
+}
+
+/// The error for a name that a temporary table or view has.
+fn own_exists(own: &PrivateTable) -> StorageError {
+    match own.is_view() {
+        true => StorageError::ViewExists { view: own.name.clone() },
+        false => StorageError::TableExists { table: own.name.clone() },
+    }
+}
+
 /// What comes of a statement that finds a table or a view of its name.
-fn there_already(database: &Database, name: &str, if_exists: IfExists) -> Result<Done> {
-    match exists(database, name) {
+fn there_already(error: StorageError, name: &str, if_exists: IfExists) -> Result<Done> {
+    match error {
         StorageError::ViewExists { .. } if if_exists == IfExists::Stays => {
             Ok(Done::with_notices(TAG, vec![format!("view `{name}` exists already")]))
         }

@@ -15,7 +15,7 @@ use tidegate_storage::segment::arrow_type;
 use tidegate_storage::{SegmentPin, Snapshot};
 
 use super::gone::Gone;
-use crate::changes::{Changes, NewRows, TableRef};
+use crate::changes::{Changes, NewRows, PrivateTable, TableRef};
 use crate::error::Result;
 use crate::session::Session;
 
@@ -24,13 +24,27 @@ use crate::session::Session;
 pub struct KeptRows {
     session: Session,
     table: TableRef,
+    /// The columns of a table that only the session has.
+    schema: Option<Arc<Schema>>,
     kept: Mutex<Vec<NewRows>>,
 }
 
 impl KeptRows {
     pub(crate) fn new(session: &Session, id: TableId, name: &str) -> KeptRows {
         let (session, table) = (session.clone(), TableRef { id, name: name.to_owned() });
-        KeptRows { session, table, kept: Mutex::default() }
+        KeptRows { session, table, schema: None, kept: Mutex::default() }
+    }
+
+    /// For a temporary table.
+    pub(crate) fn of_temporary(session: &Session, table: &PrivateTable) -> KeptRows {
+        let schema = Some(Arc::clone(&table.schema));
+        KeptRows { schema, ..KeptRows::new(session, table.id, &table.name) }
+    }
+
+    /// The columns that rows have, if the database does not have the table.
+    #[must_use]
+    pub fn schema(&self) -> Option<&Arc<Schema>> {
+        self.schema.as_ref()
     }
 
     /// Takes some: an array for each column of the table.
@@ -38,6 +52,7 @@ impl KeptRows {
     /// # Errors
     /// If they cannot be stored, or are more than a session holds.
     pub fn take(&self, schema: &Arc<Schema>, columns: Vec<ArrayRef>) -> Result<()> {
+        let schema = self.schema.as_ref().unwrap_or(schema);
         let batch = batch_of(schema, columns)?;
         let mut rows = self.session.changes().gather(&self.table, schema);
         rows.push(batch)?;

@@ -278,6 +278,12 @@ impl Connection {
         match message {
             Message::Sync => {
                 self.is_skipping = false;
+                match self.end_implicit().await {
+                    Err(Stopped::Fault(fault)) if fault.severity != Severity::Fatal => {
+                        self.fail(&fault);
+                    }
+                    done => done?,
+                }
                 self.ready();
                 Ok(())
             }

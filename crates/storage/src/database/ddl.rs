@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{ColumnType, Schema, SegmentId, TableId, Ttl};
+use tidegate_model::{ColumnDefault, ColumnType, Schema, SegmentId, TableId, Ttl};
 
 use super::Database;
 use super::folder::TableFolder;
-use super::plan::{NewTable, Relations, Replacement, SchemaEdit, Wish};
+use super::plan::{NewColumns, NewTable, Relations, Replacement, SchemaEdit, Wish};
 use crate::error::Result;
 
 impl Database {
@@ -104,21 +104,37 @@ impl Database {
     /// # Errors
     /// If there is no such table, or a name is taken.
     pub fn add_columns(&self, table: &str, columns: &[(String, ColumnType)]) -> Result<()> {
-        self.add_columns_with(table, columns, &[])
+        let columns = columns.to_vec();
+        self.add_columns_with(table, NewColumns { columns, ..NewColumns::default() })
     }
 
-    /// As [`add_columns`](Self::add_columns), with lengths of some of them, by their names.
+    /// As [`add_columns`](Self::add_columns), with lengths and defaults of some of them.
     ///
     /// # Errors
-    /// As there, and if a length is of no new VARCHAR column.
-    pub fn add_columns_with(
+    /// As there, and if a length is of no new VARCHAR column, or numbers fill no whole ones.
+    pub fn add_columns_with(&self, table: &str, columns: NewColumns) -> Result<()> {
+        self.alter(table, SchemaEdit::Add(columns))
+    }
+
+    /// Sets the most characters of a VARCHAR column; `None` for any. Rows that are there stay.
+    ///
+    /// # Errors
+    /// If there is no such table or column, or it has no texts.
+    pub fn set_length(&self, table: &str, column: &str, max: Option<u32>) -> Result<()> {
+        self.alter(table, SchemaEdit::Length { column: column.to_owned(), max })
+    }
+
+    /// Sets what a column is filled with where an INSERT gives no value; `None` for NULL.
+    ///
+    /// # Errors
+    /// If there is no such table or column, or numbers are to fill one that is not of whole ones.
+    pub fn set_default(
         &self,
         table: &str,
-        columns: &[(String, ColumnType)],
-        lengths: &[(String, u32)],
+        column: &str,
+        default: Option<ColumnDefault>,
     ) -> Result<()> {
-        let (columns, lengths) = (columns.to_vec(), lengths.to_vec());
-        self.alter(table, SchemaEdit::Add { columns, lengths })
+        self.alter(table, SchemaEdit::Default { column: column.to_owned(), default })
     }
 
     /// Drops columns, all or none.

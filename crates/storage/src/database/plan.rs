@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_model::{
-    Column, ColumnId, ColumnType, Lsn, Schema, SchemaError, SchemaVersion, SegmentId, SeqTxn,
-    TableId, Ttl, limits,
+    Column, ColumnDefault, ColumnId, ColumnType, Lsn, Schema, SchemaError, SchemaVersion,
+    SegmentId, SeqTxn, TableId, Ttl, limits,
 };
 
 use super::commit::Committed;
@@ -196,12 +196,25 @@ pub(crate) struct NewMask {
 /// A change of a table's columns.
 #[derive(Debug)]
 pub(crate) enum SchemaEdit {
-    Add { columns: Vec<(String, ColumnType)>, lengths: Vec<(String, u32)> },
+    Add(NewColumns),
     Drop(Vec<String>),
     Rename { from: String, to: String },
     Dedup(Vec<String>),
     Ttl(Option<Ttl>),
     Comment { column: Option<String>, text: Option<String> },
+    Length { column: String, max: Option<u32> },
+    Default { column: String, default: Option<ColumnDefault> },
+}
+
+/// Columns that a table is to get.
+#[derive(Debug, Clone, Default)]
+pub struct NewColumns {
+    /// Their names and types.
+    pub columns: Vec<(String, ColumnType)>,
+    /// The most characters of some, by name.
+    pub lengths: Vec<(String, u32)>,
+    /// What some are filled with, by name; rows that are there have NULL.
+    pub defaults: Vec<(String, ColumnDefault)>,
 }
 
 /// All tables as of a position in the log.
@@ -251,10 +264,11 @@ impl SchemaEdit {
     fn apply(&self, schema: &Schema) -> Result<Schema, SchemaError> {
         let schema = schema.clone();
         match self {
-            SchemaEdit::Add { columns, lengths } => columns
+            SchemaEdit::Add(NewColumns { columns, lengths, defaults }) => columns
                 .iter()
                 .try_fold(schema, |schema, (name, ty)| schema.with_column(name, *ty))?
-                .with_lengths(lengths),
+                .with_lengths(lengths)?
+                .with_defaults(defaults),
             SchemaEdit::Drop(names) => {
                 names.iter().try_fold(schema, |schema, name| schema.without_column(name))
             }
@@ -266,6 +280,8 @@ impl SchemaEdit {
             SchemaEdit::Comment { column, text } => {
                 schema.with_comment(column.as_deref(), text.as_deref())
             }
+            SchemaEdit::Length { column, max } => schema.with_length(column, *max),
+            SchemaEdit::Default { column, default } => schema.with_default(column, default.clone()),
         }
     }
 }

@@ -93,6 +93,7 @@ const FIXED: &[&str] = &[
     "date_diff",
     "datediff",
     "clock_timestamp",
+    "pg_sleep",
     "timeofday",
     "day",
     "day_of_week",
