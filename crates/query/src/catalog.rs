@@ -26,7 +26,7 @@ use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Float32Array, Float64Array, Int16Array, Int32Array, Int64Array,
     RecordBatch, RecordBatchOptions, StringViewArray, UInt32Array, new_null_array,
 };
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::datasource::MemTable;
 use datafusion::datasource::provider_as_source;
@@ -88,6 +88,7 @@ fn arrow_type(ty: &str) -> DataType {
         "int8" => DataType::Int64,
         "float4" => DataType::Float32,
         "float8" | "numeric" => DataType::Float64,
+        "timestamptz" => DataType::Timestamp(TimeUnit::Microsecond, None),
         "oid" | "xid" | "regproc" => DataType::UInt32,
         "int2[]" | "int2vector" => list(DataType::Int16),
         "oid[]" | "oidvector" => list(DataType::UInt32),
@@ -113,7 +114,7 @@ fn column_of(name: &str, ty: &str, rows: &[Row]) -> ArrayRef {
     // What is there fits: these are numbers of our own.
     match arrow_type(ty) {
         // There are none.
-        ty @ DataType::List(_) => new_null_array(&ty, rows.len()),
+        ty @ (DataType::List(_) | DataType::Timestamp(..)) => new_null_array(&ty, rows.len()),
         DataType::Boolean => {
             let flag = |cell: Option<&Cell>| Some(matches!(cell, Some(Cell::Flag(true))));
             Arc::new(cells.map(flag).collect::<BooleanArray>())

@@ -13,6 +13,7 @@
 mod changing;
 mod known;
 mod defaults;
+mod truncate;
 mod reading;
 mod overload;
 
@@ -52,10 +53,7 @@ use crate::dml::{Changed, RowChanges};
 use crate::error::{Error, Result, SettingProblem};
 use crate::host::{Host, NoHost};
 use crate::memory::{QueryMemory, Scope, Shape, StatementMemory, UserMemories, merge_bytes, share};
-use crate::parse::{
-    Delete, Explain, Name, Position, RowChange, Set, Statement, TableChange, Target, blanked,
-    parse_statement,
-};
+use crate::parse::{Explain, Name, Position, RowChange, Set, Statement, blanked, parse_statement};
 use crate::plan::{
     OperatorPlanner, Parameter, ParameterTypes, PartPlanner, PlanCache, PlannedQuery,
     analyzer_rules, describe_query, described_with, locate_running, optimizer_rules,
@@ -434,39 +432,8 @@ impl Engine {
             Statement::TruncateTable { table, restarts_numbers } => {
                 self.truncate((&sql, table), restarts_numbers, &begun).await
             }
-            Statement::AlterTable {
-                ref table, change: TableChange::AddColumns(ref added), ..
-            } if !added.defaults.is_empty() => {
-                let (table, added) = (table.clone(), added.clone());
-                let filled = self.add_filled((sql, &begun), (table, added, statement));
-                Box::pin(filled).await
-            }
-            change => Ok(self.define(sql, change, &begun).await?.answer()),
+            change => Box::pin(self.change_tables(sql, change, &begun)).await,
         }
-    }
-
-    /// TRUNCATE, where only the session sees it or for all.
-    async fn truncate(
-        &self,
-        (sql, table): (&Arc<str>, Name),
-        restarts_numbers: bool,
-        begun: &Begun,
-    ) -> Result<Answer> {
-        let session = &begun.caller.session;
-        let seen = session.seen();
-        let own = seen.as_ref().and_then(|seen| seen.named(&table)).map(|table| table.id);
-        let id = own.or_else(|| self.database().table_id(&table.text));
-        let answer = match Engine::is_held(session, &table) {
-            true => self.empty(sql, table, begun).await?,
-            false => {
-                let statement = Statement::TruncateTable { table, restarts_numbers };
-                self.define(Arc::clone(sql), statement, begun).await?.answer()
-            }
-        };
-        if let Some(id) = id.filter(|_| restarts_numbers) {
-            self.system.numbers.forget(id);
-        }
-        Ok(answer)
     }
 
     /// Says what a statement needs and gives, and does not do it. Values that are not known are
@@ -545,14 +512,6 @@ impl Engine {
         let (columns, types) = changes.described(sql, change).await?;
         let parameters = parameter_types(&values, &types);
         Ok(Described { columns, designated: None, parameters })
-    }
-
-    /// TRUNCATE where only the session sees it: the rows go that are there now.
-    async fn empty(&self, sql: &str, table: Name, begun: &Begun) -> Result<Answer> {
-        let target = Target { table, alias: None };
-        let delete = RowChange::Delete(Delete { target, condition: None, returning: None });
-        let Changed { done, .. } = self.changes(begun).execute(sql, delete).await?;
-        Ok(Done { tag: "TRUNCATE TABLE", rows: None, ..done }.answer())
     }
 
     /// Whether only the session sees what becomes of a table.

@@ -120,6 +120,11 @@ enum Kind {
     SetVal,
 }
 
+/// The functions that users call.
+pub(crate) fn number_functions() -> impl Iterator<Item = &'static str> {
+    ["nextval", "setval"].into_iter()
+}
+
 /// A function on numbers, for whoever has a statement done.
 pub(crate) fn number_function(state: &SessionState, name: &str) -> Option<Arc<ScalarUDF>> {
     let (name, kind, signature) = match name {

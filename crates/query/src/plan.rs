@@ -65,9 +65,11 @@ use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use tidegate_model::schema::same_name;
 use tidegate_storage::{Database, Error as StorageError, Snapshot};
 
+use crate::catalog;
 use crate::changes::Changes;
 use crate::control::Stop;
 use crate::error::{Error, Result};
+use crate::parse::Name;
 use crate::scan::{NAME_KEY, ScanOrder, ScanTable, without_name};
 use crate::session::Session;
 use crate::system::Caller;
@@ -257,6 +259,8 @@ async fn plan_parsed(
 ) -> Result<PlannedQuery> {
     let (names, notices) = (query.names.clone(), query.notices.clone());
     let compared = query.compared.take();
+    let in_one = catalog::names_catalog(query.statement.as_mut()).then(|| in_one_part(state));
+    let state = in_one.as_ref().unwrap_or(state);
     let (written, snapshots) = logical_plan((state, database), sql, query, &Purpose::default())?;
     let columns = planned_names(written.schema());
     let designated = designated(&written);
@@ -283,6 +287,14 @@ async fn plan_parsed(
         None => None,
     };
     Ok(PlannedQuery { plan: physical, notices, schema, designated, kept })
+}
+
+/// The state for queries on the catalog: their rows are few, and come in the order of the relation
+/// that they are about, as clients without an ORDER BY expect them.
+fn in_one_part(state: &SessionState) -> SessionState {
+    let mut state = state.clone();
+    state.config_mut().options_mut().execution.target_partitions = 1;
+    state
 }
 
 async fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
@@ -429,14 +441,8 @@ fn snapshots(
         }
     }
     let mut target = purpose.target;
-    if let Some(name) = target
-        && let Some(private) = &private
-        && let Some(table) = private.named(name)
-    {
-        if table.is_view() {
-            return Err(StorageError::IsView { view: table.name.clone() }.into());
-        }
-        found.insert(TARGET.to_owned(), private.rows_of(table)?);
+    if let Some(own) = private_target(private.as_ref(), target)? {
+        found.insert(TARGET.to_owned(), own);
         target = None;
     }
     if let Some(private) = &private {
@@ -468,6 +474,21 @@ fn snapshots(
         found.insert(name, seen);
     }
     Ok(found)
+}
+
+/// The table that is changed, if only the session has it.
+fn private_target(
+    private: Option<&Changes>,
+    target: Option<&Name>,
+) -> Result<Option<Arc<Snapshot>>> {
+    let (Some(private), Some(name)) = (private, target) else { return Ok(None) };
+    match private.named(name) {
+        Some(view) if view.is_view() => {
+            Err(StorageError::IsView { view: view.name.clone() }.into())
+        }
+        Some(table) => private.rows_of(table).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Adds what views of the session among them read of its own tables, at any depth, and gives the

@@ -43,6 +43,8 @@ enum Gives {
     Long,
     /// A list of rights, of which there are none.
     Rights,
+    /// A list of elements with their numbers, of which there are none.
+    Elements,
 }
 
 /// The values of a call.
@@ -222,6 +224,12 @@ const FUNCTIONS: &[Function] = &[
     Function("tidegate_no_acl", Gives::Rights, |_| {
         ScalarValue::try_from(&Gives::Rights.data_type())
     }),
+    Function("tidegate_no_elements", Gives::Elements, |_| {
+        ScalarValue::try_from(&Gives::Elements.data_type())
+    }),
+    Function("oidvectortypes", Gives::Text, |_| no_text()),
+    Function("getdatabaseencoding", Gives::Text, |_| text("UTF8")),
+    Function("host", Gives::Text, |it| Ok(ScalarValue::Utf8View(it.text(0)))),
     Function("tidegate_no_oids", Gives::Oids, |_| ScalarValue::try_from(&Gives::Oids.data_type())),
     // What casts to and from names of objects are made of (`rewrite`).
     Function("tidegate_regclass", Gives::Oid, regclass),
@@ -335,19 +343,22 @@ impl Gives {
             Gives::Oid => DataType::UInt32,
             Gives::Int => DataType::Int32,
             Gives::Long => DataType::Int64,
-            Gives::Rights => {
-                let field = |name, ty| Field::new(name, ty, true);
-                let fields = vec![
-                    field("grantor", DataType::UInt32),
-                    field("grantee", DataType::UInt32),
-                    field("privilege_type", DataType::Utf8View),
-                    field("is_grantable", DataType::Boolean),
-                ];
-                let right = DataType::Struct(fields.into());
-                DataType::List(Arc::new(Field::new_list_field(right, true)))
-            }
+            Gives::Rights => rows_of(vec![
+                ("grantor", DataType::UInt32),
+                ("grantee", DataType::UInt32),
+                ("privilege_type", DataType::Utf8View),
+                ("is_grantable", DataType::Boolean),
+            ]),
+            Gives::Elements => rows_of(vec![("x", DataType::Int64), ("n", DataType::Int32)]),
         }
     }
+}
+
+/// Lists of rows with these columns.
+fn rows_of(columns: Vec<(&str, DataType)>) -> DataType {
+    let fields = columns.into_iter().map(|(name, ty)| Field::new(name, ty, true));
+    let row = DataType::Struct(fields.collect());
+    DataType::List(Arc::new(Field::new_list_field(row, true)))
 }
 
 impl ScalarUDFImpl for CatalogFunction {

@@ -100,6 +100,17 @@ struct Rewriter {
 }
 
 impl Rewriter {
+    /// What stands for an expression about rows of the catalog that only PostgreSQL has.
+    fn of_rows(&self, expr: &mut Expr) -> Option<Expr> {
+        if let Some(none) = no_elements(expr) {
+            return Some(none);
+        }
+        if let Some(number) = self.tableoid(expr) {
+            return Some(Expr::Value(Value::Number(number.to_string(), false).into()));
+        }
+        field_of_row(expr)
+    }
+
     /// The number of the relation that `tableoid` is of, if an expression is that; 0 for the other
     /// columns that every relation of PostgreSQL has.
     fn tableoid(&self, expr: &Expr) -> Option<u32> {
@@ -206,20 +217,10 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.is_catalog && is_acl(expr) {
-            *expr = call("unnest", vec![call("tidegate_no_acl", Vec::new())]);
-            return ControlFlow::Continue(());
-        }
         if self.is_catalog
-            && let Some(field) = field_of_row(expr)
+            && let Some(known) = self.of_rows(expr)
         {
-            *expr = field;
-            return ControlFlow::Continue(());
-        }
-        if self.is_catalog
-            && let Some(number) = self.tableoid(expr)
-        {
-            *expr = Expr::Value(Value::Number(number.to_string(), false).into());
+            *expr = known;
             return ControlFlow::Continue(());
         }
         match expr {
@@ -296,7 +297,8 @@ fn column_name(expr: &Expr) -> Option<Ident> {
 }
 
 /// Functions in place of tables that give the rows of a relation.
-const OF_RELATIONS: [(&str, &str); 5] = [
+const OF_RELATIONS: [(&str, &str); 6] = [
+    ("pg_available_extensions", "pg_available_extensions"),
     ("pg_show_all_settings", "pg_settings"),
     ("pg_lock_status", "pg_locks"),
     ("pg_cursor", "pg_cursors"),
@@ -309,21 +311,31 @@ fn of_function(name: &ObjectName) -> Option<&'static str> {
     OF_RELATIONS.iter().find(|(function, _)| *function == name).map(|(_, relation)| *relation)
 }
 
-/// `unnest(column) WITH ORDINALITY AS t(..)`: arrays of the catalog are not there, and neither are
-/// their elements.
+/// `unnest(column) WITH ORDINALITY AS t(..)`, and the rights in a list: arrays of the catalog are
+/// not there, and neither are their elements.
 fn numbered_elements(factor: &mut TableFactor) {
-    let TableFactor::UNNEST { alias: Some(alias), array_exprs, with_ordinality: true, .. } = factor
-    else {
-        return;
+    let (alias, list) = match factor {
+        TableFactor::UNNEST { alias: Some(alias), array_exprs, with_ordinality: true, .. }
+            if array_exprs.iter().all(is_column) =>
+        {
+            let columns = alias.columns.iter().map(|column| {
+                let name = column.name.value.replace('"', "\"\"");
+                format!("CAST(NULL AS BIGINT) AS \"{name}\"")
+            });
+            let list = columns.collect::<Vec<_>>().join(", ");
+            (alias, list)
+        }
+        TableFactor::Table { name, args: Some(_), alias: Some(alias), .. }
+        | TableFactor::Function { name, alias: Some(alias), .. }
+            if parts(name).1 == "aclexplode" =>
+        {
+            let list = "CAST(NULL AS BIGINT) AS grantor, CAST(NULL AS BIGINT) AS grantee, \
+                        CAST(NULL AS VARCHAR) AS privilege_type, CAST(NULL AS BOOLEAN) AS \
+                        is_grantable";
+            (alias, list.to_owned())
+        }
+        _ => return,
     };
-    let is_column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-    if !array_exprs.iter().all(is_column) {
-        return;
-    }
-    let columns = alias.columns.iter().map(|column| {
-        format!("CAST(NULL AS BIGINT) AS \"{}\"", column.name.value.replace('"', "\"\""))
-    });
-    let list = columns.collect::<Vec<_>>().join(", ");
     let list = if list.is_empty() { "1".to_owned() } else { list };
     let parser = Parser::new(&GenericDialect {})
         .try_with_sql(&format!("SELECT {list} FROM (VALUES (1)) AS none (one) WHERE false"));
@@ -333,9 +345,20 @@ fn numbered_elements(factor: &mut TableFactor) {
     *factor = TableFactor::Derived { lateral: false, subquery, alias: Some(alias), sample: None };
 }
 
-/// `aclexplode(..)`: there are no lists of rights.
-fn is_acl(expr: &Expr) -> bool {
-    matches!(expr, Expr::Function(call) if parts(&call.name).1 == "aclexplode")
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+/// What gives no rows in place of functions that give one for each element of a list of the
+/// catalog: there are no such lists.
+const OF_LISTS: [(&str, &str); 2] =
+    [("aclexplode", "tidegate_no_acl"), ("_pg_expandarray", "tidegate_no_elements")];
+
+fn no_elements(expr: &Expr) -> Option<Expr> {
+    let Expr::Function(function) = expr else { return None };
+    let name = parts(&function.name).1;
+    let (_, list) = OF_LISTS.iter().find(|(known, _)| *known == name)?;
+    Some(call("unnest", vec![call(list, Vec::new())]))
 }
 
 /// `(x).name` of a row.
@@ -574,9 +597,9 @@ fn one_row(query: &mut Query) {
     if !is_aggregate {
         let inside = std::mem::replace(expr, null());
         *expr = call("max", vec![inside]);
-        // Of one row there is no first.
-        (query.order_by, query.limit_clause) = (None, None);
     }
+    // Of one row there is no first.
+    (query.order_by, query.limit_clause) = (None, None);
 }
 
 fn is_string(expr: &Expr) -> bool {
@@ -603,7 +626,11 @@ fn rewrite_cast(expr: &mut Expr) {
         ("regtype", false) => "tidegate_regtype_name",
         ("regnamespace", true) => "tidegate_regnamespace",
         ("regnamespace", false) => "tidegate_regnamespace_name",
-        ("regproc" | "regprocedure" | "regoper" | "regrole", _) => "tidegate_regproc_name",
+        (
+            "regproc" | "regprocedure" | "regoper" | "regoperator" | "regrole" | "regconfig"
+            | "regdictionary" | "regcollation",
+            _,
+        ) => "tidegate_regproc_name",
         _ => {
             if let Some(known) = catalog_type(&name) {
                 *data_type = known;

@@ -70,22 +70,7 @@ pub(super) fn change(
             }
         }
         Statement::AlterTable { table, change, notices, .. } => {
-            let seen = session.seen();
-            let Some(private) = seen.as_ref().and_then(|it| it.named(table)) else {
-                return Ok(None);
-            };
-            let TableChange::Nothing { column } = change else {
-                let feature = "ALTER TABLE of a table that only its session has";
-                let position = Some(Position::at(sql, table.offset));
-                return Err(Error::NotSupported { position, feature });
-            };
-            if let Some(Name { text: name, .. }) = column
-                && private.schema.find(name).is_none()
-            {
-                let error = SchemaError::NoSuchColumn { name: name.clone() };
-                return Err(StorageError::Schema(error).into());
-            }
-            Ok(Some(Done::with_notices("ALTER TABLE", notices.clone())))
+            alter((session, sql), table, change, notices)
         }
         Statement::RenameTable { table, .. } => {
             let seen = session.seen();
@@ -100,6 +85,31 @@ pub(super) fn change(
         }
         _ => Ok(None),
     }
+}
+
+/// An ALTER TABLE of a table of the session, which changes nothing.
+fn alter(
+    (session, sql): (&Session, &str),
+    table: &Name,
+    change: &TableChange,
+    notices: &[String],
+) -> Result<Option<Done>> {
+    let seen = session.seen();
+    let Some(private) = seen.as_ref().and_then(|it| it.named(table)) else {
+        return Ok(None);
+    };
+    let TableChange::Nothing { column } = change else {
+        let feature = "ALTER TABLE of a table that only its session has";
+        let position = Some(Position::at(sql, table.offset));
+        return Err(Error::NotSupported { position, feature });
+    };
+    if let Some(Name { text: name, .. }) = column
+        && private.schema.find(name).is_none()
+    {
+        let error = SchemaError::NoSuchColumn { name: name.clone() };
+        return Err(StorageError::Schema(error).into());
+    }
+    Ok(Some(Done::with_notices("ALTER TABLE", notices.to_vec())))
 }
 
 /// A table that is to be made.

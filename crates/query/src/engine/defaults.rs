@@ -81,9 +81,27 @@ impl Engine {
         }
     }
 
+    /// Does a statement that changes tables.
+    pub(super) async fn change_tables(
+        &self,
+        sql: Arc<str>,
+        statement: Statement,
+        begun: &Begun,
+    ) -> Result<Answer> {
+        match statement {
+            Statement::AlterTable {
+                ref table, change: TableChange::AddColumns(ref added), ..
+            } if !added.defaults.is_empty() => {
+                let (table, added) = (table.clone(), added.clone());
+                self.add_filled((sql, begun), (table, added, statement)).await
+            }
+            statement => Ok(self.define(sql, statement, begun).await?.answer()),
+        }
+    }
+
     /// Adds columns that are filled. Rows that are there get what an INSERT would get now, as an
     /// UPDATE gives it; if that fails, the columns are not added.
-    pub(super) async fn add_filled(
+    async fn add_filled(
         &self,
         (sql, begun): (Arc<str>, &Begun),
         (table, added, statement): (Name, AddColumns, Statement),

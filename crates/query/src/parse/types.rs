@@ -89,13 +89,8 @@ pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
             ty
         }
         ("SMALLSERIAL" | "SERIAL2" | "SERIAL" | "SERIAL4" | "BIGSERIAL" | "SERIAL8", _) => {
-            let ty = match word.as_str() {
-                "SMALLSERIAL" | "SERIAL2" => ColumnType::Int16,
-                "SERIAL" | "SERIAL4" => ColumnType::Int32,
-                _ => ColumnType::Int64,
-            };
             is_serial = true;
-            ty
+            serial(&word)
         }
         ("DECIMAL" | "NUMERIC", _) => decimal(cursor)?,
         ("FLOAT", _) => float(cursor)?,
@@ -138,6 +133,14 @@ pub(crate) fn expect_type(cursor: &mut Cursor<'_>) -> Result<TypeName> {
         _ => plain,
     };
     Ok(TypeName { ty, length, is_serial, notice })
+}
+
+fn serial(word: &str) -> ColumnType {
+    match word {
+        "SMALLSERIAL" | "SERIAL2" => ColumnType::Int16,
+        "SERIAL" | "SERIAL4" => ColumnType::Int32,
+        _ => ColumnType::Int64,
+    }
 }
 
 fn unsigned(ty: ColumnType) -> ColumnType {

@@ -29,7 +29,6 @@ use crate::account::check_stop;
 use crate::catalog::{self, catalog_function, catalog_functions};
 use crate::changes::TEMPORARY_SCHEMA;
 use crate::error::Error;
-use crate::numbers::number_function;
 use crate::parse::SYSTEM_SCHEMA;
 use crate::scan::NAME_KEY;
 use crate::show::table_function;
@@ -149,7 +148,6 @@ impl ContextProvider for Tables<'_> {
         }
         let ours = SCALARS.get(name).cloned().or_else(|| engine_function(self.state, name));
         let ours = ours.or_else(|| catalog_function(self.state, name));
-        let ours = ours.or_else(|| number_function(self.state, name));
         let all = ours.or_else(|| self.state.scalar_functions().get(name).cloned());
         all.as_ref().and_then(bounded)
     }

@@ -15,6 +15,7 @@
 //!
 //! Not here: the statements about the connection itself (`session`), single rows (`portal`).
 
+mod end_line;
 mod copy;
 mod script;
 mod extended;

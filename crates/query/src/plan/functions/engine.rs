@@ -20,6 +20,7 @@ use super::postgres::moment;
 use super::random::{random_function, random_functions};
 use super::template::{Template, Zoned};
 use crate::account::check_stop;
+use crate::numbers::{number_function, number_functions};
 use crate::session::SERVER_VERSION;
 use crate::show::named;
 use crate::system::Caller;
@@ -52,11 +53,15 @@ const FUNCTIONS: [(&str, Kind); 7] = [
 
 /// Their names.
 pub(crate) fn engine_functions() -> impl Iterator<Item = &'static str> {
-    FUNCTIONS.iter().map(|(name, _)| *name).chain(random_functions())
+    let ours = FUNCTIONS.iter().map(|(name, _)| *name);
+    ours.chain(random_functions()).chain(number_functions())
 }
 
 /// One of them, for whoever has a statement done.
 pub(crate) fn engine_function(state: &SessionState, name: &str) -> Option<Arc<ScalarUDF>> {
+    if let Some(function) = number_function(state, name) {
+        return Some(function);
+    }
     let Some((name, kind)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
         let is_one = random_functions().any(|known| known == name);
         return is_one

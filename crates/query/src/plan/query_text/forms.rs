@@ -74,6 +74,13 @@ pub(super) fn rewrite_form(expr: &mut Expr) {
             let (left, right) = (Box::new(text), Box::new(right));
             *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }));
         }
+        // With a text, it is the part that a pattern finds, or its first group.
+        Expr::Substring {
+            expr: text, substring_from: Some(pattern), substring_for: None, ..
+        } if text_of(pattern).is_some() => {
+            let found = call_of("regexp_match", [taken(text), taken(pattern)]);
+            *expr = call_of("array_element", [found, number("1")]);
+        }
         Expr::AtTimeZone { timestamp, time_zone } => {
             let function = if is_instant(timestamp) { "to_timezone" } else { AT_TIME_ZONE };
             let args = [taken(timestamp), taken(time_zone)];

@@ -130,7 +130,7 @@ fn queries_are_described_crossed_and_run() {
     for (script, expected) in [
         (
             "SELECT s, v, n AS m FROM t \\gdesc",
-            "s|character varying(20)\nv|double precision\nm|integer",
+            "s|character varying\nv|double precision\nm|integer",
         ),
         ("SELECT s, n, v FROM t ORDER BY ts \\crosstabview", "s|1|2\na|1.5|\nb||2.5"),
         ("SELECT 'SELECT 40 + ' || n FROM t ORDER BY n \\gexec", "41\n"),

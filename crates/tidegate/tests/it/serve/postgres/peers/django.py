@@ -123,6 +123,7 @@ level = models.IntegerField(default=5)
 level.set_attributes_from_name("level")
 longer = models.CharField(max_length=50, unique=True)
 longer.set_attributes_from_name("name")
+longer.model = Sensor
 with connection.schema_editor() as editor:
     editor.add_field(Sensor, level)
     editor.alter_field(Sensor, Sensor._meta.get_field("name"), longer)
